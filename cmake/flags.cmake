@@ -1,0 +1,29 @@
+# Flags of our own targets: varve_host_flags for code without Kokkos, varve_device_flags for code with it.
+add_library(varve_host_flags INTERFACE)
+add_library(varve_device_flags INTERFACE)
+target_compile_features(varve_host_flags INTERFACE cxx_std_20)
+target_compile_features(varve_device_flags INTERFACE cxx_std_20)
+target_include_directories(varve_host_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(varve_device_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+
+target_compile_options(varve_host_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow)
+target_compile_options(varve_device_flags INTERFACE -Wall -Wextra)
+if(VARVE_WARNINGS_AS_ERRORS)
+  target_compile_options(varve_host_flags INTERFACE -Werror)
+endif()
+
+# On vectors, a * b + c must become one fused operation (core/pack.hpp): every sum is a chain of fma on every backend.
+set(VARVE_CONTRACTION $<IF:$<CXX_COMPILER_ID:GNU>,-ffp-contract=fast,-ffp-contract=on>)
+target_compile_options(varve_device_flags INTERFACE ${VARVE_CONTRACTION})
+
+# Host code is compiled for the processor that Kokkos is compiled for.
+if(TARGET kokkoscore)
+  get_target_property(kokkos_options kokkoscore INTERFACE_COMPILE_OPTIONS)
+else()
+  get_target_property(kokkos_options Kokkos::kokkoscore INTERFACE_COMPILE_OPTIONS)
+endif()
+string(REGEX MATCHALL "-m(arch|cpu|tune)=[-+_.A-Za-z0-9]+" processor_flags "${kokkos_options}")
+list(REMOVE_DUPLICATES processor_flags)
+set(VARVE_PROCESSOR_FLAGS ${processor_flags})
+target_compile_options(varve_host_flags INTERFACE ${VARVE_PROCESSOR_FLAGS})
+message(STATUS "Host code for: ${processor_flags}")

@@ -1,0 +1,13 @@
+# find_package(varve) in other projects: varve::varve, and varve::kernels for code with Kokkos in it.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/varve)
+
+install(TARGETS varve varve_kernels EXPORT varve ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT varve NAMESPACE varve:: FILE varveTargets.cmake DESTINATION ${package_dir})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/varve FILES_MATCHING PATTERN "*.hpp" PATTERN apps EXCLUDE)
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/varveConfig.cmake.in ${PROJECT_BINARY_DIR}/varveConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/varveConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/varveConfig.cmake ${PROJECT_BINARY_DIR}/varveConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindZstd.cmake DESTINATION ${package_dir})

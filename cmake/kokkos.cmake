@@ -1,0 +1,119 @@
+# Kokkos and Kokkos Kernels, one pair of equal version: an installed pair wins (Kokkos_ROOT, KokkosKernels_ROOT); else
+# the sources in FETCHCONTENT_SOURCE_DIR_KOKKOS and FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS; else the pinned release.
+#
+#   -DKokkos_ENABLE_OPENMP=ON, -DKokkos_ENABLE_CUDA=ON   backends beside Serial
+#   -DKokkos_ARCH_AMPERE80=ON                            GPU to compile for (one a build)
+#   -DKokkos_ARCH_NATIVE=OFF                             portable host code; ON unless a host architecture is given
+#   -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON               from source although one is installed
+include(FetchContent)
+
+set(VARVE_KOKKOS_OLDEST 4.5.1)
+set(VARVE_KOKKOS_BEFORE 6)
+set(kokkos_releases https://github.com/kokkos/kokkos/releases/download)
+set(kokkos_kernels_releases https://github.com/kokkos/kokkos-kernels/releases/download)
+
+# The backends asked for on the command line, before a found Kokkos says what it has.
+set(varve_requested_backends)
+foreach(backend SERIAL OPENMP CUDA)
+  if(Kokkos_ENABLE_${backend})
+    list(APPEND varve_requested_backends ${backend})
+  endif()
+endforeach()
+
+function(varve_check_version name version)
+  if(version VERSION_LESS VARVE_KOKKOS_OLDEST OR version VERSION_GREATER_EQUAL VARVE_KOKKOS_BEFORE)
+    message(FATAL_ERROR "${name} ${version} was found, but Varve takes ${VARVE_KOKKOS_OLDEST} or newer, before ${VARVE_KOKKOS_BEFORE}. "
+                        "Point ${name}_ROOT to such a one, or build it from source with -DCMAKE_DISABLE_FIND_PACKAGE_${name}=ON.")
+  endif()
+endfunction()
+
+# Native host code unless a host architecture was chosen.
+function(varve_default_to_native)
+  if(DEFINED Kokkos_ARCH_NATIVE OR CMAKE_CROSSCOMPILING)
+    return()
+  endif()
+  get_cmake_property(names CACHE_VARIABLES)
+  list(FILTER names INCLUDE REGEX "^Kokkos_ARCH_")
+  list(FILTER names EXCLUDE REGEX "_(KEPLER|MAXWELL|PASCAL|VOLTA|TURING|AMPERE|ADA|HOPPER|BLACKWELL)[0-9]+$")
+  foreach(name IN LISTS names)
+    if(${name})
+      return()
+    endif()
+  endforeach()
+  set(Kokkos_ARCH_NATIVE ON CACHE BOOL "Compile for the processor of this machine")
+endfunction()
+
+# Calls of the CUDA runtime that CUDA 13 changed and Kokkos before 4.7.01 makes. Part of kokkoscore's interface, so it
+# reaches whoever sees its headers, also after installation.
+function(varve_bridge_cuda13)
+  set(shim ${PROJECT_SOURCE_DIR}/cmake/cuda13_shim.hpp)
+  set(installed_shim $<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/varve/cuda13_shim.hpp)
+  target_compile_options(kokkoscore PUBLIC "$<BUILD_INTERFACE:SHELL:-include ${shim}>"
+                                           "$<INSTALL_INTERFACE:SHELL:-include ${installed_shim}>")
+  install(FILES ${shim} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/varve)
+endfunction()
+
+# --- Kokkos
+find_package(Kokkos CONFIG QUIET)
+if(Kokkos_FOUND)
+  message(STATUS "Kokkos ${Kokkos_VERSION} installed in ${Kokkos_DIR}: ${Kokkos_DEVICES}")
+  varve_check_version(Kokkos ${Kokkos_VERSION})
+  foreach(backend IN LISTS varve_requested_backends)
+    if(NOT backend IN_LIST Kokkos_DEVICES)
+      message(FATAL_ERROR "Kokkos_ENABLE_${backend}=ON was asked for, but the Kokkos installed in ${Kokkos_DIR} was built "
+                          "with ${Kokkos_DEVICES} only. Point Kokkos_ROOT to one that has it, or build Kokkos from source "
+                          "with -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON.")
+    endif()
+  endforeach()
+  if(NOT SERIAL IN_LIST Kokkos_DEVICES)
+    message(FATAL_ERROR "The Kokkos installed in ${Kokkos_DIR} lacks the Serial backend, which Varve always needs.")
+  endif()
+  set(VARVE_KOKKOS_VERSION ${Kokkos_VERSION})
+  set(VARVE_KOKKOS_BACKENDS ${Kokkos_DEVICES})
+else()
+  set(Kokkos_ENABLE_SERIAL ON CACHE BOOL "Varve always has the Serial backend" FORCE)
+  varve_default_to_native()
+  FetchContent_Declare(
+    Kokkos SYSTEM
+    URL ${kokkos_releases}/4.5.01/kokkos-4.5.01.tar.gz
+    URL_HASH SHA256=52d003ffbbe05f30c89966e4009c017efb1662b02b2b73190670d3418719564c)
+  FetchContent_MakeAvailable(Kokkos)
+  get_directory_property(VARVE_KOKKOS_VERSION DIRECTORY ${kokkos_SOURCE_DIR} DEFINITION Kokkos_VERSION)
+  message(STATUS "Kokkos ${VARVE_KOKKOS_VERSION} built from ${kokkos_SOURCE_DIR}")
+  varve_check_version(Kokkos ${VARVE_KOKKOS_VERSION})
+  set(VARVE_KOKKOS_BACKENDS)
+  foreach(backend SERIAL OPENMP CUDA)
+    if(Kokkos_ENABLE_${backend})
+      list(APPEND VARVE_KOKKOS_BACKENDS ${backend})
+    endif()
+  endforeach()
+  if(Kokkos_ENABLE_CUDA AND VARVE_KOKKOS_VERSION VERSION_LESS 4.7.1)
+    varve_bridge_cuda13()
+  endif()
+endif()
+
+# --- Kokkos Kernels
+if(VARVE_ENABLE_KOKKOS_KERNELS)
+  if(Kokkos_FOUND)
+    find_package(KokkosKernels CONFIG QUIET)
+  endif()
+  if(KokkosKernels_FOUND)
+    message(STATUS "Kokkos Kernels ${KokkosKernels_VERSION} installed in ${KokkosKernels_DIR}")
+    set(kokkos_kernels_version ${KokkosKernels_VERSION})
+  else()
+    set(KokkosKernels_ENABLE_ALL_COMPONENTS OFF CACHE BOOL "Varve needs the sparse component only")
+    set(KokkosKernels_ENABLE_COMPONENT_SPARSE ON CACHE BOOL "")
+    set(KokkosKernels_ADD_DEFAULT_ETI OFF CACHE BOOL "Varve instantiates what it uses")
+    FetchContent_Declare(
+      KokkosKernels SYSTEM
+      URL ${kokkos_kernels_releases}/4.5.01/kokkos-kernels-4.5.01.tar.gz
+      URL_HASH SHA256=c111a6561f23a85af9850d1df1e9015f37a586f1da0be4b6fb1e98001d75e074)
+    FetchContent_MakeAvailable(KokkosKernels)
+    get_directory_property(kokkos_kernels_version DIRECTORY ${kokkoskernels_SOURCE_DIR} DEFINITION KokkosKernels_VERSION)
+    message(STATUS "Kokkos Kernels ${kokkos_kernels_version} built from ${kokkoskernels_SOURCE_DIR}")
+  endif()
+  if(NOT kokkos_kernels_version VERSION_EQUAL VARVE_KOKKOS_VERSION)
+    message(FATAL_ERROR "Kokkos ${VARVE_KOKKOS_VERSION} and Kokkos Kernels ${kokkos_kernels_version} are no pair: their versions must be "
+                        "equal. Install matching ones, or leave the contender out with -DVARVE_ENABLE_KOKKOS_KERNELS=OFF.")
+  endif()
+endif()

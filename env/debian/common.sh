@@ -1,0 +1,38 @@
+# Shared by the scripts of this folder; source it from the top level of the checkout.
+
+say() { printf -- '--- %s\n' "$*" >&2; }
+
+# Packages of the given lists that are not installed yet are installed (with sudo unless root).
+install_packages() {
+  local wanted missing=() package
+  wanted=$(sed 's/#.*//' "$@")
+  for package in $wanted; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then return; fi
+  say "Installing ${missing[*]}"
+  local as_root=()
+  if ((EUID != 0)); then as_root=(sudo); fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+# Compilers at a time: one a core, but each may take 2 GiB of memory.
+num_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ { print int($2 / 2097152) }' /proc/meminfo)
+  if ((memory < 1)); then memory=1; fi
+  echo $((cores < memory ? cores : memory))
+}
+
+# configure PRESET [cmake options]: with the pinned Kokkos sources, and ccache where Kokkos allows it.
+configure() {
+  local preset=$1 sources
+  shift
+  sources=$(env/debian/kokkos)
+  local options=(-DFETCHCONTENT_SOURCE_DIR_KOKKOS="$sources/kokkos" -DFETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS="$sources/kokkos-kernels")
+  if [[ $preset != cuda-* ]] && command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  say "Configuring preset $preset in build/$preset"
+  cmake --preset "$preset" --log-level=WARNING "${options[@]}" "$@" >&2
+}

@@ -1,0 +1,40 @@
+#include "apps/command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace varve {
+
+Progress terminal_progress(std::string const& what) {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [what](std::size_t done, std::size_t total) {
+    constexpr std::size_t width = 40;
+    std::size_t const filled = total == 0 ? width : done * width / total;
+    fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {}/{}", what, "", filled, "", width - filled, done, total);
+    if (done == total) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  };
+}
+
+std::string with_prefix(double number, std::string const& unit) {
+  constexpr std::array prefixes = {"", "k", "M", "G", "T", "P", "E"};
+  std::size_t prefix = 0;
+  while (std::abs(number) >= 999.5 && prefix + 1 < prefixes.size()) {
+    number /= 1000.0;
+    ++prefix;
+  }
+  return fmt::format("{:.3g} {}{}", number, prefixes[prefix], unit);
+}
+
+std::string readable_seconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds < 1.0) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} s", seconds);
+}
+
+} // namespace varve

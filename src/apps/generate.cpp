@@ -1,0 +1,76 @@
+#include "apps/command.hpp"
+#include "io/open.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace varve {
+namespace {
+
+constexpr char const* output_help =
+    "file (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text is a folder of layer files";
+
+struct RadixNetOptions {
+  std::size_t neurons = 1024;
+  std::size_t layers = 120;
+  std::uint64_t seed = 1;
+  std::optional<double> bias;
+  double cap = kChallengeCap;
+  std::string output;
+};
+
+void add_radixnet(CLI::App& generate, Action& action) {
+  auto* const command = generate.add_subcommand("radixnet", "A network of the challenge's structure, from a seed");
+  auto const options = std::make_shared<RadixNetOptions>();
+  command->add_option("--neurons", options->neurons, "neurons per layer, a power of two from 32")
+      ->capture_default_str();
+  command->add_option("--layers", options->layers, "number of layers")->capture_default_str();
+  command->add_option("--seed", options->seed, "same seed, same network, on every machine")->capture_default_str();
+  command->add_option("--bias", options->bias, "bias of every neuron (default: the challenge's for this width)");
+  command->add_option("--cap", options->cap, "cap of the clipped ReLU")->capture_default_str();
+  command->add_option("--output", options->output, output_help)->required();
+  command->callback([options, &action] {
+    action = [options] {
+      double const bias = options->bias ? *options->bias : radixnet_bias(options->neurons);
+      RadixNet const network(options->neurons, options->layers, options->seed, bias, options->cap);
+      save_network(network, options->output, terminal_progress("writing layers"));
+      return 0;
+    };
+  });
+}
+
+struct ImageOptions {
+  std::size_t neurons = 1024;
+  std::size_t samples = 60000;
+  std::uint64_t seed = 1;
+  std::string output;
+};
+
+void add_images(CLI::App& generate, Action& action) {
+  auto* const command = generate.add_subcommand("images", "Digit-like 0/1 images, from a seed");
+  auto const options = std::make_shared<ImageOptions>();
+  command->add_option("--neurons", options->neurons, "pixels per image, a power of two from 32")->capture_default_str();
+  command->add_option("--samples", options->samples, "number of images")->capture_default_str();
+  command->add_option("--seed", options->seed, "same seed, same images, on every machine")->capture_default_str();
+  command->add_option("--output", options->output, output_help)->required();
+  command->callback([options, &action] {
+    action = [options] {
+      save_samples(digit_images(options->neurons, options->samples, options->seed), options->output);
+      return 0;
+    };
+  });
+}
+
+} // namespace
+
+void add_generate(CLI::App& command_line, Action& action) {
+  auto* const command = command_line.add_subcommand("generate", "Write a synthetic network or synthetic images");
+  command->require_subcommand(1);
+  add_radixnet(*command, action);
+  add_images(*command, action);
+}
+
+} // namespace varve

@@ -1,0 +1,133 @@
+#include "apps/command.hpp"
+#include "apps/network_options.hpp"
+#include "io/open.hpp"
+#include "network/analysis.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+
+namespace varve {
+namespace {
+
+struct InfoOptions {
+  std::string path;
+  ChallengeOptions challenge;
+  bool as_json = false;
+};
+
+using Json = nlohmann::ordered_json;
+
+Json describe(LayerAnalysis const& layer) {
+  return {{"inputs", layer.num_inputs},
+          {"outputs", layer.num_outputs},
+          {"edges", layer.num_edges},
+          {"degree", {{"min", layer.min_degree}, {"mean", layer.mean_degree}, {"max", layer.max_degree}}},
+          {"pattern_groups", layer.num_pattern_groups},
+          {"largest_pattern_group", layer.largest_pattern_group},
+          {"distinct_neurons", layer.num_distinct_neurons},
+          {"empty_outputs", layer.num_empty_outputs},
+          {"unread_inputs", layer.num_unread_inputs},
+          {"equal_weights", layer.is_iso},
+          {"keeps_zero", layer.keeps_zero}};
+}
+
+Json describe_network(std::string const& name, NetworkAnalysis const& network) {
+  Json layers = Json::array();
+  for (auto const& layer : network.layers) layers.push_back(describe(layer));
+  return {{"name", name},
+          {"kind", "network"},
+          {"layers", network.layers.size()},
+          {"inputs", network.layers.front().num_inputs},
+          {"outputs", network.layers.back().num_outputs},
+          {"edges", network.num_edges},
+          {"degree", {{"min", network.min_degree}, {"mean", network.mean_degree}, {"max", network.max_degree}}},
+          {"neurons", network.num_neurons},
+          {"distinct_neurons", network.num_distinct_neurons},
+          {"empty_outputs", network.num_empty_outputs},
+          {"unread_inputs", network.num_unread_inputs},
+          {"dead_samples_stay_dead", network.keeps_zero},
+          {"per_layer", layers}};
+}
+
+/// One line per run of layers that look alike.
+void print_layers(NetworkAnalysis const& network) {
+  fmt::print("{:>13}  {:>17}  {:>11}  {:>15}  {:>14}  {:>8}  {}\n", "layers", "inputs -> outputs", "edges", "degree",
+             "pattern groups", "distinct", "notes");
+  for (std::size_t first = 0; first < network.layers.size();) {
+    auto const& layer = network.layers[first];
+    std::size_t last = first;
+    while (last + 1 < network.layers.size() && network.layers[last + 1] == layer) ++last;
+    std::string notes;
+    if (layer.is_iso) notes += "equal weights; ";
+    if (!layer.keeps_zero) notes += "revives dead samples; ";
+    if (layer.num_empty_outputs > 0) notes += fmt::format("{} empty outputs; ", layer.num_empty_outputs);
+    if (layer.num_unread_inputs > 0) notes += fmt::format("{} unread inputs; ", layer.num_unread_inputs);
+    if (!notes.empty()) notes.resize(notes.size() - 2);
+    fmt::print("{:>13}  {:>17}  {:>11}  {:>15}  {:>14}  {:>8}  {}\n",
+               first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last),
+               fmt::format("{} -> {}", layer.num_inputs, layer.num_outputs), layer.num_edges,
+               layer.min_degree == layer.max_degree
+                   ? fmt::format("{}", layer.min_degree)
+                   : fmt::format("{}/{:.1f}/{}", layer.min_degree, layer.mean_degree, layer.max_degree),
+               layer.num_pattern_groups, layer.num_distinct_neurons, notes);
+    first = last + 1;
+  }
+}
+
+int info_network(InfoOptions const& options) {
+  auto const source = open_network(options.path, options.challenge);
+  auto const network = analyse(*source);
+  if (options.as_json) {
+    fmt::print("{}\n", describe_network(source->name(), network).dump(2));
+    return 0;
+  }
+  fmt::print("{}: network of {} layers, {} inputs, {} outputs, {} edges ({:.1f} per neuron)\n", source->name(),
+             network.layers.size(), network.layers.front().num_inputs, network.layers.back().num_outputs,
+             network.num_edges, network.mean_degree);
+  fmt::print("{} neurons, {} of them distinct within their layers; dead samples {}\n", network.num_neurons,
+             network.num_distinct_neurons, network.keeps_zero ? "stay dead" : "can be revived by a layer");
+  print_layers(network);
+  return 0;
+}
+
+int info_samples(InfoOptions const& options) {
+  auto const samples = open_samples(options.path, options.challenge.neurons);
+  SparseMatrix const& matrix = samples.matrix;
+  double const cells = static_cast<double>(matrix.num_rows) * static_cast<double>(matrix.num_columns);
+  double const density = cells > 0.0 ? static_cast<double>(matrix.num_entries()) / cells : 0.0;
+  if (options.as_json) {
+    Json const json = {{"name", options.path},
+                       {"kind", "samples"},
+                       {"samples", matrix.num_rows},
+                       {"first_sample", samples.first_sample + 1},
+                       {"neurons", matrix.num_columns},
+                       {"entries", matrix.num_entries()},
+                       {"density", density},
+                       {"equal_values", matrix.values.size() == 1}};
+    fmt::print("{}\n", json.dump(2));
+    return 0;
+  }
+  fmt::print("{}: {} samples of {} neurons, {} entries ({:.2f} % filled{})\n", options.path, matrix.num_rows,
+             matrix.num_columns, matrix.num_entries(), 100.0 * density,
+             matrix.values.size() == 1 ? ", all of one value" : "");
+  return 0;
+}
+
+} // namespace
+
+void add_info(CLI::App& command_line, Action& action) {
+  auto* const command =
+      command_line.add_subcommand("info", "Describe a network or samples: shape, edges, degrees, patterns");
+  auto const options = std::make_shared<InfoOptions>();
+  command->add_option("PATH", options->path, "network or samples, in any format")->required();
+  add_network_options(*command, options->challenge);
+  command->add_flag("--json", options->as_json, "everything, per layer, as JSON");
+  command->callback([options, &action] {
+    action = [options] { return holds_samples(options->path) ? info_samples(*options) : info_network(*options); };
+  });
+}
+
+} // namespace varve

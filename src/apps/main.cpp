@@ -1,0 +1,79 @@
+#include "apps/command.hpp"
+#include "core/error.hpp"
+#include "core/runtime.hpp"
+#include "core/version.hpp"
+#include "distribute/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+namespace {
+
+constexpr char const* footer = R"(
+Exit codes: 0 fine; 1 the categories differ from the truth; 2 wrong usage; 3 bad input; 4 not enough memory, no such
+device, or an output that cannot be written.
+Options that start with --kokkos- go to Kokkos (--kokkos-num-threads=8, --kokkos-device-id=1, ...).
+Under mpirun, srun or flux every rank takes its part of the samples.
+Examples:
+  varve generate radixnet --neurons 1024 --layers 120 --output net.h5
+  varve generate images --neurons 1024 --samples 60000 --output images.h5
+  varve infer --network net.h5 --input images.h5 --categories alive.tsv)";
+
+std::string version_text() {
+  using namespace varve;
+  std::string backends;
+  for (Backend const backend : compiled_backends()) backends += (backends.empty() ? "" : ", ") + to_string(backend);
+  return fmt::format("varve {} (commit {}, {}, {}, Kokkos {}, backends: {})", provenance.version, provenance.git_commit,
+                     provenance.compiler, provenance.build_type, provenance.kokkos_version, backends);
+}
+
+int fail(int exit_code, std::string const& sentence, bool speaks) {
+  if (speaks) fmt::print(stderr, "varve: {}\n", sentence);
+  return exit_code;
+}
+
+int run(int num_arguments, char** arguments, varve::Communicator const& communicator) {
+  CLI::App command_line("Exact inference of very deep sparse neural networks, on laptops and GPU clusters.", "varve");
+  command_line.footer(footer);
+  command_line.set_version_flag("--version", version_text());
+  command_line.require_subcommand(1);
+  varve::Action action;
+  varve::add_infer(command_line, action);
+  varve::add_generate(command_line, action);
+  varve::add_convert(command_line, action);
+  varve::add_info(command_line, action);
+  try {
+    command_line.parse(num_arguments, arguments);
+  } catch (CLI::Success const& help_or_version) {
+    return communicator.is_root() ? command_line.exit(help_or_version) : 0;
+  } catch (CLI::ParseError const& error) {
+    return fail(2, fmt::format("{} (try varve --help)", error.what()), communicator.is_root());
+  }
+  return action();
+}
+
+} // namespace
+
+int main(int num_arguments, char** arguments) {
+  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  varve::Communicator const communicator;
+  try {
+    varve::Runtime const runtime(num_arguments, arguments);
+    return run(num_arguments, arguments, communicator);
+  } catch (varve::Error const& error) {
+    // Errors reach all ranks together (Communicator::together): one of them speaks.
+    return fail(static_cast<int>(error.kind()), error.what(), communicator.is_root());
+  } catch (std::bad_alloc const&) {
+    fail(4, "the memory of this machine does not suffice; try a smaller --batch or --memory-limit", true);
+    varve::ParallelEnvironment::abort_if_several(4);
+    return 4;
+  } catch (std::exception const& error) {
+    fail(4, error.what(), true);
+    varve::ParallelEnvironment::abort_if_several(4);
+    return 4;
+  }
+}

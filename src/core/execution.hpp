@@ -1,0 +1,60 @@
+#pragma once
+
+#include "core/backend.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <Kokkos_Profiling_ScopedRegion.hpp>
+
+/// Before a short loop of constant length whose arrays must stay in registers.
+#if defined(__CUDACC__) || defined(__clang__)
+#define VARVE_UNROLL _Pragma("unroll")
+#else
+#define VARVE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+namespace varve {
+
+#if defined(KOKKOS_ENABLE_SERIAL)
+inline constexpr bool kHasSerial = true;
+#else
+inline constexpr bool kHasSerial = false;
+#endif
+#if defined(KOKKOS_ENABLE_OPENMP)
+inline constexpr bool kHasOpenMP = true;
+#else
+inline constexpr bool kHasOpenMP = false;
+#endif
+#if defined(KOKKOS_ENABLE_CUDA)
+inline constexpr bool kHasCuda = true;
+#else
+inline constexpr bool kHasCuda = false;
+#endif
+
+/// The name of an execution space at run time.
+template <class ExecutionSpace>
+constexpr Backend to_backend() {
+#if defined(KOKKOS_ENABLE_CUDA)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>) return Backend::cuda;
+#endif
+#if defined(KOKKOS_ENABLE_OPENMP)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::OpenMP>) return Backend::openmp;
+#endif
+  return Backend::serial;
+}
+
+/// One-dimensional array on the memory space of an execution space.
+template <class ExecutionSpace, class T>
+using DeviceArray = Kokkos::View<T*, typename ExecutionSpace::memory_space>;
+
+/// The same, to read only.
+template <class ExecutionSpace, class T>
+using ConstDeviceArray = Kokkos::View<T const*, typename ExecutionSpace::memory_space>;
+
+template <class ExecutionSpace>
+inline constexpr bool kOnHost =
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
+
+/// Labels everything launched while it lives, for Kokkos Tools.
+using ProfilingRegion = Kokkos::Profiling::ScopedRegion;
+
+} // namespace varve

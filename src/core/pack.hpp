@@ -1,0 +1,136 @@
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace varve {
+
+/// `Width` neighbouring samples of one neuron in registers: on CPUs one vector register (or a few), on GPUs a 16-byte
+/// load of one thread. Storage is a plain array, so that one source serves both; on the host the operations see it as a
+/// GCC/Clang vector, which compiles to single instructions without naming any instruction set.
+template <class Scalar, int Width>
+struct alignas(sizeof(Scalar) * Width) Pack {
+  Scalar lane[Width];
+};
+
+/// Bounds that every activation is clipped to: [0, cap] for a clipped ReLU, [0, inf] for ReLU, [-inf, inf] for
+/// identity.
+template <class Scalar>
+struct Bounds {
+  Scalar lower, upper;
+};
+
+namespace detail {
+
+template <class Scalar, int Width>
+struct Vectors {
+  using Bits = std::conditional_t<sizeof(Scalar) == 4, std::int32_t, std::int64_t>;
+  typedef Scalar Vector __attribute__((vector_size(sizeof(Scalar) * Width), may_alias));
+  typedef double Doubles __attribute__((vector_size(sizeof(double) * Width), may_alias));
+  typedef Bits BitVector __attribute__((vector_size(sizeof(Scalar) * Width), may_alias));
+};
+
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__) || defined(__FP_FAST_FMA)
+inline constexpr bool kHostContracts =
+    true; // a * b + c on vectors is one fused operation (see -ffp-contract in the build)
+#else
+inline constexpr bool kHostContracts = false;
+#endif
+
+} // namespace detail
+
+/// sum = fma(weight, value, sum), lane by lane, rounded once.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void add_product(Pack<Scalar, Width>& sum, Scalar weight,
+                                             Pack<Scalar, Width> const& value) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) sum.lane[i] = Kokkos::fma(weight, value.lane[i], sum.lane[i]);
+  ))
+  KOKKOS_IF_ON_HOST((
+    if constexpr (detail::kHostContracts) {
+      using Vector = typename detail::Vectors<Scalar, Width>::Vector;
+      auto& total = reinterpret_cast<Vector&>(sum);
+      total = weight * reinterpret_cast<Vector const&>(value) + total;
+    } else {
+      for (int i = 0; i < Width; ++i) sum.lane[i] = Kokkos::fma(weight, value.lane[i], sum.lane[i]);
+    }
+  ))
+  // clang-format on
+}
+
+/// Bias in double, rounded once to Scalar, then clipped; never -0, so that "nonzero" can be read off the bits.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) {
+      Scalar const x = static_cast<Scalar>(static_cast<double>(sum.lane[i]) + bias);
+      sum.lane[i] = (x > bounds.lower ? (x < bounds.upper ? x : bounds.upper) : bounds.lower) + Scalar(0);
+    }
+  ))
+  KOKKOS_IF_ON_HOST((
+    using Vector = typename detail::Vectors<Scalar, Width>::Vector;
+    using Doubles = typename detail::Vectors<Scalar, Width>::Doubles;
+    auto& x = reinterpret_cast<Vector&>(sum);
+    Vector y = __builtin_convertvector(__builtin_convertvector(x, Doubles) + bias, Vector);
+    Vector const lower = bounds.lower - Vector{};
+    Vector const upper = bounds.upper - Vector{};
+    y = y > lower ? y : lower;
+    y = y < upper ? y : upper;
+    x = y + Scalar(0);
+  ))
+  // clang-format on
+}
+
+/// Bits that are set in any of the values seen, lane by lane: zero as long as all were zero.
+template <class Scalar, int Width>
+struct SeenBits {
+  using Bits = typename detail::Vectors<Scalar, Width>::Bits;
+  alignas(sizeof(Scalar) * Width) Bits lane[Width];
+};
+
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void see(SeenBits<Scalar, Width>& seen, Pack<Scalar, Width> const& value) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) seen.lane[i] |= Kokkos::bit_cast<typename SeenBits<Scalar, Width>::Bits>(value.lane[i]);
+  ))
+  KOKKOS_IF_ON_HOST((
+    using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
+    reinterpret_cast<BitVector&>(seen) |= reinterpret_cast<BitVector const&>(value);
+  ))
+  // clang-format on
+}
+
+/// All lanes zero.
+template <class PackType>
+KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {
+  using Scalar = std::remove_reference_t<decltype(pack.lane[0])>;
+  constexpr int width = static_cast<int>(sizeof(pack.lane) / sizeof(Scalar));
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < width; ++i) pack.lane[i] = Scalar(0);
+  ))
+  KOKKOS_IF_ON_HOST((
+    typedef Scalar Vector __attribute__((vector_size(sizeof(Scalar) * width), may_alias));
+    reinterpret_cast<Vector&>(pack) = Vector{};
+  ))
+  // clang-format on
+}
+
+/// Copies one pack; both places are aligned to the pack's size. The source may be memory or a register pack.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void copy(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((target = source;))
+  KOKKOS_IF_ON_HOST((
+    using Vector = typename detail::Vectors<Scalar, Width>::Vector;
+    reinterpret_cast<Vector&>(target) = reinterpret_cast<Vector const&>(source);
+  ))
+  // clang-format on
+}
+
+} // namespace varve

@@ -1,0 +1,99 @@
+#include "core/runtime.hpp"
+
+#include "core/error.hpp"
+#include "core/execution.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace varve {
+namespace {
+
+/// MemAvailable of the kernel (it counts caches that can be dropped), or the free pages where there is no such line.
+std::size_t available_host_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    std::size_t kibibytes = 0;
+    if (key == "MemAvailable:" && meminfo >> kibibytes) return kibibytes * 1024;
+    meminfo.ignore(256, '\n');
+  }
+  return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+} // namespace
+
+std::string to_string(Backend backend) {
+  switch (backend) {
+  case Backend::serial:
+    return "serial";
+  case Backend::openmp:
+    return "openmp";
+  case Backend::cuda:
+    return "cuda";
+  }
+  throw std::logic_error("varve: unknown backend");
+}
+
+std::vector<Backend> compiled_backends() {
+  std::vector<Backend> backends;
+  if (kHasCuda) backends.push_back(Backend::cuda);
+  if (kHasOpenMP) backends.push_back(Backend::openmp);
+  if (kHasSerial) backends.push_back(Backend::serial);
+  return backends;
+}
+
+Backend parse_backend(std::string const& name) {
+  std::string names;
+  for (Backend const backend : compiled_backends()) {
+    if (to_string(backend) == name) return backend;
+    names += (names.empty() ? "" : ", ") + to_string(backend);
+  }
+  throw UsageError(fmt::format("this build has no backend '{}'; it has: {}", name, names));
+}
+
+Runtime::Runtime(int& num_arguments, char** arguments) {
+  try {
+    Kokkos::initialize(num_arguments, arguments);
+  } catch (std::exception const& failure) {
+    throw ResourceError(fmt::format("Kokkos could not start: {}", failure.what()));
+  }
+}
+
+Runtime::~Runtime() { Kokkos::finalize(); }
+
+std::string device_name(Backend backend) {
+#if defined(KOKKOS_ENABLE_CUDA)
+  if (backend == Backend::cuda) {
+    Kokkos::Cuda const device;
+    return fmt::format("{} (device {})", device.cuda_device_prop().name, device.cuda_device());
+  }
+#endif
+#if defined(KOKKOS_ENABLE_OPENMP)
+  if (backend == Backend::openmp) {
+    int const threads = Kokkos::OpenMP().concurrency();
+    return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+  }
+#endif
+  return "1 thread";
+}
+
+std::size_t available_memory(Backend backend) {
+#if defined(KOKKOS_ENABLE_CUDA)
+  if (backend == Backend::cuda) {
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) {
+      throw ResourceError("the CUDA device does not say how much memory is free");
+    }
+    return free_bytes;
+  }
+#endif
+  (void)backend;
+  return available_host_memory();
+}
+
+} // namespace varve

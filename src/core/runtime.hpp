@@ -1,0 +1,26 @@
+#pragma once
+
+#include "core/backend.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace varve {
+
+/// Kokkos, alive as long as this object. Construct one, first thing in main (after MPI_Init).
+class Runtime {
+public:
+  /// Takes Kokkos's own --kokkos-* options out of the arguments. Throws ResourceError if a device cannot be used.
+  Runtime(int& num_arguments, char** arguments);
+  ~Runtime();
+  Runtime(Runtime const&) = delete;
+  Runtime& operator=(Runtime const&) = delete;
+};
+
+/// What a backend runs on, for people and reports: "NVIDIA H200 (device 0)", "2 threads".
+std::string device_name(Backend backend);
+
+/// Bytes that a backend can still allocate: free memory of the device, or what the host says is available.
+std::size_t available_memory(Backend backend);
+
+} // namespace varve

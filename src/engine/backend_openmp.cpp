@@ -1,0 +1,10 @@
+#include "engine/backends.hpp"
+#include "engine/prepare_on.hpp"
+
+namespace varve {
+
+std::unique_ptr<Inference> prepare_openmp(NetworkSource const& network, InferenceOptions const& options) {
+  return prepare_on<Kokkos::OpenMP>(network, options);
+}
+
+} // namespace varve

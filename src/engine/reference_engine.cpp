@@ -1,0 +1,70 @@
+#include "core/error.hpp"
+#include "core/stopwatch.hpp"
+#include "engine/backends.hpp"
+#include "network/activations.hpp"
+#include "reference/infer.hpp"
+
+#include <algorithm>
+
+namespace varve {
+namespace {
+
+/// The plain loops behind the interface of the engines: slow, and right.
+class ReferenceEngine final : public Inference {
+public:
+  ReferenceEngine(NetworkSource const& network, InferenceOptions const& options)
+      : network_(network), options_(options) {
+    for (std::size_t number = 0; number < network.num_layers(); ++number) {
+      Layer const layer = network.layer(number);
+      if (number == 0) num_inputs_ = layer.num_inputs();
+      num_outputs_ = layer.num_outputs();
+      num_edges_ += layer.num_edges();
+    }
+  }
+
+  std::size_t num_inputs() const override { return num_inputs_; }
+  std::size_t num_outputs() const override { return num_outputs_; }
+  std::size_t num_layers() const override { return network_.num_layers(); }
+  EdgeOffset num_edges() const override { return num_edges_; }
+
+  PlanSummary plan(std::size_t num_samples, EdgeOffset /*num_entries*/) override {
+    PlanSummary summary;
+    summary.engine = to_string(Engine::reference);
+    summary.device = "host threads";
+    summary.choices = {"plain loops, layers read when they are needed"};
+    summary.batch = std::max<std::size_t>(1, std::min(num_samples, options_.batch.value_or(num_samples)));
+    summary.tile_samples = 1;
+    return summary;
+  }
+
+  BatchResult infer(SampleSet const& samples, WantedOutputs wanted) override {
+    BatchResult result;
+    for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
+      Stopwatch const loop_time;
+      result.activations = options_.precision == Precision::double_precision ? varve::infer<double>(network_, samples)
+                                                                             : varve::infer<float>(network_, samples);
+      result.loop_seconds.push_back(loop_time.seconds());
+    }
+    result.live_samples = categories(result.activations);
+    result.activation_hash = hash(result.activations, options_.precision);
+    result.live_edges = static_cast<double>(num_edges_) * static_cast<double>(samples.num_samples());
+    if (wanted.predictions) result.predictions = largest(result.activations.matrix);
+    if (!wanted.activations) result.activations = SampleSet();
+    return result;
+  }
+
+private:
+  NetworkSource const& network_;
+  InferenceOptions options_;
+  std::size_t num_inputs_ = 0;
+  std::size_t num_outputs_ = 0;
+  EdgeOffset num_edges_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<Inference> prepare_reference(NetworkSource const& network, InferenceOptions const& options) {
+  return std::make_unique<ReferenceEngine>(network, options);
+}
+
+} // namespace varve

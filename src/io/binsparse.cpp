@@ -1,0 +1,165 @@
+#include "io/binsparse.hpp"
+
+#include "core/error.hpp"
+#include "io/line_error.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace varve::binsparse {
+namespace {
+
+using nlohmann::json;
+
+constexpr char const* version = "0.1.0";
+
+[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
+  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
+}
+
+/// A member of a JSON object, as text for messages.
+std::string shown(json const& object, char const* key) {
+  if (!object.contains(key)) return fmt::format("no \"{}\" in the binsparse descriptor", key);
+  auto const text = object[key].dump(-1, ' ', false, json::error_handler_t::replace);
+  return fmt::format("\"{}\": {} in the binsparse descriptor", key, quote(text));
+}
+
+std::uint64_t read_count(json const& value, std::uint64_t largest, std::string const& place, std::string const& found) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > largest) {
+    fail(place, found, fmt::format("a number from 0 to {}", largest));
+  }
+  return value.get<std::uint64_t>();
+}
+
+/// The "binsparse" object of an attribute's text, be it wrapped in an object of that key or not.
+json parse_object(std::string const& text, std::string const& place) {
+  auto object = json::parse(text, nullptr, false);
+  if (object.is_object() && object.contains("binsparse")) object = json(object["binsparse"]);
+  if (!object.is_object()) fail(place, "a binsparse descriptor that is no JSON object", "one");
+  return object;
+}
+
+std::string type_name(hid_t type) {
+  auto const bits = 8 * H5Tget_size(type);
+  if (H5Tget_class(type) == H5T_FLOAT) return fmt::format("float{}", bits);
+  return fmt::format("{}int{}", H5Tget_sign(type) == H5T_SGN_NONE ? "u" : "", bits);
+}
+
+std::string stored_type(hdf5::Group const& group, char const* name, std::filesystem::path const& path) {
+  auto const dataset = hdf5::open_dataset(group.id(), name, path.string());
+  hdf5::Datatype const type(H5Dget_type(dataset.id()));
+  return type_name(type.id());
+}
+
+hdf5::Dataset open_list(hdf5::Group const& group, char const* name, std::uint64_t length, std::string const& place) {
+  auto dataset = hdf5::open_dataset(group.id(), name, place);
+  auto const found = hdf5::length_of(dataset, fmt::format("{}: {}", place, name));
+  if (found != length) {
+    fail(place, fmt::format("{} numbers in {}", found, name), fmt::format("{} as the descriptor says", length));
+  }
+  return dataset;
+}
+
+/// Row pointers first ... last of the file, checked, so that what they point to can be read.
+std::vector<EdgeOffset> read_pointers(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,
+                                      std::uint64_t last, std::string const& place) {
+  auto const list = open_list(group, "pointers_to_1", descriptor.num_rows + 1, place);
+  auto pointers = hdf5::read_indices<EdgeOffset>(list, first, last - first + 1, place + ": pointers_to_1");
+  if (first == 0 && pointers.front() != 0) fail(place, fmt::format("the first row pointer {}", pointers.front()), "0");
+  if (last == descriptor.num_rows && pointers.back() != descriptor.num_entries) {
+    fail(place, fmt::format("the last row pointer {}", pointers.back()),
+         fmt::format("the number of stored values, {}", descriptor.num_entries));
+  }
+  for (std::size_t row = 0; row + 1 < pointers.size(); ++row) {
+    if (pointers[row] > pointers[row + 1] || pointers[row + 1] > descriptor.num_entries) {
+      fail(place, fmt::format("the row pointer {} after row {}", pointers[row + 1], first + row),
+           fmt::format("{} to {}", pointers[row], descriptor.num_entries));
+    }
+  }
+  return pointers;
+}
+
+} // namespace
+
+Descriptor read_descriptor(hdf5::Group const& group, std::string const& place) {
+  auto const object = parse_object(hdf5::read_text(group.id(), "binsparse", place), place);
+  auto const text_of = [&](char const* key) { return object.contains(key) ? object[key] : json(); };
+  if (text_of("version") != "0.1" && text_of("version") != version) fail(place, shown(object, "version"), "\"0.1.0\"");
+  if (text_of("format") != "CSR") fail(place, shown(object, "format"), "\"CSR\"");
+  auto const shape = text_of("shape");
+  if (!shape.is_array() || shape.size() != 2) fail(place, shown(object, "shape"), "two numbers");
+
+  Descriptor descriptor;
+  constexpr std::uint64_t largest_index = std::numeric_limits<NeuronIndex>::max();
+  constexpr std::uint64_t largest_count = std::uint64_t{1} << 60;
+  descriptor.num_rows = read_count(shape[0], largest_count, place, shown(object, "shape"));
+  descriptor.num_columns = read_count(shape[1], largest_index, place, shown(object, "shape"));
+  descriptor.num_entries =
+      read_count(text_of("number_of_stored_values"), largest_count, place, shown(object, "number_of_stored_values"));
+  auto const types = text_of("data_types");
+  if (!types.is_object() || !types.contains("values") || !types["values"].is_string()) {
+    fail(place, shown(object, "data_types"), "an object that names the type of the values");
+  }
+  auto const type = types["values"].get<std::string>();
+  if (type.find("complex") != std::string::npos) fail(place, "values of the type " + quote(type), "real numbers");
+  descriptor.is_iso = type.starts_with("iso[");
+  return descriptor;
+}
+
+SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first, std::uint64_t last,
+                       std::string const& place) {
+  VARVE_REQUIRE(first <= last && last <= descriptor.num_rows, "row range lies outside the file");
+  SparseMatrix matrix;
+  matrix.num_rows = last - first;
+  matrix.num_columns = descriptor.num_columns;
+  matrix.row_pointers = read_pointers(group, descriptor, first, last, place);
+  auto const begin = matrix.row_pointers.front();
+  auto const count = matrix.row_pointers.back() - begin;
+  for (auto& pointer : matrix.row_pointers) pointer -= begin;
+
+  auto const indices = open_list(group, "indices_1", descriptor.num_entries, place);
+  matrix.column_indices = hdf5::read_indices<NeuronIndex>(indices, begin, count, place + ": indices_1");
+  auto const values = open_list(group, "values", descriptor.is_iso ? 1 : descriptor.num_entries, place);
+  matrix.values = descriptor.is_iso ? hdf5::read_reals(values, 0, 1, place + ": values")
+                                    : hdf5::read_reals(values, begin, count, place + ": values");
+  return matrix;
+}
+
+hid_t index_type(std::uint64_t largest) {
+  if (largest <= std::numeric_limits<std::uint8_t>::max()) return H5T_STD_U8LE;
+  if (largest <= std::numeric_limits<std::uint16_t>::max()) return H5T_STD_U16LE;
+  if (largest <= std::numeric_limits<std::uint32_t>::max()) return H5T_STD_U32LE;
+  return H5T_STD_U64LE;
+}
+
+bool fit_float(std::vector<double> const& values) {
+  return std::ranges::all_of(values, [](double value) { return double(float(value)) == value; });
+}
+
+void write_descriptor(hdf5::Group const& group, Descriptor const& descriptor, std::filesystem::path const& path) {
+  auto const values = stored_type(group, "values", path);
+  json object;
+  object["version"] = version;
+  object["format"] = "CSR";
+  object["shape"] = {descriptor.num_rows, descriptor.num_columns};
+  object["number_of_stored_values"] = descriptor.num_entries;
+  object["data_types"]["pointers_to_1"] = stored_type(group, "pointers_to_1", path);
+  object["data_types"]["indices_1"] = stored_type(group, "indices_1", path);
+  object["data_types"]["values"] = descriptor.is_iso ? fmt::format("iso[{}]", values) : values;
+  hdf5::write_text(group.id(), "binsparse", json{{"binsparse", object}}.dump(), path);
+}
+
+void write_matrix(hdf5::Group const& group, SparseMatrix const& matrix, std::filesystem::path const& path) {
+  auto const largest_index = matrix.num_columns == 0 ? 0 : matrix.num_columns - 1;
+  hdf5::write_list(group.id(), "pointers_to_1", index_type(matrix.num_entries()), matrix.row_pointers, true, path);
+  hdf5::write_list(group.id(), "indices_1", index_type(largest_index), matrix.column_indices, true, path);
+  hdf5::write_list(group.id(), "values", fit_float(matrix.values) ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, matrix.values,
+                   false, path);
+  write_descriptor(group, {matrix.num_rows, matrix.num_columns, matrix.num_entries(), matrix.is_iso()}, path);
+}
+
+} // namespace varve::binsparse

@@ -1,0 +1,303 @@
+#include "io/challenge.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "io/triple_text.hpp"
+#include "network/challenge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t largest_image = std::uint64_t{1} << 30; // a slip of the pen must not fill the memory
+
+/// Takes `text` off the front of `rest`.
+bool take(std::string_view& rest, std::string_view text) {
+  if (!rest.starts_with(text)) return false;
+  rest.remove_prefix(text.size());
+  return true;
+}
+
+/// Takes a number off the front of `rest`.
+bool take(std::string_view& rest, std::size_t& number) {
+  auto const [next, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  if (error != std::errc()) return false;
+  rest.remove_prefix(static_cast<std::size_t>(next - rest.data()));
+  return true;
+}
+
+/// The layer files of a folder, by neurons and layer number (from 1).
+using LayerFiles = std::map<std::size_t, std::map<std::size_t, fs::path>>;
+
+bool is_layer_name(std::string_view name, std::size_t& neurons, std::size_t& number) {
+  bool const begins = take(name, "n") && take(name, neurons) && take(name, "-l") && take(name, number);
+  return begins && take(name, ".tsv") && (name.empty() || name == ".gz" || name == ".xz" || name == ".zst");
+}
+
+std::vector<fs::directory_entry> entries_of(fs::path const& folder) {
+  std::error_code error;
+  fs::directory_iterator const begin(folder, error);
+  if (error) throw InputError(fmt::format("{} cannot be read: {}", folder.string(), error.message()));
+  return {begin, fs::directory_iterator()};
+}
+
+LayerFiles find_layer_files(fs::path const& folder) {
+  LayerFiles files;
+  for (auto const& entry : entries_of(folder)) {
+    std::size_t neurons = 0;
+    std::size_t number = 0;
+    auto const name = entry.path().filename().string();
+    if (!is_layer_name(name, neurons, number)) continue;
+    auto const [place, is_new] = files[neurons].emplace(number, entry.path());
+    if (!is_new) {
+      auto const [one, other] = std::minmax(place->second.filename().string(), name);
+      throw InputError(
+          fmt::format("{} holds both {} and {}, expected one file per layer", folder.string(), one, other));
+    }
+  }
+  return files;
+}
+
+/// The sub-folders neuronN, by N.
+std::map<std::size_t, fs::path> find_neuron_folders(fs::path const& folder) {
+  std::map<std::size_t, fs::path> folders;
+  for (auto const& entry : entries_of(folder)) {
+    auto const name = entry.path().filename().string();
+    std::string_view rest = name;
+    std::size_t neurons = 0;
+    if (take(rest, "neuron") && take(rest, neurons) && rest.empty() && entry.is_directory()) {
+      folders.emplace(neurons, entry.path());
+    }
+  }
+  return folders;
+}
+
+/// The number of neurons asked for, or the only one there is.
+template <class ByNeurons>
+std::size_t choose_neurons(ByNeurons const& present, ChallengeOptions const& options, fs::path const& folder) {
+  std::vector<std::size_t> neurons;
+  for (auto const& [number, unused] : present) neurons.push_back(number);
+  if (options.neurons) {
+    if (present.contains(*options.neurons)) return *options.neurons;
+    throw InputError(fmt::format("{} holds layer files for {} neurons, found none for {}", folder.string(),
+                                 fmt::join(neurons, ", "), *options.neurons));
+  }
+  if (neurons.size() == 1) return neurons.front();
+  throw UsageError(
+      fmt::format("{} holds networks of {} neurons: say which one to read", folder.string(), fmt::join(neurons, ", ")));
+}
+
+/// The files of layers 1, 2, ... in order.
+std::vector<fs::path> choose_layers(std::map<std::size_t, fs::path> const& files, ChallengeOptions const& options,
+                                    fs::path const& folder, std::size_t neurons) {
+  auto const num_layers = options.layers.value_or(files.rbegin()->first);
+  std::vector<fs::path> paths;
+  for (std::size_t number = 1; number <= num_layers; ++number) {
+    auto const file = files.find(number);
+    if (file == files.end()) {
+      auto const name = fmt::format("n{}-l{}.tsv", neurons, number);
+      throw InputError(fmt::format("{} (or .gz, .xz, .zst) is missing, expected the files of layers 1 to {}",
+                                   (folder / name).string(), num_layers));
+    }
+    paths.push_back(file->second);
+  }
+  if (paths.empty()) throw InputError(fmt::format("{} holds only a layer 0, expected layers from 1", folder.string()));
+  return paths;
+}
+
+void require_sensible(ChallengeOptions const& options) {
+  if (options.neurons && (*options.neurons < 1 || *options.neurons > std::numeric_limits<NeuronIndex>::max())) {
+    throw UsageError(fmt::format("{} neurons were asked for, expected 1 to {}", *options.neurons,
+                                 std::numeric_limits<NeuronIndex>::max()));
+  }
+  if (options.layers && *options.layers < 1) throw UsageError("0 layers were asked for, expected at least 1");
+  if (options.bias && !std::isfinite(*options.bias)) {
+    throw UsageError(fmt::format("the bias {} was asked for, expected a finite number", *options.bias));
+  }
+  if (options.cap && !(*options.cap > 0.0 && std::isfinite(*options.cap))) {
+    throw UsageError(fmt::format("the cap {} was asked for, expected a positive finite number", *options.cap));
+  }
+}
+
+class ChallengeNetwork final : public NetworkSource {
+public:
+  ChallengeNetwork(fs::path folder, std::vector<fs::path> files, std::size_t neurons, double bias, double cap)
+      : folder_(std::move(folder)), files_(std::move(files)), neurons_(neurons), bias_(bias), cap_(cap) {}
+
+  std::string name() const override { return folder_.string(); }
+  std::size_t num_layers() const override { return files_.size(); }
+
+  Layer layer(std::size_t number) const override {
+    TripleFormat format;
+    format.names = {"input", "output", "weight"};
+    format.largest = {neurons_, neurons_};
+    format.row_position = 1;
+    auto triples = read_triples(files_.at(number), format, neurons_, {0, neurons_}, false);
+    return {std::move(triples.matrix), {bias_}, Activation::clipped_relu(cap_)};
+  }
+
+private:
+  fs::path folder_;
+  std::vector<fs::path> files_;
+  std::size_t neurons_;
+  double bias_;
+  double cap_;
+};
+
+/// The first layer decides what all layers must be like to be told apart by nothing but their weights.
+void require_like_challenge(Layer const& layer, Layer const& first, std::size_t number, fs::path const& folder) {
+  auto const fail = [&](std::string const& found) {
+    throw UsageError(fmt::format("{} cannot hold the network as text: layer {} {}; write a .h5 file instead",
+                                 folder.string(), number, found));
+  };
+  auto const bias = first.bias.front();
+  if (layer.num_inputs() != layer.num_outputs()) {
+    fail(fmt::format("has {} inputs and {} outputs, expected as many", layer.num_inputs(), layer.num_outputs()));
+  }
+  if (layer.num_outputs() != first.num_outputs()) {
+    fail(fmt::format("has {} outputs, expected {} as in layer 0", layer.num_outputs(), first.num_outputs()));
+  }
+  auto const other = std::ranges::find_if(layer.bias, [&](double value) { return value != bias; });
+  if (other != layer.bias.end()) fail(fmt::format("has a bias of {}, expected {} everywhere", *other, bias));
+  if (layer.activation.kind != ActivationKind::clipped_relu) fail("has no clipped relu");
+  if (layer.activation.cap != first.activation.cap) {
+    fail(fmt::format("has the cap {}, expected {} as in layer 0", layer.activation.cap, first.activation.cap));
+  }
+}
+
+/// Text of numbers, handed on in pieces of bounded size.
+class LineWriter {
+public:
+  explicit LineWriter(fs::path const& path) : file_(path) {}
+
+  void write(std::uint64_t first, std::uint64_t second, double value) {
+    fmt::format_to(std::back_inserter(text_), "{}\t{}\t{}\n", first, second, value);
+    if (text_.size() > 1 << 20) flush();
+  }
+
+  void commit() {
+    flush();
+    file_.commit();
+  }
+
+private:
+  void flush() {
+    file_.write({text_.data(), text_.size()});
+    text_.clear();
+  }
+
+  TextWriter file_;
+  fmt::memory_buffer text_;
+};
+
+void write_layer_file(Layer const& layer, fs::path const& path) {
+  LineWriter file(path);
+  for (std::size_t output = 0; output < layer.num_outputs(); ++output) {
+    for (auto entry = layer.weights.row_pointers[output]; entry < layer.weights.row_pointers[output + 1]; ++entry) {
+      file.write(std::uint64_t{layer.weights.column_indices[entry]} + 1, output + 1, layer.weights.value(entry));
+    }
+  }
+  file.commit();
+}
+
+} // namespace
+
+std::unique_ptr<NetworkSource> open_challenge_network(fs::path const& folder, ChallengeOptions const& options) {
+  require_sensible(options);
+  auto layers_in = folder;
+  auto files = find_layer_files(folder);
+  if (files.empty()) {
+    auto const folders = find_neuron_folders(folder);
+    if (!folders.empty()) layers_in = folders.at(choose_neurons(folders, options, folder));
+    if (!folders.empty()) files = find_layer_files(layers_in);
+  }
+  if (files.empty()) {
+    throw InputError(fmt::format("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
+                                 "sub-folder neuronN",
+                                 layers_in.string()));
+  }
+  auto const neurons = choose_neurons(files, options, layers_in);
+  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max()) {
+    throw InputError(fmt::format("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
+                                 std::numeric_limits<NeuronIndex>::max()));
+  }
+  auto paths = choose_layers(files.at(neurons), options, layers_in, neurons);
+  auto const bias = options.bias ? options.bias : challenge_bias(neurons);
+  if (!bias) {
+    throw UsageError(
+        fmt::format("{} holds a network of {} neurons, for which the challenge names no bias: give the bias",
+                    folder.string(), neurons));
+  }
+  return std::make_unique<ChallengeNetwork>(folder, std::move(paths), neurons, *bias,
+                                            options.cap.value_or(kChallengeCap));
+}
+
+SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range,
+                                 std::optional<std::size_t> num_samples) {
+  TripleFormat format;
+  format.names = {"image", "pixel", "value"};
+  format.largest = {num_samples.value_or(largest_image), neurons};
+  format.drops_zeros = true;
+  WantedRows wanted{0, num_samples};
+  if (range) {
+    if (range->first > range->second || range->second > format.largest[0]) {
+      throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 0:{}", range->first,
+                                   range->second, format.largest[0]));
+    }
+    wanted = {range->first, range->second};
+  }
+  auto triples = read_triples(path, format, neurons, wanted, true);
+  if (range && !num_samples && range->first >= triples.largest_row && range->first < range->second) {
+    throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {} (counted from 0)",
+                                 range->first, range->second, path.string(),
+                                 static_cast<std::int64_t>(triples.largest_row) - 1));
+  }
+  return {std::move(triples.matrix), wanted.first};
+}
+
+void write_challenge_network(NetworkSource const& network, fs::path const& path, Compression compression,
+                             Progress const& progress) {
+  OutputFolder folder(path);
+  auto const num_layers = network.num_layers();
+  auto const first = network.layer(0);
+  std::mutex progress_guard;
+  std::size_t num_done = 0;
+  for_each_on_host_threads(num_layers, [&](std::size_t number) {
+    auto const layer = network.layer(number);
+    require_like_challenge(layer, first, number, path);
+    auto const name = fmt::format("n{}-l{}.tsv{}", layer.num_outputs(), number + 1, ending_of(compression));
+    write_layer_file(layer, folder.partial_path() / name);
+    std::lock_guard const lock(progress_guard);
+    ++num_done;
+    if (progress) progress(num_done, num_layers);
+  });
+  folder.commit();
+}
+
+void write_challenge_samples(SampleSet const& samples, fs::path const& path) {
+  LineWriter file(path);
+  auto const& matrix = samples.matrix;
+  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+    for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
+      file.write(samples.first_sample + row + 1, std::uint64_t{matrix.column_indices[entry]} + 1, matrix.value(entry));
+    }
+  }
+  file.commit();
+}
+
+} // namespace varve

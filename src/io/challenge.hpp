@@ -1,0 +1,50 @@
+#pragma once
+
+#include "io/byte_stream.hpp"
+#include "io/progress.hpp"
+#include "io/sample_range.hpp"
+#include "network/network.hpp"
+#include "network/sample_set.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace varve {
+
+/// What the text files of the Graph Challenge do not say about their network.
+struct ChallengeOptions {
+  std::optional<std::size_t> neurons; ///< per layer
+  std::optional<std::size_t> layers;
+  std::optional<double> bias; ///< of every neuron
+  std::optional<double> cap;  ///< of the clipped relu, positive
+};
+
+/// Opens a folder of layer files nN-lK.tsv[.gz|.xz|.zst], K from 1, or a folder whose sub-folder neuronN holds them.
+/// What the options leave open is filled in: N if only one is present, all layers, the bias of the challenge for N,
+/// cap 32. Lines are `input output weight`, from 1, in any order; layer(k) reads its file when it is asked for. Throws
+/// InputError, naming the file, if a layer is missing or the folder holds none; UsageError if N or the bias must be
+/// given, or an option makes no sense.
+std::unique_ptr<NetworkSource> open_challenge_network(std::filesystem::path const& folder,
+                                                      ChallengeOptions const& options = {});
+
+/// Reads samples from lines `image pixel value`, from 1, in any order; value 0 is no entry. Shape [samples, neurons]:
+/// the range's samples; else `num_samples`; else as many as the largest image number (images without a pixel may follow
+/// it unnoticed, and samples of a range that lie behind it are empty). Throws InputError with file and line.
+SampleSet read_challenge_samples(std::filesystem::path const& path, std::size_t neurons,
+                                 OptionalSampleRange const& range = std::nullopt,
+                                 std::optional<std::size_t> num_samples = std::nullopt);
+
+/// Writes a folder of layer files with the given compression. Text holds neither bias nor cap, and only networks like
+/// the challenge's: throws UsageError, naming the layer, unless all layers are square, of one width, with one bias
+/// common to all and a clipped relu of one cap; and if the folder exists and is not empty.
+void write_challenge_network(NetworkSource const& network, std::filesystem::path const& folder, Compression compression,
+                             Progress const& progress = {});
+
+/// Writes lines `image pixel value`, compressed as the ending of PATH says; image numbers count from the set's
+/// first_sample.
+void write_challenge_samples(SampleSet const& samples, std::filesystem::path const& path);
+
+} // namespace varve

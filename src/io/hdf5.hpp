@@ -1,0 +1,119 @@
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// Small handles over the C API of HDF5. Its errors become one sentence of ours; `place` arguments say where, as in
+/// "net.h5: layer 3". Every use, closing included, happens while the caller holds lock().
+namespace varve::hdf5 {
+
+/// Only one thread at a time may be inside the library. Also turns its own printing of errors off.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
+
+/// Owner of an identifier.
+template <auto Close>
+class Handle {
+public:
+  Handle() = default;
+  explicit Handle(hid_t id) : id_(id) {}
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~Handle() {
+    if (id_ >= 0) Close(id_);
+  }
+
+  hid_t id() const { return id_; }
+
+private:
+  hid_t id_ = H5I_INVALID_HID;
+};
+
+using File = Handle<&H5Fclose>;
+using Group = Handle<&H5Gclose>;
+using Dataset = Handle<&H5Dclose>;
+using Attribute = Handle<&H5Aclose>;
+using Dataspace = Handle<&H5Sclose>;
+using Datatype = Handle<&H5Tclose>;
+using Properties = Handle<&H5Pclose>;
+
+/// True if the file begins as an HDF5 file does; false for folders and files that cannot be read.
+bool has_signature(std::filesystem::path const& path);
+
+// Reading. All throw InputError "PLACE ...".
+
+File open_file(std::filesystem::path const& path);
+bool has_child(hid_t parent, std::string const& name);
+Group open_group(hid_t parent, std::string const& name, std::string const& place);
+Dataset open_dataset(hid_t parent, std::string const& name, std::string const& place);
+
+/// Number of links in a group.
+std::uint64_t num_children(Group const& group, std::string const& place);
+
+/// A string, of fixed or variable length.
+std::string read_text(hid_t object, std::string const& name, std::string const& place);
+std::int64_t read_integer(hid_t object, std::string const& name, std::string const& place);
+double read_real(hid_t object, std::string const& name, std::string const& place);
+
+/// Number of elements of a dataset that is a list, or 1 for a scalar.
+std::uint64_t length_of(Dataset const& dataset, std::string const& place);
+bool is_scalar(Dataset const& dataset);
+
+/// Elements [first, first + count) of a list, or of a scalar, of any integer or floating-point type.
+std::vector<double> read_reals(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
+                               std::string const& place);
+
+/// The same of any integer type; `Index` is std::uint32_t or std::uint64_t. A number too large for it becomes its
+/// largest, a negative one is an error.
+template <class Index>
+std::vector<Index> read_indices(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
+                                std::string const& place);
+
+// Writing. All throw ResourceError "PATH cannot be written ...".
+
+/// Creates a file in the format of HDF5 1.10, whose structures carry checksums; `partial` is replaced, `path` is what
+/// messages name.
+File create_file(std::filesystem::path const& partial, std::filesystem::path const& path);
+Group create_group(hid_t parent, std::string const& name, std::filesystem::path const& path);
+void write_text(hid_t object, std::string const& name, std::string const& text, std::filesystem::path const& path);
+void write_integer(hid_t object, std::string const& name, std::uint64_t number, std::filesystem::path const& path);
+void write_real(hid_t object, std::string const& name, double number, std::filesystem::path const& path);
+
+/// Writes a list, converted to the type `stored`; `compressed` ones of at least 4 KiB are shuffled and deflated.
+template <class Element>
+void write_list(hid_t parent, std::string const& name, hid_t stored, std::vector<Element> const& elements,
+                bool compressed, std::filesystem::path const& path);
+
+/// Writes a dataset that is one number.
+void write_scalar(hid_t parent, std::string const& name, double number, std::filesystem::path const& path);
+
+/// A list that grows: compressed, in chunks.
+class GrowingList {
+public:
+  GrowingList() = default;
+  GrowingList(hid_t parent, std::string const& name, hid_t stored, std::filesystem::path path);
+
+  template <class Element>
+  void append(Element const* elements, std::uint64_t count);
+
+  std::uint64_t length() const { return length_; }
+  Dataset const& dataset() const { return dataset_; }
+
+private:
+  Dataset dataset_;
+  std::filesystem::path path_;
+  std::uint64_t length_ = 0;
+};
+
+/// Hands all to the operating system; the only way to learn of a full disk before the file is closed.
+void flush(File const& file, std::filesystem::path const& path);
+
+} // namespace varve::hdf5

@@ -1,0 +1,236 @@
+#include "io/network_file.hpp"
+
+#include "core/error.hpp"
+#include "io/binsparse.hpp"
+#include "io/hdf5.hpp"
+#include "io/line_error.hpp"
+#include "io/output_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char const* format_name = "varve-network";
+constexpr std::uint64_t format_version = 1;
+
+std::string layer_name(std::size_t number) { return fmt::format("{:06}", number); }
+
+void require_network_file(hdf5::File const& file, std::string const& place) {
+  auto const format = hdf5::read_text(file.id(), "format", place);
+  if (format != format_name) {
+    throw InputError(fmt::format("{}: found the format {}, expected \"{}\"", place, quote(format), format_name));
+  }
+  auto const version = hdf5::read_integer(file.id(), "version", place);
+  if (version != format_version) {
+    throw InputError(fmt::format("{}: found version {} of the format, expected {}", place, version, format_version));
+  }
+}
+
+Activation read_activation(hdf5::Group const& group, std::string const& place) {
+  auto const name = hdf5::read_text(group.id(), "activation", place);
+  if (name == "identity") return Activation::identity();
+  if (name == "relu") return Activation::relu();
+  if (name != "clipped_relu") {
+    throw InputError(fmt::format("{}: found the activation {}, expected \"relu\", \"clipped_relu\" or \"identity\"",
+                                 place, quote(name)));
+  }
+  auto const cap = hdf5::read_real(group.id(), "cap", place);
+  if (!(cap > 0.0 && std::isfinite(cap))) {
+    throw InputError(fmt::format("{}: found the cap {}, expected a positive finite number", place, cap));
+  }
+  return Activation::clipped_relu(cap);
+}
+
+std::vector<double> read_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
+  auto const dataset = hdf5::open_dataset(group.id(), "bias", place);
+  auto const length = hdf5::length_of(dataset, place + ": bias");
+  if (length != 1 && length != num_outputs) {
+    throw InputError(fmt::format("{}: found {} biases, expected 1 or {}", place, length, num_outputs));
+  }
+  return hdf5::read_reals(dataset, 0, length, place + ": bias");
+}
+
+char const* name_of(ActivationKind kind) {
+  switch (kind) {
+  case ActivationKind::identity:
+    return "identity";
+  case ActivationKind::relu:
+    return "relu";
+  case ActivationKind::clipped_relu:
+    break;
+  }
+  return "clipped_relu";
+}
+
+/// Adds the name of the file to what is thrown about a layer of it; a size that no memory holds becomes a sentence,
+/// too.
+template <class Work>
+auto in_file(fs::path const& path, std::size_t number, Work const& work) {
+  auto const fail_memory = [&] {
+    throw ResourceError(fmt::format("{}: layer {} does not fit into memory", path.string(), number));
+  };
+  try {
+    return work();
+  } catch (InputError const& error) {
+    std::string const sentence = error.what();
+    throw InputError(sentence.starts_with(path.string()) ? sentence : fmt::format("{}: {}", path.string(), sentence));
+  } catch (std::bad_alloc const&) {
+    fail_memory();
+  } catch (std::length_error const&) {
+    fail_memory();
+  }
+  std::abort();
+}
+
+} // namespace
+
+struct NetworkFile::Contents {
+  fs::path path;
+  hdf5::File file;
+  hdf5::Group layers;
+  std::vector<binsparse::Descriptor> weights;
+
+  std::string place(std::size_t number) const { return fmt::format("{}: layer {}", path.string(), number); }
+  hdf5::Group open_layer(std::size_t number) const {
+    return hdf5::open_group(layers.id(), layer_name(number), place(number));
+  }
+
+  void read_descriptors() {
+    auto const count = hdf5::num_children(layers, path.string());
+    if (count == 0) throw InputError(fmt::format("{}: found no layers, expected at least one", path.string()));
+    for (std::size_t number = 0; number < count; ++number) {
+      auto const group = hdf5::open_group(open_layer(number).id(), "weights", place(number));
+      auto const descriptor = binsparse::read_descriptor(group, place(number));
+      if (number > 0 && descriptor.num_columns != weights.back().num_rows) {
+        throw InputError(fmt::format("{}: layer {} takes {} inputs, but layer {} has {} outputs", path.string(), number,
+                                     descriptor.num_columns, number - 1, weights.back().num_rows));
+      }
+      weights.push_back(descriptor);
+    }
+  }
+};
+
+NetworkFile::NetworkFile(fs::path path) : contents_(std::make_unique<Contents>()) {
+  auto const lock = hdf5::lock();
+  try {
+    contents_->path = std::move(path);
+    auto const place = contents_->path.string();
+    contents_->file = hdf5::open_file(contents_->path);
+    require_network_file(contents_->file, place);
+    contents_->layers = hdf5::open_group(contents_->file.id(), "layers", place);
+    contents_->read_descriptors();
+  } catch (...) {
+    contents_.reset(); // while the lock is held
+    throw;
+  }
+}
+
+NetworkFile::~NetworkFile() {
+  auto const lock = hdf5::lock();
+  contents_.reset();
+}
+
+std::string NetworkFile::name() const { return contents_->path.string(); }
+
+std::size_t NetworkFile::num_layers() const { return contents_->weights.size(); }
+
+LayerHeader NetworkFile::header(std::size_t number) const {
+  auto const lock = hdf5::lock();
+  return in_file(contents_->path, number, [&] {
+    auto const& weights = contents_->weights.at(number);
+    auto const group = contents_->open_layer(number);
+    auto const place = contents_->place(number);
+    return LayerHeader{weights.num_columns, weights.num_rows, weights.num_entries,
+                       read_bias(group, weights.num_rows, place), read_activation(group, place)};
+  });
+}
+
+Layer NetworkFile::layer(std::size_t number) const {
+  auto header = this->header(number);
+  return in_file(contents_->path, number, [&] {
+    Layer layer{{}, std::move(header.bias), header.activation};
+    {
+      auto const lock = hdf5::lock();
+      auto const& descriptor = contents_->weights[number];
+      auto const place = contents_->place(number);
+      auto const group = hdf5::open_group(contents_->open_layer(number).id(), "weights", place);
+      layer.weights = binsparse::read_rows(group, descriptor, 0, descriptor.num_rows, place);
+    }
+    require_valid(layer, number);
+    return layer;
+  });
+}
+
+std::unique_ptr<NetworkSource> open_network_file(fs::path const& path) { return std::make_unique<NetworkFile>(path); }
+
+struct NetworkFileWriter::Contents {
+  OutputFile output;
+  hdf5::File file;
+  hdf5::Group layers;
+  std::size_t num_layers = 0;
+  std::size_t num_outputs = 0; ///< of the last layer
+
+  explicit Contents(fs::path const& path) : output(path) {}
+};
+
+NetworkFileWriter::NetworkFileWriter(fs::path const& path) : contents_(std::make_unique<Contents>(path)) {
+  auto const lock = hdf5::lock();
+  try {
+    auto& [output, file, layers, num_layers, num_outputs] = *contents_;
+    file = hdf5::create_file(output.partial_path(), path);
+    hdf5::write_text(file.id(), "format", format_name, path);
+    hdf5::write_integer(file.id(), "version", format_version, path);
+    layers = hdf5::create_group(file.id(), "layers", path);
+  } catch (...) {
+    contents_.reset();
+    throw;
+  }
+}
+
+NetworkFileWriter::~NetworkFileWriter() {
+  auto const lock = hdf5::lock();
+  contents_.reset();
+}
+
+void NetworkFileWriter::append(Layer const& layer) {
+  VARVE_REQUIRE(contents_, "a network file is written after its commit");
+  require_valid(layer, contents_->num_layers);
+  if (contents_->num_layers > 0) require_fit(contents_->num_outputs, layer, contents_->num_layers);
+
+  auto const lock = hdf5::lock();
+  auto const& path = contents_->output.path();
+  auto const group = hdf5::create_group(contents_->layers.id(), layer_name(contents_->num_layers), path);
+  binsparse::write_matrix(hdf5::create_group(group.id(), "weights", path), layer.weights, path);
+  if (layer.bias.size() == 1) {
+    hdf5::write_scalar(group.id(), "bias", layer.bias[0], path);
+  } else {
+    hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, layer.bias, false, path);
+  }
+  hdf5::write_text(group.id(), "activation", name_of(layer.activation.kind), path);
+  if (layer.activation.kind == ActivationKind::clipped_relu) {
+    hdf5::write_real(group.id(), "cap", layer.activation.cap, path);
+  }
+  ++contents_->num_layers;
+  contents_->num_outputs = layer.num_outputs();
+}
+
+void NetworkFileWriter::commit() {
+  VARVE_REQUIRE(contents_ && contents_->num_layers > 0, "a network file is committed once, with at least one layer");
+  auto const lock = hdf5::lock();
+  hdf5::flush(contents_->file, contents_->output.path());
+  contents_->layers = {};
+  contents_->file = {};
+  contents_->output.commit();
+  contents_.reset();
+}
+
+} // namespace varve

@@ -1,0 +1,135 @@
+#include "io/open.hpp"
+
+#include "core/error.hpp"
+#include "io/hdf5.hpp"
+#include "io/layer_groups.hpp"
+#include "io/network_file.hpp"
+#include "io/sample_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <system_error>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hdf5_name(fs::path const& path) { return path.extension() == ".h5" || path.extension() == ".hdf5"; }
+
+/// The compression that a name ending in .tsv, .tsv.gz, .tsv.xz or .tsv.zst asks for; nothing for other names.
+std::optional<Compression> text_compression(fs::path const& path) {
+  auto const compression = compression_of_name(path);
+  auto const name = compression == Compression::none ? path : path.stem();
+  return name.extension() == ".tsv" ? std::optional(compression) : std::nullopt;
+}
+
+template <class Number>
+void require_equal(std::optional<Number> const& asked, Number found, char const* what, fs::path const& path) {
+  if (asked && *asked != found) {
+    throw UsageError(fmt::format("{} {} was asked for, but {} says {}", what, *asked, path.string(), found));
+  }
+}
+
+/// Options may repeat what a network file says, not contradict it.
+void require_agreement(NetworkFile const& file, ChallengeOptions const& options, fs::path const& path) {
+  require_equal(options.layers, file.num_layers(), "the number of layers", path);
+  if (!options.neurons && !options.bias && !options.cap) return;
+  for (std::size_t number = 0; number < file.num_layers(); ++number) {
+    auto const header = file.header(number);
+    auto const in_layer = [&](char const* what) { return fmt::format("{} of layer {}", what, number); };
+    require_equal(options.neurons, header.num_inputs, in_layer("the number of inputs").c_str(), path);
+    require_equal(options.neurons, header.num_outputs, in_layer("the number of outputs").c_str(), path);
+    for (auto const bias : header.bias) require_equal(options.bias, bias, in_layer("the bias").c_str(), path);
+    if (options.cap && header.activation.kind != ActivationKind::clipped_relu) {
+      throw UsageError(fmt::format("the cap {} was asked for, but layer {} of {} has no clipped relu", *options.cap,
+                                   number, path.string()));
+    }
+    require_equal(options.cap, header.activation.cap, in_layer("the cap").c_str(), path);
+  }
+}
+
+} // namespace
+
+std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptions const& options) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw InputError(fmt::format("{} cannot be read: {}", path.string(),
+                                 error ? error.message() : std::string("No such file or directory")));
+  }
+  if (fs::is_directory(path, error)) return open_challenge_network(path, options);
+  if (!hdf5::has_signature(path)) {
+    throw InputError(fmt::format("{} is neither a folder of nN-lK.tsv files nor an HDF5 network file", path.string()));
+  }
+  auto file = std::make_unique<NetworkFile>(path);
+  require_agreement(*file, options, path);
+  return file;
+}
+
+SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
+  if (!hdf5::has_signature(path)) return read_challenge_samples(path, neurons, range);
+  auto const found = read_sample_header(path).num_neurons;
+  if (found != neurons) {
+    throw InputError(
+        fmt::format("{} holds samples of {} neurons, the network takes {} inputs", path.string(), found, neurons));
+  }
+  return read_sample_file(path, range);
+}
+
+SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons) {
+  if (neurons) return open_samples(path, *neurons);
+  if (!hdf5::has_signature(path)) {
+    throw UsageError(
+        fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
+  }
+  return read_sample_file(path);
+}
+
+bool holds_samples(fs::path const& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
+  if (!hdf5::has_signature(path)) return true;
+  try {
+    auto const guard = hdf5::lock();
+    auto const file = hdf5::open_file(path);
+    return hdf5::read_text(file.id(), "format", path.string()) == "varve-samples";
+  } catch (InputError const&) {
+    return false; // broken either way: reading it as a network says what is wrong
+  }
+}
+
+void save_network(NetworkSource const& network, fs::path const& path, Progress const& progress) {
+  if (!is_hdf5_name(path)) {
+    auto const compression = text_compression(path);
+    if (!compression && path.has_extension()) {
+      throw UsageError(
+          fmt::format("{} has an unknown ending, expected .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst, or "
+                      "none for a folder of text files",
+                      path.string()));
+    }
+    write_challenge_network(network, path, compression.value_or(Compression::none), progress);
+    return;
+  }
+  NetworkFileWriter writer(path);
+  for_each_layer(network, [&](std::size_t number, Layer const& layer) {
+    writer.append(layer);
+    if (progress) progress(number + 1, network.num_layers());
+  });
+  writer.commit();
+}
+
+void save_samples(SampleSet const& samples, fs::path const& path) {
+  if (is_hdf5_name(path)) {
+    write_sample_file(path, samples);
+  } else if (text_compression(path)) {
+    write_challenge_samples(samples, path);
+  } else {
+    throw UsageError(fmt::format("{} has an unknown ending, expected .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz or .tsv.zst",
+                                 path.string()));
+  }
+}
+
+} // namespace varve

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "io/challenge.hpp"
+#include "io/progress.hpp"
+#include "io/sample_range.hpp"
+#include "network/network.hpp"
+#include "network/sample_set.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace varve {
+
+/// Opens a network: a folder of challenge layer files, or an HDF5 network file, told by its signature. Throws
+/// InputError if PATH is neither; UsageError if an option contradicts what an HDF5 file says, or a folder leaves
+/// something open.
+std::unique_ptr<NetworkSource> open_network(std::filesystem::path const& path, ChallengeOptions const& options = {});
+
+/// Opens samples for a network of `neurons` inputs: an HDF5 sample file, told by its signature, or lines `image pixel
+/// value`. Throws InputError if the file is broken or holds samples of another width, UsageError if it lacks the range.
+SampleSet open_samples(std::filesystem::path const& path, std::size_t neurons,
+                       OptionalSampleRange const& range = std::nullopt);
+
+/// The same without a network: an HDF5 file says its width, text needs it (UsageError if it is left open).
+SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons);
+
+/// True if PATH is a file that holds samples rather than a network: an HDF5 sample file, or a text file (networks in text are folders).
+bool holds_samples(std::filesystem::path const& path);
+
+/// Writes a network by the ending of PATH: .h5 or .hdf5 is one file; anything else is a folder of challenge layer
+/// files, whose names end in .tsv, or in the .tsv.gz, .tsv.xz or .tsv.zst that PATH ends in (text holds neither bias
+/// nor cap, see write_challenge_network). Throws UsageError if the ending is unknown or text cannot hold the network.
+void save_network(NetworkSource const& network, std::filesystem::path const& path, Progress const& progress = {});
+
+/// Writes samples by the ending of PATH: .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst. Throws UsageError for others.
+void save_samples(SampleSet const& samples, std::filesystem::path const& path);
+
+} // namespace varve

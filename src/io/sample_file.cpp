@@ -1,0 +1,258 @@
+#include "io/sample_file.hpp"
+
+#include "core/error.hpp"
+#include "io/binsparse.hpp"
+#include "io/hdf5.hpp"
+#include "io/line_error.hpp"
+#include "io/output_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char const* format_name = "varve-samples";
+constexpr std::uint64_t format_version = 1;
+
+/// An open file whose attributes are read and checked; use and destroy it under the lock.
+struct OpenSampleFile {
+  hdf5::File file;
+  hdf5::Group samples;
+  binsparse::Descriptor descriptor;
+  SampleIndex first_sample = 0;
+};
+
+SampleIndex read_first_sample(hdf5::File const& file, std::string const& place) {
+  if (H5Aexists(file.id(), "first_sample") == 0) return 0;
+  auto const first = hdf5::read_integer(file.id(), "first_sample", place);
+  if (first < 0) {
+    throw InputError(fmt::format("{}: found {} as the number of the first sample, expected 0 or more", place, first));
+  }
+  return static_cast<SampleIndex>(first);
+}
+
+OpenSampleFile open_sample_file(fs::path const& path) {
+  auto const place = path.string();
+  OpenSampleFile open;
+  open.file = hdf5::open_file(path);
+  auto const format = hdf5::read_text(open.file.id(), "format", place);
+  if (format != format_name) {
+    throw InputError(fmt::format("{}: found the format {}, expected \"{}\"", place, quote(format), format_name));
+  }
+  auto const version = hdf5::read_integer(open.file.id(), "version", place);
+  if (version != format_version) {
+    throw InputError(fmt::format("{}: found version {} of the format, expected {}", place, version, format_version));
+  }
+  open.first_sample = read_first_sample(open.file, place);
+  open.samples = hdf5::open_group(open.file.id(), "samples", place);
+  open.descriptor = binsparse::read_descriptor(open.samples, place + ": samples");
+  return open;
+}
+
+SampleRange range_within(fs::path const& path, std::uint64_t num_samples, OptionalSampleRange const& range) {
+  if (!range) return {0, num_samples};
+  if (range->first > range->second || range->second > num_samples) {
+    throw UsageError(fmt::format("the samples {}:{} were asked for, but {} holds the samples 0:{}", range->first,
+                                 range->second, path.string(), num_samples));
+  }
+  return *range;
+}
+
+bool same_bits(double left, double right) {
+  return std::bit_cast<std::uint64_t>(left) == std::bit_cast<std::uint64_t>(right);
+}
+
+/// The values of a growing file, stored as narrow as they allow: once while all are equal, then as float while all are
+/// exact in it, then as double. What is stored already is widened when a value does not fit.
+class GrowingValues {
+public:
+  GrowingValues(hid_t group, fs::path path) : group_(group), path_(std::move(path)) {}
+
+  bool is_iso() const { return !list_ && num_entries_ != 1; }
+
+  void append(SparseMatrix const& matrix) {
+    auto const count = matrix.num_entries();
+    if (count == 0) return;
+    if (num_entries_ == 0) shared_ = matrix.values[0];
+    bool const stays_iso =
+        !list_ && std::ranges::all_of(matrix.values, [&](double value) { return same_bits(value, *shared_); });
+    if (!stays_iso) append_to_list(matrix.values, count);
+    num_entries_ += count;
+  }
+
+  /// Stores a shared value, now that it is known to stay the only one.
+  void finish() {
+    if (list_) return;
+    auto const values = shared_ ? std::vector<double>{*shared_} : std::vector<double>{0.0};
+    bool const is_float = binsparse::fit_float(values);
+    hdf5::write_list(group_, "values", is_float ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, values, false, path_);
+  }
+
+private:
+  static constexpr std::uint64_t block_size = std::uint64_t{1} << 16;
+
+  void append_to_list(std::vector<double> const& values, std::uint64_t count) {
+    bool const fits = binsparse::fit_float(values);
+    if (!list_) start_list(fits && binsparse::fit_float({*shared_}));
+    if (is_float_ && !fits) widen();
+    if (values.size() == count) {
+      list_->append(values.data(), count);
+    } else {
+      append_repeated(values[0], count);
+    }
+  }
+
+  void append_repeated(double value, std::uint64_t count) {
+    std::vector<double> const block(std::min(count, block_size), value);
+    for (std::uint64_t done = 0; done < count; done += block.size()) {
+      list_->append(block.data(), std::min<std::uint64_t>(block.size(), count - done));
+    }
+  }
+
+  void start_list(bool is_float) {
+    is_float_ = is_float;
+    list_.emplace(group_, "values", is_float ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, path_);
+    if (num_entries_ > 0) append_repeated(*shared_, num_entries_);
+  }
+
+  void widen() {
+    hdf5::GrowingList wide(group_, "wide_values", H5T_IEEE_F64LE, path_);
+    for (std::uint64_t done = 0; done < list_->length(); done += block_size) {
+      auto const block =
+          hdf5::read_reals(list_->dataset(), done, std::min(block_size, list_->length() - done), path_.string());
+      wide.append(block.data(), block.size());
+    }
+    list_.reset();
+    bool const is_moved = H5Ldelete(group_, "values", H5P_DEFAULT) >= 0 &&
+                          H5Lmove(group_, "wide_values", group_, "values", H5P_DEFAULT, H5P_DEFAULT) >= 0;
+    VARVE_REQUIRE(is_moved, "the values of a sample file cannot be widened");
+    list_.emplace(std::move(wide));
+    is_float_ = false;
+  }
+
+  hid_t group_;
+  fs::path path_;
+  std::optional<double> shared_;
+  std::optional<hdf5::GrowingList> list_;
+  bool is_float_ = false;
+  std::uint64_t num_entries_ = 0;
+};
+
+} // namespace
+
+SampleFileHeader read_sample_header(fs::path const& path) {
+  auto const lock = hdf5::lock();
+  auto const open = open_sample_file(path);
+  return {open.descriptor.num_rows, open.descriptor.num_columns, open.descriptor.num_entries, open.first_sample};
+}
+
+SampleSet read_sample_file(fs::path const& path, OptionalSampleRange const& range) {
+  auto const fail_memory = [&] { throw ResourceError(fmt::format("{} does not fit into memory", path.string())); };
+  auto const place = path.string() + ": samples";
+  SampleSet samples;
+  try {
+    auto const lock = hdf5::lock();
+    auto const open = open_sample_file(path);
+    auto const [first, last] = range_within(path, open.descriptor.num_rows, range);
+    samples.matrix = binsparse::read_rows(open.samples, open.descriptor, first, last, place);
+    samples.first_sample = open.first_sample + first;
+  } catch (std::bad_alloc const&) {
+    fail_memory();
+  } catch (std::length_error const&) {
+    fail_memory();
+  }
+  require_valid(samples.matrix, place.c_str());
+  return samples;
+}
+
+void write_sample_file(fs::path const& path, SampleSet const& samples) {
+  SampleFileWriter writer(path, samples.num_neurons());
+  writer.append(samples);
+  writer.commit();
+}
+
+struct SampleFileWriter::Contents {
+  OutputFile output;
+  hdf5::File file;
+  hdf5::Group samples;
+  hdf5::GrowingList pointers;
+  hdf5::GrowingList indices;
+  std::optional<GrowingValues> values;
+  std::size_t num_neurons = 0;
+  std::size_t num_samples = 0;
+  EdgeOffset num_entries = 0;
+  SampleIndex first_sample = 0;
+
+  Contents(fs::path const& path, std::size_t neurons) : output(path), num_neurons(neurons) {
+    file = hdf5::create_file(output.partial_path(), path);
+    samples = hdf5::create_group(file.id(), "samples", path);
+    pointers = hdf5::GrowingList(samples.id(), "pointers_to_1", H5T_STD_U64LE, path);
+    auto const largest_index = neurons == 0 ? 0 : neurons - 1;
+    indices = hdf5::GrowingList(samples.id(), "indices_1", binsparse::index_type(largest_index), path);
+    values.emplace(samples.id(), path);
+    EdgeOffset const begin = 0;
+    pointers.append(&begin, 1);
+  }
+};
+
+SampleFileWriter::SampleFileWriter(fs::path const& path, std::size_t num_neurons) {
+  auto const lock = hdf5::lock();
+  contents_ = std::make_unique<Contents>(path, num_neurons);
+}
+
+SampleFileWriter::~SampleFileWriter() {
+  auto const lock = hdf5::lock();
+  contents_.reset();
+}
+
+void SampleFileWriter::append(SampleSet const& batch) {
+  VARVE_REQUIRE(contents_, "a sample file is written after its commit");
+  auto& contents = *contents_;
+  if (contents.num_samples == 0) contents.first_sample = batch.first_sample;
+  VARVE_REQUIRE(batch.num_neurons() == contents.num_neurons, "batches of one sample file have the same neurons");
+  VARVE_REQUIRE(batch.first_sample == contents.first_sample + contents.num_samples,
+                "batches of one sample file follow each other without a gap");
+  require_valid(batch.matrix, "samples to write");
+
+  std::vector<EdgeOffset> ends(batch.matrix.row_pointers.begin() + 1, batch.matrix.row_pointers.end());
+  for (auto& end : ends) end += contents.num_entries;
+  auto const lock = hdf5::lock();
+  contents.pointers.append(ends.data(), ends.size());
+  contents.indices.append(batch.matrix.column_indices.data(), batch.matrix.num_entries());
+  contents.values->append(batch.matrix);
+  contents.num_samples += batch.num_samples();
+  contents.num_entries += batch.matrix.num_entries();
+}
+
+void SampleFileWriter::commit() {
+  VARVE_REQUIRE(contents_, "a sample file is committed twice");
+  auto const lock = hdf5::lock();
+  auto& contents = *contents_;
+  auto const& path = contents.output.path();
+  contents.values->finish();
+  hdf5::write_text(contents.file.id(), "format", format_name, path);
+  hdf5::write_integer(contents.file.id(), "version", format_version, path);
+  hdf5::write_integer(contents.file.id(), "first_sample", contents.first_sample, path);
+  binsparse::write_descriptor(
+      contents.samples, {contents.num_samples, contents.num_neurons, contents.num_entries, contents.values->is_iso()},
+      path);
+  hdf5::flush(contents.file, path);
+  contents.values.reset();
+  contents.indices = {};
+  contents.pointers = {};
+  contents.samples = {};
+  contents.file = {};
+  contents.output.commit();
+  contents_.reset();
+}
+
+} // namespace varve

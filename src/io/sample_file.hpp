@@ -1,0 +1,50 @@
+#pragma once
+
+#include "io/sample_range.hpp"
+#include "network/sample_set.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+
+namespace varve {
+
+/// What a sample file says about its samples before they are read.
+struct SampleFileHeader {
+  std::size_t num_samples = 0;
+  std::size_t num_neurons = 0;
+  EdgeOffset num_entries = 0;
+  SampleIndex first_sample = 0;
+};
+
+/// Reads the header of an HDF5 sample file (see FORMAT.md). Throws InputError, naming the file, if it is missing,
+/// broken or no sample file.
+SampleFileHeader read_sample_header(std::filesystem::path const& path);
+
+/// Reads the samples of an HDF5 file, or a range of them and nothing else from the disk. Throws InputError as
+/// read_sample_header, or if the content is malformed; UsageError if the file holds no such range.
+SampleSet read_sample_file(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
+
+/// Writes a sample file; it appears whole or not at all.
+void write_sample_file(std::filesystem::path const& path, SampleSet const& samples);
+
+/// Writes a sample file batch by batch; the file appears with commit() or not at all.
+class SampleFileWriter {
+public:
+  /// Throws UsageError or ResourceError as OutputFile does.
+  SampleFileWriter(std::filesystem::path const& path, std::size_t num_neurons);
+  ~SampleFileWriter();
+
+  /// Writes the next samples: of the file's number of neurons and, by number, right behind those before. Throws
+  /// InputError if they are malformed, ResourceError if the disk is full or fails.
+  void append(SampleSet const& batch);
+
+  /// Makes the file appear.
+  void commit();
+
+private:
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
+};
+
+} // namespace varve

@@ -1,0 +1,61 @@
+#include "io/text_file.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace varve {
+
+TextReader::TextReader(std::filesystem::path path, std::size_t block_size)
+    : path_(std::move(path)), block_size_(block_size), source_(open_bytes(path_)) {}
+
+bool TextReader::next(TextBlock& block) {
+  block.text = std::exchange(rest_, {});
+  block.first_line = next_line_;
+  if (!at_end_) {
+    auto const kept = block.text.size();
+    block.text.resize(std::max(block_size_, kept));
+    auto const filled = kept + source_->read(std::span(block.text).subspan(kept));
+    at_end_ = filled < block.text.size();
+    block.text.resize(filled);
+  }
+  if (!at_end_) {
+    auto const last_end = block.text.rfind('\n');
+    if (last_end == std::string::npos) {
+      throw InputError(fmt::format("{}:{}: found a line of more than {} bytes, expected lines of numbers",
+                                   path_.string(), next_line_, block_size_));
+    }
+    rest_ = block.text.substr(last_end + 1);
+    block.text.resize(last_end + 1);
+  }
+  next_line_ += static_cast<std::size_t>(std::ranges::count(block.text, '\n'));
+  return !block.text.empty();
+}
+
+std::string read_text(std::filesystem::path const& path) {
+  auto const source = open_bytes(path);
+  std::string text;
+  for (std::size_t filled = 0;;) {
+    text.resize(filled + TextReader::default_block_size);
+    filled += source->read(std::span(text).subspan(filled));
+    if (filled == text.size()) continue;
+    text.resize(filled);
+    return text;
+  }
+}
+
+TextWriter::TextWriter(std::filesystem::path const& path)
+    : file_(path), sink_(make_byte_sink(file_, compression_of_name(path))) {}
+
+void TextWriter::write(std::string_view text) { sink_->write(text); }
+
+void TextWriter::commit() {
+  sink_->finish();
+  file_.commit();
+}
+
+} // namespace varve

@@ -1,0 +1,346 @@
+#include "io/triple_text.hpp"
+
+#include "core/host_threads.hpp"
+#include "io/line_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Triple {
+  std::array<std::uint64_t, 2> index{}; ///< from 1
+  double value = 0.0;
+};
+
+/// Neighbouring entries of a text that belong to one row.
+struct Run {
+  std::uint64_t row = 0; ///< from 0, counted from the first wanted row
+  std::uint64_t num_entries = 0;
+};
+
+/// The entries of one block of text, in its order.
+struct TripleBlock {
+  std::vector<Run> runs;
+  std::vector<NeuronIndex> columns;
+  std::vector<double> values; ///< one per entry; or exactly one, shared by all
+  std::uint64_t largest_row = 0;
+};
+
+bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
+bool is_line_end(char letter) { return letter == '\n' || letter == '\r'; }
+
+bool same_bits(double left, double right) {
+  return std::bit_cast<std::uint64_t>(left) == std::bit_cast<std::uint64_t>(right);
+}
+
+/// The words of a line, separated by blanks and tabs.
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (auto begin = line.find_first_not_of(" \t\r"); begin != std::string_view::npos;) {
+    auto const end = std::min(line.find_first_of(" \t\r", begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    begin = line.find_first_not_of(" \t\r", end);
+  }
+  return words;
+}
+
+/// Reads any line with care: nothing for a blank line or a comment, or throws what is wrong with it.
+std::optional<Triple> parse_line(std::string_view line, TripleFormat const& format, fs::path const& path,
+                                 std::size_t number) {
+  auto const words = words_of(line);
+  if (words.empty() || words[0].front() == '%' || words[0].front() == '#') return std::nullopt;
+  if (words.size() != 3) {
+    fail_at_line(path, number,
+                 fmt::format("{} column{} in {}", words.size(), words.size() == 1 ? "" : "s", quote(line)),
+                 fmt::format("3: {}, {}, {}", format.names[0], format.names[1], format.names[2]));
+  }
+  auto const read = [&](std::string_view word, auto& number_read) {
+    auto const end = word.data() + word.size();
+    auto const [next, error] = std::from_chars(word.data(), end, number_read);
+    return error == std::errc() && next == end;
+  };
+  Triple triple;
+  for (std::size_t position = 0; position < 2; ++position) {
+    auto& index = triple.index[position];
+    if (!read(words[position], index) || index < 1 || index > format.largest[position]) {
+      fail_at_line(path, number, fmt::format("{} {}", format.names[position], quote(words[position])),
+                   fmt::format("a number from 1 to {}", format.largest[position]));
+    }
+  }
+  if (!read(words[2], triple.value) || !std::isfinite(triple.value)) {
+    fail_at_line(path, number, fmt::format("{} {}", format.names[2], quote(words[2])), "a finite number");
+  }
+  return triple;
+}
+
+/// Reads regular lines fast: three numbers with one tab or blank between them. Everything else is left to parse_line.
+class LineScanner {
+public:
+  LineScanner(std::string_view text, TripleFormat const& format)
+      : cursor_(text.data()), end_(text.data() + text.size()), largest_(format.largest) {}
+
+  bool at_end() const { return cursor_ == end_; }
+
+  /// Reads a line into `triple` and steps behind it; false, without a step, if the line is not regular.
+  bool scan(Triple& triple) {
+    char const* next = scan_index(cursor_, largest_[0], triple.index[0]);
+    if (next == nullptr) return false;
+    next = scan_index(next, largest_[1], triple.index[1]);
+    if (next == nullptr) return false;
+    next = scan_value(next, triple.value);
+    if (next == nullptr) return false;
+    if (next != end_ && *next == '\r') ++next;
+    if (next != end_ && *next != '\n') return false;
+    cursor_ = next == end_ ? end_ : next + 1;
+    return true;
+  }
+
+  /// Steps over a line and returns it without its end.
+  std::string_view take_line() {
+    auto const begin = cursor_;
+    auto const* found = static_cast<char const*>(std::memchr(begin, '\n', static_cast<std::size_t>(end_ - begin)));
+    cursor_ = found == nullptr ? end_ : found + 1;
+    return {begin, static_cast<std::size_t>((found == nullptr ? end_ : found) - begin)};
+  }
+
+private:
+  /// An index and the one separator behind it.
+  char const* scan_index(char const* begin, std::uint64_t largest, std::uint64_t& index) const {
+    auto const [next, error] = std::from_chars(begin, end_, index);
+    if (error != std::errc() || index < 1 || index > largest || next == end_ || !is_blank(*next)) return nullptr;
+    return next + 1;
+  }
+
+  /// A value up to the end of its line. Neighbouring lines often hold the same value: equal text needs no second look.
+  char const* scan_value(char const* begin, double& value) {
+    auto const room = static_cast<std::size_t>(end_ - begin);
+    auto const length = last_value_text_.size();
+    if (length > 0 && room > length && is_line_end(begin[length]) &&
+        std::memcmp(begin, last_value_text_.data(), length) == 0) {
+      value = last_value_;
+      return begin + length;
+    }
+    auto const [next, error] = std::from_chars(begin, end_, value);
+    if (error != std::errc() || !std::isfinite(value)) return nullptr;
+    last_value_text_ = {begin, static_cast<std::size_t>(next - begin)};
+    last_value_ = value;
+    return next;
+  }
+
+  char const* cursor_;
+  char const* end_;
+  std::array<std::uint64_t, 2> largest_;
+  std::string_view last_value_text_;
+  double last_value_ = 0.0;
+};
+
+/// Collects triples as runs of rows; keeps one value for as long as all are equal.
+class BlockBuilder {
+public:
+  BlockBuilder(TripleFormat const& format, WantedRows const& wanted)
+      : row_position_(format.row_position),
+        drops_zeros_(format.drops_zeros),
+        first_row_(wanted.first),
+        last_row_(wanted.last.value_or(std::numeric_limits<std::uint64_t>::max())) {}
+
+  void add(Triple const& triple) {
+    auto const row = triple.index[row_position_] - 1;
+    block_.largest_row = std::max(block_.largest_row, row + 1);
+    if (row < first_row_ || row >= last_row_ || (drops_zeros_ && triple.value == 0.0)) return;
+    if (block_.runs.empty() || block_.runs.back().row != row - first_row_) block_.runs.push_back({row - first_row_, 0});
+    ++block_.runs.back().num_entries;
+    add_value(triple.value);
+    block_.columns.push_back(static_cast<NeuronIndex>(triple.index[1 - row_position_] - 1));
+  }
+
+  TripleBlock take() { return std::move(block_); }
+
+private:
+  /// Called before the column of the same entry is stored.
+  void add_value(double value) {
+    if (all_equal_) {
+      if (block_.columns.empty()) block_.values = {value};
+      if (same_bits(block_.values[0], value)) return;
+      all_equal_ = false;
+      block_.values.assign(block_.columns.size(), double(block_.values[0]));
+    }
+    block_.values.push_back(value);
+  }
+
+  TripleBlock block_;
+  std::size_t row_position_;
+  bool drops_zeros_;
+  std::uint64_t first_row_;
+  std::uint64_t last_row_;
+  bool all_equal_ = true;
+};
+
+TripleBlock parse_block(TextBlock const& text, TripleFormat const& format, WantedRows const& wanted,
+                        fs::path const& path) {
+  BlockBuilder builder(format, wanted);
+  LineScanner scanner(text.text, format);
+  Triple triple;
+  for (std::size_t line = text.first_line; !scanner.at_end(); ++line) {
+    if (scanner.scan(triple)) {
+      builder.add(triple);
+    } else if (auto const careful = parse_line(scanner.take_line(), format, path, line)) {
+      builder.add(*careful);
+    }
+  }
+  return builder.take();
+}
+
+std::vector<TripleBlock> parse_file(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
+                                    bool parallel) {
+  TextReader reader(path);
+  std::vector<TextBlock> texts(parallel ? 2 * num_host_threads() : 1);
+  std::vector<TripleBlock> blocks;
+  for (bool more = true; more;) {
+    std::size_t num_texts = 0;
+    while (num_texts < texts.size() && (more = reader.next(texts[num_texts]))) ++num_texts;
+    auto const first = blocks.size();
+    blocks.resize(first + num_texts);
+    for_each_on_host_threads(num_texts, [&](std::size_t number) {
+      blocks[first + number] = parse_block(texts[number], format, wanted, path);
+    });
+  }
+  return blocks;
+}
+
+bool share_one_value(std::vector<TripleBlock> const& blocks) {
+  TripleBlock const* first = nullptr;
+  for (auto const& block : blocks) {
+    if (block.columns.empty()) continue;
+    if (first == nullptr) first = &block;
+    if (block.values.size() != 1 || !same_bits(block.values[0], first->values[0])) return false;
+  }
+  return true;
+}
+
+/// Entries of all blocks as rows of a matrix, in the order of the text; blocks are freed on the way.
+SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, std::size_t num_columns) {
+  SparseMatrix matrix;
+  matrix.num_rows = num_rows;
+  matrix.num_columns = num_columns;
+  matrix.row_pointers.assign(num_rows + 1, 0);
+  for (auto const& block : blocks) {
+    for (auto const& run : block.runs) matrix.row_pointers[run.row + 1] += run.num_entries;
+  }
+  std::partial_sum(matrix.row_pointers.begin(), matrix.row_pointers.end(), matrix.row_pointers.begin());
+  auto const num_entries = matrix.row_pointers.back();
+  bool const is_iso = share_one_value(blocks);
+  matrix.column_indices.resize(num_entries);
+  if (!is_iso) matrix.values.resize(num_entries);
+
+  std::vector<EdgeOffset> next(matrix.row_pointers.begin(), matrix.row_pointers.end() - 1);
+  for (auto& block : blocks) {
+    if (is_iso && !block.columns.empty()) matrix.values = {block.values[0]};
+    auto const* columns = block.columns.data();
+    auto const* values = block.values.data();
+    bool const has_one_value = block.values.size() == 1;
+    for (auto const& run : block.runs) {
+      auto const target = std::exchange(next[run.row], next[run.row] + run.num_entries);
+      std::copy_n(columns, run.num_entries, matrix.column_indices.data() + target);
+      columns += run.num_entries;
+      if (is_iso) continue;
+      if (has_one_value) {
+        std::fill_n(matrix.values.data() + target, run.num_entries, block.values[0]);
+      } else {
+        std::copy_n(values, run.num_entries, matrix.values.data() + target);
+        values += run.num_entries;
+      }
+    }
+    block = {};
+  }
+  return matrix;
+}
+
+/// Sorts the entries of a row by column.
+void sort_row(SparseMatrix& matrix, std::size_t row) {
+  auto const begin = matrix.row_pointers[row];
+  auto const size = matrix.row_size(row);
+  auto* const columns = matrix.column_indices.data() + begin;
+  if (std::is_sorted(columns, columns + size)) return;
+  if (matrix.values.size() == 1) {
+    std::sort(columns, columns + size);
+    return;
+  }
+  auto* const values = matrix.values.data() + begin;
+  std::vector<std::pair<NeuronIndex, double>> entries(size);
+  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
+  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
+  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
+}
+
+/// Sorts all rows; returns the first row that holds a column twice.
+std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
+  std::size_t const rows_per_call = parallel ? 1024 : std::max<std::size_t>(matrix.num_rows, 1);
+  std::atomic<std::size_t> first_bad{matrix.num_rows};
+  for_each_on_host_threads((matrix.num_rows + rows_per_call - 1) / rows_per_call, [&](std::size_t call) {
+    auto const last = std::min(matrix.num_rows, (call + 1) * rows_per_call);
+    for (auto row = call * rows_per_call; row < last; ++row) {
+      sort_row(matrix, row);
+      auto const columns = matrix.row_columns(row);
+      if (std::ranges::adjacent_find(columns) == columns.end()) continue;
+      for (auto best = first_bad.load(); row < best && !first_bad.compare_exchange_weak(best, row);) {
+      }
+    }
+  });
+  if (first_bad == matrix.num_rows) return std::nullopt;
+  return first_bad.load();
+}
+
+/// Reads the file again to find the line that gives a pair of this row a second time.
+[[noreturn]] void fail_repeated(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
+                                std::uint64_t row) {
+  TextReader reader(path);
+  TextBlock text;
+  std::vector<std::uint64_t> seen;
+  while (reader.next(text)) {
+    LineScanner scanner(text.text, format);
+    for (std::size_t line = text.first_line; !scanner.at_end(); ++line) {
+      auto const triple = parse_line(scanner.take_line(), format, path, line);
+      if (!triple || triple->index[format.row_position] != wanted.first + row + 1) continue;
+      if (format.drops_zeros && triple->value == 0.0) continue;
+      auto const column = triple->index[1 - format.row_position];
+      if (std::ranges::find(seen, column) != seen.end()) {
+        fail_at_line(path, line,
+                     fmt::format("{} {}, {} {} a second time", format.names[0], triple->index[0], format.names[1],
+                                 triple->index[1]),
+                     "each pair once");
+      }
+      seen.push_back(column);
+    }
+  }
+  fail_at_line(path, 1, "a file that changes while it is read", "one that stays as it is");
+}
+
+} // namespace
+
+TripleMatrix read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
+                          WantedRows const& wanted, bool parallel) {
+  auto blocks = parse_file(path, format, wanted, parallel);
+  TripleMatrix result;
+  for (auto const& block : blocks) result.largest_row = std::max(result.largest_row, block.largest_row);
+  auto const last = wanted.last.value_or(std::max(result.largest_row, wanted.first));
+  result.matrix = gather_rows(std::move(blocks), last - wanted.first, num_columns);
+  if (auto const row = sort_rows(result.matrix, parallel)) fail_repeated(path, format, wanted, *row);
+  return result;
+}
+
+} // namespace varve

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "core/types.hpp"
+#include "network/sample_set.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace varve {
+
+/// Fingerprint of one activation, from its sample, its neuron and the bits of its value. The fingerprints of all
+/// nonzero activations are added up modulo 2^64, so the sum does not depend on order, batches or ranks. Mixing
+/// function: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+VARVE_HOST_DEVICE inline std::uint64_t activation_fingerprint(std::uint64_t sample, std::uint64_t neuron,
+                                                              std::uint64_t bits) {
+  std::uint64_t word = sample + 0x9e3779b97f4a7c15U;
+  std::uint64_t const terms[] = {neuron, bits, 0};
+  for (std::uint64_t const next : terms) {
+    word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9U;
+    word = (word ^ (word >> 27U)) * 0x94d049bb133111ebU;
+    word = (word ^ (word >> 31U)) + next;
+  }
+  return word;
+}
+
+/// The sum of the fingerprints of a set of activations; values are taken as float or double, as they were computed.
+std::uint64_t hash(SampleSet const& activations, Precision precision);
+
+/// For each row the column of the largest value, counting absent ones as 0, and the first of equals.
+std::vector<NeuronIndex> largest(SparseMatrix const& activations);
+
+} // namespace varve

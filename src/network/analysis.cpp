@@ -1,0 +1,164 @@
+#include "network/analysis.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+
+namespace varve {
+
+namespace {
+
+std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+/// Folds a word into a hash. It only has to spread: whatever has equal hashes is compared in full.
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
+  return hash ^ (hash >> 29U);
+}
+
+/// What makes two outputs of a layer the same pattern: the inputs they read.
+struct PatternIdentity {
+  Layer const& layer;
+
+  std::uint64_t hash(std::size_t output) const {
+    std::uint64_t hash = 0;
+    for (auto const input : layer.weights.row_columns(output)) hash = mixed(hash, input);
+    return hash;
+  }
+  bool equal(std::size_t one, std::size_t other) const {
+    return std::ranges::equal(layer.weights.row_columns(one), layer.weights.row_columns(other));
+  }
+};
+
+/// What makes two outputs of a layer the same neuron: the inputs they read, the weights and the bias.
+struct NeuronIdentity {
+  Layer const& layer;
+
+  std::uint64_t hash(std::size_t output) const {
+    std::uint64_t hash = mixed(PatternIdentity{layer}.hash(output), bits_of(layer.bias_of(output)));
+    if (layer.weights.values.size() == 1) return hash;
+    auto const& pointers = layer.weights.row_pointers;
+    for (EdgeOffset edge = pointers[output]; edge < pointers[output + 1]; ++edge) {
+      hash = mixed(hash, bits_of(layer.weights.values[edge]));
+    }
+    return hash;
+  }
+  bool equal(std::size_t one, std::size_t other) const {
+    if (bits_of(layer.bias_of(one)) != bits_of(layer.bias_of(other))) return false;
+    if (!PatternIdentity{layer}.equal(one, other)) return false;
+    EdgeOffset const first = layer.weights.row_pointers[one];
+    EdgeOffset const second = layer.weights.row_pointers[other];
+    for (EdgeOffset edge = 0; edge < layer.weights.row_size(one); ++edge) {
+      if (bits_of(layer.weights.value(first + edge)) != bits_of(layer.weights.value(second + edge))) return false;
+    }
+    return true;
+  }
+};
+
+struct GroupCount {
+  std::size_t num_groups = 0;
+  std::size_t largest = 0;
+};
+
+/// Counts the groups of equal outputs; each output is hashed once and, if a group has its hash, compared in full.
+template <class Identity>
+GroupCount count_groups(std::size_t num_outputs, Identity const& identity) {
+  std::vector<std::uint64_t> hashes(num_outputs);
+  for (std::size_t output = 0; output < num_outputs; ++output) hashes[output] = identity.hash(output);
+  auto const hash = [&](std::size_t output) { return static_cast<std::size_t>(hashes[output]); };
+  auto const equal = [&](std::size_t one, std::size_t other) {
+    return hashes[one] == hashes[other] && identity.equal(one, other);
+  };
+
+  std::unordered_map<std::size_t, std::size_t, decltype(hash), decltype(equal)> size_of_group(0, hash, equal);
+  GroupCount count;
+  for (std::size_t output = 0; output < num_outputs; ++output) {
+    count.largest = std::max(count.largest, ++size_of_group[output]);
+  }
+  count.num_groups = size_of_group.size();
+  return count;
+}
+
+void measure_degrees(SparseMatrix const& weights, LayerAnalysis& analysis) {
+  if (weights.num_rows == 0) return;
+  analysis.min_degree = weights.row_size(0);
+  for (std::size_t output = 0; output < weights.num_rows; ++output) {
+    EdgeOffset const degree = weights.row_size(output);
+    analysis.min_degree = std::min(analysis.min_degree, degree);
+    analysis.max_degree = std::max(analysis.max_degree, degree);
+    if (degree == 0) ++analysis.num_empty_outputs;
+  }
+  analysis.mean_degree = static_cast<double>(weights.num_entries()) / static_cast<double>(weights.num_rows);
+}
+
+std::size_t count_unread_inputs(SparseMatrix const& weights) {
+  std::vector<bool> is_read(weights.num_columns, false);
+  for (auto const input : weights.column_indices) is_read[input] = true;
+  return static_cast<std::size_t>(std::ranges::count(is_read, false));
+}
+
+bool has_equal_weights(SparseMatrix const& weights) {
+  if (weights.num_entries() < 2) return false;
+  auto const first = bits_of(weights.values.front());
+  return std::ranges::all_of(weights.values, [&](double value) { return bits_of(value) == first; });
+}
+
+NetworkAnalysis sum_of(std::vector<LayerAnalysis> layers) {
+  NetworkAnalysis sum;
+  sum.min_degree = layers.front().min_degree;
+  sum.keeps_zero = true;
+  for (auto const& layer : layers) {
+    sum.num_edges += layer.num_edges;
+    sum.num_neurons += layer.num_outputs;
+    sum.num_distinct_neurons += layer.num_distinct_neurons;
+    sum.num_empty_outputs += layer.num_empty_outputs;
+    sum.num_unread_inputs += layer.num_unread_inputs;
+    sum.min_degree = std::min(sum.min_degree, layer.min_degree);
+    sum.max_degree = std::max(sum.max_degree, layer.max_degree);
+    sum.keeps_zero = sum.keeps_zero && layer.keeps_zero;
+  }
+  if (sum.num_neurons > 0) {
+    sum.mean_degree = static_cast<double>(sum.num_edges) / static_cast<double>(sum.num_neurons);
+  }
+  sum.layers = std::move(layers);
+  return sum;
+}
+
+} // namespace
+
+LayerAnalysis analyse(Layer const& layer) {
+  LayerAnalysis analysis;
+  analysis.num_inputs = layer.num_inputs();
+  analysis.num_outputs = layer.num_outputs();
+  analysis.num_edges = layer.num_edges();
+  measure_degrees(layer.weights, analysis);
+  auto const patterns = count_groups(layer.num_outputs(), PatternIdentity{layer});
+  analysis.num_pattern_groups = patterns.num_groups;
+  analysis.largest_pattern_group = patterns.largest;
+  analysis.num_distinct_neurons = count_groups(layer.num_outputs(), NeuronIdentity{layer}).num_groups;
+  analysis.num_unread_inputs = count_unread_inputs(layer.weights);
+  analysis.is_iso = has_equal_weights(layer.weights);
+  analysis.keeps_zero = keeps_zero(layer);
+  return analysis;
+}
+
+NetworkAnalysis analyse(NetworkSource const& source) {
+  std::vector<LayerAnalysis> layers(source.num_layers());
+  for_each_on_host_threads(layers.size(), [&](std::size_t number) { layers[number] = analyse(source.layer(number)); });
+  for (std::size_t number = 1; number < layers.size(); ++number) {
+    if (layers[number].num_inputs != layers[number - 1].num_outputs) {
+      throw InputError(fmt::format("layer {} takes {} inputs, but layer {} has {} outputs", number,
+                                   layers[number].num_inputs, number - 1, layers[number - 1].num_outputs));
+    }
+  }
+  return sum_of(std::move(layers));
+}
+
+} // namespace varve

@@ -1,0 +1,64 @@
+#include "network/network.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace varve {
+
+bool keeps_zero(Layer const& layer) {
+  bool const is_identity = layer.activation.kind == ActivationKind::identity;
+  return std::ranges::all_of(layer.bias, [&](double bias) { return is_identity ? bias == 0.0 : bias <= 0.0; });
+}
+
+void require_valid(Layer const& layer, std::size_t number) {
+  require_valid(layer.weights, fmt::format("layer {}", number).c_str());
+  if (layer.bias.size() != 1 && layer.bias.size() != layer.num_outputs()) {
+    throw InputError(fmt::format("layer {}: {} biases for {} outputs (expected one each, or one for all)", number,
+                                 layer.bias.size(), layer.num_outputs()));
+  }
+  auto const bad = std::ranges::find_if(layer.bias, [](double bias) { return !std::isfinite(bias); });
+  if (bad != layer.bias.end()) {
+    throw InputError(fmt::format("layer {}: the bias of output {} is {}, expected a finite number", number,
+                                 bad - layer.bias.begin(), *bad));
+  }
+  if (layer.activation.kind == ActivationKind::clipped_relu &&
+      !(layer.activation.cap > 0.0 && std::isfinite(layer.activation.cap))) {
+    throw InputError(
+        fmt::format("layer {}: the cap is {}, expected a positive finite number", number, layer.activation.cap));
+  }
+}
+
+void require_fit(std::size_t outputs_before, Layer const& layer, std::size_t number) {
+  if (layer.num_inputs() != outputs_before) {
+    throw InputError(fmt::format("layer {} takes {} inputs, but layer {} has {} outputs", number, layer.num_inputs(),
+                                 number - 1, outputs_before));
+  }
+}
+
+Network::Network(std::vector<Layer> layers, std::string name) : layers_(std::move(layers)), name_(std::move(name)) {
+  if (layers_.empty()) throw InputError(fmt::format("{}: a network needs at least one layer", name_));
+  for (std::size_t number = 0; number < layers_.size(); ++number) {
+    require_valid(layers_[number], number);
+    if (number > 0) require_fit(layers_[number - 1].num_outputs(), layers_[number], number);
+  }
+}
+
+EdgeOffset Network::num_edges() const {
+  EdgeOffset edges = 0;
+  for (auto const& layer : layers_) edges += layer.num_edges();
+  return edges;
+}
+
+Network load(NetworkSource const& source) {
+  std::vector<Layer> layers(source.num_layers());
+  for_each_on_host_threads(layers.size(), [&](std::size_t number) { layers[number] = source.layer(number); });
+  return Network(std::move(layers), source.name());
+}
+
+} // namespace varve

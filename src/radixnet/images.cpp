@@ -1,0 +1,157 @@
+#include "radixnet/images.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "radixnet/canvas.hpp"
+#include "radixnet/random.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
+#include <vector>
+
+namespace varve {
+
+namespace {
+
+constexpr Stroke line(Point from, Point to) { return {from, {(from.x + to.x) / 2, (from.y + to.y) / 2}, to}; }
+
+// The ten digits in a box from (0, 0) to (100, 100).
+constexpr std::array kZero = {Stroke{{50, 0}, {94, 0}, {94, 50}}, Stroke{{94, 50}, {94, 100}, {50, 100}},
+                              Stroke{{50, 100}, {6, 100}, {6, 50}}, Stroke{{6, 50}, {6, 0}, {50, 0}}};
+constexpr std::array kOne = {line({74, 2}, {26, 98})};
+constexpr std::array kTwo = {Stroke{{10, 22}, {18, 0}, {50, 0}}, Stroke{{50, 0}, {90, 0}, {84, 34}},
+                             Stroke{{84, 34}, {72, 62}, {10, 98}}, line({10, 98}, {94, 94})};
+constexpr std::array kThree = {Stroke{{12, 6}, {84, -10}, {82, 22}}, Stroke{{82, 22}, {80, 46}, {36, 48}},
+                               Stroke{{36, 48}, {92, 46}, {88, 76}}, Stroke{{88, 76}, {70, 112}, {10, 94}}};
+constexpr std::array kFour = {line({28, 0}, {10, 56}), line({10, 56}, {94, 52}), line({76, 6}, {66, 100})};
+constexpr std::array kFive = {line({88, 2}, {28, 4}), line({28, 4}, {20, 46}), Stroke{{20, 46}, {90, 36}, {86, 72}},
+                              Stroke{{86, 72}, {72, 108}, {10, 96}}};
+constexpr std::array kSix = {Stroke{{70, 0}, {20, 24}, {16, 70}}, Stroke{{16, 70}, {20, 104}, {54, 100}},
+                             Stroke{{54, 100}, {88, 92}, {84, 68}}, Stroke{{84, 68}, {60, 40}, {18, 74}}};
+constexpr std::array kSeven = {line({8, 8}, {90, 4}), Stroke{{90, 4}, {64, 40}, {44, 100}}};
+constexpr std::array kEight = {Stroke{{80, 10}, {20, -14}, {22, 24}}, Stroke{{22, 24}, {30, 44}, {60, 58}},
+                               Stroke{{60, 58}, {90, 84}, {52, 100}}, Stroke{{52, 100}, {4, 92}, {36, 60}},
+                               Stroke{{36, 60}, {70, 40}, {80, 10}}};
+constexpr std::array kNine = {Stroke{{82, 20}, {50, -18}, {20, 24}}, Stroke{{20, 24}, {20, 64}, {80, 36}},
+                              line({82, 20}, {78, 46}), Stroke{{78, 46}, {74, 80}, {56, 100}}};
+
+std::span<Stroke const> strokes_of(std::uint64_t digit) {
+  static constexpr std::array<std::span<Stroke const>, 10> digits = {kZero, kOne, kTwo,   kThree, kFour,
+                                                                     kFive, kSix, kSeven, kEight, kNine};
+  return digits[digit];
+}
+
+/// A length given in thousandths of the side of the image.
+constexpr std::int64_t thousandths(std::int64_t count) { return count * kCanvasSide / 1000; }
+
+/// How one sample is written: its brush, and where the digit's box falls in the image (size, slant, turn, bend, place).
+/// The ranges are fitted to the challenge: to the spread and skewness of the number of pixels of its first 600 images,
+/// to the mean density of all 60000, and to the 3 % of them that survive its smallest network.
+class Hand {
+public:
+  explicit Hand(RandomStream& random)
+      : width_(thousandths(random.between(450, 690))),
+        height_(thousandths(random.between(385, 585))),
+        slant_(random.between(-150, 400)),
+        turn_(random.between(-150, 150)),
+        bend_(random.between(-100, 100)),
+        right_(thousandths(random.between(-40, 40))),
+        down_(thousandths(random.between(-40, 40))),
+        brush_(thousandths(25) + thousandths(45) * lean(random) / 1000) {}
+
+  std::int64_t brush() const { return brush_; }
+
+  Stroke placed(Stroke const& stroke) const { return {placed(stroke.from), placed(stroke.control), placed(stroke.to)}; }
+
+private:
+  /// 0 ... 1000, mostly small, so that few digits are very thick.
+  static std::int64_t lean(RandomStream& random) {
+    std::int64_t const once = random.between(0, 1000);
+    std::int64_t const again = random.between(0, 1000); // not in one expression: the order of two calls there is free
+    return once * again / 1000;
+  }
+
+  Point placed(Point point) const {
+    std::int64_t const x = (point.x - 50) * width_ / 100 + bend_ * (point.y - 50) * (point.y - 50) * width_ / 10000000;
+    std::int64_t const y = (point.y - 50) * height_ / 100;
+    return {kCanvasSide / 2 + right_ + x - y * slant_ / 1000, kCanvasSide / 2 + down_ + y + x * turn_ / 1000};
+  }
+
+  std::int64_t width_, height_;
+  std::int64_t slant_; ///< thousandths of the height
+  std::int64_t turn_;  ///< thousandths of the width
+  std::int64_t bend_;  ///< thousandths of the width, of which a quarter at most comes about
+  std::int64_t right_, down_;
+  std::int64_t brush_; ///< radius
+};
+
+void draw_sample(Canvas& canvas, std::uint64_t seed, SampleIndex sample) {
+  RandomStream random(seed, ~sample); // counted from the far end: a network from the same seed draws from other streams
+  auto const strokes = strokes_of(random.below(10));
+  Hand const hand(random);
+  for (auto const& stroke : strokes) canvas.draw(hand.placed(stroke), hand.brush());
+}
+
+/// Some neighbouring samples, on their way into the whole set.
+struct Block {
+  std::vector<NeuronIndex> neurons;
+  std::vector<std::size_t> sizes; ///< neurons of each sample
+};
+
+Block draw_block(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed) {
+  Canvas canvas(neurons);
+  Block block;
+  for (SampleIndex sample = first; sample < last; ++sample) {
+    std::size_t const size_before = block.neurons.size();
+    draw_sample(canvas, seed, sample);
+    canvas.take_pixels(block.neurons);
+    block.sizes.push_back(block.neurons.size() - size_before);
+  }
+  return block;
+}
+
+SparseMatrix joined(std::vector<Block> blocks, std::size_t neurons) {
+  std::size_t num_entries = 0;
+  for (auto const& block : blocks) num_entries += block.neurons.size();
+  SparseMatrix matrix;
+  matrix.num_columns = neurons;
+  matrix.values = {1.0};
+  matrix.column_indices.reserve(num_entries);
+  for (auto& block : blocks) {
+    for (auto const size : block.sizes) matrix.row_pointers.push_back(matrix.row_pointers.back() + size);
+    matrix.column_indices.insert(matrix.column_indices.end(), block.neurons.begin(), block.neurons.end());
+    block = {}; // gives its memory back before the next one is copied
+  }
+  matrix.num_rows = matrix.row_pointers.size() - 1;
+  return matrix;
+}
+
+} // namespace
+
+SampleSet digit_images(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed) {
+  constexpr std::size_t least = 32;
+  constexpr std::size_t most = std::size_t{1} << 31U;
+  if (!std::has_single_bit(neurons) || neurons < least || neurons > most) {
+    throw UsageError(
+        fmt::format("images cannot have {} pixels (expected a power of two from {} to {})", neurons, least, most));
+  }
+  if (first > last) throw UsageError(fmt::format("images {} to {} are not a range", first, last));
+
+  constexpr SampleIndex samples_per_block = 64;
+  std::vector<Block> blocks(static_cast<std::size_t>((last - first + samples_per_block - 1) / samples_per_block));
+  for_each_on_host_threads(blocks.size(), [&](std::size_t number) {
+    SampleIndex const begin = first + number * samples_per_block;
+    blocks[number] = draw_block(neurons, begin, std::min(begin + samples_per_block, last), seed);
+  });
+  return {joined(std::move(blocks), neurons), first};
+}
+
+SampleSet digit_images(std::size_t neurons, std::size_t samples, std::uint64_t seed) {
+  return digit_images(neurons, 0, samples, seed);
+}
+
+} // namespace varve

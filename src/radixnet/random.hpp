@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+namespace varve {
+
+/// A stream of pseudo-random numbers that is the same on every platform: SplitMix64 (Steele, Lea and Flood, "Fast
+/// splittable pseudorandom number generators", 2014), a counter put through a mixing function. Streams with different
+/// numbers under one seed are independent, so parts of a whole can be made in any order.
+class RandomStream {
+public:
+  RandomStream(std::uint64_t seed, std::uint64_t stream) : counter_(mixed(mixed(seed + kStep) + stream)) {}
+
+  /// 64 random bits.
+  std::uint64_t bits() { return mixed(counter_ += kStep); }
+
+  /// One of 0 ... bound - 1, all equally likely; bound is at least 1.
+  std::uint64_t below(std::uint64_t bound) {
+    // The 2^64 values are whole blocks of `bound` ones after the first few, which are drawn again to favour no result.
+    std::uint64_t const first_few = (0 - bound) % bound;
+    std::uint64_t value = bits();
+    while (value < first_few) value = bits();
+    return value % bound;
+  }
+
+  /// One of low ... high, all equally likely; low <= high.
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
+  }
+
+private:
+  static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15U;
+
+  static std::uint64_t mixed(std::uint64_t word) {
+    word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9U;
+    word = (word ^ (word >> 27U)) * 0x94d049bb133111ebU;
+    return word ^ (word >> 31U);
+  }
+
+  std::uint64_t counter_;
+};
+
+} // namespace varve

@@ -1,0 +1,130 @@
+#include "reference/infer.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace varve {
+
+namespace {
+
+/// The activations of one sample, one per neuron; or nothing at all if every one is zero.
+template <class Scalar>
+using Activations = std::vector<Scalar>;
+
+template <class Scalar>
+bool has_nonzero(Activations<Scalar> const& activations) {
+  return std::ranges::any_of(activations, [](Scalar activation) { return activation != Scalar{0}; });
+}
+
+template <class Scalar>
+Scalar activated(Activation const& activation, Scalar x) {
+  switch (activation.kind) {
+  case ActivationKind::identity:
+    return x + Scalar{0};
+  case ActivationKind::relu:
+    return x > Scalar{0} ? x : Scalar{0};
+  case ActivationKind::clipped_relu:
+    return x > Scalar{0} ? std::min(x, static_cast<Scalar>(activation.cap)) : Scalar{0};
+  }
+  throw std::logic_error("varve: unknown activation");
+}
+
+template <class Scalar>
+Scalar next_activation(Layer const& layer, std::size_t output, Activations<Scalar> const& previous) {
+  auto const& weights = layer.weights;
+  Scalar sum = 0;
+  for (EdgeOffset edge = weights.row_pointers[output]; edge < weights.row_pointers[output + 1]; ++edge) {
+    sum = std::fma(static_cast<Scalar>(weights.value(edge)), previous[weights.column_indices[edge]], sum);
+  }
+  auto const x = static_cast<Scalar>(static_cast<double>(sum) + layer.bias_of(output));
+  return activated(layer.activation, x);
+}
+
+/// Takes one sample through one layer.
+template <class Scalar>
+Activations<Scalar> forward(Layer const& layer, Activations<Scalar> previous) {
+  if (previous.empty()) previous.assign(layer.num_inputs(), Scalar{0});
+  Activations<Scalar> next(layer.num_outputs());
+  for (std::size_t output = 0; output < next.size(); ++output) next[output] = next_activation(layer, output, previous);
+  if (!has_nonzero(next)) next.clear();
+  return next;
+}
+
+template <class Scalar>
+Activations<Scalar> activations_of_row(SparseMatrix const& matrix, std::size_t row) {
+  Activations<Scalar> activations(matrix.num_columns);
+  for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
+    activations[matrix.column_indices[entry]] = static_cast<Scalar>(matrix.value(entry));
+  }
+  if (!has_nonzero(activations)) return {};
+  return activations;
+}
+
+template <class Scalar>
+SparseMatrix nonzeros_of(std::vector<Activations<Scalar>> const& rows, std::size_t num_columns) {
+  SparseMatrix matrix;
+  matrix.num_rows = rows.size();
+  matrix.num_columns = num_columns;
+  for (auto const& row : rows) {
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      if (row[column] == Scalar{0}) continue;
+      matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
+      matrix.values.push_back(static_cast<double>(row[column]));
+    }
+    matrix.row_pointers.push_back(matrix.num_entries());
+  }
+  return matrix;
+}
+
+} // namespace
+
+template <class Scalar>
+SampleSet infer(NetworkSource const& network, SampleSet const& samples) {
+  require_valid(samples.matrix, "samples");
+  std::vector<Activations<Scalar>> activations(samples.num_samples());
+  for_each_on_host_threads(activations.size(), [&](std::size_t sample) {
+    activations[sample] = activations_of_row<Scalar>(samples.matrix, sample);
+  });
+
+  std::size_t num_neurons = samples.num_neurons();
+  for (std::size_t number = 0; number < network.num_layers(); ++number) {
+    Layer const layer = network.layer(number);
+    if (number > 0) require_fit(num_neurons, layer, number);
+    if (layer.num_inputs() != num_neurons) {
+      throw InputError(fmt::format("the samples have {} neurons, but layer 0 of {} takes {} inputs", num_neurons,
+                                   network.name(), layer.num_inputs()));
+    }
+    bool const dead_samples_stay_dead = keeps_zero(layer);
+    for_each_on_host_threads(activations.size(), [&](std::size_t sample) {
+      if (activations[sample].empty() && dead_samples_stay_dead) return;
+      activations[sample] = forward(layer, std::move(activations[sample]));
+    });
+    num_neurons = layer.num_outputs();
+  }
+  return {nonzeros_of(activations, num_neurons), samples.first_sample};
+}
+
+template SampleSet infer<float>(NetworkSource const&, SampleSet const&);
+template SampleSet infer<double>(NetworkSource const&, SampleSet const&);
+
+std::vector<SampleIndex> categories(SampleSet const& activations) {
+  std::vector<SampleIndex> numbers;
+  auto const& matrix = activations.matrix;
+  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+    for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
+      if (matrix.value(entry) == 0.0) continue;
+      numbers.push_back(activations.first_sample + row);
+      break;
+    }
+  }
+  return numbers;
+}
+
+} // namespace varve

@@ -1,0 +1,96 @@
+#include "io/files.hpp"
+#include "io/open.hpp"
+#include "io/random_data.hpp"
+
+#include <random>
+#include <string>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::Values;
+using testing::write_bytes;
+
+/// Reads what may be broken: it either works or throws an error of ours.
+template <class Read>
+bool is_refused(Read const& read) {
+  try {
+    read();
+  } catch (Error const& error) {
+    EXPECT_NE(std::string(error.what()), "");
+    return true;
+  }
+  return false;
+}
+
+void read_network(fs::path const& path) { load(*open_network(path)); }
+void read_samples(fs::path const& path) { open_samples(path, 12, SampleRange{0, 8}); }
+
+/// Flips some bits of a file, a few hundred times over, and reads each result.
+template <class Read>
+void read_flipped(fs::path const& path, std::uint64_t seed, Read const& read) {
+  auto const bytes = read_bytes(path);
+  std::mt19937_64 generator(seed);
+  std::uniform_int_distribution<std::size_t> place(0, bytes.size() - 1);
+  std::uniform_int_distribution<int> bit(0, 7);
+  std::uniform_int_distribution<int> count(1, 3);
+  for (int turn = 0; turn < 400; ++turn) {
+    auto changed = bytes;
+    for (int flips = count(generator); flips > 0; --flips) {
+      auto& letter = changed[place(generator)];
+      letter = static_cast<char>(letter ^ (1 << bit(generator)));
+    }
+    write_bytes(path, changed);
+    is_refused([&] { read(path); });
+  }
+}
+
+/// Cuts a file at many lengths and expects each piece to be refused.
+template <class Read>
+void refuse_truncated(fs::path const& path, std::size_t step, Read const& read) {
+  auto const bytes = read_bytes(path);
+  for (std::size_t length = 0; length < bytes.size(); length += step) {
+    write_bytes(path, bytes.substr(0, length));
+    ASSERT_TRUE(is_refused([&] { read(path); })) << path << " cut at " << length << " of " << bytes.size();
+  }
+}
+
+TEST(BrokenBytes, TruncatedHdf5FilesAreRefused) {
+  TemporaryFolder const folder;
+  save_network(testing::random_network(3), folder / "net.h5");
+  refuse_truncated(folder / "net.h5", 37, read_network);
+  save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
+  refuse_truncated(folder / "samples.h5", 7, read_samples);
+}
+
+TEST(BrokenBytes, TruncatedCompressedTextIsRefused) {
+  TemporaryFolder const folder;
+  for (std::string const ending : {".gz", ".xz", ".zst"}) {
+    auto const path = folder / ("samples.tsv" + ending);
+    save_samples(testing::random_samples(3, 8, 12, Values::doubles), path);
+    refuse_truncated(path, 1, read_samples);
+  }
+}
+
+TEST(BrokenBytes, FlippedBitsInHdf5FilesNeverCrash) {
+  TemporaryFolder const folder;
+  save_network(testing::random_challenge_network(3, 12, 2, Values::doubles), folder / "net.h5");
+  read_flipped(folder / "net.h5", 11, read_network);
+  save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
+  read_flipped(folder / "samples.h5", 12, read_samples);
+}
+
+TEST(BrokenBytes, FlippedBitsInTextNeverCrash) {
+  TemporaryFolder const folder;
+  for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
+    auto const path = folder / ("samples.tsv" + ending);
+    save_samples(testing::random_samples(3, 8, 12, Values::doubles), path);
+    read_flipped(path, 13, read_samples);
+  }
+}
+
+} // namespace
+} // namespace varve

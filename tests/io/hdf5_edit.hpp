@@ -1,0 +1,66 @@
+#pragma once
+
+#include "io/hdf5.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+/// Changes a file that Varve wrote into one that it must refuse, or into one that another program would have written.
+namespace varve::testing {
+
+inline hdf5::File open_to_edit(std::filesystem::path const& path) {
+  return hdf5::File(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+}
+
+inline void remove_link(std::filesystem::path const& path, std::string const& name) {
+  auto const lock = hdf5::lock();
+  auto const file = open_to_edit(path);
+  ASSERT_GE(H5Ldelete(file.id(), name.c_str(), H5P_DEFAULT), 0);
+}
+
+inline void remove_attribute(std::filesystem::path const& path, std::string const& object, std::string const& name) {
+  auto const lock = hdf5::lock();
+  auto const file = open_to_edit(path);
+  ASSERT_GE(H5Adelete_by_name(file.id(), object.c_str(), name.c_str(), H5P_DEFAULT), 0);
+}
+
+/// Replaces an attribute by a text, of fixed or of variable length.
+inline void replace_text(std::filesystem::path const& path, std::string const& object, std::string const& name,
+                         std::string const& text, bool variable = false) {
+  auto const lock = hdf5::lock();
+  auto const file = open_to_edit(path);
+  hdf5::Group const group(H5Gopen2(file.id(), object.c_str(), H5P_DEFAULT));
+  if (H5Aexists(group.id(), name.c_str()) > 0) H5Adelete(group.id(), name.c_str());
+  if (!variable) return hdf5::write_text(group.id(), name, text, path);
+  hdf5::Datatype const type(H5Tcopy(H5T_C_S1));
+  H5Tset_size(type.id(), H5T_VARIABLE);
+  H5Tset_cset(type.id(), H5T_CSET_UTF8);
+  hdf5::Dataspace const space(H5Screate(H5S_SCALAR));
+  hdf5::Attribute const attribute(
+      H5Acreate2(group.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT));
+  char const* const letters = text.c_str();
+  ASSERT_GE(H5Awrite(attribute.id(), type.id(), &letters), 0);
+}
+
+/// Replaces an attribute by a number.
+inline void replace_number(std::filesystem::path const& path, std::string const& object, std::string const& name,
+                           double number) {
+  auto const lock = hdf5::lock();
+  auto const file = open_to_edit(path);
+  hdf5::Group const group(H5Gopen2(file.id(), object.c_str(), H5P_DEFAULT));
+  if (H5Aexists(group.id(), name.c_str()) > 0) H5Adelete(group.id(), name.c_str());
+  hdf5::write_real(group.id(), name, number, path);
+}
+
+/// Replaces a dataset by a list of a given stored type.
+inline void replace_list(std::filesystem::path const& path, std::string const& name, hid_t stored,
+                         std::vector<double> const& numbers) {
+  auto const lock = hdf5::lock();
+  auto const file = open_to_edit(path);
+  ASSERT_GE(H5Ldelete(file.id(), name.c_str(), H5P_DEFAULT), 0);
+  hdf5::write_list(file.id(), name, stored, numbers, false, path);
+}
+
+} // namespace varve::testing

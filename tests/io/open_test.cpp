@@ -1,0 +1,123 @@
+#include "io/open.hpp"
+
+#include "io/files.hpp"
+#include "io/network_file.hpp"
+#include "io/random_data.hpp"
+#include "io/sample_file.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::expect_holds;
+using testing::random_challenge_network;
+using testing::random_network;
+using testing::random_samples;
+using testing::sentence_of;
+using testing::TemporaryFolder;
+using testing::Values;
+
+ChallengeOptions with_bias() {
+  ChallengeOptions options;
+  options.bias = -0.25;
+  return options;
+}
+
+TEST(Open, NetworksComeBackThroughEveryEnding) {
+  for (std::string const name : {"net", "net.tsv", "net.tsv.gz", "net.tsv.xz", "net.tsv.zst", "net.h5", "net.hdf5"}) {
+    TemporaryFolder const folder;
+    auto const network = random_challenge_network(4, 20, 7, Values::doubles);
+    std::vector<std::size_t> steps;
+    save_network(network, folder / name, [&](std::size_t done, std::size_t total) {
+      EXPECT_EQ(total, 7U);
+      steps.push_back(done);
+    });
+    EXPECT_EQ(steps, (std::vector<std::size_t>{1, 2, 3, 4, 5, 6, 7}));
+    EXPECT_EQ(load(*open_network(folder / name, with_bias())).layers(), network.layers()) << name;
+    auto const ending = name.substr(3).starts_with(".tsv") ? name.substr(3) : std::string(".tsv");
+    EXPECT_EQ(fs::is_directory(folder / name), name.find(".h") == std::string::npos);
+    if (fs::is_directory(folder / name)) EXPECT_TRUE(fs::exists(folder / name / ("n20-l7" + ending)));
+  }
+}
+
+TEST(Open, SamplesComeBackThroughEveryEnding) {
+  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".h5", ".hdf5"}) {
+    TemporaryFolder const folder;
+    auto const samples = random_samples(4, 50, 20, Values::floats);
+    save_samples(samples, folder / ("samples" + ending));
+    EXPECT_EQ(open_samples(folder / ("samples" + ending), 20), samples);
+    EXPECT_EQ(open_samples(folder / ("samples" + ending), 20, SampleRange{10, 30}), samples_of(samples, 10, 30));
+  }
+}
+
+TEST(Open, GeneralNetworksGoIntoHdf5Only) {
+  TemporaryFolder const folder;
+  auto const network = random_network(4);
+  save_network(network, folder / "net.h5");
+  EXPECT_EQ(load(*open_network(folder / "net.h5")).layers(), network.layers());
+  expect_holds(sentence_of<UsageError>([&] { save_network(network, folder / "net.tsv.gz"); }),
+               "write a .h5 file instead");
+  EXPECT_EQ(folder.num_entries(), 1);
+}
+
+TEST(Open, AFileMayBeRewrittenWhileItIsRead) {
+  TemporaryFolder const folder;
+  auto const network = random_network(9);
+  save_network(network, folder / "net.h5");
+  save_network(*open_network(folder / "net.h5"), folder / "net.h5");
+  EXPECT_EQ(load(*open_network(folder / "net.h5")).layers(), network.layers());
+}
+
+TEST(Open, OptionsMayRepeatButNotContradictAFile) {
+  TemporaryFolder const folder;
+  auto const path = folder / "net.h5";
+  save_network(random_challenge_network(4, 20, 3, Values::floats), path);
+  ChallengeOptions const equal{20, 3, -0.25, 32.0};
+  EXPECT_EQ(open_network(path, equal)->num_layers(), 3U);
+  auto const sentence = [&](ChallengeOptions const& options) {
+    return sentence_of<UsageError>([&] { open_network(path, options); });
+  };
+  EXPECT_EQ(sentence({{}, 2, {}, {}}), "the number of layers 2 was asked for, but " + path.string() + " says 3");
+  EXPECT_EQ(sentence({21, {}, {}, {}}),
+            "the number of inputs of layer 0 21 was asked for, but " + path.string() + " says 20");
+  expect_holds(sentence({{}, {}, -0.5, {}}), "the bias of layer 0 -0.5 was asked for");
+  expect_holds(sentence({{}, {}, {}, 16.0}), "the cap of layer 0 16 was asked for");
+  save_network(Network({{{1, 1, {0, 1}, {0}, {1.0}}, {0.0}, Activation::relu()}}), path);
+  expect_holds(sentence({{}, {}, {}, 16.0}), "has no clipped relu");
+}
+
+TEST(Open, WhatIsNotExpectedIsNamed) {
+  TemporaryFolder const folder;
+  auto const text = testing::write_bytes(folder / "text.tsv", "1\t1\t1\n");
+  save_samples(random_samples(1, 5, 4, Values::floats), folder / "samples.h5");
+  save_network(random_network(1), folder / "net.h5");
+
+  expect_holds(sentence_of<InputError>([&] { open_network(folder / "missing"); }), "No such file or directory");
+  EXPECT_EQ(sentence_of<InputError>([&] { open_network(text); }),
+            text.string() + " is neither a folder of nN-lK.tsv files nor an HDF5 network file");
+  expect_holds(sentence_of<InputError>([&] { open_network(folder / "samples.h5"); }),
+               "found the format \"varve-samples\"");
+  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "net.h5", 4); }),
+               "found the format \"varve-network\"");
+  expect_holds(sentence_of<InputError>([&] { open_samples(folder.path(), 4); }), "is a folder, expected a file");
+  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "missing.h5", 4); }), "No such file or directory");
+  EXPECT_EQ(sentence_of<InputError>([&] { open_samples(folder / "samples.h5", 6); }),
+            (folder / "samples.h5").string() + " holds samples of 4 neurons, the network takes 6 inputs");
+}
+
+TEST(Open, UnknownEndingsAreRefused) {
+  TemporaryFolder const folder;
+  auto const network = random_challenge_network(4, 20, 1, Values::floats);
+  expect_holds(sentence_of<UsageError>([&] { save_network(network, folder / "net.zip"); }), "unknown ending");
+  expect_holds(sentence_of<UsageError>([&] { save_network(network, folder / "net.gz"); }), "unknown ending");
+  expect_holds(sentence_of<UsageError>([&] { save_samples({}, folder / "samples.txt"); }), "unknown ending");
+  expect_holds(sentence_of<UsageError>([&] { save_samples({}, folder / "samples"); }), "unknown ending");
+  EXPECT_EQ(folder.num_entries(), 0);
+}
+
+} // namespace
+} // namespace varve

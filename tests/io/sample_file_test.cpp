@@ -1,0 +1,160 @@
+#include "io/sample_file.hpp"
+
+#include "io/files.hpp"
+#include "io/hdf5_edit.hpp"
+#include "io/random_data.hpp"
+
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::expect_holds;
+using testing::random_samples;
+using testing::sentence_of;
+using testing::TemporaryFolder;
+using testing::Values;
+
+TEST(SampleFile, SamplesAndTheirRangesComeBack) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  for (auto const values : {Values::one_for_all, Values::floats, Values::doubles}) {
+    auto samples = random_samples(1, 100, 300, values);
+    samples.first_sample = 1000;
+    write_sample_file(path, samples);
+    EXPECT_EQ(read_sample_file(path), samples);
+    for (auto const& [first, last] : {SampleRange{0, 100}, SampleRange{0, 1}, SampleRange{17, 60}, SampleRange{99, 100},
+                                      SampleRange{50, 50}, SampleRange{100, 100}}) {
+      EXPECT_EQ(read_sample_file(path, SampleRange{first, last}), samples_of(samples, first, last));
+    }
+    auto const header = read_sample_header(path);
+    EXPECT_EQ(header.num_samples, 100U);
+    EXPECT_EQ(header.num_neurons, 300U);
+    EXPECT_EQ(header.num_entries, samples.matrix.num_entries());
+    EXPECT_EQ(header.first_sample, 1000U);
+  }
+  EXPECT_EQ(folder.num_entries(), 1);
+}
+
+TEST(SampleFile, FewAndNoEntriesComeBack) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  std::vector<SampleSet> const sets = {
+      {{0, 5, {0}, {}, {0.0}}, 0}, {{3, 5, {0, 0, 0, 0}, {}, {0.0}}, 7}, {{2, 5, {0, 1, 1}, {4}, {0.1}}, 0}};
+  for (auto const& samples : sets) {
+    write_sample_file(path, samples);
+    auto const back = read_sample_file(path);
+    EXPECT_EQ(back.matrix.row_pointers, samples.matrix.row_pointers);
+    EXPECT_EQ(back.matrix.column_indices, samples.matrix.column_indices);
+    EXPECT_EQ(back.first_sample, samples.first_sample);
+    EXPECT_EQ(back.num_neurons(), 5U);
+    if (samples.matrix.num_entries() > 0) EXPECT_EQ(back.matrix.values, samples.matrix.values);
+  }
+}
+
+/// Writes the parts of a set as batches and reads the file.
+SampleSet through_batches(SampleSet const& samples, std::size_t batch_size, fs::path const& path) {
+  SampleFileWriter writer(path, samples.num_neurons());
+  for (std::size_t first = 0; first < samples.num_samples(); first += batch_size) {
+    auto batch = samples_of(samples, first, std::min(first + batch_size, samples.num_samples()));
+    make_iso_if_equal(batch.matrix);
+    writer.append(batch);
+  }
+  writer.commit();
+  return read_sample_file(path);
+}
+
+TEST(SampleFile, BatchesGrowIntoTheSameFile) {
+  TemporaryFolder const folder;
+  for (auto const values : {Values::one_for_all, Values::floats, Values::doubles}) {
+    auto samples = random_samples(2, 60, 40, values);
+    samples.first_sample = 5;
+    for (std::size_t const batch_size : {1, 7, 60}) {
+      EXPECT_EQ(through_batches(samples, batch_size, folder / "samples.h5"), samples);
+    }
+  }
+}
+
+TEST(SampleFile, ValuesAreWidenedWhenOneDoesNotFit) {
+  TemporaryFolder const folder;
+  constexpr std::size_t num_samples = 3000;
+  SampleSet samples{{num_samples, 50, {0}, {}, {}}, 0};
+  for (std::size_t sample = 0; sample < num_samples; ++sample) {
+    for (NeuronIndex neuron = 0; neuron < 50; ++neuron) {
+      samples.matrix.column_indices.push_back(neuron);
+      samples.matrix.values.push_back(sample < 1000 ? 32.0 : sample < 2000 ? 0.5 * neuron : 0.1 * neuron);
+    }
+    samples.matrix.row_pointers.push_back(samples.matrix.column_indices.size());
+  }
+  EXPECT_EQ(through_batches(samples, 500, folder / "samples.h5"), samples);
+}
+
+TEST(SampleFile, BatchesMustFollowEachOther) {
+  TemporaryFolder const folder;
+  auto const samples = random_samples(3, 10, 8, Values::floats);
+  {
+    SampleFileWriter writer(folder / "samples.h5", 8);
+    writer.append(samples_of(samples, 0, 5));
+    EXPECT_THROW(writer.append(samples_of(samples, 6, 10)), std::logic_error);
+    EXPECT_THROW(writer.append(random_samples(3, 10, 9, Values::floats)), std::logic_error);
+    auto broken = samples_of(samples, 5, 10);
+    broken.matrix.column_indices.back() = 8;
+    expect_holds(sentence_of<InputError>([&] { writer.append(broken); }), "has column index 8, expected 0 to 7");
+  }
+  EXPECT_EQ(folder.num_entries(), 0);
+}
+
+template <class Change>
+std::string sentence_after(Change const& change) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  write_sample_file(path, {{2, 3, {0, 2, 3}, {0, 2, 1}, {1.0, 2.0, 3.0}}, 0});
+  change(path);
+  auto const sentence = sentence_of<InputError>([&] { read_sample_file(path); });
+  EXPECT_EQ(sentence.find(path.string()), 0U) << sentence;
+  return sentence.substr(std::min(sentence.size(), path.string().size()));
+}
+
+TEST(SampleFile, WrongFilesAreNamed) {
+  EXPECT_EQ(sentence_after([](auto const& path) { testing::remove_link(path, "samples"); }),
+            ": found no group \"samples\", expected one");
+  EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_text(path, "/", "format", "varve-network"); }),
+            ": found the format \"varve-network\", expected \"varve-samples\"");
+  EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_number(path, "/", "version", 3); }),
+            ": found version 3 of the format, expected 1");
+  EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_number(path, "/", "first_sample", -3); }),
+            ": found -3 as the number of the first sample, expected 0 or more");
+  EXPECT_EQ(sentence_after([](auto const& path) {
+              testing::replace_list(path, "samples/indices_1", H5T_STD_U8LE, {2, 0, 1});
+            }),
+            ": samples: row 0 has column index 0 after 2; indices must ascend and be distinct");
+  EXPECT_EQ(sentence_after([](auto const& path) {
+              testing::replace_list(path, "samples/values", H5T_IEEE_F32LE, {2, std::nan(""), 1});
+            }),
+            ": samples: entry 1 has the value nan, expected a finite number");
+}
+
+TEST(SampleFile, RangesOutsideTheFileAreRefused) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  write_sample_file(path, random_samples(1, 10, 4, Values::floats));
+  EXPECT_EQ(sentence_of<UsageError>([&] {
+              read_sample_file(path, SampleRange{5, 11});
+            }),
+            "the samples 5:11 were asked for, but " + path.string() + " holds the samples 0:10");
+  expect_holds(sentence_of<UsageError>([&] { read_sample_file(path, SampleRange{5, 4}); }), "the samples 5:4");
+}
+
+TEST(SampleFile, FirstSampleIsZeroWhereAbsent) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  auto const samples = random_samples(1, 10, 4, Values::floats);
+  write_sample_file(path, samples);
+  testing::remove_attribute(path, "/", "first_sample");
+  EXPECT_EQ(read_sample_file(path), samples);
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,139 @@
+#include "network/sparse_matrix.hpp"
+
+#include "core/error.hpp"
+#include "network/sample_set.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+namespace varve {
+namespace {
+
+/// 4 rows, the third one empty:  . 1 . 2 / 3 . . . / . . . . / . . 4 5
+SparseMatrix sample_matrix() {
+  return {.num_rows = 4,
+          .num_columns = 4,
+          .row_pointers = {0, 2, 3, 3, 5},
+          .column_indices = {1, 3, 0, 2, 3},
+          .values = {1.0, 2.0, 3.0, 4.0, 5.0}};
+}
+
+/// What require_valid() says about the sample matrix after a change, or nothing.
+std::string complaint_after(std::function<void(SparseMatrix&)> const& change) {
+  auto matrix = sample_matrix();
+  change(matrix);
+  try {
+    require_valid(matrix, "layer 7");
+  } catch (InputError const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SparseMatrix, StoresEqualValuesOnce) {
+  auto matrix = sample_matrix();
+  matrix.values.assign(5, 0.25);
+  make_iso_if_equal(matrix);
+  EXPECT_EQ(matrix.values, std::vector{0.25});
+  EXPECT_TRUE(matrix.is_iso());
+  EXPECT_EQ(matrix.value(4), 0.25);
+}
+
+TEST(SparseMatrix, LeavesValuesThatDifferInTheLastOne) {
+  auto matrix = sample_matrix();
+  matrix.values = {1.0, 1.0, 1.0, 1.0, std::nextafter(1.0, 2.0)};
+  auto const before = matrix;
+  make_iso_if_equal(matrix);
+  EXPECT_EQ(matrix, before);
+  EXPECT_FALSE(matrix.is_iso());
+}
+
+TEST(SparseMatrix, TellsZerosOfDifferentSignApart) {
+  auto matrix = sample_matrix();
+  matrix.values = {0.0, 0.0, -0.0, 0.0, 0.0};
+  make_iso_if_equal(matrix);
+  EXPECT_EQ(matrix.values.size(), 5U);
+}
+
+TEST(SparseMatrix, OneEntryIsNotIso) {
+  SparseMatrix matrix{.num_rows = 1, .num_columns = 3, .row_pointers = {0, 1}, .column_indices = {2}, .values = {7.0}};
+  make_iso_if_equal(matrix);
+  EXPECT_EQ(matrix.values, std::vector{7.0});
+  EXPECT_FALSE(matrix.is_iso());
+}
+
+TEST(SparseMatrix, CutsRows) {
+  SparseMatrix const expected{.num_rows = 3,
+                              .num_columns = 4,
+                              .row_pointers = {0, 1, 1, 3},
+                              .column_indices = {0, 2, 3},
+                              .values = {3.0, 4.0, 5.0}};
+  EXPECT_EQ(rows_of(sample_matrix(), 1, 4), expected);
+  EXPECT_EQ(rows_of(sample_matrix(), 0, 4), sample_matrix());
+}
+
+TEST(SparseMatrix, CutsRowsOfIsoMatrix) {
+  auto matrix = sample_matrix();
+  matrix.values = {0.5};
+  auto const part = rows_of(matrix, 0, 2);
+  EXPECT_EQ(part.values, std::vector{0.5});
+  EXPECT_EQ(part.column_indices, (std::vector<NeuronIndex>{1, 3, 0}));
+  require_valid(part, "part");
+}
+
+TEST(SparseMatrix, CutsNoRows) {
+  auto const part = rows_of(sample_matrix(), 2, 2);
+  EXPECT_EQ(part.num_rows, 0U);
+  EXPECT_EQ(part.num_columns, 4U);
+  EXPECT_EQ(part.num_entries(), 0U);
+  require_valid(part, "part");
+}
+
+TEST(SparseMatrix, RefusesRowsOutside) {
+  EXPECT_THROW(rows_of(sample_matrix(), 3, 5), std::logic_error);
+  EXPECT_THROW(rows_of(sample_matrix(), 2, 1), std::logic_error);
+}
+
+TEST(SparseMatrix, SamplesKeepTheirNumbers) {
+  SampleSet const samples{sample_matrix(), 100};
+  auto const part = samples_of(samples, 1, 3);
+  EXPECT_EQ(part.first_sample, 101U);
+  EXPECT_EQ(part.num_samples(), 2U);
+  EXPECT_EQ(part.num_neurons(), 4U);
+}
+
+TEST(SparseMatrix, AcceptsWhatIsValid) {
+  EXPECT_EQ(complaint_after([](SparseMatrix&) {}), "");
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.values = {1.0}; }), "");
+  require_valid(SparseMatrix{}, "nothing");
+}
+
+TEST(SparseMatrix, NamesWhatIsWrong) {
+  auto const wrong_count = "layer 7: the row pointers must be 5 numbers from 0 to the number of entries, 5";
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers.pop_back(); }), wrong_count);
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers.front() = 1; }), wrong_count);
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers.back() = 4; }), wrong_count);
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers.clear(); }), wrong_count);
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.values.pop_back(); }),
+            "layer 7: 4 values for 5 entries (expected one each, or one for all)");
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers[2] = 1; }),
+            "layer 7: the row pointer after row 1 is 1, expected 2 to 5");
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers[1] = 9; }),
+            "layer 7: the row pointer after row 0 is 9, expected 0 to 5");
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.column_indices[2] = 4; }),
+            "layer 7: row 1 has column index 4, expected 0 to 3");
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.column_indices[4] = 2; }),
+            "layer 7: row 3 has column index 2 after 2; indices must ascend and be distinct");
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.column_indices[1] = 0; }),
+            "layer 7: row 0 has column index 0 after 1; indices must ascend and be distinct");
+  EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.values[3] = std::numeric_limits<double>::infinity(); }),
+            "layer 7: entry 3 has the value inf, expected a finite number");
+  EXPECT_NE(complaint_after([](SparseMatrix& matrix) { matrix.values[0] = std::nan(""); }), "");
+}
+
+} // namespace
+} // namespace varve
