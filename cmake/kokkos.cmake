@@ -73,6 +73,9 @@ if(Kokkos_FOUND)
 else()
   set(Kokkos_ENABLE_SERIAL ON CACHE BOOL "Varve always has the Serial backend" FORCE)
   varve_default_to_native()
+  if(NOT FETCHCONTENT_SOURCE_DIR_KOKKOS)
+    message(STATUS "No Kokkos is installed and FETCHCONTENT_SOURCE_DIR_KOKKOS is not set: downloading the release from ${kokkos_releases}")
+  endif()
   FetchContent_Declare(
     Kokkos SYSTEM
     URL ${kokkos_releases}/4.5.01/kokkos-4.5.01.tar.gz

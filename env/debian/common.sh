@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts of this folder; source it from the top level of the checkout.
 
 say() { printf -- '--- %s\n' "$*" >&2; }

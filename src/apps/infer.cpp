@@ -34,8 +34,9 @@ struct InferOptions {
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
   std::string engine = "varve";
-  std::optional<std::size_t> batch, tile;
-  std::optional<std::string> format;
+  std::optional<std::size_t> batch;
+  std::optional<std::string> format, kernel;
+  bool narrow_tiles = false;
   std::optional<double> memory_limit;
   std::size_t repeat = 1;
 };
@@ -156,8 +157,9 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.batch = options.batch;
-  engine.tile_samples = options.tile;
   engine.format = options.format;
+  engine.kernel = options.kernel;
+  engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
   if (options.memory_limit)
     engine.memory_limit = static_cast<std::size_t>(*options.memory_limit * 1024.0 * 1024.0 * 1024.0);
@@ -260,8 +262,10 @@ void add_infer(CLI::App& command_line, Action& action) {
       ->capture_default_str();
   command->add_option("--engine", options->engine, "varve, or to compare: kokkos-kernels, reference")
       ->capture_default_str();
-  command->add_option("--format", options->format, "csr or sliced_ell for every layer (default: chosen per layer)");
-  command->add_option("--tile", options->tile, "samples per tile, one of those the backend has (default: its best)");
+  command->add_option("--format", options->format,
+                      "csr, sliced_ell or pattern_blocks for every layer (default: chosen per layer)");
+  command->add_option("--kernel", options->kernel, "direct or fused, where it can run (default: chosen per layer)");
+  command->add_flag("--narrow-tiles", options->narrow_tiles, "fewer samples per tile, for studies");
   command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -56,6 +57,7 @@ Backend parse_backend(std::string const& name) {
 }
 
 Runtime::Runtime(int& num_arguments, char** arguments) {
+  setenv("OMP_PROC_BIND", "false", 0); // what an unset variable means to OpenMP; only quiets Kokkos's advice to set it
   try {
     Kokkos::initialize(num_arguments, arguments);
   } catch (std::exception const& failure) {

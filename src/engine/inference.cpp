@@ -1,8 +1,9 @@
 #include "engine/inference.hpp"
 
 #include "core/error.hpp"
-#include "core/execution.hpp"
 #include "engine/backends.hpp"
+
+#include <algorithm>
 
 namespace varve {
 namespace {
@@ -13,17 +14,32 @@ constexpr bool kHasKokkosKernels = true;
 constexpr bool kHasKokkosKernels = false;
 #endif
 
+/// Throws UsageError unless the value, if there is one, is among the names.
+void require_one_of(std::optional<std::string> const& value, std::vector<std::string> const& names,
+                    std::string const& what) {
+  if (!value || std::ranges::find(names, *value) != names.end()) return;
+  std::string list;
+  for (auto const& name : names) list += (list.empty() ? "" : ", ") + name;
+  throw UsageError("there is no " + what + " '" + *value + "'; there are: " + list);
+}
+
 std::unique_ptr<Inference> prepare_varve(NetworkSource const& network, InferenceOptions const& options) {
-  if constexpr (kHasSerial) {
-    if (options.backend == Backend::serial) return prepare_serial(network, options);
+  switch (options.backend) { // the build defines VARVE_HAVE_* for the backends of its Kokkos
+#if defined(VARVE_HAVE_SERIAL)
+  case Backend::serial:
+    return prepare_serial(network, options);
+#endif
+#if defined(VARVE_HAVE_OPENMP)
+  case Backend::openmp:
+    return prepare_openmp(network, options);
+#endif
+#if defined(VARVE_HAVE_CUDA)
+  case Backend::cuda:
+    return prepare_cuda(network, options);
+#endif
+  default:
+    throw UsageError("this build has no backend " + to_string(options.backend));
   }
-  if constexpr (kHasOpenMP) {
-    if (options.backend == Backend::openmp) return prepare_openmp(network, options);
-  }
-  if constexpr (kHasCuda) {
-    if (options.backend == Backend::cuda) return prepare_cuda(network, options);
-  }
-  throw UsageError("this build has no backend " + to_string(options.backend));
 }
 
 } // namespace
@@ -51,9 +67,8 @@ Engine parse_engine(std::string const& name) {
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options) {
   if (options.batch && *options.batch == 0) throw UsageError("a batch needs at least 1 sample");
   if (options.repeat == 0) throw UsageError("the layer loop must run at least once");
-  if (options.format && *options.format != "csr" && *options.format != "sliced_ell") {
-    throw UsageError("the formats are csr and sliced_ell, not '" + *options.format + "'");
-  }
+  require_one_of(options.format, {"csr", "sliced_ell", "pattern_blocks"}, "format");
+  require_one_of(options.kernel, {"direct", "fused"}, "kernel");
   switch (options.engine) {
   case Engine::varve:
     return prepare_varve(network, options);

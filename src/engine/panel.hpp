@@ -12,12 +12,11 @@
 namespace varve {
 
 /// The activations of a batch on a device: two buffers of tiles, which sample each slot holds, and how many slots are
-/// held. All counts stay on the device; the host knows upper bounds (exact ones where it shares memory).
-template <class ExecutionSpace, class Tile_>
+/// held. Counts stay on the device; the host knows upper bounds (exact ones where it shares memory).
+template <class ExecutionSpace, class Scalar>
 class Panel {
 public:
-  using Tile = Tile_;
-  using Scalar = typename Tile::Scalar;
+  static constexpr std::size_t slot_granularity = 64; ///< every tile's number of samples divides it
 
   Panel() = default;
 
@@ -27,59 +26,76 @@ public:
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
     };
-    for (auto& buffer : buffers_) {
-      buffer = DeviceArray<ExecutionSpace, Scalar>(room("varve::panel"), values_of(max_samples, max_neurons));
-    }
-    for (auto& ids : ids_) ids = DeviceArray<ExecutionSpace, int>(room("varve::sample_ids"), slots_of(max_samples));
-    from_slot_ = DeviceArray<ExecutionSpace, int>(room("varve::from_slot"), slots_of(max_samples));
-    live_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::live_stamps"), slots_of(max_samples));
+    std::size_t const slots = slots_of(max_samples);
+    for (auto& buffer : buffers_)
+      buffer = DeviceArray<ExecutionSpace, Scalar>(room("varve::panel"), slots * max_neurons);
+    for (auto& ids : ids_) ids = DeviceArray<ExecutionSpace, int>(room("varve::sample_ids"), slots);
+    from_slot_ = DeviceArray<ExecutionSpace, int>(room("varve::from_slot"), slots);
+    live_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::live_stamps"), slots);
     counts_ = DeviceArray<ExecutionSpace, int>(room("varve::live_counts"), max_compactions + 1);
   }
 
   /// Bytes that a panel of this size takes.
   static std::size_t bytes(std::size_t max_samples, std::size_t max_neurons) {
-    return 2 * values_of(max_samples, max_neurons) * sizeof(Scalar) + 4 * slots_of(max_samples) * sizeof(int);
+    return slots_of(max_samples) * (2 * max_neurons * sizeof(Scalar) + 4 * sizeof(int));
   }
 
-  /// Starts a run: fills the tiles from sparse samples.
-  void load(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& samples) {
+  /// Starts a run on these samples, which are not in the tiles yet: see expand().
+  void start(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& samples) {
+    samples_ = samples;
     current_ = 0;
     num_compactions_ = 0;
     stamp_ = 0;
     max_slots_ = samples.num_samples;
     num_neurons_ = samples.num_neurons;
-    Kokkos::deep_copy(space, Kokkos::subview(counts_, 0), max_slots_);
-    Kokkos::deep_copy(space, live_stamps_, 0);
-    auto const ids = ids_[0];
-    Kokkos::parallel_for("varve::number_samples", Kokkos::RangePolicy<ExecutionSpace>(space, 0, max_slots_),
-                         NumberSamples{ids.data()});
-    expand_samples<ExecutionSpace, Tile>(space, samples, buffers_[current_].data());
+    tile_samples_ = 0;
+    int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_slots_))));
+    Kokkos::parallel_for(
+        "varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
+        Start{ids_[0].data(), live_stamps_.data(), counts_.data(), max_slots_, static_cast<int>(counts_.size())});
   }
 
-  /// Called by a kernel launch that read source() and wrote target() with num_neurons per sample.
+  /// The samples of this run, if they have not been brought into tiles.
+  bool is_expanded() const { return tile_samples_ != 0; }
+  DeviceSamples<ExecutionSpace, Scalar> const& samples() const { return samples_; }
+
+  /// Brings the samples into tiles of this shape.
+  template <class Tile>
+  void expand(ExecutionSpace const& space) {
+    expand_samples<ExecutionSpace, Tile>(space, samples_, buffers_[current_].data());
+    tile_samples_ = Tile::num_samples;
+  }
+
+  /// After a launch that read source() and wrote target(): one tile of target() for each of source().
   void advance(int num_neurons) {
     current_ = 1 - current_;
     num_neurons_ = num_neurons;
   }
 
-  /// Lists the live samples (those stamped last) and, if `move`, moves them together, so that the panel holds them
-  /// only.
-  void compact(ExecutionSpace const& space, bool move) {
-    if (max_slots_ == 0) return;
-    int const from = num_compactions_ % 2;
-    list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_slots(), counts_.data() + num_compactions_ + 1,
-                                                             live_stamps_.data(), stamp_, ids_[from].data(),
-                                                             ids_[1 - from].data(), from_slot_.data(), max_slots_});
+  /// After a launch that appended the samples it kept to target(), in tiles of this many samples, and counted them in
+  /// next_count().
+  void advance_packed(ExecutionSpace const& space, int num_neurons, int tile_samples) {
+    advance(num_neurons);
+    tile_samples_ = tile_samples;
     ++num_compactions_;
-    if constexpr (kOnHost<ExecutionSpace>) {
-      space.fence("varve: count live samples");
-      max_slots_ = counts_(static_cast<std::size_t>(num_compactions_));
+    learn_count(space);
+  }
+
+  /// Keeps the live samples (those stamped last; or all), packed, in tiles of this many samples.
+  void compact(ExecutionSpace const& space, bool keeps_dead, int tile_samples) {
+    if (max_slots_ > 0) {
+      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_slots(), next_count(), live_stamps_.data(),
+                                                               keeps_dead ? -1 : stamp_, ids(), next_ids(),
+                                                               from_slot_.data(), max_slots_});
     }
-    if (move) {
-      move_live_samples<ExecutionSpace, Tile>(space, source(), target(), num_slots(), from_slot_.data(), max_slots_,
-                                              num_neurons_);
-      current_ = 1 - current_;
-    }
+    ++num_compactions_;
+    learn_count(space);
+    move_live_samples(space,
+                      MoveLiveSamples<ExecutionSpace, Scalar>{source(), target(), tile_samples_, tile_samples,
+                                                              num_slots(), from_slot_.data(), num_neurons_, 0},
+                      max_slots_);
+    current_ = 1 - current_;
+    tile_samples_ = tile_samples;
   }
 
   /// A stamp that no kernel has used in this run.
@@ -88,25 +104,42 @@ public:
   Scalar const* source() const { return buffers_[current_].data(); }
   Scalar* target() const { return buffers_[1 - current_].data(); }
   int const* num_slots() const { return counts_.data() + num_compactions_; }
-  int max_slots() const { return max_slots_; }
-  int* live_stamps() const { return live_stamps_.data(); }
+  int* next_count() const { return counts_.data() + num_compactions_ + 1; }
   int const* ids() const { return ids_[num_compactions_ % 2].data(); }
-  int const* from_slot() const { return from_slot_.data(); }
+  int* next_ids() const { return ids_[1 - num_compactions_ % 2].data(); }
+  int* live_stamps() const { return live_stamps_.data(); }
+  int max_slots() const { return max_slots_; }
   int num_neurons() const { return num_neurons_; }
+  int tile_samples() const { return tile_samples_; }
   int num_compactions() const { return num_compactions_; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
 private:
-  struct NumberSamples {
+  struct Start {
     int* ids;
-    KOKKOS_FUNCTION void operator()(int slot) const { ids[slot] = slot; }
+    int* live_stamps;
+    int* counts;
+    int num_samples;
+    int num_counts;
+    KOKKOS_FUNCTION void operator()(int i) const {
+      if (i < num_samples) ids[i] = i;
+      if (i < num_samples) live_stamps[i] = 0;
+      if (i < num_counts) counts[i] = i == 0 ? num_samples : 0;
+    }
   };
 
   static std::size_t slots_of(std::size_t samples) {
-    return (samples + Tile::num_samples - 1) / Tile::num_samples * Tile::num_samples;
+    return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
   }
-  static std::size_t values_of(std::size_t samples, std::size_t neurons) { return slots_of(samples) * neurons; }
 
+  void learn_count(ExecutionSpace const& space) {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      space.fence("varve: count live samples");
+      max_slots_ = counts_(static_cast<std::size_t>(num_compactions_));
+    }
+  }
+
+  DeviceSamples<ExecutionSpace, Scalar> samples_;
   DeviceArray<ExecutionSpace, Scalar> buffers_[2];
   DeviceArray<ExecutionSpace, int> ids_[2];
   DeviceArray<ExecutionSpace, int> from_slot_;
@@ -117,6 +150,7 @@ private:
   int stamp_ = 0;
   int max_slots_ = 0;
   int num_neurons_ = 0;
+  int tile_samples_ = 0; ///< 0 before the samples are in tiles
 };
 
 } // namespace varve

@@ -43,27 +43,54 @@ Bounds<Scalar> bounds_of(Activation const& activation) {
   throw std::logic_error("varve: unknown activation");
 }
 
+/// Shape, order, bias and activation of a layer, as kernels take them. Outputs are stored at positions; neuron_of says
+/// which neuron a position computes.
+template <class Scalar>
+struct LayerParameters {
+  int num_inputs;
+  int num_outputs;
+  Bounds<Scalar> bounds;
+  int bias_stride;            ///< 0: one bias for all outputs
+  double const* bias;         ///< by position
+  NeuronIndex const* neurons; ///< by position; null if they are in order
+
+  KOKKOS_FORCEINLINE_FUNCTION double bias_of(int position) const { return bias[position * bias_stride]; }
+  KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const {
+    return neurons == nullptr ? position : static_cast<int>(neurons[position]);
+  }
+};
+
 /// What every format holds of a layer besides its edges.
 template <class ExecutionSpace, class Scalar>
 struct LayerFrame {
   int num_inputs = 0;
   int num_outputs = 0;
   Bounds<Scalar> bounds{};
-  int bias_stride = 0;                           ///< 0: one bias for all outputs
-  ConstDeviceArray<ExecutionSpace, double> bias; ///< one, or one per output
+  int bias_stride = 0;
+  ConstDeviceArray<ExecutionSpace, double> bias;
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> neurons;
 
   LayerFrame() = default;
-  explicit LayerFrame(Layer const& layer)
+
+  /// `order`: position -> output, or empty for "as they are".
+  LayerFrame(Layer const& layer, std::vector<NeuronIndex> const& order)
       : num_inputs(static_cast<int>(layer.num_inputs())),
         num_outputs(static_cast<int>(layer.num_outputs())),
         bounds(bounds_of<Scalar>(layer.activation)),
         bias_stride(layer.bias.size() == 1 ? 0 : 1) {
-    std::vector<double> positive_zeros = layer.bias;
-    for (double& value : positive_zeros) value += 0.0; // -0 becomes +0: one less way to a -0 activation
-    bias = upload<ExecutionSpace>("varve::bias", positive_zeros);
+    std::vector<double> by_position(layer.bias.size());
+    for (std::size_t position = 0; position < by_position.size(); ++position) {
+      bool const is_reordered = bias_stride == 1 && !order.empty();
+      by_position[position] = layer.bias[is_reordered ? order[position] : position] + 0.0; // -0 becomes +0
+    }
+    bias = upload<ExecutionSpace>("varve::bias", by_position);
+    if (!order.empty()) neurons = upload<ExecutionSpace>("varve::neurons", order);
   }
 
-  KOKKOS_FUNCTION double bias_of(int output) const { return bias(output * bias_stride); }
+  LayerParameters<Scalar> parameters() const {
+    return {num_inputs, num_outputs, bounds, bias_stride, bias.data(), neurons.size() == 0 ? nullptr : neurons.data()};
+  }
+  std::size_t bytes() const { return bias.size() * sizeof(double) + neurons.size() * sizeof(NeuronIndex); }
 };
 
 } // namespace varve

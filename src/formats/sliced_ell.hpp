@@ -3,165 +3,204 @@
 #include "formats/device_layer.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 namespace varve {
 
-/// Sliced ELL: `SliceWidth` neighbouring outputs form a slice; their edge lists are padded to the longest of them, in
-/// chunks of `ChunkSize` edges. Within a slice a chunk is stored output by output in pieces of at most 16 bytes, so
-/// that the threads of a slice read adjacent pieces. Padding has weight 0 and the last input of its output (input 0 for
-/// an output without edges), so it changes no sum of finite activations.
-/// After Hidayetoglu et al. 2020 (slices and compact indices); the interleaved pieces are ours.
-///
-/// Order of edges within an output: ascending input. Index: std::uint16_t where the inputs fit, else std::uint32_t.
-template <class ExecutionSpace, class Scalar_, class Index_, int SliceWidth_, int ChunkSize_>
+/// Sliced ELL of blocks. A block is `BlockOutputs` outputs (one output: plain sliced ELL; several: pattern blocks) with
+/// one list of inputs, the union of theirs, so that each input is read once for all of them; an edge that an output
+/// lacks has weight 0 there. `SliceWidth` neighbouring blocks form a slice; their lists are padded to the longest of
+/// them, in chunks of `ChunkSize` edges. Within a slice a chunk is stored in pieces of at most 16 bytes, block by
+/// block, so that the threads that work on a slice read adjacent pieces. Padding repeats the last input of its block
+/// with weight 0. Weights 0 change no sum of finite activations. Order of edges within an output: ascending input.
+/// After Hidayetoglu et al. 2020 (slices, compact indices); blocks and interleaved pieces are ours.
+/// Index: std::uint16_t where the inputs fit, else std::uint32_t.
+template <class ExecutionSpace, class Scalar_, class Index_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct SlicedEll {
   using Scalar = Scalar_;
   using Index = Index_;
-  static constexpr int slice_width = SliceWidth_;
-  static constexpr int chunk_size = ChunkSize_;
+  static constexpr int slice_width = SliceWidth;
+  static constexpr int chunk_size = ChunkSize;
+  static constexpr int block_outputs = BlockOutputs;
 
-  LayerFrame<ExecutionSpace, Scalar> frame;
-  ConstDeviceArray<ExecutionSpace, std::uint32_t> slice_chunks; ///< first chunk of each slice, and the end
-  ConstDeviceArray<ExecutionSpace, std::uint32_t> degrees;      ///< edges of each output, without padding
-  ConstDeviceArray<ExecutionSpace, Index> indices;              ///< chunk * slice_width * chunk_size + place_of
-  ConstDeviceArray<ExecutionSpace, Scalar> weights;
-
-  /// Place of an edge within the block of one chunk of a slice, for elements of the given size.
+  /// Elements per piece of a chunk that holds `per_chunk` elements of a block.
   template <class Element>
-  KOKKOS_FORCEINLINE_FUNCTION static constexpr int place_of(int output_in_slice, int edge_in_chunk) {
-    constexpr int per_piece = piece_size<Element>();
-    return (edge_in_chunk / per_piece * slice_width + output_in_slice) * per_piece + edge_in_chunk % per_piece;
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int piece_size(int per_chunk) {
+    constexpr int most = static_cast<int>(16 / sizeof(Element));
+    return per_chunk < most ? per_chunk : most;
   }
 
-  /// Calls visit(input, weight) for each edge of an output, in order; padding included.
-  template <class Visit>
-  KOKKOS_FORCEINLINE_FUNCTION void for_each_edge(int output, Visit const& visit) const {
-    int const slice = output / slice_width;
-    int const output_in_slice = output % slice_width;
-    std::uint32_t const last = slice_chunks(slice + 1);
-    for (std::uint32_t chunk = slice_chunks(slice); chunk < last; ++chunk) {
-      std::size_t const block = static_cast<std::size_t>(chunk) * slice_width * chunk_size;
-      Chunk<Index> input;
-      Chunk<Scalar> weight;
-      load(input, indices.data() + block, output_in_slice);
-      load(weight, weights.data() + block, output_in_slice);
-      VARVE_UNROLL
-      for (int edge = 0; edge < chunk_size; ++edge) visit(static_cast<int>(input.at[edge]), weight.at[edge]);
+  /// Place of an element of a block within the chunk of a slice that holds `per_chunk` elements of each block.
+  template <class Element>
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int place_of(int per_chunk, int block_in_slice, int element) {
+    int const per_piece = piece_size<Element>(per_chunk);
+    return (element / per_piece * SliceWidth + block_in_slice) * per_piece + element % per_piece;
+  }
+
+  /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
+  struct Edges {
+    LayerParameters<Scalar> parameters;
+    std::uint32_t const* slice_chunks; ///< first chunk of each slice, and the end
+    Index const* indices;              ///< [chunk][place_of(ChunkSize, block in slice, edge)]
+    Scalar const*
+        weights;          ///< [chunk][place_of(ChunkSize * BlockOutputs, block in slice, edge * BlockOutputs + output)]
+    int chunks_per_slice; ///< if all slices have the same number, else 0
+
+    KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const {
+      return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
-  }
 
-  std::size_t bytes() const {
-    return slice_chunks.size() * sizeof(std::uint32_t) + degrees.size() * sizeof(std::uint32_t) +
-           indices.size() * sizeof(Index) + weights.size() * sizeof(Scalar) + frame.bias.size() * sizeof(double);
-  }
-
-private:
-  template <class Element>
-  static constexpr int piece_size() {
-    return std::min(chunk_size, static_cast<int>(16 / sizeof(Element)));
-  }
-  template <class Element>
-  struct alignas(sizeof(Element) * piece_size<Element>()) Piece {
-    Element at[piece_size<Element>()];
-  };
-  template <class Element>
-  struct Chunk {
-    Element at[chunk_size];
-  };
-  template <class Element>
-  KOKKOS_FORCEINLINE_FUNCTION static void load(Chunk<Element>& chunk, Element const* block, int output_in_slice) {
-    constexpr int per_piece = piece_size<Element>();
-    VARVE_UNROLL
-    for (int piece = 0; piece < chunk_size / per_piece; ++piece) {
-      auto const source =
-          *reinterpret_cast<Piece<Element> const*>(block + (piece * slice_width + output_in_slice) * per_piece);
-      VARVE_UNROLL
-      for (int i = 0; i < per_piece; ++i) chunk.at[piece * per_piece + i] = source.at[i];
+    /// Calls visit(input, weights of the block's outputs) for each edge of a block, in order; padding included.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_edge(int block, Visit const& visit) const {
+      auto const slice = static_cast<std::uint32_t>(block / SliceWidth);
+      int const block_in_slice = block % SliceWidth;
+      std::uint32_t chunk =
+          chunks_per_slice > 0 ? slice * static_cast<std::uint32_t>(chunks_per_slice) : slice_chunks[slice];
+      std::uint32_t const last =
+          chunks_per_slice > 0 ? chunk + static_cast<std::uint32_t>(chunks_per_slice) : slice_chunks[slice + 1];
+      for (; chunk < last; ++chunk) {
+        std::size_t const slot = static_cast<std::size_t>(chunk) * SliceWidth * ChunkSize;
+        visit_chunk(indices + slot, weights + slot * BlockOutputs, block_in_slice, visit);
+      }
     }
-  }
-};
 
-/// Builds the format from a valid layer of at most 2^31 - 1 inputs and outputs whose inputs fit Index.
-template <class Format>
-struct SlicedEllBuilder;
+  private:
+    template <class Element, int Size>
+    struct alignas(sizeof(Element) * Size) Piece {
+      Element at[Size];
+    };
 
-template <class ExecutionSpace, class Scalar, class Index, int SliceWidth, int ChunkSize>
-struct SlicedEllBuilder<SlicedEll<ExecutionSpace, Scalar, Index, SliceWidth, ChunkSize>> {
-  using Format = SlicedEll<ExecutionSpace, Scalar, Index, SliceWidth, ChunkSize>;
-
-  /// Edges stored, padding included, if this layer were built.
-  static EdgeOffset num_stored(SparseMatrix const& matrix) {
-    EdgeOffset chunks = 0;
-    for (std::size_t first = 0; first < matrix.num_rows; first += SliceWidth) chunks += chunks_of_slice(matrix, first);
-    return chunks * SliceWidth * ChunkSize;
-  }
-
-  static Format build(Layer const& layer) {
-    SparseMatrix const& matrix = layer.weights;
-    std::size_t const num_slices = (matrix.num_rows + SliceWidth - 1) / SliceWidth;
-    std::vector<std::uint32_t> slice_chunks(num_slices + 1, 0);
-    for (std::size_t slice = 0; slice < num_slices; ++slice) {
-      slice_chunks[slice + 1] =
-          slice_chunks[slice] + static_cast<std::uint32_t>(chunks_of_slice(matrix, slice * SliceWidth));
-    }
-    std::size_t const num_stored = static_cast<std::size_t>(slice_chunks.back()) * SliceWidth * ChunkSize;
-    std::vector<Index> indices(num_stored, Index(0));
-    std::vector<Scalar> weights(num_stored, Scalar(0));
-    std::vector<std::uint32_t> degrees(matrix.num_rows);
-    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
-      std::size_t const slice = output / SliceWidth;
-      int const output_in_slice = static_cast<int>(output % SliceWidth);
-      std::size_t const first_chunk = slice_chunks[slice];
-      std::size_t const padded = (slice_chunks[slice + 1] - first_chunk) * ChunkSize;
-      EdgeOffset const first_edge = matrix.row_pointers[output];
-      std::size_t const degree = matrix.row_size(output);
-      degrees[output] = static_cast<std::uint32_t>(degree);
-      for (std::size_t edge = 0; edge < padded; ++edge) {
-        std::size_t const block = (first_chunk + edge / ChunkSize) * SliceWidth * ChunkSize;
-        int const edge_in_chunk = static_cast<int>(edge % ChunkSize);
-        auto const index_place =
-            block + static_cast<std::size_t>(Format::template place_of<Index>(output_in_slice, edge_in_chunk));
-        auto const weight_place =
-            block + static_cast<std::size_t>(Format::template place_of<Scalar>(output_in_slice, edge_in_chunk));
-        if (edge < degree) {
-          indices[index_place] = static_cast<Index>(matrix.column_indices[first_edge + edge]);
-          weights[weight_place] = static_cast<Scalar>(matrix.value(first_edge + edge));
-        } else if (degree > 0) {
-          indices[index_place] = static_cast<Index>(matrix.column_indices[first_edge + degree - 1]);
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION static void visit_chunk(Index const* index_chunk, Scalar const* weight_chunk,
+                                                        int block_in_slice, Visit const& visit) {
+      if constexpr (ChunkSize * SliceWidth == 1) { // weights of an edge lie together: no detour through registers
+        visit(static_cast<int>(*index_chunk), weight_chunk);
+      } else {
+        constexpr int indices_per_piece = piece_size<Index>(ChunkSize);
+        constexpr int weights_per_piece = piece_size<Scalar>(ChunkSize * BlockOutputs);
+        constexpr int edges_per_load = weights_per_piece > BlockOutputs ? weights_per_piece / BlockOutputs : 1;
+        constexpr int pieces_per_load = BlockOutputs > weights_per_piece ? BlockOutputs / weights_per_piece : 1;
+        auto const* const index_pieces = reinterpret_cast<Piece<Index, indices_per_piece> const*>(index_chunk);
+        auto const* const weight_pieces = reinterpret_cast<Piece<Scalar, weights_per_piece> const*>(weight_chunk);
+        Index input[ChunkSize];
+        VARVE_UNROLL
+        for (int piece = 0; piece < ChunkSize / indices_per_piece; ++piece) {
+          auto const loaded = index_pieces[piece * SliceWidth + block_in_slice];
+          VARVE_UNROLL
+          for (int i = 0; i < indices_per_piece; ++i) input[piece * indices_per_piece + i] = loaded.at[i];
+        }
+        VARVE_UNROLL
+        for (int first = 0; first < ChunkSize; first += edges_per_load) {
+          Scalar weight[edges_per_load * BlockOutputs];
+          VARVE_UNROLL
+          for (int piece = 0; piece < pieces_per_load; ++piece) {
+            auto const loaded =
+                weight_pieces[(first * BlockOutputs / weights_per_piece + piece) * SliceWidth + block_in_slice];
+            VARVE_UNROLL
+            for (int i = 0; i < weights_per_piece; ++i) weight[piece * weights_per_piece + i] = loaded.at[i];
+          }
+          VARVE_UNROLL
+          for (int edge = 0; edge < edges_per_load; ++edge) {
+            visit(static_cast<int>(input[first + edge]), weight + edge * BlockOutputs);
+          }
         }
       }
     }
-    Format format;
-    format.frame = LayerFrame<ExecutionSpace, Scalar>(layer);
-    format.slice_chunks = upload<ExecutionSpace>("varve::slice_chunks", slice_chunks);
-    format.degrees = upload<ExecutionSpace>("varve::degrees", degrees);
-    format.indices = upload<ExecutionSpace>("varve::indices", indices);
-    format.weights = upload<ExecutionSpace>("varve::weights", weights);
-    return format;
+  };
+
+  Edges edges() const {
+    return {frame.parameters(), slice_chunks.data(), indices.data(), weights.data(), chunks_per_slice};
   }
 
-  /// The weights back, without padding (as values of Scalar, one per entry).
-  static SparseMatrix to_matrix(Format const& format) {
-    auto const slice_chunks = download(format.slice_chunks);
-    auto const degrees = download(format.degrees);
-    auto const indices = download(format.indices);
-    auto const weights = download(format.weights);
+  std::size_t bytes() const {
+    return slice_chunks.size() * sizeof(std::uint32_t) + indices.size() * sizeof(Index) +
+           weights.size() * sizeof(Scalar) + frame.bytes();
+  }
+
+  LayerFrame<ExecutionSpace, Scalar> frame;
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> slice_chunks;
+  ConstDeviceArray<ExecutionSpace, Index> indices;
+  ConstDeviceArray<ExecutionSpace, Scalar> weights;
+  int chunks_per_slice = 0;
+
+  /// A layer in this format, on the host: made by several threads at a time, then moved to the device one by one.
+  struct Packed {
+    std::vector<NeuronIndex> order; ///< position -> output; empty: as they are
+    std::vector<std::uint32_t> slice_chunks;
+    std::vector<Index> indices;
+    std::vector<Scalar> weights;
+    bool is_uniform = true;
+  };
+
+  /// Weights stored, zeros included, if the layer were packed in this order.
+  static EdgeOffset num_stored(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order) {
+    EdgeOffset chunks = 0;
+    std::vector<NeuronIndex> inputs;
+    for (std::size_t first = 0; first < num_blocks(matrix); first += SliceWidth)
+      chunks += longest_list(matrix, order, first, inputs);
+    return chunks * SliceWidth * ChunkSize * BlockOutputs;
+  }
+
+  /// Packs a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index.
+  static Packed pack(SparseMatrix const& matrix, std::vector<NeuronIndex> order) {
+    Packed packed;
+    packed.order = std::move(order);
+    std::size_t const blocks = num_blocks(matrix);
+    std::size_t const slices = (blocks + SliceWidth - 1) / SliceWidth;
+    std::vector<NeuronIndex> inputs;
+    packed.slice_chunks.assign(slices + 1, 0);
+    for (std::size_t slice = 0; slice < slices; ++slice) {
+      auto const chunks = static_cast<std::uint32_t>(longest_list(matrix, packed.order, slice * SliceWidth, inputs));
+      packed.slice_chunks[slice + 1] = packed.slice_chunks[slice] + chunks;
+      packed.is_uniform = packed.is_uniform && chunks == packed.slice_chunks[1];
+    }
+    std::size_t const stored = static_cast<std::size_t>(packed.slice_chunks.back()) * SliceWidth * ChunkSize;
+    packed.indices.assign(stored, Index(0));
+    packed.weights.assign(stored * BlockOutputs, Scalar(0));
+    for (std::size_t block = 0; block < blocks; ++block) pack_block(matrix, block, packed, inputs);
+    return packed;
+  }
+
+  SlicedEll() = default;
+  SlicedEll(Layer const& layer, Packed const& packed)
+      : frame(layer, packed.order),
+        slice_chunks(upload<ExecutionSpace>("varve::slice_chunks", packed.slice_chunks)),
+        indices(upload<ExecutionSpace>("varve::indices", packed.indices)),
+        weights(upload<ExecutionSpace>("varve::weights", packed.weights)),
+        chunks_per_slice(packed.is_uniform && packed.slice_chunks.size() > 1 ? static_cast<int>(packed.slice_chunks[1])
+                                                                             : 0) {}
+
+  /// The nonzero weights back (as values of Scalar, one per entry).
+  SparseMatrix to_matrix() const {
+    auto const chunks_h = download(slice_chunks);
+    auto const indices_h = download(indices);
+    auto const weights_h = download(weights);
+    auto const neurons_h = download(frame.neurons);
+    std::vector<std::vector<std::pair<NeuronIndex, double>>> rows(static_cast<std::size_t>(frame.num_outputs));
+    for (std::size_t position = 0; position < rows.size(); ++position) {
+      std::size_t const block = position / BlockOutputs;
+      int const block_in_slice = static_cast<int>(block % SliceWidth);
+      int const output = static_cast<int>(position % BlockOutputs);
+      auto& row = rows[neurons_h.empty() ? position : neurons_h[position]];
+      for (std::size_t chunk = chunks_h[block / SliceWidth]; chunk < chunks_h[block / SliceWidth + 1]; ++chunk) {
+        for (int edge = 0; edge < ChunkSize; ++edge) {
+          Scalar const weight = weights_h[place_in<Scalar>(chunk, ChunkSize * BlockOutputs, block_in_slice,
+                                                           edge * BlockOutputs + output)];
+          if (weight != Scalar(0))
+            row.emplace_back(indices_h[place_in<Index>(chunk, ChunkSize, block_in_slice, edge)], weight);
+        }
+      }
+    }
     SparseMatrix matrix;
-    matrix.num_rows = static_cast<std::size_t>(format.frame.num_outputs);
-    matrix.num_columns = static_cast<std::size_t>(format.frame.num_inputs);
-    matrix.row_pointers.assign(1, 0);
-    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
-      for (std::uint32_t edge = 0; edge < degrees[output]; ++edge) {
-        std::size_t const chunk = slice_chunks[output / SliceWidth] + edge / ChunkSize;
-        int const output_in_slice = static_cast<int>(output % SliceWidth);
-        int const edge_in_chunk = static_cast<int>(edge % ChunkSize);
-        auto const block = chunk * SliceWidth * ChunkSize;
-        matrix.column_indices.push_back(indices[block + static_cast<std::size_t>(Format::template place_of<Index>(
-                                                            output_in_slice, edge_in_chunk))]);
-        matrix.values.push_back(static_cast<double>(
-            weights[block +
-                    static_cast<std::size_t>(Format::template place_of<Scalar>(output_in_slice, edge_in_chunk))]));
+    matrix.num_rows = rows.size();
+    matrix.num_columns = static_cast<std::size_t>(frame.num_inputs);
+    for (auto const& row : rows) {
+      for (auto const& [input, weight] : row) {
+        matrix.column_indices.push_back(input);
+        matrix.values.push_back(weight);
       }
       matrix.row_pointers.push_back(matrix.column_indices.size());
     }
@@ -169,12 +208,69 @@ struct SlicedEllBuilder<SlicedEll<ExecutionSpace, Scalar, Index, SliceWidth, Chu
   }
 
 private:
-  static EdgeOffset chunks_of_slice(SparseMatrix const& matrix, std::size_t first) {
-    EdgeOffset longest = 0;
-    for (std::size_t row = first; row < std::min(first + SliceWidth, matrix.num_rows); ++row) {
-      longest = std::max(longest, matrix.row_size(row));
+  static std::size_t num_blocks(SparseMatrix const& matrix) {
+    return (matrix.num_rows + BlockOutputs - 1) / BlockOutputs;
+  }
+
+  static std::size_t output_at(std::vector<NeuronIndex> const& order, std::size_t position) {
+    return order.empty() ? position : order[position];
+  }
+
+  template <class Element>
+  static std::size_t place_in(std::size_t chunk, int per_chunk, int block_in_slice, int element) {
+    return chunk * static_cast<std::size_t>(SliceWidth * per_chunk) +
+           static_cast<std::size_t>(place_of<Element>(per_chunk, block_in_slice, element));
+  }
+
+  /// The union of the input lists of a block, ascending.
+  static void list_inputs(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, std::size_t block,
+                          std::vector<NeuronIndex>& inputs) {
+    std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
+    auto const first_list = matrix.row_columns(output_at(order, block * BlockOutputs));
+    inputs.assign(first_list.begin(), first_list.end());
+    for (std::size_t position = block * BlockOutputs + 1; position < last; ++position) {
+      auto const list = matrix.row_columns(output_at(order, position));
+      if (std::ranges::equal(list, inputs)) continue;
+      std::vector<NeuronIndex> merged;
+      std::ranges::set_union(inputs, list, std::back_inserter(merged));
+      inputs.swap(merged);
+    }
+  }
+
+  /// Chunks of the slice that begins with this block.
+  static EdgeOffset longest_list(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order,
+                                 std::size_t first_block, std::vector<NeuronIndex>& inputs) {
+    std::size_t longest = 0;
+    for (std::size_t block = first_block; block < std::min(first_block + SliceWidth, num_blocks(matrix)); ++block) {
+      list_inputs(matrix, order, block, inputs);
+      longest = std::max(longest, inputs.size());
     }
     return (longest + ChunkSize - 1) / ChunkSize;
+  }
+
+  static void pack_block(SparseMatrix const& matrix, std::size_t block, Packed& packed,
+                         std::vector<NeuronIndex>& inputs) {
+    std::size_t const slice = block / SliceWidth;
+    int const block_in_slice = static_cast<int>(block % SliceWidth);
+    std::size_t const first_chunk = packed.slice_chunks[slice];
+    std::size_t const padded = (packed.slice_chunks[slice + 1] - first_chunk) * ChunkSize;
+    list_inputs(matrix, packed.order, block, inputs);
+    for (std::size_t edge = 0; edge < padded && !inputs.empty(); ++edge) {
+      packed.indices[place_in<Index>(first_chunk + edge / ChunkSize, ChunkSize, block_in_slice,
+                                     static_cast<int>(edge % ChunkSize))] =
+          static_cast<Index>(inputs[std::min(edge, inputs.size() - 1)]);
+    }
+    std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
+    for (std::size_t position = block * BlockOutputs; position < last; ++position) {
+      std::size_t const output = output_at(packed.order, position);
+      std::size_t edge = 0; // in the block's list, which contains the output's
+      for (EdgeOffset entry = matrix.row_pointers[output]; entry < matrix.row_pointers[output + 1]; ++entry, ++edge) {
+        while (inputs[edge] != matrix.column_indices[entry]) ++edge;
+        int const element = static_cast<int>(edge % ChunkSize * BlockOutputs + position % BlockOutputs);
+        packed.weights[place_in<Scalar>(first_chunk + edge / ChunkSize, ChunkSize * BlockOutputs, block_in_slice,
+                                        element)] = static_cast<Scalar>(matrix.value(entry));
+      }
+    }
   }
 };
 

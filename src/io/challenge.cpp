@@ -65,9 +65,10 @@ LayerFiles find_layer_files(fs::path const& folder) {
     if (!is_layer_name(name, neurons, number)) continue;
     auto const [place, is_new] = files[neurons].emplace(number, entry.path());
     if (!is_new) {
-      auto const [one, other] = std::minmax(place->second.filename().string(), name);
+      std::string names[] = {place->second.filename().string(), name};
+      std::ranges::sort(names);
       throw InputError(
-          fmt::format("{} holds both {} and {}, expected one file per layer", folder.string(), one, other));
+          fmt::format("{} holds both {} and {}, expected one file per layer", folder.string(), names[0], names[1]));
     }
   }
   return files;

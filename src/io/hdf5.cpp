@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -21,6 +22,17 @@ constexpr std::uint64_t smallest_compressed = 4096; // bytes
 constexpr hsize_t chunk_elements = hsize_t{1} << 16;
 constexpr unsigned deflate_level = 4;
 
+/// HDF5 wraps what the operating system says into a long list of details; its own descriptions stay as they are.
+std::string essence_of(std::string text) {
+  std::string_view const mark = "error message = '";
+  if (auto const begin = text.find(mark); begin != std::string::npos) {
+    text.erase(0, begin + mark.size());
+    text.resize(std::min(text.find('\''), text.size()));
+  }
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
 /// The innermost reason that HDF5 gives for its last failure.
 std::string reason() {
   std::string text;
@@ -30,6 +42,7 @@ std::string reason() {
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take, &text);
+  text = essence_of(text);
   return text.empty() ? "HDF5 gives no reason" : "HDF5: " + text;
 }
 
@@ -157,6 +170,8 @@ Properties file_access() {
 
 std::unique_lock<std::recursive_mutex> lock() {
   static std::recursive_mutex mutex;
+  static auto const no_exit_handler = H5dont_atexit(); // it crashes over a file that a full disk kept from closing
+  static_cast<void>(no_exit_handler);
   std::unique_lock held(mutex);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // a setting of each thread
   return held;

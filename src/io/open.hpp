@@ -26,7 +26,8 @@ SampleSet open_samples(std::filesystem::path const& path, std::size_t neurons,
 /// The same without a network: an HDF5 file says its width, text needs it (UsageError if it is left open).
 SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons);
 
-/// True if PATH is a file that holds samples rather than a network: an HDF5 sample file, or a text file (networks in text are folders).
+/// True if PATH is a file that holds samples rather than a network: an HDF5 sample file, or a text file (networks in
+/// text are folders).
 bool holds_samples(std::filesystem::path const& path);
 
 /// Writes a network by the ending of PATH: .h5 or .hdf5 is one file; anything else is a folder of challenge layer

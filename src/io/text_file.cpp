@@ -9,16 +9,22 @@
 #include <utility>
 
 namespace varve {
+namespace {
+
+constexpr std::size_t smallest_read = std::size_t{1} << 16; // short files shall not pay for a whole block
+
+} // namespace
 
 TextReader::TextReader(std::filesystem::path path, std::size_t block_size)
     : path_(std::move(path)), block_size_(block_size), source_(open_bytes(path_)) {}
 
 bool TextReader::next(TextBlock& block) {
-  block.text = std::exchange(rest_, {});
+  block.text.assign(rest_);
+  rest_.clear();
   block.first_line = next_line_;
-  if (!at_end_) {
+  while (!at_end_ && block.text.size() < block_size_) {
     auto const kept = block.text.size();
-    block.text.resize(std::max(block_size_, kept));
+    block.text.resize(std::min(block_size_, std::max(smallest_read, 2 * kept)));
     auto const filled = kept + source_->read(std::span(block.text).subspan(kept));
     at_end_ = filled < block.text.size();
     block.text.resize(filled);

@@ -10,7 +10,8 @@ namespace varve {
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
 ///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); *num_live = their
 ///   number
-/// A slot is live if it is below *num_slots and carries `stamp`. Reads 8 bytes and writes 8 per slot.
+/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Reads 8 bytes and
+/// writes 8 per slot.
 template <class ExecutionSpace>
 struct ListLiveSamples {
   int const* num_slots;
@@ -23,7 +24,7 @@ struct ListLiveSamples {
   int max_slots;
 
   KOKKOS_FUNCTION void operator()(int slot, int& position, bool is_final) const {
-    bool const is_live = slot < *num_slots && live_stamps[slot] == stamp;
+    bool const is_live = slot < *num_slots && (stamp < 0 || live_stamps[slot] == stamp);
     if (is_final && is_live) {
       from_slot[position] = slot;
       next_ids[position] = ids[slot];
@@ -33,17 +34,19 @@ struct ListLiveSamples {
   }
 };
 
-/// Moves the live samples of a panel together: target(p) = source(from_slot(p)), all neurons. A task is one target tile
-/// and a block of neurons. Reads and writes each live activation once; bound by memory bandwidth (scattered reads of
-/// one value per line at worst).
-template <class ExecutionSpace, class Tile>
+/// Moves the live samples of a panel together: target(p) = source(from_slot(p)), all neurons; the tiles of source and
+/// target may differ in their number of samples. A task is 32 target slots and a block of neurons.
+/// Reads and writes each live activation once; bound by memory bandwidth (one value per line at worst).
+template <class ExecutionSpace, class Scalar>
 struct MoveLiveSamples {
-  using Scalar = typename Tile::Scalar;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
+  static constexpr int slots_per_task = 32;
 
   Scalar const* source;
   Scalar* target;
+  int source_tile_samples;
+  int target_tile_samples;
   int const* num_live;
   int const* from_slot;
   int num_neurons;
@@ -51,19 +54,21 @@ struct MoveLiveSamples {
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const live = *num_live;
-    int const blocks_per_tile = (num_neurons + neurons_per_task - 1) / neurons_per_task;
-    int const num_tasks = num_tiles<Tile>(live) * blocks_per_tile;
+    int const parts = (num_neurons + neurons_per_task - 1) / neurons_per_task;
+    int const num_tasks = (live + slots_per_task - 1) / slots_per_task * parts;
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
-      int const first_slot = task / blocks_per_tile * Tile::num_samples;
-      int const count = live - first_slot < Tile::num_samples ? live - first_slot : Tile::num_samples;
-      int const first = task % blocks_per_tile * neurons_per_task;
+      int const first_slot = task / parts * slots_per_task;
+      int const count = live - first_slot < slots_per_task ? live - first_slot : slots_per_task;
+      int const first = task % parts * neurons_per_task;
       int const last = first + neurons_per_task < num_neurons ? first + neurons_per_task : num_neurons;
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, first, last), [&](int neuron) {
-        Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, count), [&](int sample) {
-          int const slot = first_slot + sample;
-          target[place_of<Tile>(slot, neuron, num_neurons)] =
-              source[place_of<Tile>(from_slot[slot], neuron, num_neurons)];
-        });
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, count), [&](int i) {
+        int const slot = first_slot + i;
+        Scalar const* const from = source + place_of_slot(from_slot[slot], num_neurons, source_tile_samples);
+        Scalar* const to = target + place_of_slot(slot, num_neurons, target_tile_samples);
+        for (int neuron = first + team.team_rank(); neuron < last; neuron += team.team_size()) {
+          to[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples)] =
+              from[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(source_tile_samples)];
+        }
       });
     }
   }
@@ -77,19 +82,17 @@ void list_live_samples(ExecutionSpace const& space, ListLiveSamples<ExecutionSpa
 }
 
 /// Launches the move for at most `max_live` samples. Does not fence.
-template <class ExecutionSpace, class Tile>
-void move_live_samples(ExecutionSpace const& space, typename Tile::Scalar const* source, typename Tile::Scalar* target,
-                       int const* num_live, int const* from_slot, int max_live, int num_neurons) {
-  using Tune = Tuning<ExecutionSpace, typename Tile::Scalar>;
-  using Kernel = MoveLiveSamples<ExecutionSpace, Tile>;
-  int const tiles = num_tiles<Tile>(max_live);
-  if (tiles == 0) return;
-  int const neurons_per_task = Tune::outputs_per_task(space, tiles, num_neurons);
-  int const blocks_per_tile = (num_neurons + neurons_per_task - 1) / neurons_per_task;
-  typename Kernel::Policy const policy(space, Tune::league_size(space, tiles * blocks_per_tile), Tune::team_size,
-                                       Tile::num_lanes);
-  Kokkos::parallel_for("varve::move_live_samples", policy,
-                       Kernel{source, target, num_live, from_slot, num_neurons, neurons_per_task});
+template <class ExecutionSpace, class Scalar>
+void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpace, Scalar> kernel, int max_live) {
+  using Kernel = MoveLiveSamples<ExecutionSpace, Scalar>;
+  using Tune = Tuning<ExecutionSpace, Scalar>;
+  int const groups = (max_live + Kernel::slots_per_task - 1) / Kernel::slots_per_task;
+  if (groups == 0 || kernel.num_neurons == 0) return;
+  kernel.neurons_per_task = Tune::blocks_per_task(space, groups, kernel.num_neurons);
+  int const num_tasks = groups * ((kernel.num_neurons + kernel.neurons_per_task - 1) / kernel.neurons_per_task);
+  typename Kernel::Policy const policy(space, Tune::league_size(space, num_tasks), Tune::move_team_size,
+                                       Tune::move_lanes);
+  Kokkos::parallel_for("varve::move_live_samples", policy, kernel);
 }
 
 } // namespace varve

@@ -31,9 +31,10 @@ struct ExpandSamples {
   Scalar* target;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const tiles = num_tiles<Tile>(samples.num_samples);
+    int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
     for (int tile = team.league_rank(); tile < tiles; tile += team.league_size()) {
-      Scalar* const activations = target + tile_begin<Tile>(tile, samples.num_neurons);
+      Scalar* const activations =
+          target + place_of_slot(tile * Tile::num_samples, samples.num_neurons, Tile::num_samples);
       Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples.num_neurons), [&](int neuron) {
         Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_samples), [&](int sample) {
           activations[static_cast<std::size_t>(neuron) * Tile::num_samples + static_cast<std::size_t>(sample)] =
@@ -64,47 +65,46 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
                     typename Tile::Scalar* target) {
   using Tune = Tuning<ExecutionSpace, typename Tile::Scalar>;
   using Kernel = ExpandSamples<ExecutionSpace, Tile>;
-  int const tiles = num_tiles<Tile>(samples.num_samples);
+  int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
   if (tiles == 0) return;
   typename Kernel::Policy const policy(space, Tune::league_size(space, tiles), Tune::team_size, Tile::num_lanes);
   Kokkos::parallel_for("varve::expand_samples", policy, Kernel{samples, target});
 }
 
-/// Gathers live samples of a panel as rows: rows(p, neuron) = panel(from_slot(first + p), neuron).
-template <class ExecutionSpace, class Tile>
+/// Packed samples of a panel as rows: rows(p, neuron) = panel(first + p, neuron).
+template <class ExecutionSpace, class Scalar>
 struct GatherRows {
-  using Scalar = typename Tile::Scalar;
-
   Scalar const* panel;
-  int const* from_slot;
+  int tile_samples;
   int first;
   int num_neurons;
   Scalar* rows;
 
   KOKKOS_FUNCTION void operator()(std::size_t place) const {
     auto const width = static_cast<std::size_t>(num_neurons);
-    rows[place] = panel[place_of<Tile>(from_slot[first + static_cast<int>(place / width)],
-                                       static_cast<int>(place % width), num_neurons)];
+    int const slot = first + static_cast<int>(place / width);
+    rows[place] =
+        panel[place_of_slot(slot, num_neurons, tile_samples) + place % width * static_cast<std::size_t>(tile_samples)];
   }
 };
 
-/// Sum of the fingerprints of the nonzero activations of the listed live samples; ids(p) + first_sample is the number
-/// of sample p.
-template <class ExecutionSpace, class Tile>
+/// Sum of the fingerprints of the nonzero activations of a packed panel; ids(p) + first_sample is the number of sample
+/// p.
+template <class ExecutionSpace, class Scalar>
 struct HashActivations {
-  using Scalar = typename Tile::Scalar;
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
 
   Scalar const* panel;
-  int const* from_slot;
+  int tile_samples;
   int const* ids;
   int num_neurons;
   std::uint64_t first_sample;
 
-  KOKKOS_FUNCTION void operator()(int position, std::uint64_t& sum) const {
-    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[position]);
+  KOKKOS_FUNCTION void operator()(int slot, std::uint64_t& sum) const {
+    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[slot]);
+    Scalar const* const activations = panel + place_of_slot(slot, num_neurons, tile_samples);
     for (int neuron = 0; neuron < num_neurons; ++neuron) {
-      Scalar const value = panel[place_of<Tile>(from_slot[position], neuron, num_neurons)];
+      Scalar const value = activations[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(tile_samples)];
       if (value != Scalar(0)) {
         sum += activation_fingerprint(sample, static_cast<std::uint64_t>(neuron), Kokkos::bit_cast<Bits>(value));
       }

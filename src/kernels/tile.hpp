@@ -4,43 +4,104 @@
 #include "core/pack.hpp"
 
 #include <cstddef>
+#include <type_traits>
 
 namespace varve {
 
-/// Shape of a tile: num_samples neighbouring samples, held by num_lanes lanes of a team's thread, each of them
+/// Shape of a tile: num_samples neighbouring samples (a power of two), held by num_lanes lanes, each of them
 /// packs_per_lane packs of pack_width samples. In memory a tile is [neuron][sample], so that each neuron's line of
 /// num_samples values is contiguous; pack k of a lane starts at sample (k * num_lanes + lane) * pack_width.
 template <class Scalar_, int PackWidth, int PacksPerLane, int NumLanes>
 struct TileShape {
   using Scalar = Scalar_;
   using PackType = Pack<Scalar, PackWidth>;
+  using Seen = SeenBits<Scalar, PackWidth>;
   static constexpr int pack_width = PackWidth;
   static constexpr int packs_per_lane = PacksPerLane;
   static constexpr int num_lanes = NumLanes;
   static constexpr int num_samples = PackWidth * PacksPerLane * NumLanes;
+  static_assert((num_samples & (num_samples - 1)) == 0);
 
+  /// First of the samples of a lane's pack.
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int sample_of(int lane, int pack) {
     return (pack * NumLanes + lane) * PackWidth;
   }
+
+  /// A lane's pack of one neuron in a tile; `Value` is Scalar or Scalar const.
+  template <class Value>
+  KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(Value* tile, int neuron, int lane, int pack) {
+    using Target = std::conditional_t<std::is_const_v<Value>, PackType const, PackType>;
+    return *reinterpret_cast<Target*>(tile + static_cast<std::size_t>(neuron) * num_samples + sample_of(lane, pack));
+  }
 };
 
-/// Number of tiles that hold this many samples.
-template <class Tile>
-KOKKOS_INLINE_FUNCTION constexpr int num_tiles(int num_samples) {
-  return (num_samples + Tile::num_samples - 1) / Tile::num_samples;
+/// Number of tiles of this many samples that hold `num_slots` slots.
+KOKKOS_FORCEINLINE_FUNCTION constexpr int num_tiles(int num_slots, int tile_samples) {
+  return (num_slots + tile_samples - 1) / tile_samples;
 }
 
-/// First value of a tile in a panel whose samples have this many neurons.
-template <class Tile>
-KOKKOS_FORCEINLINE_FUNCTION std::size_t tile_begin(int tile, int num_neurons) {
-  return static_cast<std::size_t>(tile) * static_cast<std::size_t>(num_neurons) * Tile::num_samples;
+/// Place of a slot's activation 0 in a panel of tiles [neuron][sample]; activation i follows i * tile_samples later.
+KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons, int tile_samples) {
+  int const tile = slot / tile_samples;
+  return static_cast<std::size_t>(tile) * static_cast<std::size_t>(num_neurons) *
+             static_cast<std::size_t>(tile_samples) +
+         static_cast<std::size_t>(slot - tile * tile_samples);
 }
 
-/// Place of one activation in a panel: slot = tile * num_samples + sample within the tile.
-template <class Tile>
-KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of(int slot, int neuron, int num_neurons) {
-  return tile_begin<Tile>(slot / Tile::num_samples, num_neurons) +
-         static_cast<std::size_t>(neuron) * Tile::num_samples + static_cast<std::size_t>(slot % Tile::num_samples);
-}
+/// Sums of one block of outputs for one lane: a chain of fma per output and sample, in the order of the edges.
+template <class Tile, int BlockOutputs>
+struct BlockSums {
+  typename Tile::PackType sum[BlockOutputs][Tile::packs_per_lane];
+
+  template <class Edges>
+  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block, typename Tile::Scalar const* tile,
+                                              int lane) {
+    VARVE_UNROLL
+    for (int output = 0; output < BlockOutputs; ++output) {
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) clear(sum[output][k]);
+    }
+    layer.for_each_edge(block, [&](int input, typename Tile::Scalar const* weights) {
+      typename Tile::PackType value[Tile::packs_per_lane];
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) copy(value[k], Tile::pack_at(tile, input, lane, k));
+      VARVE_UNROLL
+      for (int output = 0; output < BlockOutputs; ++output) {
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sum[output][k], weights[output], value[k]);
+      }
+    });
+  }
+
+  /// Bias and activation; `seen` collects the bits of all results. Outputs past the last one are left alone.
+  template <class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION void finish_block(Parameters const& layer, int block,
+                                                typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
+    VARVE_UNROLL
+    for (int output = 0; output < BlockOutputs; ++output) {
+      int const position = block * BlockOutputs + output;
+      if (position >= layer.num_outputs) break;
+      double const bias = layer.bias_of(position);
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) {
+        finish(sum[output][k], bias, layer.bounds);
+        see(seen[k], sum[output][k]);
+      }
+    }
+  }
+
+  template <class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, typename Tile::Scalar* tile,
+                                         int lane) const {
+    VARVE_UNROLL
+    for (int output = 0; output < BlockOutputs; ++output) {
+      int const position = block * BlockOutputs + output;
+      if (position >= layer.num_outputs) break;
+      int const neuron = layer.neuron_of(position);
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) copy(Tile::pack_at(tile, neuron, lane, k), sum[output][k]);
+    }
+  }
+};
 
 } // namespace varve

@@ -1,9 +1,13 @@
 #include "io/files.hpp"
+#include "io/hdf5.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 
 #include <random>
 #include <string>
+
+/// HDF5 1.10 itself loses memory when the checksum of a structure is wrong; what is ours to close is counted below.
+extern "C" char const* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 namespace varve {
 namespace {
@@ -24,6 +28,12 @@ bool is_refused(Read const& read) {
     return true;
   }
   return false;
+}
+
+/// Number of files, groups, datasets, types and attributes that nobody closed.
+std::ptrdiff_t num_open_objects() {
+  auto const lock = hdf5::lock();
+  return H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL);
 }
 
 void read_network(fs::path const& path) { load(*open_network(path)); }
@@ -61,7 +71,7 @@ void refuse_truncated(fs::path const& path, std::size_t step, Read const& read) 
 TEST(BrokenBytes, TruncatedHdf5FilesAreRefused) {
   TemporaryFolder const folder;
   save_network(testing::random_network(3), folder / "net.h5");
-  refuse_truncated(folder / "net.h5", 37, read_network);
+  refuse_truncated(folder / "net.h5", 101, read_network);
   save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
   refuse_truncated(folder / "samples.h5", 7, read_samples);
 }
@@ -81,6 +91,7 @@ TEST(BrokenBytes, FlippedBitsInHdf5FilesNeverCrash) {
   read_flipped(folder / "net.h5", 11, read_network);
   save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
   read_flipped(folder / "samples.h5", 12, read_samples);
+  EXPECT_EQ(num_open_objects(), 0);
 }
 
 TEST(BrokenBytes, FlippedBitsInTextNeverCrash) {

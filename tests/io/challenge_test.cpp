@@ -95,10 +95,10 @@ TEST(ChallengeNetwork, OptionsAreFilledIn) {
 
 TEST(ChallengeNetwork, OneOfSeveralIsChosenByNeurons) {
   TemporaryFolder const folder;
-  for (auto const* neurons : {"1024", "4096"}) {
-    fs::create_directory(folder / (std::string("neuron") + neurons));
-    write_bytes(folder / (std::string("neuron") + neurons) / ("n" + std::string(neurons) + "-l1.tsv"), "1 1 1\n");
-  }
+  fs::create_directory(folder / "neuron1024");
+  fs::create_directory(folder / "neuron4096");
+  write_bytes(folder / "neuron1024/n1024-l1.tsv", "1 1 1\n");
+  write_bytes(folder / "neuron4096/n4096-l1.tsv", "1 1 1\n");
   expect_holds(sentence_of<UsageError>([&] { open_challenge_network(folder.path()); }),
                "networks of 1024, 4096 neurons");
   ChallengeOptions options;

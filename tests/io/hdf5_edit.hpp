@@ -2,6 +2,8 @@
 
 #include "io/hdf5.hpp"
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>

@@ -5,7 +5,11 @@
 #include "io/hdf5_edit.hpp"
 #include "io/random_data.hpp"
 
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -303,6 +307,25 @@ TEST(NetworkFileWriter, LeavesNothingBehindWhenItFails) {
   EXPECT_EQ(folder.num_entries(), 0);
   EXPECT_THROW(NetworkFileWriter(folder / "network.h5").commit(), std::logic_error);
   EXPECT_THROW(NetworkFileWriter(folder / "no/network.h5"), ResourceError);
+  EXPECT_EQ(folder.num_entries(), 0);
+}
+
+/// Writes a network of 400 kB where no file may grow beyond 64 kB; 7 if that gives the error that it must.
+[[noreturn]] void write_onto_full_disk(fs::path const& path) {
+  rlimit const limit{1 << 16, 1 << 16};
+  bool is_refused = setrlimit(RLIMIT_FSIZE, &limit) != 0;
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    write(testing::random_challenge_network(1, 500, 1, testing::Values::doubles), path);
+  } catch (ResourceError const& error) {
+    is_refused = std::string(error.what()).starts_with(path.string() + " cannot be written");
+  }
+  std::exit(is_refused ? 7 : 8);
+}
+
+TEST(NetworkFileWriter, FullDiskIsAnError) {
+  TemporaryFolder const folder;
+  EXPECT_EXIT(write_onto_full_disk(folder / "network.h5"), ::testing::ExitedWithCode(7), "");
   EXPECT_EQ(folder.num_entries(), 0);
 }
 

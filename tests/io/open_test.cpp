@@ -40,7 +40,7 @@ TEST(Open, NetworksComeBackThroughEveryEnding) {
     EXPECT_EQ(load(*open_network(folder / name, with_bias())).layers(), network.layers()) << name;
     auto const ending = name.substr(3).starts_with(".tsv") ? name.substr(3) : std::string(".tsv");
     EXPECT_EQ(fs::is_directory(folder / name), name.find(".h") == std::string::npos);
-    if (fs::is_directory(folder / name)) EXPECT_TRUE(fs::exists(folder / name / ("n20-l7" + ending)));
+    EXPECT_EQ(fs::exists(folder / name / ("n20-l7" + ending)), fs::is_directory(folder / name));
   }
 }
 

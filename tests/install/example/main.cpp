@@ -1,4 +1,5 @@
-// Runs a network of one layer through the installed library: neuron 0 averages both inputs, neuron 1 stays below its bias.
+// Runs a network of one layer through the installed library: neuron 0 averages both inputs, neuron 1 stays below its
+// bias.
 #include <core/runtime.hpp>
 #include <core/version.hpp>
 #include <engine/inference.hpp>

@@ -1,0 +1,244 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "kernels/samples.hpp"
+#include "kernels/tile.hpp"
+#include "kernels/tuning.hpp"
+
+namespace varve {
+
+/// Several layers in one launch, for layers narrow enough that a tile stays in team scratch between them; the live
+/// samples of each tile are appended to the next panel, packed. After Hidayetoglu et al. 2020 (fused layers) and Bisson
+/// and Fatica 2019 (compaction), joined: no pass over the panel is spent on compaction. league: tiles, in strides; a
+/// team owns one tile at a time. Its threads are lanes x block slots: thread t handles lane t % num_lanes of the blocks
+/// t / num_lanes, + slots, + 2 slots ... Where outputs stay in registers (GPU) until the whole layer is read, they
+/// overwrite the tile in place; elsewhere (CPU) two tiles take turns. Activations move through memory once per launch.
+/// Bound per edge: one load of the samples' line from scratch (shared memory's wavefronts on a GPU, the L2 on a CPU)
+/// for as many fma as a block has outputs.
+template <class ExecutionSpace, class Format, class Tile>
+struct FusedForward {
+  using Scalar = typename Tile::Scalar;
+  using Tune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs>;
+  using Policy = typename Tune::Policy;
+  using Member = typename Policy::member_type;
+  using Edges = typename Format::Edges;
+  using Sums = BlockSums<Tile, Format::block_outputs>;
+  static constexpr int num_samples = Tile::num_samples;
+  static constexpr int num_slots_of_blocks = Tune::team_size / Tile::num_lanes;
+
+  Edges const* layers;
+  int num_layers;
+  int max_neurons;                               ///< of the inputs and outputs of these layers
+  DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch,
+  Scalar const* source;                          ///< or else tiles
+  int const* num_slots;
+  int const* ids;
+  Scalar* target; ///< packed tiles of target_tile_samples
+  int target_tile_samples;
+  int* num_kept; ///< counts up from 0
+  int* kept_ids;
+  bool keeps_dead;      ///< because a later layer may revive them
+  bool stops_when_dead; ///< no layer of this launch but the first, and none later, revives a dead sample
+
+  /// Team scratch in bytes: the tile or two, and who is live.
+  static std::size_t scratch_bytes(int max_neurons) {
+    return Tune::num_tiles * tile_bytes(max_neurons) + 3 * num_samples * sizeof(std::size_t) + 64;
+  }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    Scratch const scratch(team, max_neurons);
+    int const slots = *num_slots;
+    int stamp = 0; // of the layer whose live samples are being marked
+    team_for(team, num_samples, [&](int sample) { scratch.live[sample] = 0; });
+    if (team.team_rank() == 0) scratch.shared[0] = 0;
+    for (int tile = team.league_rank(); tile * num_samples < slots; tile += team.league_size()) {
+      int const count = slots - tile * num_samples < num_samples ? slots - tile * num_samples : num_samples;
+      Scalar* current = scratch.tiles;
+      Scalar const* inputs = load(team, tile, count, scratch);
+      bool is_live = true;
+      for (int number = 0; number < num_layers && is_live; ++number) {
+        Edges const layer = layers[number];
+        ++stamp;
+        if constexpr (Tune::in_place) {
+          forward_in_place(team, layer, current, scratch, stamp);
+        } else {
+          current = inputs == scratch.tiles ? scratch.tiles + max_neurons * num_samples : scratch.tiles;
+          forward(team, layer, inputs, current, scratch, stamp);
+          inputs = current;
+        }
+        is_live = !stops_when_dead || scratch.shared[0] == stamp;
+      }
+      if (is_live) hand_over(team, tile, count, current, layers[num_layers - 1].parameters.num_outputs, scratch, stamp);
+      team.team_barrier();
+    }
+  }
+
+private:
+  struct Scratch {
+    Scalar* tiles;
+    std::size_t* kept_place; ///< of the k-th live sample in the target
+    int* kept_sample;        ///< its number in the tile
+    int* live;               ///< stamp of the last layer after which each sample was live
+    int* shared;             ///< [0] stamp of the last layer after which any was; [1] number of live samples
+
+    KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons) {
+      auto* const bytes = static_cast<char*>(
+          team.team_scratch(Tune::scratch_level)
+              .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes_on_device(max_neurons)), 64));
+      tiles = reinterpret_cast<Scalar*>(bytes);
+      kept_place = reinterpret_cast<std::size_t*>(bytes + Tune::num_tiles * tile_bytes(max_neurons));
+      kept_sample = reinterpret_cast<int*>(kept_place + num_samples);
+      live = kept_sample + num_samples;
+      shared = live + num_samples;
+    }
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t tile_bytes(int max_neurons) {
+    return static_cast<std::size_t>(max_neurons) * num_samples * sizeof(Scalar);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes_on_device(int max_neurons) {
+    return Tune::num_tiles * tile_bytes(max_neurons) + num_samples * (sizeof(std::size_t) + 2 * sizeof(int)) +
+           2 * sizeof(int);
+  }
+
+  /// work(0) ... work(count - 1) on the threads of the team, neighbours beside each other.
+  template <class Work>
+  KOKKOS_FORCEINLINE_FUNCTION static void team_for(Member const& team, int count, Work const& work) {
+    for (int i = team.team_rank(); i < count; i += Tune::team_size) work(i);
+  }
+
+  /// Brings the tile's samples into scratch, or says where the first layer can read them.
+  KOKKOS_FORCEINLINE_FUNCTION Scalar const* load(Member const& team, int tile, int count,
+                                                 Scratch const& scratch) const {
+    if (source == nullptr) {
+      expand(team, tile * num_samples, count, scratch.tiles);
+    } else {
+      int const num_inputs = layers[0].parameters.num_inputs;
+      Scalar const* const tile_source = source + place_of_slot(tile * num_samples, num_inputs, num_samples);
+      if constexpr (!Tune::in_place) return tile_source;
+      using PackType = typename Tile::PackType;
+      team_for(team, num_inputs * (num_samples / Tile::pack_width), [&](int pack) {
+        copy(reinterpret_cast<PackType*>(scratch.tiles)[pack], reinterpret_cast<PackType const*>(tile_source)[pack]);
+      });
+    }
+    team.team_barrier();
+    return scratch.tiles;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count, Scalar* tile) const {
+    team_for(team, samples.num_neurons * num_samples, [&](int place) { tile[place] = Scalar(0); });
+    team.team_barrier();
+    // On a GPU, neighbouring threads take neighbouring entries of one sample.
+    constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
+    for (int sample = team.team_rank() / threads_per_sample; sample < count;
+         sample += Tune::team_size / threads_per_sample) {
+      EdgeOffset const end = samples.row_pointers(first_sample + sample + 1);
+      for (EdgeOffset entry = samples.row_pointers(first_sample + sample) + team.team_rank() % threads_per_sample;
+           entry < end; entry += threads_per_sample) {
+        tile[static_cast<std::size_t>(samples.columns(entry)) * num_samples + sample] =
+            samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
+      }
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Edges const& layer, Scalar const* inputs,
+                                           Scalar* outputs, Scratch const& scratch, int stamp) const {
+    int const lane = team.team_rank() % Tile::num_lanes;
+    typename Tile::Seen seen[Tile::packs_per_lane];
+    for (auto& bits : seen) clear(bits);
+    for (int block = team.team_rank() / Tile::num_lanes; block < layer.num_blocks(); block += num_slots_of_blocks) {
+      Sums sums;
+      sums.accumulate(layer, block, inputs, lane);
+      sums.finish_block(layer.parameters, block, seen);
+      sums.store(layer.parameters, block, outputs, lane);
+    }
+    mark_live(seen, lane, scratch, stamp);
+    team.team_barrier();
+  }
+
+  /// The same with all outputs of the team in registers until everybody has read the inputs.
+  KOKKOS_FORCEINLINE_FUNCTION void forward_in_place(Member const& team, Edges const& layer, Scalar* tile,
+                                                    Scratch const& scratch, int stamp) const {
+    int const lane = team.team_rank() % Tile::num_lanes;
+    int const slot = team.team_rank() / Tile::num_lanes;
+    int const num_blocks = layer.num_blocks();
+    typename Tile::Seen seen[Tile::packs_per_lane];
+    for (auto& bits : seen) clear(bits);
+    Sums sums[Tune::passes];
+    VARVE_UNROLL
+    for (int pass = 0; pass < Tune::passes; ++pass) {
+      int const block = pass * num_slots_of_blocks + slot;
+      if (block < num_blocks) {
+        sums[pass].accumulate(layer, block, tile, lane);
+        sums[pass].finish_block(layer.parameters, block, seen);
+      }
+    }
+    mark_live(seen, lane, scratch, stamp);
+    team.team_barrier();
+    VARVE_UNROLL
+    for (int pass = 0; pass < Tune::passes; ++pass) {
+      int const block = pass * num_slots_of_blocks + slot;
+      if (block < num_blocks) sums[pass].store(layer.parameters, block, tile, lane);
+    }
+    team.team_barrier();
+  }
+
+  /// All writers of a word write the same stamp, so no atomics are needed.
+  KOKKOS_FORCEINLINE_FUNCTION static void mark_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int lane,
+                                                    Scratch const& scratch, int stamp) {
+    bool any = false;
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      for (int i = 0; i < Tile::pack_width; ++i) {
+        if (seen[k].lane[i] == 0) continue;
+        scratch.live[Tile::sample_of(lane, k) + i] = stamp;
+        any = true;
+      }
+    }
+    if (any) scratch.shared[0] = stamp;
+  }
+
+  /// Appends the tile's live samples to the target panel.
+  KOKKOS_FORCEINLINE_FUNCTION void hand_over(Member const& team, int tile, int count, Scalar const* activations,
+                                             int num_neurons, Scratch const& scratch, int stamp) const {
+    if (team.team_rank() == 0) {
+      int kept = 0;
+      for (int sample = 0; sample < count; ++sample) {
+        if (keeps_dead || scratch.live[sample] == stamp) scratch.kept_sample[kept++] = sample;
+      }
+      int const first = Kokkos::atomic_fetch_add(num_kept, kept);
+      for (int k = 0; k < kept; ++k) {
+        scratch.kept_place[k] = place_of_slot(first + k, num_neurons, target_tile_samples);
+        kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]];
+      }
+      scratch.shared[1] = kept;
+    }
+    team.team_barrier();
+    int const kept = scratch.shared[1];
+    constexpr int threads_per_neuron = Tune::team_size > num_samples ? num_samples : 1;
+    int const first = team.team_rank() % threads_per_neuron;
+    for (int neuron = team.team_rank() / threads_per_neuron; neuron < num_neurons;
+         neuron += Tune::team_size / threads_per_neuron) {
+      for (int k = first; k < kept; k += threads_per_neuron) {
+        target[scratch.kept_place[k] +
+               static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples)] =
+            activations[neuron * num_samples + scratch.kept_sample[k]];
+      }
+    }
+  }
+};
+
+/// Launches FusedForward for at most `max_slots` samples. Does not fence.
+template <class ExecutionSpace, class Format, class Tile>
+void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, Format, Tile> const& kernel,
+                   int max_slots) {
+  using Kernel = FusedForward<ExecutionSpace, Format, Tile>;
+  using Tune = typename Kernel::Tune;
+  int const tiles = num_tiles(max_slots, Tile::num_samples);
+  if (tiles == 0) return;
+  typename Kernel::Policy policy(space, Tune::league_size(space, tiles), Tune::team_size);
+  policy.set_scratch_size(Tune::scratch_level,
+                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(kernel.max_neurons))));
+  Kokkos::parallel_for("varve::fused_forward", policy, kernel);
+}
+
+} // namespace varve

@@ -1,0 +1,277 @@
+#include "apps/subprocess.hpp"
+#include "io/hdf5_edit.hpp"
+
+#include "io/network_file.hpp"
+#include "io/sample_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::run_varve;
+using test::succeed;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+using varve::testing::write_bytes;
+
+/// Good files, of which each test breaks one. Outputs go to a folder of their own.
+class BadInput : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    good_ = std::make_unique<TemporaryFolder>();
+    succeed({"generate", "radixnet", "--neurons", "32", "--layers", "3", "--bias", "-0.2", "--output", good("net.h5")});
+    succeed({"generate", "images", "--neurons", "32", "--samples", "20", "--output", good("img.h5")});
+    for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
+      succeed({"convert", good("net.h5"), good("net.tsv" + ending)});
+      succeed({"convert", good("img.h5"), good("img.tsv" + ending)});
+    }
+  }
+  static void TearDownTestSuite() { good_.reset(); }
+
+  static std::string good(std::string const& name) { return (*good_ / name).string(); }
+  std::string bad(std::string const& name) const { return (bad_ / name).string(); }
+
+  /// A copy of a good file or folder.
+  std::string copy(std::string const& name) const {
+    std::filesystem::copy(good(name), bad(name), std::filesystem::copy_options::recursive);
+    return bad(name);
+  }
+
+  /// A good file with its end cut off.
+  std::string cut(std::string const& name) const {
+    auto const bytes = read_bytes(good(name));
+    return write_bytes(bad(name.substr(name.find('/') + 1)), bytes.substr(0, bytes.size() / 2)).string();
+  }
+
+  /// A folder of layer files, one of which is other text.
+  std::string network_with(std::string const& layer, std::string const& text) const {
+    auto const folder = copy("net.tsv");
+    write_bytes(folder + "/" + layer, text);
+    return folder;
+  }
+
+  /// Expects one sentence that holds `parts`, exit code 3, and nothing written.
+  void expect_refused(std::string const& network, std::string const& input, std::vector<std::string> const& parts,
+                      std::vector<std::string> const& options = {}) const {
+    std::vector<std::string> words = {
+        "infer",        "--network",      network,           "--input",       input,
+        "--categories", out("alive.tsv"), "--predictions",   out("best.tsv"), "--activations",
+        out("last.h5"), "--report",       out("report.json")};
+    if (std::filesystem::is_directory(network)) words.insert(words.end(), {"--bias", "-0.2"});
+    words.insert(words.end(), options.begin(), options.end());
+    expect_sentence(run_varve(words), parts);
+  }
+
+  void expect_not_converted(std::string const& source, std::string const& target, std::vector<std::string> const& parts,
+                            std::vector<std::string> const& options = {}) const {
+    std::vector<std::string> words = {"convert", source, out(target)};
+    words.insert(words.end(), options.begin(), options.end());
+    expect_sentence(run_varve(words), parts);
+  }
+
+private:
+  std::string out(std::string const& name) const { return (out_ / name).string(); }
+
+  void expect_sentence(test::Ended const& ended, std::vector<std::string> const& parts) const {
+    EXPECT_EQ(ended.exit_code, 3) << ended.err;
+    ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
+    EXPECT_THAT(ended.err, StartsWith("varve: "));
+    for (auto const& part : parts) EXPECT_THAT(ended.err, HasSubstr(part));
+    EXPECT_EQ(out_.num_entries(), 0) << "something was written";
+  }
+
+  static inline std::unique_ptr<TemporaryFolder> good_;
+  TemporaryFolder bad_;
+  TemporaryFolder out_;
+};
+
+TEST_F(BadInput, GoodFilesAreTaken) {
+  succeed({"infer", "--network", good("net.h5"), "--input", good("img.h5")});
+  for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
+    succeed({"infer", "--network", good("net.tsv" + ending), "--bias", "-0.2", "--input", good("img.tsv" + ending)});
+  }
+}
+
+TEST_F(BadInput, MissingFiles) {
+  expect_refused(bad("no.h5"), good("img.h5"), {bad("no.h5"), "No such file"});
+  expect_refused(good("net.h5"), bad("no.tsv"), {bad("no.tsv"), "No such file"});
+  expect_refused(good("net.h5"), good("img.h5"), {bad("no-truth.tsv"), "No such file"},
+                 {"--truth", bad("no-truth.tsv")});
+  expect_not_converted(bad("no.h5"), "x.h5", {bad("no.h5")});
+  auto const ended = run_varve({"info", bad("no.h5")});
+  EXPECT_EQ(ended.exit_code, 3);
+  EXPECT_EQ(ended.complaints().size(), 1U);
+}
+
+TEST_F(BadInput, TruncatedCompressedImages) {
+  for (std::string const ending : {".gz", ".xz", ".zst"}) {
+    auto const images = cut("img.tsv" + ending);
+    expect_refused(good("net.h5"), images, {images});
+    expect_not_converted(images, "x.h5", {images}, {"--neurons", "32"});
+  }
+}
+
+TEST_F(BadInput, TruncatedCompressedLayer) {
+  for (std::string const ending : {".gz", ".xz", ".zst"}) {
+    auto const folder = copy("net.tsv" + ending);
+    auto const layer = "n32-l2.tsv" + ending;
+    auto const bytes = read_bytes(folder + "/" + layer);
+    write_bytes(folder + "/" + layer, bytes.substr(0, bytes.size() - 9));
+    expect_refused(folder, good("img.h5"), {layer});
+    expect_not_converted(folder, "x.h5", {layer}, {"--bias", "-0.2"});
+    expect_not_converted(folder, "folder", {layer}, {"--bias", "-0.2"});
+  }
+}
+
+TEST_F(BadInput, TruncatedHdf5) {
+  auto const network = cut("net.h5");
+  expect_refused(network, good("img.h5"), {network});
+  auto const images = cut("img.h5");
+  expect_refused(good("net.h5"), images, {images});
+}
+
+TEST_F(BadInput, LinesOfImages) {
+  struct Case {
+    std::string text, line;
+    std::vector<std::string> parts;
+  };
+  std::vector<Case> const cases = {
+      {"1\t1\t1\n2\t5\n3\t1\t1\n", "2", {"2 columns", "image, pixel, value"}},
+      {"1\t1\t1\n2\t5", "2", {"2 columns"}},
+      {"1\t1\t1\n2\t5\t", "2", {"2 columns"}},
+      {"1\t1\t1\t1\n", "1", {"4 columns"}},
+      {"1\t1\t1\n0\t5\t1\n", "2", {"image \"0\"", "from 1"}},
+      {"1\t1\t1\n1\t2\t1\n5\t0\t1\n", "3", {"pixel \"0\"", "1 to 32"}},
+      {"1\t33\t1\n", "1", {"pixel \"33\"", "1 to 32"}},
+      {"-1\t3\t1\n", "1", {"image \"-1\""}},
+      {"99999999999999999999999\t3\t1\n", "1", {"image"}},
+      {"1\t3\tnan\n", "1", {"value \"nan\"", "finite"}},
+      {"1\t3\tinf\n", "1", {"value \"inf\"", "finite"}},
+      {"1\t3\tone\n", "1", {"value \"one\""}},
+      {"1\t3\t1\n\n1\t3\t1\n", "3", {"a second time"}},
+      {std::string("1\t3\t1\n\0\x01\x02\n", 10), "2", {"\\x00"}},
+  };
+  for (auto const& [text, line, parts] : cases) {
+    SCOPED_TRACE(text);
+    auto const images = write_bytes(bad("img.tsv"), text).string();
+    auto all = parts;
+    all.push_back(images + ":" + line + ":");
+    expect_refused(good("net.h5"), images, all);
+  }
+}
+
+TEST_F(BadInput, LinesOfLayers) {
+  struct Case {
+    std::string text, line;
+    std::vector<std::string> parts;
+  };
+  std::vector<Case> const cases = {
+      {"1\t1\t0.0625\n2\t5\n", "2", {"2 columns", "input, output, weight"}},
+      {"0\t1\t0.0625\n", "1", {"input \"0\"", "1 to 32"}},
+      {"1\t33\t0.0625\n", "1", {"output \"33\"", "1 to 32"}},
+      {"1\t3\tNaN\n", "1", {"weight \"NaN\"", "finite"}},
+      {"1\t3\t1e999\n", "1", {"weight \"1e999\""}},
+      {"1\t3\t1\n2\t3\t1\n1\t3\t1\n", "3", {"a second time"}},
+  };
+  for (auto const& [text, line, parts] : cases) {
+    SCOPED_TRACE(text);
+    std::filesystem::remove_all(bad("net.tsv"));
+    auto const folder = network_with("n32-l3.tsv", text);
+    auto all = parts;
+    all.push_back(folder + "/n32-l3.tsv:" + line + ":");
+    expect_refused(folder, good("img.h5"), all);
+    expect_not_converted(folder, "x.h5", all, {"--bias", "-0.2"});
+  }
+}
+
+TEST_F(BadInput, FoldersThatHoldNoNetwork) {
+  std::filesystem::create_directory(bad("empty"));
+  expect_refused(bad("empty"), good("img.h5"), {bad("empty"), "nN-lK.tsv"});
+  auto const gap = copy("net.tsv");
+  std::filesystem::remove(gap + "/n32-l2.tsv");
+  expect_refused(gap, good("img.h5"), {"n32-l2.tsv", "missing"});
+  auto const doubled = copy("net.tsv.gz");
+  write_bytes(doubled + "/n32-l1.tsv", "1\t1\t1\n");
+  expect_refused(doubled, good("img.h5"), {"n32-l1.tsv", "n32-l1.tsv.gz"});
+}
+
+TEST_F(BadInput, LayersThatDoNotFitTogether) {
+  auto const layer_of = [](std::size_t inputs, std::size_t outputs) {
+    Layer layer;
+    layer.weights.num_rows = outputs;
+    layer.weights.num_columns = inputs;
+    layer.weights.row_pointers.assign(outputs + 1, 0);
+    return layer;
+  };
+  NetworkFileWriter writer(bad("misfit.h5"));
+  writer.append(layer_of(32, 20));
+  writer.append(layer_of(20, 32));
+  writer.append(layer_of(32, 20));
+  writer.commit();
+  {
+    auto const lock = hdf5::lock();
+    auto const file = varve::testing::open_to_edit(bad("misfit.h5"));
+    ASSERT_GE(H5Ldelete(file.id(), "layers/000001", H5P_DEFAULT), 0);
+    ASSERT_GE(H5Lmove(file.id(), "layers/000002", file.id(), "layers/000001", H5P_DEFAULT, H5P_DEFAULT), 0);
+  }
+  std::vector<std::string> const parts = {bad("misfit.h5"), "layer 1 takes 32 inputs, but layer 0 has 20 outputs"};
+  expect_refused(bad("misfit.h5"), good("img.h5"), parts);
+  expect_not_converted(bad("misfit.h5"), "x.h5", parts);
+  EXPECT_EQ(run_varve({"info", bad("misfit.h5")}).exit_code, 3);
+}
+
+TEST_F(BadInput, NumbersInANetworkFile) {
+  auto const network = copy("net.h5");
+  varve::testing::replace_list(network, "layers/000001/bias", H5T_IEEE_F64LE,
+                               std::vector<double>(32, std::numeric_limits<double>::quiet_NaN()));
+  expect_refused(network, good("img.h5"), {network, "layer 1", "nan"});
+  std::filesystem::remove(network);
+  copy("net.h5");
+  varve::testing::replace_number(network, "layers/000002", "cap", -1.0);
+  expect_refused(network, good("img.h5"), {network, "layer 2", "cap"});
+  std::filesystem::remove(network);
+  copy("net.h5");
+  varve::testing::remove_link(network, "layers/000002/weights");
+  expect_refused(network, good("img.h5"), {network, "layer 2", "weights"});
+}
+
+TEST_F(BadInput, ImagesForAnotherWidth) {
+  succeed({"generate", "images", "--neurons", "64", "--samples", "5", "--output", bad("wide.h5")});
+  expect_refused(good("net.h5"), bad("wide.h5"), {bad("wide.h5"), "64", "32"});
+  succeed({"convert", bad("wide.h5"), bad("wide.tsv")});
+  expect_refused(good("net.h5"), bad("wide.tsv"), {bad("wide.tsv") + ":", "1 to 32"});
+}
+
+TEST_F(BadInput, FilesOfAnotherKind) {
+  expect_refused(good("img.h5"), good("img.h5"), {good("img.h5"), "varve-network"});
+  expect_refused(good("net.h5"), good("net.h5"), {good("net.h5"), "varve-samples"});
+  auto const text = write_bytes(bad("notes.txt"), "a note\n").string();
+  expect_refused(text, good("img.h5"), {text});
+  expect_refused(good("net.h5"), text, {text + ":1:"});
+  expect_refused(good("net.h5"), good("net.tsv"), {good("net.tsv")}); // a folder
+}
+
+TEST_F(BadInput, Truth) {
+  auto const truth = bad("truth.tsv");
+  auto const refused = [&](std::string const& text, std::vector<std::string> const& parts) {
+    write_bytes(truth, text);
+    expect_refused(good("net.h5"), good("img.h5"), parts, {"--truth", truth});
+  };
+  refused("3\nfour\n", {truth + ":2:", "four"});
+  refused("0\n", {truth + ":1:"});
+  refused("3\n5\n3\n", {truth + ":3:", "second time"});
+  refused("3\n21\n", {truth, "21", "20"});
+}
+
+} // namespace
+} // namespace varve

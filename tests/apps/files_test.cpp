@@ -1,0 +1,175 @@
+#include "apps/subprocess.hpp"
+
+#include "io/network_file.hpp"
+#include "io/open.hpp"
+#include "io/sample_file.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+
+class Files : public ::testing::Test {
+protected:
+  std::string path(std::string const& name) const { return (folder_ / name).string(); }
+  void generate_network(std::string const& name, std::vector<std::string> const& options) const {
+    std::vector<std::string> words = {"generate", "radixnet", "--output", path(name)};
+    words.insert(words.end(), options.begin(), options.end());
+    succeed(words);
+  }
+  void generate_images(std::string const& name, std::vector<std::string> const& options) const {
+    std::vector<std::string> words = {"generate", "images", "--output", path(name)};
+    words.insert(words.end(), options.begin(), options.end());
+    succeed(words);
+  }
+  nlohmann::json info(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"info", "--json"});
+    return nlohmann::json::parse(succeed(words).out);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Files, GeneratedNetworksComeFromTheirSeed) {
+  generate_network("a.h5", {"--neurons", "64", "--layers", "20", "--seed", "7"});
+  generate_network("b.h5", {"--neurons", "64", "--layers", "20", "--seed", "7"});
+  generate_network("c.h5", {"--neurons", "64", "--layers", "20", "--seed", "8"});
+  auto const network = load(*open_network_file(path("a.h5")));
+  EXPECT_EQ(network.layers(), load(RadixNet(64, 20, 7)).layers());
+  EXPECT_EQ(network.layers(), load(*open_network_file(path("b.h5"))).layers());
+  EXPECT_NE(network.layers(), load(*open_network_file(path("c.h5"))).layers());
+  generate_network("a", {"--neurons", "64", "--layers", "3", "--seed", "7"});
+  generate_network("b", {"--neurons", "64", "--layers", "3", "--seed", "7"});
+  EXPECT_EQ(read_bytes(path("a/n64-l3.tsv")), read_bytes(path("b/n64-l3.tsv")));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("a")), std::filesystem::directory_iterator()), 3);
+}
+
+TEST_F(Files, GeneratedImagesComeFromTheirSeed) {
+  generate_images("a.tsv", {"--neurons", "256", "--samples", "50", "--seed", "7"});
+  generate_images("b.tsv", {"--neurons", "256", "--samples", "50", "--seed", "7"});
+  generate_images("c.tsv", {"--neurons", "256", "--samples", "50", "--seed", "8"});
+  generate_images("a.h5", {"--neurons", "256", "--samples", "50", "--seed", "7"});
+  EXPECT_EQ(read_bytes(path("a.tsv")), read_bytes(path("b.tsv")));
+  EXPECT_NE(read_bytes(path("a.tsv")), read_bytes(path("c.tsv")));
+  EXPECT_EQ(read_sample_file(path("a.h5")), digit_images(256, 50, 7));
+}
+
+TEST_F(Files, NetworksConvertToEveryFormatAndBack) {
+  generate_network("net.h5", {"--neurons", "64", "--layers", "7", "--bias", "-0.25", "--cap", "16"});
+  auto const layers = load(*open_network_file(path("net.h5"))).layers();
+  for (std::string const name : {"plain", "text.tsv", "text.tsv.gz", "text.tsv.xz", "text.tsv.zst", "copy.hdf5"}) {
+    succeed({"convert", path("net.h5"), path(name)});
+    bool const is_text = name != "copy.hdf5"; // which says neither bias nor cap
+    std::vector<std::string> const extra =
+        is_text ? std::vector<std::string>{"--bias", "-0.25", "--cap", "16"} : std::vector<std::string>{};
+    std::vector<std::string> words = {"convert", path(name), path("back-" + name + ".h5")};
+    words.insert(words.end(), extra.begin(), extra.end());
+    succeed(words);
+    EXPECT_EQ(load(*open_network_file(path("back-" + name + ".h5"))).layers(), layers) << name;
+  }
+  EXPECT_TRUE(std::filesystem::exists(path("text.tsv.zst/n64-l7.tsv.zst")));
+}
+
+TEST_F(Files, SamplesConvertToEveryFormatAndBack) {
+  generate_images("img.h5", {"--neurons", "256", "--samples", "40", "--seed", "2"});
+  auto const samples = read_sample_file(path("img.h5"));
+  for (std::string const name : {"img.tsv", "img.tsv.gz", "img.tsv.xz", "img.tsv.zst", "img.hdf5"}) {
+    succeed({"convert", path("img.h5"), path(name)});
+    succeed({"convert", path(name), path("back.h5"), "--neurons", "256"});
+    EXPECT_EQ(read_sample_file(path("back.h5")), samples) << name;
+  }
+}
+
+TEST_F(Files, ConvertRefusesWhatTextCannotHold) {
+  Layer layer;
+  layer.weights.num_rows = 2;
+  layer.weights.num_columns = 3;
+  layer.weights.row_pointers = {0, 1, 1};
+  layer.weights.column_indices = {2};
+  layer.weights.values = {0.5};
+  NetworkFileWriter writer(path("wide.h5"));
+  writer.append(layer);
+  writer.commit();
+  for (std::string const name : {"text", "text.tsv.gz"}) {
+    auto const ended = run_varve({"convert", path("wide.h5"), path(name)});
+    EXPECT_EQ(ended.exit_code, 2);
+    EXPECT_EQ(ended.complaints().size(), 1U);
+    EXPECT_THAT(ended.err, HasSubstr("layer 0"));
+  }
+  auto const ended = run_varve({"convert", path("wide.h5"), path("net.png")});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("net.png"));
+  EXPECT_EQ(folder_.num_entries(), 1);
+}
+
+TEST_F(Files, ConvertReplacesFilesButNoFolders) {
+  generate_network("net.h5", {"--neurons", "32", "--layers", "2"});
+  generate_network("net.h5", {"--neurons", "32", "--layers", "3"});
+  EXPECT_EQ(open_network_file(path("net.h5"))->num_layers(), 3U);
+  succeed({"convert", path("net.h5"), path("text")});
+  auto const ended = run_varve({"convert", path("net.h5"), path("text")});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("already holds files"));
+}
+
+TEST_F(Files, InfoOfANetwork) {
+  generate_network("net.h5", {"--neurons", "64", "--layers", "7"});
+  auto const text = succeed({"info", path("net.h5")}).out;
+  for (char const* const word : {"7 layers", "64 inputs", "64 outputs", "14336 edges", "64 -> 64"}) {
+    EXPECT_THAT(text, HasSubstr(word));
+  }
+  auto const json = info({path("net.h5")});
+  EXPECT_EQ(json["kind"], "network");
+  EXPECT_EQ(json["layers"], 7);
+  EXPECT_EQ(json["inputs"], 64);
+  EXPECT_EQ(json["outputs"], 64);
+  EXPECT_EQ(json["edges"], 7 * 64 * 32);
+  EXPECT_EQ(json["degree"]["min"], 32);
+  EXPECT_EQ(json["degree"]["max"], 32);
+  EXPECT_EQ(json["dead_samples_stay_dead"], true);
+  ASSERT_EQ(json["per_layer"].size(), 7U);
+  EXPECT_EQ(json["per_layer"][0]["edges"], 64 * 32);
+  EXPECT_EQ(json["per_layer"][0]["equal_weights"], true);
+  EXPECT_GE(json["per_layer"][0]["pattern_groups"], 1);
+  EXPECT_GE(json["per_layer"][0]["distinct_neurons"], 1);
+}
+
+TEST_F(Files, InfoOfATextNetworkAsksForTheBias) {
+  generate_network("text", {"--neurons", "64", "--layers", "2"});
+  auto const ended = run_varve({"info", path("text")});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("bias"));
+  EXPECT_EQ(info({path("text"), "--bias", "0.5"})["dead_samples_stay_dead"], false);
+  EXPECT_EQ(info({path("text"), "--bias", "0.5", "--layers", "1"})["layers"], 1);
+}
+
+TEST_F(Files, InfoOfSamples) {
+  generate_images("img.h5", {"--neurons", "256", "--samples", "40", "--seed", "2"});
+  generate_images("img.tsv", {"--neurons", "256", "--samples", "40", "--seed", "2"});
+  auto const samples = digit_images(256, 40, 2);
+  auto const json = info({path("img.h5")});
+  EXPECT_EQ(json["kind"], "samples");
+  EXPECT_EQ(json["samples"], 40);
+  EXPECT_EQ(json["neurons"], 256);
+  EXPECT_EQ(json["entries"], samples.matrix.num_entries());
+  EXPECT_EQ(json["equal_values"], true);
+  EXPECT_THAT(succeed({"info", path("img.h5")}).out, HasSubstr("40 samples of 256 neurons"));
+  EXPECT_EQ(info({path("img.tsv"), "--neurons", "256"})["entries"], samples.matrix.num_entries());
+  EXPECT_EQ(run_varve({"info", path("img.tsv")}).exit_code, 2);
+}
+
+} // namespace
+} // namespace varve

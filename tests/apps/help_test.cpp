@@ -1,0 +1,85 @@
+#include "apps/subprocess.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(Help, NamesSubcommandsAndExitCodes) {
+  auto const help = succeed({"--help"});
+  for (char const* const word : {"infer", "generate", "convert", "info", "Exit codes", "--kokkos-"}) {
+    EXPECT_THAT(help.out, HasSubstr(word));
+  }
+}
+
+TEST(Help, OfInferNamesItsOptions) {
+  auto const help = succeed({"infer", "--help"});
+  for (char const* const option : {"--network", "--input", "--neurons", "--layers", "--bias", "--cap", "--samples",
+                                   "--truth", "--categories", "--activations", "--predictions", "--report", "--backend",
+                                   "--precision", "--batch", "--memory-limit", "--repeat"}) {
+    EXPECT_THAT(help.out, HasSubstr(option));
+  }
+}
+
+TEST(Help, OfTheOtherSubcommands) {
+  EXPECT_THAT(succeed({"generate", "--help"}).out, HasSubstr("radixnet"));
+  for (char const* const option : {"--neurons", "--layers", "--seed", "--output"}) {
+    EXPECT_THAT(succeed({"generate", "radixnet", "--help"}).out, HasSubstr(option));
+  }
+  for (char const* const option : {"--neurons", "--samples", "--seed", "--output"}) {
+    EXPECT_THAT(succeed({"generate", "images", "--help"}).out, HasSubstr(option));
+  }
+  EXPECT_THAT(succeed({"convert", "--help"}).out, HasSubstr("DST"));
+  EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
+}
+
+TEST(Help, VersionNamesBackendsAndKokkos) {
+  auto const version = succeed({"--version"});
+  EXPECT_THAT(version.out, StartsWith("varve "));
+  EXPECT_THAT(version.out, HasSubstr("Kokkos"));
+  EXPECT_THAT(version.out, HasSubstr("serial"));
+}
+
+TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
+  std::vector<std::vector<std::string>> const wrong = {
+      {},
+      {"classify"},
+      {"infer"},
+      {"infer", "--network", "a.h5"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--precision", "half"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--batch", "0"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--batch", "-3"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--repeat", "0"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--memory-limit", "-1"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--colour", "red"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--backend", "abacus"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--engine", "steam"},
+      {"generate"},
+      {"generate", "radixnet"},
+      {"generate", "radixnet", "--neurons", "many", "--output", "a.h5"},
+      {"generate", "radixnet", "--neurons", "1000", "--output", "a.h5"},
+      {"generate", "images", "--neurons", "33", "--output", "a.h5"},
+      {"convert", "a.h5"},
+      {"info"},
+  };
+  for (auto const& words : wrong) {
+    auto const ended = run_varve(words);
+    auto const where = ::testing::PrintToString(words);
+    EXPECT_EQ(ended.exit_code, 2) << where << ended.err;
+    EXPECT_EQ(ended.complaints().size(), 1U) << where << ended.err;
+    EXPECT_THAT(ended.err, StartsWith("varve: ")) << where;
+    EXPECT_EQ(ended.out, "") << where;
+  }
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,279 @@
+#include "apps/subprocess.hpp"
+
+#include "core/backend.hpp"
+#include "io/network_file.hpp"
+#include "io/sample_file.hpp"
+#include "network/activations.hpp"
+#include "reference/infer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::run_varve;
+using test::succeed;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+using varve::testing::write_bytes;
+
+std::string lines_of(std::vector<SampleIndex> const& samples) {
+  std::string text;
+  for (auto const sample : samples) text += std::to_string(sample + 1) + "\n";
+  return text;
+}
+
+std::vector<std::string> keys_of(nlohmann::json const& json) {
+  std::vector<std::string> keys;
+  for (auto const& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
+/// A network of 256 neurons and 12 layers and 150 images, some of which survive.
+class Infer : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    succeed({"generate", "radixnet", "--neurons", "256", "--layers", "12", "--seed", "3", "--bias", "-0.15", "--output",
+             path("net.h5")});
+    succeed({"generate", "images", "--neurons", "256", "--samples", "150", "--seed", "5", "--output", path("img.h5")});
+    auto const network = open_network_file(path("net.h5"));
+    auto const samples = read_sample_file(path("img.h5"));
+    last_ = infer<float>(*network, samples);
+    exact_last_ = infer<double>(*network, samples);
+    write_bytes(path("truth.tsv"), lines_of(categories(last_)));
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
+
+  static std::vector<std::string> infer_with(std::vector<std::string> const& options) {
+    std::vector<std::string> words = {"infer", "--network", path("net.h5"), "--input", path("img.h5")};
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+
+  static nlohmann::json report_of(std::vector<std::string> options) {
+    options.insert(options.end(), {"--report", path("report.json")});
+    succeed(infer_with(options));
+    return nlohmann::json::parse(read_bytes(path("report.json")));
+  }
+
+  static std::string hash_text(SampleSet const& activations, Precision precision) {
+    std::string text(16, '0');
+    auto word = hash(activations, precision);
+    for (std::size_t digit = 16; digit-- > 0; word /= 16) text[digit] = "0123456789abcdef"[word % 16];
+    return text;
+  }
+
+  static inline std::unique_ptr<TemporaryFolder> folder_;
+  static inline SampleSet last_;
+  static inline SampleSet exact_last_;
+};
+
+TEST_F(Infer, SomeSurvive) {
+  EXPECT_GE(categories(last_).size(), 10U);
+  EXPECT_LE(categories(last_).size(), 140U);
+}
+
+TEST_F(Infer, OutputsHoldWhatTheReferenceSays) {
+  for (Backend const backend : compiled_backends()) {
+    for (std::string const precision : {"float", "double"}) {
+      auto const& expected = precision == "float" ? last_ : exact_last_;
+      succeed(infer_with({"--backend", to_string(backend), "--precision", precision, "--batch", "40", "--categories",
+                          path("alive.tsv"), "--predictions", path("best.tsv"), "--activations", path("last.h5")}));
+      EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(expected)));
+      EXPECT_EQ(read_sample_file(path("last.h5")), expected);
+      std::string predictions;
+      SampleIndex number = 0;
+      for (auto const neuron : largest(expected.matrix)) {
+        predictions += std::to_string(++number) + "\t" + std::to_string(neuron + 1) + "\n";
+      }
+      EXPECT_EQ(read_bytes(path("best.tsv")), predictions);
+    }
+  }
+}
+
+TEST_F(Infer, CompressedOutputsHoldTheSame) {
+  succeed(infer_with({"--categories", path("alive.tsv.gz")}));
+  succeed(infer_with({"--truth", path("alive.tsv.gz")}));
+}
+
+TEST_F(Infer, ReportHoldsTheNamedKeys) {
+  auto const report = report_of({"--truth", path("truth.tsv"), "--repeat", "3", "--precision", "double"});
+  EXPECT_THAT(keys_of(report), IsSupersetOf({"loop_seconds",
+                                             "phases",
+                                             "survivors",
+                                             "truth",
+                                             "activation_hash",
+                                             "backend",
+                                             "precision",
+                                             "edges_per_second",
+                                             "live_edges",
+                                             "live_edges_per_second",
+                                             "version",
+                                             "git_commit",
+                                             "compiler",
+                                             "kokkos_version",
+                                             "host",
+                                             "date",
+                                             "network",
+                                             "input",
+                                             "plan",
+                                             "devices",
+                                             "ranks"}));
+  EXPECT_EQ(report["survivors"], categories(exact_last_).size());
+  EXPECT_EQ(report["truth"], "match");
+  EXPECT_EQ(report["activation_hash"], hash_text(exact_last_, Precision::double_precision));
+  EXPECT_EQ(report["backend"], to_string(compiled_backends().front()));
+  EXPECT_EQ(report["precision"], "double");
+  EXPECT_EQ(report["ranks"], 1);
+  EXPECT_EQ(report["network"]["layers"], 12);
+  EXPECT_EQ(report["network"]["inputs"], 256);
+  EXPECT_EQ(report["network"]["outputs"], 256);
+  EXPECT_EQ(report["network"]["edges"], 12 * 256 * 32);
+  EXPECT_EQ(report["input"]["samples"], 150);
+  EXPECT_EQ(report["input"]["first_sample"], 1);
+  double const edges = 12.0 * 256 * 32 * 150;
+  EXPECT_GT(report["live_edges"].get<double>(), 0.0);
+  EXPECT_LE(report["live_edges"].get<double>(), edges);
+  EXPECT_GT(report["loop_seconds"].get<double>(), 0.0);
+  EXPECT_NEAR(report["edges_per_second"].get<double>() * report["loop_seconds"].get<double>() / edges, 1.0, 1e-9);
+  EXPECT_THAT(keys_of(report["phases"]), IsSupersetOf({"read", "prepare", "loop", "collect", "total"}));
+  for (auto const& [name, seconds] : report["phases"].items()) EXPECT_GE(seconds.get<double>(), 0.0) << name;
+}
+
+TEST_F(Infer, LoopSecondsAreTheMedianOfTheRepeats) {
+  auto const report = report_of({"--repeat", "5"});
+  auto all = report["loop_seconds_all"].get<std::vector<double>>();
+  ASSERT_EQ(all.size(), 5U);
+  std::ranges::sort(all);
+  EXPECT_EQ(report["loop_seconds"].get<double>(), all[2]);
+}
+
+TEST_F(Infer, SamePathsSameHash) {
+  auto const expected = hash_text(last_, Precision::single_precision);
+  for (auto const& options : std::vector<std::vector<std::string>>{
+           {"--backend", "serial"},
+           {"--format", "csr"},
+           {"--format", "sliced_ell"},
+           {"--batch", "1"},
+           {"--batch", "77"},
+           {"--memory-limit", "0.0011"},
+           {"--kokkos-num-threads=1"},
+           {"--kokkos-num-threads=2"},
+           {"--engine", "reference"},
+       }) {
+    EXPECT_EQ(report_of(options)["activation_hash"], expected) << ::testing::PrintToString(options);
+  }
+}
+
+TEST_F(Infer, PrintsAFewReadableLines) {
+  auto const ended = succeed(infer_with({"--truth", path("truth.tsv")}));
+  for (char const* const word : {"12 layers", "256 inputs", "150 samples", "edges/s", "survivors", "truth: match\n"}) {
+    EXPECT_THAT(ended.out, HasSubstr(word));
+  }
+}
+
+TEST_F(Infer, WrongTruthIsNamedAndExitCode1) {
+  auto alive = categories(last_);
+  auto const lost = alive.front();
+  SampleIndex invented = 0;
+  while (std::ranges::binary_search(alive, invented)) ++invented;
+  alive.erase(alive.begin());
+  alive.push_back(invented);
+  write_bytes(path("wrong.tsv"), lines_of(alive));
+  auto const ended = run_varve(
+      infer_with({"--truth", path("wrong.tsv"), "--categories", path("alive.tsv"), "--report", path("report.json")}));
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.out, HasSubstr("truth: differ\n"));
+  EXPECT_THAT(ended.out, HasSubstr("in the truth, but not alive here: " + std::to_string(invented + 1) + "\n"));
+  EXPECT_THAT(ended.out, HasSubstr("alive here, but not in the truth: " + std::to_string(lost + 1) + "\n"));
+  auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+  EXPECT_EQ(report["truth"], "differ");
+  EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(last_))); // still written
+}
+
+TEST_F(Infer, WithoutTruthTheReportSaysNone) { EXPECT_EQ(report_of({})["truth"], "none"); }
+
+TEST_F(Infer, RangesOfSamplesKeepTheirNumbers) {
+  struct Range {
+    std::size_t first, last; // from 1, both included
+  };
+  for (auto const [first, last] : {Range{1, 150}, Range{1, 1}, Range{150, 150}, Range{33, 97}}) {
+    auto const expected = samples_of(last_, first - 1, last);
+    auto const range = std::to_string(first) + ":" + std::to_string(last);
+    auto const report = report_of({"--samples", range, "--truth", path("truth.tsv"), "--categories", path("alive.tsv"),
+                                   "--activations", path("last.h5"), "--predictions", path("best.tsv")});
+    EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(expected))) << range;
+    EXPECT_EQ(read_sample_file(path("last.h5")), expected) << range;
+    EXPECT_THAT(read_bytes(path("best.tsv")), ::testing::StartsWith(std::to_string(first) + "\t")) << range;
+    EXPECT_EQ(report["input"]["first_sample"], first) << range;
+    EXPECT_EQ(report["input"]["samples"], last - first + 1) << range;
+    EXPECT_EQ(report["truth"], "match") << range;
+  }
+}
+
+TEST_F(Infer, WrongRangesAreExitCode2) {
+  for (char const* const range : {"0:5", "5", "5:", ":5", "9:3", "a:b", "1:5x", "1:151", "200:300", "-1:5"}) {
+    auto const ended = run_varve(infer_with({"--samples", range}));
+    EXPECT_EQ(ended.exit_code, 2) << range << " " << ended.err;
+    EXPECT_EQ(ended.complaints().size(), 1U) << range;
+  }
+}
+
+TEST_F(Infer, NotEnoughMemoryIsExitCode4) {
+  for (char const* const limit : {"0.0000001", "0.0006"}) {
+    auto const ended = run_varve(infer_with({"--memory-limit", limit, "--categories", path("never.tsv")}));
+    EXPECT_EQ(ended.exit_code, 4) << ended.err;
+    ASSERT_EQ(ended.complaints().size(), 1U);
+    EXPECT_THAT(ended.err, HasSubstr("GiB"));
+    EXPECT_THAT(ended.err, HasSubstr("--memory-limit"));
+    EXPECT_FALSE(std::filesystem::exists(path("never.tsv")));
+  }
+}
+
+TEST_F(Infer, OutputsThatCannotBeWrittenAreExitCode4) {
+  for (char const* const option : {"--categories", "--predictions", "--activations", "--report"}) {
+    auto const ended = run_varve(infer_with({option, path("no/such/folder/file.h5")}));
+    EXPECT_EQ(ended.exit_code, 4) << option << ended.err;
+    EXPECT_EQ(ended.complaints().size(), 1U) << option << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(path("no/such/folder/file.h5"))) << option;
+  }
+}
+
+TEST_F(Infer, OptionsThatContradictTheFileAreExitCode2) {
+  for (auto const& options : std::vector<std::vector<std::string>>{
+           {"--neurons", "1024"}, {"--layers", "13"}, {"--bias", "-0.3"}, {"--cap", "31"}}) {
+    auto const ended = run_varve(infer_with(options));
+    EXPECT_EQ(ended.exit_code, 2) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("net.h5"));
+  }
+  succeed(infer_with({"--neurons", "256", "--layers", "12", "--bias", "-0.15", "--cap", "32"}));
+}
+
+TEST_F(Infer, EmptySampleFile) {
+  SampleSet none;
+  none.matrix.num_columns = 256;
+  write_sample_file(path("none.h5"), none);
+  succeed({"infer", "--network", path("net.h5"), "--input", path("none.h5"), "--categories", path("nobody.tsv"),
+           "--activations", path("nothing.h5"), "--predictions", path("nobody_best.tsv"), "--report",
+           path("none.json")});
+  EXPECT_EQ(read_bytes(path("nobody.tsv")), "");
+  EXPECT_EQ(read_bytes(path("nobody_best.tsv")), "");
+  EXPECT_EQ(read_sample_file(path("nothing.h5")), none);
+  EXPECT_EQ(nlohmann::json::parse(read_bytes(path("none.json")))["survivors"], 0);
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,144 @@
+#include "apps/subprocess.hpp"
+
+#include "io/sample_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Ended;
+using test::run;
+using test::succeed;
+using ::testing::HasSubstr;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+
+class Ranks : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    succeed({"generate", "radixnet", "--neurons", "256", "--layers", "12", "--seed", "3", "--bias", "-0.15", "--output",
+             path("net.h5")});
+    succeed({"generate", "images", "--neurons", "256", "--samples", "103", "--seed", "5", "--output", path("img.h5")});
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
+
+  static Ended run_on(int ranks, std::vector<std::string> const& options) {
+    std::vector<std::string> words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks), VARVE_COMMAND};
+    words.insert(words.end(), options.begin(), options.end());
+    return run(words);
+  }
+
+  /// What an inference leaves behind.
+  struct Outputs {
+    std::string categories, predictions, hash;
+    SampleSet activations;
+    nlohmann::json report;
+
+    bool operator==(Outputs const& other) const {
+      return categories == other.categories && predictions == other.predictions && hash == other.hash &&
+             activations == other.activations;
+    }
+  };
+
+  static Outputs infer_on(int ranks, std::vector<std::string> const& options) {
+    std::vector<std::string> words = {
+        "infer",         "--network",       path("net.h5"),     "--input",        path("img.h5"),
+        "--categories",  path("alive.tsv"), "--predictions",    path("best.tsv"), "--activations",
+        path("last.h5"), "--report",        path("report.json")};
+    words.insert(words.end(), options.begin(), options.end());
+    auto const ended = run_on(ranks, words);
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    Outputs outputs;
+    outputs.categories = read_bytes(path("alive.tsv"));
+    outputs.predictions = read_bytes(path("best.tsv"));
+    outputs.activations = read_sample_file(path("last.h5"));
+    outputs.report = nlohmann::json::parse(read_bytes(path("report.json")));
+    outputs.hash = outputs.report["activation_hash"];
+    EXPECT_EQ(outputs.report["ranks"], ranks);
+    EXPECT_EQ(outputs.report["devices"].size(), static_cast<std::size_t>(ranks));
+    EXPECT_EQ(std::ranges::count(ended.out, '\n'), std::ranges::count(run_on(1, words).out, '\n')) << ended.out;
+    return outputs;
+  }
+
+  /// The sentences of the command; mpirun adds words of its own.
+  static std::vector<std::string> sentences(Ended const& ended) {
+    auto lines = ended.complaints();
+    std::erase_if(lines, [](std::string const& line) { return !line.starts_with("varve: "); });
+    return lines;
+  }
+
+  static inline std::unique_ptr<TemporaryFolder> folder_;
+};
+
+TEST_F(Ranks, GiveTheSameOutputs) {
+  auto const one = infer_on(1, {});
+  EXPECT_FALSE(one.categories.empty());
+  EXPECT_EQ(one.activations.num_samples(), 103U);
+  for (int const ranks : {2, 4}) {
+    auto const several = infer_on(ranks, {});
+    EXPECT_EQ(several, one) << ranks;
+    EXPECT_EQ(several.report["survivors"], one.report["survivors"]);
+    EXPECT_EQ(several.report["live_edges"], one.report["live_edges"]);
+  }
+}
+
+TEST_F(Ranks, GiveTheSameForARangeAndInBatches) {
+  std::vector<std::string> const options = {"--samples", "7:60", "--batch", "9", "--precision", "double"};
+  EXPECT_EQ(infer_on(2, options), infer_on(1, options));
+}
+
+TEST_F(Ranks, MayOutnumberTheSamples) {
+  std::vector<std::string> const options = {"--samples", "5:7"};
+  EXPECT_EQ(infer_on(4, options), infer_on(1, options));
+}
+
+TEST_F(Ranks, FailTogetherWithOneSentence) {
+  auto const missing =
+      run_on(2, {"infer", "--network", path("net.h5"), "--input", path("no.h5"), "--categories", path("never.tsv")});
+  EXPECT_EQ(missing.exit_code, 3) << missing.err;
+  ASSERT_EQ(sentences(missing).size(), 1U) << missing.err;
+  EXPECT_THAT(sentences(missing).front(), HasSubstr(path("no.h5")));
+  EXPECT_FALSE(std::filesystem::exists(path("never.tsv")));
+}
+
+TEST_F(Ranks, WriteNothingWhenOneFails) {
+  auto const ended = run_on(2, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--categories",
+                                path("no/such/folder.tsv"), "--activations", path("no/such/last.h5")});
+  EXPECT_EQ(ended.exit_code, 4) << ended.err;
+  EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
+  auto const memory =
+      run_on(2, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--memory-limit", "0.0000001"});
+  EXPECT_EQ(memory.exit_code, 4) << memory.err;
+  EXPECT_EQ(sentences(memory).size(), 1U) << memory.err;
+}
+
+TEST_F(Ranks, WrongUsageAndHelpAreSaidOnce) {
+  auto const usage = run_on(2, {"infer", "--colour", "red"});
+  EXPECT_EQ(usage.exit_code, 2) << usage.err;
+  EXPECT_EQ(sentences(usage).size(), 1U) << usage.err;
+  auto const version = run_on(2, {"--version"});
+  EXPECT_EQ(version.exit_code, 0) << version.err;
+  EXPECT_EQ(std::ranges::count(version.out, '\n'), 1) << version.out;
+}
+
+TEST_F(Ranks, WrongTruthIsExitCode1) {
+  varve::testing::write_bytes(path("wrong.tsv"), "");
+  auto const ended =
+      run_on(2, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--truth", path("wrong.tsv")});
+  EXPECT_EQ(ended.exit_code, 1) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("truth: differ\n"));
+}
+
+} // namespace
+} // namespace varve

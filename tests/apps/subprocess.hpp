@@ -1,0 +1,100 @@
+#pragma once
+
+#include "io/files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+extern char** environ;
+
+namespace varve::test {
+
+/// A program that has ended: its exit code (-1 if it was stopped because it took too long, or died of a signal) and
+/// what it printed.
+struct Ended {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+
+  /// The lines of standard error.
+  std::vector<std::string> complaints() const {
+    std::vector<std::string> lines;
+    for (std::size_t begin = 0; begin < err.size();) {
+      auto const end = std::min(err.find('\n', begin), err.size());
+      lines.push_back(err.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return lines;
+  }
+};
+
+inline pid_t start(std::vector<std::string> const& words, std::string const& out, std::string const& err) {
+  std::vector<char*> arguments;
+  for (auto const& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t process = 0;
+  int const error = posix_spawnp(&process, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error(words[0] + " cannot be started");
+  return process;
+}
+
+/// Waits for a program; stops it after a while, so that a test fails rather than hangs.
+inline int wait_for(pid_t process) {
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  int status = 0;
+  while (waitpid(process, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      kill(process, SIGTERM);
+      waitpid(process, &status, 0);
+      ADD_FAILURE() << "the program had to be stopped";
+      return -1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// Runs a program to its end.
+inline Ended run(std::vector<std::string> const& words) {
+  varve::testing::TemporaryFolder const folder;
+  auto const out = (folder / "out").string();
+  auto const err = (folder / "err").string();
+  Ended ended;
+  ended.exit_code = wait_for(start(words, out, err));
+  ended.out = varve::testing::read_bytes(out);
+  ended.err = varve::testing::read_bytes(err);
+  return ended;
+}
+
+/// Runs the command of this build.
+inline Ended run_varve(std::vector<std::string> words) {
+  words.insert(words.begin(), VARVE_COMMAND);
+  return run(words);
+}
+
+/// Runs the command and expects success without a word on standard error.
+inline Ended succeed(std::vector<std::string> const& words) {
+  auto const ended = run_varve(words);
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(ended.err, "");
+  return ended;
+}
+
+} // namespace varve::test

@@ -1,0 +1,227 @@
+#include "engine/hand_made.hpp"
+#include "engine/places.hpp"
+
+#include "network/activations.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::diagonal_layer;
+using test::Place;
+using test::ramp_samples;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// The sentence of the error that `work` must throw, of this type.
+template <class ErrorType, class Work>
+std::string sentence_of(Work const& work) {
+  try {
+    work();
+  } catch (ErrorType const& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+class Limits : public testing::TestWithParam<Place> {
+protected:
+  static InferenceOptions options() { return test::options_at(GetParam()); }
+
+  /// How much the engine says that it needs for a batch of this many of the samples.
+  PlanSummary plan_of(std::size_t batch) const {
+    auto some = options();
+    some.batch = batch;
+    return prepare(network_, some)->plan(samples_.num_samples(), samples_.matrix.num_entries());
+  }
+
+  std::size_t one_tile() const {
+    auto const plan = plan_of(1);
+    auto const tile = plan_of(plan.tile_samples);
+    return tile.panel_bytes + tile.sample_bytes;
+  }
+
+  RadixNet network_{128, 10, 1, -0.3};
+  SampleSet samples_ = digit_images(128, 333, 1);
+};
+INSTANTIATE_TEST_SUITE_P(Everywhere, Limits, testing::ValuesIn(test::all_places()), test::name_of);
+
+TEST_P(Limits, TooLittleMemoryForTheWeights) {
+  auto tight = options();
+  tight.memory_limit = plan_of(1).weight_bytes / 2;
+  auto const sentence = sentence_of<ResourceError>([&] { prepare(network_, tight); });
+  EXPECT_THAT(sentence, AllOf(HasSubstr("weights"), ContainsRegex("[0-9]\\.[0-9]+ GiB may be used")));
+  EXPECT_THAT(sentence, HasSubstr("--memory-limit"));
+  tight.memory_limit = 1;
+  EXPECT_THAT(sentence_of<ResourceError>([&] { prepare(network_, tight); }), HasSubstr("weights"));
+}
+
+TEST_P(Limits, TooLittleMemoryForOneTile) {
+  auto tight = options();
+  tight.memory_limit = plan_of(1).weight_bytes + one_tile() / 2;
+  auto const inference = prepare(network_, tight);
+  auto const sentence =
+      sentence_of<ResourceError>([&] { inference->plan(samples_.num_samples(), samples_.matrix.num_entries()); });
+  EXPECT_THAT(sentence, AllOf(HasSubstr("tile"), ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("--memory-limit")));
+}
+
+TEST_P(Limits, TooLittleMemoryForTheBatch) {
+  auto tight = options();
+  tight.memory_limit = plan_of(1).weight_bytes + 2 * one_tile() + one_tile() / 2;
+  tight.batch = 300;
+  auto const inference = prepare(network_, tight);
+  auto const sentence =
+      sentence_of<ResourceError>([&] { inference->plan(samples_.num_samples(), samples_.matrix.num_entries()); });
+  EXPECT_THAT(sentence, AllOf(HasSubstr("300 samples"), ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("--batch")));
+}
+
+TEST_P(Limits, ALimitMakesBatchesAndKeepsTheAnswer) {
+  auto tight = options();
+  tight.memory_limit = plan_of(1).weight_bytes + 2 * one_tile() + one_tile() / 2;
+  auto const several = test::run_all(network_, samples_, tight);
+  auto const& plan = several.plan;
+  EXPECT_GE(several.num_batches, 2U);
+  EXPECT_LE(plan.weight_bytes + plan.panel_bytes + plan.sample_bytes, *tight.memory_limit);
+  auto const whole = test::run_all(network_, samples_, options());
+  EXPECT_EQ(whole.num_batches, 1U);
+  EXPECT_EQ(several.result.activation_hash, whole.result.activation_hash);
+  EXPECT_EQ(several.result.activations, whole.result.activations);
+  EXPECT_EQ(several.result.predictions, whole.result.predictions);
+  EXPECT_EQ(several.result.live_samples, whole.result.live_samples);
+}
+
+TEST_P(Limits, ThePlanSaysWhatWasDecided) {
+  auto const plan = plan_of(333);
+  EXPECT_EQ(plan.engine, "varve");
+  EXPECT_FALSE(plan.device.empty());
+  ASSERT_FALSE(plan.choices.empty());
+  EXPECT_THAT(plan.choices.front(), HasSubstr("layers 0"));
+  EXPECT_GE(plan.weight_bytes, 10U * 128 * 32 * sizeof(std::uint16_t));
+  EXPECT_GE(plan.panel_bytes, 333U * 128 * sizeof(float));
+  EXPECT_GT(plan.sample_bytes, 0U);
+}
+
+TEST_P(Limits, NoSamples) {
+  auto const outcome = test::run_all(network_, samples_of(samples_, 0, 0), options());
+  EXPECT_EQ(outcome.result.activation_hash, 0U);
+  EXPECT_EQ(outcome.result.live_edges, 0.0);
+  EXPECT_TRUE(outcome.result.live_samples.empty());
+}
+
+TEST_P(Limits, LayersThatDoNotFit) {
+  /// Layers as a broken file would give them, one by one.
+  class Misfits final : public NetworkSource {
+  public:
+    std::string name() const override { return "misfits"; }
+    std::size_t num_layers() const override { return 3; }
+    Layer layer(std::size_t number) const override {
+      return diagonal_layer(number == 2 ? 41 : 40, 1.0, {0.0}, Activation::relu());
+    }
+  };
+  EXPECT_EQ(sentence_of<InputError>([] { prepare(Misfits(), options()); }),
+            "layer 2 takes 41 inputs, but layer 1 has 40 outputs");
+}
+
+TEST_P(Limits, SamplesOfAnotherWidthAreACallersMistake) {
+  auto const inference = prepare(network_, options());
+  inference->plan(10, 100);
+  EXPECT_THROW(inference->infer(ramp_samples(10, 129), {}), std::logic_error);
+  EXPECT_THROW(inference->infer(samples_of(samples_, 0, 11), {}), std::logic_error);
+}
+
+TEST_P(Limits, WrongOptions) {
+  auto wrong = options();
+  wrong.format = "dense";
+  EXPECT_THAT(sentence_of<UsageError>([&] { prepare(network_, wrong); }), AllOf(HasSubstr("dense"), HasSubstr("csr")));
+  wrong = options();
+  wrong.batch = 0;
+  EXPECT_THROW(prepare(network_, wrong), UsageError);
+  wrong = options();
+  wrong.repeat = 0;
+  EXPECT_THROW(prepare(network_, wrong), UsageError);
+  wrong = options();
+  wrong.tile_samples = 5;
+  EXPECT_THAT(sentence_of<UsageError>([&] { prepare(network_, wrong); }),
+              AllOf(HasSubstr("tiles of"), HasSubstr("not 5")));
+}
+
+/// Inputs of one output, among them the first and the last one.
+Layer wide_layer(std::size_t inputs) {
+  Layer layer;
+  layer.weights.num_rows = 3;
+  layer.weights.num_columns = inputs;
+  auto const last = static_cast<NeuronIndex>(inputs - 1);
+  layer.weights.column_indices = {0, 1000, last, last - 1, last};
+  layer.weights.values = {0.3, 0.7, 1.1, 1.3, 1.7};
+  layer.weights.row_pointers = {0, 3, 3, 5};
+  layer.bias = {-0.1, 0.2, -0.3};
+  return layer;
+}
+
+/// Three inputs spread over this many outputs.
+Layer spreading_layer(std::size_t outputs) {
+  Layer layer;
+  layer.weights.num_rows = outputs;
+  layer.weights.num_columns = 3;
+  layer.bias = {-0.2};
+  for (std::size_t output = 0; output < outputs; ++output) {
+    if (output % 5 != 4) {
+      layer.weights.column_indices.push_back(static_cast<NeuronIndex>(output % 3));
+      layer.weights.values.push_back(0.1 * static_cast<double>(output % 7));
+    }
+    layer.weights.row_pointers.push_back(layer.weights.num_entries());
+  }
+  return layer;
+}
+
+SampleSet wide_samples(std::size_t neurons) {
+  SampleSet samples;
+  auto const last = static_cast<NeuronIndex>(neurons - 1);
+  samples.matrix.num_rows = 4;
+  samples.matrix.num_columns = neurons;
+  samples.matrix.column_indices = {0, last, last, 1000, last - 1};
+  samples.matrix.values = {0.9, 0.8, 0.7, 0.6, 0.5};
+  samples.matrix.row_pointers = {0, 2, 3, 4, 5};
+  return samples;
+}
+
+TEST_P(Limits, TwoToThe16InputsAndOneMore) {
+  for (std::size_t const inputs : {std::size_t(65536), std::size_t(65537)}) {
+    Network const network({wide_layer(inputs), spreading_layer(inputs), wide_layer(inputs)});
+    auto const samples = wide_samples(inputs);
+    auto const expected = test::reference_of(network, samples, GetParam().precision);
+    ASSERT_EQ(categories(expected).size(), 4U);
+    for (std::string const format : {"csr", "sliced_ell"}) {
+      auto forced = options();
+      forced.format = format;
+      auto const outcome = test::run_all(network, samples, forced);
+      EXPECT_EQ(outcome.result.activations, expected);
+      EXPECT_EQ(outcome.result.activation_hash, hash(expected, GetParam().precision));
+      EXPECT_THAT(outcome.plan.choices.front(), HasSubstr(inputs == 65536 ? "16-bit indices" : "32-bit indices"));
+    }
+  }
+}
+
+TEST_P(Limits, WideOutputs) {
+  for (std::size_t const outputs : {std::size_t(65536), std::size_t(65537)}) {
+    Network const network({spreading_layer(outputs)});
+    auto const samples = ramp_samples(20, 3);
+    auto const outcome = test::run_all(network, samples, options());
+    EXPECT_EQ(outcome.result.activations, test::reference_of(network, samples, GetParam().precision));
+  }
+}
+
+} // namespace
+} // namespace varve

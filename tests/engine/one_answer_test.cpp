@@ -1,0 +1,125 @@
+#include "engine/places.hpp"
+#include "engine/random_case.hpp"
+
+#include "network/activations.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Place;
+
+/// Every way to run a network on a backend that must not change the answer.
+std::vector<InferenceOptions> all_ways(NetworkSource const& network, Place place, std::size_t num_samples) {
+  std::vector<InferenceOptions> ways;
+  auto const tiles = test::tile_sizes(network, place);
+  EXPECT_GE(tiles.size(), 2U);
+  for (std::size_t const tile : tiles) {
+    for (std::string const format : {"csr", "sliced_ell"}) {
+      for (std::size_t const batch : {std::size_t(1), std::size_t(7), std::size_t(64), num_samples}) {
+        auto options = test::options_at(place);
+        options.tile_samples = tile;
+        options.format = format;
+        options.batch = batch;
+        options.repeat = batch == 7 ? 3 : 1;
+        ways.push_back(options);
+      }
+    }
+  }
+  return ways;
+}
+
+/// The hash of the reference, and on every backend and in every way the same.
+void expect_one_answer(NetworkSource const& network, SampleSet const& samples, Precision precision) {
+  auto const expected = test::reference_of(network, samples, precision);
+  for (Backend const backend : compiled_backends()) {
+    for (auto const& options : all_ways(network, {backend, precision}, samples.num_samples())) {
+      auto const outcome = test::run_all(network, samples, options);
+      auto const where = testing::Message() << to_string(backend) << ", tiles of " << *options.tile_samples << ", "
+                                            << *options.format << ", batches of " << *options.batch;
+      EXPECT_EQ(outcome.result.activation_hash, hash(expected, precision)) << where;
+      EXPECT_EQ(outcome.result.live_samples, categories(expected)) << where;
+      EXPECT_EQ(outcome.plan.batch, *options.batch) << where;
+      EXPECT_EQ(outcome.plan.tile_samples, *options.tile_samples) << where;
+      EXPECT_EQ(outcome.num_batches, (samples.num_samples() + *options.batch - 1) / *options.batch) << where;
+    }
+  }
+}
+
+class OneAnswer : public testing::TestWithParam<Precision> {};
+INSTANTIATE_TEST_SUITE_P(Precisions, OneAnswer,
+                         testing::Values(Precision::single_precision, Precision::double_precision),
+                         test::name_of_precision);
+
+TEST_P(OneAnswer, OfARadixNet) {
+  RadixNet const network(256, 12, 3, -0.15);
+  auto const samples = digit_images(256, 40, 5);
+  auto const alive = categories(infer(network, samples)).size();
+  ASSERT_GT(alive, 0U);
+  ASSERT_LT(alive, 40U);
+  expect_one_answer(network, samples, GetParam());
+}
+
+TEST_P(OneAnswer, OfRandomNetworks) {
+  int num_networks = 0;
+  for (std::uint64_t seed = 1000; num_networks < 5; ++seed) {
+    auto const [network, samples] = test::random_case(seed);
+    if (samples.num_samples() < 60) continue;
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    expect_one_answer(network, samples, GetParam());
+    ++num_networks;
+  }
+}
+
+class Repeats : public testing::TestWithParam<Place> {};
+INSTANTIATE_TEST_SUITE_P(Everywhere, Repeats, testing::ValuesIn(test::all_places()), test::name_of);
+
+TEST_P(Repeats, AndFurtherBatchesLeaveNothingBehind) {
+  RadixNet const network(64, 9, 1, -0.3);
+  auto const samples = digit_images(64, 100, 2);
+  auto const inference = prepare(network, test::options_at(GetParam()));
+  inference->plan(100, samples.matrix.num_entries());
+  auto const whole = inference->infer(samples, {true, true});
+  auto const part = samples_of(samples, 90, 100);
+  auto const expected = test::reference_of(network, part, GetParam().precision);
+  EXPECT_EQ(inference->infer(part, {true, true}).activations, expected);
+  EXPECT_EQ(inference->infer(samples_of(samples, 0, 0), {true, true}).live_samples, std::vector<SampleIndex>());
+  auto const again = inference->infer(samples, {true, true});
+  EXPECT_EQ(again.activations, whole.activations);
+  EXPECT_EQ(again.activation_hash, whole.activation_hash);
+  EXPECT_EQ(again.live_edges, whole.live_edges);
+}
+
+TEST_P(Repeats, AndANewPlanGivesTheSame) {
+  RadixNet const network(64, 9, 1, -0.3);
+  auto const samples = digit_images(64, 100, 2);
+  auto const inference = prepare(network, test::options_at(GetParam()));
+  inference->plan(3, 3);
+  auto const first = inference->infer(samples_of(samples, 0, 3), {true, true});
+  inference->plan(100, samples.matrix.num_entries());
+  auto const whole = inference->infer(samples, {true, true});
+  EXPECT_EQ(whole.activations, test::reference_of(network, samples, GetParam().precision));
+  EXPECT_EQ(first.activations, test::reference_of(network, samples_of(samples, 0, 3), GetParam().precision));
+}
+
+TEST_P(Repeats, WhatIsNotWantedIsNotGiven) {
+  RadixNet const network(64, 9, 1, -0.3);
+  auto const samples = digit_images(64, 20, 2);
+  auto const inference = prepare(network, test::options_at(GetParam()));
+  inference->plan(20, samples.matrix.num_entries());
+  auto const bare = inference->infer(samples, {});
+  EXPECT_EQ(bare.activations, SampleSet());
+  EXPECT_TRUE(bare.predictions.empty());
+  EXPECT_EQ(bare.activation_hash, inference->infer(samples, {true, false}).activation_hash);
+  EXPECT_EQ(inference->infer(samples, {false, true}).predictions.size(), 20U);
+}
+
+} // namespace
+} // namespace varve

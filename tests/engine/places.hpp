@@ -1,0 +1,111 @@
+#pragma once
+
+#include "core/backend.hpp"
+#include "core/error.hpp"
+#include "engine/inference.hpp"
+#include "reference/infer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace varve::test {
+
+/// Where and how exactly a test body runs: every backend of the binary in both precisions.
+struct Place {
+  Backend backend = Backend::serial;
+  Precision precision = Precision::single_precision;
+};
+
+inline std::vector<Place> all_places() {
+  std::vector<Place> places;
+  for (Backend const backend : compiled_backends()) {
+    places.push_back({backend, Precision::single_precision});
+    places.push_back({backend, Precision::double_precision});
+  }
+  return places;
+}
+
+inline std::string name_of(::testing::TestParamInfo<Place> const& info) {
+  return to_string(info.param.backend) + (info.param.precision == Precision::double_precision ? "_double" : "_float");
+}
+
+inline std::string name_of_precision(::testing::TestParamInfo<Precision> const& info) {
+  return info.param == Precision::double_precision ? "double" : "float";
+}
+
+inline InferenceOptions options_at(Place place) {
+  InferenceOptions options;
+  options.backend = place.backend;
+  options.precision = place.precision;
+  return options;
+}
+
+/// The tile sizes that a backend has at this precision.
+inline std::vector<std::size_t> tile_sizes(NetworkSource const& network, Place place) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t const size : {8U, 16U, 32U, 64U}) {
+    auto options = options_at(place);
+    options.tile_samples = size;
+    try {
+      prepare(network, options);
+      sizes.push_back(size);
+    } catch (UsageError const&) { // not one of this backend's
+    }
+  }
+  return sizes;
+}
+
+inline SampleSet reference_of(NetworkSource const& network, SampleSet const& samples, Precision precision) {
+  return precision == Precision::double_precision ? infer<double>(network, samples) : infer<float>(network, samples);
+}
+
+/// What all batches together gave.
+struct Outcome {
+  PlanSummary plan;
+  BatchResult result;
+  std::size_t num_batches = 0;
+};
+
+inline void append_rows(SampleSet& all, SampleSet const& part) {
+  auto& matrix = all.matrix;
+  EdgeOffset const offset = matrix.num_entries();
+  for (std::size_t row = 1; row <= part.num_samples(); ++row) {
+    matrix.row_pointers.push_back(offset + part.matrix.row_pointers[row]);
+  }
+  matrix.num_rows += part.num_samples();
+  matrix.column_indices.insert(matrix.column_indices.end(), part.matrix.column_indices.begin(),
+                               part.matrix.column_indices.end());
+  matrix.values.insert(matrix.values.end(), part.matrix.values.begin(), part.matrix.values.end());
+}
+
+/// Prepares, plans and runs all batches, as a caller of the engine does; all outputs are asked for.
+inline Outcome run_all(NetworkSource const& network, SampleSet const& samples, InferenceOptions const& options) {
+  Outcome outcome;
+  auto const inference = prepare(network, options);
+  outcome.plan = inference->plan(samples.num_samples(), samples.matrix.num_entries());
+  auto& all = outcome.result;
+  all.activations.matrix.num_columns = inference->num_outputs();
+  all.activations.first_sample = samples.first_sample;
+  std::size_t first = 0;
+  do {
+    std::size_t const last = std::min(first + outcome.plan.batch, samples.num_samples());
+    auto const part = inference->infer(samples_of(samples, first, last), {true, true});
+    all.live_samples.insert(all.live_samples.end(), part.live_samples.begin(), part.live_samples.end());
+    all.predictions.insert(all.predictions.end(), part.predictions.begin(), part.predictions.end());
+    all.activation_hash += part.activation_hash;
+    all.live_edges += part.live_edges;
+    EXPECT_EQ(part.loop_seconds.size(), options.repeat);
+    EXPECT_EQ(part.activations.first_sample, samples.first_sample + first);
+    EXPECT_EQ(part.activations.num_neurons(), inference->num_outputs());
+    append_rows(all.activations, part.activations);
+    ++outcome.num_batches;
+    first = last;
+  } while (first < samples.num_samples());
+  return outcome;
+}
+
+} // namespace varve::test

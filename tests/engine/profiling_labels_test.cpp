@@ -1,0 +1,95 @@
+#include "engine/inference.hpp"
+#include "engine/places.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace varve {
+namespace {
+
+using test::Place;
+
+/// What Kokkos told its tools while an object of this class lived. Kernels by which Kokkos copies or fills are its own.
+class Listener {
+public:
+  Listener() {
+    namespace tools = Kokkos::Tools::Experimental;
+    heard() = {};
+    tools::set_begin_parallel_for_callback(&begin_kernel);
+    tools::set_begin_parallel_reduce_callback(&begin_kernel);
+    tools::set_begin_parallel_scan_callback(&begin_kernel);
+    tools::set_push_region_callback(&push_region);
+    tools::set_begin_deep_copy_callback(&begin_copy);
+    tools::set_end_deep_copy_callback(&end_copy);
+    tools::set_allocate_data_callback(&allocate);
+  }
+  ~Listener() {
+    namespace tools = Kokkos::Tools::Experimental;
+    tools::set_begin_parallel_for_callback(nullptr);
+    tools::set_begin_parallel_reduce_callback(nullptr);
+    tools::set_begin_parallel_scan_callback(nullptr);
+    tools::set_push_region_callback(nullptr);
+    tools::set_begin_deep_copy_callback(nullptr);
+    tools::set_end_deep_copy_callback(nullptr);
+    tools::set_allocate_data_callback(nullptr);
+  }
+  Listener(Listener const&) = delete;
+  Listener& operator=(Listener const&) = delete;
+
+  static std::set<std::string> const& kernels() { return heard().kernels; }
+  static std::set<std::string> const& regions() { return heard().regions; }
+  static std::set<std::string> const& allocations() { return heard().allocations; }
+
+private:
+  struct Heard {
+    std::set<std::string> kernels, regions, allocations;
+    int copies_under_way = 0;
+  };
+  static Heard& heard() {
+    static Heard all;
+    return all;
+  }
+
+  static void begin_kernel(char const* name, std::uint32_t, std::uint64_t*) {
+    if (heard().copies_under_way == 0) heard().kernels.insert(name);
+  }
+  static void push_region(char const* name) { heard().regions.insert(name); }
+  static void begin_copy(Kokkos::Tools::SpaceHandle, char const*, void const*, Kokkos::Tools::SpaceHandle, char const*,
+                         void const*, std::uint64_t) {
+    ++heard().copies_under_way;
+  }
+  static void end_copy() { --heard().copies_under_way; }
+  static void allocate(Kokkos::Tools::SpaceHandle, char const* label, void const*, std::uint64_t) {
+    heard().allocations.insert(label);
+  }
+};
+
+class ProfilingLabels : public testing::TestWithParam<Place> {};
+INSTANTIATE_TEST_SUITE_P(Everywhere, ProfilingLabels, testing::ValuesIn(test::all_places()), test::name_of);
+
+TEST_P(ProfilingLabels, OfKernelsAndRegionsBeginWithTheName) {
+  RadixNet const network(128, 20, 1, -0.3);
+  auto const samples = digit_images(128, 70, 1);
+  for (std::string const format : {"csr", "sliced_ell", ""}) {
+    Listener const listener;
+    auto options = test::options_at(GetParam());
+    if (!format.empty()) options.format = format;
+    test::run_all(network, samples, options);
+    EXPECT_FALSE(Listener::kernels().empty());
+    EXPECT_THAT(Listener::kernels(), testing::Each(testing::StartsWith("varve::")));
+    EXPECT_THAT(Listener::regions(), testing::Each(testing::StartsWith("varve::")));
+    EXPECT_THAT(Listener::regions(),
+                testing::IsSupersetOf({"varve::prepare", "varve::upload", "varve::layer_loop", "varve::collect"}));
+  }
+}
+
+} // namespace
+} // namespace varve

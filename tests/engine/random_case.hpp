@@ -1,0 +1,121 @@
+#pragma once
+
+#include "network/network.hpp"
+#include "network/sample_set.hpp"
+#include "radixnet/random.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace varve::test {
+
+/// A network and samples that fit it.
+struct RandomCase {
+  Network network;
+  SampleSet samples;
+};
+
+/// Draws networks and samples of all kinds from a seed, the same on every platform.
+class RandomCases {
+public:
+  explicit RandomCases(std::uint64_t seed) : random_(seed, 0), seed_(seed) {}
+
+  RandomCase draw() {
+    std::size_t width = draw_width();
+    auto samples = draw_samples(draw_count(), width);
+    std::vector<Layer> layers(1 + random_.below(7));
+    for (auto& layer : layers) {
+      std::size_t const outputs = draw_width();
+      layer = draw_layer(outputs, width);
+      width = outputs;
+    }
+    return {Network(std::move(layers), "random network " + std::to_string(seed_)), std::move(samples)};
+  }
+
+  /// In [low, high), with a full mantissa.
+  double real(double low, double high) {
+    return low + (high - low) * std::ldexp(static_cast<double>(random_.bits() >> 11U), -53);
+  }
+
+  /// One of 0 ... bound - 1.
+  std::size_t below(std::size_t bound) { return random_.below(bound); }
+
+  /// Rows of 0 to `most` entries each, some of them empty and some full; values of either sign, one for all, or 1.
+  SparseMatrix draw_matrix(std::size_t rows, std::size_t columns, std::size_t most, double scale) {
+    SparseMatrix matrix;
+    matrix.num_rows = rows;
+    matrix.num_columns = columns;
+    for (std::size_t row = 0; row < rows; ++row) {
+      auto const kind = random_.below(16);
+      std::size_t const wanted = kind == 0 ? 0 : kind == 1 ? columns : random_.below(std::min(most, columns) + 1);
+      add_row(matrix, wanted);
+    }
+    bool const is_iso = random_.below(4) == 0;
+    matrix.values.resize(is_iso && matrix.num_entries() > 0 ? 1 : matrix.num_entries());
+    for (auto& value : matrix.values) value = real(-0.6 * scale, scale);
+    return matrix;
+  }
+
+private:
+  /// Around the sizes of tiles and slices, or any up to 200.
+  std::size_t draw_width() {
+    constexpr std::array edges = {1U, 2U, 3U, 15U, 16U, 17U, 31U, 32U, 33U, 63U, 64U, 65U, 127U, 128U, 129U};
+    return random_.below(2) == 0 ? edges.at(random_.below(edges.size())) : 1 + random_.below(200);
+  }
+
+  std::size_t draw_count() {
+    constexpr std::array counts = {0U, 1U, 7U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 100U, 129U, 200U};
+    return counts.at(random_.below(counts.size()));
+  }
+
+  void add_row(SparseMatrix& matrix, std::size_t wanted) {
+    std::size_t left = matrix.num_columns;
+    for (std::size_t column = 0; column < matrix.num_columns && wanted > 0; ++column, --left) {
+      if (random_.below(left) >= wanted) continue;
+      matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
+      --wanted;
+    }
+    matrix.row_pointers.push_back(matrix.num_entries());
+  }
+
+  SampleSet draw_samples(std::size_t count, std::size_t width) {
+    SampleSet samples{draw_matrix(count, width, 1 + width / 2, 2.0), random_.below(2) * 1000};
+    if (random_.below(3) == 0) samples.matrix.values = {1.0};
+    return samples;
+  }
+
+  Layer draw_layer(std::size_t outputs, std::size_t inputs) {
+    Layer layer;
+    std::size_t const most = random_.below(4) == 0 ? inputs : 1 + random_.below(std::min<std::size_t>(inputs, 20));
+    layer.weights = draw_matrix(outputs, inputs, most, 4.0 / std::sqrt(static_cast<double>(most)));
+    layer.bias = draw_bias(outputs);
+    auto const kind = random_.below(4);
+    layer.activation = kind == 0   ? Activation::relu()
+                       : kind == 1 ? Activation::identity()
+                                   : Activation::clipped_relu(real(0.1, 3.0));
+    return layer;
+  }
+
+  /// Shared or one each; negative (so that samples die), zero, positive (so that dead ones revive) or of either sign.
+  std::vector<double> draw_bias(std::size_t outputs) {
+    std::vector<double> bias(random_.below(2) == 0 ? 1 : outputs);
+    auto const kind = random_.below(8);
+    for (auto& value : bias) {
+      value = kind == 0 ? 0.0 : kind == 1 ? real(0.0, 1.0) : kind == 2 ? real(-1.0, 1.0) : real(-2.5, 0.0);
+    }
+    return bias;
+  }
+
+  RandomStream random_;
+  std::uint64_t seed_;
+};
+
+inline RandomCase random_case(std::uint64_t seed) { return RandomCases(seed).draw(); }
+
+} // namespace varve::test
