@@ -12,9 +12,6 @@ if(VARVE_WARNINGS_AS_ERRORS)
   target_compile_options(varve_host_flags INTERFACE -Werror)
 endif()
 
-# nvcc cannot evaluate the consteval format strings of {fmt}.
-target_compile_definitions(varve_device_flags INTERFACE FMT_CONSTEVAL=)
-
 # On vectors, a * b + c must become one fused operation (core/pack.hpp): every sum is a chain of fma on every backend.
 set(VARVE_CONTRACTION $<IF:$<CXX_COMPILER_ID:GNU>,-ffp-contract=fast,-ffp-contract=on>)
 target_compile_options(varve_device_flags INTERFACE ${VARVE_CONTRACTION})

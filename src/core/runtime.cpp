@@ -3,7 +3,6 @@
 #include "core/error.hpp"
 #include "core/execution.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,7 +52,7 @@ Backend parse_backend(std::string const& name) {
     if (to_string(backend) == name) return backend;
     names += (names.empty() ? "" : ", ") + to_string(backend);
   }
-  throw UsageError(fmt::format("this build has no backend '{}'; it has: {}", name, names));
+  throw UsageError("this build has no backend '" + name + "'; it has: " + names);
 }
 
 Runtime::Runtime(int& num_arguments, char** arguments) {
@@ -61,7 +60,7 @@ Runtime::Runtime(int& num_arguments, char** arguments) {
   try {
     Kokkos::initialize(num_arguments, arguments);
   } catch (std::exception const& failure) {
-    throw ResourceError(fmt::format("Kokkos could not start: {}", failure.what()));
+    throw ResourceError(std::string("Kokkos could not start: ") + failure.what());
   }
 }
 
@@ -71,13 +70,13 @@ std::string device_name(Backend backend) {
 #if defined(KOKKOS_ENABLE_CUDA)
   if (backend == Backend::cuda) {
     Kokkos::Cuda const device;
-    return fmt::format("{} (device {})", device.cuda_device_prop().name, device.cuda_device());
+    return std::string(device.cuda_device_prop().name) + " (device " + std::to_string(device.cuda_device()) + ")";
   }
 #endif
 #if defined(KOKKOS_ENABLE_OPENMP)
   if (backend == Backend::openmp) {
     int const threads = Kokkos::OpenMP().concurrency();
-    return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+    return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
   }
 #endif
   return "1 thread";

@@ -3,12 +3,11 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "engine/inference.hpp"
+#include "engine/sentences.hpp"
 #include "engine/stretch.hpp"
 #include "formats/csr.hpp"
 #include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -19,8 +18,6 @@
 #include <vector>
 
 namespace varve {
-
-inline double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
 /// A network on a device: which format and kernel each layer has got, and which layers run in one launch. Chosen once,
 /// by looking at the layers:
@@ -73,10 +70,8 @@ public:
     for (std::size_t first = 0; first < stretches_.size();) {
       std::size_t last = first;
       while (last + 1 < stretches_.size() && stretches_[last + 1].description == stretches_[first].description) ++last;
-      std::size_t const launches = last - first + 1;
-      lines.push_back(fmt::format("layers {}-{}: {}, {} launch{}", stretches_[first].first_layer,
-                                  stretches_[last].last_layer, stretches_[first].description, launches,
-                                  launches == 1 ? "" : "es"));
+      lines.push_back(describe_layers(stretches_[first].first_layer, stretches_[last].last_layer,
+                                      stretches_[first].description, last - first + 1));
       first = last + 1;
     }
     return lines;
@@ -113,9 +108,9 @@ private:
   }
 
   PackedLayer pack(Layer const& layer, std::size_t number) const {
-    if (std::max(layer.num_inputs(), layer.num_outputs()) > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      throw InputError(fmt::format("layer {} has {} inputs and {} outputs, expected at most 2^31 - 1", number,
-                                   layer.num_inputs(), layer.num_outputs()));
+    std::size_t constexpr most = std::numeric_limits<int>::max();
+    if (std::max(layer.num_inputs(), layer.num_outputs()) > most) {
+      layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
     }
     return is_short(layer) ? pack_as<Short>(layer.weights) : pack_as<Long>(layer.weights);
   }
@@ -161,11 +156,7 @@ private:
           }
         },
         packed);
-    if (bytes_ + more <= memory_limit_) return;
-    throw ResourceError(
-        fmt::format("the weights of the first {} layers need {:.3f} GiB, but only {:.3f} GiB may be used; raise "
-                    "--memory-limit or take a device with more memory",
-                    number + 1, gibibytes(bytes_ + more), gibibytes(memory_limit_)));
+    if (bytes_ + more > memory_limit_) weights_exceed_memory(number + 1, bytes_ + more, memory_limit_);
   }
 
   static Format to_device(Layer const& layer, PackedLayer const& packed) {
@@ -253,8 +244,8 @@ private:
       entry.work =
           std::make_unique<DirectStretch<ExecutionSpace, F, DirectTile>>(std::get<F>(std::move(layers_[first].format)));
     }
-    entry.description = fmt::format("{} kernel, {}, {}-bit indices", is_one_launch ? "fused" : "direct", name_of<F>(),
-                                    8 * sizeof(typename F::Index));
+    entry.description = std::string(is_one_launch ? "fused" : "direct") + " kernel, " + name_of<F>() + ", " +
+                        std::to_string(8 * sizeof(typename F::Index)) + "-bit indices";
     stretches_.push_back(std::move(entry));
   }
 
@@ -262,7 +253,7 @@ private:
   static std::string name_of() {
     if constexpr (std::is_same_v<F, Rows<typename F::Index>>) return "CSR";
     if constexpr (F::block_outputs == 1) return "sliced ELL";
-    return fmt::format("pattern blocks of {} outputs", +F::block_outputs);
+    return "pattern blocks of " + std::to_string(F::block_outputs) + " outputs";
   }
 
   InferenceOptions options_;

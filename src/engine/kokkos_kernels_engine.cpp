@@ -3,12 +3,12 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
+#include "engine/sentences.hpp"
 #include "formats/device_layer.hpp"
 #include "network/activations.hpp"
 
 #include <KokkosSparse_CrsMatrix.hpp>
 #include <KokkosSparse_spmv.hpp>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -43,9 +43,7 @@ public:
     std::size_t const most = std::min<std::size_t>(fitting, 1U << 30);
     std::size_t const batch = std::max<std::size_t>(1, std::min(num_samples, options_.batch.value_or(most)));
     if (batch > most) {
-      throw ResourceError(
-          fmt::format("a batch of {} samples needs {} bytes beside {} of weights, but only {} may be used", batch,
-                      batch * sample_bytes, weight_bytes_, memory_limit_));
+      batch_exceeds_memory(batch, batch * sample_bytes, weight_bytes_, memory_limit_, most);
     }
     for (auto& buffer : buffers_) {
       buffer = DeviceArray<ExecutionSpace, Scalar>();
@@ -131,7 +129,7 @@ private:
     SparseMatrix const& weights = layer.weights;
     auto constexpr most = static_cast<std::size_t>(std::numeric_limits<int>::max());
     if (std::max<std::size_t>({layer.num_inputs(), layer.num_outputs(), layer.num_edges()}) > most) {
-      throw InputError(fmt::format("layer {} is too large for the 32-bit indices of this engine", number));
+      layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
     }
     std::vector<int> const pointers(weights.row_pointers.begin(), weights.row_pointers.end());
     std::vector<int> const columns(weights.column_indices.begin(), weights.column_indices.end());
@@ -154,8 +152,7 @@ private:
     max_neurons_ = std::max({max_neurons_, layer.num_inputs(), layer.num_outputs()});
     weight_bytes_ += values.size() * (sizeof(Scalar) + sizeof(int)) + pointers.size() * sizeof(int);
     if (weight_bytes_ > memory_limit_) {
-      throw ResourceError(fmt::format("the weights of the first {} layers need {} bytes, but only {} may be used",
-                                      number + 1, weight_bytes_, memory_limit_));
+      weights_exceed_memory(number + 1, weight_bytes_, memory_limit_);
     }
   }
 
@@ -270,8 +267,8 @@ std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, 
   // One device space beside its host space: each instantiation of spmv compiles for a minute.
   if (options.backend == to_backend<Kokkos::DefaultExecutionSpace>())
     return prepare_on_space<Kokkos::DefaultExecutionSpace>(network, options);
-  throw UsageError(fmt::format("the engine kokkos-kernels runs on {} in this build, not on {}",
-                               to_string(to_backend<Kokkos::DefaultExecutionSpace>()), to_string(options.backend)));
+  engine_lacks_backend(to_string(Engine::kokkos_kernels), to_string(to_backend<Kokkos::DefaultExecutionSpace>()),
+                       to_string(options.backend));
 }
 
 } // namespace varve

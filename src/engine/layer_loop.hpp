@@ -9,8 +9,6 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -45,12 +43,7 @@ public:
     std::size_t const most = std::min(room / bytes_of(step), max_slots / step) * step;
     std::size_t const wanted = options_.batch.value_or(std::min(num_samples, std::max<std::size_t>(most, 1)));
     if (most == 0 || wanted > most) {
-      throw ResourceError(
-          fmt::format("a batch of {} samples needs {:.3f} GiB beside {:.3f} GiB of weights, but only {:.3f} GiB may be "
-                      "used, enough for {} samples; {}",
-                      wanted, gibibytes(bytes_of(wanted)), gibibytes(network_.bytes()), gibibytes(memory_limit_), most,
-                      most == 0 ? "raise --memory-limit or take a backend with more memory"
-                                : "lower --batch or raise --memory-limit"));
+      batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), memory_limit_, most);
     }
     batch_ = std::max<std::size_t>(1, std::min(num_samples, wanted));
     panel_ = PanelType(); // the old one goes before the new one comes

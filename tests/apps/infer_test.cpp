@@ -33,6 +33,12 @@ std::string lines_of(std::vector<SampleIndex> const& samples) {
   return text;
 }
 
+/// A set without entries has no value to compare.
+SampleSet without_unused_value(SampleSet samples) {
+  if (samples.matrix.num_entries() == 0) samples.matrix.values.clear();
+  return samples;
+}
+
 std::vector<std::string> keys_of(nlohmann::json const& json) {
   std::vector<std::string> keys;
   for (auto const& [key, value] : json.items()) keys.push_back(key);
@@ -167,6 +173,8 @@ TEST_F(Infer, SamePathsSameHash) {
            {"--backend", "serial"},
            {"--format", "csr"},
            {"--format", "sliced_ell"},
+           {"--format", "pattern_blocks"},
+           {"--kernel", "direct"},
            {"--batch", "1"},
            {"--batch", "77"},
            {"--memory-limit", "0.0011"},
@@ -216,7 +224,7 @@ TEST_F(Infer, RangesOfSamplesKeepTheirNumbers) {
     auto const report = report_of({"--samples", range, "--truth", path("truth.tsv"), "--categories", path("alive.tsv"),
                                    "--activations", path("last.h5"), "--predictions", path("best.tsv")});
     EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(expected))) << range;
-    EXPECT_EQ(read_sample_file(path("last.h5")), expected) << range;
+    EXPECT_EQ(without_unused_value(read_sample_file(path("last.h5"))), expected) << range;
     EXPECT_THAT(read_bytes(path("best.tsv")), ::testing::StartsWith(std::to_string(first) + "\t")) << range;
     EXPECT_EQ(report["input"]["first_sample"], first) << range;
     EXPECT_EQ(report["input"]["samples"], last - first + 1) << range;
@@ -271,7 +279,7 @@ TEST_F(Infer, EmptySampleFile) {
            path("none.json")});
   EXPECT_EQ(read_bytes(path("nobody.tsv")), "");
   EXPECT_EQ(read_bytes(path("nobody_best.tsv")), "");
-  EXPECT_EQ(read_sample_file(path("nothing.h5")), none);
+  EXPECT_EQ(without_unused_value(read_sample_file(path("nothing.h5"))), none);
   EXPECT_EQ(nlohmann::json::parse(read_bytes(path("none.json")))["survivors"], 0);
 }
 

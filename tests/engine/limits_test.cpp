@@ -47,10 +47,10 @@ protected:
     return prepare(network_, some)->plan(samples_.num_samples(), samples_.matrix.num_entries());
   }
 
-  std::size_t one_tile() const {
-    auto const plan = plan_of(1);
-    auto const tile = plan_of(plan.tile_samples);
-    return tile.panel_bytes + tile.sample_bytes;
+  /// Bytes beside the weights for this many samples.
+  std::size_t room_for(std::size_t samples) const {
+    auto const plan = plan_of(samples);
+    return plan.panel_bytes + plan.sample_bytes;
   }
 
   RadixNet network_{128, 10, 1, -0.3};
@@ -68,18 +68,18 @@ TEST_P(Limits, TooLittleMemoryForTheWeights) {
   EXPECT_THAT(sentence_of<ResourceError>([&] { prepare(network_, tight); }), HasSubstr("weights"));
 }
 
-TEST_P(Limits, TooLittleMemoryForOneTile) {
+TEST_P(Limits, TooLittleMemoryForOneSample) {
   auto tight = options();
-  tight.memory_limit = plan_of(1).weight_bytes + one_tile() / 2;
+  tight.memory_limit = plan_of(1).weight_bytes + room_for(1) / 2;
   auto const inference = prepare(network_, tight);
   auto const sentence =
       sentence_of<ResourceError>([&] { inference->plan(samples_.num_samples(), samples_.matrix.num_entries()); });
-  EXPECT_THAT(sentence, AllOf(HasSubstr("tile"), ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("--memory-limit")));
+  EXPECT_THAT(sentence, AllOf(ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("weights"), HasSubstr("--memory-limit")));
 }
 
 TEST_P(Limits, TooLittleMemoryForTheBatch) {
   auto tight = options();
-  tight.memory_limit = plan_of(1).weight_bytes + 2 * one_tile() + one_tile() / 2;
+  tight.memory_limit = plan_of(1).weight_bytes + room_for(150);
   tight.batch = 300;
   auto const inference = prepare(network_, tight);
   auto const sentence =
@@ -89,7 +89,7 @@ TEST_P(Limits, TooLittleMemoryForTheBatch) {
 
 TEST_P(Limits, ALimitMakesBatchesAndKeepsTheAnswer) {
   auto tight = options();
-  tight.memory_limit = plan_of(1).weight_bytes + 2 * one_tile() + one_tile() / 2;
+  tight.memory_limit = plan_of(1).weight_bytes + room_for(150);
   auto const several = test::run_all(network_, samples_, tight);
   auto const& plan = several.plan;
   EXPECT_GE(several.num_batches, 2U);
@@ -152,9 +152,9 @@ TEST_P(Limits, WrongOptions) {
   wrong.repeat = 0;
   EXPECT_THROW(prepare(network_, wrong), UsageError);
   wrong = options();
-  wrong.tile_samples = 5;
+  wrong.kernel = "magic";
   EXPECT_THAT(sentence_of<UsageError>([&] { prepare(network_, wrong); }),
-              AllOf(HasSubstr("tiles of"), HasSubstr("not 5")));
+              AllOf(HasSubstr("magic"), HasSubstr("direct")));
 }
 
 /// Inputs of one output, among them the first and the last one.
@@ -203,7 +203,7 @@ TEST_P(Limits, TwoToThe16InputsAndOneMore) {
     auto const samples = wide_samples(inputs);
     auto const expected = test::reference_of(network, samples, GetParam().precision);
     ASSERT_EQ(categories(expected).size(), 4U);
-    for (std::string const format : {"csr", "sliced_ell"}) {
+    for (std::string const format : {"csr", "sliced_ell", "pattern_blocks"}) {
       auto forced = options();
       forced.format = format;
       auto const outcome = test::run_all(network, samples, forced);

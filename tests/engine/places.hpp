@@ -44,19 +44,29 @@ inline InferenceOptions options_at(Place place) {
   return options;
 }
 
-/// The tile sizes that a backend has at this precision.
-inline std::vector<std::size_t> tile_sizes(NetworkSource const& network, Place place) {
-  std::vector<std::size_t> sizes;
-  for (std::size_t const size : {8U, 16U, 32U, 64U}) {
-    auto options = options_at(place);
-    options.tile_samples = size;
-    try {
-      prepare(network, options);
-      sizes.push_back(size);
-    } catch (UsageError const&) { // not one of this backend's
+/// Every combination of format, kernel and tile that can be asked for, none of which may change the answer. The first
+/// leaves all choices to the plan.
+inline std::vector<InferenceOptions> all_choices(Place place) {
+  std::vector<InferenceOptions> choices = {options_at(place)};
+  for (std::string const format : {"csr", "sliced_ell", "pattern_blocks"}) {
+    for (std::string const kernel : {"direct", "fused"}) {
+      for (bool const narrow_tiles : {false, true}) {
+        auto options = options_at(place);
+        options.format = format;
+        options.kernel = kernel;
+        options.narrow_tiles = narrow_tiles;
+        choices.push_back(options);
+      }
     }
   }
-  return sizes;
+  return choices;
+}
+
+/// For messages: what is forced.
+inline std::string describe(InferenceOptions const& options) {
+  return to_string(options.backend) + ", format " + options.format.value_or("any") + ", kernel " +
+         options.kernel.value_or("any") + (options.narrow_tiles ? ", narrow tiles" : "") +
+         (options.batch ? ", batches of " + std::to_string(*options.batch) : "");
 }
 
 inline SampleSet reference_of(NetworkSource const& network, SampleSet const& samples, Precision precision) {

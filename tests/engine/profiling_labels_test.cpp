@@ -78,10 +78,9 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, ProfilingLabels, testing::ValuesIn(test::al
 TEST_P(ProfilingLabels, OfKernelsAndRegionsBeginWithTheName) {
   RadixNet const network(128, 20, 1, -0.3);
   auto const samples = digit_images(128, 70, 1);
-  for (std::string const format : {"csr", "sliced_ell", ""}) {
+  for (auto const& options : test::all_choices(GetParam())) {
+    SCOPED_TRACE(test::describe(options));
     Listener const listener;
-    auto options = test::options_at(GetParam());
-    if (!format.empty()) options.format = format;
     test::run_all(network, samples, options);
     EXPECT_FALSE(Listener::kernels().empty());
     EXPECT_THAT(Listener::kernels(), testing::Each(testing::StartsWith("varve::")));

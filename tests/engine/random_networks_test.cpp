@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <optional>
-#include <string>
+#include <algorithm>
+#include <cstdint>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -21,24 +21,21 @@ constexpr std::uint64_t kNumSeeds = 300;
 class RandomNetworks : public testing::TestWithParam<Place> {};
 INSTANTIATE_TEST_SUITE_P(Everywhere, RandomNetworks, testing::ValuesIn(test::all_places()), test::name_of);
 
-/// Choices of the plan are forced now and then, so that every format and tile meets every kind of layer.
-InferenceOptions options_for(std::uint64_t seed, Place place, std::vector<std::size_t> const& tiles) {
-  auto options = test::options_at(place);
-  std::array<std::optional<std::string>, 3> const formats = {std::nullopt, "csr", "sliced_ell"};
-  options.format = formats.at(seed % 3);
-  if (seed % 2 == 1) options.tile_samples = tiles.at(seed / 2 % tiles.size());
+/// Choices of the plan are forced now and then, so that every format, kernel and tile meets every kind of layer.
+InferenceOptions options_for(std::uint64_t seed, std::vector<InferenceOptions> const& choices) {
+  auto options = choices.at(seed % choices.size());
   if (seed % 5 == 4) options.batch = 1 + seed % 40;
   return options;
 }
 
 TEST_P(RandomNetworks, EqualTheReferenceBitForBit) {
-  auto const tiles = test::tile_sizes(random_case(0).network, GetParam());
-  ASSERT_GE(tiles.size(), 2U);
+  auto const choices = test::all_choices(GetParam());
   for (std::uint64_t seed = 0; seed < kNumSeeds; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    auto const options = options_for(seed, choices);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " on " << test::describe(options));
     auto const [network, samples] = random_case(seed);
     auto const expected = test::reference_of(network, samples, GetParam().precision);
-    auto const [plan, result, num_batches] = test::run_all(network, samples, options_for(seed, GetParam(), tiles));
+    auto const [plan, result, num_batches] = test::run_all(network, samples, options);
     ASSERT_EQ(result.activations, expected);
     ASSERT_EQ(result.live_samples, categories(expected));
     ASSERT_EQ(result.predictions, largest(expected.matrix));

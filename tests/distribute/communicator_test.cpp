@@ -1,0 +1,163 @@
+#include "distribute/communicator.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+class Ranks : public testing::Test {
+protected:
+  Communicator const ranks_;
+  std::uint64_t const rank_ = static_cast<std::uint64_t>(ranks_.rank());
+  std::uint64_t const size_ = static_cast<std::uint64_t>(ranks_.size());
+
+  /// Lets the listed ranks fail, each with a sentence of its own, and gives the sentence that this rank catches.
+  std::string caught_when_failing(std::vector<int> const& failing) const {
+    try {
+      ranks_.together([&] {
+        for (int const rank : failing) {
+          if (ranks_.rank() == rank) throw InputError(fmt::format("file {} is broken", rank));
+        }
+      });
+    } catch (Error const& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::input);
+      return error.what();
+    }
+    return "nothing";
+  }
+
+  std::string sentence_of(int rank) const {
+    auto const sentence = fmt::format("file {} is broken", rank);
+    return size_ == 1 ? sentence : fmt::format("{} (rank {} of {})", sentence, rank, size_);
+  }
+};
+
+TEST_F(Ranks, KnowThemselves) {
+  EXPECT_LT(rank_, size_);
+  EXPECT_EQ(ranks_.is_root(), rank_ == 0);
+  EXPECT_EQ(ranks_.sum(std::uint64_t(1)), size_);
+}
+
+TEST_F(Ranks, SumAndMax) {
+  EXPECT_EQ(ranks_.sum(rank_ + 1), size_ * (size_ + 1) / 2);
+  EXPECT_EQ(ranks_.sum(0.5 * static_cast<double>(rank_)), 0.25 * static_cast<double>(size_ * (size_ - 1)));
+  EXPECT_EQ(ranks_.max(static_cast<double>(rank_) - 7.0), static_cast<double>(size_) - 8.0);
+}
+
+TEST_F(Ranks, SumOfHashesWrapsAround) {
+  std::uint64_t const large = 0xffffffffffffffffU - rank_;
+  std::uint64_t expected = 0;
+  for (std::uint64_t rank = 0; rank < size_; ++rank) expected += 0xffffffffffffffffU - rank;
+  EXPECT_EQ(ranks_.sum(large), expected);
+}
+
+TEST_F(Ranks, GatherInRankOrder) {
+  std::vector<std::uint64_t> const mine(rank_ * 3, (std::uint64_t(1) << 40) + rank_); // none on rank 0
+  std::vector<std::uint64_t> expected;
+  for (std::uint64_t rank = 0; rank < size_; ++rank)
+    expected.insert(expected.end(), rank * 3, (std::uint64_t(1) << 40) + rank);
+  auto const all = ranks_.gather(mine);
+  EXPECT_EQ(all, ranks_.is_root() ? expected : std::vector<std::uint64_t>());
+}
+
+TEST_F(Ranks, GatherOfSmallNumbersAndNone) {
+  std::vector<std::uint32_t> const mine = {static_cast<std::uint32_t>(rank_), 77};
+  auto const all = ranks_.gather(mine);
+  EXPECT_EQ(all.size(), ranks_.is_root() ? 2 * size_ : 0);
+  for (std::size_t place = 0; place < all.size(); ++place) EXPECT_EQ(all[place], place % 2 == 0 ? place / 2 : 77);
+  EXPECT_TRUE(ranks_.gather(std::vector<std::uint32_t>()).empty());
+}
+
+TEST_F(Ranks, GatherOfTexts) {
+  auto const texts = ranks_.gather(std::string(rank_ * 1000, 'x') + std::to_string(rank_));
+  ASSERT_EQ(texts.size(), ranks_.is_root() ? size_ : 0);
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    EXPECT_EQ(texts[rank], std::string(rank * 1000, 'x') + std::to_string(rank));
+  }
+}
+
+TEST_F(Ranks, GatherOfLongLists) {
+  std::vector<std::uint64_t> const mine(300000, rank_);
+  auto const all = ranks_.gather(mine);
+  ASSERT_EQ(all.size(), ranks_.is_root() ? 300000 * size_ : 0);
+  for (std::size_t place = 0; place < all.size(); place += 9999) EXPECT_EQ(all[place], place / 300000);
+}
+
+TEST_F(Ranks, RowsReachTheRootInRankOrder) {
+  // Rank r holds r samples of 5 neurons, sample k with k % 5 entries; the numbers run on over the ranks.
+  auto const rows_of_rank = [](std::uint64_t rank) {
+    SampleSet rows;
+    rows.first_sample = 100 + rank * (rank - 1) / 2;
+    rows.matrix.num_rows = rank;
+    rows.matrix.num_columns = 5;
+    for (std::uint64_t row = 0; row < rank; ++row) {
+      for (std::uint64_t entry = 0; entry < (rows.first_sample + row) % 5; ++entry) {
+        rows.matrix.column_indices.push_back(static_cast<NeuronIndex>(entry));
+        rows.matrix.values.push_back(static_cast<double>(rank) + 0.25 * static_cast<double>(entry));
+      }
+      rows.matrix.row_pointers.push_back(rows.matrix.num_entries());
+    }
+    return rows;
+  };
+  std::uint64_t next = 0;
+  ranks_.gather_rows(rows_of_rank(rank_), [&](SampleSet const& rows) { EXPECT_EQ(rows, rows_of_rank(next++)); });
+  EXPECT_EQ(next, ranks_.is_root() ? size_ : 0);
+}
+
+TEST_F(Ranks, NobodyFails) {
+  EXPECT_EQ(caught_when_failing({}), "nothing");
+  int calls = 0;
+  ranks_.together([&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(Ranks, OneFailsAndAllHearOfIt) {
+  for (int failing = 0; failing < ranks_.size(); ++failing) {
+    EXPECT_EQ(caught_when_failing({failing}), sentence_of(failing));
+    EXPECT_EQ(ranks_.sum(std::uint64_t(1)), size_); // all are still together
+  }
+}
+
+TEST_F(Ranks, TheLowestOfSeveralIsHeard) {
+  std::vector<int> failing;
+  for (int rank = ranks_.size() - 1; rank >= ranks_.size() / 2; --rank) failing.push_back(rank);
+  EXPECT_EQ(caught_when_failing(failing), sentence_of(ranks_.size() / 2));
+}
+
+TEST_F(Ranks, TheKindOfTheErrorIsKept) {
+  auto const kind_of = [&](auto const& error_of_last) {
+    try {
+      ranks_.together([&] {
+        if (rank_ + 1 == size_) throw error_of_last;
+      });
+    } catch (Error const& error) {
+      return error.kind();
+    }
+    throw std::logic_error("no error");
+  };
+  EXPECT_EQ(kind_of(UsageError("u")), ErrorKind::usage);
+  EXPECT_EQ(kind_of(InputError("i")), ErrorKind::input);
+  EXPECT_EQ(kind_of(ResourceError("r")), ErrorKind::resource);
+}
+
+TEST_F(Ranks, AnEmptySentenceIsAnErrorStill) {
+  EXPECT_THROW(ranks_.together([] { throw UsageError(""); }), Error);
+}
+
+} // namespace
+} // namespace varve
+
+/// Every rank runs all tests; one that fails on any rank makes that rank's exit code, and so the job's, differ from 0.
+int main(int num_arguments, char** arguments) {
+  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  testing::InitGoogleTest(&num_arguments, arguments);
+  return RUN_ALL_TESTS();
+}
