@@ -27,6 +27,47 @@ namespace {
 template <class ExecutionSpace, class Scalar>
 class KokkosKernelsEngine final : public Inference {
 public:
+  using Layout = std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::LayoutRight, Kokkos::LayoutLeft>;
+  using Matrix = KokkosSparse::CrsMatrix<Scalar, int, typename ExecutionSpace::device_type, void, int>;
+  using MultiVector = Kokkos::View<Scalar**, Layout, typename ExecutionSpace::device_type, Kokkos::MemoryUnmanaged>;
+
+  // Functors are public because nvcc names them outside the class.
+  struct BiasAndActivation {
+    LayerFrame<ExecutionSpace, Scalar> frame;
+    MultiVector values;
+    KOKKOS_FUNCTION void operator()(int neuron, int sample) const {
+      Pack<Scalar, 1> one{{values(neuron, sample)}};
+      finish(one, frame.bias_of(neuron), frame.bounds);
+      values(neuron, sample) = one.lane[0];
+    }
+  };
+  struct FindLive {
+    MultiVector values;
+    DeviceArray<ExecutionSpace, int> position;
+    KOKKOS_FUNCTION void operator()(int sample, int& next, bool is_final) const {
+      bool is_live = false;
+      for (int neuron = 0; neuron < static_cast<int>(values.extent(0)) && !is_live; ++neuron)
+        is_live = values(neuron, sample) != Scalar(0);
+      if (is_final) position(sample) = next;
+      next += is_live ? 1 : 0;
+      if (is_final && sample + 1 == static_cast<int>(values.extent(1))) position(sample + 1) = next;
+    }
+  };
+  struct KeepLive {
+    MultiVector source, target;
+    DeviceArray<ExecutionSpace, int> position, ids, next_ids;
+    KOKKOS_FUNCTION void operator()(int neuron, int sample) const {
+      int const place = position(sample);
+      if (position(sample + 1) == place) return;
+      target(neuron, place) = source(neuron, sample);
+      if (neuron == 0) next_ids(place) = ids(sample);
+    }
+  };
+  struct NumberSamples {
+    DeviceArray<ExecutionSpace, int> ids;
+    KOKKOS_FUNCTION void operator()(int slot) const { ids(slot) = slot; }
+  };
+
   KokkosKernelsEngine(NetworkSource const& network, InferenceOptions const& options) : options_(options) {
     memory_limit_ = options.memory_limit.value_or(available_memory(options.backend) / 10 * 9);
     for (std::size_t number = 0; number < network.num_layers(); ++number) add_layer(network.layer(number), number);
@@ -81,46 +122,10 @@ public:
   }
 
 private:
-  using Layout = std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::LayoutRight, Kokkos::LayoutLeft>;
-  using Matrix = KokkosSparse::CrsMatrix<Scalar, int, typename ExecutionSpace::device_type, void, int>;
-  using MultiVector = Kokkos::View<Scalar**, Layout, typename ExecutionSpace::device_type, Kokkos::MemoryUnmanaged>;
-
   struct DeviceLayer {
     Matrix weights;
     LayerFrame<ExecutionSpace, Scalar> frame;
     bool removes_dead = false;
-  };
-
-  struct BiasAndActivation {
-    LayerFrame<ExecutionSpace, Scalar> frame;
-    MultiVector values;
-    KOKKOS_FUNCTION void operator()(int neuron, int sample) const {
-      Pack<Scalar, 1> one{{values(neuron, sample)}};
-      finish(one, frame.bias_of(neuron), frame.bounds);
-      values(neuron, sample) = one.lane[0];
-    }
-  };
-  struct FindLive {
-    MultiVector values;
-    DeviceArray<ExecutionSpace, int> position;
-    KOKKOS_FUNCTION void operator()(int sample, int& next, bool is_final) const {
-      bool is_live = false;
-      for (int neuron = 0; neuron < static_cast<int>(values.extent(0)) && !is_live; ++neuron)
-        is_live = values(neuron, sample) != Scalar(0);
-      if (is_final) position(sample) = next;
-      next += is_live ? 1 : 0;
-      if (is_final && sample + 1 == static_cast<int>(values.extent(1))) position(sample + 1) = next;
-    }
-  };
-  struct KeepLive {
-    MultiVector source, target;
-    DeviceArray<ExecutionSpace, int> position, ids, next_ids;
-    KOKKOS_FUNCTION void operator()(int neuron, int sample) const {
-      int const place = position(sample);
-      if (position(sample + 1) == place) return;
-      target(neuron, place) = source(neuron, sample);
-      if (neuron == 0) next_ids(place) = ids(sample);
-    }
   };
 
   void add_layer(Layer const& layer, std::size_t number) {
@@ -203,11 +208,6 @@ private:
     }
     return live_edges;
   }
-
-  struct NumberSamples {
-    DeviceArray<ExecutionSpace, int> ids;
-    KOKKOS_FUNCTION void operator()(int slot) const { ids(slot) = slot; }
-  };
 
   void collect(SampleSet const& samples, WantedOutputs wanted, BatchResult& result) const {
     auto const live = static_cast<std::size_t>(held_);

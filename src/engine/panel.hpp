@@ -52,7 +52,7 @@ public:
     int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_slots_))));
     Kokkos::parallel_for(
         "varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
-        Start{ids_[0].data(), live_stamps_.data(), counts_.data(), max_slots_, static_cast<int>(counts_.size())});
+        StartPanel{ids_[0].data(), live_stamps_.data(), counts_.data(), max_slots_, static_cast<int>(counts_.size())});
   }
 
   /// The samples of this run, if they have not been brought into tiles.
@@ -115,19 +115,6 @@ public:
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
 private:
-  struct Start {
-    int* ids;
-    int* live_stamps;
-    int* counts;
-    int num_samples;
-    int num_counts;
-    KOKKOS_FUNCTION void operator()(int i) const {
-      if (i < num_samples) ids[i] = i;
-      if (i < num_samples) live_stamps[i] = 0;
-      if (i < num_counts) counts[i] = i == 0 ? num_samples : 0;
-    }
-  };
-
   static std::size_t slots_of(std::size_t samples) {
     return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
   }

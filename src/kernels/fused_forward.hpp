@@ -83,7 +83,7 @@ private:
 
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons) {
       auto* const bytes = static_cast<char*>(
-          team.team_scratch(Tune::scratch_level)
+          team.team_scratch(+Tune::scratch_level)
               .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes_on_device(max_neurons)), 64));
       tiles = reinterpret_cast<Scalar*>(bytes);
       kept_place = reinterpret_cast<std::size_t*>(bytes + Tune::num_tiles * tile_bytes(max_neurons));

@@ -7,6 +7,21 @@
 
 namespace varve {
 
+/// A panel that holds samples 0 ... num_samples - 1 in order, nobody marked live, and no counts but the first.
+struct StartPanel {
+  int* ids;
+  int* live_stamps;
+  int* counts;
+  int num_samples;
+  int num_counts;
+
+  KOKKOS_FUNCTION void operator()(int i) const {
+    if (i < num_samples) ids[i] = i;
+    if (i < num_samples) live_stamps[i] = 0;
+    if (i < num_counts) counts[i] = i == 0 ? num_samples : 0;
+  }
+};
+
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
 ///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); *num_live = their
 ///   number

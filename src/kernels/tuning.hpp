@@ -17,6 +17,7 @@ struct Tuning {
   using NarrowTile = TileShape<Scalar, pack_width, 1, 1>;
   using FusedTile = Tile;
   using NarrowFusedTile = NarrowTile;
+  static constexpr bool has_narrow_tiles = true;
 
   static constexpr int slice_width = 1; ///< a thread works through one block at a time
   static constexpr int chunk_size = 1;
@@ -57,9 +58,10 @@ template <class Scalar>
 struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr int pack_width = 16 / static_cast<int>(sizeof(Scalar));
   using Tile = TileShape<Scalar, pack_width, 1, 32 / pack_width>;
-  using NarrowTile = TileShape<Scalar, pack_width, 1, 16 / pack_width>;
   using FusedTile = TileShape<Scalar, pack_width, 1, 2>; ///< 8 samples of 1024 float neurons: 32 KB of scratch
-  using NarrowFusedTile = TileShape<Scalar, pack_width, 1, 1>;
+  using NarrowTile = Tile;
+  using NarrowFusedTile = FusedTile;
+  static constexpr bool has_narrow_tiles = false; ///< nvcc takes minutes for each set of kernels
 
   static constexpr int slice_width = 16; ///< blocks per warp of the fused kernel
   static constexpr int chunk_size = 8;   ///< sixteen bytes of 16-bit indices

@@ -6,6 +6,7 @@
 #include "network/activations.hpp"
 #include "reference/infer.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -75,11 +76,10 @@ protected:
     return nlohmann::json::parse(read_bytes(path("report.json")));
   }
 
+  static std::string gibibytes(double bytes) { return fmt::format("{:.12f}", bytes / (1024.0 * 1024.0 * 1024.0)); }
+
   static std::string hash_text(SampleSet const& activations, Precision precision) {
-    std::string text(16, '0');
-    auto word = hash(activations, precision);
-    for (std::size_t digit = 16; digit-- > 0; word /= 16) text[digit] = "0123456789abcdef"[word % 16];
-    return text;
+    return fmt::format("{:016x}", hash(activations, precision));
   }
 
   static inline std::unique_ptr<TemporaryFolder> folder_;
@@ -177,13 +177,21 @@ TEST_F(Infer, SamePathsSameHash) {
            {"--kernel", "direct"},
            {"--batch", "1"},
            {"--batch", "77"},
-           {"--memory-limit", "0.0011"},
            {"--kokkos-num-threads=1"},
            {"--kokkos-num-threads=2"},
            {"--engine", "reference"},
        }) {
     EXPECT_EQ(report_of(options)["activation_hash"], expected) << ::testing::PrintToString(options);
   }
+}
+
+TEST_F(Infer, AMemoryLimitMakesBatches) {
+  auto const plan = report_of({"--batch", "150"})["plan"];
+  auto const bytes = [&](char const* what) { return plan[what].get<double>(); };
+  auto const limit = bytes("weight_bytes") + 0.75 * (bytes("panel_bytes") + bytes("sample_bytes"));
+  auto const report = report_of({"--memory-limit", gibibytes(limit)});
+  EXPECT_LT(report["plan"]["batch"].get<int>(), 150);
+  EXPECT_EQ(report["activation_hash"], hash_text(last_, Precision::single_precision));
 }
 
 TEST_F(Infer, PrintsAFewReadableLines) {
@@ -241,7 +249,8 @@ TEST_F(Infer, WrongRangesAreExitCode2) {
 }
 
 TEST_F(Infer, NotEnoughMemoryIsExitCode4) {
-  for (char const* const limit : {"0.0000001", "0.0006"}) {
+  auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
+  for (auto const& limit : {gibibytes(100), gibibytes(weight_bytes / 2), gibibytes(weight_bytes + 1000)}) {
     auto const ended = run_varve(infer_with({"--memory-limit", limit, "--categories", path("never.tsv")}));
     EXPECT_EQ(ended.exit_code, 4) << ended.err;
     ASSERT_EQ(ended.complaints().size(), 1U);

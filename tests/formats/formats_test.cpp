@@ -1,0 +1,264 @@
+#include "engine/random_case.hpp"
+#include "formats/csr.hpp"
+#include "formats/output_order.hpp"
+#include "formats/sliced_ell.hpp"
+#include "kernels/execution_spaces.hpp"
+#include "radixnet/network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace varve::test {
+
+/// Lists what for_each_edge visits: [block][edge] the input, [block][edge][output] the weight, and how many edges.
+template <class ExecutionSpace, class Format>
+struct ListEdges {
+  using Scalar = typename Format::Scalar;
+
+  typename Format::Edges edges;
+  int room; ///< edges per block
+  DeviceArray<ExecutionSpace, int> inputs;
+  DeviceArray<ExecutionSpace, Scalar> weights;
+  DeviceArray<ExecutionSpace, int> counts;
+
+  KOKKOS_FUNCTION void operator()(int block) const {
+    int count = 0;
+    edges.for_each_edge(block, [&](int input, Scalar const* block_weights) {
+      if (count < room) {
+        int const place = block * room + count;
+        inputs(place) = input;
+        for (int output = 0; output < Format::block_outputs; ++output)
+          weights(place * Format::block_outputs + output) = block_weights[output];
+      }
+      ++count;
+    });
+    counts(block) = count;
+  }
+};
+
+/// What a kernel meets when it goes through a layer.
+template <class Scalar>
+struct Visits {
+  std::vector<int> inputs;
+  std::vector<Scalar> weights;
+  std::vector<int> counts;
+};
+
+template <class ExecutionSpace, class Format>
+Visits<typename Format::Scalar> visits_of(Format const& format, int room) {
+  auto const edges = format.edges();
+  auto const blocks = static_cast<std::size_t>(edges.num_blocks());
+  auto const places = blocks * static_cast<std::size_t>(room);
+  ListEdges<ExecutionSpace, Format> const list{
+      edges, room, DeviceArray<ExecutionSpace, int>("inputs", places),
+      DeviceArray<ExecutionSpace, typename Format::Scalar>("weights", places * Format::block_outputs),
+      DeviceArray<ExecutionSpace, int>("counts", blocks)};
+  Kokkos::parallel_for("list_edges", Kokkos::RangePolicy<ExecutionSpace>(0, edges.num_blocks()), list);
+  ExecutionSpace().fence("list edges");
+  return {download(list.inputs), download(list.weights), download(list.counts)};
+}
+
+/// A matrix as it is after its values were rounded to Scalar, with one value per entry.
+template <class Scalar>
+SparseMatrix rounded(SparseMatrix matrix) {
+  std::vector<double> values(matrix.num_entries());
+  for (EdgeOffset entry = 0; entry < values.size(); ++entry)
+    values[entry] = static_cast<double>(static_cast<Scalar>(matrix.value(entry)));
+  matrix.values = std::move(values);
+  return matrix;
+}
+
+/// Layers of many shapes and degrees, some of whose outputs share input lists.
+inline std::vector<Layer> layers_to_store() {
+  std::vector<Layer> layers;
+  RandomCases random(11);
+  struct Shape {
+    std::size_t rows, columns, most;
+  };
+  for (auto const [rows, columns, most] :
+       {Shape{1, 1, 1}, Shape{37, 50, 9}, Shape{64, 64, 64}, Shape{130, 33, 5}, Shape{5, 300, 300}, Shape{20, 20, 0}}) {
+    Layer layer;
+    layer.weights = random.draw_matrix(rows, columns, most, 1.0);
+    layer.bias.resize(rows);
+    for (auto& bias : layer.bias) bias = random.real(-1.0, 1.0);
+    layers.push_back(std::move(layer));
+  }
+  RadixNet const network(64, 4, 1);
+  for (std::size_t number = 0; number < 4; ++number) layers.push_back(network.layer(number));
+  Layer empty;
+  empty.weights.num_columns = 7;
+  layers.push_back(empty);
+  return layers;
+}
+
+/// The union of the input lists of the outputs at these positions.
+inline std::vector<NeuronIndex> union_of(SparseMatrix const& weights, std::vector<NeuronIndex> const& order,
+                                         std::size_t first, std::size_t last) {
+  std::vector<NeuronIndex> inputs;
+  for (std::size_t position = first; position < last; ++position) {
+    auto const list = weights.row_columns(order[position]);
+    std::vector<NeuronIndex> merged;
+    std::ranges::set_union(inputs, list, std::back_inserter(merged));
+    inputs = merged;
+  }
+  return inputs;
+}
+
+/// The weight of an edge, or 0 if there is none.
+inline double weight_of(SparseMatrix const& weights, std::size_t output, NeuronIndex input) {
+  auto const list = weights.row_columns(output);
+  auto const found = std::ranges::lower_bound(list, input);
+  if (found == list.end() || *found != input) return 0.0;
+  return weights.value(weights.row_pointers[output] + static_cast<EdgeOffset>(found - list.begin()));
+}
+
+/// Checks one block: its inputs ascending, then padding by its last input; weights in place, zeros elsewhere.
+template <class Format>
+void expect_block(SparseMatrix const& weights, std::vector<NeuronIndex> const& order, std::size_t block,
+                  Visits<typename Format::Scalar> const& visits, std::size_t room) {
+  using Scalar = typename Format::Scalar;
+  std::size_t const first = block * Format::block_outputs;
+  std::size_t const last = std::min(first + Format::block_outputs, weights.num_rows);
+  auto const inputs = union_of(weights, order, first, last);
+  auto const count = static_cast<std::size_t>(visits.counts[block]);
+  ASSERT_GE(count, inputs.size());
+  ASSERT_LE(count, room);
+  ASSERT_EQ(count % Format::chunk_size, 0U);
+  for (std::size_t edge = 0; edge < count; ++edge) {
+    std::size_t const place = block * room + edge;
+    bool const is_padding = edge >= inputs.size();
+    NeuronIndex const input = inputs.empty() ? 0 : inputs[std::min(edge, inputs.size() - 1)];
+    ASSERT_EQ(visits.inputs[place], static_cast<int>(input));
+    for (std::size_t output = 0; output < Format::block_outputs; ++output) {
+      bool const is_absent = is_padding || first + output >= last;
+      double const weight = is_absent ? 0.0 : weight_of(weights, order[first + output], input);
+      ASSERT_EQ(visits.weights[place * Format::block_outputs + output], static_cast<Scalar>(weight));
+    }
+  }
+}
+
+template <class ExecutionSpace, class Scalar, class Index, int SliceWidth, int ChunkSize, int BlockOutputs>
+void expect_sliced_ell_holds(Layer const& layer, std::vector<NeuronIndex> const& order) {
+  using Format = SlicedEll<ExecutionSpace, Scalar, Index, SliceWidth, ChunkSize, BlockOutputs>;
+  SCOPED_TRACE(::testing::Message() << layer.num_outputs() << " x " << layer.num_inputs() << ", slices of "
+                                    << SliceWidth << ", chunks of " << ChunkSize << ", blocks of " << BlockOutputs
+                                    << ", " << sizeof(Index) << "-byte indices, " << sizeof(Scalar) << "-byte weights, "
+                                    << (order.empty() ? "in" : "out of") << " order");
+  SparseMatrix const& weights = layer.weights;
+  auto const packed = Format::pack(weights, order);
+  Format const format(layer, packed);
+  EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights));
+  EXPECT_EQ(format.weights.size(), Format::num_stored(weights, order));
+  EXPECT_EQ(format.indices.size() * BlockOutputs, format.weights.size());
+  EXPECT_GE(format.bytes(), format.indices.size() * sizeof(Index) + format.weights.size() * sizeof(Scalar));
+
+  auto positions = order;
+  if (positions.empty()) {
+    positions.resize(weights.num_rows);
+    std::iota(positions.begin(), positions.end(), 0U);
+  }
+  std::uint32_t most_chunks = 0;
+  for (std::size_t slice = 0; slice + 1 < packed.slice_chunks.size(); ++slice)
+    most_chunks = std::max(most_chunks, packed.slice_chunks[slice + 1] - packed.slice_chunks[slice]);
+  auto const room = static_cast<std::size_t>(most_chunks) * ChunkSize;
+  auto const visits = visits_of<ExecutionSpace>(format, static_cast<int>(room));
+  ASSERT_EQ(visits.counts.size(), (weights.num_rows + BlockOutputs - 1) / BlockOutputs);
+  for (std::size_t block = 0; block < visits.counts.size(); ++block)
+    expect_block<Format>(weights, positions, block, visits, room);
+
+  auto const bias = download(format.frame.bias);
+  for (std::size_t position = 0; position < weights.num_rows && layer.bias.size() > 1; ++position)
+    EXPECT_EQ(bias[position], layer.bias[positions[position]]);
+}
+
+/// In the order of the layer and with equal lists brought together.
+template <class ExecutionSpace, class Scalar, class Index, int SliceWidth, int ChunkSize, int BlockOutputs>
+void expect_sliced_ell_holds_layers() {
+  for (auto const& layer : layers_to_store()) {
+    expect_sliced_ell_holds<ExecutionSpace, Scalar, Index, SliceWidth, ChunkSize, BlockOutputs>(layer, {});
+    auto const order = order_by_input_list(layer.weights, BlockOutputs);
+    if (order.empty()) continue;
+    expect_sliced_ell_holds<ExecutionSpace, Scalar, Index, SliceWidth, ChunkSize, BlockOutputs>(layer, order);
+  }
+}
+
+template <class ExecutionSpace, class Scalar, class Index>
+void expect_csr_holds_layers() {
+  using Format = Csr<ExecutionSpace, Scalar, Index>;
+  for (auto const& layer : layers_to_store()) {
+    SparseMatrix const& weights = layer.weights;
+    Format const format(layer);
+    EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights));
+    std::size_t most = 0;
+    for (std::size_t output = 0; output < weights.num_rows; ++output)
+      most = std::max<std::size_t>(most, weights.row_size(output));
+    auto const visits = visits_of<ExecutionSpace>(format, static_cast<int>(most));
+    for (std::size_t output = 0; output < weights.num_rows; ++output) {
+      auto const inputs = weights.row_columns(output);
+      ASSERT_EQ(visits.counts[output], static_cast<int>(inputs.size()));
+      for (std::size_t edge = 0; edge < inputs.size(); ++edge) {
+        ASSERT_EQ(visits.inputs[output * most + edge], static_cast<int>(inputs[edge]));
+        auto const weight = static_cast<Scalar>(weights.value(weights.row_pointers[output] + edge));
+        ASSERT_EQ(visits.weights[output * most + edge], weight);
+      }
+    }
+  }
+}
+
+} // namespace varve::test
+
+namespace varve {
+namespace {
+
+template <class ExecutionSpace>
+class Formats : public testing::Test {};
+TYPED_TEST_SUITE(Formats, test::ExecutionSpaces, test::NameOfSpace);
+
+TYPED_TEST(Formats, CsrHoldsALayer) {
+  test::expect_csr_holds_layers<TypeParam, float, std::uint16_t>();
+  test::expect_csr_holds_layers<TypeParam, float, std::uint32_t>();
+  test::expect_csr_holds_layers<TypeParam, double, std::uint16_t>();
+  test::expect_csr_holds_layers<TypeParam, double, std::uint32_t>();
+}
+
+TYPED_TEST(Formats, SlicedEllHoldsALayerForOneThreadPerSlice) {
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint16_t, 1, 1, 1>();
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint32_t, 1, 8, 1>();
+  test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint16_t, 1, 4, 1>();
+  test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint32_t, 1, 1, 1>();
+}
+
+TYPED_TEST(Formats, SlicedEllHoldsALayerInWideSlices) {
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint16_t, 16, 8, 1>();
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint32_t, 4, 8, 1>();
+  test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint16_t, 2, 8, 1>();
+  test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint32_t, 32, 4, 1>();
+}
+
+TYPED_TEST(Formats, PatternBlocksHoldALayer) {
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint16_t, 1, 1, 4>();
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint16_t, 16, 8, 8>();
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint32_t, 4, 8, 2>();
+  test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint16_t, 16, 8, 8>();
+  test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint32_t, 1, 1, 4>();
+}
+
+TEST(BoundsOfActivations, AreThoseOfTheFunctions) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(bounds_of<float>(Activation::identity()).lower, -infinity);
+  EXPECT_EQ(bounds_of<float>(Activation::identity()).upper, infinity);
+  EXPECT_EQ(bounds_of<float>(Activation::relu()).lower, 0.0F);
+  EXPECT_EQ(bounds_of<float>(Activation::relu()).upper, infinity);
+  EXPECT_EQ(bounds_of<float>(Activation::clipped_relu(0.1)).lower, 0.0F);
+  EXPECT_EQ(bounds_of<float>(Activation::clipped_relu(0.1)).upper, 0.1F);
+  EXPECT_EQ(bounds_of<double>(Activation::clipped_relu(0.1)).upper, 0.1);
+}
+
+} // namespace
+} // namespace varve
