@@ -264,7 +264,8 @@ void add_infer(CLI::App& command_line, Action& action) {
       ->capture_default_str();
   command->add_option("--format", options->format,
                       "csr, sliced_ell or pattern_blocks for every layer (default: chosen per layer)");
-  command->add_option("--kernel", options->kernel, "direct or fused, where it can run (default: chosen per layer)");
+  command->add_option("--kernel", options->kernel,
+                      "direct, stationary or fused, where it can run (default: chosen per layer)");
   command->add_flag("--narrow-tiles", options->narrow_tiles, "fewer samples per tile, for studies");
   command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }

@@ -24,7 +24,9 @@ namespace varve {
 ///   - pattern blocks if outputs share input lists so well that the blocks store at most a quarter more weights than
 ///   there
 ///     are; else sliced ELL if its padding stays as small; else CSR;
-///   - the fused kernel if tiles of the layer's width fit team scratch, else the direct kernel;
+///   - the fused kernel if tiles of the layer's width fit team scratch; else, on GPUs, the stationary kernel if the
+///   edges of a
+///     group of blocks do; else the direct kernel;
 ///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long.
 template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class DeviceNetwork {
@@ -240,12 +242,21 @@ private:
                                                                                   first + 1 >= dead_for_ever);
       }
     }
+    bool is_stationary = false;
     if (!is_one_launch) {
-      entry.work =
-          std::make_unique<DirectStretch<ExecutionSpace, F, DirectTile>>(std::get<F>(std::move(layers_[first].format)));
+      using Direct = DirectStretch<ExecutionSpace, F, DirectTile>;
+      F format = std::get<F>(std::move(layers_[first].format));
+      if constexpr (Direct::can_be_stationary) {
+        is_stationary = options_.kernel.value_or("stationary") == "stationary" &&
+                        can_be_stationary<DirectTile, ExecutionSpace>(format);
+      }
+      entry.work = std::make_unique<Direct>(std::move(format), is_stationary);
     }
-    entry.description = std::string(is_one_launch ? "fused" : "direct") + " kernel, " + name_of<F>() + ", " +
-                        std::to_string(8 * sizeof(typename F::Index)) + "-bit indices";
+    entry.description = std::string(is_one_launch   ? "fused"
+                                    : is_stationary ? "stationary"
+                                                    : "direct") +
+                        " kernel, " + name_of<F>() + ", " + std::to_string(8 * sizeof(typename F::Index)) +
+                        "-bit indices";
     stretches_.push_back(std::move(entry));
   }
 

@@ -68,7 +68,7 @@ std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOption
   if (options.batch && *options.batch == 0) throw UsageError("a batch needs at least 1 sample");
   if (options.repeat == 0) throw UsageError("the layer loop must run at least once");
   require_one_of(options.format, {"csr", "sliced_ell", "pattern_blocks"}, "format");
-  require_one_of(options.kernel, {"direct", "fused"}, "kernel");
+  require_one_of(options.kernel, {"direct", "stationary", "fused"}, "kernel");
   switch (options.engine) {
   case Engine::varve:
     return prepare_varve(network, options);

@@ -35,7 +35,7 @@ struct InferenceOptions {
   std::optional<std::size_t> batch;        ///< samples at a time
   std::optional<std::size_t> memory_limit; ///< bytes on the device for weights, panel and samples together
   std::optional<std::string> format;       ///< "csr", "sliced_ell" or "pattern_blocks" for every layer
-  std::optional<std::string> kernel;       ///< "direct" or "fused" for every layer that it can run
+  std::optional<std::string> kernel;       ///< "direct", "stationary" or "fused" for every layer that it can run
   bool narrow_tiles = false;               ///< a quarter or half of the samples per tile (a study, not a need)
   std::size_t repeat = 1;                  ///< how often the layer loop runs on each batch, for timing
 };

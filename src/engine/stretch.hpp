@@ -3,6 +3,7 @@
 #include "engine/panel.hpp"
 #include "kernels/direct_forward.hpp"
 #include "kernels/fused_forward.hpp"
+#include "kernels/stationary_forward.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -33,19 +34,29 @@ public:
   virtual int tile_samples() const = 0;
 };
 
-/// One layer by the direct kernel.
+/// One layer by the direct kernel, or by the stationary one where that can run it.
 template <class ExecutionSpace, class Format, class Tile>
 class DirectStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
 public:
   using Base = Stretch<ExecutionSpace, typename Tile::Scalar>;
+  static constexpr bool can_be_stationary =
+      Tuning<ExecutionSpace, typename Tile::Scalar>::has_stationary_kernel && requires(Format format) {
+    format.chunks_per_slice;
+  };
 
-  explicit DirectStretch(Format layer) : layer_(std::move(layer)) {}
+  DirectStretch(Format layer, bool is_stationary) : layer_(std::move(layer)), is_stationary_(is_stationary) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
     if (!panel.is_expanded()) panel.template expand<Tile>(space);
-    direct_forward<Tile>(space, layer_, panel.source(), panel.target(), panel.num_slots(), panel.max_slots(),
-                         panel.live_stamps(), panel.next_stamp());
+    auto const launch = [&](auto const& forward) {
+      forward(space, layer_, panel.source(), panel.target(), panel.num_slots(), panel.max_slots(), panel.live_stamps(),
+              panel.next_stamp());
+    };
+    if constexpr (can_be_stationary) {
+      if (is_stationary_) launch([](auto const&... arguments) { stationary_forward<Tile>(arguments...); });
+    }
+    if (!is_stationary_) launch([](auto const&... arguments) { direct_forward<Tile>(arguments...); });
     panel.advance(layer_.frame.num_outputs);
     if (hand_over.compacts || hand_over.tile_samples != Tile::num_samples) {
       panel.compact(space, hand_over.keeps_dead, hand_over.tile_samples);
@@ -56,6 +67,7 @@ public:
 
 private:
   Format layer_;
+  bool is_stationary_;
 };
 
 /// Several layers of one format by the fused kernel.

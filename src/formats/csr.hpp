@@ -14,6 +14,8 @@ struct Csr {
 
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {
+    static constexpr int edges_at_a_time = 1;
+
     LayerParameters<Scalar> parameters;
     EdgeOffset const* row_pointers;
     Index const* indices;
@@ -21,12 +23,14 @@ struct Csr {
 
     KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const { return parameters.num_outputs; }
 
-    /// Calls visit(input, pointer to the weight) for each edge of an output, in order.
+    /// Calls visit(inputs, weights_of) for every edge of an output, in order: *inputs is its input, *weights_of(0) its
+    /// weight.
     template <class Visit>
-    KOKKOS_FORCEINLINE_FUNCTION void for_each_edge(int output, Visit const& visit) const {
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_edges(int output, Visit const& visit) const {
       EdgeOffset const last = row_pointers[output + 1];
-      for (EdgeOffset edge = row_pointers[output]; edge < last; ++edge)
-        visit(static_cast<int>(indices[edge]), weights + edge);
+      for (EdgeOffset edge = row_pointers[output]; edge < last; ++edge) {
+        visit(indices + edge, [&](int) { return weights + edge; });
+      }
     }
   };
 

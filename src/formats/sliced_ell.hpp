@@ -41,6 +41,8 @@ struct SlicedEll {
 
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {
+    static constexpr int edges_at_a_time = ChunkSize < 4 ? ChunkSize : 4;
+
     LayerParameters<Scalar> parameters;
     std::uint32_t const* slice_chunks; ///< first chunk of each slice, and the end
     Index const* indices;              ///< [chunk][place_of(ChunkSize, block in slice, edge)]
@@ -52,18 +54,18 @@ struct SlicedEll {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
 
-    /// Calls visit(input, weights of the block's outputs) for each edge of a block, in order; padding included.
+    /// Calls visit(inputs, weights_of) for every edges_at_a_time edges of a block, in order, padding included:
+    /// inputs[e] is the input of edge e, weights_of(e)[output] its weight for an output of the block.
     template <class Visit>
-    KOKKOS_FORCEINLINE_FUNCTION void for_each_edge(int block, Visit const& visit) const {
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_edges(int block, Visit const& visit) const {
       auto const slice = static_cast<std::uint32_t>(block / SliceWidth);
       int const block_in_slice = block % SliceWidth;
-      std::uint32_t chunk =
-          chunks_per_slice > 0 ? slice * static_cast<std::uint32_t>(chunks_per_slice) : slice_chunks[slice];
-      std::uint32_t const last =
-          chunks_per_slice > 0 ? chunk + static_cast<std::uint32_t>(chunks_per_slice) : slice_chunks[slice + 1];
+      auto const uniform = static_cast<std::uint32_t>(chunks_per_slice);
+      std::uint32_t chunk = uniform > 0 ? slice * uniform : slice_chunks[slice];
+      std::uint32_t const last = uniform > 0 ? chunk + uniform : slice_chunks[slice + 1];
       for (; chunk < last; ++chunk) {
-        std::size_t const slot = static_cast<std::size_t>(chunk) * SliceWidth * ChunkSize;
-        visit_chunk(indices + slot, weights + slot * BlockOutputs, block_in_slice, visit);
+        std::size_t const place = static_cast<std::size_t>(chunk) * SliceWidth * ChunkSize;
+        visit_chunk(indices + place, weights + place * BlockOutputs, block_in_slice, visit);
       }
     }
 
@@ -72,42 +74,49 @@ struct SlicedEll {
     struct alignas(sizeof(Element) * Size) Piece {
       Element at[Size];
     };
+    struct BlockWeights {
+      Scalar at[BlockOutputs];
+      KOKKOS_FORCEINLINE_FUNCTION Scalar operator[](int output) const { return at[output]; }
+    };
 
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION static void visit_chunk(Index const* index_chunk, Scalar const* weight_chunk,
                                                         int block_in_slice, Visit const& visit) {
       if constexpr (ChunkSize * SliceWidth == 1) { // weights of an edge lie together: no detour through registers
-        visit(static_cast<int>(*index_chunk), weight_chunk);
+        visit(index_chunk, [&](int) { return weight_chunk; });
       } else {
-        constexpr int indices_per_piece = piece_size<Index>(ChunkSize);
-        constexpr int weights_per_piece = piece_size<Scalar>(ChunkSize * BlockOutputs);
-        constexpr int edges_per_load = weights_per_piece > BlockOutputs ? weights_per_piece / BlockOutputs : 1;
-        constexpr int pieces_per_load = BlockOutputs > weights_per_piece ? BlockOutputs / weights_per_piece : 1;
-        auto const* const index_pieces = reinterpret_cast<Piece<Index, indices_per_piece> const*>(index_chunk);
-        auto const* const weight_pieces = reinterpret_cast<Piece<Scalar, weights_per_piece> const*>(weight_chunk);
-        Index input[ChunkSize];
+        constexpr int per_piece = piece_size<Index>(ChunkSize);
+        auto const* const pieces = reinterpret_cast<Piece<Index, per_piece> const*>(index_chunk) + block_in_slice;
+        Index inputs[ChunkSize];
         VARVE_UNROLL
-        for (int piece = 0; piece < ChunkSize / indices_per_piece; ++piece) {
-          auto const loaded = index_pieces[piece * SliceWidth + block_in_slice];
+        for (int piece = 0; piece < ChunkSize / per_piece; ++piece) {
+          auto const loaded = pieces[piece * SliceWidth];
           VARVE_UNROLL
-          for (int i = 0; i < indices_per_piece; ++i) input[piece * indices_per_piece + i] = loaded.at[i];
+          for (int i = 0; i < per_piece; ++i) inputs[piece * per_piece + i] = loaded.at[i];
         }
         VARVE_UNROLL
-        for (int first = 0; first < ChunkSize; first += edges_per_load) {
-          Scalar weight[edges_per_load * BlockOutputs];
-          VARVE_UNROLL
-          for (int piece = 0; piece < pieces_per_load; ++piece) {
-            auto const loaded =
-                weight_pieces[(first * BlockOutputs / weights_per_piece + piece) * SliceWidth + block_in_slice];
-            VARVE_UNROLL
-            for (int i = 0; i < weights_per_piece; ++i) weight[piece * weights_per_piece + i] = loaded.at[i];
-          }
-          VARVE_UNROLL
-          for (int edge = 0; edge < edges_per_load; ++edge) {
-            visit(static_cast<int>(input[first + edge]), weight + edge * BlockOutputs);
-          }
+        for (int first = 0; first < ChunkSize; first += edges_at_a_time) {
+          visit(inputs + first, [&](int edge) { return load_weights(weight_chunk, block_in_slice, first + edge); });
         }
       }
+    }
+
+    /// The weights of one edge of a block. Several edges may share a piece: the compiler loads it once.
+    KOKKOS_FORCEINLINE_FUNCTION static BlockWeights load_weights(Scalar const* weight_chunk, int block_in_slice,
+                                                                 int edge) {
+      constexpr int per_piece = piece_size<Scalar>(ChunkSize * BlockOutputs);
+      auto const* const pieces = reinterpret_cast<Piece<Scalar, per_piece> const*>(weight_chunk) + block_in_slice;
+      BlockWeights loaded;
+      VARVE_UNROLL
+      for (int output = 0; output < BlockOutputs; output += per_piece < BlockOutputs ? per_piece : BlockOutputs) {
+        int const element = edge * BlockOutputs + output;
+        auto const piece = pieces[element / per_piece * SliceWidth];
+        VARVE_UNROLL
+        for (int i = 0; i < (per_piece < BlockOutputs ? per_piece : BlockOutputs); ++i) {
+          loaded.at[output + i] = piece.at[element % per_piece + i];
+        }
+      }
+      return loaded;
     }
   };
 

@@ -53,12 +53,7 @@ struct DirectForward {
       sums.finish_block(parameters, block, seen);
       sums.store(parameters, block, outputs, lane);
     }
-    for (int k = 0; k < Tile::packs_per_lane; ++k) {
-      for (int i = 0; i < Tile::pack_width; ++i) {
-        int const slot = tile * Tile::num_samples + Tile::sample_of(lane, k) + i;
-        if (seen[k].lane[i] != 0) Kokkos::atomic_store(live_stamps + slot, stamp);
-      }
-    }
+    stamp_live<Tile>(seen, live_stamps + tile * Tile::num_samples, lane, stamp);
   }
 };
 

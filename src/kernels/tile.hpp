@@ -48,6 +48,17 @@ KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons,
          static_cast<std::size_t>(slot - tile * tile_samples);
 }
 
+/// Stamps the slots of a tile's samples that have been seen with a nonzero activation.
+template <class Tile>
+KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int* tile_stamps,
+                                            int lane, int stamp) {
+  for (int k = 0; k < Tile::packs_per_lane; ++k) {
+    for (int i = 0; i < Tile::pack_width; ++i) {
+      if (seen[k].lane[i] != 0) Kokkos::atomic_store(tile_stamps + Tile::sample_of(lane, k) + i, stamp);
+    }
+  }
+}
+
 /// Sums of one block of outputs for one lane: a chain of fma per output and sample, in the order of the edges.
 template <class Tile, int BlockOutputs>
 struct BlockSums {
@@ -61,14 +72,24 @@ struct BlockSums {
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) clear(sum[output][k]);
     }
-    layer.for_each_edge(block, [&](int input, typename Tile::Scalar const* weights) {
-      typename Tile::PackType value[Tile::packs_per_lane];
+    using PackType = typename Tile::PackType;
+    constexpr int ahead = Edges::edges_at_a_time; // so many loads are on their way before the first is needed
+    layer.for_each_edges(block, [&](auto const* inputs, auto const& weights_of) {
+      PackType value[ahead][Tile::packs_per_lane];
       VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) copy(value[k], Tile::pack_at(tile, input, lane, k));
-      VARVE_UNROLL
-      for (int output = 0; output < BlockOutputs; ++output) {
+      for (int edge = 0; edge < ahead; ++edge) {
         VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sum[output][k], weights[output], value[k]);
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          copy(value[edge][k], Tile::pack_at(tile, static_cast<int>(inputs[edge]), lane, k));
+      }
+      VARVE_UNROLL
+      for (int edge = 0; edge < ahead; ++edge) {
+        auto const weights = weights_of(edge);
+        VARVE_UNROLL
+        for (int output = 0; output < BlockOutputs; ++output) {
+          VARVE_UNROLL
+          for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sum[output][k], weights[output], value[edge][k]);
+        }
       }
     });
   }
@@ -80,12 +101,13 @@ struct BlockSums {
     VARVE_UNROLL
     for (int output = 0; output < BlockOutputs; ++output) {
       int const position = block * BlockOutputs + output;
-      if (position >= layer.num_outputs) break;
-      double const bias = layer.bias_of(position);
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) {
-        finish(sum[output][k], bias, layer.bounds);
-        see(seen[k], sum[output][k]);
+      if (position < layer.num_outputs) {
+        double const bias = layer.bias_of(position);
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) {
+          finish(sum[output][k], bias, layer.bounds);
+          see(seen[k], sum[output][k]);
+        }
       }
     }
   }
@@ -96,10 +118,11 @@ struct BlockSums {
     VARVE_UNROLL
     for (int output = 0; output < BlockOutputs; ++output) {
       int const position = block * BlockOutputs + output;
-      if (position >= layer.num_outputs) break;
-      int const neuron = layer.neuron_of(position);
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) copy(Tile::pack_at(tile, neuron, lane, k), sum[output][k]);
+      if (position < layer.num_outputs) {
+        int const neuron = layer.neuron_of(position);
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) copy(Tile::pack_at(tile, neuron, lane, k), sum[output][k]);
+      }
     }
   }
 };

@@ -23,6 +23,10 @@ struct Tuning {
   static constexpr int chunk_size = 1;
   static constexpr int block_outputs = 4; ///< of pattern blocks: 16 of 32 vector registers hold sums; 8 spill
   static constexpr int team_size = 1;     ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
+  static constexpr bool has_stationary_kernel = false; ///< weights come from the caches anyway
+  static constexpr std::size_t max_stationary_bytes = 0;
+  using StationaryBounds = Kokkos::LaunchBounds<>;
+  static int stationary_teams(ExecutionSpace const& space) { return space.concurrency(); }
   static constexpr int move_team_size = 1;
   static constexpr int move_lanes = 1;
   static constexpr int max_fused_neurons =
@@ -67,6 +71,11 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr int chunk_size = 8;   ///< sixteen bytes of 16-bit indices
   static constexpr int block_outputs = 8;
   static constexpr int team_size = 256 / (32 / pack_width);
+  /// Three teams of 256 threads (80 registers each) with 34 KB of weights leave 150 KB of L1 for the activations.
+  static constexpr bool has_stationary_kernel = true;
+  static constexpr std::size_t max_stationary_bytes = 48000; ///< Kokkos gives a team 48 KiB at most
+  using StationaryBounds = Kokkos::LaunchBounds<256, 3>;
+  static int stationary_teams(Kokkos::Cuda const& space) { return 3 * space.cuda_device_prop().multiProcessorCount; }
   static constexpr int move_team_size = 8;
   static constexpr int move_lanes = 32;
   static constexpr int max_fused_neurons = 1024;

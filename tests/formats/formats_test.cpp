@@ -16,7 +16,7 @@
 
 namespace varve::test {
 
-/// Lists what for_each_edge visits: [block][edge] the input, [block][edge][output] the weight, and how many edges.
+/// Lists what for_each_edges visits: [block][edge] the input, [block][edge][output] the weight, and how many edges.
 template <class ExecutionSpace, class Format>
 struct ListEdges {
   using Scalar = typename Format::Scalar;
@@ -29,14 +29,16 @@ struct ListEdges {
 
   KOKKOS_FUNCTION void operator()(int block) const {
     int count = 0;
-    edges.for_each_edge(block, [&](int input, Scalar const* block_weights) {
-      if (count < room) {
+    edges.for_each_edges(block, [&](auto const* some_inputs, auto const& weights_of) {
+      for (int edge = 0; edge < Format::Edges::edges_at_a_time; ++edge, ++count) {
+        if (count >= room) continue;
         int const place = block * room + count;
-        inputs(place) = input;
-        for (int output = 0; output < Format::block_outputs; ++output)
+        auto const block_weights = weights_of(edge);
+        inputs(place) = static_cast<int>(some_inputs[edge]);
+        for (int output = 0; output < Format::block_outputs; ++output) {
           weights(place * Format::block_outputs + output) = block_weights[output];
+        }
       }
-      ++count;
     });
     counts(block) = count;
   }
