@@ -33,11 +33,11 @@ public:
 
   // Functors are public because nvcc names them outside the class.
   struct BiasAndActivation {
-    LayerFrame<ExecutionSpace, Scalar> frame;
+    LayerParameters<Scalar> layer;
     MultiVector values;
     KOKKOS_FUNCTION void operator()(int neuron, int sample) const {
       Pack<Scalar, 1> one{{values(neuron, sample)}};
-      finish(one, frame.bias_of(neuron), frame.bounds);
+      finish(one, layer.bias_of(neuron), layer.bounds);
       values(neuron, sample) = one.lane[0];
     }
   };
@@ -146,7 +146,7 @@ private:
                             static_cast<int>(weights.num_entries()), upload<ExecutionSpace>("varve::weights", values),
                             upload<ExecutionSpace>("varve::row_pointers", pointers),
                             upload<ExecutionSpace>("varve::indices", columns));
-    device.frame = LayerFrame<ExecutionSpace, Scalar>(layer);
+    device.frame = LayerFrame<ExecutionSpace, Scalar>(layer, {});
     if (!keeps_zero(layer)) {
       for (auto& before : layers_) before.removes_dead = false;
     }
@@ -192,7 +192,7 @@ private:
                              static_cast<std::size_t>(held_));
       KokkosSparse::spmv(space_, "N", Scalar(1), layer.weights, previous, Scalar(0), next);
       Kokkos::parallel_for("varve::bias_and_activation", Plane(space_, {0, 0}, {outputs, held_}),
-                           BiasAndActivation{layer.frame, next});
+                           BiasAndActivation{layer.frame.parameters(), next});
       current_ = 1 - current_;
       if (!layer.removes_dead && number + 1 < layers_.size()) continue;
       int live = 0;
