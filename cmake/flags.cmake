@@ -13,7 +13,8 @@ if(VARVE_WARNINGS_AS_ERRORS)
 endif()
 
 # On vectors, a * b + c must become one fused operation (core/pack.hpp): every sum is a chain of fma on every backend.
-set(VARVE_CONTRACTION $<IF:$<CXX_COMPILER_ID:GNU>,-ffp-contract=fast,-ffp-contract=on>)
+# g++ fuses only with -fexpensive-optimizations, which -O1 leaves out; at -O0 core/pack.hpp goes without vectors.
+set(VARVE_CONTRACTION "$<IF:$<CXX_COMPILER_ID:GNU>,-ffp-contract=fast;-fexpensive-optimizations,-ffp-contract=on>")
 target_compile_options(varve_device_flags INTERFACE ${VARVE_CONTRACTION})
 
 # Host code is compiled for the processor that Kokkos is compiled for.

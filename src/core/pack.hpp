@@ -32,9 +32,11 @@ struct Vectors {
   typedef Bits BitVector __attribute__((vector_size(sizeof(Scalar) * Width), may_alias));
 };
 
-#if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__) || defined(__FP_FAST_FMA)
-inline constexpr bool kHostContracts =
-    true; // a * b + c on vectors is one fused operation (see -ffp-contract in the build)
+// a * b + c on vectors is one fused operation where the processor has it and the compiler optimises (see -ffp-contract
+// in the build); elsewhere the lanes take std::fma one by one: slow, and as exact.
+#if defined(__OPTIMIZE__) &&                                                                                           \
+    (defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__) || defined(__FP_FAST_FMA))
+inline constexpr bool kHostContracts = true;
 #else
 inline constexpr bool kHostContracts = false;
 #endif

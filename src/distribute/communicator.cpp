@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <numeric>
 
 #if defined(VARVE_HAVE_MPI)
@@ -93,6 +94,7 @@ T reduce(T number, MPI_Op operation) {
 } // namespace
 
 ParallelEnvironment::ParallelEnvironment(int& num_arguments, char**& arguments) {
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0); // without mpirun, Open MPI need not start a daemon (0.2 s)
   int provided = 0;
   MPI_Init_thread(&num_arguments, &arguments, MPI_THREAD_FUNNELED, &provided);
 }

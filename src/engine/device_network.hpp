@@ -217,10 +217,14 @@ private:
     return since >= 3 && since <= 9;
   }
 
-  /// The direct kernel compacts by passes of their own over the panel: after each layer at first, then at every eighth.
+  /// The other kernels compact by a pass over the panel, which costs about as much as a layer: not before a good part
+  /// has left (as above), and at every eighth layer later.
   static bool compacts_after(std::size_t number, std::size_t dead_for_ever) {
     std::size_t const done = number + 1;
-    return done >= dead_for_ever && (done - dead_for_ever < 16 || done % 8 == 0);
+    if (done < dead_for_ever) return false;
+    std::size_t const since = done - dead_for_ever;
+    return (since >= 3 && since <= 6) || (since >= 8 && since <= 16 && since % 2 == 0) ||
+           (since > 16 && since % 8 == 0);
   }
 
   template <class F>

@@ -41,7 +41,8 @@ public:
     std::size_t const step = PanelType::slot_granularity;
     std::size_t const room = memory_limit_ - std::min(memory_limit_, network_.bytes());
     std::size_t const most = std::min(room / bytes_of(step), max_slots / step) * step;
-    std::size_t const wanted = options_.batch.value_or(std::min(num_samples, std::max<std::size_t>(most, 1)));
+    std::size_t const wanted =
+        std::min(std::max<std::size_t>(num_samples, 1), options_.batch.value_or(std::max<std::size_t>(most, 1)));
     if (most == 0 || wanted > most) {
       batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), memory_limit_, most);
     }

@@ -41,7 +41,7 @@ struct SlicedEll {
 
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {
-    static constexpr int edges_at_a_time = ChunkSize < 4 ? ChunkSize : 4;
+    static constexpr int edges_at_a_time = std::min(ChunkSize, BlockOutputs == 1 ? 2 : 4);
 
     LayerParameters<Scalar> parameters;
     std::uint32_t const* slice_chunks; ///< first chunk of each slice, and the end

@@ -57,6 +57,7 @@ struct MoveLiveSamples {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   static constexpr int slots_per_task = 32;
+  static constexpr int in_flight = 8;
 
   Scalar const* source;
   Scalar* target;
@@ -80,9 +81,21 @@ struct MoveLiveSamples {
         int const slot = first_slot + i;
         Scalar const* const from = source + place_of_slot(from_slot[slot], num_neurons, source_tile_samples);
         Scalar* const to = target + place_of_slot(slot, num_neurons, target_tile_samples);
-        for (int neuron = first + team.team_rank(); neuron < last; neuron += team.team_size()) {
-          to[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples)] =
-              from[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(source_tile_samples)];
+        int const step = team.team_size();
+        for (int neuron = first + team.team_rank(); neuron < last; neuron += in_flight * step) {
+          Scalar value[in_flight]; // all loads before the first store, which the compiler must assume to change them
+          VARVE_UNROLL
+          for (int k = 0; k < in_flight; ++k) {
+            if (neuron + k * step < last)
+              value[k] =
+                  from[static_cast<std::size_t>(neuron + k * step) * static_cast<std::size_t>(source_tile_samples)];
+          }
+          VARVE_UNROLL
+          for (int k = 0; k < in_flight; ++k) {
+            if (neuron + k * step < last)
+              to[static_cast<std::size_t>(neuron + k * step) * static_cast<std::size_t>(target_tile_samples)] =
+                  value[k];
+          }
         }
       });
     }

@@ -36,9 +36,8 @@ struct ExpandSamples {
       Scalar* const activations =
           target + place_of_slot(tile * Tile::num_samples, samples.num_neurons, Tile::num_samples);
       Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples.num_neurons), [&](int neuron) {
-        Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_samples), [&](int sample) {
-          activations[static_cast<std::size_t>(neuron) * Tile::num_samples + static_cast<std::size_t>(sample)] =
-              Scalar(0);
+        Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
+          for (int k = 0; k < Tile::packs_per_lane; ++k) clear(Tile::pack_at(activations, neuron, lane, k));
         });
       });
       team.team_barrier();

@@ -44,12 +44,12 @@ inline InferenceOptions options_at(Place place) {
   return options;
 }
 
-/// Every combination of format, kernel and tile that can be asked for, none of which may change the answer. The first
-/// leaves all choices to the plan.
+/// Every combination of format, kernel and tile that can be asked for, none of which may change the answer (a kernel
+/// that cannot run a layer on this backend gives way to the direct one). The first leaves all choices to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place)};
   for (std::string const format : {"csr", "sliced_ell", "pattern_blocks"}) {
-    for (std::string const kernel : {"direct", "fused"}) {
+    for (std::string const kernel : {"direct", "stationary", "fused"}) {
       for (bool const narrow_tiles : {false, true}) {
         auto options = options_at(place);
         options.format = format;
