@@ -1,7 +1,7 @@
 #pragma once
 
-// CUDA 13 changed three runtime calls that Kokkos before 4.7.01 makes with their old arguments. These overloads take the
-// old arguments and pass them on; the build includes this header first in every file that sees such a Kokkos.
+// CUDA 13 changed three runtime calls that Kokkos before 4.7.01 makes with their old arguments. These overloads take
+// the old arguments and pass them on; the build includes this header first in every file that sees such a Kokkos.
 #if defined(__CUDACC__) || defined(__CUDA__)
 #include <cuda_runtime_api.h>
 
