@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -57,8 +59,17 @@ Backend parse_backend(std::string const& name) {
 
 Runtime::Runtime(int& num_arguments, char** arguments) {
   setenv("OMP_PROC_BIND", "false", 0); // what an unset variable means to OpenMP; only quiets Kokkos's advice to set it
+  // Kokkos sees its own options only: it would answer --help as well.
+  char** const end = arguments + num_arguments;
+  char** const ours_end = std::stable_partition(
+      arguments + 1, end, [](char const* argument) { return !std::string_view(argument).starts_with("--kokkos-"); });
+  std::vector<char*> for_kokkos = {arguments[0]};
+  for_kokkos.insert(for_kokkos.end(), ours_end, end);
+  auto num_for_kokkos = static_cast<int>(for_kokkos.size());
+  for_kokkos.push_back(nullptr);
+  num_arguments = static_cast<int>(ours_end - arguments);
   try {
-    Kokkos::initialize(num_arguments, arguments);
+    Kokkos::initialize(num_for_kokkos, for_kokkos.data());
   } catch (std::exception const& failure) {
     throw ResourceError(std::string("Kokkos could not start: ") + failure.what());
   }
