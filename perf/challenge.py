@@ -6,7 +6,7 @@ samples (all of them with --check 0), and accepts a timing only if the hash of a
 the reference's, bit for bit. One JSON record a line goes to --records; a table goes to standard output.
 
   perf/challenge.py --varve build/cuda-h100/bin/varve --backend cuda --sizes 1024x120 4096x120 --repeat 11
-  perf/challenge.py --varve build/openmp/bin/varve --backend openmp --sizes 1024x120 --variant "" --variant "--format sliced_ell"
+  perf/challenge.py --varve build/openmp/bin/varve --backend openmp --sizes 1024x120 --variant "" --variant "--formats sliced_ell"
 """
 import argparse
 import json

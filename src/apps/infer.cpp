@@ -35,7 +35,8 @@ struct InferOptions {
   std::string precision = "float";
   std::string engine = "varve";
   std::optional<std::size_t> batch;
-  std::optional<std::string> format, kernel;
+  std::string formats = "auto";
+  std::optional<std::string> kernel;
   bool narrow_tiles = false;
   std::optional<double> memory_limit;
   std::size_t repeat = 1;
@@ -157,7 +158,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.batch = options.batch;
-  engine.format = options.format;
+  engine.formats = parse_formats(options.formats);
   engine.kernel = options.kernel;
   engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
@@ -262,10 +263,12 @@ void add_infer(CLI::App& command_line, Action& action) {
       ->capture_default_str();
   command->add_option("--engine", options->engine, "varve, or to compare: kokkos-kernels, reference")
       ->capture_default_str();
-  command->add_option("--format", options->format,
-                      "csr, sliced_ell or pattern_blocks for every layer (default: chosen per layer)");
+  command->add_option("--formats", options->formats,
+                      "auto, or those that layers may be stored in, with commas between: pattern_blocks, staged_blocks, "
+                      "sliced_ell, csr")
+      ->capture_default_str();
   command->add_option("--kernel", options->kernel,
-                      "direct, stationary or fused, where it can run (default: chosen per layer)");
+                      "direct, stationary, staged or fused, where it can run (default: chosen per layer)");
   command->add_flag("--narrow-tiles", options->narrow_tiles, "fewer samples per tile, for studies");
   command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }

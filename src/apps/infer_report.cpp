@@ -73,7 +73,10 @@ void InferReport::plan(PlanSummary const& plan, std::string const& backend, std:
   json_["precision"] = precision;
   json_["engine"] = plan.engine;
   json_["devices"] = devices;
-  json_["plan"] = {{"choices", plan.choices},           {"batch", plan.batch},
+  auto choices = nlohmann::ordered_json::array();
+  for (auto const& choice : plan.choices) choices.push_back(describe(choice));
+  if (!plan.method.empty()) choices.push_back(plan.method);
+  json_["plan"] = {{"choices", choices},                {"batch", plan.batch},
                    {"tile_samples", plan.tile_samples}, {"weight_bytes", plan.weight_bytes},
                    {"panel_bytes", plan.panel_bytes},   {"sample_bytes", plan.sample_bytes}};
 }

@@ -1,5 +1,7 @@
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "core/error.hpp"
+#include "engine/inference.hpp"
 #include "io/open.hpp"
 #include "network/analysis.hpp"
 
@@ -16,6 +18,9 @@ struct InfoOptions {
   std::string path;
   ChallengeOptions challenge;
   bool as_json = false;
+  bool plan = false;
+  std::string backend = to_string(compiled_backends().front());
+  std::string precision = "float";
 };
 
 using Json = nlohmann::ordered_json;
@@ -77,8 +82,46 @@ void print_layers(NetworkAnalysis const& network) {
   }
 }
 
+/// What the engine would do with the network, and why.
+int info_plan(NetworkSource const& network, InfoOptions const& options) {
+  InferenceOptions engine;
+  engine.backend = parse_backend(options.backend);
+  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  auto const plan = prepare(network, engine)->plan(1, 0);
+  Json choices = Json::array();
+  for (auto const& choice : plan.choices) {
+    choices.push_back({{"first_layer", choice.first_layer},
+                       {"last_layer", choice.last_layer},
+                       {"launches", choice.num_launches},
+                       {"kernel", choice.kernel},
+                       {"format", choice.format},
+                       {"index_bits", choice.index_bits},
+                       {"edges", choice.num_edges},
+                       {"stored_weights", choice.num_stored},
+                       {"staged_inputs", choice.num_staged_inputs},
+                       {"why", explain(choice)}});
+    if (!options.as_json) fmt::print("{}\n  {}\n", describe(choice), explain(choice));
+  }
+  Json const json = {{"name", network.name()},
+                     {"kind", "plan"},
+                     {"backend", options.backend},
+                     {"device", plan.device},
+                     {"precision", options.precision},
+                     {"weight_bytes", plan.weight_bytes},
+                     {"choices", choices}};
+  if (options.as_json) {
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{:.3f} GiB of weights on {} ({}), in {} precision\n",
+               static_cast<double>(plan.weight_bytes) / (1024.0 * 1024.0 * 1024.0), options.backend, plan.device,
+               options.precision);
+  }
+  return 0;
+}
+
 int info_network(InfoOptions const& options) {
   auto const source = open_network(options.path, options.challenge);
+  if (options.plan) return info_plan(*source, options);
   auto const network = analyse(*source);
   if (options.as_json) {
     fmt::print("{}\n", describe_network(source->name(), network).dump(2));
@@ -94,6 +137,7 @@ int info_network(InfoOptions const& options) {
 }
 
 int info_samples(InfoOptions const& options) {
+  if (options.plan) throw UsageError(fmt::format("{} holds samples; only a network has a plan", options.path));
   auto const samples = open_samples(options.path, options.challenge.neurons);
   SparseMatrix const& matrix = samples.matrix;
   double const cells = static_cast<double>(matrix.num_rows) * static_cast<double>(matrix.num_columns);
@@ -125,6 +169,11 @@ void add_info(CLI::App& command_line, Action& action) {
   command->add_option("PATH", options->path, "network or samples, in any format")->required();
   add_network_options(*command, options->challenge);
   command->add_flag("--json", options->as_json, "everything, per layer, as JSON");
+  command->add_flag("--plan", options->plan, "which format and kernel each layer gets, and why");
+  command->add_option("--backend", options->backend, "with --plan: serial, openmp or cuda")->capture_default_str();
+  command->add_option("--precision", options->precision, "with --plan: of activations and weights")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
   command->callback([options, &action] {
     action = [options] { return holds_samples(options->path) ? info_samples(*options) : info_network(*options); };
   });

@@ -70,7 +70,7 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
   KOKKOS_IF_ON_DEVICE((
     for (int i = 0; i < Width; ++i) {
       Scalar const x = static_cast<Scalar>(static_cast<double>(sum.lane[i]) + bias);
-      sum.lane[i] = (x > bounds.lower ? (x < bounds.upper ? x : bounds.upper) : bounds.lower) + Scalar(0);
+      sum.lane[i] = Kokkos::fmin(Kokkos::fmax(x, bounds.lower), bounds.upper) + Scalar(0);
     }
   ))
   KOKKOS_IF_ON_HOST((

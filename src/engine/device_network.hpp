@@ -8,6 +8,7 @@
 #include "formats/csr.hpp"
 #include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
+#include "formats/staged_blocks.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -21,12 +22,11 @@ namespace varve {
 
 /// A network on a device: which format and kernel each layer has got, and which layers run in one launch. Chosen once,
 /// by looking at the layers:
-///   - pattern blocks if outputs share input lists so well that the blocks store at most a quarter more weights than
-///   there
-///     are; else sliced ELL if its padding stays as small; else CSR;
-///   - the fused kernel if tiles of the layer's width fit team scratch; else, on GPUs, the stationary kernel if the
-///   edges of a
-///     group of blocks do; else the direct kernel;
+///   - pattern blocks, if outputs share input lists so well that the blocks store at most twice as many weights as there
+///     are (a fma of a block costs half of what one costs that loads its own input, or less);
+///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
+///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
+///   - the fused kernel, if tiles of the layer's width fit team scratch; else the kernel that the format is for;
 ///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long.
 template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class DeviceNetwork {
@@ -37,7 +37,7 @@ public:
     typename Work::HandOver hand_over;
     std::size_t first_layer, last_layer; ///< both inclusive
     EdgeOffset num_edges;
-    std::string description;
+    LayerChoice choice;
   };
 
   /// Throws InputError if layers do not fit together, ResourceError if the weights exceed the limit in bytes.
@@ -48,7 +48,7 @@ public:
     for (std::size_t first = 0; first < network.num_layers(); first += layers.size()) {
       std::size_t const count = std::min(layers_at_a_time, network.num_layers() - first);
       layers.assign(count, Layer());
-      std::vector<PackedLayer> packed(count);
+      std::vector<Packed> packed(count);
       for_each_on_host_threads(count, [&](std::size_t i) {
         layers[i] = network.layer(first + i);
         packed[i] = pack(layers[i], first + i);
@@ -66,36 +66,57 @@ public:
   std::size_t bytes() const { return bytes_; }
   std::vector<Entry> const& stretches() const { return stretches_; }
 
-  /// For people: a line per run of stretches that are alike.
-  std::vector<std::string> choices() const {
-    std::vector<std::string> lines;
-    for (std::size_t first = 0; first < stretches_.size();) {
-      std::size_t last = first;
-      while (last + 1 < stretches_.size() && stretches_[last + 1].description == stretches_[first].description) ++last;
-      lines.push_back(describe_layers(stretches_[first].first_layer, stretches_[last].last_layer,
-                                      stretches_[first].description, last - first + 1));
-      first = last + 1;
+  /// For people: one choice per run of stretches that are alike.
+  std::vector<LayerChoice> choices() const {
+    std::vector<LayerChoice> runs;
+    for (auto const& stretch : stretches_) {
+      if (!runs.empty() && runs.back().is_like(stretch.choice)) {
+        runs.back().append(stretch.choice);
+      } else {
+        runs.push_back(stretch.choice);
+      }
     }
-    return lines;
+    return runs;
   }
 
 private:
   using Tune = Tuning<ExecutionSpace, Scalar>;
-  using DirectTile = std::conditional_t<NarrowTiles, typename Tune::NarrowTile, typename Tune::Tile>;
-  using FusedTile = std::conditional_t<NarrowTiles, typename Tune::NarrowFusedTile, typename Tune::FusedTile>;
+  template <class Wide, class Narrow>
+  using Choose = std::conditional_t<NarrowTiles, Narrow, Wide>;
+  using DirectTile = Choose<typename Tune::Tile, typename Tune::NarrowTile>;
+  using WideBlockTile = Choose<typename Tune::WideBlockTile, typename Tune::NarrowWideBlockTile>;
+  template <class Format>
+  using FusedTune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs>;
+  template <class Format>
+  using FusedTile = Choose<typename FusedTune<Format>::Tile, typename FusedTune<Format>::NarrowTile>;
+  using StagedTile = Choose<typename Tune::StagedTile, typename Tune::NarrowStagedTile>;
   using Short = std::uint16_t;
   using Long = std::uint32_t;
+
+  // Formats by what they are for. On CPUs, wide and fused blocks are the same.
+  using FusedBlocks =
+      SlicedEll<ExecutionSpace, Scalar, Short, Tune::slice_width, Tune::chunk_size, Tune::block_outputs>;
   template <class Index>
-  using Blocks = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, Tune::block_outputs>;
+  using WideBlocks = SlicedEll<ExecutionSpace, Scalar, Index, 1, Tune::chunk_size, Tune::wide_block_outputs>;
   template <class Index>
   using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
+  using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
 
-  /// A layer before and after it has gone to the device.
-  using PackedLayer = std::variant<std::monostate, typename Blocks<Short>::Packed, typename Single<Short>::Packed,
-                                   typename Blocks<Long>::Packed, typename Single<Long>::Packed>;
-  using Format = std::variant<Blocks<Short>, Single<Short>, Rows<Short>, Blocks<Long>, Single<Long>, Rows<Long>>;
+  static constexpr bool has_own_fused_blocks = !std::is_same_v<FusedBlocks, WideBlocks<Short>>;
+  template <class Fused, class... Others>
+  using VariantOf = std::conditional_t<has_own_fused_blocks, std::variant<Fused, Others...>, std::variant<Others...>>;
+  using Format = VariantOf<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
+                           Rows<Short>, Rows<Long>>;
+
+  /// A layer before it goes to the device; CSR is not packed.
+  struct Unpacked {
+    std::size_t bytes() const { return 0; }
+  };
+  using Packed =
+      VariantOf<typename FusedBlocks::Packed, typename WideBlocks<Short>::Packed, typename WideBlocks<Long>::Packed,
+                typename Single<Short>::Packed, typename Single<Long>::Packed, typename Staged::Packed, Unpacked>;
   struct DeviceLayer {
     Format format;
     int width;
@@ -105,37 +126,66 @@ private:
 
   static constexpr std::size_t layers_at_a_time = 16;
 
+  bool may_use(FormatName name) const {
+    return options_.formats.empty() || std::ranges::find(options_.formats, name) != options_.formats.end();
+  }
+
+  /// True if no format that comes later in the order of preference may be used.
+  bool is_last(FormatName name) const {
+    return !options_.formats.empty() && may_use(name) && *std::ranges::max_element(options_.formats) == name;
+  }
+
   static bool is_short(Layer const& layer) {
     return layer.num_inputs() <= std::size_t(std::numeric_limits<Short>::max()) + 1;
   }
 
-  PackedLayer pack(Layer const& layer, std::size_t number) const {
+  Packed pack(Layer const& layer, std::size_t number) const {
     std::size_t constexpr most = std::numeric_limits<int>::max();
     if (std::max(layer.num_inputs(), layer.num_outputs()) > most) {
       layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
     }
-    return is_short(layer) ? pack_as<Short>(layer.weights) : pack_as<Long>(layer.weights);
+    return is_short(layer) ? pack_as<Short>(layer, number) : pack_as<Long>(layer, number);
   }
 
-  /// Nothing for CSR, which is not packed.
+  /// The first format, in the order of preference, that may be used and is cheap; without one, the last that may be used
+  /// (staged blocks, which not every layer can have, give way to sliced ELL).
   template <class Index>
-  PackedLayer pack_as(SparseMatrix const& matrix) const {
-    auto const may_be = [&](char const* name) { return options_.format.value_or(name) == name; };
-    auto const is_cheap = [&](EdgeOffset stored) {
-      return options_.format || stored <= matrix.num_entries() * 5 / 4 + 4096;
+  Packed pack_as(Layer const& layer, std::size_t number) const {
+    SparseMatrix const& matrix = layer.weights;
+    auto const is_cheap = [&](EdgeOffset stored, double factor) {
+      return static_cast<double>(stored) <= static_cast<double>(matrix.num_entries()) * factor + 4096.0;
     };
-    if (!may_be("pattern_blocks") && !may_be("sliced_ell")) return std::monostate();
-    auto order = order_by_input_list(matrix, Tune::block_outputs);
-    if (may_be("pattern_blocks") && is_cheap(Blocks<Index>::num_stored(matrix, order))) {
-      return Blocks<Index>::pack(matrix, std::move(order));
+    std::string const kernel = options_.kernel.value_or("");
+    bool const fuses =
+        fits_fused(std::max(layer.num_inputs(), layer.num_outputs())) && (kernel.empty() || kernel == "fused");
+    if (may_use(FormatName::pattern_blocks) && (kernel != "staged" || is_last(FormatName::pattern_blocks))) {
+      bool const is_early = number < Tune::stationary_layers_before_fused && kernel.empty();
+      auto const pack_if_cheap = [&]<class Blocks>(Blocks) -> std::optional<Packed> {
+        auto order = order_by_input_list(matrix, Blocks::block_outputs);
+        if (!is_last(FormatName::pattern_blocks) && !is_cheap(Blocks::num_stored(matrix, order), 2.0)) return std::nullopt;
+        if constexpr (std::is_same_v<Blocks, WideBlocks<Index>> && Tune::prefers_stationary) {
+          order = chain_blocks(matrix, order, Blocks::block_outputs, Tune::stationary_blocks);
+        }
+        return Blocks::pack(matrix, std::move(order));
+      };
+      auto packed = fuses && !is_early ? pack_if_cheap(FusedBlocks()) : pack_if_cheap(WideBlocks<Index>());
+      if (packed) return std::move(*packed);
     }
-    if (may_be("sliced_ell") && is_cheap(Single<Index>::num_stored(matrix, order))) {
-      return Single<Index>::pack(matrix, std::move(order));
+    if (may_use(FormatName::staged_blocks) && (is_last(FormatName::staged_blocks) || kernel == "staged" || (!fuses && kernel.empty()))) {
+      bool const at_any_cost = is_last(FormatName::staged_blocks) || kernel == "staged";
+      auto packed = Staged::pack(matrix, Tune::max_staged_inputs, Tune::max_staged_outputs,
+                                 at_any_cost ? 0.0 : Tune::min_staged_uses);
+      if (packed) return std::move(*packed);
     }
-    return std::monostate();
+    if (may_use(FormatName::sliced_ell) || is_last(FormatName::staged_blocks)) {
+      auto order = order_by_input_list(matrix, 1);
+      if (is_last(FormatName::sliced_ell) || is_cheap(Single<Index>::num_stored(matrix, order), 1.25))
+        return Single<Index>::pack(matrix, std::move(order));
+    }
+    return Unpacked();
   }
 
-  void add(Layer const& layer, PackedLayer const& packed) {
+  void add(Layer const& layer, Packed const& packed) {
     std::size_t const number = num_layers_++;
     if (number == 0) num_inputs_ = layer.num_inputs();
     if (number > 0) require_fit(num_outputs_, layer, number);
@@ -148,34 +198,24 @@ private:
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, layers_.back().format);
   }
 
-  void require_room(PackedLayer const& packed, Layer const& layer, std::size_t number) const {
-    std::size_t const index_bytes = is_short(layer) ? sizeof(Short) : sizeof(Long);
-    std::size_t more = layer.num_edges() * (index_bytes + sizeof(Scalar));
-    std::visit(
-        [&](auto const& arrays) {
-          if constexpr (!std::is_same_v<std::decay_t<decltype(arrays)>, std::monostate>) {
-            more = arrays.indices.size() * index_bytes + arrays.weights.size() * sizeof(Scalar);
-          }
-        },
-        packed);
+  void require_room(Packed const& packed, Layer const& layer, std::size_t number) const {
+    std::size_t const packed_bytes = std::visit([](auto const& arrays) { return arrays.bytes(); }, packed);
+    std::size_t const row_bytes = layer.num_edges() * ((is_short(layer) ? sizeof(Short) : sizeof(Long)) + sizeof(Scalar));
+    std::size_t const more = packed_bytes > 0 ? packed_bytes : row_bytes;
     if (bytes_ + more > memory_limit_) weights_exceed_memory(number + 1, bytes_ + more, memory_limit_);
   }
 
-  static Format to_device(Layer const& layer, PackedLayer const& packed) {
-    switch (packed.index()) {
-    case 1:
-      return Blocks<Short>(layer, std::get<1>(packed));
-    case 2:
-      return Single<Short>(layer, std::get<2>(packed));
-    case 3:
-      return Blocks<Long>(layer, std::get<3>(packed));
-    case 4:
-      return Single<Long>(layer, std::get<4>(packed));
-    default:
-      break;
-    }
-    if (is_short(layer)) return Rows<Short>(layer);
-    return Rows<Long>(layer);
+  static Format to_device(Layer const& layer, Packed const& packed) {
+    return std::visit(
+        [&](auto const& arrays) -> Format {
+          if constexpr (std::is_same_v<std::decay_t<decltype(arrays)>, Unpacked>) {
+            if (is_short(layer)) return Rows<Short>(layer);
+            return Rows<Long>(layer);
+          } else {
+            return typename std::decay_t<decltype(arrays)>::Format(layer, arrays);
+          }
+        },
+        packed);
   }
 
   /// Joins layers into launches and says what happens to the samples between them.
@@ -203,28 +243,33 @@ private:
     return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]) && !packs_before(number, dead_for_ever);
   }
 
+  static bool fits_fused(std::size_t width) { return width <= std::size_t(Tune::max_fused_neurons); }
+
   bool is_fused(DeviceLayer const& layer) const {
-    bool const can_be = layer.format.index() < 2 && layer.width <= Tune::max_fused_neurons;
-    return can_be && options_.kernel.value_or("fused") == "fused";
+    bool const has_format = std::holds_alternative<FusedBlocks>(layer.format) ||
+                            std::holds_alternative<Single<Short>>(layer.format);
+    return has_format && fits_fused(static_cast<std::size_t>(layer.width)) &&
+           options_.kernel.value_or("fused") == "fused";
   }
 
-  /// True if the live samples are packed before this layer: never before dead samples stay dead, then often, then
-  /// seldom. Measured on the challenge's data, where half of the samples leave within four layers and nearly all within
-  /// nine.
+  /// True if the live samples are packed before this layer of a fused kernel: never before dead samples stay dead, then
+  /// often, then seldom. Measured on the challenge's data, where half of the samples leave within four layers and nearly
+  /// all within nine.
   static bool packs_before(std::size_t number, std::size_t dead_for_ever) {
     if (number <= dead_for_ever) return number == dead_for_ever && number > 0;
     std::size_t const since = number - dead_for_ever;
     return since >= 3 && since <= 9;
   }
 
-  /// The other kernels compact by a pass over the panel, which costs about as much as a layer: not before a good part
-  /// has left (as above), and at every eighth layer later.
-  static bool compacts_after(std::size_t number, std::size_t dead_for_ever) {
+  /// True if the live samples are listed after this layer. A kernel that reads lists pays two short launches for one; the
+  /// others must move the samples together, which costs about as much as a layer: not before a good part has left.
+  static bool lists_after(std::size_t number, std::size_t dead_for_ever, bool reads_lists) {
     std::size_t const done = number + 1;
     if (done < dead_for_ever) return false;
     std::size_t const since = done - dead_for_ever;
-    return (since >= 3 && since <= 6) || (since >= 8 && since <= 16 && since % 2 == 0) ||
-           (since > 16 && since % 8 == 0);
+    if (since > 16) return since % 8 == 0;
+    if (reads_lists) return since >= 2;
+    return (since >= 3 && since <= 6) || (since >= 8 && since % 2 == 0);
   }
 
   template <class F>
@@ -233,40 +278,67 @@ private:
     entry.first_layer = first;
     entry.last_layer = last;
     entry.num_edges = 0;
-    for (std::size_t number = first; number <= last; ++number) entry.num_edges += layers_[number].num_edges;
+    for (std::size_t number = first; number <= last; ++number) {
+      entry.num_edges += layers_[number].num_edges;
+      F const& format = std::get<F>(layers_[number].format);
+      if constexpr (std::is_same_v<F, Staged>) {
+        entry.choice.num_stored += format.blocks.weights.size();
+        entry.choice.num_staged_inputs += format.inputs.size();
+      } else {
+        entry.choice.num_stored += format.weights.size();
+      }
+    }
     entry.hand_over.keeps_dead = last + 1 < dead_for_ever;
-    entry.hand_over.compacts = compacts_after(last, dead_for_ever);
-    bool const is_one_launch = is_fused(layers_[first]);
-    if constexpr (std::is_same_v<F, Blocks<Short>> || std::is_same_v<F, Single<Short>>) {
-      if (is_one_launch) {
-        std::vector<F> formats;
-        for (std::size_t number = first; number <= last; ++number)
-          formats.push_back(std::get<F>(std::move(layers_[number].format)));
-        entry.work = std::make_unique<FusedStretch<ExecutionSpace, F, FusedTile>>(std::move(formats),
-                                                                                  first + 1 >= dead_for_ever);
-      }
+    if (is_fused(layers_[first])) {
+      add_fused<F>(entry, dead_for_ever);
+    } else {
+      add_layer_kernel(entry, std::get<F>(std::move(layers_[first].format)), dead_for_ever);
     }
-    bool is_stationary = false;
-    if (!is_one_launch) {
-      using Direct = DirectStretch<ExecutionSpace, F, DirectTile>;
-      F format = std::get<F>(std::move(layers_[first].format));
-      if constexpr (Direct::can_be_stationary) {
-        is_stationary = options_.kernel.value_or("stationary") == "stationary" &&
-                        can_be_stationary<DirectTile, ExecutionSpace>(format);
-      }
-      entry.work = std::make_unique<Direct>(std::move(format), is_stationary);
-    }
-    entry.description = std::string(is_one_launch   ? "fused"
-                                    : is_stationary ? "stationary"
-                                                    : "direct") +
-                        " kernel, " + name_of<F>() + ", " + std::to_string(8 * sizeof(typename F::Index)) +
-                        "-bit indices";
+    entry.choice.first_layer = first;
+    entry.choice.last_layer = last;
+    entry.choice.format = name_of<F>();
+    entry.choice.index_bits = 8 * static_cast<int>(sizeof(typename F::Index));
+    entry.choice.num_edges = entry.num_edges;
     stretches_.push_back(std::move(entry));
+  }
+
+  template <class F>
+  void add_fused(Entry& entry, std::size_t dead_for_ever) {
+    if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>) {
+      std::vector<F> formats;
+      for (std::size_t number = entry.first_layer; number <= entry.last_layer; ++number)
+        formats.push_back(std::get<F>(std::move(layers_[number].format)));
+      entry.work = std::make_unique<FusedStretch<ExecutionSpace, F, FusedTile<F>>>(std::move(formats),
+                                                                                entry.first_layer + 1 >= dead_for_ever);
+      entry.choice.kernel = "fused";
+    }
+  }
+
+  template <class F>
+  void add_layer_kernel(Entry& entry, F format, std::size_t dead_for_ever) {
+    auto const use = [&]<class Tile, class Kernel>(Tile, Kernel, char const* name) {
+      entry.work = std::make_unique<LayerStretch<ExecutionSpace, F, Tile, Kernel>>(std::move(format));
+      entry.hand_over.lists = lists_after(entry.last_layer, dead_for_ever, Kernel::reads_lists);
+      entry.choice.kernel = name;
+    };
+    if constexpr (std::is_same_v<F, Staged>) {
+      use(StagedTile(), StagedKernel(), "staged");
+    } else if constexpr (std::is_same_v<F, WideBlocks<typename F::Index>>) {
+      std::string const kernel = options_.kernel.value_or(Tune::prefers_stationary ? "stationary" : "direct");
+      if (kernel == "stationary" && can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(format)) {
+        use(typename Tune::StationaryTile(), StationaryKernel(), "stationary");
+      } else {
+        use(WideBlockTile(), DirectKernel(), "direct");
+      }
+    } else {
+      use(DirectTile(), DirectKernel(), "direct");
+    }
   }
 
   template <class F>
   static std::string name_of() {
     if constexpr (std::is_same_v<F, Rows<typename F::Index>>) return "CSR";
+    if constexpr (std::is_same_v<F, Staged>) return "staged blocks";
     if constexpr (F::block_outputs == 1) return "sliced ELL";
     return "pattern blocks of " + std::to_string(F::block_outputs) + " outputs";
   }

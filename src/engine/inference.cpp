@@ -4,6 +4,7 @@
 #include "engine/backends.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 namespace varve {
 namespace {
@@ -64,11 +65,40 @@ Engine parse_engine(std::string const& name) {
                    (kHasKokkosKernels ? "kokkos-kernels, " : "") + "reference");
 }
 
+std::string to_string(FormatName format) {
+  switch (format) {
+  case FormatName::pattern_blocks:
+    return "pattern_blocks";
+  case FormatName::staged_blocks:
+    return "staged_blocks";
+  case FormatName::sliced_ell:
+    return "sliced_ell";
+  case FormatName::csr:
+    return "csr";
+  }
+  throw std::logic_error("varve: unknown format");
+}
+
+std::vector<FormatName> parse_formats(std::string const& list) {
+  std::vector<FormatName> formats;
+  if (list == "auto") return formats;
+  for (auto const part : std::views::split(list, ',')) {
+    std::string const name(part.begin(), part.end());
+    auto const all = {FormatName::pattern_blocks, FormatName::staged_blocks, FormatName::sliced_ell, FormatName::csr};
+    auto const found = std::ranges::find(all, name, [](FormatName format) { return to_string(format); });
+    if (found == all.end()) {
+      throw UsageError("there is no format '" + name +
+                       "'; there are: auto, or some of pattern_blocks, staged_blocks, sliced_ell, csr");
+    }
+    formats.push_back(*found);
+  }
+  return formats;
+}
+
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options) {
   if (options.batch && *options.batch == 0) throw UsageError("a batch needs at least 1 sample");
   if (options.repeat == 0) throw UsageError("the layer loop must run at least once");
-  require_one_of(options.format, {"csr", "sliced_ell", "pattern_blocks"}, "format");
-  require_one_of(options.kernel, {"direct", "stationary", "fused"}, "kernel");
+  require_one_of(options.kernel, {"direct", "stationary", "staged", "fused"}, "kernel");
   switch (options.engine) {
   case Engine::varve:
     return prepare_varve(network, options);

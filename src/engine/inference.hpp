@@ -27,6 +27,15 @@ std::string to_string(Engine engine);
 /// The engine of this name. Throws UsageError naming those this build has.
 Engine parse_engine(std::string const& name);
 
+/// How a layer may be stored on a device (formats/), in the order in which the plan prefers them.
+enum class FormatName { pattern_blocks, staged_blocks, sliced_ell, csr };
+
+/// The names of a comma-separated list ("sliced_ell,csr"); none for "auto". Throws UsageError naming what there is.
+std::vector<FormatName> parse_formats(std::string const& list);
+
+/// "pattern_blocks", "staged_blocks", "sliced_ell" or "csr".
+std::string to_string(FormatName format);
+
 /// How to run a network. What is left open is chosen by the plan.
 struct InferenceOptions {
   Engine engine = Engine::varve;
@@ -34,8 +43,8 @@ struct InferenceOptions {
   Precision precision = Precision::single_precision;
   std::optional<std::size_t> batch;        ///< samples at a time
   std::optional<std::size_t> memory_limit; ///< bytes on the device for weights, panel and samples together
-  std::optional<std::string> format;       ///< "csr", "sliced_ell" or "pattern_blocks" for every layer
-  std::optional<std::string> kernel;       ///< "direct", "stationary" or "fused" for every layer that it can run
+  std::vector<FormatName> formats;         ///< those that the plan may use; empty: all
+  std::optional<std::string> kernel;       ///< "direct", "stationary", "staged" or "fused" for layers that it can run
   bool narrow_tiles = false;               ///< a quarter or half of the samples per tile (a study, not a need)
   std::size_t repeat = 1;                  ///< how often the layer loop runs on each batch, for timing
 };
@@ -59,11 +68,35 @@ struct BatchResult {
   double live_edges = 0.0;          ///< edges times the samples that were held when they were used
 };
 
+/// What the plan chose for a run of layers.
+struct LayerChoice {
+  std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
+  std::size_t num_launches = 1;
+  std::string kernel;            ///< "fused", "stationary", "staged" or "direct"
+  std::string format;            ///< e.g. "pattern blocks of 4 outputs"
+  int index_bits = 0;            ///< of an edge's input
+  EdgeOffset num_edges = 0;      ///< of all these layers together, as the following
+  EdgeOffset num_stored = 0;     ///< weights stored, padding included
+  EdgeOffset num_staged_inputs = 0; ///< staged blocks only: inputs listed in all stages
+
+  /// True if both differ in their layers only.
+  bool is_like(LayerChoice const& other) const;
+  /// Takes in the choice for the layers that follow.
+  void append(LayerChoice const& next);
+};
+
+/// "layers 0-119: fused kernel, pattern blocks of 4 outputs, 16-bit indices, 8 launches".
+std::string describe(LayerChoice const& choice);
+
+/// Why: what of these layers led to the choice, in a sentence or two.
+std::string explain(LayerChoice const& choice);
+
 /// What the plan decided and what it needs; all sizes in bytes.
 struct PlanSummary {
   std::string engine; ///< which engine, e.g. "varve"
   std::string device;
-  std::vector<std::string> choices; ///< readable: formats and kernels with the layers they are used for
+  std::string method;               ///< of an engine that makes no choices
+  std::vector<LayerChoice> choices; ///< of Varve's own engine, in the order of the layers
   std::size_t batch = 0;            ///< samples at a time
   std::size_t tile_samples = 0;
   std::size_t weight_bytes = 0;

@@ -96,7 +96,7 @@ public:
     PlanSummary summary;
     summary.engine = to_string(Engine::kokkos_kernels);
     summary.device = device_name(options_.backend);
-    summary.choices = {"KokkosSparse::spmv on a multi-vector, then bias and activation, then removal of dead samples"};
+    summary.method = "KokkosSparse::spmv on a multi-vector, then bias and activation, then removal of dead samples";
     summary.batch = batch;
     summary.tile_samples = 1;
     summary.weight_bytes = weight_bytes_;

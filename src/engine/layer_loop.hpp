@@ -93,7 +93,7 @@ private:
     panel_.start(space_, input);
     held_.clear();
     for (auto const& stretch : network_.stretches()) {
-      held_.push_back(panel_.num_compactions());
+      held_.push_back(panel_.num_lists());
       stretch.work->forward(space_, panel_, stretch.hand_over);
     }
   }
@@ -118,13 +118,13 @@ private:
       result.live_edges +=
           static_cast<double>(network_.stretches()[i].num_edges) * counts[static_cast<std::size_t>(held_[i])];
     }
-    auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel_.num_compactions())]);
+    auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel_.num_lists())]);
     std::vector<int> const live = live_ids(num_live);
     if (num_live > 0) {
       Kokkos::parallel_reduce(
           "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(num_live)),
-          HashActivations<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.ids(),
-                                                  panel_.num_neurons(), samples.first_sample},
+          HashActivations<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
+                                                  panel_.ids(), panel_.num_neurons(), samples.first_sample},
           result.activation_hash);
     }
     if (wanted.activations || wanted.predictions) collect_rows(samples, live, wanted, result);
@@ -160,8 +160,8 @@ private:
       Kokkos::parallel_for(
           "varve::gather_rows",
           Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
-          GatherRows<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), static_cast<int>(first),
-                                             static_cast<int>(width), rows.data()});
+          GatherRows<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
+                                             static_cast<int>(first), static_cast<int>(width), rows.data()});
       space_.fence("varve: gather rows");
       auto const row_values = download(rows);
       for_each_on_host_threads(count, [&](std::size_t row) {
@@ -197,7 +197,7 @@ private:
   DeviceNetwork<ExecutionSpace, Scalar, NarrowTiles> network_;
   ExecutionSpace space_;
   PanelType panel_;
-  std::vector<int> held_; ///< for each stretch, after how many compactions it ran
+  std::vector<int> held_; ///< for each stretch, after how many lists of live samples it ran
   std::size_t batch_ = 0;
 };
 

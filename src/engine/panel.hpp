@@ -11,8 +11,9 @@
 
 namespace varve {
 
-/// The activations of a batch on a device: two buffers of tiles, which sample each slot holds, and how many slots are
-/// held. Counts stay on the device; the host knows upper bounds (exact ones where it shares memory).
+/// The activations of a batch on a device: two buffers of tiles, which sample stands at each position, and how many
+/// positions there are. After a list of live samples has been made, position p is found in slot from_slot(p), else in slot
+/// p. Counts stay on the device; the host knows upper bounds (exact ones where it shares memory).
 template <class ExecutionSpace, class Scalar>
 class Panel {
 public:
@@ -20,9 +21,9 @@ public:
 
   Panel() = default;
 
-  /// Room for `max_samples` samples of at most `max_neurons` activations, compacted at most `max_compactions` times a
+  /// Room for `max_samples` samples of at most `max_neurons` activations, listed or packed at most `max_lists` times a
   /// run.
-  Panel(std::size_t max_samples, std::size_t max_neurons, std::size_t max_compactions) {
+  Panel(std::size_t max_samples, std::size_t max_neurons, std::size_t max_lists) {
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
     };
@@ -32,7 +33,7 @@ public:
     for (auto& ids : ids_) ids = DeviceArray<ExecutionSpace, int>(room("varve::sample_ids"), slots);
     from_slot_ = DeviceArray<ExecutionSpace, int>(room("varve::from_slot"), slots);
     live_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::live_stamps"), slots);
-    counts_ = DeviceArray<ExecutionSpace, int>(room("varve::live_counts"), max_compactions + 1);
+    counts_ = DeviceArray<ExecutionSpace, int>(room("varve::live_counts"), max_lists + 1);
   }
 
   /// Bytes that a panel of this size takes.
@@ -44,15 +45,16 @@ public:
   void start(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& samples) {
     samples_ = samples;
     current_ = 0;
-    num_compactions_ = 0;
+    num_lists_ = 0;
     stamp_ = 0;
-    max_slots_ = samples.num_samples;
+    max_samples_ = samples.num_samples;
     num_neurons_ = samples.num_neurons;
     tile_samples_ = 0;
-    int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_slots_))));
+    is_listed_ = false;
+    int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
     Kokkos::parallel_for(
         "varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
-        StartPanel{ids_[0].data(), live_stamps_.data(), counts_.data(), max_slots_, static_cast<int>(counts_.size())});
+        StartPanel{ids_[0].data(), live_stamps_.data(), counts_.data(), max_samples_, static_cast<int>(counts_.size())});
   }
 
   /// The samples of this run, if they have not been brought into tiles.
@@ -66,52 +68,59 @@ public:
     tile_samples_ = Tile::num_samples;
   }
 
-  /// After a launch that read source() and wrote target(): one tile of target() for each of source().
-  void advance(int num_neurons) {
+  /// After a launch that read source() and wrote target(), position by position, in tiles of this many samples.
+  void advance(int num_neurons, int tile_samples) {
     current_ = 1 - current_;
     num_neurons_ = num_neurons;
+    tile_samples_ = tile_samples;
+    is_listed_ = false;
   }
 
   /// After a launch that appended the samples it kept to target(), in tiles of this many samples, and counted them in
   /// next_count().
   void advance_packed(ExecutionSpace const& space, int num_neurons, int tile_samples) {
-    advance(num_neurons);
-    tile_samples_ = tile_samples;
-    ++num_compactions_;
+    advance(num_neurons, tile_samples);
+    ++num_lists_;
     learn_count(space);
   }
 
-  /// Keeps the live samples (those stamped last; or all), packed, in tiles of this many samples.
-  void compact(ExecutionSpace const& space, bool keeps_dead, int tile_samples) {
-    if (max_slots_ > 0) {
-      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_slots(), next_count(), live_stamps_.data(),
-                                                               keeps_dead ? -1 : stamp_, ids(), next_ids(),
-                                                               from_slot_.data(), max_slots_});
+  /// Lists the live samples (those stamped last), who alone have positions from now on. Call only after advance().
+  void list_live(ExecutionSpace const& space) {
+    if (max_samples_ > 0) {
+      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,
+                                                               ids(), next_ids(), from_slot_.data(), max_samples_});
     }
-    ++num_compactions_;
+    ++num_lists_;
     learn_count(space);
+    is_listed_ = true;
+  }
+
+  /// Brings all samples into slots in order, in tiles of this many samples, unless they are.
+  void pack(ExecutionSpace const& space, int tile_samples) {
+    if (!is_listed_ && tile_samples == tile_samples_) return;
     move_live_samples(space,
                       MoveLiveSamples<ExecutionSpace, Scalar>{source(), target(), tile_samples_, tile_samples,
-                                                              num_slots(), from_slot_.data(), num_neurons_, 0},
-                      max_slots_);
-    current_ = 1 - current_;
-    tile_samples_ = tile_samples;
+                                                              num_samples(), from_slot(), num_neurons_, 0},
+                      max_samples_);
+    advance(num_neurons_, tile_samples);
   }
 
-  /// A stamp that no kernel has used in this run.
-  int next_stamp() { return ++stamp_; }
+  /// What a kernel reads and writes that takes all samples through one layer. It stamps the live ones.
+  LayerPass<Scalar> next_pass() {
+    return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_.data(), ++stamp_};
+  }
 
   Scalar const* source() const { return buffers_[current_].data(); }
   Scalar* target() const { return buffers_[1 - current_].data(); }
-  int const* num_slots() const { return counts_.data() + num_compactions_; }
-  int* next_count() const { return counts_.data() + num_compactions_ + 1; }
-  int const* ids() const { return ids_[num_compactions_ % 2].data(); }
-  int* next_ids() const { return ids_[1 - num_compactions_ % 2].data(); }
-  int* live_stamps() const { return live_stamps_.data(); }
-  int max_slots() const { return max_slots_; }
+  int const* from_slot() const { return is_listed_ ? from_slot_.data() : nullptr; }
+  int const* num_samples() const { return counts_.data() + num_lists_; }
+  int* next_count() const { return counts_.data() + num_lists_ + 1; }
+  int const* ids() const { return ids_[num_lists_ % 2].data(); }
+  int* next_ids() const { return ids_[1 - num_lists_ % 2].data(); }
+  int max_samples() const { return max_samples_; }
   int num_neurons() const { return num_neurons_; }
   int tile_samples() const { return tile_samples_; }
-  int num_compactions() const { return num_compactions_; }
+  int num_lists() const { return num_lists_; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
 private:
@@ -122,7 +131,7 @@ private:
   void learn_count(ExecutionSpace const& space) {
     if constexpr (kOnHost<ExecutionSpace>) {
       space.fence("varve: count live samples");
-      max_slots_ = counts_(static_cast<std::size_t>(num_compactions_));
+      max_samples_ = counts_(static_cast<std::size_t>(num_lists_));
     }
   }
 
@@ -131,13 +140,14 @@ private:
   DeviceArray<ExecutionSpace, int> ids_[2];
   DeviceArray<ExecutionSpace, int> from_slot_;
   DeviceArray<ExecutionSpace, int> live_stamps_;
-  DeviceArray<ExecutionSpace, int> counts_; ///< samples held after each compaction
+  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list
   int current_ = 0;
-  int num_compactions_ = 0;
+  int num_lists_ = 0;
   int stamp_ = 0;
-  int max_slots_ = 0;
+  int max_samples_ = 0;
   int num_neurons_ = 0;
   int tile_samples_ = 0; ///< 0 before the samples are in tiles
+  bool is_listed_ = false;
 };
 
 } // namespace varve

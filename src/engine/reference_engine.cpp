@@ -31,7 +31,7 @@ public:
     PlanSummary summary;
     summary.engine = to_string(Engine::reference);
     summary.device = "host threads";
-    summary.choices = {"plain loops, layers read when they are needed"};
+    summary.method = "plain loops, layers read when they are needed";
     summary.batch = std::max<std::size_t>(1, std::min(num_samples, options_.batch.value_or(num_samples)));
     summary.tile_samples = 1;
     return summary;

@@ -1,6 +1,7 @@
 #include "engine/sentences.hpp"
 
 #include "core/error.hpp"
+#include "engine/inference.hpp"
 
 #include <fmt/format.h>
 
@@ -36,8 +37,51 @@ void engine_lacks_backend(std::string const& engine, std::string const& has, std
   throw UsageError(fmt::format("the engine {} runs on {} in this build, not on {}", engine, has, asked));
 }
 
-std::string describe_layers(std::size_t first, std::size_t last, std::string const& work, std::size_t num_launches) {
-  return fmt::format("layers {}-{}: {}, {} launch{}", first, last, work, num_launches, num_launches == 1 ? "" : "es");
+bool LayerChoice::is_like(LayerChoice const& other) const {
+  return kernel == other.kernel && format == other.format && index_bits == other.index_bits;
+}
+
+void LayerChoice::append(LayerChoice const& next) {
+  last_layer = next.last_layer;
+  num_launches += next.num_launches;
+  num_edges += next.num_edges;
+  num_stored += next.num_stored;
+  num_staged_inputs += next.num_staged_inputs;
+}
+
+std::string describe(LayerChoice const& choice) {
+  std::string const layers = choice.first_layer == choice.last_layer
+                                 ? fmt::format("layer {}", choice.first_layer)
+                                 : fmt::format("layers {}-{}", choice.first_layer, choice.last_layer);
+  return fmt::format("{}: {} kernel, {}, {}-bit indices, {} launch{}", layers, choice.kernel, choice.format,
+                     choice.index_bits, choice.num_launches, choice.num_launches == 1 ? "" : "es");
+}
+
+std::string explain(LayerChoice const& choice) {
+  auto const per = [](EdgeOffset part, EdgeOffset whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  double const stored = per(choice.num_stored, choice.num_edges);
+  std::string why;
+  if (choice.format.starts_with("pattern")) {
+    why = fmt::format("outputs share whole input lists: blocks of them store {:.2f} weights per edge, and read each "
+                      "input once", stored);
+  } else if (choice.format.starts_with("staged")) {
+    why = fmt::format("outputs share inputs, though not whole lists: an input brought into scratch serves {:.1f} edges",
+                      per(choice.num_edges, choice.num_staged_inputs));
+  } else if (choice.format.starts_with("sliced")) {
+    why = fmt::format("outputs share few inputs; their degrees differ little: padding stores {:.2f} weights per edge", stored);
+  } else {
+    why = "outputs share few inputs and differ much in degree: rows are stored without padding";
+  }
+  if (choice.kernel == "fused") {
+    why += fmt::format("; tiles stay in team scratch for {:.1f} layers a launch",
+                       static_cast<double>(choice.last_layer - choice.first_layer + 1) /
+                           static_cast<double>(choice.num_launches));
+  } else if (choice.kernel == "stationary") {
+    why += "; weights stay in team scratch while the live samples pass by, found through their list";
+  }
+  return why;
 }
 
 } // namespace varve

@@ -19,7 +19,4 @@ namespace varve {
 /// Throws UsageError: the engine for comparison does not run on this backend.
 [[noreturn]] void engine_lacks_backend(std::string const& engine, std::string const& has, std::string const& asked);
 
-/// "layers 0-3: fused kernel, ..., 2 launches".
-std::string describe_layers(std::size_t first, std::size_t last, std::string const& work, std::size_t num_launches);
-
 } // namespace varve

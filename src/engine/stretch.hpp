@@ -3,6 +3,7 @@
 #include "engine/panel.hpp"
 #include "kernels/direct_forward.hpp"
 #include "kernels/fused_forward.hpp"
+#include "kernels/staged_forward.hpp"
 #include "kernels/stationary_forward.hpp"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ class Stretch {
 public:
   /// What becomes of the samples behind this stretch.
   struct HandOver {
-    bool compacts = true;   ///< pack the samples that stay
+    bool lists = true;      ///< list the live samples, who alone go on
     bool keeps_dead = true; ///< because a later layer may revive them
     int tile_samples = 0;   ///< of the tiles the next stretch takes
   };
@@ -34,40 +35,50 @@ public:
   virtual int tile_samples() const = 0;
 };
 
-/// One layer by the direct kernel, or by the stationary one where that can run it.
-template <class ExecutionSpace, class Format, class Tile>
-class DirectStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
+/// Single-layer kernels: how to launch them, and which samples they can read.
+struct DirectKernel {
+  static constexpr bool reads_lists = false;
+  template <class Tile, class ExecutionSpace, class Format>
+  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
+    direct_forward<Tile>(space, layer, pass);
+  }
+};
+struct StationaryKernel {
+  static constexpr bool reads_lists = true;
+  template <class Tile, class ExecutionSpace, class Format>
+  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
+    stationary_forward<Tile>(space, layer, pass);
+  }
+};
+struct StagedKernel {
+  static constexpr bool reads_lists = true;
+  template <class Tile, class ExecutionSpace, class Format>
+  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
+    staged_forward<Tile>(space, layer, pass);
+  }
+};
+
+/// One layer by one of these kernels.
+template <class ExecutionSpace, class Format, class Tile, class Kernel>
+class LayerStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
 public:
   using Base = Stretch<ExecutionSpace, typename Tile::Scalar>;
-  static constexpr bool can_be_stationary =
-      Tuning<ExecutionSpace, typename Tile::Scalar>::has_stationary_kernel && requires(Format format) {
-    format.chunks_per_slice;
-  };
 
-  DirectStretch(Format layer, bool is_stationary) : layer_(std::move(layer)), is_stationary_(is_stationary) {}
+  explicit LayerStretch(Format layer) : layer_(std::move(layer)) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
     if (!panel.is_expanded()) panel.template expand<Tile>(space);
-    auto const launch = [&](auto const& forward) {
-      forward(space, layer_, panel.source(), panel.target(), panel.num_slots(), panel.max_slots(), panel.live_stamps(),
-              panel.next_stamp());
-    };
-    if constexpr (can_be_stationary) {
-      if (is_stationary_) launch([](auto const&... arguments) { stationary_forward<Tile>(arguments...); });
-    }
-    if (!is_stationary_) launch([](auto const&... arguments) { direct_forward<Tile>(arguments...); });
-    panel.advance(layer_.frame.num_outputs);
-    if (hand_over.compacts || hand_over.tile_samples != Tile::num_samples) {
-      panel.compact(space, hand_over.keeps_dead, hand_over.tile_samples);
-    }
+    if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.pack(space, Tile::num_samples);
+    Kernel::template launch<Tile>(space, layer_, panel.next_pass());
+    panel.advance(layer_.num_outputs(), Tile::num_samples);
+    if (hand_over.lists) panel.list_live(space);
   }
 
   int tile_samples() const override { return Tile::num_samples; }
 
 private:
   Format layer_;
-  bool is_stationary_;
 };
 
 /// Several layers of one format by the fused kernel.
@@ -89,13 +100,14 @@ public:
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
+    if (panel.is_expanded()) panel.pack(space, Tile::num_samples);
     FusedForward<ExecutionSpace, Format, Tile> kernel;
     kernel.layers = edges_.data();
     kernel.num_layers = static_cast<int>(layers_.size());
     kernel.max_neurons = max_neurons_;
     kernel.samples = panel.samples();
     kernel.source = panel.is_expanded() ? panel.source() : nullptr;
-    kernel.num_slots = panel.num_slots();
+    kernel.num_slots = panel.num_samples();
     kernel.ids = panel.ids();
     kernel.target = panel.target();
     kernel.target_tile_samples = hand_over.tile_samples;
@@ -103,7 +115,7 @@ public:
     kernel.kept_ids = panel.next_ids();
     kernel.keeps_dead = hand_over.keeps_dead;
     kernel.stops_when_dead = stops_when_dead_;
-    fused_forward(space, kernel, panel.max_slots());
+    fused_forward(space, kernel, panel.max_samples());
     panel.advance_packed(space, layers_.back().frame.num_outputs, hand_over.tile_samples);
   }
 

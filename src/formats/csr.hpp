@@ -41,6 +41,8 @@ struct Csr {
            frame.bytes();
   }
 
+  int num_outputs() const { return frame.num_outputs; }
+
   Csr() = default;
 
   LayerFrame<ExecutionSpace, Scalar> frame;

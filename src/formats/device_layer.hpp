@@ -44,7 +44,7 @@ Bounds<Scalar> bounds_of(Activation const& activation) {
 }
 
 /// Shape, order, bias and activation of a layer, as kernels take them. Outputs are stored at positions; neuron_of says
-/// which neuron a position computes.
+/// which neuron a position computes. Both can be read up to the end of a block, past the last output.
 template <class Scalar>
 struct LayerParameters {
   int num_inputs;
@@ -52,12 +52,10 @@ struct LayerParameters {
   Bounds<Scalar> bounds;
   int bias_stride;            ///< 0: one bias for all outputs
   double const* bias;         ///< by position
-  NeuronIndex const* neurons; ///< by position; null if they are in order
+  NeuronIndex const* neurons; ///< by position
 
   KOKKOS_FORCEINLINE_FUNCTION double bias_of(int position) const { return bias[position * bias_stride]; }
-  KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const {
-    return neurons == nullptr ? position : static_cast<int>(neurons[position]);
-  }
+  KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const { return static_cast<int>(neurons[position]); }
 };
 
 /// What every format holds of a layer besides its edges.
@@ -78,17 +76,20 @@ struct LayerFrame {
         num_outputs(static_cast<int>(layer.num_outputs())),
         bounds(bounds_of<Scalar>(layer.activation)),
         bias_stride(layer.bias.size() == 1 ? 0 : 1) {
-    std::vector<double> by_position(layer.bias.size());
-    for (std::size_t position = 0; position < by_position.size(); ++position) {
-      bool const is_reordered = bias_stride == 1 && !order.empty();
-      by_position[position] = layer.bias[is_reordered ? order[position] : position] + 0.0; // -0 becomes +0
-    }
-    bias = upload<ExecutionSpace>("varve::bias", by_position);
-    if (!order.empty()) neurons = upload<ExecutionSpace>("varve::neurons", order);
+    constexpr std::size_t most_block_outputs = 16;
+    std::size_t const padded = (layer.num_outputs() + most_block_outputs - 1) / most_block_outputs * most_block_outputs;
+    std::vector<NeuronIndex> by_position(padded, 0);
+    for (std::size_t position = 0; position < layer.num_outputs(); ++position)
+      by_position[position] = order.empty() ? static_cast<NeuronIndex>(position) : order[position];
+    std::vector<double> biases(bias_stride == 0 ? 1 : padded, 0.0);
+    for (std::size_t i = 0; i < layer.bias.size(); ++i)
+      biases[i] = layer.bias[bias_stride == 0 ? 0 : by_position[i]] + 0.0; // -0 becomes +0
+    bias = upload<ExecutionSpace>("varve::bias", biases);
+    neurons = upload<ExecutionSpace>("varve::neurons", by_position);
   }
 
   LayerParameters<Scalar> parameters() const {
-    return {num_inputs, num_outputs, bounds, bias_stride, bias.data(), neurons.size() == 0 ? nullptr : neurons.data()};
+    return {num_inputs, num_outputs, bounds, bias_stride, bias.data(), neurons.data()};
   }
   std::size_t bytes() const { return bias.size() * sizeof(double) + neurons.size() * sizeof(NeuronIndex); }
 };

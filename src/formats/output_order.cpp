@@ -35,6 +35,124 @@ std::vector<std::vector<NeuronIndex>> group(SparseMatrix const& weights) {
   return groups;
 }
 
+/// Builds stages piece by piece: a piece is at most `unit` outputs with equal lists.
+class StageBuilder {
+public:
+  StageBuilder(SparseMatrix const& weights, std::size_t unit, std::size_t max_inputs, std::size_t max_outputs)
+      : weights_(weights),
+        unit_(unit),
+        max_inputs_(max_inputs),
+        max_outputs_(max_outputs),
+        stage_of_input_(weights.num_columns, 0) {
+    for (auto const& outputs : group(weights)) {
+      for (std::size_t first = 0; first < outputs.size(); first += unit) {
+        auto const last = std::min(first + unit, outputs.size());
+        pieces_.emplace_back(outputs.begin() + static_cast<std::ptrdiff_t>(first),
+                             outputs.begin() + static_cast<std::ptrdiff_t>(last));
+      }
+    }
+    is_taken_.assign(pieces_.size(), false);
+    num_shared_.assign(pieces_.size(), 0);
+    pieces_of_input_.resize(weights.num_columns);
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+      for (NeuronIndex const input : list_of(piece)) pieces_of_input_[input].push_back(piece);
+    }
+  }
+
+  std::optional<OutputStages> build(double min_uses) {
+    constexpr std::size_t stages_to_judge_by = 4;
+    for (std::size_t num_taken = 0; num_taken < pieces_.size(); ++num_taken) {
+      std::size_t piece = next_piece();
+      if (stage_outputs_.size() >= max_outputs_ || num_inputs_ + num_new(piece) > max_inputs_) {
+        if (!close_stage()) return std::nullopt;
+        if (stages_.pointers.size() > stages_to_judge_by && !is_worth_it(min_uses)) return std::nullopt;
+        piece = next_piece();
+        if (num_inputs_ + num_new(piece) > max_inputs_) return std::nullopt;
+      }
+      take(piece);
+    }
+    if (!stage_outputs_.empty()) {
+      unit_ = 1; // the last stage may end anywhere
+      close_stage();
+    }
+    if (!is_worth_it(min_uses)) return std::nullopt;
+    return std::move(stages_);
+  }
+
+private:
+  std::span<NeuronIndex const> list_of(std::size_t piece) const { return weights_.row_columns(pieces_[piece].front()); }
+  std::size_t num_new(std::size_t piece) const { return list_of(piece).size() - num_shared_[piece]; }
+  bool is_worth_it(double min_uses) const {
+    return static_cast<double>(num_edges_) >= min_uses * static_cast<double>(num_inputs_of_stages_);
+  }
+
+  /// The piece with the fewest new inputs of those that share any with the stage, the first of equals; else the next.
+  std::size_t next_piece() {
+    std::erase_if(neighbours_, [&](std::size_t piece) { return is_taken_[piece]; });
+    while (next_ < pieces_.size() && is_taken_[next_]) ++next_;
+    std::size_t best = next_;
+    for (std::size_t const piece : neighbours_) {
+      bool const is_better = num_shared_[best] == 0 || num_new(piece) < num_new(best) ||
+                             (num_new(piece) == num_new(best) && piece < best);
+      if (is_better) best = piece;
+    }
+    return best;
+  }
+
+  void take(std::size_t piece) {
+    is_taken_[piece] = true;
+    stage_outputs_.insert(stage_outputs_.end(), pieces_[piece].begin(), pieces_[piece].end());
+    add_inputs(list_of(piece));
+  }
+
+  void add_inputs(std::span<NeuronIndex const> list) {
+    for (NeuronIndex const input : list) {
+      if (stage_of_input_[input] == stage_) continue;
+      stage_of_input_[input] = stage_;
+      ++num_inputs_;
+      for (std::size_t const piece : pieces_of_input_[input]) {
+        if (is_taken_[piece]) continue;
+        if (num_shared_[piece]++ == 0) neighbours_.push_back(piece);
+      }
+    }
+  }
+
+  /// Ends the stage after its last whole unit; what is over goes to the next one. False if there is no whole unit.
+  bool close_stage() {
+    std::size_t const whole = stage_outputs_.size() / unit_ * unit_;
+    if (whole == 0) return false;
+    auto const end = stage_outputs_.begin() + static_cast<std::ptrdiff_t>(whole);
+    for (auto output = stage_outputs_.begin(); output != end; ++output) {
+      stages_.order.push_back(*output);
+      num_edges_ += weights_.row_columns(*output).size();
+    }
+    stages_.pointers.push_back(stages_.order.size());
+    stage_outputs_.erase(stage_outputs_.begin(), end);
+    num_inputs_of_stages_ += num_inputs_;
+    ++stage_;
+    num_inputs_ = 0;
+    for (std::size_t const piece : neighbours_) num_shared_[piece] = 0;
+    neighbours_.clear();
+    for (NeuronIndex const output : stage_outputs_) add_inputs(weights_.row_columns(output));
+    return true;
+  }
+
+  SparseMatrix const& weights_;
+  std::size_t unit_, max_inputs_, max_outputs_;
+  std::vector<std::vector<NeuronIndex>> pieces_;
+  std::vector<bool> is_taken_;
+  std::vector<std::vector<std::size_t>> pieces_of_input_;
+  std::vector<std::size_t> neighbours_; ///< pieces that share inputs with the stage
+  std::vector<std::size_t> num_shared_; ///< how many, per piece
+  std::vector<NeuronIndex> stage_outputs_;
+  std::vector<std::uint32_t> stage_of_input_; ///< the last stage that has it
+  std::uint32_t stage_ = 1;
+  std::size_t num_inputs_ = 0; ///< of the stage
+  std::size_t next_ = 0;       ///< all pieces before it are taken
+  EdgeOffset num_edges_ = 0, num_inputs_of_stages_ = 0;
+  OutputStages stages_{{}, {0}};
+};
+
 } // namespace
 
 std::vector<NeuronIndex> order_by_input_list(SparseMatrix const& weights, std::size_t block_outputs) {
@@ -51,6 +169,44 @@ std::vector<NeuronIndex> order_by_input_list(SparseMatrix const& weights, std::s
   }
   if (std::ranges::is_sorted(order)) return {};
   return order;
+}
+
+std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<NeuronIndex> const& order,
+                                      std::size_t block_outputs, std::size_t blocks_per_chain) {
+  auto const output_at = [&](std::size_t position) {
+    return order.empty() ? static_cast<NeuronIndex>(position) : order[position];
+  };
+  std::size_t const num_whole = weights.num_rows / block_outputs; // a part of a block stays last
+  SparseMatrix inputs_of_blocks;
+  inputs_of_blocks.num_rows = num_whole;
+  inputs_of_blocks.num_columns = weights.num_columns;
+  inputs_of_blocks.values = {1.0};
+  std::vector<NeuronIndex> list;
+  for (std::size_t block = 0; block < num_whole; ++block) {
+    list.clear();
+    for (std::size_t position = block * block_outputs; position < (block + 1) * block_outputs; ++position) {
+      auto const inputs = weights.row_columns(output_at(position));
+      list.insert(list.end(), inputs.begin(), inputs.end());
+    }
+    std::ranges::sort(list);
+    list.erase(std::ranges::unique(list).begin(), list.end());
+    inputs_of_blocks.column_indices.insert(inputs_of_blocks.column_indices.end(), list.begin(), list.end());
+    inputs_of_blocks.row_pointers.push_back(inputs_of_blocks.column_indices.size());
+  }
+  auto const chains = find_stages(inputs_of_blocks, 1, weights.num_columns, blocks_per_chain, 0.0);
+  std::vector<NeuronIndex> chained;
+  chained.reserve(weights.num_rows);
+  for (NeuronIndex const block : chains->order) {
+    for (std::size_t i = 0; i < block_outputs; ++i) chained.push_back(output_at(block * block_outputs + i));
+  }
+  for (std::size_t position = num_whole * block_outputs; position < weights.num_rows; ++position)
+    chained.push_back(output_at(position));
+  return chained;
+}
+
+std::optional<OutputStages> find_stages(SparseMatrix const& weights, std::size_t unit, std::size_t max_inputs,
+                                        std::size_t max_outputs, double min_uses) {
+  return StageBuilder(weights, unit, max_inputs, max_outputs).build(min_uses);
 }
 
 } // namespace varve

@@ -133,15 +133,22 @@ struct SlicedEll {
   ConstDeviceArray<ExecutionSpace, std::uint32_t> slice_chunks;
   ConstDeviceArray<ExecutionSpace, Index> indices;
   ConstDeviceArray<ExecutionSpace, Scalar> weights;
-  int chunks_per_slice = 0;
+  int chunks_per_slice = 0; ///< if all slices have the same number, else 0
+  int max_chunks = 0;       ///< of a slice
+
+  int num_outputs() const { return frame.num_outputs; }
 
   /// A layer in this format, on the host: made by several threads at a time, then moved to the device one by one.
   struct Packed {
+    using Format = SlicedEll;
     std::vector<NeuronIndex> order; ///< position -> output; empty: as they are
     std::vector<std::uint32_t> slice_chunks;
     std::vector<Index> indices;
     std::vector<Scalar> weights;
+    int max_chunks = 0; ///< of a slice
     bool is_uniform = true;
+
+    std::size_t bytes() const { return indices.size() * sizeof(Index) + weights.size() * sizeof(Scalar); }
   };
 
   /// Weights stored, zeros included, if the layer were packed in this order.
@@ -165,6 +172,7 @@ struct SlicedEll {
       auto const chunks = static_cast<std::uint32_t>(longest_list(matrix, packed.order, slice * SliceWidth, inputs));
       packed.slice_chunks[slice + 1] = packed.slice_chunks[slice] + chunks;
       packed.is_uniform = packed.is_uniform && chunks == packed.slice_chunks[1];
+      packed.max_chunks = std::max(packed.max_chunks, static_cast<int>(chunks));
     }
     std::size_t const stored = static_cast<std::size_t>(packed.slice_chunks.back()) * SliceWidth * ChunkSize;
     packed.indices.assign(stored, Index(0));
@@ -179,8 +187,8 @@ struct SlicedEll {
         slice_chunks(upload<ExecutionSpace>("varve::slice_chunks", packed.slice_chunks)),
         indices(upload<ExecutionSpace>("varve::indices", packed.indices)),
         weights(upload<ExecutionSpace>("varve::weights", packed.weights)),
-        chunks_per_slice(packed.is_uniform && packed.slice_chunks.size() > 1 ? static_cast<int>(packed.slice_chunks[1])
-                                                                             : 0) {}
+        chunks_per_slice(packed.is_uniform ? packed.max_chunks : 0),
+        max_chunks(packed.max_chunks) {}
 
   /// The nonzero weights back (as values of Scalar, one per entry).
   SparseMatrix to_matrix() const {

@@ -20,17 +20,13 @@ struct DirectForward {
   using Member = typename Policy::member_type;
 
   typename Format::Edges layer;
-  Scalar const* previous; ///< tiles of num_inputs neurons
-  Scalar* next;           ///< tiles of num_outputs neurons
-  int const* num_slots;   ///< samples held, on the device
-  int* live_stamps;       ///< one per slot
-  int stamp;
+  LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
   int blocks_per_task;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const num_blocks = layer.num_blocks();
     int const tasks_per_tile = (num_blocks + blocks_per_task - 1) / blocks_per_task;
-    int const num_tasks = num_tiles(*num_slots, Tile::num_samples) * tasks_per_tile;
+    int const num_tasks = num_tiles(*pass.num_samples, Tile::num_samples) * tasks_per_tile;
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
       int const tile = task / tasks_per_tile;
       int const first = task % tasks_per_tile * blocks_per_task;
@@ -43,8 +39,8 @@ struct DirectForward {
   /// The blocks of [first, last) that fall to this thread, for the samples of one lane.
   KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Member const& team, int tile, int first, int last, int lane) const {
     auto const& parameters = layer.parameters;
-    Scalar const* inputs = previous + place_of_slot(tile * Tile::num_samples, parameters.num_inputs, Tile::num_samples);
-    Scalar* outputs = next + place_of_slot(tile * Tile::num_samples, parameters.num_outputs, Tile::num_samples);
+    Scalar const* inputs = pass.previous + place_of_slot(tile * Tile::num_samples, parameters.num_inputs, Tile::num_samples);
+    Scalar* outputs = pass.next + place_of_slot(tile * Tile::num_samples, parameters.num_outputs, Tile::num_samples);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     for (int block = first + team.team_rank(); block < last; block += team.team_size()) {
@@ -53,25 +49,24 @@ struct DirectForward {
       sums.finish_block(parameters, block, seen);
       sums.store(parameters, block, outputs, lane);
     }
-    stamp_live<Tile>(seen, live_stamps + tile * Tile::num_samples, lane, stamp);
+    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
   }
 };
 
-/// Launches DirectForward for at most `max_slots` samples. Does not fence.
+/// Launches DirectForward. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
-void direct_forward(ExecutionSpace const& space, Format const& layer, typename Tile::Scalar const* previous,
-                    typename Tile::Scalar* next, int const* num_slots, int max_slots, int* live_stamps, int stamp) {
+void direct_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
   using Tune = Tuning<ExecutionSpace, typename Tile::Scalar>;
   using Kernel = DirectForward<ExecutionSpace, Format, Tile>;
   auto const edges = layer.edges();
-  int const tiles = num_tiles(max_slots, Tile::num_samples);
+  int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   int const num_blocks = edges.num_blocks();
   if (tiles == 0 || num_blocks == 0) return;
-  int const blocks_per_task = Tune::blocks_per_task(space, tiles, num_blocks);
+  int const team_size = Tune::direct_threads / Tile::num_lanes;
+  int const blocks_per_task = Tune::blocks_per_task(space, tiles, num_blocks, team_size);
   int const num_tasks = tiles * ((num_blocks + blocks_per_task - 1) / blocks_per_task);
-  typename Kernel::Policy const policy(space, Tune::league_size(space, num_tasks), Tune::team_size, Tile::num_lanes);
-  Kokkos::parallel_for("varve::direct_forward", policy,
-                       Kernel{edges, previous, next, num_slots, live_stamps, stamp, blocks_per_task});
+  typename Kernel::Policy const policy(space, Tune::league_size(space, num_tasks), team_size, Tile::num_lanes);
+  Kokkos::parallel_for("varve::direct_forward", policy, Kernel{edges, pass, blocks_per_task});
 }
 
 } // namespace varve

@@ -24,6 +24,7 @@ struct FusedForward {
   using Edges = typename Format::Edges;
   using Sums = BlockSums<Tile, Format::block_outputs>;
   static constexpr int num_samples = Tile::num_samples;
+  static constexpr int lane_ids = Tune::team_size < kNumLaneIds<Tile> ? Tune::team_size : kNumLaneIds<Tile>;
   static constexpr int num_slots_of_blocks = Tune::team_size / Tile::num_lanes;
 
   Edges const* layers;
@@ -42,7 +43,7 @@ struct FusedForward {
 
   /// Team scratch in bytes: the tile or two, and who is live.
   static std::size_t scratch_bytes(int max_neurons) {
-    return Tune::num_tiles * tile_bytes(max_neurons) + 3 * num_samples * sizeof(std::size_t) + 64;
+    return Tune::num_tiles * tile_bytes(max_neurons) + 2 * num_samples * sizeof(int) + 128;
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -58,6 +59,8 @@ struct FusedForward {
       bool is_live = true;
       for (int number = 0; number < num_layers && is_live; ++number) {
         Edges const layer = layers[number];
+        assume_global(layer.weights);
+        assume_global(layer.indices);
         ++stamp;
         if constexpr (Tune::in_place) {
           forward_in_place(team, layer, current, scratch, stamp);
@@ -76,18 +79,16 @@ struct FusedForward {
 private:
   struct Scratch {
     Scalar* tiles;
-    std::size_t* kept_place; ///< of the k-th live sample in the target
-    int* kept_sample;        ///< its number in the tile
-    int* live;               ///< stamp of the last layer after which each sample was live
-    int* shared;             ///< [0] stamp of the last layer after which any was; [1] number of live samples
+    int* kept_sample; ///< number in the tile of the k-th live sample
+    int* live;        ///< stamp of the last layer after which each sample was live
+    int* shared; ///< [0] stamp of the last layer after which any was; [1] number of live samples; [2] their first slot
 
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons) {
       auto* const bytes = static_cast<char*>(
           team.team_scratch(+Tune::scratch_level)
               .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes_on_device(max_neurons)), 64));
       tiles = reinterpret_cast<Scalar*>(bytes);
-      kept_place = reinterpret_cast<std::size_t*>(bytes + Tune::num_tiles * tile_bytes(max_neurons));
-      kept_sample = reinterpret_cast<int*>(kept_place + num_samples);
+      kept_sample = reinterpret_cast<int*>(bytes + Tune::num_tiles * tile_bytes(max_neurons));
       live = kept_sample + num_samples;
       shared = live + num_samples;
     }
@@ -97,8 +98,7 @@ private:
     return static_cast<std::size_t>(max_neurons) * num_samples * sizeof(Scalar);
   }
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes_on_device(int max_neurons) {
-    return Tune::num_tiles * tile_bytes(max_neurons) + num_samples * (sizeof(std::size_t) + 2 * sizeof(int)) +
-           2 * sizeof(int);
+    return Tune::num_tiles * tile_bytes(max_neurons) + (2 * num_samples + 3) * sizeof(int);
   }
 
   /// work(0) ... work(count - 1) on the threads of the team, neighbours beside each other.
@@ -143,7 +143,7 @@ private:
 
   KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Edges const& layer, Scalar const* inputs,
                                            Scalar* outputs, Scratch const& scratch, int stamp) const {
-    int const lane = team.team_rank() % Tile::num_lanes;
+    int const lane = team.team_rank() % lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     for (int block = team.team_rank() / Tile::num_lanes; block < layer.num_blocks(); block += num_slots_of_blocks) {
@@ -159,7 +159,7 @@ private:
   /// The same with all outputs of the team in registers until everybody has read the inputs.
   KOKKOS_FORCEINLINE_FUNCTION void forward_in_place(Member const& team, Edges const& layer, Scalar* tile,
                                                     Scratch const& scratch, int stamp) const {
-    int const lane = team.team_rank() % Tile::num_lanes;
+    int const lane = team.team_rank() % lane_ids;
     int const slot = team.team_rank() / Tile::num_lanes;
     int const num_blocks = layer.num_blocks();
     typename Tile::Seen seen[Tile::packs_per_lane];
@@ -206,22 +206,25 @@ private:
         if (keeps_dead || scratch.live[sample] == stamp) scratch.kept_sample[kept++] = sample;
       }
       int const first = Kokkos::atomic_fetch_add(num_kept, kept);
-      for (int k = 0; k < kept; ++k) {
-        scratch.kept_place[k] = place_of_slot(first + k, num_neurons, target_tile_samples);
-        kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]];
-      }
+      for (int k = 0; k < kept; ++k) kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]];
       scratch.shared[1] = kept;
+      scratch.shared[2] = first;
     }
     team.team_barrier();
     int const kept = scratch.shared[1];
+    int const first = scratch.shared[2];
     constexpr int threads_per_neuron = Tune::team_size > num_samples ? num_samples : 1;
-    int const first = team.team_rank() % threads_per_neuron;
-    for (int neuron = team.team_rank() / threads_per_neuron; neuron < num_neurons;
-         neuron += Tune::team_size / threads_per_neuron) {
-      for (int k = first; k < kept; k += threads_per_neuron) {
-        target[scratch.kept_place[k] +
-               static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples)] =
-            activations[neuron * num_samples + scratch.kept_sample[k]];
+    int const thread = team.team_rank() % threads_per_neuron;
+    for (int k = 0, end = 0; k < kept; k = end) { // the samples that go to one target tile are neighbours there
+      int const room = target_tile_samples - (first + k) % target_tile_samples;
+      end = kept - k < room ? kept : k + room;
+      Scalar* const to = target + place_of_slot(first + k, num_neurons, target_tile_samples);
+      int const* const from = scratch.kept_sample + k;
+      for (int neuron = team.team_rank() / threads_per_neuron; neuron < num_neurons;
+           neuron += Tune::team_size / threads_per_neuron) {
+        Scalar* const line = to + static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples);
+        Scalar const* const values = activations + neuron * num_samples;
+        for (int i = thread; i < end - k; i += threads_per_neuron) line[i] = values[from[i]];
       }
     }
   }

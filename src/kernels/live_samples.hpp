@@ -64,7 +64,7 @@ struct MoveLiveSamples {
   int source_tile_samples;
   int target_tile_samples;
   int const* num_live;
-  int const* from_slot;
+  int const* from_slot; ///< null: slot p
   int num_neurons;
   int neurons_per_task;
 
@@ -79,7 +79,8 @@ struct MoveLiveSamples {
       int const last = first + neurons_per_task < num_neurons ? first + neurons_per_task : num_neurons;
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, count), [&](int i) {
         int const slot = first_slot + i;
-        Scalar const* const from = source + place_of_slot(from_slot[slot], num_neurons, source_tile_samples);
+        Scalar const* const from =
+            source + place_of_slot(from_slot == nullptr ? slot : from_slot[slot], num_neurons, source_tile_samples);
         Scalar* const to = target + place_of_slot(slot, num_neurons, target_tile_samples);
         int const step = team.team_size();
         for (int neuron = first + team.team_rank(); neuron < last; neuron += in_flight * step) {
@@ -116,7 +117,7 @@ void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpa
   using Tune = Tuning<ExecutionSpace, Scalar>;
   int const groups = (max_live + Kernel::slots_per_task - 1) / Kernel::slots_per_task;
   if (groups == 0 || kernel.num_neurons == 0) return;
-  kernel.neurons_per_task = Tune::blocks_per_task(space, groups, kernel.num_neurons);
+  kernel.neurons_per_task = Tune::blocks_per_task(space, groups, kernel.num_neurons, 4 * Tune::move_team_size);
   int const num_tasks = groups * ((kernel.num_neurons + kernel.neurons_per_task - 1) / kernel.neurons_per_task);
   typename Kernel::Policy const policy(space, Tune::league_size(space, num_tasks), Tune::move_team_size,
                                        Tune::move_lanes);

@@ -20,41 +20,78 @@ struct DeviceSamples {
 };
 
 /// Writes sparse samples into the tiles of a panel: tile(neuron, s) = value, zero where there is none. A task is one
-/// tile. Writes every activation of the panel once: bound by memory bandwidth.
+/// tile, which a team assembles in scratch, some neurons at a time; each thread walks along the entries of its own
+/// sample (or samples), several threads side by side along one. Reads each entry and writes every activation of the panel
+/// once: bound by memory bandwidth.
 template <class ExecutionSpace, class Tile>
 struct ExpandSamples {
   using Scalar = typename Tile::Scalar;
+  using Tune = Tuning<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
+  static constexpr int num_samples = Tile::num_samples;
+  static constexpr int team_size = Tune::expand_team_size;
+  static constexpr int neurons_at_a_time = Tune::expand_bytes / (num_samples * static_cast<int>(sizeof(Scalar)));
+  static constexpr int threads_per_sample = team_size > num_samples ? team_size / num_samples : 1;
+  static constexpr int samples_per_thread = team_size < num_samples ? num_samples / team_size : 1;
+  using Line = Pack<Scalar, 16 / sizeof(Scalar)>; ///< what a thread clears or copies at a time
+  static constexpr int lines_per_neuron = num_samples * static_cast<int>(sizeof(Scalar)) / 16;
 
   DeviceSamples<ExecutionSpace, Scalar> samples;
   Scalar* target;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
+    auto* const part =
+        static_cast<Scalar*>(team.team_scratch(+Tune::expand_level).get_shmem_aligned(+Tune::expand_bytes, 64));
+    for_lines(team, neurons_at_a_time, [&](int line) { clear(reinterpret_cast<Line*>(part)[line]); });
+    team.team_barrier();
+    int const tiles = num_tiles(samples.num_samples, num_samples);
     for (int tile = team.league_rank(); tile < tiles; tile += team.league_size()) {
-      Scalar* const activations =
-          target + place_of_slot(tile * Tile::num_samples, samples.num_neurons, Tile::num_samples);
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples.num_neurons), [&](int neuron) {
-        Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
-          for (int k = 0; k < Tile::packs_per_lane; ++k) clear(Tile::pack_at(activations, neuron, lane, k));
+      EdgeOffset entry[samples_per_thread];
+      EdgeOffset end[samples_per_thread];
+      for (int i = 0; i < samples_per_thread; ++i) {
+        int const sample = tile * num_samples + sample_of(team, i);
+        bool const exists = sample < samples.num_samples;
+        entry[i] = exists ? samples.row_pointers(sample) + team.team_rank() % threads_per_sample : 0;
+        end[i] = exists ? samples.row_pointers(sample + 1) : 0;
+      }
+      Scalar* const activations = target + place_of_slot(tile * num_samples, samples.num_neurons, num_samples);
+      for (int first = 0; first < samples.num_neurons; first += neurons_at_a_time) {
+        int const rest = samples.num_neurons - first;
+        int const count = rest < neurons_at_a_time ? rest : neurons_at_a_time;
+        for (int i = 0; i < samples_per_thread; ++i)
+          entry[i] = scatter(entry[i], end[i], first, count, part + sample_of(team, i));
+        team.team_barrier();
+        auto* const lines = reinterpret_cast<Line*>(activations + static_cast<std::size_t>(first) * num_samples);
+        for_lines(team, count, [&](int line) {
+          copy(lines[line], reinterpret_cast<Line const*>(part)[line]);
+          clear(reinterpret_cast<Line*>(part)[line]);
         });
-      });
-      team.team_barrier();
-      int const first = tile * Tile::num_samples;
-      int const count =
-          samples.num_samples - first < Tile::num_samples ? samples.num_samples - first : Tile::num_samples;
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, count), [&](int sample) {
-        EdgeOffset const begin = samples.row_pointers(first + sample);
-        int const entries = static_cast<int>(samples.row_pointers(first + sample + 1) - begin);
-        Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, entries), [&](int entry) {
-          EdgeOffset const place = begin + static_cast<EdgeOffset>(entry);
-          activations[static_cast<std::size_t>(samples.columns(place)) * Tile::num_samples +
-                      static_cast<std::size_t>(sample)] =
-              samples.values(place * static_cast<EdgeOffset>(samples.value_stride));
-        });
-      });
+        team.team_barrier();
+      }
     }
+  }
+
+private:
+  /// The i-th sample of a thread, within the tile.
+  KOKKOS_FORCEINLINE_FUNCTION static int sample_of(Member const& team, int i) {
+    return team.team_rank() / threads_per_sample + i * team_size;
+  }
+
+  template <class Work>
+  KOKKOS_FORCEINLINE_FUNCTION static void for_lines(Member const& team, int num_neurons, Work const& work) {
+    for (int line = team.team_rank(); line < num_neurons * lines_per_neuron; line += team_size) work(line);
+  }
+
+  /// Puts a sample's entries of neurons [first, first + count) in place. Gives the first entry beyond.
+  KOKKOS_FORCEINLINE_FUNCTION EdgeOffset scatter(EdgeOffset entry, EdgeOffset end, int first, int count,
+                                                 Scalar* part) const {
+    for (; entry < end; entry += threads_per_sample) {
+      int const neuron = static_cast<int>(samples.columns(entry)) - first;
+      if (neuron >= count) break;
+      part[neuron * num_samples] = samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
+    }
+    return entry;
   }
 };
 
@@ -66,41 +103,46 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   using Kernel = ExpandSamples<ExecutionSpace, Tile>;
   int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
   if (tiles == 0) return;
-  typename Kernel::Policy const policy(space, Tune::league_size(space, tiles), Tune::team_size, Tile::num_lanes);
+  typename Kernel::Policy policy(space, Tune::league_size(space, tiles), +Kernel::team_size);
+  policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(Tune::expand_bytes + 128));
   Kokkos::parallel_for("varve::expand_samples", policy, Kernel{samples, target});
 }
 
-/// Packed samples of a panel as rows: rows(p, neuron) = panel(first + p, neuron).
+/// Samples of a panel as rows: rows(p, neuron) = panel(from_slot(first + p), neuron).
 template <class ExecutionSpace, class Scalar>
 struct GatherRows {
   Scalar const* panel;
   int tile_samples;
+  int const* from_slot; ///< null: slot p
   int first;
   int num_neurons;
   Scalar* rows;
 
   KOKKOS_FUNCTION void operator()(std::size_t place) const {
     auto const width = static_cast<std::size_t>(num_neurons);
-    int const slot = first + static_cast<int>(place / width);
+    int const position = first + static_cast<int>(place / width);
+    int const slot = from_slot == nullptr ? position : from_slot[position];
     rows[place] =
         panel[place_of_slot(slot, num_neurons, tile_samples) + place % width * static_cast<std::size_t>(tile_samples)];
   }
 };
 
-/// Sum of the fingerprints of the nonzero activations of a packed panel; ids(p) + first_sample is the number of sample
-/// p.
+/// Sum of the fingerprints of the nonzero activations of a panel's live samples; ids(p) + first_sample is the number of
+/// the one at position p, which lies in from_slot(p).
 template <class ExecutionSpace, class Scalar>
 struct HashActivations {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
 
   Scalar const* panel;
   int tile_samples;
+  int const* from_slot; ///< null: slot p
   int const* ids;
   int num_neurons;
   std::uint64_t first_sample;
 
-  KOKKOS_FUNCTION void operator()(int slot, std::uint64_t& sum) const {
-    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[slot]);
+  KOKKOS_FUNCTION void operator()(int position, std::uint64_t& sum) const {
+    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[position]);
+    int const slot = from_slot == nullptr ? position : from_slot[position];
     Scalar const* const activations = panel + place_of_slot(slot, num_neurons, tile_samples);
     for (int neuron = 0; neuron < num_neurons; ++neuron) {
       Scalar const value = activations[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(tile_samples)];

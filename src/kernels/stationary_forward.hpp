@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/types.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
@@ -8,124 +9,198 @@
 
 namespace varve {
 
-/// One layer of all live samples with stationary weights: a team keeps the edges of a group of blocks in scratch while
-/// the tiles pass by. For layers too wide for the fused kernel, of any pattern whose blocks have equally many chunks.
-///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
+/// One layer of all live samples with stationary weights: a team keeps the edges of a group of pattern blocks in scratch
+/// while the samples pass by. For layers too wide for the fused kernel, of any pattern and weights.
+///   next(j, p) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, slot_of(p)), + bias(j))
 /// league: groups of blocks x parts of the tiles, parts outermost, so that the teams that run together read the same
-/// tiles; team threads: the blocks of the group, one each; vector lanes: packs of the tile's samples. Per block, edge
-/// and tile it reads one line of activations through L1 and L2, four lines in flight per thread, and each weight once
-/// per part: bound by the latency and bandwidth of the L2, then of memory (each activation once per launch).
+/// tiles; team threads: the blocks of the group; vector lanes: samples, each lane one of every pack of the tile. Samples
+/// are read where they lie, through the list of live ones, and written packed: compaction costs no pass of its own.
+/// Per block, input and tile it reads one line of activations through L1 and L2, two groups of `ahead` lines in flight,
+/// for as many fma as the block has outputs; each weight is read from the L2 once per part. Bound by the latency and
+/// bandwidth of the L2, then of memory (each activation once per launch).
 template <class ExecutionSpace, class Format, class Tile>
 struct StationaryForward {
+  static_assert(Tile::pack_width == 1, "a lane gathers single samples");
+  static_assert(Format::slice_width == 1, "the edges of a block lie together");
   using Scalar = typename Tile::Scalar;
   using Index = typename Format::Index;
   using Edges = typename Format::Edges;
   using Tune = Tuning<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, typename Tune::StationaryBounds>;
   using Member = typename Policy::member_type;
-  static constexpr int slices_per_group =
-      Tune::team_size > Format::slice_width ? Tune::team_size / Format::slice_width : 1;
-  static constexpr int blocks_per_group = slices_per_group * Format::slice_width;
+  using Sums = BlockSums<Tile, Format::block_outputs>;
+  static constexpr int blocks_per_group = Tune::stationary_blocks;
+  static constexpr int outputs_per_group = blocks_per_group * Format::block_outputs;
+  static constexpr int chunk_size = Format::chunk_size;
+  static constexpr int ahead = chunk_size;
 
   Edges layer;
-  Scalar const* previous; ///< tiles of num_inputs neurons
-  Scalar* next;           ///< tiles of num_outputs neurons
-  int const* num_slots;   ///< samples held, on the device
-  int* live_stamps;       ///< one per slot
-  int stamp;
+  LayerPass<Scalar> pass;
+  int max_chunks; ///< of a block
 
-  /// Indices and weights of a group, in elements.
-  KOKKOS_FORCEINLINE_FUNCTION static int indices_of_group(int chunks_per_slice) {
-    return slices_per_group * chunks_per_slice * Format::slice_width * Format::chunk_size;
-  }
-  static std::size_t scratch_bytes(int chunks_per_slice) {
-    auto const elements = static_cast<std::size_t>(indices_of_group(chunks_per_slice));
-    return elements * (sizeof(Index) + Format::block_outputs * sizeof(Scalar));
+  /// Team scratch in bytes: weights and indices, biases and neurons of a group.
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_chunks) {
+    return static_cast<std::size_t>(blocks_per_group * max_chunks * chunk_size) *
+               (Format::block_outputs * sizeof(Scalar) + sizeof(Index)) +
+           outputs_per_group * (sizeof(double) + sizeof(NeuronIndex));
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const num_groups = (layer.num_blocks() + blocks_per_group - 1) / blocks_per_group;
     int const num_parts = team.league_size() / num_groups;
-    int const group = team.league_rank() % num_groups;
-    int const tiles = num_tiles(*num_slots, Tile::num_samples);
-    if (team.league_rank() / num_groups >= tiles) return;
-    Edges const staged = stage(team, group);
-    int const block_in_group = team.team_rank();
-    int const block = group * blocks_per_group + block_in_group;
-    if (block >= layer.num_blocks()) return;
-    for (int tile = team.league_rank() / num_groups; tile < tiles; tile += num_parts) {
-      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes),
-                           [&](int lane) { forward_lane(staged, tile, block, block_in_group, lane); });
+    int const first_block = team.league_rank() % num_groups * blocks_per_group;
+    int const part = team.league_rank() / num_groups;
+    int const count = *pass.num_samples;
+    int const tiles = num_tiles(count, Tile::num_samples);
+    if (part >= tiles) return;
+    Edges const group = stage(team, first_block);
+    for (int block = team.team_rank(); block < blocks_per_group && first_block + block < layer.num_blocks();
+         block += team.team_size()) {
+      auto const num_edges =
+          static_cast<int>(layer.slice_chunks[first_block + block + 1] - layer.slice_chunks[first_block + block]) *
+          chunk_size;
+      for (int tile = part; tile < tiles; tile += num_parts) {
+        Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes),
+                             [&](int lane) { forward_lane(group, block, num_edges, tile, count, lane); });
+      }
     }
   }
 
-  /// Brings the group's edges into scratch; there, its blocks count from 0.
-  KOKKOS_FORCEINLINE_FUNCTION Edges stage(Member const& team, int group) const {
-    struct alignas(16) Piece {
-      std::uint32_t words[4];
-    };
-    int const count = indices_of_group(layer.chunks_per_slice);
-    auto* const weights = static_cast<Scalar*>(team.team_scratch(0).get_shmem_aligned(
-        static_cast<std::ptrdiff_t>(count) * Format::block_outputs * static_cast<std::ptrdiff_t>(sizeof(Scalar)), 16));
-    auto* const indices = static_cast<Index*>(team.team_scratch(0).get_shmem_aligned(
-        static_cast<std::ptrdiff_t>(count) * static_cast<std::ptrdiff_t>(sizeof(Index)), 16));
-    std::size_t const first = static_cast<std::size_t>(group) * static_cast<std::size_t>(count);
-    int const last_slice =
-        (layer.num_blocks() + Format::slice_width - 1) / Format::slice_width; // the last group may be short
-    int const slices = last_slice - group * slices_per_group < slices_per_group ? last_slice - group * slices_per_group
-                                                                                : slices_per_group;
-    int const held = count / slices_per_group * slices;
-    auto const copy_pieces = [&](void* target, void const* source, std::size_t bytes) {
-      Kokkos::parallel_for(Kokkos::TeamVectorRange(team, static_cast<int>(bytes / sizeof(Piece))),
-                           [&](int i) { static_cast<Piece*>(target)[i] = static_cast<Piece const*>(source)[i]; });
-    };
-    copy_pieces(weights, layer.weights + first * Format::block_outputs,
-                static_cast<std::size_t>(held) * Format::block_outputs * sizeof(Scalar));
-    copy_pieces(indices, layer.indices + first, static_cast<std::size_t>(held) * sizeof(Index));
+private:
+  /// Brings a group into scratch: max_chunks chunks for each block. There, blocks count from 0.
+  KOKKOS_FORCEINLINE_FUNCTION Edges stage(Member const& team, int first_block) const {
+    int const edges = blocks_per_group * max_chunks * chunk_size;
+    auto* const biases =
+        static_cast<double*>(team.team_scratch(+Tune::stationary_level)
+                                 .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes(max_chunks)), 16));
+    auto* const weights = reinterpret_cast<Scalar*>(biases + outputs_per_group);
+    auto* const indices = reinterpret_cast<Index*>(weights + edges * Format::block_outputs);
+    auto* const neurons = reinterpret_cast<NeuronIndex*>(indices + edges);
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, +blocks_per_group), [&](int i) {
+      if (first_block + i >= layer.num_blocks()) return;
+      std::size_t const from = static_cast<std::size_t>(layer.slice_chunks[first_block + i]) * chunk_size;
+      auto const held = static_cast<int>(layer.slice_chunks[first_block + i + 1] - layer.slice_chunks[first_block + i]);
+      int const to = i * max_chunks * chunk_size;
+      copy_pieces<Format::block_outputs * sizeof(Scalar)>(team, weights + to * Format::block_outputs,
+                                                          layer.weights + from * Format::block_outputs, held);
+      copy_pieces<sizeof(Index)>(team, indices + to, layer.indices + from, held);
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Format::block_outputs), [&](int output) {
+        int const position = i * Format::block_outputs + output;
+        biases[position] = layer.parameters.bias_of(first_block * Format::block_outputs + position);
+        neurons[position] = layer.parameters.neurons[first_block * Format::block_outputs + position];
+      });
+    });
     team.team_barrier();
-    Edges staged = layer;
-    staged.weights = weights;
-    staged.indices = indices;
-    return staged;
+    Edges group = layer;
+    group.weights = weights;
+    group.indices = indices;
+    group.parameters.bias = biases;
+    group.parameters.bias_stride = 1;
+    group.parameters.neurons = neurons;
+    group.parameters.num_outputs -= first_block * Format::block_outputs;
+    return group;
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Edges const& staged, int tile, int block, int block_in_group,
+  /// Copies `chunks` chunks of elements of this size by the lanes of a thread.
+  template <std::size_t ElementBytes>
+  KOKKOS_FORCEINLINE_FUNCTION static void copy_pieces(Member const& team, void* target, void const* source,
+                                                      int chunks) {
+    constexpr std::size_t bytes_per_chunk = ElementBytes * chunk_size;
+    constexpr std::size_t piece_bytes = bytes_per_chunk % 16 == 0 ? 16 : sizeof(Index);
+    struct alignas(piece_bytes) Piece {
+      unsigned char bytes[piece_bytes];
+    };
+    int const pieces = chunks * static_cast<int>(bytes_per_chunk / piece_bytes);
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, pieces),
+                         [&](int i) { static_cast<Piece*>(target)[i] = static_cast<Piece const*>(source)[i]; });
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Edges const& group, int block, int num_edges, int tile, int count,
                                                 int lane) const {
-    auto const& parameters = layer.parameters;
+    int const first_edge = block * max_chunks * chunk_size;
+    Index const* const inputs = group.indices + first_edge;
+    Scalar const* const weights = group.weights + first_edge * Format::block_outputs;
+    Scalar const* source[Tile::packs_per_lane];
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      int const slot = pass.slot_of(tile * Tile::num_samples + Tile::sample_of(lane, k), count);
+      source[k] = pass.previous + place_of_slot(slot, layer.parameters.num_inputs, Tile::num_samples);
+    }
+    Sums sums;
+    sums.clear_sums();
+    Values values[2]; // one is on its way while the other is used
+    if (num_edges > 0) load(values[0], source, inputs);
+    for (int edge = 0; edge < num_edges; edge += 2 * ahead) {
+      bool const has_second = edge + ahead < num_edges;
+      if (has_second) load(values[1], source, inputs + edge + ahead);
+      multiply(sums, values[0], weights + edge * Format::block_outputs);
+      if (edge + 2 * ahead < num_edges) load(values[0], source, inputs + edge + 2 * ahead);
+      if (has_second) multiply(sums, values[1], weights + (edge + ahead) * Format::block_outputs);
+    }
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    BlockSums<Tile, Format::block_outputs> sums;
-    sums.accumulate(staged, block_in_group,
-                    previous + place_of_slot(tile * Tile::num_samples, parameters.num_inputs, Tile::num_samples), lane);
-    sums.finish_block(parameters, block, seen);
-    sums.store(parameters, block,
-               next + place_of_slot(tile * Tile::num_samples, parameters.num_outputs, Tile::num_samples), lane);
-    stamp_live<Tile>(seen, live_stamps + tile * Tile::num_samples, lane, stamp);
+    sums.finish_block(group.parameters, block, seen);
+    sums.store(group.parameters, block,
+               pass.next + place_of_slot(tile * Tile::num_samples, layer.parameters.num_outputs, Tile::num_samples),
+               lane);
+    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
+  }
+
+  struct Values {
+    typename Tile::PackType at[ahead][Tile::packs_per_lane];
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION static void load(Values& values, Scalar const* const (&source)[Tile::packs_per_lane],
+                                               Index const* inputs) {
+    auto const group = *reinterpret_cast<Pack<Index, ahead> const*>(inputs);
+    VARVE_UNROLL
+    for (int edge = 0; edge < ahead; ++edge) {
+      std::size_t const place = static_cast<std::size_t>(group.lane[edge]) * Tile::num_samples;
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) values.at[edge][k].lane[0] = source[k][place];
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION static void multiply(Sums& sums, Values const& values, Scalar const* weights) {
+    constexpr int per_piece = 16 / sizeof(Scalar); // what one load takes
+    VARVE_UNROLL
+    for (int edge = 0; edge < ahead; ++edge) {
+      VARVE_UNROLL
+      for (int first = 0; first < Format::block_outputs; first += per_piece) {
+        auto const piece =
+            *reinterpret_cast<Pack<Scalar, per_piece> const*>(weights + edge * Format::block_outputs + first);
+        VARVE_UNROLL
+        for (int i = 0; i < per_piece; ++i) {
+          VARVE_UNROLL
+          for (int k = 0; k < Tile::packs_per_lane; ++k)
+            add_product(sums.sum[first + i][k], piece.lane[i], values.at[edge][k]);
+        }
+      }
+    }
   }
 };
 
-/// True if the layer's edges can be staged in groups.
+/// True if a group of the layer's blocks fits team scratch.
 template <class Tile, class ExecutionSpace, class Format>
 bool can_be_stationary(Format const& layer) {
   using Kernel = StationaryForward<ExecutionSpace, Format, Tile>;
-  return Kernel::Tune::has_stationary_kernel && layer.chunks_per_slice > 0 &&
-         Kernel::scratch_bytes(layer.chunks_per_slice) <= Kernel::Tune::max_stationary_bytes;
+  return Kernel::scratch_bytes(layer.max_chunks) <= Kernel::Tune::max_stationary_bytes;
 }
 
-/// Launches StationaryForward for at most `max_slots` samples. Does not fence.
+/// Launches StationaryForward. Samples lie in tiles of Tile::num_samples. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
-void stationary_forward(ExecutionSpace const& space, Format const& layer, typename Tile::Scalar const* previous,
-                        typename Tile::Scalar* next, int const* num_slots, int max_slots, int* live_stamps, int stamp) {
+void stationary_forward(ExecutionSpace const& space, Format const& layer,
+                        LayerPass<typename Tile::Scalar> const& pass) {
   using Kernel = StationaryForward<ExecutionSpace, Format, Tile>;
   auto const edges = layer.edges();
-  int const tiles = num_tiles(max_slots, Tile::num_samples);
+  int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   if (tiles == 0 || edges.num_blocks() == 0) return;
   int const num_groups = (edges.num_blocks() + Kernel::blocks_per_group - 1) / Kernel::blocks_per_group;
   int const num_parts = std::clamp(Kernel::Tune::stationary_teams(space) / num_groups, 1, tiles);
-  typename Kernel::Policy policy(space, num_groups * num_parts, Kernel::blocks_per_group, Tile::num_lanes);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.chunks_per_slice)) + 32));
-  Kokkos::parallel_for("varve::stationary_forward", policy,
-                       Kernel{edges, previous, next, num_slots, live_stamps, stamp});
+  typename Kernel::Policy policy(space, num_groups * num_parts, Kernel::Tune::stationary_team_size, Tile::num_lanes);
+  policy.set_scratch_size(Kernel::Tune::stationary_level,
+                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_chunks)) + 32));
+  Kokkos::parallel_for("varve::stationary_forward", policy, Kernel{edges, pass, layer.max_chunks});
 }
 
 } // namespace varve

@@ -35,6 +35,29 @@ struct TileShape {
   }
 };
 
+/// The same tile for threads that read it from the banks of team scratch: `lane` counts to 2 * NumLanes, and the second
+/// half takes its two packs in the other order, so that two outputs that are read at a time meet different banks (the
+/// "rotated quads" of our prototypes).
+template <class Scalar, int PackWidth, int NumLanes>
+struct RotatedTileShape : TileShape<Scalar, PackWidth, 2, NumLanes> {
+  using Base = TileShape<Scalar, PackWidth, 2, NumLanes>;
+
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int sample_of(int lane, int pack) {
+    return Base::sample_of(lane % NumLanes, pack ^ (lane / NumLanes));
+  }
+
+  template <class Value>
+  KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(Value* tile, int neuron, int lane, int pack) {
+    return Base::pack_at(tile, neuron, lane % NumLanes, pack ^ (lane / NumLanes));
+  }
+};
+
+/// How many values `lane` takes in a tile shape.
+template <class Tile>
+inline constexpr int kNumLaneIds = Tile::num_lanes;
+template <class Scalar, int PackWidth, int NumLanes>
+inline constexpr int kNumLaneIds<RotatedTileShape<Scalar, PackWidth, NumLanes>> = 2 * NumLanes;
+
 /// Number of tiles of this many samples that hold `num_slots` slots.
 KOKKOS_FORCEINLINE_FUNCTION constexpr int num_tiles(int num_slots, int tile_samples) {
   return (num_slots + tile_samples - 1) / tile_samples;
@@ -71,19 +94,42 @@ KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Ti
   }
 }
 
+/// What a kernel that takes all samples through one layer reads and writes besides the layer.
+template <class Scalar>
+struct LayerPass {
+  Scalar const* previous;   ///< tiles of the layer's inputs
+  int previous_tile_samples;
+  int const* from_slot;     ///< position -> slot in `previous`; null: all slots in order
+  Scalar* next;             ///< tiles of the layer's outputs, position by position
+  int const* num_samples;   ///< positions in use, on the device
+  int max_samples;          ///< at most so many
+  int* live_stamps;         ///< one per position
+  int stamp;                ///< for positions with a nonzero activation
+
+  /// The slot of a position; of the last one for positions past the end, which tiles are filled up with.
+  KOKKOS_FORCEINLINE_FUNCTION int slot_of(int position, int count) const {
+    if (from_slot == nullptr) return position;
+    return from_slot[position < count ? position : count - 1];
+  }
+};
+
 /// Sums of one block of outputs for one lane: a chain of fma per output and sample, in the order of the edges.
 template <class Tile, int BlockOutputs>
 struct BlockSums {
   typename Tile::PackType sum[BlockOutputs][Tile::packs_per_lane];
 
-  template <class Edges>
-  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block, typename Tile::Scalar const* tile,
-                                              int lane) {
+  KOKKOS_FORCEINLINE_FUNCTION void clear_sums() {
     VARVE_UNROLL
     for (int output = 0; output < BlockOutputs; ++output) {
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) clear(sum[output][k]);
     }
+  }
+
+  template <class Edges>
+  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block, typename Tile::Scalar const* tile,
+                                              int lane) {
+    clear_sums();
     using PackType = typename Tile::PackType;
     constexpr int ahead = Edges::edges_at_a_time; // so many loads are on their way before the first is needed
     layer.for_each_edges(block, [&](auto const* inputs, auto const& weights_of) {
@@ -106,34 +152,46 @@ struct BlockSums {
     });
   }
 
-  /// Bias and activation; `seen` collects the bits of all results. Outputs past the last one are left alone.
+  /// Bias and activation; `seen` collects the bits of all results. (No branches but one on the whole block, so that the
+  /// loads of its biases and neurons travel together.)
   template <class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void finish_block(Parameters const& layer, int block,
                                                 typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
     VARVE_UNROLL
     for (int output = 0; output < BlockOutputs; ++output) {
-      int const position = block * BlockOutputs + output;
-      if (position < layer.num_outputs) {
-        double const bias = layer.bias_of(position);
-        VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k) {
-          finish(sum[output][k], bias, layer.bounds);
-          see(seen[k], sum[output][k]);
-        }
-      }
+      double const bias = layer.bias_of(block * BlockOutputs + output);
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sum[output][k], bias, layer.bounds);
     }
+    for_outputs(layer, block, [&](int output) {
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) see(seen[k], sum[output][k]);
+    });
   }
 
+  /// Writes the results. Outputs past the last one are left alone.
   template <class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, typename Tile::Scalar* tile,
                                          int lane) const {
-    VARVE_UNROLL
-    for (int output = 0; output < BlockOutputs; ++output) {
-      int const position = block * BlockOutputs + output;
-      if (position < layer.num_outputs) {
-        int const neuron = layer.neuron_of(position);
-        VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k) copy(Tile::pack_at(tile, neuron, lane, k), sum[output][k]);
+    for_outputs(layer, block, [&](int output) {
+      int const neuron = layer.neuron_of(block * BlockOutputs + output);
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) copy(Tile::pack_at(tile, neuron, lane, k), sum[output][k]);
+    });
+  }
+
+private:
+  /// work(output) for those of the block that the layer has.
+  template <class Parameters, class Work>
+  KOKKOS_FORCEINLINE_FUNCTION static void for_outputs(Parameters const& layer, int block, Work const& work) {
+    int const count = layer.num_outputs - block * BlockOutputs;
+    if (count >= BlockOutputs) {
+      VARVE_UNROLL
+      for (int output = 0; output < BlockOutputs; ++output) work(output);
+    } else {
+      VARVE_UNROLL
+      for (int output = 0; output < BlockOutputs; ++output) {
+        if (output < count) work(output);
       }
     }
   }

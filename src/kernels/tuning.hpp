@@ -15,28 +15,52 @@ struct Tuning {
   static constexpr int pack_width = 64 / static_cast<int>(sizeof(Scalar));
   using Tile = TileShape<Scalar, pack_width, 4, 1>;
   using NarrowTile = TileShape<Scalar, pack_width, 1, 1>;
-  using FusedTile = Tile;
-  using NarrowFusedTile = NarrowTile;
   static constexpr bool has_narrow_tiles = true;
 
   static constexpr int slice_width = 1; ///< a thread works through one block at a time
   static constexpr int chunk_size = 1;
   static constexpr int block_outputs = 4; ///< of pattern blocks: 16 of 32 vector registers hold sums; 8 spill
-  static constexpr int team_size = 1;     ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
-  static constexpr bool has_stationary_kernel = false; ///< weights come from the caches anyway
-  static constexpr std::size_t max_stationary_bytes = 0;
-  using StationaryBounds = Kokkos::LaunchBounds<>;
-  static int stationary_teams(ExecutionSpace const& space) { return space.concurrency(); }
-  static constexpr int move_team_size = 1;
-  static constexpr int move_lanes = 1;
+  static constexpr int wide_block_outputs = 4;
+
   static constexpr int max_fused_neurons =
       8192; ///< two tiles of 64 float samples fit an L2 of 1 MiB up to 2048, L3 beyond
+  static constexpr std::size_t stationary_layers_before_fused = 0;
+
+  using WideBlockTile = Tile; ///< of the direct kernel with pattern blocks
+  using NarrowWideBlockTile = NarrowTile;
+  static constexpr int direct_threads = 1; ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
+
+  using StationaryTile = TileShape<Scalar, 1, 2, 32>;  ///< lanes of one sample: slow here, and as exact
+  static constexpr bool prefers_stationary = false;    ///< weights come from the caches anyway
+  using StationaryBounds = Kokkos::LaunchBounds<>;
+  static constexpr int stationary_blocks = 8;
+  static constexpr int stationary_team_size = 1;
+  static constexpr int stationary_level = 1;
+  static constexpr std::size_t max_stationary_bytes = std::size_t(1) << 20U;
+  static int stationary_teams(ExecutionSpace const& space) { return space.concurrency(); }
+
+  using StagedTile = Tile;
+  using NarrowStagedTile = NarrowTile;
+  using StagedPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  static constexpr int staged_slice_width = 1;
+  static constexpr int staged_team_size = 1;
+  static constexpr int staged_level = 1;
+  static constexpr std::size_t max_staged_inputs = 1024; ///< 256 KiB of 64 float samples: in the L2
+  static constexpr std::size_t max_staged_outputs = 1024;
+  static constexpr double min_staged_uses = 3.0;
+  static int staged_league_size(ExecutionSpace const&, int num_tiles, int num_stages) { return num_tiles * num_stages; }
+
+  static constexpr int expand_level = 1;
+  static constexpr int expand_bytes = 32768;
+  static constexpr int expand_team_size = 1;
+  static constexpr int move_team_size = 1;
+  static constexpr int move_lanes = 1;
 
   /// Teams to launch for this many tasks. Host teams are cheap (about 50 ns) and scheduled dynamically: one per task.
   static int league_size(ExecutionSpace const&, int num_tasks) { return num_tasks; }
 
   /// Blocks of a tile that one task computes: all, unless that leaves threads idle.
-  static int blocks_per_task(ExecutionSpace const& space, int num_tiles, int num_blocks) {
+  static int blocks_per_task(ExecutionSpace const& space, int num_tiles, int num_blocks, int /*team_size*/) {
     int const wanted_tasks = 4 * space.concurrency();
     int const parts = num_tiles >= wanted_tasks ? 1 : (wanted_tasks + num_tiles - 1) / std::max(1, num_tiles);
     return std::max(1, (num_blocks + parts - 1) / parts);
@@ -46,6 +70,8 @@ struct Tuning {
 /// The same for the fused kernel, by outputs per block.
 template <class ExecutionSpace, class Scalar, int BlockOutputs>
 struct FusedTuning {
+  using Tile = typename Tuning<ExecutionSpace, Scalar>::Tile;
+  using NarrowTile = typename Tuning<ExecutionSpace, Scalar>::NarrowTile;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   static constexpr bool in_place = false;
   static constexpr int num_tiles = 2;
@@ -62,42 +88,77 @@ template <class Scalar>
 struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr int pack_width = 16 / static_cast<int>(sizeof(Scalar));
   using Tile = TileShape<Scalar, pack_width, 1, 32 / pack_width>;
-  using FusedTile = TileShape<Scalar, pack_width, 1, 2>; ///< 8 samples of 1024 float neurons: 32 KB of scratch
   using NarrowTile = Tile;
-  using NarrowFusedTile = FusedTile;
   static constexpr bool has_narrow_tiles = false; ///< nvcc takes minutes for each set of kernels
 
   static constexpr int slice_width = 16; ///< blocks per warp of the fused kernel
   static constexpr int chunk_size = 8;   ///< sixteen bytes of 16-bit indices
   static constexpr int block_outputs = 8;
-  static constexpr int team_size = 256 / (32 / pack_width);
-  /// Three teams of 256 threads (80 registers each) with 34 KB of weights leave 150 KB of L1 for the activations.
-  static constexpr bool has_stationary_kernel = true;
+
+  static constexpr int max_fused_neurons = 1024;
+  /// While samples leave in crowds, the stationary kernel is ahead even where tiles would fit: it packs for nothing.
+  static constexpr std::size_t stationary_layers_before_fused = 9;
+
+  /// A warp holds 16 outputs of 64 samples in 32 sums per thread, and reads each line of the L2 for 16 outputs.
+  using WideBlockTile = TileShape<Scalar, 1, 8 / static_cast<int>(sizeof(Scalar)), 32>;
+  using NarrowWideBlockTile = WideBlockTile;
+  static constexpr int wide_block_outputs = 16;
+  static constexpr int direct_threads = 256;
+
+  /// Two teams of 256 threads (128 registers each: none spill, and 32 loads are on their way) with 17 KB of weights (32
+  /// inputs) leave 190 KB of L1.
+  using StationaryTile = WideBlockTile;
+  static constexpr bool prefers_stationary = true;
+    using StationaryBounds = Kokkos::LaunchBounds<256, 2>;
+  static constexpr int stationary_blocks = 8;
+  static constexpr int stationary_team_size = 8;
+  static constexpr int stationary_level = 0;
   static constexpr std::size_t max_stationary_bytes = 48000; ///< Kokkos gives a team 48 KiB at most
-  using StationaryBounds = Kokkos::LaunchBounds<256, 3>;
-  static int stationary_teams(Kokkos::Cuda const& space) { return 3 * space.cuda_device_prop().multiProcessorCount; }
+  static int stationary_teams(Kokkos::Cuda const& space) { return 2 * num_multiprocessors(space); }
+
+  /// A thread holds 8 float samples of an output, so an index and a weight serve two loads of 16 bytes.
+  using StagedTile = RotatedTileShape<Scalar, pack_width, 4>;
+  using NarrowStagedTile = StagedTile;
+  using StagedPolicy = Kokkos::TeamPolicy<Kokkos::Cuda, Kokkos::LaunchBounds<256, 4>>;
+  static constexpr int staged_slice_width = 8;
+  static constexpr int staged_team_size = 256;
+  static constexpr int staged_level = 0;
+  static constexpr std::size_t max_staged_inputs = 288; ///< 36 KiB
+  static constexpr std::size_t max_staged_outputs = 128;
+  static constexpr double min_staged_uses = 3.0;
+  static int staged_league_size(Kokkos::Cuda const& space, int num_tiles, int num_stages) {
+    return std::min(num_tiles * num_stages, 4 * num_multiprocessors(space));
+  }
+
+  static constexpr int expand_level = 0;
+  static constexpr int expand_bytes = 16384; ///< eight teams of 256 threads per multiprocessor
+  static constexpr int expand_team_size = 256;
   static constexpr int move_team_size = 8;
   static constexpr int move_lanes = 32;
-  static constexpr int max_fused_neurons = 1024;
+
+  static int num_multiprocessors(Kokkos::Cuda const& space) { return space.cuda_device_prop().multiProcessorCount; }
 
   /// Eight resident teams of 256 threads fill a multiprocessor; more only wait.
   static int league_size(Kokkos::Cuda const& space, int num_tasks) {
-    return std::min(num_tasks, 8 * space.cuda_device_prop().multiProcessorCount);
+    return std::min(num_tasks, 8 * num_multiprocessors(space));
   }
 
-  static int blocks_per_task(Kokkos::Cuda const&, int, int num_blocks) { return std::min(num_blocks, 4 * team_size); }
+  static int blocks_per_task(Kokkos::Cuda const&, int, int num_blocks, int team_size) {
+    return std::min(num_blocks, 4 * team_size);
+  }
 };
 
-/// CUDA: two teams per multiprocessor, each with a 32 KB tile; 16 sums in registers per thread for single outputs
-/// (512 threads), 32 for blocks of 8 (256 threads). More teams than that make the tail slower, for they share what few
-/// busy.
+/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples (32 KB for 1024 neurons) and two lanes of 4;
+/// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams than
+/// that make the tail slower, for they share what few busy multiprocessors there are.
 template <class Scalar, int BlockOutputs>
 struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs> {
+  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, 2>;
+  using NarrowTile = Tile;
   static constexpr bool in_place = true;
   static constexpr int num_tiles = 1;
   static constexpr int team_size = BlockOutputs == 1 ? 512 : 256;
-  static constexpr int passes =
-      2048 / (team_size * BlockOutputs); ///< x team_size / 2 lanes x BlockOutputs = 1024 outputs
+  static constexpr int passes = 1024 / (team_size / Tile::num_lanes * BlockOutputs); ///< 1024 outputs
   static constexpr int scratch_level = 0;
   using Policy = Kokkos::TeamPolicy<Kokkos::Cuda, Kokkos::LaunchBounds<team_size, 2>>;
   static int league_size(Kokkos::Cuda const& space, int num_tiles) {

@@ -147,6 +147,20 @@ TEST_F(Files, InfoOfANetwork) {
   EXPECT_GE(json["per_layer"][0]["distinct_neurons"], 1);
 }
 
+TEST_F(Files, InfoExplainsThePlan) {
+  generate_network("net.h5", {"--neurons", "64", "--layers", "7"});
+  generate_images("img.h5", {"--neurons", "64", "--samples", "4"});
+  auto const text = succeed({"info", path("net.h5"), "--plan", "--backend", "serial"}).out;
+  for (char const* const word : {"layers 0-6: fused kernel", "1.00 weights per edge", "GiB of weights on serial"}) {
+    EXPECT_THAT(text, HasSubstr(word));
+  }
+  auto const json = info({path("net.h5"), "--plan", "--backend", "serial", "--precision", "double"});
+  EXPECT_EQ(json["precision"], "double");
+  EXPECT_EQ(json["choices"][0]["edges"], 7 * 64 * 32);
+  EXPECT_EQ(json["choices"][0]["last_layer"], 6);
+  EXPECT_EQ(run_varve({"info", path("img.h5"), "--plan"}).exit_code, 2);
+}
+
 TEST_F(Files, InfoOfATextNetworkAsksForTheBias) {
   generate_network("text", {"--neurons", "64", "--layers", "2"});
   auto const ended = run_varve({"info", path("text")});

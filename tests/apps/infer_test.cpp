@@ -171,10 +171,12 @@ TEST_F(Infer, SamePathsSameHash) {
   auto const expected = hash_text(last_, Precision::single_precision);
   for (auto const& options : std::vector<std::vector<std::string>>{
            {"--backend", "serial"},
-           {"--format", "csr"},
-           {"--format", "sliced_ell"},
-           {"--format", "pattern_blocks"},
+           {"--formats", "csr"},
+           {"--formats", "sliced_ell"},
+           {"--formats", "staged_blocks,csr"},
+           {"--formats", "pattern_blocks"},
            {"--kernel", "direct"},
+           {"--kernel", "staged"},
            {"--batch", "1"},
            {"--batch", "77"},
            {"--kokkos-num-threads=1"},

@@ -48,11 +48,12 @@ inline InferenceOptions options_at(Place place) {
 /// that cannot run a layer on this backend gives way to the direct one). The first leaves all choices to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place)};
-  for (std::string const format : {"csr", "sliced_ell", "pattern_blocks"}) {
+  for (auto const format :
+       {FormatName::csr, FormatName::sliced_ell, FormatName::staged_blocks, FormatName::pattern_blocks}) {
     for (std::string const kernel : {"direct", "stationary", "fused"}) {
       for (bool const narrow_tiles : {false, true}) {
         auto options = options_at(place);
-        options.format = format;
+        options.formats = {format};
         options.kernel = kernel;
         options.narrow_tiles = narrow_tiles;
         choices.push_back(options);
@@ -64,7 +65,7 @@ inline std::vector<InferenceOptions> all_choices(Place place) {
 
 /// For messages: what is forced.
 inline std::string describe(InferenceOptions const& options) {
-  return to_string(options.backend) + ", format " + options.format.value_or("any") + ", kernel " +
+  return to_string(options.backend) + ", format " + (options.formats.empty() ? "any" : to_string(options.formats.front())) + ", kernel " +
          options.kernel.value_or("any") + (options.narrow_tiles ? ", narrow tiles" : "") +
          (options.batch ? ", batches of " + std::to_string(*options.batch) : "");
 }

@@ -2,6 +2,7 @@
 #include "formats/csr.hpp"
 #include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
+#include "formats/staged_blocks.hpp"
 #include "kernels/execution_spaces.hpp"
 #include "radixnet/network.hpp"
 
@@ -190,6 +191,33 @@ void expect_sliced_ell_holds_layers() {
   }
 }
 
+/// Stages hold all outputs, whole slices each but the last, and never more inputs than allowed.
+template <class ExecutionSpace, class Scalar, int SliceWidth, int ChunkSize, int BlockOutputs>
+void expect_staged_blocks_hold_layers() {
+  using Format = StagedBlocks<ExecutionSpace, Scalar, SliceWidth, ChunkSize, BlockOutputs>;
+  int num_packed = 0;
+  for (auto const& layer : layers_to_store()) {
+    for (std::size_t const max_inputs : {16U, 40U, 1000U}) {
+      auto const packed = Format::pack(layer.weights, max_inputs, 32, 0.0);
+      if (!packed) continue;
+      ++num_packed;
+      Format const format(layer, *packed);
+      EXPECT_EQ(format.to_matrix(), rounded<Scalar>(layer.weights));
+      EXPECT_LE(format.max_inputs, static_cast<int>(max_inputs));
+      EXPECT_EQ(packed->block_pointers.size(), packed->input_pointers.size());
+      EXPECT_EQ(packed->block_pointers.back(), format.edges().blocks.num_blocks());
+      for (std::size_t stage = 0; stage + 1 < packed->block_pointers.size(); ++stage) {
+        EXPECT_EQ(packed->block_pointers[stage] % SliceWidth, 0);
+        auto const first = packed->inputs.begin() + packed->input_pointers[stage];
+        auto const last = packed->inputs.begin() + packed->input_pointers[stage + 1];
+        EXPECT_TRUE(std::ranges::is_sorted(first, last, std::ranges::less_equal())); // no input twice
+      }
+      EXPECT_GE(format.bytes(), packed->bytes());
+    }
+  }
+  EXPECT_GT(num_packed, 8);
+}
+
 template <class ExecutionSpace, class Scalar, class Index>
 void expect_csr_holds_layers() {
   using Format = Csr<ExecutionSpace, Scalar, Index>;
@@ -246,9 +274,16 @@ TYPED_TEST(Formats, SlicedEllHoldsALayerInWideSlices) {
 TYPED_TEST(Formats, PatternBlocksHoldALayer) {
   test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint16_t, 1, 1, 4>();
   test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint16_t, 16, 8, 8>();
+  test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint32_t, 1, 8, 16>();
   test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint32_t, 4, 8, 2>();
   test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint16_t, 16, 8, 8>();
   test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint32_t, 1, 1, 4>();
+}
+
+TYPED_TEST(Formats, StagedBlocksHoldALayer) {
+  test::expect_staged_blocks_hold_layers<TypeParam, float, 1, 1, 1>();
+  test::expect_staged_blocks_hold_layers<TypeParam, float, 8, 8, 1>();
+  test::expect_staged_blocks_hold_layers<TypeParam, double, 1, 1, 4>();
 }
 
 TEST(BoundsOfActivations, AreThoseOfTheFunctions) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
 namespace varve {
@@ -66,6 +67,69 @@ TEST(OutputOrder, IsAPermutationThatMakesBlocksOfOneList) {
       for (std::size_t neuron = 0; neuron < neurons; ++neuron) EXPECT_EQ(order[neuron], neuron);
     }
   }
+}
+
+/// Distinct inputs of the outputs at these positions.
+std::size_t num_inputs_of(SparseMatrix const& weights, OutputStages const& stages, std::size_t stage) {
+  std::set<NeuronIndex> inputs;
+  for (std::size_t position = stages.pointers[stage]; position < stages.pointers[stage + 1]; ++position) {
+    auto const list = weights.row_columns(stages.order[position]);
+    inputs.insert(list.begin(), list.end());
+  }
+  return inputs.size();
+}
+
+void expect_stages(SparseMatrix const& weights, OutputStages const& stages, std::size_t unit, std::size_t max_inputs,
+                   std::size_t max_outputs) {
+  ASSERT_GE(stages.pointers.size(), 1U);
+  EXPECT_EQ(stages.pointers.front(), 0U);
+  EXPECT_EQ(stages.pointers.back(), weights.num_rows);
+  for (std::size_t stage = 0; stage + 1 < stages.pointers.size(); ++stage) {
+    std::size_t const outputs = stages.pointers[stage + 1] - stages.pointers[stage];
+    EXPECT_GT(outputs, 0U);
+    EXPECT_LT(outputs, max_outputs + unit);
+    if (stage + 2 < stages.pointers.size()) EXPECT_EQ(outputs % unit, 0U);
+    EXPECT_LE(num_inputs_of(weights, stages, stage), max_inputs);
+  }
+  auto order = stages.order;
+  std::ranges::sort(order);
+  for (std::size_t output = 0; output < order.size(); ++output) ASSERT_EQ(order[output], output);
+}
+
+TEST(OutputStages, OfARadixNetShareHalfOfTheirInputsWithTheNext) {
+  RadixNet const network(1024, 6, 1);
+  for (std::size_t number = 0; number < 6; ++number) {
+    auto const weights = network.layer(number).weights;
+    auto const stages = find_stages(weights, 8, 288, 128, 3.0);
+    ASSERT_TRUE(stages);
+    expect_stages(weights, *stages, 8, 288, 128);
+    std::size_t inputs = 0;
+    for (std::size_t stage = 0; stage + 1 < stages->pointers.size(); ++stage)
+      inputs += num_inputs_of(weights, *stages, stage);
+    EXPECT_LE(inputs, 8U * 9U * 16U + 64U) << "eight chains of eight lists, each with 16 new inputs";
+  }
+}
+
+TEST(OutputStages, OfManyShapes) {
+  for (std::size_t const unit : {1U, 3U, 8U}) {
+    for (std::size_t const max_inputs : {4U, 9U, 100U}) {
+      for (auto const& weights :
+           {matrix_of_lists({}), matrix_of_lists({{}}), matrix_of_lists({{1}, {}, {1}, {2}, {}, {}, {}, {}, {}, {3}}),
+            matrix_of_lists({{1, 2, 3}, {4, 5, 6}, {7, 8, 9}, {1, 2, 4}, {4, 5}, {2, 3}, {9}, {8, 9}, {1, 9}})}) {
+        auto const stages = find_stages(weights, unit, max_inputs, 4, 0.0);
+        if (max_inputs == 100 || unit == 1) ASSERT_TRUE(stages);
+        if (stages) expect_stages(weights, *stages, unit, max_inputs, 4);
+      }
+    }
+  }
+}
+
+TEST(OutputStages, AreNotFormedWhereTheyCannotOrDoNotPay) {
+  auto const apart = matrix_of_lists({{1, 2}, {3, 4}, {5, 6}, {7, 8}});
+  EXPECT_FALSE(find_stages(apart, 2, 3, 4, 0.0)) << "two outputs have four inputs";
+  EXPECT_FALSE(find_stages(apart, 1, 1, 4, 0.0)) << "one output has two";
+  EXPECT_TRUE(find_stages(apart, 2, 4, 4, 1.0));
+  EXPECT_FALSE(find_stages(apart, 2, 4, 4, 1.5)) << "each input is used once";
 }
 
 } // namespace
