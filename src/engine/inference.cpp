@@ -4,7 +4,6 @@
 #include "engine/backends.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 namespace varve {
 namespace {
@@ -82,8 +81,10 @@ std::string to_string(FormatName format) {
 std::vector<FormatName> parse_formats(std::string const& list) {
   std::vector<FormatName> formats;
   if (list == "auto") return formats;
-  for (auto const part : std::views::split(list, ',')) {
-    std::string const name(part.begin(), part.end());
+  for (std::size_t first = 0; first <= list.size();) {
+    std::size_t const last = std::min(list.find(',', first), list.size());
+    std::string const name = list.substr(first, last - first);
+    first = last + 1;
     auto const all = {FormatName::pattern_blocks, FormatName::staged_blocks, FormatName::sliced_ell, FormatName::csr};
     auto const found = std::ranges::find(all, name, [](FormatName format) { return to_string(format); });
     if (found == all.end()) {

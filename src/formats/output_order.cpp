@@ -63,7 +63,7 @@ public:
     constexpr std::size_t stages_to_judge_by = 4;
     for (std::size_t num_taken = 0; num_taken < pieces_.size(); ++num_taken) {
       std::size_t piece = next_piece();
-      if (stage_outputs_.size() >= max_outputs_ || num_inputs_ + num_new(piece) > max_inputs_) {
+      if (stage_outputs_.size() >= std::max(max_outputs_, unit_) || num_inputs_ + num_new(piece) > max_inputs_) {
         if (!close_stage()) return std::nullopt;
         if (stages_.pointers.size() > stages_to_judge_by && !is_worth_it(min_uses)) return std::nullopt;
         piece = next_piece();

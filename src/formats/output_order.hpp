@@ -28,7 +28,7 @@ struct OutputStages {
 
 /// Orders the outputs in stages of at most `max_inputs` distinct inputs: a greedy chain that goes on with the outputs
 /// that bring the fewest new inputs. Every stage but the last has a multiple of `unit` outputs, and less than
-/// max_outputs + unit. Nothing if `unit` outputs in a row have more inputs than that, or if the stages' inputs are used
+/// max(max_outputs, unit) + unit. Nothing if `unit` outputs in a row have more inputs than that, or if the stages' inputs are used
 /// by fewer than `min_uses` edges each on average; without sharing this is seen after a few stages.
 std::optional<OutputStages> find_stages(SparseMatrix const& weights, std::size_t unit, std::size_t max_inputs,
                                         std::size_t max_outputs, double min_uses);

@@ -94,9 +94,9 @@ TEST_F(GoldenRuns, OnEveryBackendWithOneHashPerPrecision) {
 TEST_F(GoldenRuns, ByEveryEngineFormatAndBatch) {
   std::set<std::string> hashes;
   for (auto const& options : std::vector<std::vector<std::string>>{{"--engine", "reference"},
-                                                                   {"--format", "csr"},
-                                                                   {"--format", "sliced_ell"},
-                                                                   {"--format", "pattern_blocks"},
+                                                                   {"--formats", "csr"},
+                                                                   {"--formats", "sliced_ell"},
+                                                                   {"--formats", "pattern_blocks"},
                                                                    {"--kernel", "direct"},
                                                                    {"--batch", "100"},
                                                                    {"--repeat", "2"}}) {
