@@ -1,6 +1,10 @@
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "core/error.hpp"
 #include "io/open.hpp"
+#include "passes/reduced_network.hpp"
+
+#include <fmt/format.h>
 
 #include <memory>
 #include <string>
@@ -12,14 +16,33 @@ struct ConvertOptions {
   std::string source, target;
   ChallengeOptions challenge;
   bool is_samples = false;
+  bool reduce = false;
 };
+
+/// Rewritten layers are kept in memory up to this size and rewritten twice beyond.
+constexpr std::size_t kept_bytes = std::size_t(4) << 30U;
+
+void convert_network(NetworkSource const& network, ConvertOptions const& options) {
+  auto const progress = terminal_progress("converting layers");
+  if (!options.reduce) {
+    save_network(network, options.target, progress);
+    return;
+  }
+  ReducedNetwork const reduced(network, {.merge_outputs = false}, kept_bytes);
+  save_network(reduced, options.target, progress);
+  auto const& found = reduced.report();
+  fmt::print("reduced   neurons from {} to {} ({} merged, {} constant, {} unread), edges from {} to {}, in {:.3f} s\n",
+             found.neurons_before, found.neurons_after, found.merged_neurons, found.constant_neurons,
+             found.unread_neurons, found.edges_before, found.edges_after, found.seconds);
+}
 
 int convert(ConvertOptions const& options) {
   if (options.is_samples || holds_samples(options.source)) {
+    if (options.reduce)
+      throw UsageError(fmt::format("{} holds samples; only a network can be reduced", options.source));
     save_samples(open_samples(options.source, options.challenge.neurons), options.target);
   } else {
-    save_network(*open_network(options.source, options.challenge), options.target,
-                 terminal_progress("converting layers"));
+    convert_network(*open_network(options.source, options.challenge), options);
   }
   return 0;
 }
@@ -37,6 +60,10 @@ void add_convert(CLI::App& command_line, Action& action) {
                    "file (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text is a folder")
       ->required();
   add_network_options(*command, options->challenge);
+  command->add_flag(
+      "--reduce", options->reduce,
+      "store the network with equal neurons merged, constants folded and unread neurons dropped; its outputs "
+      "are the same");
   command->callback([options, &action] { action = [options] { return convert(*options); }; });
 }
 

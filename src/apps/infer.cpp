@@ -36,6 +36,7 @@ struct InferOptions {
   std::string engine = "varve";
   std::optional<std::size_t> batch;
   std::string formats = "auto";
+  std::string reductions = "auto";
   std::optional<std::string> kernel;
   bool narrow_tiles = false;
   std::optional<double> memory_limit;
@@ -159,6 +160,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.batch = options.batch;
   engine.formats = parse_formats(options.formats);
+  engine.reductions = parse_reductions(options.reductions);
   engine.kernel = options.kernel;
   engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
@@ -263,9 +265,15 @@ void add_infer(CLI::App& command_line, Action& action) {
       ->capture_default_str();
   command->add_option("--engine", options->engine, "varve, or to compare: kokkos-kernels, reference")
       ->capture_default_str();
-  command->add_option("--formats", options->formats,
-                      "auto, or those that layers may be stored in, with commas between: pattern_blocks, staged_blocks, "
-                      "sliced_ell, csr")
+  command
+      ->add_option("--formats", options->formats,
+                   "auto, or those that layers may be stored in, with commas between: pattern_blocks, staged_blocks, "
+                   "sliced_ell, csr")
+      ->capture_default_str();
+  command
+      ->add_option("--reductions", options->reductions,
+                   "what is known to be equal and not computed twice: auto, none, or with commas between: "
+                   "merge_neurons, fold_constants, drop_unread, saturation")
       ->capture_default_str();
   command->add_option("--kernel", options->kernel,
                       "direct, stationary, staged or fused, where it can run (default: chosen per layer)");

@@ -1,6 +1,7 @@
 #include "apps/infer_report.hpp"
 
 #include "apps/command.hpp"
+#include "apps/reductions_report.hpp"
 #include "core/version.hpp"
 #include "io/output_file.hpp"
 
@@ -76,9 +77,13 @@ void InferReport::plan(PlanSummary const& plan, std::string const& backend, std:
   auto choices = nlohmann::ordered_json::array();
   for (auto const& choice : plan.choices) choices.push_back(describe(choice));
   if (!plan.method.empty()) choices.push_back(plan.method);
-  json_["plan"] = {{"choices", choices},                {"batch", plan.batch},
-                   {"tile_samples", plan.tile_samples}, {"weight_bytes", plan.weight_bytes},
-                   {"panel_bytes", plan.panel_bytes},   {"sample_bytes", plan.sample_bytes}};
+  json_["plan"] = {{"choices", choices},
+                   {"batch", plan.batch},
+                   {"tile_samples", plan.tile_samples},
+                   {"weight_bytes", plan.weight_bytes},
+                   {"panel_bytes", plan.panel_bytes},
+                   {"sample_bytes", plan.sample_bytes}};
+  if (auto const found = describe_reductions(plan); !found.empty()) json_["reductions"] = found;
 }
 
 void InferReport::result(std::vector<double> loop_seconds, std::vector<SampleIndex> const& live_samples,
@@ -121,6 +126,7 @@ void InferReport::print_plan() const {
              json_["backend"].get<std::string>(), json_["devices"][0].get<std::string>(),
              json_["precision"].get<std::string>(), json_["ranks"].get<int>(),
              json_["ranks"].get<int>() == 1 ? "" : "s");
+  print_reductions(json_.value("reductions", nlohmann::ordered_json()));
   for (auto const& choice : plan["choices"]) fmt::print("plan      {}\n", choice.get<std::string>());
   fmt::print("memory    weights {}, panel {}, samples {}; {} samples at a time\n",
              with_prefix(plan["weight_bytes"].get<double>(), "B"), with_prefix(plan["panel_bytes"].get<double>(), "B"),

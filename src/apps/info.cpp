@@ -1,5 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "apps/reductions_report.hpp"
 #include "core/error.hpp"
 #include "engine/inference.hpp"
 #include "io/open.hpp"
@@ -21,6 +22,7 @@ struct InfoOptions {
   bool plan = false;
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
+  std::string reductions = "auto";
 };
 
 using Json = nlohmann::ordered_json;
@@ -87,6 +89,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   InferenceOptions engine;
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.reductions = parse_reductions(options.reductions);
   auto const plan = prepare(network, engine)->plan(1, 0);
   Json choices = Json::array();
   for (auto const& choice : plan.choices) {
@@ -102,16 +105,18 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
                        {"why", explain(choice)}});
     if (!options.as_json) fmt::print("{}\n  {}\n", describe(choice), explain(choice));
   }
-  Json const json = {{"name", network.name()},
-                     {"kind", "plan"},
-                     {"backend", options.backend},
-                     {"device", plan.device},
-                     {"precision", options.precision},
-                     {"weight_bytes", plan.weight_bytes},
-                     {"choices", choices}};
+  Json json = {{"name", network.name()},
+               {"kind", "plan"},
+               {"backend", options.backend},
+               {"device", plan.device},
+               {"precision", options.precision},
+               {"weight_bytes", plan.weight_bytes},
+               {"choices", choices}};
+  if (auto const found = describe_reductions(plan); !found.empty()) json["reductions"] = found;
   if (options.as_json) {
     fmt::print("{}\n", json.dump(2));
   } else {
+    print_reductions(json.value("reductions", Json()));
     fmt::print("{:.3f} GiB of weights on {} ({}), in {} precision\n",
                static_cast<double>(plan.weight_bytes) / (1024.0 * 1024.0 * 1024.0), options.backend, plan.device,
                options.precision);
@@ -171,6 +176,8 @@ void add_info(CLI::App& command_line, Action& action) {
   command->add_flag("--json", options->as_json, "everything, per layer, as JSON");
   command->add_flag("--plan", options->plan, "which format and kernel each layer gets, and why");
   command->add_option("--backend", options->backend, "with --plan: serial, openmp or cuda")->capture_default_str();
+  command->add_option("--reductions", options->reductions, "with --plan: auto, none, or a list (see infer)")
+      ->capture_default_str();
   command->add_option("--precision", options->precision, "with --plan: of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();

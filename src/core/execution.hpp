@@ -57,8 +57,8 @@ template <class ExecutionSpace>
 inline constexpr bool kOnHost =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
 
-/// Tells the compiler of device code that a pointer which was itself loaded from memory points to global memory, so that
-/// it reads there with the loads made for that.
+/// Tells the compiler of device code that a pointer which was itself loaded from memory points to global memory, so
+/// that it reads there with the loads made for that.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] T const* pointer) {
   KOKKOS_IF_ON_DEVICE((__builtin_assume(__isGlobal(pointer));))

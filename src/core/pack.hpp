@@ -107,6 +107,23 @@ KOKKOS_FORCEINLINE_FUNCTION void see(SeenBits<Scalar, Width>& seen, Pack<Scalar,
   // clang-format on
 }
 
+/// The same for bits in which the values differ from one value: zero as long as all were equal to it.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, Pack<Scalar, Width> const& value,
+                                                Scalar other) {
+  using Bits = typename SeenBits<Scalar, Width>::Bits;
+  auto const bits = Kokkos::bit_cast<Bits>(other);
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) seen.lane[i] |= Kokkos::bit_cast<Bits>(value.lane[i]) ^ bits;
+  ))
+  KOKKOS_IF_ON_HOST((
+    using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
+    reinterpret_cast<BitVector&>(seen) |= reinterpret_cast<BitVector const&>(value) ^ bits;
+  ))
+  // clang-format on
+}
+
 /// All lanes zero.
 template <class PackType>
 KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {

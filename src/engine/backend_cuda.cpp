@@ -3,7 +3,7 @@
 
 namespace varve {
 
-std::unique_ptr<Inference> prepare_cuda(NetworkSource const& network, InferenceOptions const& options) {
+std::unique_ptr<Inference> prepare_cuda(NetworkToRun const& network, InferenceOptions const& options) {
   return prepare_on<Kokkos::Cuda>(network, options);
 }
 

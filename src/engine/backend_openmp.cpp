@@ -3,7 +3,7 @@
 
 namespace varve {
 
-std::unique_ptr<Inference> prepare_openmp(NetworkSource const& network, InferenceOptions const& options) {
+std::unique_ptr<Inference> prepare_openmp(NetworkToRun const& network, InferenceOptions const& options) {
   return prepare_on<Kokkos::OpenMP>(network, options);
 }
 

@@ -9,6 +9,7 @@
 #include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
 #include "formats/staged_blocks.hpp"
+#include "passes/saturation.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -22,7 +23,8 @@ namespace varve {
 
 /// A network on a device: which format and kernel each layer has got, and which layers run in one launch. Chosen once,
 /// by looking at the layers:
-///   - pattern blocks, if outputs share input lists so well that the blocks store at most twice as many weights as there
+///   - pattern blocks, if outputs share input lists so well that the blocks store at most twice as many weights as
+///   there
 ///     are (a fma of a block costs half of what one costs that loads its own input, or less);
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
@@ -49,11 +51,13 @@ public:
       std::size_t const count = std::min(layers_at_a_time, network.num_layers() - first);
       layers.assign(count, Layer());
       std::vector<Packed> packed(count);
+      std::vector<double> kept_caps(count, 0.0);
       for_each_on_host_threads(count, [&](std::size_t i) {
         layers[i] = network.layer(first + i);
         packed[i] = pack(layers[i], first + i);
+        if (options_.reductions.saturation) kept_caps[i] = kept_cap<Scalar>(layers[i]);
       });
-      for (std::size_t i = 0; i < count; ++i) add(layers[i], packed[i]);
+      for (std::size_t i = 0; i < count; ++i) add(layers[i], packed[i], kept_caps[i]);
     }
     form_stretches();
   }
@@ -65,6 +69,9 @@ public:
   EdgeOffset num_edges() const { return num_edges_; }
   std::size_t bytes() const { return bytes_; }
   std::vector<Entry> const& stretches() const { return stretches_; }
+
+  /// A sample that is saturated after this many layers or more is saturated at the end; num_layers(): none is.
+  std::size_t saturates_from() const { return saturates_from_; }
 
   /// For people: one choice per run of stretches that are alike.
   std::vector<LayerChoice> choices() const {
@@ -85,10 +92,10 @@ private:
   using Choose = std::conditional_t<NarrowTiles, Narrow, Wide>;
   using DirectTile = Choose<typename Tune::Tile, typename Tune::NarrowTile>;
   using WideBlockTile = Choose<typename Tune::WideBlockTile, typename Tune::NarrowWideBlockTile>;
-  template <class Format>
-  using FusedTune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs>;
-  template <class Format>
-  using FusedTile = Choose<typename FusedTune<Format>::Tile, typename FusedTune<Format>::NarrowTile>;
+  template <class Format, bool IsSmall>
+  using FusedTune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs, IsSmall>;
+  template <class FusedTuning>
+  using FusedTile = Choose<typename FusedTuning::Tile, typename FusedTuning::NarrowTile>;
   using StagedTile = Choose<typename Tune::StagedTile, typename Tune::NarrowStagedTile>;
   using Short = std::uint16_t;
   using Long = std::uint32_t;
@@ -119,9 +126,11 @@ private:
                 typename Single<Short>::Packed, typename Single<Long>::Packed, typename Staged::Packed, Unpacked>;
   struct DeviceLayer {
     Format format;
-    int width;
+    std::size_t num_outputs;
+    double cap; ///< 0: none
     EdgeOffset num_edges;
     bool keeps_zero;
+    double kept_cap; ///< if the layer maps samples all of whose activations are its cap to such: the cap; else 0
   };
 
   static constexpr std::size_t layers_at_a_time = 16;
@@ -147,22 +156,26 @@ private:
     return is_short(layer) ? pack_as<Short>(layer, number) : pack_as<Long>(layer, number);
   }
 
-  /// The first format, in the order of preference, that may be used and is cheap; without one, the last that may be used
-  /// (staged blocks, which not every layer can have, give way to sliced ELL).
+  /// The first format, in the order of preference, that may be used and is cheap; without one, the last that may be
+  /// used (staged blocks, which not every layer can have, give way to sliced ELL).
   template <class Index>
   Packed pack_as(Layer const& layer, std::size_t number) const {
     SparseMatrix const& matrix = layer.weights;
     auto const is_cheap = [&](EdgeOffset stored, double factor) {
-      return static_cast<double>(stored) <= static_cast<double>(matrix.num_entries()) * factor + 4096.0;
+      return static_cast<double>(stored) <= static_cast<double>(matrix.num_entries()) * factor + 512.0;
     };
+    // Where tiles are small, launches cost more than padding: then all layers should have one format.
+    double const most_in_blocks = is_small(layer.num_outputs()) ? 1.25 : 2.0;
     std::string const kernel = options_.kernel.value_or("");
-    bool const fuses =
-        fits_fused(std::max(layer.num_inputs(), layer.num_outputs())) && (kernel.empty() || kernel == "fused");
+    bool const fuses = is_short(layer) && fits_fused(layer.num_outputs()) && (kernel.empty() || kernel == "fused");
     if (may_use(FormatName::pattern_blocks) && (kernel != "staged" || is_last(FormatName::pattern_blocks))) {
-      bool const is_early = number < Tune::stationary_layers_before_fused && kernel.empty();
+      constexpr auto early_layers = static_cast<std::ptrdiff_t>(Tune::stationary_layers_before_fused);
+      bool const is_early =
+          static_cast<std::ptrdiff_t>(number) < early_layers && kernel.empty() && !is_small(layer.num_outputs());
       auto const pack_if_cheap = [&]<class Blocks>(Blocks) -> std::optional<Packed> {
         auto order = order_by_input_list(matrix, Blocks::block_outputs);
-        if (!is_last(FormatName::pattern_blocks) && !is_cheap(Blocks::num_stored(matrix, order), 2.0)) return std::nullopt;
+        if (!is_last(FormatName::pattern_blocks) && !is_cheap(Blocks::num_stored(matrix, order), most_in_blocks))
+          return std::nullopt;
         if constexpr (std::is_same_v<Blocks, WideBlocks<Index>> && Tune::prefers_stationary) {
           order = chain_blocks(matrix, order, Blocks::block_outputs, Tune::stationary_blocks);
         }
@@ -171,7 +184,8 @@ private:
       auto packed = fuses && !is_early ? pack_if_cheap(FusedBlocks()) : pack_if_cheap(WideBlocks<Index>());
       if (packed) return std::move(*packed);
     }
-    if (may_use(FormatName::staged_blocks) && (is_last(FormatName::staged_blocks) || kernel == "staged" || (!fuses && kernel.empty()))) {
+    if (may_use(FormatName::staged_blocks) &&
+        (is_last(FormatName::staged_blocks) || kernel == "staged" || (!fuses && kernel.empty()))) {
       bool const at_any_cost = is_last(FormatName::staged_blocks) || kernel == "staged";
       auto packed = Staged::pack(matrix, Tune::max_staged_inputs, Tune::max_staged_outputs,
                                  at_any_cost ? 0.0 : Tune::min_staged_uses);
@@ -179,13 +193,16 @@ private:
     }
     if (may_use(FormatName::sliced_ell) || is_last(FormatName::staged_blocks)) {
       auto order = order_by_input_list(matrix, 1);
-      if (is_last(FormatName::sliced_ell) || is_cheap(Single<Index>::num_stored(matrix, order), 1.25))
+      // A fused layer may be padded to a chunk per output: a row of CSR would end the launch.
+      EdgeOffset const in_chunks = fuses ? matrix.num_rows * Tune::chunk_size : 0;
+      EdgeOffset const stored = Single<Index>::num_stored(matrix, order);
+      if (is_last(FormatName::sliced_ell) || is_cheap(stored - std::min(stored, in_chunks), 1.25))
         return Single<Index>::pack(matrix, std::move(order));
     }
     return Unpacked();
   }
 
-  void add(Layer const& layer, Packed const& packed) {
+  void add(Layer const& layer, Packed const& packed, double kept_cap) {
     std::size_t const number = num_layers_++;
     if (number == 0) num_inputs_ = layer.num_inputs();
     if (number > 0) require_fit(num_outputs_, layer, number);
@@ -194,13 +211,16 @@ private:
     max_neurons_ = std::max(max_neurons_, width);
     num_edges_ += layer.num_edges();
     require_room(packed, layer, number);
-    layers_.push_back({to_device(layer, packed), static_cast<int>(width), layer.num_edges(), keeps_zero(layer)});
+    double const cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
+    layers_.push_back(
+        {to_device(layer, packed), layer.num_outputs(), cap, layer.num_edges(), keeps_zero(layer), kept_cap});
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, layers_.back().format);
   }
 
   void require_room(Packed const& packed, Layer const& layer, std::size_t number) const {
     std::size_t const packed_bytes = std::visit([](auto const& arrays) { return arrays.bytes(); }, packed);
-    std::size_t const row_bytes = layer.num_edges() * ((is_short(layer) ? sizeof(Short) : sizeof(Long)) + sizeof(Scalar));
+    std::size_t const row_bytes =
+        layer.num_edges() * ((is_short(layer) ? sizeof(Short) : sizeof(Long)) + sizeof(Scalar));
     std::size_t const more = packed_bytes > 0 ? packed_bytes : row_bytes;
     if (bytes_ + more > memory_limit_) weights_exceed_memory(number + 1, bytes_ + more, memory_limit_);
   }
@@ -218,8 +238,20 @@ private:
         packed);
   }
 
+  /// The smallest number of layers after which a saturated sample is saturated for ever: every layer to come maps the
+  /// vector of caps to itself. The number of layers if there is none.
+  std::size_t find_saturation() const {
+    std::size_t from = num_layers_;
+    while (from > 1 && layers_[from - 1].kept_cap > 0.0 && layers_[from - 1].kept_cap == layers_.back().kept_cap)
+      --from;
+    // After the layer before, whose cap must be the same.
+    if (from < num_layers_ && layers_[from - 1].cap != layers_.back().kept_cap) ++from;
+    return from;
+  }
+
   /// Joins layers into launches and says what happens to the samples between them.
   void form_stretches() {
+    saturates_from_ = find_saturation();
     std::size_t dead_for_ever = 0; // a sample that is dead after this many layers or more stays dead
     for (std::size_t number = 0; number < num_layers_; ++number) {
       if (!layers_[number].keeps_zero) dead_for_ever = number + 1;
@@ -233,36 +265,46 @@ private:
     for (std::size_t i = 0; i + 1 < stretches_.size(); ++i) {
       stretches_[i].hand_over.tile_samples = stretches_[i + 1].work->tile_samples();
     }
-    stretches_.back().hand_over = {true, false, stretches_.back().work->tile_samples()};
+    auto& last = stretches_.back().hand_over;
+    last.lists = true;
+    last.tile_samples = stretches_.back().work->tile_samples();
     layers_.clear();
   }
 
   /// True if a layer goes into the launch that begins with layer `first`.
   bool joins(std::size_t first, std::size_t number, std::size_t dead_for_ever) const {
-    bool const same_kind = layers_[number].format.index() == layers_[first].format.index();
+    bool const same_kind = layers_[number].format.index() == layers_[first].format.index() &&
+                           is_small(layers_[number].num_outputs) == is_small(layers_[first].num_outputs);
     return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]) && !packs_before(number, dead_for_ever);
   }
 
-  static bool fits_fused(std::size_t width) { return width <= std::size_t(Tune::max_fused_neurons); }
+  static bool fits_fused(std::size_t num_outputs) {
+    return num_outputs <= std::size_t(FusedTune<Single<Short>, false>::max_neurons);
+  }
+
+  /// True if tiles of more samples fit team scratch, for backends that make a difference.
+  static bool is_small(std::size_t num_outputs) {
+    return Tune::has_small_tiles && num_outputs <= std::size_t(FusedTune<Single<Short>, true>::max_neurons);
+  }
 
   bool is_fused(DeviceLayer const& layer) const {
-    bool const has_format = std::holds_alternative<FusedBlocks>(layer.format) ||
-                            std::holds_alternative<Single<Short>>(layer.format);
-    return has_format && fits_fused(static_cast<std::size_t>(layer.width)) &&
-           options_.kernel.value_or("fused") == "fused";
+    bool const has_format =
+        std::holds_alternative<FusedBlocks>(layer.format) || std::holds_alternative<Single<Short>>(layer.format);
+    return has_format && fits_fused(layer.num_outputs) && options_.kernel.value_or("fused") == "fused";
   }
 
   /// True if the live samples are packed before this layer of a fused kernel: never before dead samples stay dead, then
-  /// often, then seldom. Measured on the challenge's data, where half of the samples leave within four layers and nearly
-  /// all within nine.
-  static bool packs_before(std::size_t number, std::size_t dead_for_ever) {
+  /// often, then seldom. Measured on the challenge's data, where half of the samples leave within four layers and
+  /// nearly all within nine.
+  bool packs_before(std::size_t number, std::size_t dead_for_ever) const {
     if (number <= dead_for_ever) return number == dead_for_ever && number > 0;
     std::size_t const since = number - dead_for_ever;
+    if (is_small(layers_[number].num_outputs)) return since == 3 || since == 5 || since == 8; // a launch costs a layer
     return since >= 3 && since <= 9;
   }
 
-  /// True if the live samples are listed after this layer. A kernel that reads lists pays two short launches for one; the
-  /// others must move the samples together, which costs about as much as a layer: not before a good part has left.
+  /// True if the live samples are listed after this layer. A kernel that reads lists pays two short launches for one;
+  /// the others must move the samples together, which costs about as much as a layer: not before a good part has left.
   static bool lists_after(std::size_t number, std::size_t dead_for_ever, bool reads_lists) {
     std::size_t const done = number + 1;
     if (done < dead_for_ever) return false;
@@ -289,6 +331,9 @@ private:
       }
     }
     entry.hand_over.keeps_dead = last + 1 < dead_for_ever;
+    entry.hand_over.lists_done =
+        saturates_from_ < num_layers_ && last + 1 >= saturates_from_ + 16 && (last + 1) % 8 == 0;
+    if (saturates_from_ < num_layers_) entry.hand_over.cap = static_cast<Scalar>(layers_.back().kept_cap);
     if (is_fused(layers_[first])) {
       add_fused<F>(entry, dead_for_ever);
     } else {
@@ -305,13 +350,27 @@ private:
   template <class F>
   void add_fused(Entry& entry, std::size_t dead_for_ever) {
     if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>) {
-      std::vector<F> formats;
-      for (std::size_t number = entry.first_layer; number <= entry.last_layer; ++number)
-        formats.push_back(std::get<F>(std::move(layers_[number].format)));
-      entry.work = std::make_unique<FusedStretch<ExecutionSpace, F, FusedTile<F>>>(std::move(formats),
-                                                                                entry.first_layer + 1 >= dead_for_ever);
-      entry.choice.kernel = "fused";
+      if constexpr (Tune::has_small_tiles) {
+        if (is_small(layers_[entry.first_layer].num_outputs)) {
+          add_fused_with<F, FusedTune<F, true>>(entry, dead_for_ever);
+          return;
+        }
+      }
+      add_fused_with<F, FusedTune<F, false>>(entry, dead_for_ever);
     }
+  }
+
+  template <class F, class FusedTuning>
+  void add_fused_with(Entry& entry, std::size_t dead_for_ever) {
+    std::vector<F> formats;
+    for (std::size_t number = entry.first_layer; number <= entry.last_layer; ++number)
+      formats.push_back(std::get<F>(std::move(layers_[number].format)));
+    int saturates_from = std::numeric_limits<int>::max();
+    if (saturates_from_ < num_layers_)
+      saturates_from = static_cast<int>(saturates_from_ - std::min(saturates_from_, entry.first_layer));
+    entry.work = std::make_unique<FusedStretch<ExecutionSpace, F, FusedTile<FusedTuning>, FusedTuning>>(
+        std::move(formats), entry.first_layer + 1 >= dead_for_ever, saturates_from);
+    entry.choice.kernel = "fused";
   }
 
   template <class F>
@@ -350,6 +409,7 @@ private:
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t num_layers_ = 0;
+  std::size_t saturates_from_ = 0;
   std::size_t max_neurons_ = 0;
   EdgeOffset num_edges_ = 0;
   std::size_t bytes_ = 0;

@@ -1,9 +1,11 @@
 #include "engine/inference.hpp"
 
 #include "core/error.hpp"
+#include "core/runtime.hpp"
 #include "engine/backends.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace varve {
 namespace {
@@ -23,7 +25,7 @@ void require_one_of(std::optional<std::string> const& value, std::vector<std::st
   throw UsageError("there is no " + what + " '" + *value + "'; there are: " + list);
 }
 
-std::unique_ptr<Inference> prepare_varve(NetworkSource const& network, InferenceOptions const& options) {
+std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options) {
   switch (options.backend) { // the build defines VARVE_HAVE_* for the backends of its Kokkos
 #if defined(VARVE_HAVE_SERIAL)
   case Backend::serial:
@@ -39,6 +41,26 @@ std::unique_ptr<Inference> prepare_varve(NetworkSource const& network, Inference
 #endif
   default:
     throw UsageError("this build has no backend " + to_string(options.backend));
+  }
+}
+
+/// Rewritten layers are kept in memory up to this part of what is available, and rewritten again when asked for beyond.
+constexpr std::size_t kept_part_of_memory = 4;
+
+std::unique_ptr<Inference> prepare_varve(NetworkSource const& network, InferenceOptions const& options) {
+  auto const& wanted = options.reductions;
+  if (!wanted.rewrites_network()) return prepare_on_backend({network, std::nullopt, {}}, options);
+  ReducedNetwork const reduced(network, {wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread},
+                               available_memory(Backend::serial) / kept_part_of_memory);
+  return prepare_on_backend({reduced, reduced.report(), reduced.output_map()}, options);
+}
+
+/// work(name) for each name of a comma-separated list, the empty ones too.
+void for_each_name(std::string const& list, std::function<void(std::string const&)> const& work) {
+  for (std::size_t first = 0; first <= list.size();) {
+    std::size_t const last = std::min(list.find(',', first), list.size());
+    work(list.substr(first, last - first));
+    first = last + 1;
   }
 }
 
@@ -81,10 +103,7 @@ std::string to_string(FormatName format) {
 std::vector<FormatName> parse_formats(std::string const& list) {
   std::vector<FormatName> formats;
   if (list == "auto") return formats;
-  for (std::size_t first = 0; first <= list.size();) {
-    std::size_t const last = std::min(list.find(',', first), list.size());
-    std::string const name = list.substr(first, last - first);
-    first = last + 1;
+  for_each_name(list, [&](std::string const& name) {
     auto const all = {FormatName::pattern_blocks, FormatName::staged_blocks, FormatName::sliced_ell, FormatName::csr};
     auto const found = std::ranges::find(all, name, [](FormatName format) { return to_string(format); });
     if (found == all.end()) {
@@ -92,8 +111,29 @@ std::vector<FormatName> parse_formats(std::string const& list) {
                        "'; there are: auto, or some of pattern_blocks, staged_blocks, sliced_ell, csr");
     }
     formats.push_back(*found);
-  }
+  });
   return formats;
+}
+
+Reductions parse_reductions(std::string const& list) {
+  if (list == "auto") return {true, true, true, true};
+  Reductions wanted;
+  if (list == "none") return wanted;
+  for_each_name(list, [&](std::string const& name) {
+    if (name == "merge_neurons") {
+      wanted.merge_neurons = true;
+    } else if (name == "fold_constants") {
+      wanted.fold_constants = true;
+    } else if (name == "drop_unread") {
+      wanted.drop_unread = true;
+    } else if (name == "saturation") {
+      wanted.saturation = true;
+    } else {
+      throw UsageError("there is no reduction '" + name +
+                       "'; there are: auto, none, or some of merge_neurons, fold_constants, drop_unread, saturation");
+    }
+  });
+  return wanted;
 }
 
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options) {

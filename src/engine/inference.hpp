@@ -4,6 +4,7 @@
 #include "core/types.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
+#include "passes/reduced_network.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,23 @@ std::vector<FormatName> parse_formats(std::string const& list);
 /// "pattern_blocks", "staged_blocks", "sliced_ell" or "csr".
 std::string to_string(FormatName format);
 
+/// What is not computed because it is known to be equal to something that is. The first three rewrite the network
+/// before it is prepared (passes/) and merge terms of sums, so activations may differ from those without in the last
+/// bits; saturation changes no bit.
+struct Reductions {
+  bool merge_neurons = false;
+  bool fold_constants = false;
+  bool drop_unread = false;
+  bool saturation = false; ///< samples that are saturated for ever leave with their result known
+
+  bool rewrites_network() const { return merge_neurons || fold_constants || drop_unread; }
+  bool operator==(Reductions const&) const = default;
+};
+
+/// "auto" (all), "none", or a comma-separated list of merge_neurons, fold_constants, drop_unread, saturation. Throws
+/// UsageError naming what there is.
+Reductions parse_reductions(std::string const& list);
+
 /// How to run a network. What is left open is chosen by the plan.
 struct InferenceOptions {
   Engine engine = Engine::varve;
@@ -45,8 +63,9 @@ struct InferenceOptions {
   std::optional<std::size_t> memory_limit; ///< bytes on the device for weights, panel and samples together
   std::vector<FormatName> formats;         ///< those that the plan may use; empty: all
   std::optional<std::string> kernel;       ///< "direct", "stationary", "staged" or "fused" for layers that it can run
-  bool narrow_tiles = false;               ///< a quarter or half of the samples per tile (a study, not a need)
-  std::size_t repeat = 1;                  ///< how often the layer loop runs on each batch, for timing
+  Reductions reductions;
+  bool narrow_tiles = false; ///< a quarter or half of the samples per tile (a study, not a need)
+  std::size_t repeat = 1;    ///< how often the layer loop runs on each batch, for timing
 };
 
 /// What to bring back besides the live samples.
@@ -65,18 +84,19 @@ struct BatchResult {
   std::vector<double> loop_seconds; ///< of each repetition, from fence to fence
   double upload_seconds = 0.0;      ///< samples to the device
   double collect_seconds = 0.0;     ///< results back to the host
-  double live_edges = 0.0;          ///< edges times the samples that were held when they were used
+  double live_edges = 0.0;          ///< edges (that were left) times the samples that were held when they were used
+  std::size_t num_done = 0;         ///< samples that left because they were saturated for ever
 };
 
 /// What the plan chose for a run of layers.
 struct LayerChoice {
   std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
   std::size_t num_launches = 1;
-  std::string kernel;            ///< "fused", "stationary", "staged" or "direct"
-  std::string format;            ///< e.g. "pattern blocks of 4 outputs"
-  int index_bits = 0;            ///< of an edge's input
-  EdgeOffset num_edges = 0;      ///< of all these layers together, as the following
-  EdgeOffset num_stored = 0;     ///< weights stored, padding included
+  std::string kernel;               ///< "fused", "stationary", "staged" or "direct"
+  std::string format;               ///< e.g. "pattern blocks of 4 outputs"
+  int index_bits = 0;               ///< of an edge's input
+  EdgeOffset num_edges = 0;         ///< of all these layers together, as the following
+  EdgeOffset num_stored = 0;        ///< weights stored, padding included
   EdgeOffset num_staged_inputs = 0; ///< staged blocks only: inputs listed in all stages
 
   /// True if both differ in their layers only.
@@ -95,9 +115,12 @@ std::string explain(LayerChoice const& choice);
 struct PlanSummary {
   std::string engine; ///< which engine, e.g. "varve"
   std::string device;
-  std::string method;               ///< of an engine that makes no choices
-  std::vector<LayerChoice> choices; ///< of Varve's own engine, in the order of the layers
-  std::size_t batch = 0;            ///< samples at a time
+  std::string method;                        ///< of an engine that makes no choices
+  std::vector<LayerChoice> choices;          ///< of Varve's own engine, in the order of the layers
+  std::optional<ReductionReport> reduction;  ///< what rewriting the network found, where it was asked for
+  std::optional<std::size_t> saturates_from; ///< after so many layers a saturated sample is done, where that was asked
+                                             ///< for and some are
+  std::size_t batch = 0;                     ///< samples at a time
   std::size_t tile_samples = 0;
   std::size_t weight_bytes = 0;
   std::size_t panel_bytes = 0;
@@ -112,7 +135,7 @@ public:
   virtual std::size_t num_inputs() const = 0;
   virtual std::size_t num_outputs() const = 0;
   virtual std::size_t num_layers() const = 0;
-  virtual EdgeOffset num_edges() const = 0;
+  virtual EdgeOffset num_edges() const = 0; ///< of the network as it was given
 
   /// Decides the batch for an input of this many samples and entries, allocates the panel and says what was decided.
   /// Throws ResourceError, naming what is needed, if not even one tile fits the limit. Call before infer.

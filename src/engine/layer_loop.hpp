@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/backends.hpp"
 #include "engine/device_network.hpp"
 #include "engine/inference.hpp"
 #include "engine/panel.hpp"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,15 +23,20 @@ namespace varve {
 template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class LayerLoop final : public Inference {
 public:
-  LayerLoop(NetworkSource const& network, InferenceOptions const& options)
+  LayerLoop(NetworkToRun const& network, InferenceOptions const& options)
       : options_(options),
         memory_limit_(options.memory_limit.value_or(available_memory(options.backend) / 10 * 9)),
-        network_(network, options, memory_limit_) {}
+        network_(network.layers, options, memory_limit_),
+        reduction_(network.reduction) {
+    if (!network.output_map.empty()) output_map_ = upload<ExecutionSpace>("varve::output_map", network.output_map);
+  }
 
   std::size_t num_inputs() const override { return network_.num_inputs(); }
-  std::size_t num_outputs() const override { return network_.num_outputs(); }
+  std::size_t num_outputs() const override {
+    return output_map_.size() > 0 ? output_map_.size() : network_.num_outputs();
+  }
   std::size_t num_layers() const override { return network_.num_layers(); }
-  EdgeOffset num_edges() const override { return network_.num_edges(); }
+  EdgeOffset num_edges() const override { return reduction_ ? reduction_->edges_before : network_.num_edges(); }
 
   PlanSummary plan(std::size_t num_samples, EdgeOffset num_entries) override {
     std::size_t const neurons = network_.max_neurons();
@@ -53,6 +60,8 @@ public:
     summary.engine = to_string(Engine::varve);
     summary.device = device_name(options_.backend);
     summary.choices = network_.choices();
+    summary.reduction = reduction_;
+    if (network_.saturates_from() < network_.num_layers()) summary.saturates_from = network_.saturates_from();
     summary.batch = batch_;
     summary.tile_samples = static_cast<std::size_t>(network_.stretches().front().work->tile_samples());
     summary.weight_bytes = network_.bytes();
@@ -92,10 +101,24 @@ private:
     ProfilingRegion const region("varve::layer_loop");
     panel_.start(space_, input);
     held_.clear();
-    for (auto const& stretch : network_.stretches()) {
+    auto const& stretches = network_.stretches();
+    for (std::size_t number = 0; number < stretches.size() && !nobody_is_left(number); ++number) {
       held_.push_back(panel_.num_lists());
-      stretch.work->forward(space_, panel_, stretch.hand_over);
+      stretches[number].work->forward(space_, panel_, stretches[number].hand_over);
     }
+  }
+
+  /// Looked for where samples are done before the end, once in many launches, for it takes a copy from the device.
+  bool nobody_is_left(std::size_t stretch) {
+    constexpr std::size_t stretches_at_a_time = 32;
+    if (network_.saturates_from() == network_.num_layers()) return false;
+    if (stretch == 0 || stretch % stretches_at_a_time != 0) return false;
+    int count = 0;
+    Kokkos::View<int const, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const on_device(
+        panel_.num_samples());
+    Kokkos::deep_copy(space_, Kokkos::View<int, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&count), on_device);
+    space_.fence("varve: is anybody left");
+    return count == 0;
   }
 
   DeviceSamples<ExecutionSpace, Scalar> upload_samples(SparseMatrix const& matrix) const {
@@ -119,34 +142,65 @@ private:
           static_cast<double>(network_.stretches()[i].num_edges) * counts[static_cast<std::size_t>(held_[i])];
     }
     auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel_.num_lists())]);
-    std::vector<int> const live = live_ids(num_live);
-    if (num_live > 0) {
-      Kokkos::parallel_reduce(
-          "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(num_live)),
-          HashActivations<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
-                                                  panel_.ids(), panel_.num_neurons(), samples.first_sample},
-          result.activation_hash);
+    auto const num_done = static_cast<std::size_t>(counts.back());
+    std::vector<int> const live = ids_at(panel_.ids(), num_live);
+    std::vector<int> const done = ids_at(panel_.done().ids, num_done);
+    result.activation_hash = hash_live(num_live, samples.first_sample) + hash_done(num_done, samples.first_sample);
+    result.num_done = num_done;
+    if (wanted.activations || wanted.predictions) collect_rows(samples, live, done, wanted, result);
+    result.live_samples.reserve(num_live + num_done);
+    for (auto const* const ids : {&live, &done}) {
+      for (int const id : *ids) result.live_samples.push_back(samples.first_sample + static_cast<SampleIndex>(id));
     }
-    if (wanted.activations || wanted.predictions) collect_rows(samples, live, wanted, result);
-    result.live_samples.reserve(num_live);
-    for (int const id : live) result.live_samples.push_back(samples.first_sample + static_cast<SampleIndex>(id));
     std::ranges::sort(result.live_samples);
   }
 
-  std::vector<int> live_ids(std::size_t num_live) const {
-    std::vector<int> ids(num_live);
-    Kokkos::View<int const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const device(panel_.ids(),
-                                                                                                          num_live);
-    Kokkos::deep_copy(Kokkos::View<int*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(ids.data(), num_live), device);
+  std::uint64_t hash_live(std::size_t num_live, SampleIndex first_sample) const {
+    std::uint64_t hash = 0;
+    if (num_live == 0) return hash;
+    Kokkos::parallel_reduce(
+        "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(num_live)),
+        HashActivations<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
+                                                panel_.ids(), output_neurons(), panel_.num_neurons(),
+                                                static_cast<int>(num_outputs()), first_sample},
+        hash);
+    return hash;
+  }
+
+  std::uint64_t hash_done(std::size_t num_done, SampleIndex first_sample) const {
+    std::uint64_t hash = 0;
+    if (num_done == 0) return hash;
+    Kokkos::parallel_reduce(
+        "varve::hash_done", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(num_done)),
+        HashEqualActivations<Scalar>{done_value(), panel_.done().ids, static_cast<int>(num_outputs()), first_sample},
+        hash);
+    return hash;
+  }
+
+  /// Every last activation of the samples that are done.
+  Scalar done_value() const { return network_.stretches().back().hand_over.cap; }
+
+  NeuronIndex const* output_neurons() const { return output_map_.size() > 0 ? output_map_.data() : nullptr; }
+
+  static std::vector<int> ids_at(int const* on_device, std::size_t count) {
+    std::vector<int> ids(count);
+    Kokkos::View<int const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const device(on_device,
+                                                                                                          count);
+    Kokkos::deep_copy(Kokkos::View<int*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(ids.data(), count), device);
     return ids;
   }
 
   /// Brings the live samples' last activations back in blocks of rows and keeps what is wanted of them.
-  void collect_rows(SampleSet const& samples, std::vector<int> const& live, WantedOutputs wanted, BatchResult& result) {
+  /// The samples that are done have their cap at every output, the first of which is their prediction.
+  void collect_rows(SampleSet const& samples, std::vector<int> const& live, std::vector<int> const& done,
+                    WantedOutputs wanted, BatchResult& result) {
     std::size_t const width = num_outputs();
-    std::vector<std::size_t> position_of(samples.num_samples(), live.size());
-    for (std::size_t position = 0; position < live.size(); ++position)
-      position_of[static_cast<std::size_t>(live[position])] = position;
+    constexpr std::size_t is_dead = std::numeric_limits<std::size_t>::max();
+    std::vector<std::size_t> position_of(samples.num_samples(), is_dead); // those done stand behind the live ones
+    for (std::size_t position = 0; position < live.size() + done.size(); ++position) {
+      int const id = position < live.size() ? live[position] : done[position - live.size()];
+      position_of[static_cast<std::size_t>(id)] = position;
+    }
     std::vector<std::vector<NeuronIndex>> columns(wanted.activations ? live.size() : 0);
     std::vector<std::vector<double>> values(columns.size());
     result.predictions.assign(wanted.predictions ? samples.num_samples() : 0, 0);
@@ -161,7 +215,8 @@ private:
           "varve::gather_rows",
           Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
           GatherRows<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
-                                             static_cast<int>(first), static_cast<int>(width), rows.data()});
+                                             output_neurons(), static_cast<int>(first), panel_.num_neurons(),
+                                             static_cast<int>(width), rows.data()});
       space_.fence("varve: gather rows");
       auto const row_values = download(rows);
       for_each_on_host_threads(count, [&](std::size_t row) {
@@ -187,6 +242,10 @@ private:
       if (position < live.size()) {
         matrix.column_indices.insert(matrix.column_indices.end(), columns[position].begin(), columns[position].end());
         matrix.values.insert(matrix.values.end(), values[position].begin(), values[position].end());
+      } else if (position != is_dead) {
+        for (std::size_t output = 0; output < width; ++output)
+          matrix.column_indices.push_back(static_cast<NeuronIndex>(output));
+        matrix.values.insert(matrix.values.end(), width, static_cast<double>(done_value()));
       }
       matrix.row_pointers.push_back(matrix.column_indices.size());
     }
@@ -195,6 +254,8 @@ private:
   InferenceOptions options_;
   std::size_t memory_limit_;
   DeviceNetwork<ExecutionSpace, Scalar, NarrowTiles> network_;
+  std::optional<ReductionReport> reduction_;
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_;
   ExecutionSpace space_;
   PanelType panel_;
   std::vector<int> held_; ///< for each stretch, after how many lists of live samples it ran

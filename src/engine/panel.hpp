@@ -3,6 +3,7 @@
 #include "core/execution.hpp"
 #include "kernels/live_samples.hpp"
 #include "kernels/samples.hpp"
+#include "kernels/saturation.hpp"
 #include "kernels/tile.hpp"
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 namespace varve {
 
 /// The activations of a batch on a device: two buffers of tiles, which sample stands at each position, and how many
-/// positions there are. After a list of live samples has been made, position p is found in slot from_slot(p), else in slot
-/// p. Counts stay on the device; the host knows upper bounds (exact ones where it shares memory).
+/// positions there are. After a list of live samples has been made, position p is found in slot from_slot(p), else in
+/// slot p. Counts stay on the device; the host knows upper bounds (exact ones where it shares memory).
 template <class ExecutionSpace, class Scalar>
 class Panel {
 public:
@@ -33,12 +34,14 @@ public:
     for (auto& ids : ids_) ids = DeviceArray<ExecutionSpace, int>(room("varve::sample_ids"), slots);
     from_slot_ = DeviceArray<ExecutionSpace, int>(room("varve::from_slot"), slots);
     live_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::live_stamps"), slots);
-    counts_ = DeviceArray<ExecutionSpace, int>(room("varve::live_counts"), max_lists + 1);
+    open_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::open_stamps"), slots);
+    done_ids_ = DeviceArray<ExecutionSpace, int>(room("varve::done_ids"), slots);
+    counts_ = DeviceArray<ExecutionSpace, int>(room("varve::live_counts"), max_lists + 2); // and of those done
   }
 
   /// Bytes that a panel of this size takes.
   static std::size_t bytes(std::size_t max_samples, std::size_t max_neurons) {
-    return slots_of(max_samples) * (2 * max_neurons * sizeof(Scalar) + 4 * sizeof(int));
+    return slots_of(max_samples) * (2 * max_neurons * sizeof(Scalar) + 6 * sizeof(int));
   }
 
   /// Starts a run on these samples, which are not in the tiles yet: see expand().
@@ -52,9 +55,9 @@ public:
     tile_samples_ = 0;
     is_listed_ = false;
     int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
-    Kokkos::parallel_for(
-        "varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
-        StartPanel{ids_[0].data(), live_stamps_.data(), counts_.data(), max_samples_, static_cast<int>(counts_.size())});
+    Kokkos::parallel_for("varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
+                         StartPanel{ids_[0].data(), live_stamps_.data(), open_stamps_.data(), counts_.data(),
+                                    max_samples_, static_cast<int>(counts_.size())});
   }
 
   /// The samples of this run, if they have not been brought into tiles.
@@ -85,14 +88,15 @@ public:
   }
 
   /// Lists the live samples (those stamped last), who alone have positions from now on. Call only after advance().
-  void list_live(ExecutionSpace const& space) {
-    if (max_samples_ > 0) {
-      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,
-                                                               ids(), next_ids(), from_slot_.data(), max_samples_});
-    }
-    ++num_lists_;
-    learn_count(space);
-    is_listed_ = true;
+  void list_live(ExecutionSpace const& space) { list(space, nullptr); }
+
+  /// The same, but live samples whose activations all equal `cap` are done and lose their positions too.
+  void list_live_and_done(ExecutionSpace const& space, Scalar cap) {
+    find_saturated(space,
+                   FindSaturated<ExecutionSpace, Scalar>{source(), tile_samples_, num_samples(), num_neurons_, cap,
+                                                         open_stamps_.data(), stamp_},
+                   max_samples_);
+    list(space, open_stamps_.data());
   }
 
   /// Brings all samples into slots in order, in tiles of this many samples, unless they are.
@@ -121,11 +125,23 @@ public:
   int num_neurons() const { return num_neurons_; }
   int tile_samples() const { return tile_samples_; }
   int num_lists() const { return num_lists_; }
+  DoneSamples done() const { return {done_ids_.data(), counts_.data() + counts_.size() - 1}; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
 private:
   static std::size_t slots_of(std::size_t samples) {
     return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
+  }
+
+  void list(ExecutionSpace const& space, int const* open_stamps) {
+    if (max_samples_ > 0) {
+      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,
+                                                               ids(), next_ids(), from_slot_.data(), max_samples_,
+                                                               open_stamps, done()});
+    }
+    ++num_lists_;
+    learn_count(space);
+    is_listed_ = true;
   }
 
   void learn_count(ExecutionSpace const& space) {
@@ -140,7 +156,9 @@ private:
   DeviceArray<ExecutionSpace, int> ids_[2];
   DeviceArray<ExecutionSpace, int> from_slot_;
   DeviceArray<ExecutionSpace, int> live_stamps_;
-  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list
+  DeviceArray<ExecutionSpace, int> open_stamps_;
+  DeviceArray<ExecutionSpace, int> done_ids_;
+  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list; the last: samples that are done
   int current_ = 0;
   int num_lists_ = 0;
   int stamp_ = 0;

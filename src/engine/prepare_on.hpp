@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/error.hpp"
+#include "engine/backends.hpp"
 #include "engine/layer_loop.hpp"
 
 #include <memory>
@@ -9,7 +10,7 @@ namespace varve {
 
 /// Chooses the tile shape.
 template <class ExecutionSpace, class Scalar>
-std::unique_ptr<Inference> prepare_with(NetworkSource const& network, InferenceOptions const& options) {
+std::unique_ptr<Inference> prepare_with(NetworkToRun const& network, InferenceOptions const& options) {
   if (!options.narrow_tiles) return std::make_unique<LayerLoop<ExecutionSpace, Scalar, false>>(network, options);
   if constexpr (Tuning<ExecutionSpace, Scalar>::has_narrow_tiles) {
     return std::make_unique<LayerLoop<ExecutionSpace, Scalar, true>>(network, options);
@@ -19,7 +20,7 @@ std::unique_ptr<Inference> prepare_with(NetworkSource const& network, InferenceO
 
 /// Chooses the scalar type.
 template <class ExecutionSpace>
-std::unique_ptr<Inference> prepare_on(NetworkSource const& network, InferenceOptions const& options) {
+std::unique_ptr<Inference> prepare_on(NetworkToRun const& network, InferenceOptions const& options) {
   return options.precision == Precision::double_precision ? prepare_with<ExecutionSpace, double>(network, options)
                                                           : prepare_with<ExecutionSpace, float>(network, options);
 }

@@ -65,12 +65,14 @@ std::string explain(LayerChoice const& choice) {
   std::string why;
   if (choice.format.starts_with("pattern")) {
     why = fmt::format("outputs share whole input lists: blocks of them store {:.2f} weights per edge, and read each "
-                      "input once", stored);
+                      "input once",
+                      stored);
   } else if (choice.format.starts_with("staged")) {
     why = fmt::format("outputs share inputs, though not whole lists: an input brought into scratch serves {:.1f} edges",
                       per(choice.num_edges, choice.num_staged_inputs));
   } else if (choice.format.starts_with("sliced")) {
-    why = fmt::format("outputs share few inputs; their degrees differ little: padding stores {:.2f} weights per edge", stored);
+    why = fmt::format("outputs share few inputs; their degrees differ little: padding stores {:.2f} weights per edge",
+                      stored);
   } else {
     why = "outputs share few inputs and differ much in degree: rows are stored without padding";
   }

@@ -20,9 +20,11 @@ class Stretch {
 public:
   /// What becomes of the samples behind this stretch.
   struct HandOver {
-    bool lists = true;      ///< list the live samples, who alone go on
-    bool keeps_dead = true; ///< because a later layer may revive them
-    int tile_samples = 0;   ///< of the tiles the next stretch takes
+    bool lists = true;       ///< list the live samples, who alone go on
+    bool lists_done = false; ///< and those who are saturated for ever apart (where `lists`)
+    bool keeps_dead = true;  ///< because a later layer may revive them
+    int tile_samples = 0;    ///< of the tiles the next stretch takes
+    Scalar cap = 0;          ///< of saturated samples
   };
 
   virtual ~Stretch() = default;
@@ -72,7 +74,8 @@ public:
     if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.pack(space, Tile::num_samples);
     Kernel::template launch<Tile>(space, layer_, panel.next_pass());
     panel.advance(layer_.num_outputs(), Tile::num_samples);
-    if (hand_over.lists) panel.list_live(space);
+    if (hand_over.lists && hand_over.lists_done) panel.list_live_and_done(space, hand_over.cap);
+    if (hand_over.lists && !hand_over.lists_done) panel.list_live(space);
   }
 
   int tile_samples() const override { return Tile::num_samples; }
@@ -82,29 +85,31 @@ private:
 };
 
 /// Several layers of one format by the fused kernel.
-template <class ExecutionSpace, class Format, class Tile>
+template <class ExecutionSpace, class Format, class Tile, class Tune>
 class FusedStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
 public:
-  using Base = Stretch<ExecutionSpace, typename Tile::Scalar>;
+  using Scalar = typename Tile::Scalar;
+  using Base = Stretch<ExecutionSpace, Scalar>;
+  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune>;
 
-  /// stops_when_dead: samples that are dead after the first of these layers are dead for ever.
-  FusedStretch(std::vector<Format> layers, bool stops_when_dead)
-      : layers_(std::move(layers)), stops_when_dead_(stops_when_dead) {
+  /// stops_when_dead: samples that are dead after the first of these layers are dead for ever. saturates_from: those
+  /// that are saturated after so many of these layers or more are done.
+  FusedStretch(std::vector<Format> layers, bool stops_when_dead, int saturates_from)
+      : layers_(std::move(layers)), stops_when_dead_(stops_when_dead), saturates_from_(saturates_from) {
     std::vector<typename Format::Edges> edges;
     for (auto const& layer : layers_) {
       edges.push_back(layer.edges());
-      max_neurons_ = std::max({max_neurons_, layer.frame.num_inputs, layer.frame.num_outputs});
+      max_outputs_ = std::max(max_outputs_, layer.frame.num_outputs);
     }
     edges_ = upload<ExecutionSpace>("varve::fused_layers", edges);
   }
 
-  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
+  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    if (panel.is_expanded()) panel.pack(space, Tile::num_samples);
-    FusedForward<ExecutionSpace, Format, Tile> kernel;
+    Kernel kernel;
+    prepare_input(space, panel, kernel);
     kernel.layers = edges_.data();
     kernel.num_layers = static_cast<int>(layers_.size());
-    kernel.max_neurons = max_neurons_;
     kernel.samples = panel.samples();
     kernel.source = panel.is_expanded() ? panel.source() : nullptr;
     kernel.num_slots = panel.num_samples();
@@ -113,6 +118,9 @@ public:
     kernel.target_tile_samples = hand_over.tile_samples;
     kernel.num_kept = panel.next_count();
     kernel.kept_ids = panel.next_ids();
+    kernel.done = panel.done();
+    kernel.cap = hand_over.cap;
+    kernel.saturates_from = saturates_from_;
     kernel.keeps_dead = hand_over.keeps_dead;
     kernel.stops_when_dead = stops_when_dead_;
     fused_forward(space, kernel, panel.max_samples());
@@ -122,10 +130,32 @@ public:
   int tile_samples() const override { return Tile::num_samples; }
 
 private:
+  /// Brings the samples where the first layer can read them, and says where that is and what scratch must hold.
+  void prepare_input(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel, Kernel& kernel) const {
+    int const num_inputs = layers_.front().frame.num_inputs;
+    bool const is_wide = num_inputs > Tune::max_neurons;
+    constexpr int neuron_bytes = Tile::num_samples * static_cast<int>(sizeof(Scalar));
+    int const neurons_of_bits = (Kernel::num_words(num_inputs) * 4 + neuron_bytes - 1) / neuron_bytes;
+    kernel.max_neurons = max_outputs_;
+    kernel.input = is_wide ? Kernel::Input::memory : Kernel::Input::scratch;
+    if (panel.is_expanded()) {
+      panel.pack(space, Tile::num_samples);
+      if (Tune::in_place && !is_wide) kernel.max_neurons = std::max(kernel.max_neurons, num_inputs);
+    } else if (Tune::in_place && panel.samples().value_stride == 0 && neurons_of_bits <= Tune::max_neurons) {
+      kernel.input = Kernel::Input::bits;
+      kernel.max_neurons = std::max(kernel.max_neurons, neurons_of_bits);
+    } else if (is_wide) {
+      panel.template expand<Tile>(space);
+    } else {
+      kernel.max_neurons = std::max(kernel.max_neurons, num_inputs);
+    }
+  }
+
   std::vector<Format> layers_;
   ConstDeviceArray<ExecutionSpace, typename Format::Edges> edges_;
-  int max_neurons_ = 0;
+  int max_outputs_ = 0;
   bool stops_when_dead_ = false;
+  int saturates_from_ = 0;
 };
 
 } // namespace varve

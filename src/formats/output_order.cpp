@@ -92,8 +92,8 @@ private:
     while (next_ < pieces_.size() && is_taken_[next_]) ++next_;
     std::size_t best = next_;
     for (std::size_t const piece : neighbours_) {
-      bool const is_better = num_shared_[best] == 0 || num_new(piece) < num_new(best) ||
-                             (num_new(piece) == num_new(best) && piece < best);
+      bool const is_better =
+          num_shared_[best] == 0 || num_new(piece) < num_new(best) || (num_new(piece) == num_new(best) && piece < best);
       if (is_better) best = piece;
     }
     return best;

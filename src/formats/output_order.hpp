@@ -15,8 +15,8 @@ namespace varve {
 std::vector<NeuronIndex> order_by_input_list(SparseMatrix const& weights, std::size_t block_outputs);
 
 /// An order (position -> output) made of the same blocks of `block_outputs` outputs as the given one (empty: "as they
-/// are"), in which those that share inputs are neighbours, in chains of `blocks_per_chain` (see find_stages): kernels whose
-/// teams take such a chain find shared inputs in the cache.
+/// are"), in which those that share inputs are neighbours, in chains of `blocks_per_chain` (see find_stages): kernels
+/// whose teams take such a chain find shared inputs in the cache.
 std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<NeuronIndex> const& order,
                                       std::size_t block_outputs, std::size_t blocks_per_chain);
 
@@ -28,8 +28,8 @@ struct OutputStages {
 
 /// Orders the outputs in stages of at most `max_inputs` distinct inputs: a greedy chain that goes on with the outputs
 /// that bring the fewest new inputs. Every stage but the last has a multiple of `unit` outputs, and less than
-/// max(max_outputs, unit) + unit. Nothing if `unit` outputs in a row have more inputs than that, or if the stages' inputs are used
-/// by fewer than `min_uses` edges each on average; without sharing this is seen after a few stages.
+/// max(max_outputs, unit) + unit. Nothing if `unit` outputs in a row have more inputs than that, or if the stages'
+/// inputs are used by fewer than `min_uses` edges each on average; without sharing this is seen after a few stages.
 std::optional<OutputStages> find_stages(SparseMatrix const& weights, std::size_t unit, std::size_t max_inputs,
                                         std::size_t max_outputs, double min_uses);
 

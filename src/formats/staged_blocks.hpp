@@ -11,9 +11,9 @@
 
 namespace varve {
 
-/// Sliced ELL in stages. A stage is a run of whole slices whose outputs have few distinct inputs between them; these are
-/// listed once, and the edges name their places in the list, which 16 bits hold. Outputs are ordered so that those that
-/// share inputs are neighbours. Order of edges within an output: ascending input, for the lists ascend.
+/// Sliced ELL in stages. A stage is a run of whole slices whose outputs have few distinct inputs between them; these
+/// are listed once, and the edges name their places in the list, which 16 bits hold. Outputs are ordered so that those
+/// that share inputs are neighbours. Order of edges within an output: ascending input, for the lists ascend.
 template <class ExecutionSpace, class Scalar_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct StagedBlocks {
   using Scalar = Scalar_;

@@ -39,7 +39,8 @@ struct DirectForward {
   /// The blocks of [first, last) that fall to this thread, for the samples of one lane.
   KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Member const& team, int tile, int first, int last, int lane) const {
     auto const& parameters = layer.parameters;
-    Scalar const* inputs = pass.previous + place_of_slot(tile * Tile::num_samples, parameters.num_inputs, Tile::num_samples);
+    Scalar const* inputs =
+        pass.previous + place_of_slot(tile * Tile::num_samples, parameters.num_inputs, Tile::num_samples);
     Scalar* outputs = pass.next + place_of_slot(tile * Tile::num_samples, parameters.num_outputs, Tile::num_samples);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);

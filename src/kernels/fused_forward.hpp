@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "kernels/live_samples.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
@@ -13,12 +14,14 @@ namespace varve {
 /// team owns one tile at a time. Its threads are lanes x block slots: thread t handles lane t % num_lanes of the blocks
 /// t / num_lanes, + slots, + 2 slots ... Where outputs stay in registers (GPU) until the whole layer is read, they
 /// overwrite the tile in place; elsewhere (CPU) two tiles take turns. Activations move through memory once per launch.
-/// Bound per edge: one load of the samples' line from scratch (shared memory's wavefronts on a GPU, the L2 on a CPU)
-/// for as many fma as a block has outputs.
-template <class ExecutionSpace, class Format, class Tile>
+/// The first layer may be wider than scratch: it reads bits that say which inputs are not zero, if all sample values
+/// are equal, or else tiles in memory. A tile is left as soon as all its samples are dead or saturated for ever. Bound
+/// per edge: one load of the samples' line from scratch (shared memory's wavefronts on a GPU, the L2 on a CPU) for as
+/// many fma as a block has outputs.
+template <class ExecutionSpace, class Format, class Tile, class Tune_>
 struct FusedForward {
   using Scalar = typename Tile::Scalar;
-  using Tune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs>;
+  using Tune = Tune_;
   using Policy = typename Tune::Policy;
   using Member = typename Policy::member_type;
   using Edges = typename Format::Edges;
@@ -27,9 +30,17 @@ struct FusedForward {
   static constexpr int lane_ids = Tune::team_size < kNumLaneIds<Tile> ? Tune::team_size : kNumLaneIds<Tile>;
   static constexpr int num_slots_of_blocks = Tune::team_size / Tile::num_lanes;
 
+  /// How the first layer finds its inputs.
+  enum class Input {
+    scratch, ///< expanded or copied into the tile first
+    memory,  ///< where they lie
+    bits     ///< one per input and sample, made from the samples' lists in scratch
+  };
+
   Edges const* layers;
   int num_layers;
-  int max_neurons;                               ///< of the inputs and outputs of these layers
+  int max_neurons; ///< what the tile must hold: the outputs of these layers, and the inputs unless they stay in memory
+  Input input;
   DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch,
   Scalar const* source;                          ///< or else tiles
   int const* num_slots;
@@ -38,40 +49,56 @@ struct FusedForward {
   int target_tile_samples;
   int* num_kept; ///< counts up from 0
   int* kept_ids;
+  DoneSamples done;
+  Scalar cap;           ///< of samples that are done: all activations equal it
+  int saturates_from;   ///< such samples are done after this many of these layers, or more
   bool keeps_dead;      ///< because a later layer may revive them
   bool stops_when_dead; ///< no layer of this launch but the first, and none later, revives a dead sample
 
+  /// 32-bit words that hold a bit per neuron and sample.
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int num_words(int neurons) { return (neurons * num_samples + 31) / 32; }
+
   /// Team scratch in bytes: the tile or two, and who is live.
   static std::size_t scratch_bytes(int max_neurons) {
-    return Tune::num_tiles * tile_bytes(max_neurons) + 2 * num_samples * sizeof(int) + 128;
+    return Tune::num_tiles * tile_bytes(max_neurons) + 3 * num_samples * sizeof(int) + 128;
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     Scratch const scratch(team, max_neurons);
     int const slots = *num_slots;
     int stamp = 0; // of the layer whose live samples are being marked
-    team_for(team, num_samples, [&](int sample) { scratch.live[sample] = 0; });
-    if (team.team_rank() == 0) scratch.shared[0] = 0;
+    team_for(team, num_samples, [&](int sample) { scratch.live[sample] = scratch.open[sample] = 0; });
+    if (team.team_rank() == 0) scratch.shared[0] = scratch.shared[3] = 0;
     for (int tile = team.league_rank(); tile * num_samples < slots; tile += team.league_size()) {
       int const count = slots - tile * num_samples < num_samples ? slots - tile * num_samples : num_samples;
       Scalar* current = scratch.tiles;
       Scalar const* inputs = load(team, tile, count, scratch);
       bool is_live = true;
-      for (int number = 0; number < num_layers && is_live; ++number) {
-        Edges const layer = layers[number];
+      bool is_open = true;
+      int num_done = 0; // layers
+      for (; num_done < num_layers && is_live && is_open;) {
+        Edges const layer = layers[num_done];
         assume_global(layer.weights);
         assume_global(layer.indices);
         ++stamp;
         if constexpr (Tune::in_place) {
-          forward_in_place(team, layer, current, scratch, stamp);
+          forward_in_place(team, layer, num_done == 0, inputs, current, count, scratch, stamp);
         } else {
           current = inputs == scratch.tiles ? scratch.tiles + max_neurons * num_samples : scratch.tiles;
-          forward(team, layer, inputs, current, scratch, stamp);
+          forward(team, layer, inputs, current, count, scratch, stamp);
           inputs = current;
         }
+        ++num_done;
         is_live = !stops_when_dead || scratch.shared[0] == stamp;
+        if (is_live && looks_for_saturated(num_done)) {
+          mark_open(team, current, layer.parameters.num_outputs, count, scratch, stamp);
+          is_open = scratch.shared[3] == stamp;
+        }
       }
-      if (is_live) hand_over(team, tile, count, current, layers[num_layers - 1].parameters.num_outputs, scratch, stamp);
+      if (is_live) {
+        hand_over(team, tile, count, current, layers[num_done - 1].parameters.num_outputs,
+                  looks_for_saturated(num_done), scratch, stamp);
+      }
       team.team_barrier();
     }
   }
@@ -81,7 +108,9 @@ private:
     Scalar* tiles;
     int* kept_sample; ///< number in the tile of the k-th live sample
     int* live;        ///< stamp of the last layer after which each sample was live
-    int* shared; ///< [0] stamp of the last layer after which any was; [1] number of live samples; [2] their first slot
+    int* open;        ///< stamp of the last layer after which each sample was looked at and not saturated
+    int* shared;      ///< [0] and [3]: the last stamp of any in live and in open; [1] number of samples kept; [2] their
+                      ///< first slot
 
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons) {
       auto* const bytes = static_cast<char*>(
@@ -90,7 +119,8 @@ private:
       tiles = reinterpret_cast<Scalar*>(bytes);
       kept_sample = reinterpret_cast<int*>(bytes + Tune::num_tiles * tile_bytes(max_neurons));
       live = kept_sample + num_samples;
-      shared = live + num_samples;
+      open = live + num_samples;
+      shared = open + num_samples;
     }
   };
 
@@ -98,7 +128,12 @@ private:
     return static_cast<std::size_t>(max_neurons) * num_samples * sizeof(Scalar);
   }
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes_on_device(int max_neurons) {
-    return Tune::num_tiles * tile_bytes(max_neurons) + (2 * num_samples + 3) * sizeof(int);
+    return Tune::num_tiles * tile_bytes(max_neurons) + (3 * num_samples + 4) * sizeof(int);
+  }
+
+  /// Every fourth layer and the last.
+  KOKKOS_FORCEINLINE_FUNCTION bool looks_for_saturated(int num_done) const {
+    return num_done >= saturates_from && (num_done % 4 == 0 || num_done == num_layers);
   }
 
   /// work(0) ... work(count - 1) on the threads of the team, neighbours beside each other.
@@ -110,12 +145,14 @@ private:
   /// Brings the tile's samples into scratch, or says where the first layer can read them.
   KOKKOS_FORCEINLINE_FUNCTION Scalar const* load(Member const& team, int tile, int count,
                                                  Scratch const& scratch) const {
-    if (source == nullptr) {
+    if (input == Input::bits) {
+      set_bits(team, tile * num_samples, count, scratch.tiles);
+    } else if (source == nullptr) {
       expand(team, tile * num_samples, count, scratch.tiles);
     } else {
       int const num_inputs = layers[0].parameters.num_inputs;
       Scalar const* const tile_source = source + place_of_slot(tile * num_samples, num_inputs, num_samples);
-      if constexpr (!Tune::in_place) return tile_source;
+      if (!Tune::in_place || input == Input::memory) return tile_source;
       using PackType = typename Tile::PackType;
       team_for(team, num_inputs * (num_samples / Tile::pack_width), [&](int pack) {
         copy(reinterpret_cast<PackType*>(scratch.tiles)[pack], reinterpret_cast<PackType const*>(tile_source)[pack]);
@@ -128,21 +165,39 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count, Scalar* tile) const {
     team_for(team, samples.num_neurons * num_samples, [&](int place) { tile[place] = Scalar(0); });
     team.team_barrier();
-    // On a GPU, neighbouring threads take neighbouring entries of one sample.
+    for_entries(team, first_sample, count, [&](int sample, EdgeOffset entry) {
+      tile[static_cast<std::size_t>(samples.columns(entry)) * num_samples + static_cast<std::size_t>(sample)] =
+          samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
+    });
+  }
+
+  /// Bit (neuron * num_samples + sample) of the words says whether the sample has an entry there.
+  KOKKOS_FORCEINLINE_FUNCTION void set_bits(Member const& team, int first_sample, int count, Scalar* tile) const {
+    auto* const words = reinterpret_cast<std::uint32_t*>(tile);
+    team_for(team, num_words(samples.num_neurons), [&](int word) { words[word] = 0; });
+    team.team_barrier();
+    for_entries(team, first_sample, count, [&](int sample, EdgeOffset entry) {
+      std::uint32_t const bit = samples.columns(entry) * num_samples + static_cast<std::uint32_t>(sample);
+      Kokkos::atomic_or(words + bit / 32, std::uint32_t(1) << (bit % 32));
+    });
+  }
+
+  /// work(sample, entry) for all entries of the samples. On a GPU, neighbouring threads take neighbouring entries of
+  /// one sample.
+  template <class Work>
+  KOKKOS_FORCEINLINE_FUNCTION void for_entries(Member const& team, int first_sample, int count,
+                                               Work const& work) const {
     constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
     for (int sample = team.team_rank() / threads_per_sample; sample < count;
          sample += Tune::team_size / threads_per_sample) {
       EdgeOffset const end = samples.row_pointers(first_sample + sample + 1);
-      for (EdgeOffset entry = samples.row_pointers(first_sample + sample) + team.team_rank() % threads_per_sample;
-           entry < end; entry += threads_per_sample) {
-        tile[static_cast<std::size_t>(samples.columns(entry)) * num_samples + sample] =
-            samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
-      }
+      EdgeOffset entry = samples.row_pointers(first_sample + sample) + team.team_rank() % threads_per_sample;
+      for (; entry < end; entry += threads_per_sample) work(sample, entry);
     }
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Edges const& layer, Scalar const* inputs,
-                                           Scalar* outputs, Scratch const& scratch, int stamp) const {
+                                           Scalar* outputs, int count, Scratch const& scratch, int stamp) const {
     int const lane = team.team_rank() % lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
@@ -152,58 +207,124 @@ private:
       sums.finish_block(layer.parameters, block, seen);
       sums.store(layer.parameters, block, outputs, lane);
     }
-    mark_live(seen, lane, scratch, stamp);
+    mark_live(seen, lane, count, scratch, stamp);
     team.team_barrier();
   }
 
   /// The same with all outputs of the team in registers until everybody has read the inputs.
-  KOKKOS_FORCEINLINE_FUNCTION void forward_in_place(Member const& team, Edges const& layer, Scalar* tile,
+  KOKKOS_FORCEINLINE_FUNCTION void forward_in_place(Member const& team, Edges const& layer, bool is_first,
+                                                    Scalar const* inputs, Scalar* tile, int count,
                                                     Scratch const& scratch, int stamp) const {
     int const lane = team.team_rank() % lane_ids;
-    int const slot = team.team_rank() / Tile::num_lanes;
-    int const num_blocks = layer.num_blocks();
+    Sums sums[Tune::passes];
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    Sums sums[Tune::passes];
-    VARVE_UNROLL
-    for (int pass = 0; pass < Tune::passes; ++pass) {
-      int const block = pass * num_slots_of_blocks + slot;
-      if (block < num_blocks) {
-        sums[pass].accumulate(layer, block, tile, lane);
-        sums[pass].finish_block(layer.parameters, block, seen);
-      }
+    if (is_first && input == Input::bits) {
+      Scalar const one = samples.values(0);
+      accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
+        read_bits(value, tile, neuron, Tile::sample_of(lane, k), one);
+      });
+    } else if (is_first && input == Input::memory) {
+      accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
+        copy(value, Tile::pack_at(inputs, neuron, lane, k));
+      });
+    } else {
+      accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
+        copy(value, Tile::pack_at(static_cast<Scalar const*>(tile), neuron, lane, k));
+      });
     }
-    mark_live(seen, lane, scratch, stamp);
+    mark_live(seen, lane, count, scratch, stamp);
     team.team_barrier();
     VARVE_UNROLL
     for (int pass = 0; pass < Tune::passes; ++pass) {
-      int const block = pass * num_slots_of_blocks + slot;
-      if (block < num_blocks) sums[pass].store(layer.parameters, block, tile, lane);
+      int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
+      if (block < layer.num_blocks()) sums[pass].store(layer.parameters, block, tile, lane);
     }
     team.team_barrier();
   }
 
-  /// All writers of a word write the same stamp, so no atomics are needed.
+  template <class Read>
+  KOKKOS_FORCEINLINE_FUNCTION static void accumulate(Member const& team, Edges const& layer, Sums (&sums)[Tune::passes],
+                                                     typename Tile::Seen (&seen)[Tile::packs_per_lane],
+                                                     Read const& read) {
+    VARVE_UNROLL
+    for (int pass = 0; pass < Tune::passes; ++pass) {
+      int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
+      if (block < layer.num_blocks()) {
+        sums[pass].accumulate_from(layer, block, read);
+        sums[pass].finish_block(layer.parameters, block, seen);
+      }
+    }
+  }
+
+  /// A pack of the input that set_bits made: `one` where the bit is set.
+  KOKKOS_FORCEINLINE_FUNCTION static void read_bits(typename Tile::PackType& value, Scalar const* tile, int neuron,
+                                                    int first_sample, Scalar one) {
+    auto const* const words = reinterpret_cast<std::uint32_t const*>(tile);
+    int const first = neuron * num_samples + first_sample; // a pack never straddles two words
+    std::uint32_t const bits = words[first / 32] >> (first % 32);
+    VARVE_UNROLL
+    for (int i = 0; i < Tile::pack_width; ++i) value.lane[i] = (bits >> i & 1U) != 0 ? one : Scalar(0);
+  }
+
+  /// All writers of a word write the same stamp, so no atomics are needed. Samples past the last are nobody's.
   KOKKOS_FORCEINLINE_FUNCTION static void mark_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int lane,
-                                                    Scratch const& scratch, int stamp) {
+                                                    int count, Scratch const& scratch, int stamp) {
     bool any = false;
     for (int k = 0; k < Tile::packs_per_lane; ++k) {
       for (int i = 0; i < Tile::pack_width; ++i) {
+        int const sample = Tile::sample_of(lane, k) + i;
         if (seen[k].lane[i] == 0) continue;
-        scratch.live[Tile::sample_of(lane, k) + i] = stamp;
-        any = true;
+        scratch.live[sample] = stamp;
+        any = any || sample < count;
       }
     }
     if (any) scratch.shared[0] = stamp;
   }
 
-  /// Appends the tile's live samples to the target panel.
+  /// Looks for samples with an activation that is not the cap; stops when all it sees are such. Those that are dead for
+  /// ever do not count as open.
+  KOKKOS_FORCEINLINE_FUNCTION void mark_open(Member const& team, Scalar const* tile, int num_neurons, int count,
+                                             Scratch const& scratch, int stamp) const {
+    constexpr int neurons_at_a_time = 32;
+    int const lane = team.team_rank() % lane_ids;
+    typename Tile::Seen seen[Tile::packs_per_lane];
+    for (auto& bits : seen) clear(bits);
+    bool all_open = false;
+    for (int neuron = team.team_rank() / Tile::num_lanes; neuron < num_neurons && !all_open;) {
+      for (int i = 0; i < neurons_at_a_time && neuron < num_neurons; ++i, neuron += num_slots_of_blocks) {
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          see_difference(seen[k], Tile::pack_at(tile, neuron, lane, k), cap);
+      }
+      all_open = true;
+      for (auto const& bits : seen) {
+        for (auto const bit : bits.lane) all_open = all_open && bit != 0;
+      }
+    }
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      for (int i = 0; i < Tile::pack_width; ++i) {
+        int const sample = Tile::sample_of(lane, k) + i;
+        if (seen[k].lane[i] == 0 || sample >= count) continue;
+        scratch.open[sample] = stamp;
+        if (!stops_when_dead || scratch.live[sample] == stamp) scratch.shared[3] = stamp;
+      }
+    }
+    team.team_barrier();
+  }
+
+  /// Appends the tile's live samples to the target panel, those that are saturated to the list of the done.
   KOKKOS_FORCEINLINE_FUNCTION void hand_over(Member const& team, int tile, int count, Scalar const* activations,
-                                             int num_neurons, Scratch const& scratch, int stamp) const {
+                                             int num_neurons, bool looked_for_saturated, Scratch const& scratch,
+                                             int stamp) const {
     if (team.team_rank() == 0) {
       int kept = 0;
       for (int sample = 0; sample < count; ++sample) {
-        if (keeps_dead || scratch.live[sample] == stamp) scratch.kept_sample[kept++] = sample;
+        bool const is_live = scratch.live[sample] == stamp;
+        if (is_live && looked_for_saturated && scratch.open[sample] != stamp) {
+          done.append(ids[tile * num_samples + sample]);
+        } else if (keeps_dead || is_live) {
+          scratch.kept_sample[kept++] = sample;
+        }
       }
       int const first = Kokkos::atomic_fetch_add(num_kept, kept);
       for (int k = 0; k < kept; ++k) kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]];
@@ -231,11 +352,10 @@ private:
 };
 
 /// Launches FusedForward for at most `max_slots` samples. Does not fence.
-template <class ExecutionSpace, class Format, class Tile>
-void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, Format, Tile> const& kernel,
+template <class ExecutionSpace, class Format, class Tile, class Tune>
+void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, Format, Tile, Tune> const& kernel,
                    int max_slots) {
-  using Kernel = FusedForward<ExecutionSpace, Format, Tile>;
-  using Tune = typename Kernel::Tune;
+  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune>;
   int const tiles = num_tiles(max_slots, Tile::num_samples);
   if (tiles == 0) return;
   typename Kernel::Policy policy(space, Tune::league_size(space, tiles), Tune::team_size);

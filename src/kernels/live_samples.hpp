@@ -11,22 +11,33 @@ namespace varve {
 struct StartPanel {
   int* ids;
   int* live_stamps;
+  int* open_stamps;
   int* counts;
   int num_samples;
   int num_counts;
 
   KOKKOS_FUNCTION void operator()(int i) const {
     if (i < num_samples) ids[i] = i;
-    if (i < num_samples) live_stamps[i] = 0;
+    if (i < num_samples) live_stamps[i] = open_stamps[i] = 0;
     if (i < num_counts) counts[i] = i == 0 ? num_samples : 0;
   }
+};
+
+/// The samples whose result is known before the last layer, because they are saturated and all layers to come keep them
+/// so.
+struct DoneSamples {
+  int* ids = nullptr;
+  int* count = nullptr;
+
+  KOKKOS_FORCEINLINE_FUNCTION void append(int id) const { ids[Kokkos::atomic_fetch_add(count, 1)] = id; }
 };
 
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
 ///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); *num_live = their
 ///   number
-/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Reads 8 bytes and
-/// writes 8 per slot.
+/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Where `open_stamps` is
+/// given, slots that are live but do not carry the stamp there go to the list of the done instead, in any order. Reads
+/// 8 to 12 bytes and writes 8 per slot.
 template <class ExecutionSpace>
 struct ListLiveSamples {
   int const* num_slots;
@@ -37,9 +48,15 @@ struct ListLiveSamples {
   int* next_ids;
   int* from_slot;
   int max_slots;
+  int const* open_stamps = nullptr;
+  DoneSamples done = {};
 
   KOKKOS_FUNCTION void operator()(int slot, int& position, bool is_final) const {
-    bool const is_live = slot < *num_slots && (stamp < 0 || live_stamps[slot] == stamp);
+    bool is_live = slot < *num_slots && (stamp < 0 || live_stamps[slot] == stamp);
+    if (is_live && open_stamps != nullptr && open_stamps[slot] != stamp) {
+      is_live = false;
+      if (is_final) done.append(ids[slot]);
+    }
     if (is_final && is_live) {
       from_slot[position] = slot;
       next_ids[position] = ids[slot];

@@ -21,8 +21,8 @@ struct DeviceSamples {
 
 /// Writes sparse samples into the tiles of a panel: tile(neuron, s) = value, zero where there is none. A task is one
 /// tile, which a team assembles in scratch, some neurons at a time; each thread walks along the entries of its own
-/// sample (or samples), several threads side by side along one. Reads each entry and writes every activation of the panel
-/// once: bound by memory bandwidth.
+/// sample (or samples), several threads side by side along one. Reads each entry and writes every activation of the
+/// panel once: bound by memory bandwidth.
 template <class ExecutionSpace, class Tile>
 struct ExpandSamples {
   using Scalar = typename Tile::Scalar;
@@ -108,22 +108,26 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   Kokkos::parallel_for("varve::expand_samples", policy, Kernel{samples, target});
 }
 
-/// Samples of a panel as rows: rows(p, neuron) = panel(from_slot(first + p), neuron).
+/// Samples of a panel as rows: rows(p, output) = panel(from_slot(first + p), neuron_of(output)).
 template <class ExecutionSpace, class Scalar>
 struct GatherRows {
   Scalar const* panel;
   int tile_samples;
-  int const* from_slot; ///< null: slot p
+  int const* from_slot;       ///< null: slot p
+  NeuronIndex const* neurons; ///< of the panel, by output; null: in order
   int first;
-  int num_neurons;
+  int num_neurons; ///< of the panel
+  int num_outputs;
   Scalar* rows;
 
   KOKKOS_FUNCTION void operator()(std::size_t place) const {
-    auto const width = static_cast<std::size_t>(num_neurons);
+    auto const width = static_cast<std::size_t>(num_outputs);
     int const position = first + static_cast<int>(place / width);
     int const slot = from_slot == nullptr ? position : from_slot[position];
+    std::size_t const output = place % width;
+    std::size_t const neuron = neurons == nullptr ? output : neurons[output];
     rows[place] =
-        panel[place_of_slot(slot, num_neurons, tile_samples) + place % width * static_cast<std::size_t>(tile_samples)];
+        panel[place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples)];
   }
 };
 
@@ -137,19 +141,38 @@ struct HashActivations {
   int tile_samples;
   int const* from_slot; ///< null: slot p
   int const* ids;
-  int num_neurons;
+  NeuronIndex const* neurons; ///< of the panel, by output; null: in order
+  int num_neurons;            ///< of the panel
+  int num_outputs;
   std::uint64_t first_sample;
 
   KOKKOS_FUNCTION void operator()(int position, std::uint64_t& sum) const {
     std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[position]);
     int const slot = from_slot == nullptr ? position : from_slot[position];
     Scalar const* const activations = panel + place_of_slot(slot, num_neurons, tile_samples);
-    for (int neuron = 0; neuron < num_neurons; ++neuron) {
-      Scalar const value = activations[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(tile_samples)];
-      if (value != Scalar(0)) {
-        sum += activation_fingerprint(sample, static_cast<std::uint64_t>(neuron), Kokkos::bit_cast<Bits>(value));
-      }
+    for (int output = 0; output < num_outputs; ++output) {
+      std::size_t const neuron = neurons == nullptr ? static_cast<std::size_t>(output) : neurons[output];
+      Scalar const value = activations[neuron * static_cast<std::size_t>(tile_samples)];
+      if (value != Scalar(0))
+        sum += activation_fingerprint(sample, static_cast<std::uint64_t>(output), Kokkos::bit_cast<Bits>(value));
     }
+  }
+};
+
+/// The same for samples whose activations all have one value.
+template <class Scalar>
+struct HashEqualActivations {
+  using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
+
+  Scalar value;
+  int const* ids;
+  int num_outputs;
+  std::uint64_t first_sample;
+
+  KOKKOS_FUNCTION void operator()(int position, std::uint64_t& sum) const {
+    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[position]);
+    for (int output = 0; output < num_outputs; ++output)
+      sum += activation_fingerprint(sample, static_cast<std::uint64_t>(output), Kokkos::bit_cast<Bits>(value));
   }
 };
 

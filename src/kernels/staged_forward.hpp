@@ -38,11 +38,11 @@ struct StagedForward {
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto* const inputs = static_cast<Scalar*>(
-        team.team_scratch(+Tune::staged_level)
-            .get_shmem_aligned(static_cast<std::ptrdiff_t>(layer.max_inputs) * num_samples *
-                                   static_cast<std::ptrdiff_t>(sizeof(Scalar)),
-                               64));
+    auto* const inputs =
+        static_cast<Scalar*>(team.team_scratch(+Tune::staged_level)
+                                 .get_shmem_aligned(static_cast<std::ptrdiff_t>(layer.max_inputs) * num_samples *
+                                                        static_cast<std::ptrdiff_t>(sizeof(Scalar)),
+                                                    64));
     int const count = *pass.num_samples;
     int const num_tasks = num_tiles(count, num_samples) * layer.num_stages;
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {

@@ -9,15 +9,15 @@
 
 namespace varve {
 
-/// One layer of all live samples with stationary weights: a team keeps the edges of a group of pattern blocks in scratch
-/// while the samples pass by. For layers too wide for the fused kernel, of any pattern and weights.
+/// One layer of all live samples with stationary weights: a team keeps the edges of a group of pattern blocks in
+/// scratch while the samples pass by. For layers too wide for the fused kernel, of any pattern and weights.
 ///   next(j, p) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, slot_of(p)), + bias(j))
 /// league: groups of blocks x parts of the tiles, parts outermost, so that the teams that run together read the same
-/// tiles; team threads: the blocks of the group; vector lanes: samples, each lane one of every pack of the tile. Samples
-/// are read where they lie, through the list of live ones, and written packed: compaction costs no pass of its own.
-/// Per block, input and tile it reads one line of activations through L1 and L2, two groups of `ahead` lines in flight,
-/// for as many fma as the block has outputs; each weight is read from the L2 once per part. Bound by the latency and
-/// bandwidth of the L2, then of memory (each activation once per launch).
+/// tiles; team threads: the blocks of the group; vector lanes: samples, each lane one of every pack of the tile.
+/// Samples are read where they lie, through the list of live ones, and written packed: compaction costs no pass of its
+/// own. Per block, input and tile it reads one line of activations through L1 and L2, two groups of `ahead` lines in
+/// flight, for as many fma as the block has outputs; each weight is read from the L2 once per part. Bound by the
+/// latency and bandwidth of the L2, then of memory (each activation once per launch).
 template <class ExecutionSpace, class Format, class Tile>
 struct StationaryForward {
   static_assert(Tile::pack_width == 1, "a lane gathers single samples");

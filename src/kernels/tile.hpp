@@ -97,14 +97,14 @@ KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Ti
 /// What a kernel that takes all samples through one layer reads and writes besides the layer.
 template <class Scalar>
 struct LayerPass {
-  Scalar const* previous;   ///< tiles of the layer's inputs
+  Scalar const* previous; ///< tiles of the layer's inputs
   int previous_tile_samples;
-  int const* from_slot;     ///< position -> slot in `previous`; null: all slots in order
-  Scalar* next;             ///< tiles of the layer's outputs, position by position
-  int const* num_samples;   ///< positions in use, on the device
-  int max_samples;          ///< at most so many
-  int* live_stamps;         ///< one per position
-  int stamp;                ///< for positions with a nonzero activation
+  int const* from_slot;   ///< position -> slot in `previous`; null: all slots in order
+  Scalar* next;           ///< tiles of the layer's outputs, position by position
+  int const* num_samples; ///< positions in use, on the device
+  int max_samples;        ///< at most so many
+  int* live_stamps;       ///< one per position
+  int stamp;              ///< for positions with a nonzero activation
 
   /// The slot of a position; of the last one for positions past the end, which tiles are filled up with.
   KOKKOS_FORCEINLINE_FUNCTION int slot_of(int position, int count) const {
@@ -126,9 +126,18 @@ struct BlockSums {
     }
   }
 
+  /// Sums over the edges of a block; the inputs lie in a tile.
   template <class Edges>
   KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block, typename Tile::Scalar const* tile,
                                               int lane) {
+    accumulate_from(layer, block, [&](typename Tile::PackType& value, int input, int k) {
+      copy(value, Tile::pack_at(tile, input, lane, k));
+    });
+  }
+
+  /// The same; read(value, input, k) brings the lane's k-th pack of an input.
+  template <class Edges, class Read>
+  KOKKOS_FORCEINLINE_FUNCTION void accumulate_from(Edges const& layer, int block, Read const& read) {
     clear_sums();
     using PackType = typename Tile::PackType;
     constexpr int ahead = Edges::edges_at_a_time; // so many loads are on their way before the first is needed
@@ -137,8 +146,7 @@ struct BlockSums {
       VARVE_UNROLL
       for (int edge = 0; edge < ahead; ++edge) {
         VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k)
-          copy(value[edge][k], Tile::pack_at(tile, static_cast<int>(inputs[edge]), lane, k));
+        for (int k = 0; k < Tile::packs_per_lane; ++k) read(value[edge][k], static_cast<int>(inputs[edge]), k);
       }
       VARVE_UNROLL
       for (int edge = 0; edge < ahead; ++edge) {

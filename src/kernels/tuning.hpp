@@ -4,6 +4,7 @@
 #include "kernels/tile.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace varve {
 
@@ -22,16 +23,15 @@ struct Tuning {
   static constexpr int block_outputs = 4; ///< of pattern blocks: 16 of 32 vector registers hold sums; 8 spill
   static constexpr int wide_block_outputs = 4;
 
-  static constexpr int max_fused_neurons =
-      8192; ///< two tiles of 64 float samples fit an L2 of 1 MiB up to 2048, L3 beyond
+  static constexpr bool has_small_tiles = false;
   static constexpr std::size_t stationary_layers_before_fused = 0;
 
   using WideBlockTile = Tile; ///< of the direct kernel with pattern blocks
   using NarrowWideBlockTile = NarrowTile;
   static constexpr int direct_threads = 1; ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
 
-  using StationaryTile = TileShape<Scalar, 1, 2, 32>;  ///< lanes of one sample: slow here, and as exact
-  static constexpr bool prefers_stationary = false;    ///< weights come from the caches anyway
+  using StationaryTile = TileShape<Scalar, 1, 2, 32>; ///< lanes of one sample: slow here, and as exact
+  static constexpr bool prefers_stationary = false;   ///< weights come from the caches anyway
   using StationaryBounds = Kokkos::LaunchBounds<>;
   static constexpr int stationary_blocks = 8;
   static constexpr int stationary_team_size = 1;
@@ -67,12 +67,14 @@ struct Tuning {
   }
 };
 
-/// The same for the fused kernel, by outputs per block.
-template <class ExecutionSpace, class Scalar, int BlockOutputs>
+/// The same for the fused kernel, by outputs per block; IsSmall: for layers of at most max_neurons of this tuning,
+/// where there are such.
+template <class ExecutionSpace, class Scalar, int BlockOutputs, bool IsSmall>
 struct FusedTuning {
   using Tile = typename Tuning<ExecutionSpace, Scalar>::Tile;
   using NarrowTile = typename Tuning<ExecutionSpace, Scalar>::NarrowTile;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  static constexpr int max_neurons = 8192; ///< two tiles of 64 float samples fit an L2 of 1 MiB up to 2048, L3 beyond
   static constexpr bool in_place = false;
   static constexpr int num_tiles = 2;
   static constexpr int team_size = 1;
@@ -95,7 +97,7 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr int chunk_size = 8;   ///< sixteen bytes of 16-bit indices
   static constexpr int block_outputs = 8;
 
-  static constexpr int max_fused_neurons = 1024;
+  static constexpr bool has_small_tiles = true;
   /// While samples leave in crowds, the stationary kernel is ahead even where tiles would fit: it packs for nothing.
   static constexpr std::size_t stationary_layers_before_fused = 9;
 
@@ -109,7 +111,7 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   /// inputs) leave 190 KB of L1.
   using StationaryTile = WideBlockTile;
   static constexpr bool prefers_stationary = true;
-    using StationaryBounds = Kokkos::LaunchBounds<256, 2>;
+  using StationaryBounds = Kokkos::LaunchBounds<256, 2>;
   static constexpr int stationary_blocks = 8;
   static constexpr int stationary_team_size = 8;
   static constexpr int stationary_level = 0;
@@ -148,17 +150,19 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   }
 };
 
-/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples (32 KB for 1024 neurons) and two lanes of 4;
-/// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams than
-/// that make the tail slower, for they share what few busy multiprocessors there are.
-template <class Scalar, int BlockOutputs>
-struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs> {
-  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, 2>;
+/// CUDA: two teams per multiprocessor, each with a tile of at most 32 KB: 8 float samples of 1024 neurons (two lanes of
+/// 4), or 32 samples of 256 neurons (eight lanes). 16 sums in registers per thread for single outputs (512 threads), 32
+/// for blocks of 8 (256 threads). More teams than that make the tail slower, for they share what few busy
+/// multiprocessors there are.
+template <class Scalar, int BlockOutputs, bool IsSmall>
+struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, IsSmall> {
+  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, IsSmall ? 8 : 2>;
   using NarrowTile = Tile;
+  static constexpr int max_neurons = IsSmall ? 256 : 1024;
   static constexpr bool in_place = true;
   static constexpr int num_tiles = 1;
   static constexpr int team_size = BlockOutputs == 1 ? 512 : 256;
-  static constexpr int passes = 1024 / (team_size / Tile::num_lanes * BlockOutputs); ///< 1024 outputs
+  static constexpr int passes = max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
   static constexpr int scratch_level = 0;
   using Policy = Kokkos::TeamPolicy<Kokkos::Cuda, Kokkos::LaunchBounds<team_size, 2>>;
   static int league_size(Kokkos::Cuda const& space, int num_tiles) {

@@ -150,15 +150,34 @@ TEST_F(Files, InfoOfANetwork) {
 TEST_F(Files, InfoExplainsThePlan) {
   generate_network("net.h5", {"--neurons", "64", "--layers", "7"});
   generate_images("img.h5", {"--neurons", "64", "--samples", "4"});
-  auto const text = succeed({"info", path("net.h5"), "--plan", "--backend", "serial"}).out;
+  auto const text = succeed({"info", path("net.h5"), "--plan", "--backend", "serial", "--reductions", "none"}).out;
   for (char const* const word : {"layers 0-6: fused kernel", "1.00 weights per edge", "GiB of weights on serial"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }
-  auto const json = info({path("net.h5"), "--plan", "--backend", "serial", "--precision", "double"});
+  auto const json =
+      info({path("net.h5"), "--plan", "--backend", "serial", "--precision", "double", "--reductions", "none"});
   EXPECT_EQ(json["precision"], "double");
   EXPECT_EQ(json["choices"][0]["edges"], 7 * 64 * 32);
   EXPECT_EQ(json["choices"][0]["last_layer"], 6);
+  EXPECT_EQ(info({path("net.h5"), "--plan", "--backend", "serial"})["reductions"]["neurons_before"], 7 * 64);
   EXPECT_EQ(run_varve({"info", path("img.h5"), "--plan"}).exit_code, 2);
+}
+
+TEST_F(Files, AReducedNetworkIsSmallerAndHasTheSameOutputs) {
+  generate_network("net.h5", {"--neurons", "256", "--layers", "9"});
+  generate_images("img.h5", {"--neurons", "256", "--samples", "60"});
+  EXPECT_THAT(succeed({"convert", "--reduce", path("net.h5"), path("small.h5")}).out,
+              HasSubstr("neurons from 2304 to "));
+  auto const small = open_network_file(path("small.h5"));
+  EXPECT_EQ(small->layer(0).num_inputs(), 256U);
+  EXPECT_EQ(small->layer(3).num_outputs(), 16U);
+  EXPECT_EQ(small->layer(8).num_outputs(), 256U);
+  succeed({"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--reductions", "none", "--categories",
+           path("alive.tsv")});
+  EXPECT_THAT(
+      succeed({"infer", "--network", path("small.h5"), "--input", path("img.h5"), "--truth", path("alive.tsv")}).out,
+      HasSubstr("truth: match"));
+  EXPECT_EQ(run_varve({"convert", "--reduce", path("img.h5"), path("img2.h5")}).exit_code, 2);
 }
 
 TEST_F(Files, InfoOfATextNetworkAsksForTheBias) {

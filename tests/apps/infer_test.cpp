@@ -64,8 +64,11 @@ protected:
 
   static std::string path(std::string const& name) { return (*folder_ / name).string(); }
 
+  /// Without reductions, which may change last bits, unless asked for.
   static std::vector<std::string> infer_with(std::vector<std::string> const& options) {
     std::vector<std::string> words = {"infer", "--network", path("net.h5"), "--input", path("img.h5")};
+    if (std::ranges::find(options, "--reductions") == options.end())
+      words.insert(words.end(), {"--reductions", "none"});
     words.insert(words.end(), options.begin(), options.end());
     return words;
   }
@@ -185,6 +188,26 @@ TEST_F(Infer, SamePathsSameHash) {
        }) {
     EXPECT_EQ(report_of(options)["activation_hash"], expected) << ::testing::PrintToString(options);
   }
+}
+
+TEST_F(Infer, ReductionsKeepTheCategoriesAndAreReported) {
+  for (std::string const precision : {"float", "double"}) {
+    for (std::string const reductions :
+         {"auto", "merge_neurons", "saturation", "merge_neurons,fold_constants,drop_unread"}) {
+      auto const report = report_of({"--reductions", reductions, "--precision", precision, "--categories",
+                                     path("alive.tsv"), "--activations", path("last.h5")});
+      EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(exact_last_))) << reductions;
+      EXPECT_EQ(read_sample_file(path("last.h5")).num_neurons(), 256U);
+      EXPECT_EQ(report["network"]["edges"], 12 * 256 * 32) << "edges count as given";
+      if (reductions == "saturation") continue;
+      EXPECT_EQ(report["reductions"]["neurons_before"], 12 * 256);
+      EXPECT_EQ(report["reductions"]["neurons_after"], 12 * 16);
+      EXPECT_EQ(report["reductions"]["merged_neurons"], 12 * 240);
+    }
+  }
+  EXPECT_EQ(report_of({"--reductions", "saturation"})["activation_hash"],
+            hash_text(last_, Precision::single_precision));
+  EXPECT_EQ(run_varve(infer_with({"--reductions", "magic"})).exit_code, 2);
 }
 
 TEST_F(Infer, AMemoryLimitMakesBatches) {

@@ -216,7 +216,8 @@ TEST_P(Limits, TwoToThe16InputsAndOneMore) {
       auto const outcome = test::run_all(network, samples, forced);
       EXPECT_EQ(outcome.result.activations, expected);
       EXPECT_EQ(outcome.result.activation_hash, hash(expected, GetParam().precision));
-      EXPECT_THAT(describe(outcome.plan.choices.front()), HasSubstr(inputs == 65536 ? "16-bit indices" : "32-bit indices"));
+      EXPECT_THAT(describe(outcome.plan.choices.front()),
+                  HasSubstr(inputs == 65536 ? "16-bit indices" : "32-bit indices"));
     }
   }
 }

@@ -38,6 +38,7 @@ void expect_one_answer(NetworkSource const& network, SampleSet const& samples, P
       for (std::size_t const batch : batches) {
         options.batch = batch;
         options.repeat = batch == 33 ? 3 : 1;
+        options.reductions.saturation = batch != 33; // which changes no bit
         expect_answer(expected, network, samples, options);
       }
     }
@@ -55,6 +56,20 @@ TEST_P(OneAnswer, OfARadixNet) {
   auto const alive = categories(infer(network, samples)).size();
   ASSERT_GT(alive, 0U);
   ASSERT_LT(alive, 70U);
+  expect_one_answer(network, samples, GetParam());
+}
+
+TEST_P(OneAnswer, WithSamplesThatSaturateForEver) {
+  RadixNet const network(64, 40, 3, -0.15);
+  auto const samples = digit_images(64, 150, 6);
+  auto const last = infer(network, samples);
+  ASSERT_GT(std::ranges::count(last.matrix.values, 32.0), 64) << "a sample or more is saturated";
+  ASSERT_LT(categories(last).size(), 140U);
+  InferenceOptions options = test::options_at({compiled_backends().front(), GetParam()});
+  options.reductions.saturation = true;
+  auto const inference = prepare(network, options);
+  EXPECT_TRUE(inference->plan(150, 1000).saturates_from.has_value());
+  EXPECT_GT(inference->infer(samples, {}).num_done, 0U);
   expect_one_answer(network, samples, GetParam());
 }
 
@@ -81,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Repeats, testing::ValuesIn(test::all_places
 std::string kernel_for(FormatName format, std::string const& kernel) {
   if (format == FormatName::staged_blocks) return "staged kernel, staged blocks";
   if (format == FormatName::csr) return "direct kernel, CSR";
-  if (format == FormatName::sliced_ell) return (kernel == "fused" ? "fused" : "direct") + std::string(" kernel, sliced ELL");
+  if (format == FormatName::sliced_ell)
+    return (kernel == "fused" ? "fused" : "direct") + std::string(" kernel, sliced ELL");
   return kernel + " kernel, pattern blocks";
 }
 

@@ -65,7 +65,8 @@ inline std::vector<InferenceOptions> all_choices(Place place) {
 
 /// For messages: what is forced.
 inline std::string describe(InferenceOptions const& options) {
-  return to_string(options.backend) + ", format " + (options.formats.empty() ? "any" : to_string(options.formats.front())) + ", kernel " +
+  return to_string(options.backend) + ", format " +
+         (options.formats.empty() ? "any" : to_string(options.formats.front())) + ", kernel " +
          options.kernel.value_or("any") + (options.narrow_tiles ? ", narrow tiles" : "") +
          (options.batch ? ", batches of " + std::to_string(*options.batch) : "");
 }

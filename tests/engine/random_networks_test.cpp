@@ -25,6 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, RandomNetworks, testing::ValuesIn(test::all
 InferenceOptions options_for(std::uint64_t seed, std::vector<InferenceOptions> const& choices) {
   auto options = choices.at(seed % choices.size());
   if (seed % 5 == 4) options.batch = 1 + seed % 40;
+  options.reductions.saturation = seed % 3 == 0;
   return options;
 }
 

@@ -1,0 +1,35 @@
+#include "apps/reductions_report.hpp"
+
+#include <fmt/format.h>
+
+namespace varve {
+
+nlohmann::ordered_json describe_reductions(PlanSummary const& plan) {
+  nlohmann::ordered_json json;
+  if (plan.reduction) {
+    auto const& found = *plan.reduction;
+    json = {{"neurons_before", found.neurons_before}, {"neurons_after", found.neurons_after},
+            {"edges_before", found.edges_before},     {"edges_after", found.edges_after},
+            {"merged_neurons", found.merged_neurons}, {"constant_neurons", found.constant_neurons},
+            {"unread_neurons", found.unread_neurons}, {"seconds", found.seconds}};
+  }
+  if (plan.saturates_from) json["saturates_from_layer"] = *plan.saturates_from;
+  return json;
+}
+
+void print_reductions(nlohmann::ordered_json const& found) {
+  if (found.contains("neurons_before") && found["neurons_after"] != found["neurons_before"]) {
+    fmt::print(
+        "reduced   neurons from {} to {} ({} merged, {} constant, {} unread), edges from {} to {}, in {:.3f} s\n",
+        found["neurons_before"].get<std::size_t>(), found["neurons_after"].get<std::size_t>(),
+        found["merged_neurons"].get<std::size_t>(), found["constant_neurons"].get<std::size_t>(),
+        found["unread_neurons"].get<std::size_t>(), found["edges_before"].get<EdgeOffset>(),
+        found["edges_after"].get<EdgeOffset>(), found["seconds"].get<double>());
+  }
+  if (found.contains("saturates_from_layer")) {
+    fmt::print("reduced   samples all of whose activations equal the cap after {} layers or more are done\n",
+               found["saturates_from_layer"].get<std::size_t>());
+  }
+}
+
+} // namespace varve
