@@ -150,23 +150,25 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   }
 };
 
-/// CUDA: two teams per multiprocessor, each with a tile of at most 32 KB: 8 float samples of 1024 neurons (two lanes of
-/// 4), or 32 samples of 256 neurons (eight lanes). 16 sums in registers per thread for single outputs (512 threads), 32
-/// for blocks of 8 (256 threads). More teams than that make the tail slower, for they share what few busy
-/// multiprocessors there are.
+/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples (32 KB for 1024 neurons) and two lanes of 4:
+/// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams than
+/// that make the tail slower, for they share what few busy multiprocessors there are. Small layers: four teams, which
+/// wait less for each other, with tiles of 32 samples of 128 neurons (16 KB).
 template <class Scalar, int BlockOutputs, bool IsSmall>
 struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, IsSmall> {
   using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, IsSmall ? 8 : 2>;
   using NarrowTile = Tile;
-  static constexpr int max_neurons = IsSmall ? 256 : 1024;
+  static constexpr int max_neurons = IsSmall ? 128 : 1024;
   static constexpr bool in_place = true;
   static constexpr int num_tiles = 1;
-  static constexpr int team_size = BlockOutputs == 1 ? 512 : 256;
+  static constexpr int team_size = (BlockOutputs == 1 ? 512 : 256) / (IsSmall ? 2 : 1);
+  static constexpr int teams_per_multiprocessor = IsSmall ? 4 : 2;
   static constexpr int passes = max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
+  static_assert(passes > 0);
   static constexpr int scratch_level = 0;
-  using Policy = Kokkos::TeamPolicy<Kokkos::Cuda, Kokkos::LaunchBounds<team_size, 2>>;
+  using Policy = Kokkos::TeamPolicy<Kokkos::Cuda, Kokkos::LaunchBounds<team_size, teams_per_multiprocessor>>;
   static int league_size(Kokkos::Cuda const& space, int num_tiles) {
-    return std::min(num_tiles, 2 * space.cuda_device_prop().multiProcessorCount);
+    return std::min(num_tiles, teams_per_multiprocessor * space.cuda_device_prop().multiProcessorCount);
   }
 };
 #endif

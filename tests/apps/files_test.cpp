@@ -170,7 +170,7 @@ TEST_F(Files, AReducedNetworkIsSmallerAndHasTheSameOutputs) {
               HasSubstr("neurons from 2304 to "));
   auto const small = open_network_file(path("small.h5"));
   EXPECT_EQ(small->layer(0).num_inputs(), 256U);
-  EXPECT_EQ(small->layer(3).num_outputs(), 16U);
+  EXPECT_EQ(small->layer(2).num_outputs(), 16U);
   EXPECT_EQ(small->layer(8).num_outputs(), 256U);
   succeed({"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--reductions", "none", "--categories",
            path("alive.tsv")});

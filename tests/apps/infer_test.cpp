@@ -201,8 +201,8 @@ TEST_F(Infer, ReductionsKeepTheCategoriesAndAreReported) {
       EXPECT_EQ(report["network"]["edges"], 12 * 256 * 32) << "edges count as given";
       if (reductions == "saturation") continue;
       EXPECT_EQ(report["reductions"]["neurons_before"], 12 * 256);
-      EXPECT_EQ(report["reductions"]["neurons_after"], 12 * 16);
-      EXPECT_EQ(report["reductions"]["merged_neurons"], 12 * 240);
+      EXPECT_EQ(report["reductions"]["neurons_after"], 9 * 16 + 3 * 8);
+      EXPECT_EQ(report["reductions"]["merged_neurons"], 9 * 240 + 3 * 248);
     }
   }
   EXPECT_EQ(report_of({"--reductions", "saturation"})["activation_hash"],
