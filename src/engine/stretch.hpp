@@ -90,7 +90,8 @@ class FusedStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar>
 public:
   using Scalar = typename Tile::Scalar;
   using Base = Stretch<ExecutionSpace, Scalar>;
-  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune>;
+  template <bool FromElsewhere>
+  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune, FromElsewhere>;
 
   /// stops_when_dead: samples that are dead after the first of these layers are dead for ever. saturates_from: those
   /// that are saturated after so many of these layers or more are done.
@@ -106,10 +107,25 @@ public:
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    Kernel kernel;
-    prepare_input(space, panel, kernel);
+    auto const [input, max_neurons] = prepare_input(space, panel);
+    if (Tune::in_place && input != FusedInput::scratch) {
+      launch<Tune::in_place>(space, panel, hand_over, input, max_neurons);
+    } else {
+      launch<false>(space, panel, hand_over, input, max_neurons);
+    }
+  }
+
+  int tile_samples() const override { return Tile::num_samples; }
+
+private:
+  template <bool FromElsewhere>
+  void launch(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
+              typename Base::HandOver const& hand_over, FusedInput input, int max_neurons) const {
+    Kernel<FromElsewhere> kernel;
     kernel.layers = edges_.data();
     kernel.num_layers = static_cast<int>(layers_.size());
+    kernel.max_neurons = max_neurons;
+    kernel.input = input;
     kernel.samples = panel.samples();
     kernel.source = panel.is_expanded() ? panel.source() : nullptr;
     kernel.num_slots = panel.num_samples();
@@ -127,28 +143,23 @@ public:
     panel.advance_packed(space, layers_.back().frame.num_outputs, hand_over.tile_samples);
   }
 
-  int tile_samples() const override { return Tile::num_samples; }
-
-private:
-  /// Brings the samples where the first layer can read them, and says where that is and what scratch must hold.
-  void prepare_input(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel, Kernel& kernel) const {
+  /// Brings the samples where the first layer can read them. Gives where that is, and how many neurons scratch must
+  /// hold.
+  std::pair<FusedInput, int> prepare_input(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel) const {
     int const num_inputs = layers_.front().frame.num_inputs;
     bool const is_wide = num_inputs > Tune::max_neurons;
-    constexpr int neuron_bytes = Tile::num_samples * static_cast<int>(sizeof(Scalar));
-    int const neurons_of_bits = (Kernel::num_words(num_inputs) * 4 + neuron_bytes - 1) / neuron_bytes;
-    kernel.max_neurons = max_outputs_;
-    kernel.input = is_wide ? Kernel::Input::memory : Kernel::Input::scratch;
+    FusedInput const where_they_lie = is_wide ? FusedInput::memory : FusedInput::scratch;
     if (panel.is_expanded()) {
       panel.pack(space, Tile::num_samples);
-      if (Tune::in_place && !is_wide) kernel.max_neurons = std::max(kernel.max_neurons, num_inputs);
-    } else if (Tune::in_place && panel.samples().value_stride == 0 && neurons_of_bits <= Tune::max_neurons) {
-      kernel.input = Kernel::Input::bits;
-      kernel.max_neurons = std::max(kernel.max_neurons, neurons_of_bits);
-    } else if (is_wide) {
-      panel.template expand<Tile>(space);
-    } else {
-      kernel.max_neurons = std::max(kernel.max_neurons, num_inputs);
+      return {where_they_lie, Tune::in_place && !is_wide ? std::max(max_outputs_, num_inputs) : max_outputs_};
     }
+    constexpr int neuron_bytes = Tile::num_samples * static_cast<int>(sizeof(Scalar));
+    int const neurons_of_bits = (Kernel<Tune::in_place>::num_words(num_inputs) * 4 + neuron_bytes - 1) / neuron_bytes;
+    if (Tune::in_place && panel.samples().value_stride == 0 && neurons_of_bits <= Tune::max_neurons)
+      return {FusedInput::bits, std::max(max_outputs_, neurons_of_bits)};
+    if (!is_wide) return {FusedInput::scratch, std::max(max_outputs_, num_inputs)};
+    panel.template expand<Tile>(space);
+    return {FusedInput::memory, max_outputs_};
   }
 
   std::vector<Format> layers_;

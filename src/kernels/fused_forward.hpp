@@ -8,6 +8,13 @@
 
 namespace varve {
 
+/// How the first layer of a fused launch finds its inputs.
+enum class FusedInput {
+  scratch, ///< expanded or copied into the tile first
+  memory,  ///< where they lie
+  bits     ///< one per input and sample, made from the samples' lists in scratch
+};
+
 /// Several layers in one launch, for layers narrow enough that a tile stays in team scratch between them; the live
 /// samples of each tile are appended to the next panel, packed. After Hidayetoglu et al. 2020 (fused layers) and Bisson
 /// and Fatica 2019 (compaction), joined: no pass over the panel is spent on compaction. league: tiles, in strides; a
@@ -18,7 +25,9 @@ namespace varve {
 /// are equal, or else tiles in memory. A tile is left as soon as all its samples are dead or saturated for ever. Bound
 /// per edge: one load of the samples' line from scratch (shared memory's wavefronts on a GPU, the L2 on a CPU) for as
 /// many fma as a block has outputs.
-template <class ExecutionSpace, class Format, class Tile, class Tune_>
+/// FromElsewhere: the first layer's inputs are bits or in memory (a kernel of its own, for the loop over the layers is
+/// faster where it knows nothing of these).
+template <class ExecutionSpace, class Format, class Tile, class Tune_, bool FromElsewhere>
 struct FusedForward {
   using Scalar = typename Tile::Scalar;
   using Tune = Tune_;
@@ -30,17 +39,10 @@ struct FusedForward {
   static constexpr int lane_ids = Tune::team_size < kNumLaneIds<Tile> ? Tune::team_size : kNumLaneIds<Tile>;
   static constexpr int num_slots_of_blocks = Tune::team_size / Tile::num_lanes;
 
-  /// How the first layer finds its inputs.
-  enum class Input {
-    scratch, ///< expanded or copied into the tile first
-    memory,  ///< where they lie
-    bits     ///< one per input and sample, made from the samples' lists in scratch
-  };
-
   Edges const* layers;
   int num_layers;
   int max_neurons; ///< what the tile must hold: the outputs of these layers, and the inputs unless they stay in memory
-  Input input;
+  FusedInput input;
   DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch,
   Scalar const* source;                          ///< or else tiles
   int const* num_slots;
@@ -145,14 +147,14 @@ private:
   /// Brings the tile's samples into scratch, or says where the first layer can read them.
   KOKKOS_FORCEINLINE_FUNCTION Scalar const* load(Member const& team, int tile, int count,
                                                  Scratch const& scratch) const {
-    if (input == Input::bits) {
+    if (FromElsewhere && input == FusedInput::bits) {
       set_bits(team, tile * num_samples, count, scratch.tiles);
     } else if (source == nullptr) {
       expand(team, tile * num_samples, count, scratch.tiles);
     } else {
       int const num_inputs = layers[0].parameters.num_inputs;
       Scalar const* const tile_source = source + place_of_slot(tile * num_samples, num_inputs, num_samples);
-      if (!Tune::in_place || input == Input::memory) return tile_source;
+      if (!Tune::in_place || (FromElsewhere && input == FusedInput::memory)) return tile_source;
       using PackType = typename Tile::PackType;
       team_for(team, num_inputs * (num_samples / Tile::pack_width), [&](int pack) {
         copy(reinterpret_cast<PackType*>(scratch.tiles)[pack], reinterpret_cast<PackType const*>(tile_source)[pack]);
@@ -219,12 +221,12 @@ private:
     Sums sums[Tune::passes];
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    if (is_first && input == Input::bits) {
+    if (FromElsewhere && is_first && input == FusedInput::bits) {
       Scalar const one = samples.values(0);
       accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
         read_bits(value, tile, neuron, Tile::sample_of(lane, k), one);
       });
-    } else if (is_first && input == Input::memory) {
+    } else if (FromElsewhere && is_first && input == FusedInput::memory) {
       accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
         copy(value, Tile::pack_at(inputs, neuron, lane, k));
       });
@@ -352,10 +354,10 @@ private:
 };
 
 /// Launches FusedForward for at most `max_slots` samples. Does not fence.
-template <class ExecutionSpace, class Format, class Tile, class Tune>
-void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, Format, Tile, Tune> const& kernel,
-                   int max_slots) {
-  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune>;
+template <class ExecutionSpace, class Format, class Tile, class Tune, bool FromElsewhere>
+void fused_forward(ExecutionSpace const& space,
+                   FusedForward<ExecutionSpace, Format, Tile, Tune, FromElsewhere> const& kernel, int max_slots) {
+  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune, FromElsewhere>;
   int const tiles = num_tiles(max_slots, Tile::num_samples);
   if (tiles == 0) return;
   typename Kernel::Policy policy(space, Tune::league_size(space, tiles), Tune::team_size);
