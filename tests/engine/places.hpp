@@ -44,6 +44,9 @@ inline InferenceOptions options_at(Place place) {
   return options;
 }
 
+/// CUDA has one width of tiles only.
+inline bool has_narrow_tiles(Backend backend) { return backend != Backend::cuda; }
+
 /// Every combination of format, kernel and tile that can be asked for, none of which may change the answer (a kernel
 /// that cannot run a layer on this backend gives way to the direct one). The first leaves all choices to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
@@ -52,6 +55,7 @@ inline std::vector<InferenceOptions> all_choices(Place place) {
        {FormatName::csr, FormatName::sliced_ell, FormatName::staged_blocks, FormatName::pattern_blocks}) {
     for (std::string const kernel : {"direct", "stationary", "fused"}) {
       for (bool const narrow_tiles : {false, true}) {
+        if (narrow_tiles && !has_narrow_tiles(place.backend)) continue;
         auto options = options_at(place);
         options.formats = {format};
         options.kernel = kernel;
