@@ -1,5 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "apps/reductions_report.hpp"
 #include "core/error.hpp"
 #include "io/open.hpp"
 #include "passes/reduced_network.hpp"
@@ -30,10 +31,7 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
   }
   ReducedNetwork const reduced(network, {.merge_outputs = false}, kept_bytes);
   save_network(reduced, options.target, progress);
-  auto const& found = reduced.report();
-  fmt::print("reduced   neurons from {} to {} ({} merged, {} constant, {} unread), edges from {} to {}, in {:.3f} s\n",
-             found.neurons_before, found.neurons_after, found.merged_neurons, found.constant_neurons,
-             found.unread_neurons, found.edges_before, found.edges_after, found.seconds);
+  print_reductions(describe(reduced.report()));
 }
 
 int convert(ConvertOptions const& options) {

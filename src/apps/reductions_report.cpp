@@ -4,15 +4,16 @@
 
 namespace varve {
 
+nlohmann::ordered_json describe(ReductionReport const& found) {
+  return {{"neurons_before", found.neurons_before}, {"neurons_after", found.neurons_after},
+          {"edges_before", found.edges_before},     {"edges_after", found.edges_after},
+          {"merged_neurons", found.merged_neurons}, {"constant_neurons", found.constant_neurons},
+          {"unread_neurons", found.unread_neurons}, {"seconds", found.seconds}};
+}
+
 nlohmann::ordered_json describe_reductions(PlanSummary const& plan) {
   nlohmann::ordered_json json;
-  if (plan.reduction) {
-    auto const& found = *plan.reduction;
-    json = {{"neurons_before", found.neurons_before}, {"neurons_after", found.neurons_after},
-            {"edges_before", found.edges_before},     {"edges_after", found.edges_after},
-            {"merged_neurons", found.merged_neurons}, {"constant_neurons", found.constant_neurons},
-            {"unread_neurons", found.unread_neurons}, {"seconds", found.seconds}};
-  }
+  if (plan.reduction) json = describe(*plan.reduction);
   if (plan.saturates_from) json["saturates_from_layer"] = *plan.saturates_from;
   return json;
 }
