@@ -199,7 +199,7 @@ int infer(InferOptions const& options) {
   PlanSummary plan;
   communicator.together([&] {
     inference = prepare(*network, engine);
-    plan = inference->plan(samples.num_samples(), samples.matrix.num_entries());
+    plan = inference->plan(shape_of(samples));
   });
   report.phase("prepare", communicator.max(prepare_time.seconds()));
   report.network(*network, *inference);
@@ -273,7 +273,7 @@ void add_infer(CLI::App& command_line, Action& action) {
   command
       ->add_option("--reductions", options->reductions,
                    "what is known to be equal and not computed twice: auto, none, or with commas between: "
-                   "merge_neurons, fold_constants, drop_unread, saturation")
+                   "merge_neurons, fold_constants, drop_unread, saturation, equal_samples")
       ->capture_default_str();
   command->add_option("--kernel", options->kernel,
                       "direct, stationary, staged or fused, where it can run (default: chosen per layer)");

@@ -90,7 +90,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.reductions = parse_reductions(options.reductions);
-  auto const plan = prepare(network, engine)->plan(1, 0);
+  auto const plan = prepare(network, engine)->plan({1, 0});
   Json choices = Json::array();
   for (auto const& choice : plan.choices) {
     choices.push_back({{"first_layer", choice.first_layer},

@@ -63,6 +63,35 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product(Pack<Scalar, Width>& sum, Scalar we
   // clang-format on
 }
 
+/// The same in the lanes whose bit is set: sum = fma(weight, value, sum) in lane i if bit i is.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Scalar weight, Scalar value,
+                                                   std::uint32_t bits) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) {
+      if ((bits >> i & 1U) != 0) sum.lane[i] = Kokkos::fma(weight, value, sum.lane[i]);
+    }
+  ))
+  KOKKOS_IF_ON_HOST((
+    if constexpr (detail::kHostContracts) {
+      using Vector = typename detail::Vectors<Scalar, Width>::Vector;
+      using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
+      BitVector lanes;
+      for (int i = 0; i < Width; ++i) lanes[i] = typename detail::Vectors<Scalar, Width>::Bits(1) << i;
+      BitVector const is_set = lanes & static_cast<typename detail::Vectors<Scalar, Width>::Bits>(bits);
+      auto& total = reinterpret_cast<Vector&>(sum);
+      Vector const zero = {};
+      total = weight * (is_set != 0 ? value - zero : zero) + total; // a mask on the sum: two roundings, as compiled
+    } else {
+      for (int i = 0; i < Width; ++i) {
+        if ((bits >> i & 1U) != 0) sum.lane[i] = Kokkos::fma(weight, value, sum.lane[i]);
+      }
+    }
+  ))
+  // clang-format on
+}
+
 /// Bias in double, rounded once to Scalar, then clipped; never -0, so that "nonzero" can be read off the bits.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {

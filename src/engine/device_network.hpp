@@ -29,6 +29,7 @@ namespace varve {
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit team scratch; else the kernel that the format is for;
+///   - the first layer alone, stored once more as sliced ELL, to read samples whose values are all equal as bits;
 ///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long.
 template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class DeviceNetwork {
@@ -58,6 +59,7 @@ public:
         if (options_.reductions.saturation) kept_caps[i] = kept_cap<Scalar>(layers[i]);
       });
       for (std::size_t i = 0; i < count; ++i) add(layers[i], packed[i], kept_caps[i]);
+      if (first == 0 && network.num_layers() > 1) add_binary(layers[0]);
     }
     form_stretches();
   }
@@ -65,7 +67,14 @@ public:
   std::size_t num_inputs() const { return num_inputs_; }
   std::size_t num_outputs() const { return num_outputs_; }
   std::size_t num_layers() const { return num_layers_; }
-  std::size_t max_neurons() const { return max_neurons_; }
+  /// Neurons of the widest layer, the inputs included unless samples come as bits.
+  std::size_t max_neurons(bool reads_bits) const {
+    return reads_bits ? max_outputs_ : std::max(max_outputs_, num_inputs_);
+  }
+
+  /// True if samples whose values are all equal are read as bits.
+  bool can_read_bits() const { return can_read_bits_; }
+
   EdgeOffset num_edges() const { return num_edges_; }
   std::size_t bytes() const { return bytes_; }
   std::vector<Entry> const& stretches() const { return stretches_; }
@@ -126,8 +135,9 @@ private:
                 typename Single<Short>::Packed, typename Single<Long>::Packed, typename Staged::Packed, Unpacked>;
   struct DeviceLayer {
     Format format;
-    std::size_t num_outputs;
-    double cap; ///< 0: none
+    std::size_t width; ///< the larger of inputs and outputs
+    bool is_small;     ///< fused in larger tiles
+    double cap;        ///< 0: none
     EdgeOffset num_edges;
     bool keeps_zero;
     double kept_cap; ///< if the layer maps samples all of whose activations are its cap to such: the cap; else 0
@@ -165,13 +175,13 @@ private:
       return static_cast<double>(stored) <= static_cast<double>(matrix.num_entries()) * factor + 512.0;
     };
     // Where tiles are small, launches cost more than padding: then all layers should have one format.
-    double const most_in_blocks = is_small(layer.num_outputs()) ? 1.25 : 2.0;
+    double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25 : 2.0;
     std::string const kernel = options_.kernel.value_or("");
-    bool const fuses = is_short(layer) && fits_fused(layer.num_outputs()) && (kernel.empty() || kernel == "fused");
+    bool const fuses = is_short(layer) && fits_fused(width_of(layer)) && (kernel.empty() || kernel == "fused");
     if (may_use(FormatName::pattern_blocks) && (kernel != "staged" || is_last(FormatName::pattern_blocks))) {
       constexpr auto early_layers = static_cast<std::ptrdiff_t>(Tune::stationary_layers_before_fused);
       bool const is_early =
-          static_cast<std::ptrdiff_t>(number) < early_layers && kernel.empty() && !is_small(layer.num_outputs());
+          static_cast<std::ptrdiff_t>(number) < early_layers && kernel.empty() && !is_narrow(width_of(layer));
       auto const pack_if_cheap = [&]<class Blocks>(Blocks) -> std::optional<Packed> {
         auto order = order_by_input_list(matrix, Blocks::block_outputs);
         if (!is_last(FormatName::pattern_blocks) && !is_cheap(Blocks::num_stored(matrix, order), most_in_blocks))
@@ -181,7 +191,13 @@ private:
         }
         return Blocks::pack(matrix, std::move(order));
       };
-      auto packed = fuses && !is_early ? pack_if_cheap(FusedBlocks()) : pack_if_cheap(WideBlocks<Index>());
+      if (fuses && is_early) { // while its weights fit the stationary kernel's scratch
+        auto packed = pack_if_cheap(WideBlocks<Index>());
+        using Wide = typename WideBlocks<Index>::Packed;
+        if (packed && can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(std::get<Wide>(*packed)))
+          return std::move(*packed);
+      }
+      auto packed = fuses ? pack_if_cheap(FusedBlocks()) : pack_if_cheap(WideBlocks<Index>());
       if (packed) return std::move(*packed);
     }
     if (may_use(FormatName::staged_blocks) &&
@@ -207,14 +223,40 @@ private:
     if (number == 0) num_inputs_ = layer.num_inputs();
     if (number > 0) require_fit(num_outputs_, layer, number);
     num_outputs_ = layer.num_outputs();
-    std::size_t const width = std::max(layer.num_inputs(), layer.num_outputs());
-    max_neurons_ = std::max(max_neurons_, width);
+    max_outputs_ = std::max(max_outputs_, layer.num_outputs());
     num_edges_ += layer.num_edges();
     require_room(packed, layer, number);
     double const cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
-    layers_.push_back(
-        {to_device(layer, packed), layer.num_outputs(), cap, layer.num_edges(), keeps_zero(layer), kept_cap});
+    Format format = to_device(layer, packed);
+    bool const small = is_small(format, width_of(layer));
+    layers_.push_back({std::move(format), width_of(layer), small, cap, layer.num_edges(), keeps_zero(layer), kept_cap});
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, layers_.back().format);
+  }
+
+  /// Sees to it that the first layer can read bits: the stationary kernel does; for others the layer is stored once
+  /// more, if outputs are padded little and there is nothing that says otherwise.
+  void add_binary(Layer const& layer) {
+    can_read_bits_ = std::visit([&](auto const& format) { return is_stationary(format); }, layers_.front().format);
+    if (can_read_bits_ || options_.kernel || !may_use(FormatName::sliced_ell)) return;
+    if (is_short(layer)) {
+      add_binary_as<Short>(layer);
+    } else {
+      add_binary_as<Long>(layer);
+    }
+  }
+
+  template <class Index>
+  void add_binary_as(Layer const& layer) {
+    using Ell = Single<Index>;
+    auto order = order_by_input_list(layer.weights, 1);
+    EdgeOffset const stored = Ell::num_stored(layer.weights, order);
+    constexpr auto slice = static_cast<EdgeOffset>(Ell::slice_width) * Ell::chunk_size;
+    if (stored > 2 * layer.num_edges() + slice * (layer.num_outputs() / Ell::slice_width + 1)) return;
+    auto const packed = Ell::pack(layer.weights, std::move(order));
+    if (bytes_ + packed.bytes() > memory_limit_) return;
+    binary_ = Ell(layer, packed);
+    bytes_ += std::get<Ell>(binary_).bytes();
+    can_read_bits_ = true;
   }
 
   void require_room(Packed const& packed, Layer const& layer, std::size_t number) const {
@@ -273,24 +315,39 @@ private:
 
   /// True if a layer goes into the launch that begins with layer `first`.
   bool joins(std::size_t first, std::size_t number, std::size_t dead_for_ever) const {
+    if (first == 0 && can_read_bits()) return false;
     bool const same_kind = layers_[number].format.index() == layers_[first].format.index() &&
-                           is_small(layers_[number].num_outputs) == is_small(layers_[first].num_outputs);
+                           layers_[number].is_small == layers_[first].is_small;
     return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]) && !packs_before(number, dead_for_ever);
   }
 
-  static bool fits_fused(std::size_t num_outputs) {
-    return num_outputs <= std::size_t(FusedTune<Single<Short>, false>::max_neurons);
+  static std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
+
+  static bool fits_fused(std::size_t width) {
+    return width <= std::size_t(FusedTune<Single<Short>, false>::max_neurons);
   }
 
   /// True if tiles of more samples fit team scratch, for backends that make a difference.
-  static bool is_small(std::size_t num_outputs) {
-    return Tune::has_small_tiles && num_outputs <= std::size_t(FusedTune<Single<Short>, true>::max_neurons);
+  static bool is_narrow(std::size_t width) {
+    return Tune::has_small_tiles && width <= std::size_t(FusedTune<Single<Short>, true>::max_neurons);
+  }
+
+  /// True if the layer's image fits beside such a tile.
+  static bool is_small(Format const& format, std::size_t width) {
+    if (!is_narrow(width)) return false;
+    return std::visit(
+        []<class F>(F const& layer) {
+          if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>)
+            return LayerImages<ExecutionSpace, F>::bytes_of(layer) <= Tune::max_image_bytes;
+          return false;
+        },
+        format);
   }
 
   bool is_fused(DeviceLayer const& layer) const {
     bool const has_format =
         std::holds_alternative<FusedBlocks>(layer.format) || std::holds_alternative<Single<Short>>(layer.format);
-    return has_format && fits_fused(layer.num_outputs) && options_.kernel.value_or("fused") == "fused";
+    return has_format && fits_fused(layer.width) && options_.kernel.value_or("fused") == "fused";
   }
 
   /// True if the live samples are packed before this layer of a fused kernel: never before dead samples stay dead, then
@@ -299,7 +356,7 @@ private:
   bool packs_before(std::size_t number, std::size_t dead_for_ever) const {
     if (number <= dead_for_ever) return number == dead_for_ever && number > 0;
     std::size_t const since = number - dead_for_ever;
-    if (is_small(layers_[number].num_outputs)) return since == 3 || since == 5 || since == 8; // a launch costs a layer
+    if (layers_[number].is_small) return since == 3 || since == 5 || since == 8; // a launch costs a layer
     return since >= 3 && since <= 9;
   }
 
@@ -312,6 +369,18 @@ private:
     if (since > 16) return since % 8 == 0;
     if (reads_lists) return since >= 2;
     return (since >= 3 && since <= 6) || (since >= 8 && since % 2 == 0);
+  }
+
+  /// True if equal samples are joined after the launch that ends with this layer. A look costs as much as several short
+  /// launches and reads the panel once or twice, so it pays when what is left is many layers of samples that have
+  /// become alike; and not where saturated samples leave, who are those that are equal (measured: perf/RESULTS.md). The
+  /// first look that finds little is the last.
+  bool joins_after(std::size_t number, std::size_t dead_for_ever) const {
+    std::size_t const done = number + 1;
+    bool const looks = options_.reductions.equal_samples && saturates_from_ == num_layers_;
+    if (!looks || done < dead_for_ever || done + 8 > num_layers_) return false;
+    std::size_t const since = done - dead_for_ever;
+    return since == 8 || since == 9 || since == 16 || since == 24 || since == 32 || since == 64;
   }
 
   template <class F>
@@ -331,13 +400,25 @@ private:
       }
     }
     entry.hand_over.keeps_dead = last + 1 < dead_for_ever;
-    entry.hand_over.lists_done =
-        saturates_from_ < num_layers_ && last + 1 >= saturates_from_ + 16 && (last + 1) % 8 == 0;
+    entry.hand_over.joins_equal = joins_after(last, dead_for_ever);
+    entry.hand_over.lists_done = saturates_from_ < num_layers_ && last + 1 >= saturates_from_ + 16;
     if (saturates_from_ < num_layers_) entry.hand_over.cap = static_cast<Scalar>(layers_.back().kept_cap);
     if (is_fused(layers_[first])) {
       add_fused<F>(entry, dead_for_ever);
     } else {
       add_layer_kernel(entry, std::get<F>(std::move(layers_[first].format)), dead_for_ever);
+    }
+    if (first == 0 && can_read_bits()) {
+      entry.work = std::visit(
+          [&]<class Binary>(Binary& binary) -> std::unique_ptr<Work> {
+            if constexpr (std::is_same_v<Binary, std::monostate>) {
+              return std::move(entry.work);
+            } else {
+              return std::make_unique<BinaryStretch<ExecutionSpace, Binary>>(std::move(binary), std::move(entry.work));
+            }
+          },
+          binary_);
+      entry.choice.reads_bits = true;
     }
     entry.choice.first_layer = first;
     entry.choice.last_layer = last;
@@ -351,7 +432,7 @@ private:
   void add_fused(Entry& entry, std::size_t dead_for_ever) {
     if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>) {
       if constexpr (Tune::has_small_tiles) {
-        if (is_small(layers_[entry.first_layer].num_outputs)) {
+        if (layers_[entry.first_layer].is_small) {
           add_fused_with<F, FusedTune<F, true>>(entry, dead_for_ever);
           return;
         }
@@ -383,8 +464,7 @@ private:
     if constexpr (std::is_same_v<F, Staged>) {
       use(StagedTile(), StagedKernel(), "staged");
     } else if constexpr (std::is_same_v<F, WideBlocks<typename F::Index>>) {
-      std::string const kernel = options_.kernel.value_or(Tune::prefers_stationary ? "stationary" : "direct");
-      if (kernel == "stationary" && can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(format)) {
+      if (is_stationary(format)) {
         use(typename Tune::StationaryTile(), StationaryKernel(), "stationary");
       } else {
         use(WideBlockTile(), DirectKernel(), "direct");
@@ -392,6 +472,16 @@ private:
     } else {
       use(DirectTile(), DirectKernel(), "direct");
     }
+  }
+
+  /// True if the stationary kernel gets a layer of this format, unless the layer is fused.
+  template <class F>
+  bool is_stationary(F const& format) const {
+    if constexpr (std::is_same_v<F, WideBlocks<typename F::Index>>) {
+      return options_.kernel.value_or(Tune::prefers_stationary ? "stationary" : "direct") == "stationary" &&
+             can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(format);
+    }
+    return false;
   }
 
   template <class F>
@@ -404,13 +494,15 @@ private:
 
   InferenceOptions options_;
   std::size_t memory_limit_;
-  std::vector<DeviceLayer> layers_; ///< until they are in stretches
+  std::vector<DeviceLayer> layers_;                                  ///< until they are in stretches
+  std::variant<std::monostate, Single<Short>, Single<Long>> binary_; ///< the first layer for samples as bits
+  bool can_read_bits_ = false;
   std::vector<Entry> stretches_;
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t num_layers_ = 0;
   std::size_t saturates_from_ = 0;
-  std::size_t max_neurons_ = 0;
+  std::size_t max_outputs_ = 0;
   EdgeOffset num_edges_ = 0;
   std::size_t bytes_ = 0;
 };

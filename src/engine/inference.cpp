@@ -116,7 +116,7 @@ std::vector<FormatName> parse_formats(std::string const& list) {
 }
 
 Reductions parse_reductions(std::string const& list) {
-  if (list == "auto") return {true, true, true, true};
+  if (list == "auto") return {true, true, true, true, true};
   Reductions wanted;
   if (list == "none") return wanted;
   for_each_name(list, [&](std::string const& name) {
@@ -128,9 +128,12 @@ Reductions parse_reductions(std::string const& list) {
       wanted.drop_unread = true;
     } else if (name == "saturation") {
       wanted.saturation = true;
+    } else if (name == "equal_samples") {
+      wanted.equal_samples = true;
     } else {
       throw UsageError("there is no reduction '" + name +
-                       "'; there are: auto, none, or some of merge_neurons, fold_constants, drop_unread, saturation");
+                       "'; there are: auto, none, or some of merge_neurons, fold_constants, drop_unread, saturation, "
+                       "equal_samples");
     }
   });
   return wanted;

@@ -39,18 +39,20 @@ std::string to_string(FormatName format);
 
 /// What is not computed because it is known to be equal to something that is. The first three rewrite the network
 /// before it is prepared (passes/) and merge terms of sums, so activations may differ from those without in the last
-/// bits; saturation changes no bit.
+/// bits; the others change no bit.
 struct Reductions {
   bool merge_neurons = false;
   bool fold_constants = false;
   bool drop_unread = false;
-  bool saturation = false; ///< samples that are saturated for ever leave with their result known
+  bool saturation = false;    ///< samples that are saturated for ever leave with their result known
+  bool equal_samples = false; ///< of samples that have become equal in all bits one is computed
 
   bool rewrites_network() const { return merge_neurons || fold_constants || drop_unread; }
   bool operator==(Reductions const&) const = default;
 };
 
-/// "auto" (all), "none", or a comma-separated list of merge_neurons, fold_constants, drop_unread, saturation. Throws
+/// "auto" (all), "none", or a comma-separated list of merge_neurons, fold_constants, drop_unread, saturation,
+/// equal_samples. Throws
 /// UsageError naming what there is.
 Reductions parse_reductions(std::string const& list);
 
@@ -86,6 +88,7 @@ struct BatchResult {
   double collect_seconds = 0.0;     ///< results back to the host
   double live_edges = 0.0;          ///< edges (that were left) times the samples that were held when they were used
   std::size_t num_done = 0;         ///< samples that left because they were saturated for ever
+  std::size_t num_represented = 0;  ///< samples that left because they had become equal to another
 };
 
 /// What the plan chose for a run of layers.
@@ -98,6 +101,7 @@ struct LayerChoice {
   EdgeOffset num_edges = 0;         ///< of all these layers together, as the following
   EdgeOffset num_stored = 0;        ///< weights stored, padding included
   EdgeOffset num_staged_inputs = 0; ///< staged blocks only: inputs listed in all stages
+  bool reads_bits = false;          ///< the first layer: samples whose values are all equal are read as bits
 
   /// True if both differ in their layers only.
   bool is_like(LayerChoice const& other) const;
@@ -127,6 +131,18 @@ struct PlanSummary {
   std::size_t sample_bytes = 0;
 };
 
+/// What the plan must know of an input.
+struct InputShape {
+  std::size_t num_samples = 0;
+  EdgeOffset num_entries = 0;
+  bool has_one_value = false; ///< all entries have the same value; samples of other values are taken too, but then the
+                              ///< first of them costs a larger panel
+};
+
+inline InputShape shape_of(SampleSet const& samples) {
+  return {samples.num_samples(), samples.matrix.num_entries(), samples.matrix.values.size() == 1};
+}
+
 /// A network prepared for one backend. Not safe to use from several threads at a time.
 class Inference {
 public:
@@ -137,9 +153,9 @@ public:
   virtual std::size_t num_layers() const = 0;
   virtual EdgeOffset num_edges() const = 0; ///< of the network as it was given
 
-  /// Decides the batch for an input of this many samples and entries, allocates the panel and says what was decided.
+  /// Decides the batch for such an input, allocates the panel and says what was decided.
   /// Throws ResourceError, naming what is needed, if not even one tile fits the limit. Call before infer.
-  virtual PlanSummary plan(std::size_t num_samples, EdgeOffset num_entries) = 0;
+  virtual PlanSummary plan(InputShape const& input) = 0;
 
   /// Runs at most one planned batch of samples through all layers.
   virtual BatchResult infer(SampleSet const& samples, WantedOutputs wanted) = 0;

@@ -78,11 +78,11 @@ public:
   std::size_t num_layers() const override { return layers_.size(); }
   EdgeOffset num_edges() const override { return num_edges_; }
 
-  PlanSummary plan(std::size_t num_samples, EdgeOffset /*num_entries*/) override {
+  PlanSummary plan(InputShape const& input) override {
     std::size_t const sample_bytes = 2 * max_neurons_ * sizeof(Scalar) + 4 * sizeof(int);
     std::size_t const fitting = weight_bytes_ < memory_limit_ ? (memory_limit_ - weight_bytes_) / sample_bytes : 0;
     std::size_t const most = std::min<std::size_t>(fitting, 1U << 30);
-    std::size_t const batch = std::max<std::size_t>(1, std::min(num_samples, options_.batch.value_or(most)));
+    std::size_t const batch = std::max<std::size_t>(1, std::min(input.num_samples, options_.batch.value_or(most)));
     if (batch > most) {
       batch_exceeds_memory(batch, batch * sample_bytes, weight_bytes_, memory_limit_, most);
     }

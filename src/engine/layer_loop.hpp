@@ -11,8 +11,8 @@
 #include "core/stopwatch.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,24 +38,23 @@ public:
   std::size_t num_layers() const override { return network_.num_layers(); }
   EdgeOffset num_edges() const override { return reduction_ ? reduction_->edges_before : network_.num_edges(); }
 
-  PlanSummary plan(std::size_t num_samples, EdgeOffset num_entries) override {
-    std::size_t const neurons = network_.max_neurons();
-    std::size_t const entries_per_sample = num_samples == 0 ? 0 : (num_entries + num_samples - 1) / num_samples;
-    std::size_t const sample_bytes = entries_per_sample * (sizeof(NeuronIndex) + sizeof(Scalar)) + sizeof(EdgeOffset);
-    auto const bytes_of = [&](std::size_t samples) {
-      return PanelType::bytes(samples, neurons) + samples * sample_bytes;
-    };
+  PlanSummary plan(InputShape const& input) override {
+    reads_bits_ = input.has_one_value && network_.can_read_bits();
+    std::size_t const entries_per_sample =
+        input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
+    std::size_t const value_bytes = input.has_one_value ? 0 : sizeof(Scalar);
+    std::size_t const sample_bytes = entries_per_sample * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset);
+    auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
     std::size_t const step = PanelType::slot_granularity;
     std::size_t const room = memory_limit_ - std::min(memory_limit_, network_.bytes());
     std::size_t const most = std::min(room / bytes_of(step), max_slots / step) * step;
     std::size_t const wanted =
-        std::min(std::max<std::size_t>(num_samples, 1), options_.batch.value_or(std::max<std::size_t>(most, 1)));
+        std::min(std::max<std::size_t>(input.num_samples, 1), options_.batch.value_or(std::max<std::size_t>(most, 1)));
     if (most == 0 || wanted > most) {
       batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), memory_limit_, most);
     }
-    batch_ = std::max<std::size_t>(1, std::min(num_samples, wanted));
-    panel_ = PanelType(); // the old one goes before the new one comes
-    panel_ = PanelType(batch_, neurons, network_.stretches().size() + 1);
+    batch_ = std::max<std::size_t>(1, std::min(input.num_samples, wanted));
+    allocate_panel();
     PlanSummary summary;
     summary.engine = to_string(Engine::varve);
     summary.device = device_name(options_.backend);
@@ -65,7 +64,7 @@ public:
     summary.batch = batch_;
     summary.tile_samples = static_cast<std::size_t>(network_.stretches().front().work->tile_samples());
     summary.weight_bytes = network_.bytes();
-    summary.panel_bytes = PanelType::bytes(batch_, neurons);
+    summary.panel_bytes = panel_bytes(batch_);
     summary.sample_bytes = batch_ * sample_bytes;
     return summary;
   }
@@ -76,6 +75,7 @@ public:
     BatchResult result;
     Stopwatch const upload_time;
     auto const input = upload_samples(samples.matrix);
+    if (reads_bits_ && input.value_stride != 0) stop_reading_bits();
     result.upload_seconds = upload_time.seconds();
 
     for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
@@ -95,6 +95,25 @@ public:
 private:
   using PanelType = Panel<ExecutionSpace, Scalar>;
   static constexpr std::size_t max_slots = 1U << 30;
+
+  typename PanelType::Size panel_size(std::size_t samples) const {
+    return {samples, network_.max_neurons(reads_bits_), 2 * network_.stretches().size() + 1,
+            reads_bits_ ? num_inputs() : 0, options_.reductions.equal_samples};
+  }
+  std::size_t panel_bytes(std::size_t samples) const { return PanelType::bytes(panel_size(samples)); }
+
+  void allocate_panel() {
+    panel_ = PanelType(); // the old one goes before the new one comes
+    panel_ = PanelType(panel_size(batch_));
+  }
+
+  /// For samples of several values, which the plan did not expect.
+  void stop_reading_bits() {
+    reads_bits_ = false;
+    if (network_.bytes() + panel_bytes(batch_) > memory_limit_)
+      batch_exceeds_memory(batch_, panel_bytes(batch_), network_.bytes(), memory_limit_, 0);
+    allocate_panel();
+  }
 
   /// The layer loop: everything between the two fences that are timed.
   void run(DeviceSamples<ExecutionSpace, Scalar> const& input) {
@@ -143,37 +162,78 @@ private:
     }
     auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel_.num_lists())]);
     auto const num_done = static_cast<std::size_t>(counts.back());
-    std::vector<int> const live = ids_at(panel_.ids(), num_live);
-    std::vector<int> const done = ids_at(panel_.done().ids, num_done);
-    result.activation_hash = hash_live(num_live, samples.first_sample) + hash_done(num_done, samples.first_sample);
-    result.num_done = num_done;
-    if (wanted.activations || wanted.predictions) collect_rows(samples, live, done, wanted, result);
-    result.live_samples.reserve(num_live + num_done);
-    for (auto const* const ids : {&live, &done}) {
+    Ends const ends =
+        find_ends(samples.num_samples(), ids_at(panel_.ids(), num_live), ids_at(panel_.done().ids, num_done), num_live);
+    result.activation_hash = hash_live(ends, samples.first_sample) + hash_done(ends, samples.first_sample);
+    result.num_done = ends.done.size();
+    result.num_represented = ends.live.size() + ends.done.size() - num_live - num_done;
+    if (wanted.activations || wanted.predictions) collect_rows(samples, ends, num_live, wanted, result);
+    result.live_samples.reserve(ends.live.size() + ends.done.size());
+    for (auto const* const ids : {&ends.live, &ends.done}) {
       for (int const id : *ids) result.live_samples.push_back(samples.first_sample + static_cast<SampleIndex>(id));
     }
     std::ranges::sort(result.live_samples);
   }
 
-  std::uint64_t hash_live(std::size_t num_live, SampleIndex first_sample) const {
+  /// Where the samples of a batch have ended, those that are represented by others included.
+  struct Ends {
+    std::vector<int> live;      ///< in the panel
+    std::vector<int> positions; ///< there
+    std::vector<int> done;
+  };
+
+  Ends find_ends(std::size_t num_samples, std::vector<int> const& live, std::vector<int> done,
+                 std::size_t num_live) const {
+    Ends ends;
+    std::vector<int> const represented_by = download(panel_.represented_by());
+    if (represented_by.empty()) {
+      ends.live = live;
+      ends.positions.resize(num_live);
+      std::iota(ends.positions.begin(), ends.positions.end(), 0);
+      ends.done = std::move(done);
+      return ends;
+    }
+    constexpr int is_dead = -1;
+    constexpr int is_done = -2;
+    std::vector<int> end_of(num_samples, is_dead);
+    for (std::size_t position = 0; position < num_live; ++position)
+      end_of[static_cast<std::size_t>(live[position])] = static_cast<int>(position);
+    for (int const id : done) end_of[static_cast<std::size_t>(id)] = is_done;
+    for (std::size_t sample = 0; sample < num_samples; ++sample) {
+      auto root = sample;
+      while (static_cast<std::size_t>(represented_by[root]) != root)
+        root = static_cast<std::size_t>(represented_by[root]);
+      if (end_of[root] == is_done) {
+        ends.done.push_back(static_cast<int>(sample));
+      } else if (end_of[root] != is_dead) {
+        ends.live.push_back(static_cast<int>(sample));
+        ends.positions.push_back(end_of[root]);
+      }
+    }
+    return ends;
+  }
+
+  std::uint64_t hash_live(Ends const& ends, SampleIndex first_sample) const {
     std::uint64_t hash = 0;
-    if (num_live == 0) return hash;
+    if (ends.live.empty()) return hash;
+    auto const ids = upload<ExecutionSpace>("varve::live_ids", ends.live);
+    auto const positions = upload<ExecutionSpace>("varve::live_positions", ends.positions);
     Kokkos::parallel_reduce(
-        "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(num_live)),
+        "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.live.size())),
         HashActivations<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
-                                                panel_.ids(), output_neurons(), panel_.num_neurons(),
+                                                positions.data(), ids.data(), output_neurons(), panel_.num_neurons(),
                                                 static_cast<int>(num_outputs()), first_sample},
         hash);
     return hash;
   }
 
-  std::uint64_t hash_done(std::size_t num_done, SampleIndex first_sample) const {
+  std::uint64_t hash_done(Ends const& ends, SampleIndex first_sample) const {
     std::uint64_t hash = 0;
-    if (num_done == 0) return hash;
+    if (ends.done.empty()) return hash;
+    auto const ids = upload<ExecutionSpace>("varve::done_ids", ends.done);
     Kokkos::parallel_reduce(
-        "varve::hash_done", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(num_done)),
-        HashEqualActivations<Scalar>{done_value(), panel_.done().ids, static_cast<int>(num_outputs()), first_sample},
-        hash);
+        "varve::hash_done", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.done.size())),
+        HashEqualActivations<Scalar>{done_value(), ids.data(), static_cast<int>(num_outputs()), first_sample}, hash);
     return hash;
   }
 
@@ -190,41 +250,23 @@ private:
     return ids;
   }
 
-  /// Brings the live samples' last activations back in blocks of rows and keeps what is wanted of them.
+  /// Brings the panel's last activations back in blocks of rows and keeps what is wanted of them.
   /// The samples that are done have their cap at every output, the first of which is their prediction.
-  void collect_rows(SampleSet const& samples, std::vector<int> const& live, std::vector<int> const& done,
-                    WantedOutputs wanted, BatchResult& result) {
+  void collect_rows(SampleSet const& samples, Ends const& ends, std::size_t num_rows, WantedOutputs wanted,
+                    BatchResult& result) {
     std::size_t const width = num_outputs();
-    constexpr std::size_t is_dead = std::numeric_limits<std::size_t>::max();
-    std::vector<std::size_t> position_of(samples.num_samples(), is_dead); // those done stand behind the live ones
-    for (std::size_t position = 0; position < live.size() + done.size(); ++position) {
-      int const id = position < live.size() ? live[position] : done[position - live.size()];
-      position_of[static_cast<std::size_t>(id)] = position;
-    }
-    std::vector<std::vector<NeuronIndex>> columns(wanted.activations ? live.size() : 0);
+    std::vector<std::vector<NeuronIndex>> columns(wanted.activations ? num_rows : 0);
     std::vector<std::vector<double>> values(columns.size());
-    result.predictions.assign(wanted.predictions ? samples.num_samples() : 0, 0);
-
+    std::vector<NeuronIndex> largest(num_rows, 0);
     std::size_t const rows_at_a_time =
         std::max<std::size_t>(1, (std::size_t(1) << 25) / std::max<std::size_t>(1, width));
-    for (std::size_t first = 0; first < live.size(); first += rows_at_a_time) {
-      std::size_t const count = std::min(rows_at_a_time, live.size() - first);
-      DeviceArray<ExecutionSpace, Scalar> const rows(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::rows"),
-                                                     count * width);
-      Kokkos::parallel_for(
-          "varve::gather_rows",
-          Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
-          GatherRows<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
-                                             output_neurons(), static_cast<int>(first), panel_.num_neurons(),
-                                             static_cast<int>(width), rows.data()});
-      space_.fence("varve: gather rows");
-      auto const row_values = download(rows);
+    for (std::size_t first = 0; first < num_rows; first += rows_at_a_time) {
+      std::size_t const count = std::min(rows_at_a_time, num_rows - first);
+      auto const row_values = gather_rows(first, count);
       for_each_on_host_threads(count, [&](std::size_t row) {
         Scalar const* const activations = row_values.data() + row * width;
-        if (wanted.predictions) {
-          result.predictions[static_cast<std::size_t>(live[first + row])] =
-              static_cast<NeuronIndex>(std::max_element(activations, activations + width) - activations);
-        }
+        largest[first + row] =
+            static_cast<NeuronIndex>(std::max_element(activations, activations + width) - activations);
         for (std::size_t neuron = 0; wanted.activations && neuron < width; ++neuron) {
           if (activations[neuron] == Scalar(0)) continue;
           columns[first + row].push_back(static_cast<NeuronIndex>(neuron));
@@ -232,20 +274,52 @@ private:
         }
       });
     }
-    if (!wanted.activations) return;
+    if (wanted.predictions) {
+      result.predictions.assign(samples.num_samples(), 0);
+      for (std::size_t i = 0; i < ends.live.size(); ++i) {
+        result.predictions[static_cast<std::size_t>(ends.live[i])] =
+            largest[static_cast<std::size_t>(ends.positions[i])];
+      }
+    }
+    if (wanted.activations) collect_activations(samples, ends, columns, values, result);
+  }
+
+  std::vector<Scalar> gather_rows(std::size_t first, std::size_t count) const {
+    std::size_t const width = num_outputs();
+    DeviceArray<ExecutionSpace, Scalar> const rows(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::rows"),
+                                                   count * width);
+    Kokkos::parallel_for("varve::gather_rows",
+                         Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
+                         GatherRows<ExecutionSpace, Scalar>{
+                             panel_.source(), panel_.tile_samples(), panel_.from_slot(), output_neurons(),
+                             static_cast<int>(first), panel_.num_neurons(), static_cast<int>(width), rows.data()});
+    space_.fence("varve: gather rows");
+    return download(rows);
+  }
+
+  /// The rows of all samples, in order; columns and values are the panel's rows.
+  void collect_activations(SampleSet const& samples, Ends const& ends,
+                           std::vector<std::vector<NeuronIndex>> const& columns,
+                           std::vector<std::vector<double>> const& values, BatchResult& result) const {
+    constexpr int is_dead = -1;
+    constexpr int is_done = -2;
+    std::vector<int> end_of(samples.num_samples(), is_dead);
+    for (std::size_t i = 0; i < ends.live.size(); ++i)
+      end_of[static_cast<std::size_t>(ends.live[i])] = ends.positions[i];
+    for (int const id : ends.done) end_of[static_cast<std::size_t>(id)] = is_done;
     SparseMatrix& matrix = result.activations.matrix;
     result.activations.first_sample = samples.first_sample;
     matrix.num_rows = samples.num_samples();
-    matrix.num_columns = width;
-    for (std::size_t sample = 0; sample < matrix.num_rows; ++sample) {
-      std::size_t const position = position_of[sample];
-      if (position < live.size()) {
-        matrix.column_indices.insert(matrix.column_indices.end(), columns[position].begin(), columns[position].end());
-        matrix.values.insert(matrix.values.end(), values[position].begin(), values[position].end());
-      } else if (position != is_dead) {
-        for (std::size_t output = 0; output < width; ++output)
+    matrix.num_columns = num_outputs();
+    for (int const end : end_of) {
+      if (end == is_done) {
+        for (std::size_t output = 0; output < matrix.num_columns; ++output)
           matrix.column_indices.push_back(static_cast<NeuronIndex>(output));
-        matrix.values.insert(matrix.values.end(), width, static_cast<double>(done_value()));
+        matrix.values.insert(matrix.values.end(), matrix.num_columns, static_cast<double>(done_value()));
+      } else if (end != is_dead) {
+        auto const row = static_cast<std::size_t>(end);
+        matrix.column_indices.insert(matrix.column_indices.end(), columns[row].begin(), columns[row].end());
+        matrix.values.insert(matrix.values.end(), values[row].begin(), values[row].end());
       }
       matrix.row_pointers.push_back(matrix.column_indices.size());
     }
@@ -260,6 +334,7 @@ private:
   PanelType panel_;
   std::vector<int> held_; ///< for each stretch, after how many lists of live samples it ran
   std::size_t batch_ = 0;
+  bool reads_bits_ = false; ///< the panel has room for bits of the inputs instead of the inputs
 };
 
 } // namespace varve

@@ -1,11 +1,14 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "kernels/binary_samples.hpp"
+#include "kernels/equal_samples.hpp"
 #include "kernels/live_samples.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/saturation.hpp"
 #include "kernels/tile.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -22,9 +25,17 @@ public:
 
   Panel() = default;
 
-  /// Room for `max_samples` samples of at most `max_neurons` activations, listed or packed at most `max_lists` times a
-  /// run.
-  Panel(std::size_t max_samples, std::size_t max_neurons, std::size_t max_lists) {
+  /// What there must be room for.
+  struct Size {
+    std::size_t max_samples = 0;
+    std::size_t max_neurons = 0;
+    std::size_t max_lists = 0; ///< how often samples are listed or packed in a run
+    std::size_t num_bits = 0;  ///< neurons that come as bits; 0: the samples of a run are expanded instead
+    bool finds_equal = false;  ///< equal samples are looked for
+  };
+
+  explicit Panel(Size const& size) {
+    auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal] = size;
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
     };
@@ -32,16 +43,28 @@ public:
     for (auto& buffer : buffers_)
       buffer = DeviceArray<ExecutionSpace, Scalar>(room("varve::panel"), slots * max_neurons);
     for (auto& ids : ids_) ids = DeviceArray<ExecutionSpace, int>(room("varve::sample_ids"), slots);
-    from_slot_ = DeviceArray<ExecutionSpace, int>(room("varve::from_slot"), slots);
+    for (auto& from_slot : from_slot_) from_slot = DeviceArray<ExecutionSpace, int>(room("varve::from_slot"), slots);
     live_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::live_stamps"), slots);
     open_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::open_stamps"), slots);
     done_ids_ = DeviceArray<ExecutionSpace, int>(room("varve::done_ids"), slots);
     counts_ = DeviceArray<ExecutionSpace, int>(room("varve::live_counts"), max_lists + 2); // and of those done
+    bits_ = DeviceArray<ExecutionSpace, std::uint32_t>(room("varve::sample_bits"),
+                                                       slots / SampleBits<Scalar>::samples_per_word * num_bits);
+    if (!finds_equal) return;
+    hashes_ = DeviceArray<ExecutionSpace, std::uint64_t>(room("varve::sample_hashes"), slots);
+    hash_table_ = DeviceArray<ExecutionSpace, int>(room("varve::hash_table"), std::bit_ceil(2 * slots));
+    candidate_ = DeviceArray<ExecutionSpace, int>(room("varve::candidate"), slots);
+    represented_by_ = DeviceArray<ExecutionSpace, int>(room("varve::represented_by"), slots);
+    is_worth_it_ = DeviceArray<ExecutionSpace, int>(room("varve::equal_samples_found"), 1);
   }
 
   /// Bytes that a panel of this size takes.
-  static std::size_t bytes(std::size_t max_samples, std::size_t max_neurons) {
-    return slots_of(max_samples) * (2 * max_neurons * sizeof(Scalar) + 6 * sizeof(int));
+  static std::size_t bytes(Size const& size) {
+    std::size_t const slots = slots_of(size.max_samples);
+    std::size_t const equal_bytes =
+        size.finds_equal ? slots * (sizeof(std::uint64_t) + 2 * sizeof(int)) + std::bit_ceil(2 * slots) * sizeof(int)
+                         : 0;
+    return slots * (2 * size.max_neurons * sizeof(Scalar) + 7 * sizeof(int)) + slots / 8 * size.num_bits + equal_bytes;
   }
 
   /// Starts a run on these samples, which are not in the tiles yet: see expand().
@@ -57,12 +80,23 @@ public:
     int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
     Kokkos::parallel_for("varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
                          StartPanel{ids_[0].data(), live_stamps_.data(), open_stamps_.data(), counts_.data(),
-                                    max_samples_, static_cast<int>(counts_.size())});
+                                    max_samples_, static_cast<int>(counts_.size()), represented_by_.data(),
+                                    is_worth_it_.data()});
   }
 
   /// The samples of this run, if they have not been brought into tiles.
   bool is_expanded() const { return tile_samples_ != 0; }
   DeviceSamples<ExecutionSpace, Scalar> const& samples() const { return samples_; }
+
+  /// True if the samples of this run can be taken as bits.
+  bool has_bits() const { return !is_expanded() && bits_.size() > 0 && samples_.value_stride == 0; }
+
+  /// Makes the bits of the samples.
+  SampleBits<Scalar> set_bits(ExecutionSpace const& space) {
+    SampleBits<Scalar> const bits{bits_.data(), samples_.num_neurons, samples_.values.data()};
+    set_sample_bits(space, samples_, bits);
+    return bits;
+  }
 
   /// Brings the samples into tiles of this shape.
   template <class Tile>
@@ -99,6 +133,24 @@ public:
     list(space, open_stamps_.data());
   }
 
+  /// Lists one of each kind of samples that are equal in all bits; the others are represented by it from now on. Does
+  /// nothing if there is no room for it.
+  void list_distinct(ExecutionSpace const& space) {
+    if (represented_by_.size() == 0 || max_samples_ == 0) return;
+    EqualSamples const equal{hashes_.data(),    hash_table_.data(),  static_cast<int>(hash_table_.size()) - 1,
+                             candidate_.data(), is_worth_it_.data(), represented_by_.data()};
+    list_distinct_samples(
+        space, PanelPositions<Scalar>{source(), tile_samples_, num_neurons_, from_slot(), num_samples()},
+        ListDistinctSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), ++stamp_, ids(),
+                                            next_ids(), from_slot(), from_slot_[1 - current_list_].data(), equal,
+                                            max_samples_},
+        live_stamps_.data());
+    current_list_ = 1 - current_list_;
+    ++num_lists_;
+    learn_count(space);
+    is_listed_ = true;
+  }
+
   /// Brings all samples into slots in order, in tiles of this many samples, unless they are.
   void pack(ExecutionSpace const& space, int tile_samples) {
     if (!is_listed_ && tile_samples == tile_samples_) return;
@@ -116,7 +168,7 @@ public:
 
   Scalar const* source() const { return buffers_[current_].data(); }
   Scalar* target() const { return buffers_[1 - current_].data(); }
-  int const* from_slot() const { return is_listed_ ? from_slot_.data() : nullptr; }
+  int const* from_slot() const { return is_listed_ ? from_slot_[current_list_].data() : nullptr; }
   int const* num_samples() const { return counts_.data() + num_lists_; }
   int* next_count() const { return counts_.data() + num_lists_ + 1; }
   int const* ids() const { return ids_[num_lists_ % 2].data(); }
@@ -128,6 +180,9 @@ public:
   DoneSamples done() const { return {done_ids_.data(), counts_.data() + counts_.size() - 1}; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
+  /// By sample: the one that represents it, or itself; empty if equal samples are not looked for.
+  DeviceArray<ExecutionSpace, int> const& represented_by() const { return represented_by_; }
+
 private:
   static std::size_t slots_of(std::size_t samples) {
     return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
@@ -136,8 +191,8 @@ private:
   void list(ExecutionSpace const& space, int const* open_stamps) {
     if (max_samples_ > 0) {
       list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,
-                                                               ids(), next_ids(), from_slot_.data(), max_samples_,
-                                                               open_stamps, done()});
+                                                               ids(), next_ids(), from_slot_[current_list_].data(),
+                                                               max_samples_, open_stamps, done()});
     }
     ++num_lists_;
     learn_count(space);
@@ -154,12 +209,19 @@ private:
   DeviceSamples<ExecutionSpace, Scalar> samples_;
   DeviceArray<ExecutionSpace, Scalar> buffers_[2];
   DeviceArray<ExecutionSpace, int> ids_[2];
-  DeviceArray<ExecutionSpace, int> from_slot_;
+  DeviceArray<ExecutionSpace, int> from_slot_[2]; ///< the list, and room for one made from it
   DeviceArray<ExecutionSpace, int> live_stamps_;
   DeviceArray<ExecutionSpace, int> open_stamps_;
   DeviceArray<ExecutionSpace, int> done_ids_;
   DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list; the last: samples that are done
+  DeviceArray<ExecutionSpace, std::uint32_t> bits_;
+  DeviceArray<ExecutionSpace, std::uint64_t> hashes_; ///< this and the next: see EqualSamples
+  DeviceArray<ExecutionSpace, int> hash_table_;
+  DeviceArray<ExecutionSpace, int> candidate_;
+  DeviceArray<ExecutionSpace, int> represented_by_;
+  DeviceArray<ExecutionSpace, int> is_worth_it_;
   int current_ = 0;
+  int current_list_ = 0;
   int num_lists_ = 0;
   int stamp_ = 0;
   int max_samples_ = 0;

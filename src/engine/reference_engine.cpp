@@ -27,12 +27,12 @@ public:
   std::size_t num_layers() const override { return network_.num_layers(); }
   EdgeOffset num_edges() const override { return num_edges_; }
 
-  PlanSummary plan(std::size_t num_samples, EdgeOffset /*num_entries*/) override {
+  PlanSummary plan(InputShape const& input) override {
     PlanSummary summary;
     summary.engine = to_string(Engine::reference);
     summary.device = "host threads";
     summary.method = "plain loops, layers read when they are needed";
-    summary.batch = std::max<std::size_t>(1, std::min(num_samples, options_.batch.value_or(num_samples)));
+    summary.batch = std::max<std::size_t>(1, std::min(input.num_samples, options_.batch.value_or(input.num_samples)));
     summary.tile_samples = 1;
     return summary;
   }

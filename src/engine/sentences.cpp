@@ -38,7 +38,8 @@ void engine_lacks_backend(std::string const& engine, std::string const& has, std
 }
 
 bool LayerChoice::is_like(LayerChoice const& other) const {
-  return kernel == other.kernel && format == other.format && index_bits == other.index_bits;
+  return kernel == other.kernel && format == other.format && index_bits == other.index_bits &&
+         reads_bits == other.reads_bits;
 }
 
 void LayerChoice::append(LayerChoice const& next) {
@@ -53,8 +54,9 @@ std::string describe(LayerChoice const& choice) {
   std::string const layers = choice.first_layer == choice.last_layer
                                  ? fmt::format("layer {}", choice.first_layer)
                                  : fmt::format("layers {}-{}", choice.first_layer, choice.last_layer);
-  return fmt::format("{}: {} kernel, {}, {}-bit indices, {} launch{}", layers, choice.kernel, choice.format,
-                     choice.index_bits, choice.num_launches, choice.num_launches == 1 ? "" : "es");
+  return fmt::format("{}: {} kernel, {}, {}-bit indices, {} launch{}{}", layers, choice.kernel, choice.format,
+                     choice.index_bits, choice.num_launches, choice.num_launches == 1 ? "" : "es",
+                     choice.reads_bits ? "; 0/1 samples as bits" : "");
 }
 
 std::string explain(LayerChoice const& choice) {
@@ -82,6 +84,10 @@ std::string explain(LayerChoice const& choice) {
                            static_cast<double>(choice.num_launches));
   } else if (choice.kernel == "stationary") {
     why += "; weights stay in team scratch while the live samples pass by, found through their list";
+  }
+  if (choice.reads_bits) {
+    why += "; samples whose values are all equal never become numbers: this layer adds up weights where their bits are "
+           "set";
   }
   return why;
 }

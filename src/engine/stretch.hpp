@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/panel.hpp"
+#include "kernels/binary_samples.hpp"
 #include "kernels/direct_forward.hpp"
 #include "kernels/fused_forward.hpp"
 #include "kernels/staged_forward.hpp"
@@ -20,11 +21,12 @@ class Stretch {
 public:
   /// What becomes of the samples behind this stretch.
   struct HandOver {
-    bool lists = true;       ///< list the live samples, who alone go on
-    bool lists_done = false; ///< and those who are saturated for ever apart (where `lists`)
-    bool keeps_dead = true;  ///< because a later layer may revive them
-    int tile_samples = 0;    ///< of the tiles the next stretch takes
-    Scalar cap = 0;          ///< of saturated samples
+    bool lists = true;        ///< list the live samples, who alone go on
+    bool lists_done = false;  ///< and those who are saturated for ever apart (where `lists`)
+    bool joins_equal = false; ///< go on with one of each kind of samples that are equal in all bits
+    bool keeps_dead = true;   ///< because a later layer may revive them
+    int tile_samples = 0;     ///< of the tiles the next stretch takes
+    Scalar cap = 0;           ///< of saturated samples
   };
 
   virtual ~Stretch() = default;
@@ -40,6 +42,7 @@ public:
 /// Single-layer kernels: how to launch them, and which samples they can read.
 struct DirectKernel {
   static constexpr bool reads_lists = false;
+  static constexpr bool reads_bits = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     direct_forward<Tile>(space, layer, pass);
@@ -47,13 +50,15 @@ struct DirectKernel {
 };
 struct StationaryKernel {
   static constexpr bool reads_lists = true;
+  static constexpr bool reads_bits = true;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    stationary_forward<Tile>(space, layer, pass);
+    stationary_forward<Tile, false>(space, layer, pass, {});
   }
 };
 struct StagedKernel {
   static constexpr bool reads_lists = true;
+  static constexpr bool reads_bits = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     staged_forward<Tile>(space, layer, pass);
@@ -70,12 +75,18 @@ public:
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    if (!panel.is_expanded()) panel.template expand<Tile>(space);
-    if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.pack(space, Tile::num_samples);
-    Kernel::template launch<Tile>(space, layer_, panel.next_pass());
+    if (Kernel::reads_bits && panel.has_bits()) {
+      if constexpr (Kernel::reads_bits)
+        stationary_forward<Tile, true>(space, layer_, panel.next_pass(), panel.set_bits(space));
+    } else {
+      if (!panel.is_expanded()) panel.template expand<Tile>(space);
+      if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.pack(space, Tile::num_samples);
+      Kernel::template launch<Tile>(space, layer_, panel.next_pass());
+    }
     panel.advance(layer_.num_outputs(), Tile::num_samples);
     if (hand_over.lists && hand_over.lists_done) panel.list_live_and_done(space, hand_over.cap);
     if (hand_over.lists && !hand_over.lists_done) panel.list_live(space);
+    if (hand_over.joins_equal) panel.list_distinct(space);
   }
 
   int tile_samples() const override { return Tile::num_samples; }
@@ -84,14 +95,12 @@ private:
   Format layer_;
 };
 
-/// Several layers of one format by the fused kernel.
+/// Several layers of one format by the fused kernel. The first takes at most Tune::max_neurons inputs.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
 class FusedStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
 public:
   using Scalar = typename Tile::Scalar;
   using Base = Stretch<ExecutionSpace, Scalar>;
-  template <bool FromElsewhere>
-  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune, FromElsewhere>;
 
   /// stops_when_dead: samples that are dead after the first of these layers are dead for ever. saturates_from: those
   /// that are saturated after so many of these layers or more are done.
@@ -103,29 +112,19 @@ public:
       max_outputs_ = std::max(max_outputs_, layer.frame.num_outputs);
     }
     edges_ = upload<ExecutionSpace>("varve::fused_layers", edges);
+    if constexpr (Tune::prefetches) images_ = LayerImages<ExecutionSpace, Format>(layers_);
   }
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    auto const [input, max_neurons] = prepare_input(space, panel);
-    if (Tune::in_place && input != FusedInput::scratch) {
-      launch<Tune::in_place>(space, panel, hand_over, input, max_neurons);
-    } else {
-      launch<false>(space, panel, hand_over, input, max_neurons);
-    }
-  }
-
-  int tile_samples() const override { return Tile::num_samples; }
-
-private:
-  template <bool FromElsewhere>
-  void launch(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
-              typename Base::HandOver const& hand_over, FusedInput input, int max_neurons) const {
-    Kernel<FromElsewhere> kernel;
+    if (panel.is_expanded()) panel.pack(space, Tile::num_samples);
+    FusedForward<ExecutionSpace, Format, Tile, Tune> kernel;
     kernel.layers = edges_.data();
     kernel.num_layers = static_cast<int>(layers_.size());
-    kernel.max_neurons = max_neurons;
-    kernel.input = input;
+    kernel.images = images_.data();
+    kernel.image_bytes = static_cast<int>(images_.stride());
+    bool const holds_inputs = Tune::in_place || !panel.is_expanded(); // else they are read where they lie
+    kernel.max_neurons = holds_inputs ? std::max(max_outputs_, layers_.front().frame.num_inputs) : max_outputs_;
     kernel.samples = panel.samples();
     kernel.source = panel.is_expanded() ? panel.source() : nullptr;
     kernel.num_slots = panel.num_samples();
@@ -141,32 +140,47 @@ private:
     kernel.stops_when_dead = stops_when_dead_;
     fused_forward(space, kernel, panel.max_samples());
     panel.advance_packed(space, layers_.back().frame.num_outputs, hand_over.tile_samples);
+    if (hand_over.joins_equal) panel.list_distinct(space);
   }
 
-  /// Brings the samples where the first layer can read them. Gives where that is, and how many neurons scratch must
-  /// hold.
-  std::pair<FusedInput, int> prepare_input(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel) const {
-    int const num_inputs = layers_.front().frame.num_inputs;
-    bool const is_wide = num_inputs > Tune::max_neurons;
-    FusedInput const where_they_lie = is_wide ? FusedInput::memory : FusedInput::scratch;
-    if (panel.is_expanded()) {
-      panel.pack(space, Tile::num_samples);
-      return {where_they_lie, Tune::in_place && !is_wide ? std::max(max_outputs_, num_inputs) : max_outputs_};
-    }
-    constexpr int neuron_bytes = Tile::num_samples * static_cast<int>(sizeof(Scalar));
-    int const neurons_of_bits = (Kernel<Tune::in_place>::num_words(num_inputs) * 4 + neuron_bytes - 1) / neuron_bytes;
-    if (Tune::in_place && panel.samples().value_stride == 0 && neurons_of_bits <= Tune::max_neurons)
-      return {FusedInput::bits, std::max(max_outputs_, neurons_of_bits)};
-    if (!is_wide) return {FusedInput::scratch, std::max(max_outputs_, num_inputs)};
-    panel.template expand<Tile>(space);
-    return {FusedInput::memory, max_outputs_};
-  }
+  int tile_samples() const override { return Tile::num_samples; }
 
+private:
   std::vector<Format> layers_;
   ConstDeviceArray<ExecutionSpace, typename Format::Edges> edges_;
+  LayerImages<ExecutionSpace, Format> images_; ///< where they are prefetched
   int max_outputs_ = 0;
   bool stops_when_dead_ = false;
   int saturates_from_ = 0;
+};
+
+/// The first layer: of samples whose values are all equal by their bits, of others by the stretch that it would be
+/// without. It hands on samples that have died, few as they are.
+template <class ExecutionSpace, class Format>
+class BinaryStretch final : public Stretch<ExecutionSpace, typename Format::Scalar> {
+public:
+  using Scalar = typename Format::Scalar;
+  using Base = Stretch<ExecutionSpace, Scalar>;
+
+  BinaryStretch(Format layer, std::unique_ptr<Base> otherwise)
+      : layer_(std::move(layer)), otherwise_(std::move(otherwise)) {}
+
+  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
+               typename Base::HandOver const& hand_over) const override {
+    if (!panel.has_bits()) {
+      otherwise_->forward(space, panel, hand_over);
+      return;
+    }
+    auto const bits = panel.set_bits(space);
+    binary_forward(space, layer_, bits, panel.next_pass(), hand_over.tile_samples);
+    panel.advance(layer_.num_outputs(), hand_over.tile_samples);
+  }
+
+  int tile_samples() const override { return otherwise_->tile_samples(); }
+
+private:
+  Format layer_;
+  std::unique_ptr<Base> otherwise_;
 };
 
 } // namespace varve

@@ -19,6 +19,7 @@ namespace varve {
 /// Index: std::uint16_t where the inputs fit, else std::uint32_t.
 template <class ExecutionSpace, class Scalar_, class Index_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct SlicedEll {
+  using Format = SlicedEll;
   using Scalar = Scalar_;
   using Index = Index_;
   static constexpr int slice_width = SliceWidth;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "formats/layer_images.hpp"
 #include "kernels/live_samples.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/tile.hpp"
@@ -8,32 +9,24 @@
 
 namespace varve {
 
-/// How the first layer of a fused launch finds its inputs.
-enum class FusedInput {
-  scratch, ///< expanded or copied into the tile first
-  memory,  ///< where they lie
-  bits     ///< one per input and sample, made from the samples' lists in scratch
-};
-
 /// Several layers in one launch, for layers narrow enough that a tile stays in team scratch between them; the live
 /// samples of each tile are appended to the next panel, packed. After Hidayetoglu et al. 2020 (fused layers) and Bisson
 /// and Fatica 2019 (compaction), joined: no pass over the panel is spent on compaction. league: tiles, in strides; a
 /// team owns one tile at a time. Its threads are lanes x block slots: thread t handles lane t % num_lanes of the blocks
 /// t / num_lanes, + slots, + 2 slots ... Where outputs stay in registers (GPU) until the whole layer is read, they
 /// overwrite the tile in place; elsewhere (CPU) two tiles take turns. Activations move through memory once per launch.
-/// The first layer may be wider than scratch: it reads bits that say which inputs are not zero, if all sample values
-/// are equal, or else tiles in memory. A tile is left as soon as all its samples are dead or saturated for ever. Bound
-/// per edge: one load of the samples' line from scratch (shared memory's wavefronts on a GPU, the L2 on a CPU) for as
-/// many fma as a block has outputs.
-/// FromElsewhere: the first layer's inputs are bits or in memory (a kernel of its own, for the loop over the layers is
-/// faster where it knows nothing of these).
-template <class ExecutionSpace, class Format, class Tile, class Tune_, bool FromElsewhere>
+/// A tile is left as soon as all its samples are dead or saturated for ever. Bound per edge: one load of the samples'
+/// line from scratch (shared memory's wavefronts on a GPU, the L2 on a CPU) for as many fma as a block has outputs.
+/// Layers so small that a team waits for their weights rather than for its own loads (Tune::prefetches) come as images:
+/// one is in scratch while the team's registers hold the next, on its way from the L2.
+template <class ExecutionSpace, class Format, class Tile, class Tune_>
 struct FusedForward {
   using Scalar = typename Tile::Scalar;
   using Tune = Tune_;
   using Policy = typename Tune::Policy;
   using Member = typename Policy::member_type;
   using Edges = typename Format::Edges;
+  using Images = LayerImages<ExecutionSpace, Format>;
   using Sums = BlockSums<Tile, Format::block_outputs>;
   static constexpr int num_samples = Tile::num_samples;
   static constexpr int lane_ids = Tune::team_size < kNumLaneIds<Tile> ? Tune::team_size : kNumLaneIds<Tile>;
@@ -41,8 +34,9 @@ struct FusedForward {
 
   Edges const* layers;
   int num_layers;
-  int max_neurons; ///< what the tile must hold: the outputs of these layers, and the inputs unless they stay in memory
-  FusedInput input;
+  unsigned char const* images;                   ///< of the layers, where they are prefetched,
+  int image_bytes;                               ///< with so many bytes each; else 0
+  int max_neurons;                               ///< what the tile must hold
   DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch,
   Scalar const* source;                          ///< or else tiles
   int const* num_slots;
@@ -57,20 +51,18 @@ struct FusedForward {
   bool keeps_dead;      ///< because a later layer may revive them
   bool stops_when_dead; ///< no layer of this launch but the first, and none later, revives a dead sample
 
-  /// 32-bit words that hold a bit per neuron and sample.
-  KOKKOS_FORCEINLINE_FUNCTION static constexpr int num_words(int neurons) { return (neurons * num_samples + 31) / 32; }
-
-  /// Team scratch in bytes: the tile or two, and who is live.
-  static std::size_t scratch_bytes(int max_neurons) {
-    return Tune::num_tiles * tile_bytes(max_neurons) + 3 * num_samples * sizeof(int) + 128;
+  /// Team scratch in bytes: the image, the tile or two, and who is live.
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_neurons, int image_bytes) {
+    return static_cast<std::size_t>(image_bytes) + Tune::num_tiles * tile_bytes(max_neurons) +
+           (3 * num_samples + 4) * sizeof(int);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    Scratch const scratch(team, max_neurons);
+    Scratch const scratch(team, max_neurons, image_bytes);
     int const slots = *num_slots;
     int stamp = 0; // of the layer whose live samples are being marked
     team_for(team, num_samples, [&](int sample) { scratch.live[sample] = scratch.open[sample] = 0; });
-    if (team.team_rank() == 0) scratch.shared[0] = scratch.shared[3] = 0;
+    if (team.team_rank() == 0) scratch.shared[0] = scratch.shared[2] = 0;
     for (int tile = team.league_rank(); tile * num_samples < slots; tile += team.league_size()) {
       int const count = slots - tile * num_samples < num_samples ? slots - tile * num_samples : num_samples;
       Scalar* current = scratch.tiles;
@@ -79,22 +71,24 @@ struct FusedForward {
       bool is_open = true;
       int num_done = 0; // layers
       for (; num_done < num_layers && is_live && is_open;) {
-        Edges const layer = layers[num_done];
-        assume_global(layer.weights);
-        assume_global(layer.indices);
+        Edges const layer = Tune::prefetches ? Images::edges_in(scratch.image) : layers[num_done];
+        if constexpr (!Tune::prefetches) {
+          assume_global(layer.weights);
+          assume_global(layer.indices);
+        }
         ++stamp;
         if constexpr (Tune::in_place) {
-          forward_in_place(team, layer, num_done == 0, inputs, current, count, scratch, stamp);
+          forward_in_place(team, layer, num_done + 1, current, count, scratch, stamp);
         } else {
           current = inputs == scratch.tiles ? scratch.tiles + max_neurons * num_samples : scratch.tiles;
           forward(team, layer, inputs, current, count, scratch, stamp);
           inputs = current;
         }
         ++num_done;
-        is_live = !stops_when_dead || scratch.shared[0] == stamp;
+        is_live = !stops_when_dead || scratch.shared[0] >= stamp; // others may be a layer ahead
         if (is_live && looks_for_saturated(num_done)) {
           mark_open(team, current, layer.parameters.num_outputs, count, scratch, stamp);
-          is_open = scratch.shared[3] == stamp;
+          is_open = scratch.shared[2] >= stamp;
         }
       }
       if (is_live) {
@@ -107,30 +101,61 @@ struct FusedForward {
 
 private:
   struct Scratch {
+    unsigned char* image;
     Scalar* tiles;
     int* kept_sample; ///< number in the tile of the k-th live sample
     int* live;        ///< stamp of the last layer after which each sample was live
     int* open;        ///< stamp of the last layer after which each sample was looked at and not saturated
-    int* shared;      ///< [0] and [3]: the last stamp of any in live and in open; [1] number of samples kept; [2] their
-                      ///< first slot
+    int* shared; ///< [0] and [2]: the last stamp of any in live and in open; [1] first slot and [3] number of those
+                 ///< that are kept
 
-    KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons) {
-      auto* const bytes = static_cast<char*>(
+    KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons, int image_bytes) {
+      image = static_cast<unsigned char*>(
           team.team_scratch(+Tune::scratch_level)
-              .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes_on_device(max_neurons)), 64));
-      tiles = reinterpret_cast<Scalar*>(bytes);
-      kept_sample = reinterpret_cast<int*>(bytes + Tune::num_tiles * tile_bytes(max_neurons));
+              .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes(max_neurons, image_bytes)), 64));
+      tiles = reinterpret_cast<Scalar*>(image + image_bytes);
+      kept_sample = reinterpret_cast<int*>(tiles + Tune::num_tiles * max_neurons * num_samples);
       live = kept_sample + num_samples;
       open = live + num_samples;
       shared = open + num_samples;
     }
   };
 
+  /// A thread's part of an image on its way.
+  struct ImagePieces {
+    static constexpr int count = Tune::prefetches ? 16384 / 16 / Tune::team_size : 1; ///< 16 KiB in flight
+    struct alignas(16) Piece {
+      std::uint32_t words[4];
+    };
+    Piece pieces[count];
+
+    KOKKOS_FORCEINLINE_FUNCTION void load(Member const& team, unsigned char const* image, int bytes) {
+      VARVE_UNROLL
+      for (int i = 0; i < count; ++i) {
+        int const piece = team.team_rank() + i * Tune::team_size;
+        if (piece * 16 < bytes) pieces[i] = reinterpret_cast<Piece const*>(image)[piece];
+      }
+    }
+
+    /// And the rest of a large image.
+    KOKKOS_FORCEINLINE_FUNCTION void store(Member const& team, unsigned char* target, unsigned char const* image,
+                                           int bytes) const {
+      VARVE_UNROLL
+      for (int i = 0; i < count; ++i) {
+        int const piece = team.team_rank() + i * Tune::team_size;
+        if (piece * 16 < bytes) reinterpret_cast<Piece*>(target)[piece] = pieces[i];
+      }
+      for (int piece = team.team_rank() + count * Tune::team_size; piece * 16 < bytes; piece += Tune::team_size)
+        reinterpret_cast<Piece*>(target)[piece] = reinterpret_cast<Piece const*>(image)[piece];
+    }
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION unsigned char const* image_of(int layer) const {
+    return images + static_cast<std::size_t>(layer) * static_cast<std::size_t>(image_bytes);
+  }
+
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t tile_bytes(int max_neurons) {
     return static_cast<std::size_t>(max_neurons) * num_samples * sizeof(Scalar);
-  }
-  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes_on_device(int max_neurons) {
-    return Tune::num_tiles * tile_bytes(max_neurons) + (3 * num_samples + 4) * sizeof(int);
   }
 
   /// Every fourth layer and the last.
@@ -147,14 +172,17 @@ private:
   /// Brings the tile's samples into scratch, or says where the first layer can read them.
   KOKKOS_FORCEINLINE_FUNCTION Scalar const* load(Member const& team, int tile, int count,
                                                  Scratch const& scratch) const {
-    if (FromElsewhere && input == FusedInput::bits) {
-      set_bits(team, tile * num_samples, count, scratch.tiles);
-    } else if (source == nullptr) {
+    if constexpr (Tune::prefetches) {
+      ImagePieces first;
+      first.load(team, images, image_bytes);
+      first.store(team, scratch.image, images, image_bytes);
+    }
+    if (source == nullptr) {
       expand(team, tile * num_samples, count, scratch.tiles);
     } else {
       int const num_inputs = layers[0].parameters.num_inputs;
       Scalar const* const tile_source = source + place_of_slot(tile * num_samples, num_inputs, num_samples);
-      if (!Tune::in_place || (FromElsewhere && input == FusedInput::memory)) return tile_source;
+      if (!Tune::in_place) return tile_source;
       using PackType = typename Tile::PackType;
       team_for(team, num_inputs * (num_samples / Tile::pack_width), [&](int pack) {
         copy(reinterpret_cast<PackType*>(scratch.tiles)[pack], reinterpret_cast<PackType const*>(tile_source)[pack]);
@@ -164,37 +192,19 @@ private:
     return scratch.tiles;
   }
 
+  /// On a GPU, neighbouring threads take neighbouring entries of one sample.
   KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count, Scalar* tile) const {
+    constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
     team_for(team, samples.num_neurons * num_samples, [&](int place) { tile[place] = Scalar(0); });
     team.team_barrier();
-    for_entries(team, first_sample, count, [&](int sample, EdgeOffset entry) {
-      tile[static_cast<std::size_t>(samples.columns(entry)) * num_samples + static_cast<std::size_t>(sample)] =
-          samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
-    });
-  }
-
-  /// Bit (neuron * num_samples + sample) of the words says whether the sample has an entry there.
-  KOKKOS_FORCEINLINE_FUNCTION void set_bits(Member const& team, int first_sample, int count, Scalar* tile) const {
-    auto* const words = reinterpret_cast<std::uint32_t*>(tile);
-    team_for(team, num_words(samples.num_neurons), [&](int word) { words[word] = 0; });
-    team.team_barrier();
-    for_entries(team, first_sample, count, [&](int sample, EdgeOffset entry) {
-      std::uint32_t const bit = samples.columns(entry) * num_samples + static_cast<std::uint32_t>(sample);
-      Kokkos::atomic_or(words + bit / 32, std::uint32_t(1) << (bit % 32));
-    });
-  }
-
-  /// work(sample, entry) for all entries of the samples. On a GPU, neighbouring threads take neighbouring entries of
-  /// one sample.
-  template <class Work>
-  KOKKOS_FORCEINLINE_FUNCTION void for_entries(Member const& team, int first_sample, int count,
-                                               Work const& work) const {
-    constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
     for (int sample = team.team_rank() / threads_per_sample; sample < count;
          sample += Tune::team_size / threads_per_sample) {
       EdgeOffset const end = samples.row_pointers(first_sample + sample + 1);
       EdgeOffset entry = samples.row_pointers(first_sample + sample) + team.team_rank() % threads_per_sample;
-      for (; entry < end; entry += threads_per_sample) work(sample, entry);
+      for (; entry < end; entry += threads_per_sample) {
+        tile[static_cast<std::size_t>(samples.columns(entry)) * num_samples + static_cast<std::size_t>(sample)] =
+            samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
+      }
     }
   }
 
@@ -213,27 +223,23 @@ private:
     team.team_barrier();
   }
 
-  /// The same with all outputs of the team in registers until everybody has read the inputs.
-  KOKKOS_FORCEINLINE_FUNCTION void forward_in_place(Member const& team, Edges const& layer, bool is_first,
-                                                    Scalar const* inputs, Scalar* tile, int count,
-                                                    Scratch const& scratch, int stamp) const {
+  /// The same with all outputs of the team in registers until everybody has read the inputs; meanwhile brings layer
+  /// `next`, if there is one, into scratch.
+  KOKKOS_FORCEINLINE_FUNCTION void forward_in_place(Member const& team, Edges const& layer, int next, Scalar* tile,
+                                                    int count, Scratch const& scratch, int stamp) const {
     int const lane = team.team_rank() % lane_ids;
+    ImagePieces pieces;
+    if (Tune::prefetches && next < num_layers) pieces.load(team, image_of(next), image_bytes);
     Sums sums[Tune::passes];
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    if (FromElsewhere && is_first && input == FusedInput::bits) {
-      Scalar const one = samples.values(0);
-      accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
-        read_bits(value, tile, neuron, Tile::sample_of(lane, k), one);
-      });
-    } else if (FromElsewhere && is_first && input == FusedInput::memory) {
-      accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
-        copy(value, Tile::pack_at(inputs, neuron, lane, k));
-      });
-    } else {
-      accumulate(team, layer, sums, seen, [&](typename Tile::PackType& value, int neuron, int k) {
-        copy(value, Tile::pack_at(static_cast<Scalar const*>(tile), neuron, lane, k));
-      });
+    VARVE_UNROLL
+    for (int pass = 0; pass < Tune::passes; ++pass) {
+      int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
+      if (block < layer.num_blocks()) {
+        sums[pass].accumulate(layer, block, tile, lane);
+        sums[pass].finish_block(layer.parameters, block, seen);
+      }
     }
     mark_live(seen, lane, count, scratch, stamp);
     team.team_barrier();
@@ -242,31 +248,11 @@ private:
       int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
       if (block < layer.num_blocks()) sums[pass].store(layer.parameters, block, tile, lane);
     }
-    team.team_barrier();
-  }
-
-  template <class Read>
-  KOKKOS_FORCEINLINE_FUNCTION static void accumulate(Member const& team, Edges const& layer, Sums (&sums)[Tune::passes],
-                                                     typename Tile::Seen (&seen)[Tile::packs_per_lane],
-                                                     Read const& read) {
-    VARVE_UNROLL
-    for (int pass = 0; pass < Tune::passes; ++pass) {
-      int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
-      if (block < layer.num_blocks()) {
-        sums[pass].accumulate_from(layer, block, read);
-        sums[pass].finish_block(layer.parameters, block, seen);
-      }
+    if (Tune::prefetches) {
+      team.team_barrier(); // everybody knows where its outputs go
+      if (next < num_layers) pieces.store(team, scratch.image, image_of(next), image_bytes);
     }
-  }
-
-  /// A pack of the input that set_bits made: `one` where the bit is set.
-  KOKKOS_FORCEINLINE_FUNCTION static void read_bits(typename Tile::PackType& value, Scalar const* tile, int neuron,
-                                                    int first_sample, Scalar one) {
-    auto const* const words = reinterpret_cast<std::uint32_t const*>(tile);
-    int const first = neuron * num_samples + first_sample; // a pack never straddles two words
-    std::uint32_t const bits = words[first / 32] >> (first % 32);
-    VARVE_UNROLL
-    for (int i = 0; i < Tile::pack_width; ++i) value.lane[i] = (bits >> i & 1U) != 0 ? one : Scalar(0);
+    team.team_barrier();
   }
 
   /// All writers of a word write the same stamp, so no atomics are needed. Samples past the last are nobody's.
@@ -308,7 +294,7 @@ private:
         int const sample = Tile::sample_of(lane, k) + i;
         if (seen[k].lane[i] == 0 || sample >= count) continue;
         scratch.open[sample] = stamp;
-        if (!stops_when_dead || scratch.live[sample] == stamp) scratch.shared[3] = stamp;
+        if (!stops_when_dead || scratch.live[sample] == stamp) scratch.shared[2] = stamp;
       }
     }
     team.team_barrier();
@@ -328,14 +314,13 @@ private:
           scratch.kept_sample[kept++] = sample;
         }
       }
-      int const first = Kokkos::atomic_fetch_add(num_kept, kept);
-      for (int k = 0; k < kept; ++k) kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]];
-      scratch.shared[1] = kept;
-      scratch.shared[2] = first;
+      scratch.shared[1] = Kokkos::atomic_fetch_add(num_kept, kept);
+      scratch.shared[3] = kept;
     }
     team.team_barrier();
-    int const kept = scratch.shared[1];
-    int const first = scratch.shared[2];
+    int const first = scratch.shared[1];
+    int const kept = scratch.shared[3];
+    team_for(team, kept, [&](int k) { kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]]; });
     constexpr int threads_per_neuron = Tune::team_size > num_samples ? num_samples : 1;
     int const thread = team.team_rank() % threads_per_neuron;
     for (int k = 0, end = 0; k < kept; k = end) { // the samples that go to one target tile are neighbours there
@@ -354,15 +339,16 @@ private:
 };
 
 /// Launches FusedForward for at most `max_slots` samples. Does not fence.
-template <class ExecutionSpace, class Format, class Tile, class Tune, bool FromElsewhere>
-void fused_forward(ExecutionSpace const& space,
-                   FusedForward<ExecutionSpace, Format, Tile, Tune, FromElsewhere> const& kernel, int max_slots) {
-  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune, FromElsewhere>;
+template <class ExecutionSpace, class Format, class Tile, class Tune>
+void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, Format, Tile, Tune> const& kernel,
+                   int max_slots) {
+  using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune>;
   int const tiles = num_tiles(max_slots, Tile::num_samples);
   if (tiles == 0) return;
   typename Kernel::Policy policy(space, Tune::league_size(space, tiles), Tune::team_size);
-  policy.set_scratch_size(Tune::scratch_level,
-                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(kernel.max_neurons))));
+  policy.set_scratch_size(
+      Tune::scratch_level,
+      Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(kernel.max_neurons, kernel.image_bytes)) + 128));
   Kokkos::parallel_for("varve::fused_forward", policy, kernel);
 }
 

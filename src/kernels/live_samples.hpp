@@ -7,7 +7,8 @@
 
 namespace varve {
 
-/// A panel that holds samples 0 ... num_samples - 1 in order, nobody marked live, and no counts but the first.
+/// A panel that holds samples 0 ... num_samples - 1 in order, nobody marked live, no counts but the first, and no
+/// sample represented by another.
 struct StartPanel {
   int* ids;
   int* live_stamps;
@@ -15,8 +16,12 @@ struct StartPanel {
   int* counts;
   int num_samples;
   int num_counts;
+  int* represented_by; ///< null: equal samples are not looked for; so
+  int* is_worth_it;
 
   KOKKOS_FUNCTION void operator()(int i) const {
+    if (represented_by != nullptr && i < num_samples) represented_by[i] = i;
+    if (represented_by != nullptr && i == 0) *is_worth_it = 1;
     if (i < num_samples) ids[i] = i;
     if (i < num_samples) live_stamps[i] = open_stamps[i] = 0;
     if (i < num_counts) counts[i] = i == 0 ? num_samples : 0;

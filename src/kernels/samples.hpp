@@ -131,8 +131,8 @@ struct GatherRows {
   }
 };
 
-/// Sum of the fingerprints of the nonzero activations of a panel's live samples; ids(p) + first_sample is the number of
-/// the one at position p, which lies in from_slot(p).
+/// Sum of the fingerprints of the nonzero activations of samples: number first_sample + ids(i) has those at position
+/// positions(i) of a panel, which lies in from_slot(position).
 template <class ExecutionSpace, class Scalar>
 struct HashActivations {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
@@ -140,14 +140,16 @@ struct HashActivations {
   Scalar const* panel;
   int tile_samples;
   int const* from_slot; ///< null: slot p
+  int const* positions;
   int const* ids;
   NeuronIndex const* neurons; ///< of the panel, by output; null: in order
   int num_neurons;            ///< of the panel
   int num_outputs;
   std::uint64_t first_sample;
 
-  KOKKOS_FUNCTION void operator()(int position, std::uint64_t& sum) const {
-    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[position]);
+  KOKKOS_FUNCTION void operator()(int i, std::uint64_t& sum) const {
+    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[i]);
+    int const position = positions[i];
     int const slot = from_slot == nullptr ? position : from_slot[position];
     Scalar const* const activations = panel + place_of_slot(slot, num_neurons, tile_samples);
     for (int output = 0; output < num_outputs; ++output) {

@@ -2,6 +2,7 @@
 
 #include "core/execution.hpp"
 #include "core/types.hpp"
+#include "kernels/binary_samples.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
@@ -18,7 +19,9 @@ namespace varve {
 /// own. Per block, input and tile it reads one line of activations through L1 and L2, two groups of `ahead` lines in
 /// flight, for as many fma as the block has outputs; each weight is read from the L2 once per part. Bound by the
 /// latency and bandwidth of the L2, then of memory (each activation once per launch).
-template <class ExecutionSpace, class Format, class Tile>
+/// FromBits: the first layer, of samples in order that are given as bits; a lane's activation is one bit of a word that
+/// all lanes read.
+template <class ExecutionSpace, class Format, class Tile, bool FromBits>
 struct StationaryForward {
   static_assert(Tile::pack_width == 1, "a lane gathers single samples");
   static_assert(Format::slice_width == 1, "the edges of a block lie together");
@@ -37,6 +40,7 @@ struct StationaryForward {
   Edges layer;
   LayerPass<Scalar> pass;
   int max_chunks; ///< of a block
+  SampleBits<Scalar> bits;
 
   /// Team scratch in bytes: weights and indices, biases and neurons of a group.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_chunks) {
@@ -120,12 +124,7 @@ private:
     int const first_edge = block * max_chunks * chunk_size;
     Index const* const inputs = group.indices + first_edge;
     Scalar const* const weights = group.weights + first_edge * Format::block_outputs;
-    Scalar const* source[Tile::packs_per_lane];
-    VARVE_UNROLL
-    for (int k = 0; k < Tile::packs_per_lane; ++k) {
-      int const slot = pass.slot_of(tile * Tile::num_samples + Tile::sample_of(lane, k), count);
-      source[k] = pass.previous + place_of_slot(slot, layer.parameters.num_inputs, Tile::num_samples);
-    }
+    Source const source(*this, tile, count, lane);
     Sums sums;
     sums.clear_sums();
     Values values[2]; // one is on its way while the other is used
@@ -150,14 +149,50 @@ private:
     typename Tile::PackType at[ahead][Tile::packs_per_lane];
   };
 
-  KOKKOS_FORCEINLINE_FUNCTION static void load(Values& values, Scalar const* const (&source)[Tile::packs_per_lane],
-                                               Index const* inputs) {
+  /// Where a lane finds its samples' activations.
+  struct SourceInTiles {
+    Scalar const* samples[Tile::packs_per_lane];
+
+    KOKKOS_FORCEINLINE_FUNCTION SourceInTiles(StationaryForward const& kernel, int tile, int count, int lane) {
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) {
+        int const slot = kernel.pass.slot_of(tile * Tile::num_samples + Tile::sample_of(lane, k), count);
+        samples[k] = kernel.pass.previous + place_of_slot(slot, kernel.layer.parameters.num_inputs, Tile::num_samples);
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION Scalar at(int k, std::size_t input) const {
+      return samples[k][input * Tile::num_samples];
+    }
+  };
+
+  struct SourceInBits {
+    std::uint32_t const* words[Tile::packs_per_lane];
+    std::uint32_t bit;
+    Scalar value;
+
+    KOKKOS_FORCEINLINE_FUNCTION SourceInBits(StationaryForward const& kernel, int tile, int, int lane)
+        : bit(std::uint32_t(1) << static_cast<std::uint32_t>(lane)), value(*kernel.bits.value) {
+      static_assert(Tile::num_lanes == SampleBits<Scalar>::samples_per_word);
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k)
+        words[k] = kernel.bits.group(tile * Tile::num_samples + Tile::sample_of(0, k));
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION Scalar at(int k, std::size_t input) const {
+      return (words[k][input] & bit) != 0 ? value : Scalar(0);
+    }
+  };
+
+  using Source = std::conditional_t<FromBits, SourceInBits, SourceInTiles>;
+
+  KOKKOS_FORCEINLINE_FUNCTION static void load(Values& values, Source const& source, Index const* inputs) {
     auto const group = *reinterpret_cast<Pack<Index, ahead> const*>(inputs);
     VARVE_UNROLL
     for (int edge = 0; edge < ahead; ++edge) {
-      std::size_t const place = static_cast<std::size_t>(group.lane[edge]) * Tile::num_samples;
       VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) values.at[edge][k].lane[0] = source[k][place];
+      for (int k = 0; k < Tile::packs_per_lane; ++k)
+        values.at[edge][k].lane[0] = source.at(k, static_cast<std::size_t>(group.lane[edge]));
     }
   }
 
@@ -180,18 +215,18 @@ private:
   }
 };
 
-/// True if a group of the layer's blocks fits team scratch.
-template <class Tile, class ExecutionSpace, class Format>
-bool can_be_stationary(Format const& layer) {
-  using Kernel = StationaryForward<ExecutionSpace, Format, Tile>;
+/// True if a group of the layer's blocks fits team scratch; `layer` is a format or what it is made from.
+template <class Tile, class ExecutionSpace, class Layer>
+bool can_be_stationary(Layer const& layer) {
+  using Kernel = StationaryForward<ExecutionSpace, typename Layer::Format, Tile, false>;
   return Kernel::scratch_bytes(layer.max_chunks) <= Kernel::Tune::max_stationary_bytes;
 }
 
-/// Launches StationaryForward. Samples lie in tiles of Tile::num_samples. Does not fence.
-template <class Tile, class ExecutionSpace, class Format>
-void stationary_forward(ExecutionSpace const& space, Format const& layer,
-                        LayerPass<typename Tile::Scalar> const& pass) {
-  using Kernel = StationaryForward<ExecutionSpace, Format, Tile>;
+/// Launches StationaryForward. Samples lie in tiles of Tile::num_samples, or in bits. Does not fence.
+template <class Tile, bool FromBits, class ExecutionSpace, class Format>
+void stationary_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass,
+                        SampleBits<typename Tile::Scalar> const& bits) {
+  using Kernel = StationaryForward<ExecutionSpace, Format, Tile, FromBits>;
   auto const edges = layer.edges();
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   if (tiles == 0 || edges.num_blocks() == 0) return;
@@ -200,7 +235,8 @@ void stationary_forward(ExecutionSpace const& space, Format const& layer,
   typename Kernel::Policy policy(space, num_groups * num_parts, Kernel::Tune::stationary_team_size, Tile::num_lanes);
   policy.set_scratch_size(Kernel::Tune::stationary_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_chunks)) + 32));
-  Kokkos::parallel_for("varve::stationary_forward", policy, Kernel{edges, pass, layer.max_chunks});
+  Kokkos::parallel_for(FromBits ? "varve::stationary_forward_bits" : "varve::stationary_forward", policy,
+                       Kernel{edges, pass, layer.max_chunks, bits});
 }
 
 } // namespace varve

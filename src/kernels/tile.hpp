@@ -130,14 +130,6 @@ struct BlockSums {
   template <class Edges>
   KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block, typename Tile::Scalar const* tile,
                                               int lane) {
-    accumulate_from(layer, block, [&](typename Tile::PackType& value, int input, int k) {
-      copy(value, Tile::pack_at(tile, input, lane, k));
-    });
-  }
-
-  /// The same; read(value, input, k) brings the lane's k-th pack of an input.
-  template <class Edges, class Read>
-  KOKKOS_FORCEINLINE_FUNCTION void accumulate_from(Edges const& layer, int block, Read const& read) {
     clear_sums();
     using PackType = typename Tile::PackType;
     constexpr int ahead = Edges::edges_at_a_time; // so many loads are on their way before the first is needed
@@ -146,7 +138,8 @@ struct BlockSums {
       VARVE_UNROLL
       for (int edge = 0; edge < ahead; ++edge) {
         VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k) read(value[edge][k], static_cast<int>(inputs[edge]), k);
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          copy(value[edge][k], Tile::pack_at(tile, static_cast<int>(inputs[edge]), lane, k));
       }
       VARVE_UNROLL
       for (int edge = 0; edge < ahead; ++edge) {

@@ -24,6 +24,7 @@ struct Tuning {
   static constexpr int wide_block_outputs = 4;
 
   static constexpr bool has_small_tiles = false;
+  static constexpr std::size_t max_image_bytes = 0;
   static constexpr std::size_t stationary_layers_before_fused = 0;
 
   using WideBlockTile = Tile; ///< of the direct kernel with pattern blocks
@@ -53,6 +54,11 @@ struct Tuning {
   static constexpr int expand_level = 1;
   static constexpr int expand_bytes = 32768;
   static constexpr int expand_team_size = 1;
+
+  using BinaryTile = Tile;
+  static constexpr bool binary_gathers_lines = false;
+  static int binary_team_size(int /*num_outputs*/) { return 1; }
+
   static constexpr int move_team_size = 1;
   static constexpr int move_lanes = 1;
 
@@ -76,6 +82,7 @@ struct FusedTuning {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   static constexpr int max_neurons = 8192; ///< two tiles of 64 float samples fit an L2 of 1 MiB up to 2048, L3 beyond
   static constexpr bool in_place = false;
+  static constexpr bool prefetches = false;
   static constexpr int num_tiles = 2;
   static constexpr int team_size = 1;
   static constexpr int passes = 1;
@@ -98,6 +105,7 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr int block_outputs = 8;
 
   static constexpr bool has_small_tiles = true;
+  static constexpr std::size_t max_image_bytes = 30000; ///< beside a tile of 16 KB
   /// While samples leave in crowds, the stationary kernel is ahead even where tiles would fit: it packs for nothing.
   static constexpr std::size_t stationary_layers_before_fused = 9;
 
@@ -135,6 +143,12 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr int expand_level = 0;
   static constexpr int expand_bytes = 16384; ///< eight teams of 256 threads per multiprocessor
   static constexpr int expand_team_size = 256;
+
+  /// A thread holds 32 samples of its output, one for each bit of a word.
+  using BinaryTile = TileShape<Scalar, pack_width, 32 / pack_width, 1>;
+  static constexpr bool binary_gathers_lines = true; ///< else each store of a warp goes to 32 lines: 1.0 ms, not 0.2
+  static int binary_team_size(int num_outputs) { return std::min(256, (num_outputs + 31) / 32 * 32); }
+
   static constexpr int move_team_size = 8;
   static constexpr int move_lanes = 32;
 
@@ -152,17 +166,18 @@ struct Tuning<Kokkos::Cuda, Scalar> {
 
 /// CUDA: two teams per multiprocessor, each with a tile of 8 float samples (32 KB for 1024 neurons) and two lanes of 4:
 /// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams than
-/// that make the tail slower, for they share what few busy multiprocessors there are. Small layers: four teams, which
-/// wait less for each other, with tiles of 32 samples of 128 neurons (16 KB).
+/// that make the tail slower, for they share what few busy multiprocessors there are. Small layers: three teams, which
+/// wait less for each other, with tiles of 32 samples of 128 neurons (16 KB) and the image of a layer beside it.
 template <class Scalar, int BlockOutputs, bool IsSmall>
 struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, IsSmall> {
   using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, IsSmall ? 8 : 2>;
   using NarrowTile = Tile;
   static constexpr int max_neurons = IsSmall ? 128 : 1024;
   static constexpr bool in_place = true;
+  static constexpr bool prefetches = IsSmall;
   static constexpr int num_tiles = 1;
-  static constexpr int team_size = (BlockOutputs == 1 ? 512 : 256) / (IsSmall ? 2 : 1);
-  static constexpr int teams_per_multiprocessor = IsSmall ? 4 : 2;
+  static constexpr int team_size = BlockOutputs == 1 ? 512 : IsSmall ? 128 : 256;
+  static constexpr int teams_per_multiprocessor = IsSmall && BlockOutputs > 1 ? 3 : 2;
   static constexpr int passes = max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
   static_assert(passes > 0);
   static constexpr int scratch_level = 0;

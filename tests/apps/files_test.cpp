@@ -151,14 +151,15 @@ TEST_F(Files, InfoExplainsThePlan) {
   generate_network("net.h5", {"--neurons", "64", "--layers", "7"});
   generate_images("img.h5", {"--neurons", "64", "--samples", "4"});
   auto const text = succeed({"info", path("net.h5"), "--plan", "--backend", "serial", "--reductions", "none"}).out;
-  for (char const* const word : {"layers 0-6: fused kernel", "1.00 weights per edge", "GiB of weights on serial"}) {
+  for (char const* const word : {"layer 0: fused kernel", "0/1 samples as bits", "layers 1-6: fused kernel",
+                                 "1.00 weights per edge", "GiB of weights on serial"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }
   auto const json =
       info({path("net.h5"), "--plan", "--backend", "serial", "--precision", "double", "--reductions", "none"});
   EXPECT_EQ(json["precision"], "double");
-  EXPECT_EQ(json["choices"][0]["edges"], 7 * 64 * 32);
-  EXPECT_EQ(json["choices"][0]["last_layer"], 6);
+  EXPECT_EQ(json["choices"][1]["edges"], 6 * 64 * 32);
+  EXPECT_EQ(json["choices"][1]["last_layer"], 6);
   EXPECT_EQ(info({path("net.h5"), "--plan", "--backend", "serial"})["reductions"]["neurons_before"], 7 * 64);
   EXPECT_EQ(run_varve({"info", path("img.h5"), "--plan"}).exit_code, 2);
 }

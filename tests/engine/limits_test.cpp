@@ -44,7 +44,7 @@ protected:
   PlanSummary plan_of(std::size_t batch) const {
     auto some = options();
     some.batch = batch;
-    return prepare(network_, some)->plan(samples_.num_samples(), samples_.matrix.num_entries());
+    return prepare(network_, some)->plan(shape_of(samples_));
   }
 
   /// Bytes beside the weights for this many samples.
@@ -72,8 +72,7 @@ TEST_P(Limits, TooLittleMemoryForOneSample) {
   auto tight = options();
   tight.memory_limit = plan_of(1).weight_bytes + room_for(1) / 2;
   auto const inference = prepare(network_, tight);
-  auto const sentence =
-      sentence_of<ResourceError>([&] { inference->plan(samples_.num_samples(), samples_.matrix.num_entries()); });
+  auto const sentence = sentence_of<ResourceError>([&] { inference->plan(shape_of(samples_)); });
   EXPECT_THAT(sentence, AllOf(ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("weights"), HasSubstr("--memory-limit")));
 }
 
@@ -82,8 +81,7 @@ TEST_P(Limits, TooLittleMemoryForTheBatch) {
   tight.memory_limit = plan_of(1).weight_bytes + room_for(150);
   tight.batch = 300;
   auto const inference = prepare(network_, tight);
-  auto const sentence =
-      sentence_of<ResourceError>([&] { inference->plan(samples_.num_samples(), samples_.matrix.num_entries()); });
+  auto const sentence = sentence_of<ResourceError>([&] { inference->plan(shape_of(samples_)); });
   EXPECT_THAT(sentence, AllOf(HasSubstr("300 samples"), ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("--batch")));
 }
 
@@ -136,7 +134,7 @@ TEST_P(Limits, LayersThatDoNotFit) {
 
 TEST_P(Limits, SamplesOfAnotherWidthAreACallersMistake) {
   auto const inference = prepare(network_, options());
-  inference->plan(10, 100);
+  inference->plan({10, 100});
   EXPECT_THROW(inference->infer(ramp_samples(10, 129), {}), std::logic_error);
   EXPECT_THROW(inference->infer(samples_of(samples_, 0, 11), {}), std::logic_error);
 }

@@ -38,7 +38,7 @@ void expect_one_answer(NetworkSource const& network, SampleSet const& samples, P
       for (std::size_t const batch : batches) {
         options.batch = batch;
         options.repeat = batch == 33 ? 3 : 1;
-        options.reductions.saturation = batch != 33; // which changes no bit
+        options.reductions.saturation = options.reductions.equal_samples = batch != 33; // which change no bit
         expect_answer(expected, network, samples, options);
       }
     }
@@ -68,7 +68,7 @@ TEST_P(OneAnswer, WithSamplesThatSaturateForEver) {
   InferenceOptions options = test::options_at({compiled_backends().front(), GetParam()});
   options.reductions.saturation = true;
   auto const inference = prepare(network, options);
-  EXPECT_TRUE(inference->plan(50, 1000).saturates_from.has_value());
+  EXPECT_TRUE(inference->plan({50, 1000}).saturates_from.has_value());
   EXPECT_GT(inference->infer(samples, {}).num_done, 0U);
   expect_one_answer(network, samples, GetParam());
 }
@@ -86,7 +86,7 @@ TEST_P(OneAnswer, OfRandomNetworks) {
 
 /// What the plan says about its only stretch kind.
 std::string choice_of(NetworkSource const& network, InferenceOptions const& options) {
-  return describe(prepare(network, options)->plan(10, 100).choices.front());
+  return describe(prepare(network, options)->plan({10, 100}).choices.front());
 }
 
 class Repeats : public testing::TestWithParam<Place> {};
@@ -117,14 +117,15 @@ TEST_P(Repeats, ForcedChoicesAreTaken) {
     EXPECT_THROW(prepare(network, narrow), UsageError);
     return;
   }
-  EXPECT_LT(prepare(network, narrow)->plan(10, 100).tile_samples, prepare(network, wide)->plan(10, 100).tile_samples);
+  EXPECT_LT(prepare(network, narrow)->plan({10, 100}).tile_samples,
+            prepare(network, wide)->plan({10, 100}).tile_samples);
 }
 
 TEST_P(Repeats, AndFurtherBatchesLeaveNothingBehind) {
   RadixNet const network(64, 9, 1, -0.3);
   auto const samples = digit_images(64, 100, 2);
   auto const inference = prepare(network, test::options_at(GetParam()));
-  inference->plan(100, samples.matrix.num_entries());
+  inference->plan({100, samples.matrix.num_entries()});
   auto const whole = inference->infer(samples, {true, true});
   auto const part = samples_of(samples, 90, 100);
   auto const expected = test::reference_of(network, part, GetParam().precision);
@@ -140,9 +141,9 @@ TEST_P(Repeats, AndANewPlanGivesTheSame) {
   RadixNet const network(64, 9, 1, -0.3);
   auto const samples = digit_images(64, 100, 2);
   auto const inference = prepare(network, test::options_at(GetParam()));
-  inference->plan(3, 3);
+  inference->plan({3, 3});
   auto const first = inference->infer(samples_of(samples, 0, 3), {true, true});
-  inference->plan(100, samples.matrix.num_entries());
+  inference->plan({100, samples.matrix.num_entries()});
   auto const whole = inference->infer(samples, {true, true});
   EXPECT_EQ(whole.activations, test::reference_of(network, samples, GetParam().precision));
   EXPECT_EQ(first.activations, test::reference_of(network, samples_of(samples, 0, 3), GetParam().precision));
@@ -152,7 +153,7 @@ TEST_P(Repeats, WhatIsNotWantedIsNotGiven) {
   RadixNet const network(64, 9, 1, -0.3);
   auto const samples = digit_images(64, 20, 2);
   auto const inference = prepare(network, test::options_at(GetParam()));
-  inference->plan(20, samples.matrix.num_entries());
+  inference->plan({20, samples.matrix.num_entries()});
   auto const bare = inference->infer(samples, {});
   EXPECT_EQ(bare.activations, SampleSet());
   EXPECT_TRUE(bare.predictions.empty());

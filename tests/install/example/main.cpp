@@ -20,7 +20,7 @@ int main(int num_arguments, char** arguments) {
     varve::InferenceOptions options;
     options.backend = backend;
     auto const inference = varve::prepare(network, options);
-    inference->plan(samples.num_samples(), samples.matrix.num_entries());
+    inference->plan(shape_of(samples));
     auto const result = inference->infer(samples, {.activations = true});
     auto const& last = result.activations.matrix;
     right = right && result.live_samples == std::vector<varve::SampleIndex>{0} && last.num_entries() == 1 &&

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "formats/device_layer.hpp"
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+namespace varve {
+
+/// Consecutive small layers of one format as images: everything a kernel reads of a layer in one piece of memory, the
+/// same number of bytes for each, so that a team can bring the next layer into scratch without looking anything up.
+/// Image: header, then slice chunks, biases, neurons, indices and weights as the format has them, each aligned.
+template <class ExecutionSpace, class Format>
+class LayerImages {
+public:
+  using Scalar = typename Format::Scalar;
+  using Index = typename Format::Index;
+  using Edges = typename Format::Edges;
+  static constexpr std::size_t alignment = 16;
+
+  /// Bytes that the image of a layer needs.
+  static std::size_t bytes_of(Format const& layer) { return header_of(layer).end; }
+
+  LayerImages() = default;
+  explicit LayerImages(std::vector<Format> const& layers) {
+    for (auto const& layer : layers) stride_ = std::max(stride_, bytes_of(layer));
+    images_ = DeviceArray<ExecutionSpace, unsigned char>(
+        Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::layer_images"), stride_ * layers.size());
+    ExecutionSpace const space;
+    std::vector<Header> headers; // alive until the copies have been made
+    headers.reserve(layers.size());
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      Format const& layer = layers[i];
+      unsigned char* const image = images_.data() + i * stride_;
+      headers.push_back(header_of(layer));
+      Header const& header = headers.back();
+      Kokkos::deep_copy(space, bytes_at(image, sizeof(Header)),
+                        Kokkos::View<unsigned char const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
+                            reinterpret_cast<unsigned char const*>(&header), sizeof(Header)));
+      copy_in(space, image + header.slice_chunks, layer.slice_chunks);
+      copy_in(space, image + header.bias, layer.frame.bias);
+      copy_in(space, image + header.neurons, layer.frame.neurons);
+      copy_in(space, image + header.indices, layer.indices);
+      copy_in(space, image + header.weights, layer.weights);
+    }
+    space.fence("varve: layer images");
+  }
+
+  unsigned char const* data() const { return images_.data(); }
+  std::size_t stride() const { return stride_; }
+
+  /// The layer whose image lies there.
+  KOKKOS_FORCEINLINE_FUNCTION static Edges edges_in(unsigned char const* image) {
+    auto const& header = *reinterpret_cast<Header const*>(image);
+    return {{header.num_inputs, header.num_outputs, header.bounds, header.bias_stride,
+             reinterpret_cast<double const*>(image + header.bias),
+             reinterpret_cast<NeuronIndex const*>(image + header.neurons)},
+            reinterpret_cast<std::uint32_t const*>(image + header.slice_chunks),
+            reinterpret_cast<Index const*>(image + header.indices),
+            reinterpret_cast<Scalar const*>(image + header.weights),
+            header.chunks_per_slice};
+  }
+
+private:
+  struct alignas(alignment) Header {
+    Bounds<Scalar> bounds;
+    int num_inputs, num_outputs, bias_stride, chunks_per_slice;
+    int slice_chunks, bias, neurons, indices, weights, end; ///< offsets in bytes
+  };
+
+  static Header header_of(Format const& layer) {
+    Header header{};
+    header.bounds = layer.frame.bounds;
+    header.num_inputs = layer.frame.num_inputs;
+    header.num_outputs = layer.frame.num_outputs;
+    header.bias_stride = layer.frame.bias_stride;
+    header.chunks_per_slice = layer.chunks_per_slice;
+    std::size_t end = sizeof(Header);
+    auto const place = [&](auto const& array) {
+      auto const begin = static_cast<int>(end);
+      std::size_t const bytes = array.size() * sizeof(typename std::decay_t<decltype(array)>::value_type);
+      end += (bytes + alignment - 1) / alignment * alignment;
+      return begin;
+    };
+    header.slice_chunks = place(layer.slice_chunks);
+    header.bias = place(layer.frame.bias);
+    header.neurons = place(layer.frame.neurons);
+    header.indices = place(layer.indices);
+    header.weights = place(layer.weights);
+    header.end = static_cast<int>(end);
+    return header;
+  }
+
+  static auto bytes_at(unsigned char* place, std::size_t bytes) {
+    return Kokkos::View<unsigned char*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>(place, bytes);
+  }
+
+  template <class Array>
+  static void copy_in(ExecutionSpace const& space, unsigned char* place, Array const& array) {
+    std::size_t const bytes = array.size() * sizeof(typename Array::value_type);
+    Kokkos::deep_copy(
+        space, bytes_at(place, bytes),
+        Kokkos::View<unsigned char const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>(
+            reinterpret_cast<unsigned char const*>(array.data()), bytes));
+  }
+
+  DeviceArray<ExecutionSpace, unsigned char> images_;
+  std::size_t stride_ = 0;
+};
+
+} // namespace varve

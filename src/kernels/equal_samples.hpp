@@ -1,0 +1,237 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "kernels/live_samples.hpp"
+#include "kernels/tile.hpp"
+#include "kernels/tuning.hpp"
+
+#include <type_traits>
+
+namespace varve {
+
+/// What finding equal samples works on; arrays by position, but for the last.
+struct EqualSamples {
+  std::uint64_t* hashes = nullptr;
+  int* table = nullptr;                        ///< hash table of positions, open addressing; kNoPosition: free
+  int table_mask = 0;                          ///< its size, a power of two, less 1
+  int* candidate = nullptr;                    ///< the position that a sample seems to be equal to; itself: none
+  int* is_worth_it = nullptr;                  ///< 0: the last look found so little that nobody looks again in this run
+  int* represented_by = nullptr;               ///< by sample: the sample it was found equal to; itself: none
+  std::uint64_t hash_mask = ~std::uint64_t(0); ///< bits of a hash that are used (tests leave few)
+};
+
+inline constexpr int kNoPosition = -1;
+
+/// Which samples of a panel take part: all positions below *count, found in from_slot(p).
+template <class Scalar>
+struct PanelPositions {
+  Scalar const* panel;
+  int tile_samples;
+  int num_neurons;
+  int const* from_slot; ///< null: slot p
+  int const* count;
+
+  KOKKOS_FORCEINLINE_FUNCTION Scalar const* activations(int position) const {
+    return panel + place_of_slot(from_slot == nullptr ? position : from_slot[position], num_neurons, tile_samples);
+  }
+
+  /// The bits of neighbouring neurons' activations, zero from `last` on; all loads travel together.
+  template <class Bits, int Count>
+  KOKKOS_FORCEINLINE_FUNCTION void load(Bits (&bits)[Count], Scalar const* activations, int neuron, int last) const {
+    VARVE_UNROLL
+    for (int i = 0; i < Count; ++i) {
+      bits[i] = neuron + i < last
+                    ? Kokkos::bit_cast<Bits>(
+                          activations[static_cast<std::size_t>(neuron + i) * static_cast<std::size_t>(tile_samples)])
+                    : Bits(0);
+    }
+  }
+};
+
+/// Clears the hashes and the table. Over the larger of both.
+struct StartEqualSamples {
+  EqualSamples equal;
+  int max_samples;
+
+  KOKKOS_FUNCTION void operator()(int i) const {
+    if (i < max_samples) equal.hashes[i] = 0;
+    if (i <= equal.table_mask) equal.table[i] = kNoPosition;
+  }
+};
+
+/// hashes(p) += a hash of the bits of a range of p's activations. A task is 32 positions and a range of neurons, lanes
+/// are positions. Reads the live part of the panel once: bound by memory bandwidth.
+template <class ExecutionSpace, class Scalar>
+struct HashSamples {
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Member = typename Policy::member_type;
+  using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
+  static constexpr int samples_per_task = 32;
+  static constexpr int neurons_per_task = 64;
+  static constexpr int in_flight = 8;
+
+  PanelPositions<Scalar> positions;
+  EqualSamples equal;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    if (*equal.is_worth_it == 0) return;
+    for_tasks(team, positions, [&](int position, int first, int last) {
+      Scalar const* const activations = positions.activations(position);
+      std::uint64_t hash = static_cast<std::uint64_t>(first) + 1;
+      for (int neuron = first; neuron < last; neuron += in_flight) {
+        Bits bits[in_flight];
+        positions.load(bits, activations, neuron, last);
+        VARVE_UNROLL
+        for (int i = 0; i < in_flight; ++i) {
+          hash = (hash ^ bits[i]) * 0x9e3779b97f4a7c15ULL;
+          hash ^= hash >> 29U;
+        }
+      }
+      Kokkos::atomic_add(equal.hashes + position, hash);
+    });
+  }
+
+  /// work(position, first neuron, last) for all positions and ranges.
+  template <class Work>
+  KOKKOS_FORCEINLINE_FUNCTION static void for_tasks(Member const& team, PanelPositions<Scalar> const& positions,
+                                                    Work const& work) {
+    int const count = *positions.count;
+    int const ranges = (positions.num_neurons + neurons_per_task - 1) / neurons_per_task;
+    int const num_tasks = (count + samples_per_task - 1) / samples_per_task * ranges;
+    int const tasks_at_a_time = team.league_size() * team.team_size();
+    for (int task = team.league_rank() * team.team_size() + team.team_rank(); task < num_tasks;
+         task += tasks_at_a_time) {
+      int const first = task / ranges * samples_per_task;
+      int const samples = count - first < samples_per_task ? count - first : samples_per_task;
+      int const neuron = task % ranges * neurons_per_task;
+      int const rest = positions.num_neurons - neuron;
+      int const last = neuron + (rest < neurons_per_task ? rest : neurons_per_task);
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, samples),
+                           [&](int sample) { work(first + sample, neuron, last); });
+    }
+  }
+};
+
+/// The first sample of each hash to reach the table stays (stamped live); the others get it as their candidate. Over
+/// positions.
+struct FindCandidates {
+  int const* count;
+  EqualSamples equal;
+  int* live_stamps;
+  int stamp;
+
+  KOKKOS_FUNCTION void operator()(int position) const {
+    if (position >= *count) return;
+    int const found = *equal.is_worth_it == 0 ? position : find_or_insert(position);
+    equal.candidate[position] = found;
+    if (found == position) live_stamps[position] = stamp;
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION int find_or_insert(int position) const {
+    std::uint64_t const hash = equal.hashes[position] & equal.hash_mask;
+    int place = static_cast<int>((hash >> 20U) & static_cast<std::uint64_t>(equal.table_mask));
+    for (;; place = (place + 1) & equal.table_mask) {
+      int const holder = Kokkos::atomic_compare_exchange(equal.table + place, kNoPosition, position);
+      if (holder == kNoPosition) return position;
+      if ((equal.hashes[holder] & equal.hash_mask) == hash) return holder;
+    }
+  }
+};
+
+/// Compares each sample with its candidate, bit by bit, and stamps those live that differ: a hash proves nothing.
+/// Reads the activations of both.
+template <class ExecutionSpace, class Scalar>
+struct CompareWithCandidates {
+  using Hash = HashSamples<ExecutionSpace, Scalar>;
+  using Policy = typename Hash::Policy;
+  using Member = typename Hash::Member;
+  using Bits = typename Hash::Bits;
+
+  PanelPositions<Scalar> positions;
+  EqualSamples equal;
+  int* live_stamps;
+  int stamp;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    if (*equal.is_worth_it == 0) return;
+    Hash::for_tasks(team, positions, [&](int position, int first, int last) {
+      if (live_stamps[position] == stamp) return;
+      Scalar const* const mine = positions.activations(position);
+      Scalar const* const others = positions.activations(equal.candidate[position]);
+      Bits difference = 0;
+      for (int neuron = first; neuron < last && difference == 0; neuron += Hash::in_flight) {
+        Bits my_bits[Hash::in_flight];
+        Bits other_bits[Hash::in_flight];
+        positions.load(my_bits, mine, neuron, last);
+        positions.load(other_bits, others, neuron, last);
+        VARVE_UNROLL
+        for (int i = 0; i < Hash::in_flight; ++i) difference |= my_bits[i] ^ other_bits[i];
+      }
+      if (difference != 0) store_common(live_stamps + position, stamp);
+    });
+  }
+};
+
+/// Lists the positions that have been stamped, in order; the samples at the others are represented by their candidates
+/// from now on. A scan over the positions.
+///   position p' of p = number of stamped positions before p; next_from_slot(p') = slot of p; next_ids(p') = ids(p)
+template <class ExecutionSpace>
+struct ListDistinctSamples {
+  int const* count;
+  int* num_distinct;
+  int const* live_stamps;
+  int stamp;
+  int const* ids;
+  int* next_ids;
+  int const* from_slot; ///< null: slot p
+  int* next_from_slot;
+  EqualSamples equal;
+  int max_samples;
+
+  KOKKOS_FUNCTION void operator()(int position, int& distinct, bool is_final) const {
+    int const positions = *count;
+    bool const exists = position < positions;
+    bool const stays = exists && live_stamps[position] == stamp;
+    if (is_final && stays) {
+      next_from_slot[distinct] = from_slot == nullptr ? position : from_slot[position];
+      next_ids[distinct] = ids[position];
+    }
+    if (is_final && exists && !stays) equal.represented_by[ids[position]] = ids[equal.candidate[position]];
+    distinct += stays ? 1 : 0;
+    if (is_final && position == max_samples - 1) {
+      *num_distinct = distinct;
+      constexpr int least_part = 32;
+      if ((positions - distinct) * least_part < positions) *equal.is_worth_it = 0;
+    }
+  }
+};
+
+/// Finds samples that are equal in all bits and lists one of each. From equal samples come equal samples, for a layer
+/// sees nothing of a sample but its activations: they can never part again, and the one's result is the other's.
+/// `list` is what becomes of the positions. Launches only; does not fence.
+template <class ExecutionSpace, class Scalar>
+void list_distinct_samples(ExecutionSpace const& space, PanelPositions<Scalar> const& positions,
+                           ListDistinctSamples<ExecutionSpace> const& list, int* live_stamps) {
+  using Hash = HashSamples<ExecutionSpace, Scalar>;
+  using Compare = CompareWithCandidates<ExecutionSpace, Scalar>;
+  using Tune = Tuning<ExecutionSpace, Scalar>;
+  using Range = Kokkos::RangePolicy<ExecutionSpace>;
+  EqualSamples const& equal = list.equal;
+  int const max_samples = list.max_samples;
+  if (max_samples == 0 || positions.num_neurons == 0) return;
+  int const ranges = (positions.num_neurons + Hash::neurons_per_task - 1) / Hash::neurons_per_task;
+  int const num_tasks = (max_samples + Hash::samples_per_task - 1) / Hash::samples_per_task * ranges;
+  int const league = Tune::league_size(space, (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size);
+  typename Hash::Policy const tasks(space, league, Tune::move_team_size, Tune::move_lanes);
+  Kokkos::parallel_for("varve::start_equal_samples",
+                       Range(space, 0, max_samples > equal.table_mask ? max_samples : equal.table_mask + 1),
+                       StartEqualSamples{equal, max_samples});
+  Kokkos::parallel_for("varve::hash_samples", tasks, Hash{positions, equal});
+  Kokkos::parallel_for("varve::find_candidates", Range(space, 0, max_samples),
+                       FindCandidates{positions.count, equal, live_stamps, list.stamp});
+  Kokkos::parallel_for("varve::compare_with_candidates", tasks, Compare{positions, equal, live_stamps, list.stamp});
+  Kokkos::parallel_scan("varve::list_distinct_samples", Range(space, 0, max_samples), list);
+}
+
+} // namespace varve
