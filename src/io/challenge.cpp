@@ -135,6 +135,34 @@ void require_sensible(ChallengeOptions const& options) {
   }
 }
 
+/// The files of one network, layer by layer.
+struct ChallengeFiles {
+  std::size_t neurons = 0;
+  std::vector<fs::path> paths;
+};
+
+ChallengeFiles find_challenge_files(fs::path const& folder, ChallengeOptions const& options) {
+  require_sensible(options);
+  auto layers_in = folder;
+  auto files = find_layer_files(folder);
+  if (files.empty()) {
+    auto const folders = find_neuron_folders(folder);
+    if (!folders.empty()) layers_in = folders.at(choose_neurons(folders, options, folder));
+    if (!folders.empty()) files = find_layer_files(layers_in);
+  }
+  if (files.empty()) {
+    throw InputError(fmt::format("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
+                                 "sub-folder neuronN",
+                                 layers_in.string()));
+  }
+  auto const neurons = choose_neurons(files, options, layers_in);
+  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max()) {
+    throw InputError(fmt::format("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
+                                 std::numeric_limits<NeuronIndex>::max()));
+  }
+  return {neurons, choose_layers(files.at(neurons), options, layers_in, neurons)};
+}
+
 class ChallengeNetwork final : public NetworkSource {
 public:
   ChallengeNetwork(fs::path folder, std::vector<fs::path> files, std::size_t neurons, double bias, double cap)
@@ -218,26 +246,12 @@ void write_layer_file(Layer const& layer, fs::path const& path) {
 
 } // namespace
 
+std::vector<fs::path> challenge_layer_files(fs::path const& folder, ChallengeOptions const& options) {
+  return find_challenge_files(folder, options).paths;
+}
+
 std::unique_ptr<NetworkSource> open_challenge_network(fs::path const& folder, ChallengeOptions const& options) {
-  require_sensible(options);
-  auto layers_in = folder;
-  auto files = find_layer_files(folder);
-  if (files.empty()) {
-    auto const folders = find_neuron_folders(folder);
-    if (!folders.empty()) layers_in = folders.at(choose_neurons(folders, options, folder));
-    if (!folders.empty()) files = find_layer_files(layers_in);
-  }
-  if (files.empty()) {
-    throw InputError(fmt::format("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
-                                 "sub-folder neuronN",
-                                 layers_in.string()));
-  }
-  auto const neurons = choose_neurons(files, options, layers_in);
-  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max()) {
-    throw InputError(fmt::format("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
-                                 std::numeric_limits<NeuronIndex>::max()));
-  }
-  auto paths = choose_layers(files.at(neurons), options, layers_in, neurons);
+  auto [neurons, paths] = find_challenge_files(folder, options);
   auto const bias = options.bias ? options.bias : challenge_bias(neurons);
   if (!bias) {
     throw UsageError(

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace varve {
 
@@ -29,6 +30,10 @@ struct ChallengeOptions {
 /// given, or an option makes no sense.
 std::unique_ptr<NetworkSource> open_challenge_network(std::filesystem::path const& folder,
                                                       ChallengeOptions const& options = {});
+
+/// The files that open_challenge_network reads, layer by layer. Throws as it does.
+std::vector<std::filesystem::path> challenge_layer_files(std::filesystem::path const& folder,
+                                                         ChallengeOptions const& options = {});
 
 /// Reads samples from lines `image pixel value`, from 1, in any order; value 0 is no entry. Shape [samples, neurons]:
 /// the range's samples; else `num_samples`; else as many as the largest image number (images without a pixel may follow

@@ -1,6 +1,7 @@
 #include "io/open.hpp"
 
 #include "core/error.hpp"
+#include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/layer_groups.hpp"
 #include "io/network_file.hpp"
@@ -69,13 +70,20 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
   return file;
 }
 
+std::uint64_t network_checksum(fs::path const& path, ChallengeOptions const& options) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return file_checksum(path);
+  std::uint64_t sum = 0;
+  for (auto const& file : challenge_layer_files(path, options)) {
+    auto const next = file_checksum(file);
+    sum = checksum({reinterpret_cast<char const*>(&next), sizeof(next)}, sum);
+  }
+  return sum;
+}
+
 SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
   if (!hdf5::has_signature(path)) return read_challenge_samples(path, neurons, range);
-  auto const found = read_sample_header(path).num_neurons;
-  if (found != neurons) {
-    throw InputError(
-        fmt::format("{} holds samples of {} neurons, the network takes {} inputs", path.string(), found, neurons));
-  }
+  require_width(path, neurons);
   return read_sample_file(path, range);
 }
 

@@ -7,6 +7,7 @@
 #include "network/sample_set.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,6 +18,10 @@ namespace varve {
 /// InputError if PATH is neither; UsageError if an option contradicts what an HDF5 file says, or a folder leaves
 /// something open.
 std::unique_ptr<NetworkSource> open_network(std::filesystem::path const& path, ChallengeOptions const& options = {});
+
+/// A checksum of all that is read from the disk when this network is read: equal contents, equal checksum. Throws
+/// InputError if something is missing or cannot be read.
+std::uint64_t network_checksum(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
 /// Opens samples for a network of `neurons` inputs: an HDF5 sample file, told by its signature, or lines `image pixel
 /// value`. Throws InputError if the file is broken or holds samples of another width, UsageError if it lacks the range.

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "io/sample_range.hpp"
+#include "network/sample_set.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+
+namespace varve {
+
+/// Samples of a file, read in parts, so that there may be more of them than fit into memory.
+class SampleReader {
+public:
+  virtual ~SampleReader() = default;
+
+  virtual std::size_t num_samples() const = 0;     ///< of the wanted range, as the following
+  virtual EdgeOffset num_entries() const = 0;      ///< of all of them together
+  virtual SampleIndex first_sample() const = 0;    ///< number of the first one within the whole input
+  virtual std::size_t bytes_per_entry() const = 0; ///< in memory
+
+  /// The samples [first, last), counted from the first wanted one. Parts are asked for in ascending order, by one
+  /// thread at a time. Throws InputError, naming the file, if its content is malformed.
+  virtual SampleSet read(std::size_t first, std::size_t last) = 0;
+};
+
+/// Opens samples for a network of `neurons` inputs: an HDF5 sample file, of which each part is read by itself, or lines
+/// `image pixel value` (plain, gz, xz, zst), which are read once from end to end. Throws as open_samples does.
+std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
+                                                 OptionalSampleRange const& range);
+
+/// How many samples of this reader fit into so many bytes: all, or so many that three parts of them do (one runs, one
+/// is read ahead, one is on its way between the two). At least one.
+std::size_t samples_that_fit(SampleReader const& reader, std::size_t bytes);
+
+} // namespace varve
