@@ -110,7 +110,8 @@ void open_files(Job& job) {
     job.engine = engine_options(options);
     if (options.schedule) parse_schedule(*options.schedule);
     job.network = open_network(options.network, options.challenge);
-    job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), wanted_samples(options));
+    job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), wanted_samples(options),
+                                     input_bytes(options));
     if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
     if (!job.communicator.is_root()) return;
     for (auto const& path : output_paths(options)) require_writable(path);

@@ -129,15 +129,17 @@ void save_network(NetworkSource const& network, fs::path const& path, Progress c
   writer.commit();
 }
 
+std::unique_ptr<SampleWriter> open_sample_writer(fs::path const& path, std::size_t neurons) {
+  if (is_hdf5_name(path)) return std::make_unique<SampleFileWriter>(path, neurons);
+  if (text_compression(path)) return std::make_unique<ChallengeSampleWriter>(path);
+  throw UsageError(
+      fmt::format("{} has an unknown ending, expected .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz or .tsv.zst", path.string()));
+}
+
 void save_samples(SampleSet const& samples, fs::path const& path) {
-  if (is_hdf5_name(path)) {
-    write_sample_file(path, samples);
-  } else if (text_compression(path)) {
-    write_challenge_samples(samples, path);
-  } else {
-    throw UsageError(fmt::format("{} has an unknown ending, expected .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz or .tsv.zst",
-                                 path.string()));
-  }
+  auto const writer = open_sample_writer(path, samples.num_neurons());
+  writer->append(samples);
+  writer->commit();
 }
 
 } // namespace varve

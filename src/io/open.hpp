@@ -3,6 +3,7 @@
 #include "io/challenge.hpp"
 #include "io/progress.hpp"
 #include "io/sample_range.hpp"
+#include "io/sample_writer.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
@@ -39,6 +40,9 @@ bool holds_samples(std::filesystem::path const& path);
 /// files, whose names end in .tsv, or in the .tsv.gz, .tsv.xz or .tsv.zst that PATH ends in (text holds neither bias
 /// nor cap, see write_challenge_network). Throws UsageError if the ending is unknown or text cannot hold the network.
 void save_network(NetworkSource const& network, std::filesystem::path const& path, Progress const& progress = {});
+
+/// Begins to write samples of so many neurons, by the ending of PATH as save_samples.
+std::unique_ptr<SampleWriter> open_sample_writer(std::filesystem::path const& path, std::size_t neurons);
 
 /// Writes samples by the ending of PATH: .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst. Throws UsageError for others.
 void save_samples(SampleSet const& samples, std::filesystem::path const& path);

@@ -2,6 +2,7 @@
 
 #include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
+#include "io/sample_writer.hpp"
 #include "network/sample_set.hpp"
 
 #include <cstddef>
@@ -52,18 +53,14 @@ void write_sample_file(std::filesystem::path const& path, SampleSet const& sampl
 
 /// Writes a sample file batch by batch; the file appears with commit() or not at all. Its bytes depend on the samples
 /// alone, not on how they were divided into batches.
-class SampleFileWriter {
+class SampleFileWriter final : public SampleWriter {
 public:
   /// Throws UsageError or ResourceError as OutputFile does.
   SampleFileWriter(std::filesystem::path const& path, std::size_t num_neurons);
-  ~SampleFileWriter();
+  ~SampleFileWriter() override;
 
-  /// Writes the next samples: of the file's number of neurons and, by number, right behind those before. Throws
-  /// InputError if they are malformed, ResourceError if the disk is full or fails.
-  void append(SampleSet const& batch);
-
-  /// Makes the file appear.
-  void commit();
+  void append(SampleSet const& batch) override;
+  void commit() override;
 
 private:
   struct Contents;

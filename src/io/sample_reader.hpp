@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 namespace varve {
 
@@ -24,10 +25,28 @@ public:
   virtual SampleSet read(std::size_t first, std::size_t last) = 0;
 };
 
+/// Samples that are in memory as a whole.
+class SamplesInMemory final : public SampleReader {
+public:
+  explicit SamplesInMemory(SampleSet samples) : samples_(std::move(samples)) {}
+
+  std::size_t num_samples() const override { return samples_.num_samples(); }
+  EdgeOffset num_entries() const override { return samples_.matrix.num_entries(); }
+  SampleIndex first_sample() const override { return samples_.first_sample; }
+  std::size_t bytes_per_entry() const override {
+    return sizeof(NeuronIndex) + (samples_.matrix.is_iso() ? 0 : sizeof(double));
+  }
+  SampleSet read(std::size_t first, std::size_t last) override { return samples_of(samples_, first, last); }
+
+private:
+  SampleSet samples_;
+};
+
 /// Opens samples for a network of `neurons` inputs: an HDF5 sample file, of which each part is read by itself, or lines
-/// `image pixel value` (plain, gz, xz, zst), which are read once from end to end. Throws as open_samples does.
+/// `image pixel value` (plain, gz, xz, zst), which are kept in memory if that takes no more than `bytes` and read from
+/// end to end a second time else. Throws as open_samples does.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
-                                                 OptionalSampleRange const& range);
+                                                 OptionalSampleRange const& range, std::size_t bytes);
 
 /// How many samples of this reader fit into so many bytes: all, or so many that three parts of them do (one runs, one
 /// is read ahead, one is on its way between the two). At least one.
