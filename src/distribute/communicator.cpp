@@ -117,11 +117,14 @@ std::vector<Item> order_of_items(std::vector<std::uint64_t> const& own, int size
   return items;
 }
 
-constexpr double kPatience = 5.0; ///< seconds that a rank that has failed waits for the others
+struct LastWords {
+  std::function<void(Error const&)> say;
+  double patience = 5.0;
+};
 
-std::function<void(Error const&)>& last_words() {
-  static std::function<void(Error const&)> say;
-  return say;
+LastWords& last_words() {
+  static LastWords words;
+  return words;
 }
 
 /// Waits with sleeps in between; gives up once `is_over` says so.
@@ -168,7 +171,9 @@ Communicator::Communicator() {
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
 
-void ParallelEnvironment::set_last_words(std::function<void(Error const&)> say) { last_words() = std::move(say); }
+void ParallelEnvironment::set_last_words(std::function<void(Error const&)> say, double patience) {
+  last_words() = {std::move(say), patience};
+}
 
 void Communicator::together(std::function<void()> const& work) const {
   if (size_ == 1) return work();
@@ -178,9 +183,9 @@ void Communicator::together(std::function<void()> const& work) const {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallreduce(&mine, &failed, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &request);
   Stopwatch const time;
-  if (!wait(request, [&] { return error && time.seconds() > kPatience; })) {
-    if (last_words())
-      last_words()(Error(error->kind(), fmt::format("{} (rank {} of {})", error->what(), rank_, size_)));
+  if (!wait(request, [&] { return error && time.seconds() > last_words().patience; })) {
+    auto const sentence = fmt::format("{} (rank {} of {})", error->what(), rank_, size_);
+    if (last_words().say) last_words().say(Error(error->kind(), sentence));
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error->kind()));
   }
   if (failed == size_) return;
@@ -257,7 +262,7 @@ void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
 ParallelEnvironment::ParallelEnvironment(int&, char**&) {}
 ParallelEnvironment::~ParallelEnvironment() = default;
 void ParallelEnvironment::abort_if_several(int) {}
-void ParallelEnvironment::set_last_words(std::function<void(Error const&)>) {}
+void ParallelEnvironment::set_last_words(std::function<void(Error const&)>, double) {}
 
 Communicator::Communicator() = default;
 

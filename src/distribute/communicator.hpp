@@ -22,8 +22,9 @@ public:
   /// Ends all ranks with this exit code if there are several: for failures that only one rank knows of.
   static void abort_if_several(int exit_code);
 
-  /// What says the sentence of an error before all ranks are ended because of it (see Communicator::together).
-  static void set_last_words(std::function<void(Error const&)> say);
+  /// What says the sentence of an error before all ranks are ended because of it, and how many seconds a rank that has
+  /// failed waits for the others before it does so (see Communicator::together).
+  static void set_last_words(std::function<void(Error const&)> say, double patience = 5.0);
 };
 
 /// All ranks of the job. Every member function is collective: all ranks call it, in the same order.
