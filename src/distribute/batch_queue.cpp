@@ -21,11 +21,12 @@ enum Counter : std::size_t {
   num_counters
 };
 
-constexpr double speed_unit = 1e-3;       ///< speeds are counted in whole thousandths of samples per second
-constexpr double least_seconds = 0.02;    ///< a batch takes at least about so long
-constexpr SampleIndex largest_growth = 4; ///< from one batch to the next
-constexpr SampleIndex tile_samples = 64;  ///< a multiple of every tile width
-constexpr SampleIndex grains_of_input = 1024;
+constexpr double speed_unit = 1e-3;           ///< speeds are counted in whole thousandths of samples per second
+constexpr double least_seconds = 0.02;        ///< a batch takes at least about so long
+constexpr SampleIndex largest_growth = 4;     ///< from one batch to the next
+constexpr SampleIndex tile_samples = 64;      ///< a multiple of every tile width
+constexpr SampleIndex grains_of_input = 1024; ///< or more
+constexpr SampleIndex largest_grain = 4096;
 
 SampleIndex rounded_up(SampleIndex number, SampleIndex step) { return (number + step - 1) / step * step; }
 
@@ -57,7 +58,8 @@ Schedule parse_schedule(std::string const& name) {
 
 SampleIndex grain_of(SampleIndex num_samples) {
   SampleIndex const part = (num_samples + grains_of_input - 1) / grains_of_input;
-  return part < tile_samples / 2 ? std::max<SampleIndex>(part, 1) : rounded_up(part, tile_samples);
+  if (part < tile_samples / 2) return std::max<SampleIndex>(part, 1);
+  return std::min(rounded_up(part, tile_samples), largest_grain);
 }
 
 std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRange> finished) {

@@ -265,12 +265,14 @@ public:
   ChallengeSampleReader(fs::path const& path, TripleFormat const& format, std::size_t neurons, WantedRows const& wanted,
                         TripleScan const& scan)
       : rows_(path, format, neurons, wanted),
+        num_neurons_(neurons),
         num_samples_(wanted.last.value_or(scan.largest_row) - wanted.first),
         num_entries_(scan.num_entries),
         first_sample_(wanted.first),
         has_one_value_(scan.has_one_value) {}
 
   std::size_t num_samples() const override { return num_samples_; }
+  std::size_t num_neurons() const override { return num_neurons_; }
   EdgeOffset num_entries() const override { return num_entries_; }
   SampleIndex first_sample() const override { return first_sample_; }
   std::size_t bytes_per_entry() const override { return sizeof(NeuronIndex) + (has_one_value_ ? 0 : sizeof(double)); }
@@ -280,6 +282,7 @@ public:
 
 private:
   TripleRows rows_;
+  std::size_t num_neurons_;
   std::size_t num_samples_;
   EdgeOffset num_entries_;
   SampleIndex first_sample_;

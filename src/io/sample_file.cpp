@@ -194,6 +194,7 @@ SampleFileReader::~SampleFileReader() {
 }
 
 std::size_t SampleFileReader::num_samples() const { return contents_->range.second - contents_->range.first; }
+std::size_t SampleFileReader::num_neurons() const { return contents_->open.descriptor.num_columns; }
 EdgeOffset SampleFileReader::num_entries() const { return contents_->num_entries; }
 SampleIndex SampleFileReader::first_sample() const { return contents_->open.first_sample + contents_->range.first; }
 

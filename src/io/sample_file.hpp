@@ -38,6 +38,7 @@ public:
   ~SampleFileReader() override;
 
   std::size_t num_samples() const override;
+  std::size_t num_neurons() const override;
   EdgeOffset num_entries() const override;
   SampleIndex first_sample() const override;
   std::size_t bytes_per_entry() const override;

@@ -1,8 +1,11 @@
 #include "io/sample_reader.hpp"
 
+#include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/hdf5.hpp"
 #include "io/sample_file.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -13,6 +16,14 @@ std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& pa
   if (!hdf5::has_signature(path)) return open_challenge_samples(path, neurons, range, bytes);
   require_width(path, neurons);
   return std::make_unique<SampleFileReader>(path, range);
+}
+
+std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
+                                                 std::size_t bytes) {
+  if (neurons) return open_sample_reader(path, *neurons, std::nullopt, bytes);
+  if (hdf5::has_signature(path)) return std::make_unique<SampleFileReader>(path);
+  throw UsageError(
+      fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
 }
 
 std::size_t samples_that_fit(SampleReader const& reader, std::size_t bytes) {

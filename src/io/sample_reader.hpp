@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace varve {
@@ -15,7 +16,8 @@ class SampleReader {
 public:
   virtual ~SampleReader() = default;
 
-  virtual std::size_t num_samples() const = 0;     ///< of the wanted range, as the following
+  virtual std::size_t num_samples() const = 0; ///< of the wanted range, as the following
+  virtual std::size_t num_neurons() const = 0;
   virtual EdgeOffset num_entries() const = 0;      ///< of all of them together
   virtual SampleIndex first_sample() const = 0;    ///< number of the first one within the whole input
   virtual std::size_t bytes_per_entry() const = 0; ///< in memory
@@ -31,6 +33,7 @@ public:
   explicit SamplesInMemory(SampleSet samples) : samples_(std::move(samples)) {}
 
   std::size_t num_samples() const override { return samples_.num_samples(); }
+  std::size_t num_neurons() const override { return samples_.num_neurons(); }
   EdgeOffset num_entries() const override { return samples_.matrix.num_entries(); }
   SampleIndex first_sample() const override { return samples_.first_sample; }
   std::size_t bytes_per_entry() const override {
@@ -47,6 +50,10 @@ private:
 /// end to end a second time else. Throws as open_samples does.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes);
+
+/// The same without a network: an HDF5 file says its width, text needs it (UsageError if it is left open).
+std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
+                                                 std::size_t bytes);
 
 /// How many samples of this reader fit into so many bytes: all, or so many that three parts of them do (one runs, one
 /// is read ahead, one is on its way between the two). At least one.

@@ -21,9 +21,11 @@ TEST(Grain, DependsOnTheNumberOfSamplesAlone) {
   EXPECT_EQ(grain_of(1024), 1U);
   EXPECT_EQ(grain_of(1025), 2U);
   EXPECT_EQ(grain_of(60000), 64U);
-  EXPECT_EQ(grain_of(6000000), 5888U);
+  EXPECT_EQ(grain_of(2000000), 1984U);
+  EXPECT_EQ(grain_of(6000000), 4096U);
   for (SampleIndex num_samples = 1; num_samples < 1000000000; num_samples = num_samples * 3 + 1) {
-    EXPECT_GE(grain_of(num_samples) * 1024, num_samples);
+    EXPECT_GE(grain_of(num_samples) * 1024, std::min<SampleIndex>(num_samples, 4096 * 1024));
+    EXPECT_LE(grain_of(num_samples), 4096U);
     EXPECT_TRUE(num_samples <= 65536 || grain_of(num_samples) % 64 == 0);
   }
 }
