@@ -40,6 +40,7 @@ struct Job {
   InferReport report = {};
 
   InferenceOptions engine = {};
+  std::size_t ranks_on_host = 1; ///< this one included
   std::unique_ptr<NetworkSource> network = {};
   std::unique_ptr<SampleReader> samples = {};
   std::optional<std::vector<SampleIndex>> truth = {};
@@ -90,28 +91,31 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
 
 /// Says which rank runs where, and that no two share a device unless they may.
 void place_ranks(Job& job) {
+  auto const& communicator = job.communicator;
+  communicator.together([&] { job.engine = engine_options(job.options); });
   auto const mine = device_of_this_rank(job.engine.backend);
-  auto const hosts = job.communicator.gather(mine.host);
-  auto const devices = job.communicator.gather(mine.device);
-  auto const identities = job.communicator.gather(mine.identity);
+  auto const hosts = communicator.gather(mine.host);
+  auto const devices = communicator.gather(mine.device);
+  auto const identities = communicator.gather(mine.identity);
   std::vector<RankDevice> ranks;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank)
     ranks.push_back({hosts[rank], devices[rank], identities[rank]});
-  job.communicator.together([&] {
+  communicator.together([&] {
     if (!job.options.share_devices) require_own_devices(ranks);
   });
   job.report.devices(job.options.backend, job.options.precision, ranks);
+  auto const all_hosts = nlohmann::json::parse(communicator.broadcast(nlohmann::json(hosts).dump()));
+  job.ranks_on_host = static_cast<std::size_t>(std::ranges::count(all_hosts, nlohmann::json(mine.host)));
+  limit_memory(job.engine, job.ranks_on_host);
 }
 
 /// Opens all files, so that what is wrong with them is found before the work begins.
 void open_files(Job& job) {
   auto const& options = job.options;
   job.communicator.together([&] {
-    job.engine = engine_options(options);
-    if (options.schedule) parse_schedule(*options.schedule);
     job.network = open_network(options.network, options.challenge);
     job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), wanted_samples(options),
-                                     input_bytes(options));
+                                     input_bytes(options, job.ranks_on_host));
     if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
     if (!job.communicator.is_root()) return;
     for (auto const& path : output_paths(options)) require_writable(path);
@@ -195,8 +199,9 @@ BatchRules batch_rules(Job const& job) {
 PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules) {
   auto const num_samples = job.num_samples();
   auto const share = (num_samples / static_cast<SampleIndex>(job.communicator.size()) / rules.grain + 1) * rules.grain;
-  auto const fit = samples_that_fit(*job.samples, input_bytes(job.options));
-  auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit});
+  auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
+  constexpr SampleIndex enough = SampleIndex{1} << 18; // more make nothing faster, and reading overlap less
+  auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
   auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
                        static_cast<double>(std::max<SampleIndex>(num_samples, 1));
   auto const plan = inference.plan(most, static_cast<EdgeOffset>(entries));
@@ -310,8 +315,8 @@ int infer(InferOptions const& options) {
 
   Job job{.options = options};
   require_common_options(job);
-  open_files(job);
   place_ranks(job);
+  open_files(job);
   Journal* const journal = find_finished(job);
   job.report.phase("read", total_time.seconds());
 

@@ -3,6 +3,7 @@
 #include "apps/network_options.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
+#include "distribute/batch_queue.hpp"
 #include "io/checksum.hpp"
 #include "io/open.hpp"
 
@@ -99,6 +100,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.kernel = options.kernel;
   engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
+  if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // is it one?
   if (options.memory_limit) engine.memory_limit = bytes_of(*options.memory_limit);
   return engine;
 }
@@ -118,9 +120,14 @@ OptionalSampleRange wanted_samples(InferOptions const& options) {
   return SampleRange{first - 1, last};
 }
 
-std::size_t input_bytes(InferOptions const& options) {
-  constexpr std::size_t part_of_memory = 8;
-  return options.input_memory ? bytes_of(*options.input_memory) : available_memory(Backend::serial) / part_of_memory;
+std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host) {
+  if (options.input_memory) return bytes_of(*options.input_memory);
+  return available_memory(Backend::serial) / 8 / ranks_on_host;
+}
+
+void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
+  if (engine.memory_limit || engine.backend == Backend::cuda) return;
+  engine.memory_limit = available_memory(Backend::serial) / 4 * 3 / ranks_on_host;
 }
 
 std::vector<std::string> output_paths(InferOptions const& options) {

@@ -46,8 +46,12 @@ InferenceOptions engine_options(InferOptions const& options);
 /// The samples of --samples, counted from 0. Throws UsageError.
 OptionalSampleRange wanted_samples(InferOptions const& options);
 
-/// Bytes of host memory for samples that are read: --input-memory, or an eighth of what is available.
-std::size_t input_bytes(InferOptions const& options);
+/// Bytes of host memory for samples that are read: --input-memory, or this rank's part of an eighth of what is
+/// available.
+std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
+
+/// Where the device is the host itself and no limit was given: this rank's part of three quarters of what is available.
+void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
 
 /// The outputs that were asked for.
 std::vector<std::string> output_paths(InferOptions const& options);
