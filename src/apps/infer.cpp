@@ -200,7 +200,8 @@ PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules
   auto const num_samples = job.num_samples();
   auto const share = (num_samples / static_cast<SampleIndex>(job.communicator.size()) / rules.grain + 1) * rules.grain;
   auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
-  constexpr SampleIndex enough = SampleIndex{1} << 18; // more make nothing faster, and reading overlap less
+  // More samples at a time make nothing faster, and reading overlap less.
+  SampleIndex const enough = job.engine.backend == Backend::cuda ? SampleIndex{1} << 18 : SampleIndex{1} << 16;
   auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
   auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
                        static_cast<double>(std::max<SampleIndex>(num_samples, 1));

@@ -155,7 +155,7 @@ constexpr int most_ranks = 1;
 
 TEST_F(Faults, KilledRunsGoOn) {
   char const* const wanted = std::getenv("VARVE_FAULT_KILLS");
-  int const num_wanted = wanted == nullptr ? 6 : std::atoi(wanted);
+  int const num_wanted = wanted == nullptr ? 4 : std::atoi(wanted);
   std::mt19937 random(20240601); // NOLINT: the same moments every time
   int num_kills = 0;
   while (num_kills < num_wanted) {
@@ -235,7 +235,7 @@ TEST_F(Faults, DamagedJournalsCostOnlyTime) {
   auto const whole = read_bytes(out("journal"));
   auto const size_of_head = whole.size() / 20;
   std::mt19937 random(7); // NOLINT: the same damage every time
-  for (int time = 0; time < 4; ++time) {
+  for (int time = 0; time < 3; ++time) {
     auto bytes = whole;
     auto const place = size_of_head + random() % (whole.size() - size_of_head);
     if (time % 2 == 0) {
