@@ -26,7 +26,8 @@ std::string identity_of([[maybe_unused]] Backend backend) {
 #if defined(KOKKOS_ENABLE_CUDA)
   if (backend == Backend::cuda) {
     constexpr char const* digits = "0123456789abcdef";
-    for (char const letter : Kokkos::Cuda().cuda_device_prop().uuid.bytes) {
+    Kokkos::Cuda const device;
+    for (char const letter : device.cuda_device_prop().uuid.bytes) {
       auto const byte = static_cast<unsigned char>(letter);
       identity += digits[byte / 16];
       identity += digits[byte % 16];

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace varve {
@@ -98,18 +99,17 @@ TEST_F(Ranks, GiveTheSameOutputs) {
 
 TEST_F(Ranks, GiveTheSameBytesForEveryScheduleAndBatch) {
   auto const one = infer_on(1, {});
-  for (int const ranks : {2, 3, 4}) {
-    for (std::string const schedule : {"static", "dynamic"}) {
-      std::string const batch = std::to_string(ranks * ranks + (schedule == "static" ? 13 : 0));
-      auto const several = infer_on(ranks, {"--schedule", schedule, "--batch", batch});
-      EXPECT_EQ(several, one) << ranks << schedule << batch;
-      auto const& run = several.report["run"];
-      EXPECT_EQ(run["schedule"], schedule);
-      std::uint64_t num_samples = 0;
-      for (auto const& rank : run["ranks"]) num_samples += rank["samples"].get<std::uint64_t>();
-      EXPECT_EQ(num_samples, 103U);
-      EXPECT_GE(run["imbalance"].get<double>(), 1.0);
-    }
+  std::vector<std::tuple<int, std::string, std::string>> const jobs = {
+      {2, "static", "17"}, {3, "static", "5"}, {3, "dynamic", "9"}, {4, "dynamic", "1"}};
+  for (auto const& [ranks, schedule, batch] : jobs) {
+    auto const several = infer_on(ranks, {"--schedule", schedule, "--batch", batch});
+    EXPECT_EQ(several, one) << ranks << schedule << batch;
+    auto const& run = several.report["run"];
+    EXPECT_EQ(run["schedule"], schedule);
+    std::uint64_t num_samples = 0;
+    for (auto const& rank : run["ranks"]) num_samples += rank["samples"].get<std::uint64_t>();
+    EXPECT_EQ(num_samples, 103U);
+    EXPECT_GE(run["imbalance"].get<double>(), 1.0);
   }
 }
 
