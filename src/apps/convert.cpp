@@ -2,11 +2,15 @@
 #include "apps/network_options.hpp"
 #include "apps/reductions_report.hpp"
 #include "core/error.hpp"
+#include "core/runtime.hpp"
 #include "io/open.hpp"
+#include "io/sample_reader.hpp"
 #include "passes/reduced_network.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -34,11 +38,29 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
   print_reductions(describe(reduced.report()));
 }
 
+/// Some samples at a time, so that there may be more than fit into memory.
+void convert_samples(ConvertOptions const& options) {
+  constexpr std::size_t samples_at_a_time = 16384;
+  auto const half_of_memory = available_memory(Backend::serial) / 2; // only so much unsorted text can be sorted
+  auto const reader = open_sample_reader(options.source, options.challenge.neurons, half_of_memory);
+  auto const writer = open_sample_writer(options.target, reader->num_neurons());
+  auto const progress = terminal_progress("converting samples");
+  auto const num_samples = reader->num_samples();
+  std::size_t done = 0;
+  do {
+    auto const samples = reader->read(done, std::min(done + samples_at_a_time, num_samples));
+    writer->append(samples);
+    done += samples.num_samples();
+    if (progress) progress(done, num_samples);
+  } while (done < num_samples);
+  writer->commit();
+}
+
 int convert(ConvertOptions const& options) {
   if (options.is_samples || holds_samples(options.source)) {
     if (options.reduce)
       throw UsageError(fmt::format("{} holds samples; only a network can be reduced", options.source));
-    save_samples(open_samples(options.source, options.challenge.neurons), options.target);
+    convert_samples(options);
   } else {
     convert_network(*open_network(options.source, options.challenge), options);
   }

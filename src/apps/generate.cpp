@@ -3,6 +3,8 @@
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +51,23 @@ struct ImageOptions {
   std::string output;
 };
 
+/// Draws and writes some images at a time, so that there may be more than fit into memory.
+void write_images(ImageOptions const& options) {
+  constexpr std::size_t images_at_a_time = 16384;
+  auto const progress = terminal_progress("drawing images");
+  std::size_t done = 0;
+  auto images = digit_images(options.neurons, 0, std::min(images_at_a_time, options.samples), options.seed);
+  auto const writer = open_sample_writer(options.output, options.neurons);
+  while (true) {
+    writer->append(images);
+    done += images.num_samples();
+    if (progress) progress(done, options.samples);
+    if (done == options.samples) break;
+    images = digit_images(options.neurons, done, std::min(done + images_at_a_time, options.samples), options.seed);
+  }
+  writer->commit();
+}
+
 void add_images(CLI::App& generate, Action& action) {
   auto* const command = generate.add_subcommand("images", "Digit-like 0/1 images, from a seed");
   auto const options = std::make_shared<ImageOptions>();
@@ -58,7 +77,7 @@ void add_images(CLI::App& generate, Action& action) {
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
-      save_samples(digit_images(options->neurons, options->samples, options->seed), options->output);
+      write_images(*options);
       return 0;
     };
   });

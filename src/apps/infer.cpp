@@ -1,10 +1,15 @@
 #include "apps/command.hpp"
+#include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
-#include "apps/network_options.hpp"
 #include "core/error.hpp"
-#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
+#include "distribute/batch_queue.hpp"
+#include "distribute/batch_store.hpp"
 #include "distribute/communicator.hpp"
+#include "distribute/journal.hpp"
+#include "distribute/rank_device.hpp"
+#include "distribute/run_batches.hpp"
+#include "distribute/stop_signal.hpp"
 #include "engine/inference.hpp"
 #include "io/categories.hpp"
 #include "io/open.hpp"
@@ -14,8 +19,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <exception>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -26,213 +31,305 @@
 namespace varve {
 namespace {
 
-struct InferOptions {
-  std::string network, input;
-  ChallengeOptions challenge;
-  std::string samples;
-  std::string truth, categories, activations, predictions, report;
-  std::string backend = to_string(compiled_backends().front());
-  std::string precision = "float";
-  std::string engine = "varve";
-  std::optional<std::size_t> batch;
-  std::string formats = "auto";
-  std::string reductions = "auto";
-  std::optional<std::string> kernel;
-  bool narrow_tiles = false;
-  std::optional<double> memory_limit;
-  std::size_t repeat = 1;
+constexpr int stopped_by_signal = 5; ///< exit code
+
+/// A run on this rank, from the options to the outputs.
+struct Job {
+  InferOptions const& options;
+  Communicator communicator = {};
+  InferReport report = {};
+
+  InferenceOptions engine = {};
+  std::size_t ranks_on_host = 1; ///< this one included
+  std::unique_ptr<NetworkSource> network = {};
+  std::unique_ptr<SampleReader> samples = {};
+  std::optional<std::vector<SampleIndex>> truth = {};
+
+  std::unique_ptr<BatchStore> store = {}; ///< where finished batches wait for the end
+  std::vector<SampleRange> left = {};     ///< what is still to be run, on all ranks together
+  nlohmann::ordered_json facts = {};      ///< what is known of the network: layers, inputs, outputs, edges
+
+  SampleIndex num_samples() const { return samples->num_samples(); }
 };
 
-/// "1:600" -> [0, 600). Throws UsageError.
-SampleRange parse_range(std::string const& text) {
-  SampleIndex first = 0;
-  SampleIndex last = 0;
-  char const* const end = text.data() + text.size();
-  auto const one = std::from_chars(text.data(), end, first);
-  bool const has_colon = one.ec == std::errc() && one.ptr != end && *one.ptr == ':';
-  auto const two = has_colon ? std::from_chars(one.ptr + 1, end, last) : one;
-  if (!has_colon || two.ec != std::errc() || two.ptr != end || first < 1 || last < first) {
-    throw UsageError(fmt::format("--samples is '{}', expected FIRST:LAST with 1 <= FIRST <= LAST", text));
-  }
-  return {first - 1, last};
-}
-
-/// True categories within the samples that are run. Throws InputError if the file names samples beyond the input.
-std::vector<SampleIndex> read_truth(InferOptions const& options, SampleRange range) {
-  std::vector<SampleIndex> truth = read_categories(options.truth);
-  if (!options.samples.empty()) {
-    std::erase_if(truth, [&](SampleIndex sample) { return sample < range.first || sample >= range.second; });
-  } else if (!truth.empty() && truth.back() >= range.second) {
-    throw InputError(
-        fmt::format("{} names sample {}, but {} holds samples 1 to {}; compare a part with --samples FIRST:LAST",
-                    options.truth, truth.back() + 1, options.input, range.second));
-  }
-  return truth;
-}
-
-/// What all batches of this rank gave.
-struct RankResult {
+/// What a run gives: on rank 0, of all samples in order.
+struct Outcome {
   std::vector<SampleIndex> live_samples;
   std::vector<NeuronIndex> predictions;
-  SampleSet activations;
   std::uint64_t activation_hash = 0;
-  std::vector<double> loop_seconds;
-  double upload_seconds = 0.0;
-  double collect_seconds = 0.0;
   double live_edges = 0.0;
 };
 
-void append_rows(SampleSet& all, SampleSet const& part) {
-  SparseMatrix& matrix = all.matrix;
-  if (matrix.num_rows == 0) {
-    all = part;
-    return;
-  }
-  EdgeOffset const offset = matrix.num_entries();
-  for (std::size_t row = 1; row <= part.num_samples(); ++row) {
-    matrix.row_pointers.push_back(offset + part.matrix.row_pointers[row]);
-  }
-  matrix.num_rows += part.num_samples();
-  matrix.column_indices.insert(matrix.column_indices.end(), part.matrix.column_indices.begin(),
-                               part.matrix.column_indices.end());
-  matrix.values.insert(matrix.values.end(), part.matrix.values.begin(), part.matrix.values.end());
-}
-
-RankResult run_batches(Inference& inference, SampleSet const& samples, std::size_t batch, WantedOutputs wanted,
-                       std::size_t repeat, Progress const& progress) {
-  RankResult all;
-  all.loop_seconds.assign(repeat, 0.0);
-  all.activations.matrix.num_columns = inference.num_outputs();
-  all.activations.first_sample = samples.first_sample;
-  for (std::size_t first = 0; first < samples.num_samples(); first += batch) {
-    std::size_t const last = std::min(first + batch, samples.num_samples());
-    BatchResult const result = inference.infer(samples_of(samples, first, last), wanted);
-    all.live_samples.insert(all.live_samples.end(), result.live_samples.begin(), result.live_samples.end());
-    all.predictions.insert(all.predictions.end(), result.predictions.begin(), result.predictions.end());
-    if (wanted.activations) append_rows(all.activations, result.activations);
-    all.activation_hash += result.activation_hash;
-    std::ranges::transform(all.loop_seconds, result.loop_seconds, all.loop_seconds.begin(), std::plus<>());
-    all.upload_seconds += result.upload_seconds;
-    all.collect_seconds += result.collect_seconds;
-    all.live_edges += result.live_edges;
-    if (progress) progress(last, samples.num_samples());
-  }
-  return all;
-}
-
-/// Writes the categories, predictions and activations that were asked for; rank 0 writes, the others send.
-void write_outputs(InferOptions const& options, Communicator const& communicator, RankResult const& mine,
-                   SampleRange range, std::vector<SampleIndex> const& live_samples) {
-  auto const predictions =
-      options.predictions.empty() ? std::vector<NeuronIndex>() : communicator.gather(mine.predictions);
-  std::exception_ptr failure; // rank 0 goes on receiving after its disk failed, so that the others can go on as well
-  if (!options.activations.empty()) {
-    std::optional<SampleFileWriter> writer;
-    communicator.gather_rows(mine.activations, [&](SampleSet const& rows) {
-      if (failure) return;
-      try {
-        if (!writer) writer.emplace(options.activations, rows.num_neurons());
-        writer->append(rows);
-      } catch (Error const&) {
-        failure = std::current_exception();
-      }
-    });
-    communicator.together([&] {
-      if (failure) std::rethrow_exception(failure);
-      if (writer) writer->commit();
-    });
-  }
-  communicator.together([&] {
-    if (!communicator.is_root()) return;
-    if (!options.categories.empty()) write_categories(options.categories, live_samples);
-    if (!options.predictions.empty()) {
-      std::vector<SampleIndex> numbers(predictions.size());
-      std::iota(numbers.begin(), numbers.end(), range.first);
-      write_predictions(options.predictions, numbers, predictions);
+/// Ranks are started by one command each; what decides the outputs must be the same in all.
+void require_common_options(Job const& job) {
+  auto const mine = common_options(job.options);
+  auto const theirs = nlohmann::ordered_json::parse(job.communicator.broadcast(mine.dump()));
+  job.communicator.together([&] {
+    for (auto const& [name, value] : mine.items()) {
+      if (theirs[name] == value) continue;
+      throw UsageError(fmt::format("{} is {} here and {} on rank 0; only --backend, --memory-limit, --input-memory, "
+                                   "--formats, --kernel, --narrow-tiles and options of Kokkos may differ",
+                                   name, value.dump(), theirs[name].dump()));
     }
   });
 }
 
-InferenceOptions engine_options(InferOptions const& options) {
-  InferenceOptions engine;
-  engine.engine = parse_engine(options.engine);
-  engine.backend = parse_backend(options.backend);
-  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
-  engine.batch = options.batch;
-  engine.formats = parse_formats(options.formats);
-  engine.reductions = parse_reductions(options.reductions);
-  engine.kernel = options.kernel;
-  engine.narrow_tiles = options.narrow_tiles;
-  engine.repeat = options.repeat;
-  if (options.memory_limit)
-    engine.memory_limit = static_cast<std::size_t>(*options.memory_limit * 1024.0 * 1024.0 * 1024.0);
-  return engine;
+/// True categories within the samples that are run. Throws InputError if the file names samples beyond the input.
+std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
+  std::vector<SampleIndex> truth = read_categories(options.truth);
+  SampleIndex const first = samples.first_sample();
+  SampleIndex const last = first + samples.num_samples();
+  if (!options.samples.empty()) {
+    std::erase_if(truth, [&](SampleIndex sample) { return sample < first || sample >= last; });
+  } else if (!truth.empty() && truth.back() >= last) {
+    throw InputError(
+        fmt::format("{} names sample {}, but {} holds samples 1 to {}; compare a part with --samples FIRST:LAST",
+                    options.truth, truth.back() + 1, options.input, last));
+  }
+  return truth;
 }
 
-int infer(InferOptions const& options) {
-  Communicator const communicator;
-  Stopwatch const total_time;
-  InferReport report;
-  bool const speaks = communicator.is_root();
-
-  InferenceOptions engine;
-  SampleRange range;
-  SampleSet samples;
-  std::optional<std::vector<SampleIndex>> truth;
-  std::unique_ptr<NetworkSource> network;
-  Stopwatch const read_time;
+/// Says which rank runs where, and that no two share a device unless they may.
+void place_ranks(Job& job) {
+  auto const& communicator = job.communicator;
+  communicator.together([&] { job.engine = engine_options(job.options); });
+  auto const mine = device_of_this_rank(job.engine.backend);
+  auto const hosts = communicator.gather(mine.host);
+  auto const devices = communicator.gather(mine.device);
+  auto const identities = communicator.gather(mine.identity);
+  std::vector<RankDevice> ranks;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    ranks.push_back({hosts[rank], devices[rank], identities[rank]});
   communicator.together([&] {
-    engine = engine_options(options);
-    network = open_network(options.network, options.challenge);
-    std::optional<SampleRange> const wanted =
-        options.samples.empty() ? std::nullopt : std::optional(parse_range(options.samples));
-    samples = open_samples(options.input, network->layer(0).num_inputs(), wanted);
-    range = {samples.first_sample, samples.first_sample + samples.num_samples()};
-    if (!options.truth.empty()) truth = read_truth(options, range);
+    if (!job.options.share_devices) require_own_devices(ranks);
   });
-  report.phase("read", read_time.seconds());
-  auto const [first, last] = static_part(samples.num_samples(), communicator.rank(), communicator.size());
-  if (communicator.size() > 1) samples = samples_of(samples, first, last);
+  job.report.devices(job.options.backend, job.options.precision, ranks);
+  auto const all_hosts = nlohmann::json::parse(communicator.broadcast(nlohmann::json(hosts).dump()));
+  job.ranks_on_host = static_cast<std::size_t>(std::ranges::count(all_hosts, nlohmann::json(mine.host)));
+  limit_memory(job.engine, job.ranks_on_host);
+}
 
+/// Opens all files, so that what is wrong with them is found before the work begins.
+void open_files(Job& job) {
+  auto const& options = job.options;
+  job.communicator.together([&] {
+    job.network = open_network(options.network, options.challenge);
+    job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), wanted_samples(options),
+                                     input_bytes(options, job.ranks_on_host));
+    if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
+    if (!job.communicator.is_root()) return;
+    for (auto const& path : output_paths(options)) require_writable(path);
+  });
+  job.report.samples(options.input, job.samples->first_sample(), job.num_samples());
+}
+
+std::unique_ptr<Journal> open_journal(Job const& job) {
+  std::string run;
+  job.communicator.together([&] {
+    if (job.communicator.is_root()) run = describe_run(job.options, *job.samples).dump();
+  });
+  run = job.communicator.broadcast(run);
+  std::unique_ptr<Journal> journal;
+  job.communicator.together([&] {
+    journal = std::make_unique<Journal>(job.options.journal, nlohmann::ordered_json::parse(run),
+                                        job.communicator.rank(), job.communicator.size());
+  });
+  return journal;
+}
+
+/// Activations may be larger than memory.
+std::unique_ptr<BatchStore> open_temporary_store(Job const& job) {
+  if (job.options.activations.empty()) return store_in_memory();
+  std::unique_ptr<BatchStore> store;
+  job.communicator.together(
+      [&] { store = store_in_temporary_file(std::filesystem::path(job.options.activations).parent_path()); });
+  return store;
+}
+
+/// The samples that are in no rank's store.
+std::vector<SampleRange> find_left(Job const& job) {
+  std::vector<std::uint64_t> bounds;
+  for (auto const& [first, last] : job.store->ranges()) bounds.insert(bounds.end(), {first, last});
+  auto const all = job.communicator.gather_everywhere(bounds);
+  std::vector<SampleRange> finished;
+  for (std::size_t place = 0; place < all.size(); place += 2) finished.emplace_back(all[place], all[place + 1]);
+  std::vector<SampleRange> left;
+  job.communicator.together([&] { left = left_over(job.num_samples(), finished); });
+  return left;
+}
+
+SampleIndex length_of(std::vector<SampleRange> const& ranges) {
+  return std::accumulate(ranges.begin(), ranges.end(), SampleIndex{0},
+                         [](SampleIndex sum, SampleRange range) { return sum + range.second - range.first; });
+}
+
+/// Finds what earlier runs have finished. Returns the journal, which the job's store is then, if there is one.
+Journal* find_finished(Job& job) {
+  if (job.options.journal.empty()) {
+    job.store = open_temporary_store(job);
+    job.left = find_left(job);
+    return nullptr;
+  }
+  auto journal = open_journal(job);
+  auto* const opened = journal.get();
+  job.store = std::move(journal);
+  job.left = find_left(job);
+  std::string facts;
+  for (auto const& found : job.communicator.gather(opened->network().dump()))
+    if (facts.empty() || facts == "null") facts = found;
+  job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
+  job.report.journal(job.options.journal, job.num_samples() - length_of(job.left),
+                     job.communicator.sum(opened->num_discarded_bytes()));
+  return opened;
+}
+
+BatchRules batch_rules(Job const& job) {
+  constexpr double most_seconds = 10.0; // what is lost at most when the run is killed
+  bool const has_journal = !job.options.journal.empty();
+  BatchRules rules;
+  auto const usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
+  rules.schedule = job.options.schedule ? parse_schedule(*job.options.schedule) : usual;
+  rules.grain = job.options.batch.value_or(grain_of(job.num_samples()));
+  rules.one_grain = job.options.batch.has_value();
+  if (has_journal || rules.schedule == Schedule::dynamic) rules.most_seconds = most_seconds;
+  return rules;
+}
+
+/// Plans for the largest batch that this rank can get: its equal share of the samples, if so many fit.
+PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules) {
+  auto const num_samples = job.num_samples();
+  auto const share = (num_samples / static_cast<SampleIndex>(job.communicator.size()) / rules.grain + 1) * rules.grain;
+  auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
+  // More samples at a time make nothing faster, and reading overlap less.
+  SampleIndex const enough = job.engine.backend == Backend::cuda ? SampleIndex{1} << 18 : SampleIndex{1} << 16;
+  auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
+  auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
+                       static_cast<double>(std::max<SampleIndex>(num_samples, 1));
+  auto const plan = inference.plan({most, static_cast<EdgeOffset>(entries), job.samples->has_one_value()});
+  rules.most = plan.batch;
+  return plan;
+}
+
+nlohmann::ordered_json facts_of(Inference const& inference) {
+  return {{"layers", inference.num_layers()},
+          {"inputs", inference.num_inputs()},
+          {"outputs", inference.num_outputs()},
+          {"edges", inference.num_edges()}};
+}
+
+/// Prepares the network and runs what is left.
+void run_left(Job& job, Journal* journal) {
+  auto const& communicator = job.communicator;
   Stopwatch const prepare_time;
+  auto rules = batch_rules(job);
   std::unique_ptr<Inference> inference;
   PlanSummary plan;
   communicator.together([&] {
-    inference = prepare(*network, engine);
-    plan = inference->plan(shape_of(samples));
+    inference = prepare(*job.network, job.engine);
+    plan = plan_batches(*inference, job, rules);
+    job.facts = facts_of(*inference);
+    if (journal != nullptr) journal->begin(job.facts);
   });
-  report.phase("prepare", communicator.max(prepare_time.seconds()));
-  report.network(*network, *inference);
-  report.samples(options.input, range, communicator.size());
-  report.plan(plan, options.backend, options.precision, communicator.gather(plan.device));
-  if (speaks) report.print_plan();
+  job.report.phase("prepare", communicator.max(prepare_time.seconds()));
+  job.report.network(job.network->name(), job.facts);
+  job.report.plan(plan);
+  if (communicator.is_root()) job.report.print_start();
 
-  RankResult mine;
+  auto const num_found = job.num_samples() - length_of(job.left);
+  auto const progress = communicator.is_root() ? terminal_progress("inferring samples") : Progress();
+  BatchQueue queue(communicator, job.left, rules);
+  RankTimes times;
+  Stopwatch const run_time;
   communicator.together([&] {
-    WantedOutputs const wanted{!options.activations.empty(), !options.predictions.empty()};
-    mine = run_batches(*inference, samples, plan.batch, wanted, options.repeat,
-                       speaks ? terminal_progress("inferring samples") : Progress());
+    times = run_batches(*inference, *job.samples, queue, *job.store, plan.batch, job.options.wanted(), [&] {
+      if (progress) progress(num_found + queue.num_taken(), job.num_samples());
+      return journal == nullptr || !StopSignal::has_come();
+    });
   });
-  std::vector<double> loop_seconds;
-  for (double const seconds : mine.loop_seconds) loop_seconds.push_back(communicator.max(seconds));
-  report.phase("upload", communicator.max(mine.upload_seconds));
-  report.phase("collect", communicator.max(mine.collect_seconds));
-  std::vector<SampleIndex> const live_samples = communicator.gather(mine.live_samples);
-  report.result(loop_seconds, live_samples, communicator.sum(mine.activation_hash), communicator.sum(mine.live_edges));
+  if (progress) progress(job.num_samples(), job.num_samples());
+  job.report.run(rules.schedule, run_time.seconds(), gather(communicator, times));
+}
 
+/// Rank 0 takes the batches of all ranks in order; activations go to their file at once.
+Outcome collect(Job const& job) {
+  Outcome outcome;
+  job.communicator.together([&] {
+    std::optional<SampleFileWriter> writer;
+    if (job.communicator.is_root() && !job.options.activations.empty()) {
+      SampleSet none; // a run of no samples has a file, too
+      none.first_sample = job.samples->first_sample();
+      none.matrix.num_columns = job.facts["outputs"].get<std::size_t>();
+      writer.emplace(job.options.activations, none.num_neurons());
+      writer->append(none);
+    }
+    for_each_in_order(job.communicator, *job.store, [&](FinishedBatch const& batch) {
+      outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
+      outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());
+      outcome.activation_hash += batch.activation_hash;
+      outcome.live_edges += batch.live_edges;
+      if (writer) writer->append(batch.activations);
+    });
+    if (writer) writer->commit();
+  });
+  return outcome;
+}
+
+void write_lists(InferOptions const& options, Outcome const& outcome, SampleIndex first_sample) {
+  if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples);
+  if (options.predictions.empty()) return;
+  std::vector<SampleIndex> numbers(outcome.predictions.size());
+  std::iota(numbers.begin(), numbers.end(), first_sample);
+  write_predictions(options.predictions, numbers, outcome.predictions);
+}
+
+int say_stopped(Job const& job, SampleIndex num_finished) {
+  if (job.communicator.is_root()) {
+    fmt::print(stderr, "varve: a signal stopped the run after {} of {} samples; the same command goes on from {}\n",
+               num_finished, job.num_samples(), job.options.journal);
+  }
+  return stopped_by_signal;
+}
+
+/// Writes all outputs and says how it went. Returns the exit code.
+int finish(Job& job, Stopwatch const& total_time) {
   Stopwatch const write_time;
-  write_outputs(options, communicator, mine, range, live_samples);
-  report.phase("write", write_time.seconds());
+  auto const outcome = collect(job);
   int exit_code = 0;
-  communicator.together([&] {
-    if (!communicator.is_root()) return;
-    bool const matches = !truth || report.compare(*truth, live_samples);
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    write_lists(job.options, outcome, job.samples->first_sample());
+    job.report.phase("write", write_time.seconds());
+    job.report.result(outcome.live_samples.size(), outcome.activation_hash, outcome.live_edges);
+    bool const matches = !job.truth || job.report.compare(*job.truth, outcome.live_samples);
     exit_code = matches ? 0 : 1;
-    report.phase("total", total_time.seconds());
-    report.print_result();
-    if (!options.report.empty()) report.write(options.report);
+    job.report.phase("total", total_time.seconds());
+    job.report.print_result();
+    if (!job.options.report.empty()) job.report.write(job.options.report);
   });
-  return static_cast<int>(communicator.sum(static_cast<std::uint64_t>(exit_code)));
+  return static_cast<int>(job.communicator.sum(static_cast<std::uint64_t>(exit_code)));
+}
+
+int infer(InferOptions const& options) {
+  Stopwatch const total_time;
+  std::optional<StopSignal> stop_signal;
+  if (!options.journal.empty()) stop_signal.emplace();
+
+  Job job{.options = options};
+  require_common_options(job);
+  place_ranks(job);
+  open_files(job);
+  Journal* const journal = find_finished(job);
+  job.report.phase("read", total_time.seconds());
+
+  bool const is_all_known = job.left.empty() && !job.facts.is_null();
+  if (!is_all_known) {
+    run_left(job, journal);
+  } else {
+    job.report.network(job.network->name(), job.facts);
+    if (job.communicator.is_root()) job.report.print_start();
+  }
+  auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store->ranges())});
+  return num_finished < job.num_samples() ? say_stopped(job, num_finished) : finish(job, total_time);
 }
 
 } // namespace
@@ -240,6 +337,7 @@ int infer(InferOptions const& options) {
 void add_infer(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("infer", "Run samples through a network and say which survive");
   auto const options = std::make_shared<InferOptions>();
+<<<<<<< HEAD
   command->add_option("--network", options->network, "network file (.h5) or folder of nN-lK.tsv layer files")
       ->required();
   command->add_option("--input", options->input, "samples: .h5, or text `sample neuron value`, also .gz, .xz, .zst")
@@ -278,6 +376,9 @@ void add_infer(CLI::App& command_line, Action& action) {
   command->add_option("--kernel", options->kernel,
                       "direct, stationary, staged or fused, where it can run (default: chosen per layer)");
   command->add_flag("--narrow-tiles", options->narrow_tiles, "fewer samples per tile, for studies");
+=======
+  add_infer_options(*command, *options);
+>>>>>>> queue
   command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }
 

@@ -13,6 +13,8 @@
 #include <array>
 #include <ctime>
 #include <iterator>
+#include <numeric>
+#include <utility>
 
 namespace varve {
 namespace {
@@ -55,25 +57,28 @@ InferReport::InferReport() {
 
 void InferReport::phase(std::string const& name, double seconds) { json_["phases"][name] = seconds; }
 
-void InferReport::network(NetworkSource const& source, Inference const& inference) {
-  json_["network"] = {{"name", source.name()},
-                      {"layers", inference.num_layers()},
-                      {"inputs", inference.num_inputs()},
-                      {"outputs", inference.num_outputs()},
-                      {"edges", inference.num_edges()}};
+void InferReport::samples(std::string const& input, SampleIndex first_sample, SampleIndex num_samples) {
+  json_["input"] = {{"name", input}, {"first_sample", first_sample + 1}, {"samples", num_samples}};
 }
 
-void InferReport::samples(std::string const& input, SampleRange range, int num_ranks) {
-  json_["input"] = {{"name", input}, {"first_sample", range.first + 1}, {"samples", range.second - range.first}};
-  json_["ranks"] = num_ranks;
-}
-
-void InferReport::plan(PlanSummary const& plan, std::string const& backend, std::string const& precision,
-                       std::vector<std::string> const& devices) {
+void InferReport::devices(std::string const& backend, std::string const& precision,
+                          std::vector<RankDevice> const& ranks) {
+  json_["ranks"] = ranks.size();
   json_["backend"] = backend;
   json_["precision"] = precision;
+  for (auto const& rank : ranks) {
+    json_["devices"].push_back(rank.device);
+    json_["hosts"].push_back(rank.host);
+  }
+}
+
+void InferReport::network(std::string const& name, nlohmann::ordered_json const& facts) {
+  json_["network"] = {{"name", name}};
+  if (!facts.is_null()) json_["network"].update(facts);
+}
+
+void InferReport::plan(PlanSummary const& plan) {
   json_["engine"] = plan.engine;
-  json_["devices"] = devices;
   auto choices = nlohmann::ordered_json::array();
   for (auto const& choice : plan.choices) choices.push_back(describe(choice));
   if (!plan.method.empty()) choices.push_back(plan.method);
@@ -86,18 +91,61 @@ void InferReport::plan(PlanSummary const& plan, std::string const& backend, std:
   if (auto const found = describe_reductions(plan); !found.empty()) json_["reductions"] = found;
 }
 
-void InferReport::result(std::vector<double> loop_seconds, std::vector<SampleIndex> const& live_samples,
-                         std::uint64_t activation_hash, double live_edges) {
-  double const seconds = median(loop_seconds);
-  double const edges = json_["network"]["edges"].get<double>() * json_["input"]["samples"].get<double>();
+void InferReport::journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes) {
+  json_["journal"] = {{"name", path}, {"samples_found", num_found}, {"bytes_discarded", num_discarded_bytes}};
+}
+
+void InferReport::run(Schedule schedule, double seconds, std::vector<RankTimes> const& ranks) {
+  if (ranks.empty()) return;
+  std::vector<double> busy;
+  auto each = nlohmann::ordered_json::array();
+  for (auto const& rank : ranks) {
+    busy.push_back(rank.busy_seconds);
+    each.push_back({{"batches", rank.num_batches},
+                    {"samples", rank.num_samples},
+                    {"busy_seconds", rank.busy_seconds},
+                    {"idle_seconds", std::max(0.0, seconds - rank.busy_seconds)},
+                    {"wait_seconds", rank.wait_seconds}});
+  }
+  auto const mean = std::accumulate(busy.begin(), busy.end(), 0.0) / static_cast<double>(busy.size());
+  json_["run"] = {{"schedule", to_string(schedule)},
+                  {"seconds", seconds},
+                  {"imbalance", mean > 0.0 ? std::ranges::max(busy) / mean : 1.0},
+                  {"ranks", each}};
+  for (auto const& [name, time] :
+       {std::pair("wait", &RankTimes::wait_seconds), std::pair("upload", &RankTimes::upload_seconds),
+        std::pair("collect", &RankTimes::collect_seconds), std::pair("record", &RankTimes::record_seconds)}) {
+    phase(name, std::ranges::max(ranks, {}, time).*time);
+  }
+  rates(ranks);
+}
+
+/// The layer loop takes as long as the rank that spends most time in it.
+void InferReport::rates(std::vector<RankTimes> const& ranks) {
+  std::vector<double> all;
+  SampleIndex num_samples = 0;
+  double live_edges = 0.0;
+  for (auto const& rank : ranks) {
+    all.resize(std::max(all.size(), rank.loop_seconds.size()), 0.0);
+    for (std::size_t repetition = 0; repetition < rank.loop_seconds.size(); ++repetition) {
+      all[repetition] = std::max(all[repetition], rank.loop_seconds[repetition]);
+    }
+    num_samples += rank.num_samples;
+    live_edges += rank.live_edges;
+  }
+  double const seconds = median(all);
+  double const edges = json_["network"]["edges"].get<double>() * static_cast<double>(num_samples);
   json_["loop_seconds"] = seconds;
-  json_["loop_seconds_all"] = loop_seconds;
-  json_["survivors"] = live_samples.size();
-  json_["activation_hash"] = fmt::format("{:016x}", activation_hash);
+  json_["loop_seconds_all"] = all;
   json_["edges_per_second"] = seconds > 0.0 ? edges / seconds : 0.0;
-  json_["live_edges"] = live_edges;
   json_["live_edges_per_second"] = seconds > 0.0 ? live_edges / seconds : 0.0;
-  json_["phases"]["loop"] = seconds;
+  phase("loop", seconds);
+}
+
+void InferReport::result(std::size_t num_live_samples, std::uint64_t activation_hash, double live_edges) {
+  json_["survivors"] = num_live_samples;
+  json_["activation_hash"] = fmt::format("{:016x}", activation_hash);
+  json_["live_edges"] = live_edges;
 }
 
 bool InferReport::compare(std::vector<SampleIndex> const& truth, std::vector<SampleIndex> const& live_samples) {
@@ -112,9 +160,8 @@ bool InferReport::compare(std::vector<SampleIndex> const& truth, std::vector<Sam
   return matches;
 }
 
-void InferReport::print_plan() const {
+void InferReport::print_start() const {
   auto const& network = json_["network"];
-  auto const& plan = json_["plan"];
   fmt::print("network   {}: {} layers, {} inputs, {} outputs, {}\n", network["name"].get<std::string>(),
              network["layers"].get<std::size_t>(), network["inputs"].get<std::size_t>(),
              network["outputs"].get<std::size_t>(), with_prefix(network["edges"].get<double>(), "edges"));
@@ -122,15 +169,49 @@ void InferReport::print_plan() const {
   auto const count = json_["input"]["samples"].get<std::size_t>();
   fmt::print("input     {}: {} samples ({}:{})\n", json_["input"]["name"].get<std::string>(), count, first,
              first + count - 1);
+  print_devices();
+  if (json_.contains("journal")) print_journal();
+  if (json_.contains("plan")) print_plan();
+}
+
+void InferReport::print_journal() const {
+  auto const& journal = json_["journal"];
+  auto const discarded = journal["bytes_discarded"].get<std::uint64_t>();
+  fmt::print("journal   {}: {} samples found finished{}\n", journal["name"].get<std::string>(),
+             journal["samples_found"].get<SampleIndex>(),
+             discarded == 0 ? "" : fmt::format(", {} bytes of a half-written record discarded", discarded));
+}
+
+void InferReport::print_plan() const {
+  auto const& plan = json_["plan"];
+  auto const num_ranks = json_["ranks"].get<std::size_t>();
   fmt::print("engine    {} on {}: {}, {}; {} rank{}\n", json_["engine"].get<std::string>(),
              json_["backend"].get<std::string>(), json_["devices"][0].get<std::string>(),
-             json_["precision"].get<std::string>(), json_["ranks"].get<int>(),
-             json_["ranks"].get<int>() == 1 ? "" : "s");
+             json_["precision"].get<std::string>(), num_ranks, num_ranks == 1 ? "" : "s");
   print_reductions(json_.value("reductions", nlohmann::ordered_json()));
   for (auto const& choice : plan["choices"]) fmt::print("plan      {}\n", choice.get<std::string>());
   fmt::print("memory    weights {}, panel {}, samples {}; {} samples at a time\n",
              with_prefix(plan["weight_bytes"].get<double>(), "B"), with_prefix(plan["panel_bytes"].get<double>(), "B"),
              with_prefix(plan["sample_bytes"].get<double>(), "B"), plan["batch"].get<std::size_t>());
+}
+
+void InferReport::print_devices() const {
+  constexpr std::size_t most = 16; // the report names all
+  auto const num_ranks = json_["ranks"].get<std::size_t>();
+  for (std::size_t rank = 0; num_ranks > 1 && rank < std::min(num_ranks, most); ++rank) {
+    fmt::print("rank      {} on {}: {}{}\n", rank, json_["hosts"][rank].get<std::string>(),
+               json_["devices"][rank].get<std::string>(), rank + 1 == most && num_ranks > most ? ", ..." : "");
+  }
+}
+
+void InferReport::print_ranks() const {
+  auto const& run = json_["run"];
+  std::string batches;
+  for (auto const& rank : run["ranks"]) {
+    batches += fmt::format("{}{}", batches.empty() ? "" : ", ", rank["samples"].get<SampleIndex>());
+  }
+  fmt::print("ranks     {} schedule, samples {}; busiest {:.3g} of the mean\n", run["schedule"].get<std::string>(),
+             batches, run["imbalance"].get<double>());
 }
 
 void InferReport::print_result() const {
@@ -139,8 +220,11 @@ void InferReport::print_result() const {
     phases += fmt::format("{}{} {}", phases.empty() ? "" : ", ", name, readable_seconds(seconds.get<double>()));
   }
   fmt::print("time      {}\n", phases);
-  fmt::print("rate      {}, live {}\n", with_prefix(json_["edges_per_second"].get<double>(), "edges/s"),
-             with_prefix(json_["live_edges_per_second"].get<double>(), "edges/s"));
+  if (json_.contains("run") && json_["ranks"] > 1) print_ranks();
+  if (json_.contains("edges_per_second")) {
+    fmt::print("rate      {}, live {}\n", with_prefix(json_["edges_per_second"].get<double>(), "edges/s"),
+               with_prefix(json_["live_edges_per_second"].get<double>(), "edges/s"));
+  }
   fmt::print("survivors {}   activations {}\n", json_["survivors"].get<std::size_t>(),
              json_["activation_hash"].get<std::string>());
   auto const truth = json_["truth"].get<std::string>();

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "distribute/batch_queue.hpp"
+#include "distribute/rank_device.hpp"
+#include "distribute/run_batches.hpp"
 #include "engine/inference.hpp"
-#include "io/sample_range.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,21 +20,30 @@ public:
   InferReport();
 
   void phase(std::string const& name, double seconds);
-  void network(NetworkSource const& source, Inference const& inference);
-  void samples(std::string const& input, SampleRange range, int num_ranks);
-  void plan(PlanSummary const& plan, std::string const& backend, std::string const& precision,
-            std::vector<std::string> const& devices);
-  void result(std::vector<double> loop_seconds, std::vector<SampleIndex> const& live_samples,
-              std::uint64_t activation_hash, double live_edges);
+  void samples(std::string const& input, SampleIndex first_sample, SampleIndex num_samples);
+  void devices(std::string const& backend, std::string const& precision, std::vector<RankDevice> const& ranks);
+  /// `facts`: an object of layers, inputs, outputs and edges.
+  void network(std::string const& name, nlohmann::ordered_json const& facts);
+  void plan(PlanSummary const& plan);
+  void journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes);
+  /// What the ranks did within `seconds`; nothing if they are none (on all ranks but the first).
+  void run(Schedule schedule, double seconds, std::vector<RankTimes> const& ranks);
+  void result(std::size_t num_live_samples, std::uint64_t activation_hash, double live_edges);
 
   /// Both ascending. True if equal; else remembers the first differences.
   bool compare(std::vector<SampleIndex> const& truth, std::vector<SampleIndex> const& live_samples);
 
-  void print_plan() const;
+  void print_start() const;
   void print_result() const;
   void write(std::string const& path) const;
 
 private:
+  void rates(std::vector<RankTimes> const& ranks);
+  void print_journal() const;
+  void print_plan() const;
+  void print_devices() const;
+  void print_ranks() const;
+
   nlohmann::ordered_json json_;
 };
 

@@ -6,18 +6,20 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 
 namespace {
 
 constexpr char const* footer = R"(
 Exit codes: 0 fine; 1 the categories differ from the truth; 2 wrong usage; 3 bad input; 4 not enough memory, no such
-device, or an output that cannot be written.
+device, or an output that cannot be written; 5 stopped by SIGTERM or SIGUSR1, to go on from the journal.
 Options that start with --kokkos- go to Kokkos (--kokkos-num-threads=8, --kokkos-device-id=1, ...).
-Under mpirun, srun or flux every rank takes its part of the samples.
+Under mpirun, srun or flux every rank takes batches of the samples; one rank per device.
 Examples:
   varve generate radixnet --neurons 1024 --layers 120 --output net.h5
   varve generate images --neurons 1024 --samples 60000 --output images.h5
@@ -46,14 +48,18 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_generate(command_line, action);
   varve::add_convert(command_line, action);
   varve::add_info(command_line, action);
-  try {
-    command_line.parse(num_arguments, arguments);
-  } catch (CLI::Success const& help_or_version) {
-    return communicator.is_root() ? command_line.exit(help_or_version) : 0;
-  } catch (CLI::ParseError const& error) {
-    return fail(2, fmt::format("{} (try varve --help)", error.what()), communicator.is_root());
-  }
-  return action();
+  std::uint64_t is_answered = 0;
+  communicator.together([&] { // every rank has a command line of its own
+    try {
+      command_line.parse(num_arguments, arguments);
+    } catch (CLI::Success const& help_or_version) {
+      is_answered = 1;
+      if (communicator.is_root()) command_line.exit(help_or_version);
+    } catch (CLI::ParseError const& error) {
+      throw varve::UsageError(fmt::format("{} (try varve --help)", error.what()));
+    }
+  });
+  return communicator.sum(is_answered) > 0 ? 0 : action();
 }
 
 } // namespace
@@ -61,8 +67,11 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
 int main(int num_arguments, char** arguments) {
   varve::ParallelEnvironment const parallel(num_arguments, arguments);
   varve::Communicator const communicator;
+  varve::ParallelEnvironment::set_last_words(
+      [](varve::Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); });
   try {
-    varve::Runtime const runtime(num_arguments, arguments);
+    std::optional<varve::Runtime> runtime;
+    communicator.together([&] { runtime.emplace(num_arguments, arguments); });
     return run(num_arguments, arguments, communicator);
   } catch (varve::Error const& error) {
     // Errors reach all ranks together (Communicator::together): one of them speaks.

@@ -1,13 +1,19 @@
 #include "distribute/communicator.hpp"
 
 #include "core/error.hpp"
+#include "core/stopwatch.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
-#include <numeric>
+#include <exception>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #if defined(VARVE_HAVE_MPI)
 #include <mpi.h>
@@ -33,10 +39,6 @@ MPI_Datatype mpi_type<std::uint64_t>() {
   return MPI_UINT64_T;
 }
 template <>
-MPI_Datatype mpi_type<std::uint32_t>() {
-  return MPI_UINT32_T;
-}
-template <>
 MPI_Datatype mpi_type<double>() {
   return MPI_DOUBLE;
 }
@@ -48,26 +50,32 @@ MPI_Datatype mpi_type<char>() {
 /// MPI counts are int: longer arrays go in several messages.
 constexpr std::size_t kMessageLength = std::size_t(1) << 28;
 
-template <class T>
-void send(std::vector<T> const& numbers, int target) {
-  std::uint64_t const length = numbers.size();
+void send(void const* elements, std::size_t count, MPI_Datatype type, std::size_t size, int target) {
+  std::uint64_t const length = count;
   MPI_Send(&length, 1, MPI_UINT64_T, target, 0, MPI_COMM_WORLD);
-  for (std::size_t first = 0; first < numbers.size(); first += kMessageLength) {
-    MPI_Send(numbers.data() + first, static_cast<int>(std::min(kMessageLength, numbers.size() - first)), mpi_type<T>(),
-             target, 0, MPI_COMM_WORLD);
+  for (std::size_t first = 0; first < count; first += kMessageLength) {
+    MPI_Send(static_cast<char const*>(elements) + first * size,
+             static_cast<int>(std::min(kMessageLength, count - first)), type, target, 0, MPI_COMM_WORLD);
   }
 }
 
-template <class T>
-std::vector<T> receive(int source) {
+template <class List>
+void send(List const& list, int target) {
+  using Element = typename List::value_type;
+  send(list.data(), list.size(), mpi_type<Element>(), sizeof(Element), target);
+}
+
+template <class List>
+List receive(int source) {
+  using Element = typename List::value_type;
   std::uint64_t length = 0;
   MPI_Recv(&length, 1, MPI_UINT64_T, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  std::vector<T> numbers(length);
-  for (std::size_t first = 0; first < numbers.size(); first += kMessageLength) {
-    MPI_Recv(numbers.data() + first, static_cast<int>(std::min(kMessageLength, numbers.size() - first)), mpi_type<T>(),
+  List list(length, Element{});
+  for (std::size_t first = 0; first < list.size(); first += kMessageLength) {
+    MPI_Recv(list.data() + first, static_cast<int>(std::min(kMessageLength, list.size() - first)), mpi_type<Element>(),
              source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
-  return numbers;
+  return list;
 }
 
 template <class T>
@@ -78,7 +86,7 @@ std::vector<T> gather_numbers(std::vector<T> const& numbers, int rank, int size)
   }
   std::vector<T> all = numbers;
   for (int source = 1; source < size; ++source) {
-    auto const part = receive<T>(source);
+    auto const part = receive<std::vector<T>>(source);
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -89,6 +97,59 @@ T reduce(T number, MPI_Op operation) {
   T result{};
   MPI_Allreduce(&number, &result, 1, mpi_type<T>(), operation, MPI_COMM_WORLD);
   return result;
+}
+
+/// An item of gather_in_order.
+struct Item {
+  std::uint64_t key = 0;
+  int rank = 0;
+  std::size_t place = 0;
+};
+
+/// On rank 0: the items of all ranks, by key.
+std::vector<Item> order_of_items(std::vector<std::uint64_t> const& own, int size) {
+  std::vector<Item> items;
+  for (int rank = 0; rank < size; ++rank) {
+    auto const keys = rank == 0 ? own : receive<std::vector<std::uint64_t>>(rank);
+    for (std::size_t place = 0; place < keys.size(); ++place) items.push_back({keys[place], rank, place});
+  }
+  std::ranges::sort(items, {}, &Item::key);
+  return items;
+}
+
+struct LastWords {
+  std::function<void(Error const&)> say;
+  double patience = 5.0;
+};
+
+LastWords& last_words() {
+  static LastWords words;
+  return words;
+}
+
+/// Waits with sleeps in between; gives up once `is_over` says so.
+bool wait(MPI_Request& request, std::function<bool()> const& is_over) {
+  int is_complete = 0;
+  for (MPI_Test(&request, &is_complete, MPI_STATUS_IGNORE); is_complete == 0;
+       MPI_Test(&request, &is_complete, MPI_STATUS_IGNORE)) {
+    if (is_over()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return true;
+}
+
+/// The error of some work on this rank, if there was one.
+std::optional<Error> error_of(std::function<void()> const& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (Error const& error) {
+    return error;
+  } catch (std::bad_alloc const&) {
+    return ResourceError("the memory of this machine does not suffice; try a smaller --batch or --memory-limit");
+  } catch (std::exception const& error) {
+    return ResourceError(error.what());
+  }
 }
 
 } // namespace
@@ -110,21 +171,26 @@ Communicator::Communicator() {
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
 
+void ParallelEnvironment::set_last_words(std::function<void(Error const&)> say, double patience) {
+  last_words() = {std::move(say), patience};
+}
+
 void Communicator::together(std::function<void()> const& work) const {
   if (size_ == 1) return work();
-  std::string sentence;
-  int kind = 0;
-  try {
-    work();
-  } catch (Error const& error) {
-    sentence = error.what();
-    kind = static_cast<int>(error.kind());
-  }
-  int const mine = kind != 0 ? rank_ : size_;
+  auto const error = error_of(work);
+  int const mine = error ? rank_ : size_;
   int failed = size_;
-  MPI_Allreduce(&mine, &failed, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&mine, &failed, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &request);
+  Stopwatch const time;
+  if (!wait(request, [&] { return error && time.seconds() > last_words().patience; })) {
+    auto const sentence = fmt::format("{} (rank {} of {})", error->what(), rank_, size_);
+    if (last_words().say) last_words().say(Error(error->kind(), sentence));
+    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error->kind()));
+  }
   if (failed == size_) return;
-  std::array<int, 2> header = {kind, static_cast<int>(sentence.size())};
+  std::string sentence = error ? error->what() : "";
+  std::array<int, 2> header = {error ? static_cast<int>(error->kind()) : 0, static_cast<int>(sentence.size())};
   MPI_Bcast(header.data(), 2, MPI_INT, failed, MPI_COMM_WORLD);
   sentence.resize(static_cast<std::size_t>(header[1]));
   MPI_Bcast(sentence.data(), header[1], MPI_CHAR, failed, MPI_COMM_WORLD);
@@ -135,47 +201,60 @@ std::uint64_t Communicator::sum(std::uint64_t number) const { return reduce(numb
 double Communicator::sum(double number) const { return reduce(number, MPI_SUM); }
 double Communicator::max(double number) const { return reduce(number, MPI_MAX); }
 
-std::vector<std::uint64_t> Communicator::gather(std::vector<std::uint64_t> const& numbers) const {
-  return gather_numbers(numbers, rank_, size_);
-}
-std::vector<std::uint32_t> Communicator::gather(std::vector<std::uint32_t> const& numbers) const {
+std::vector<double> Communicator::gather(std::vector<double> const& numbers) const {
   return gather_numbers(numbers, rank_, size_);
 }
 
 std::vector<std::string> Communicator::gather(std::string const& text) const {
   std::vector<std::string> texts;
   if (!is_root()) {
-    send(std::vector<char>(text.begin(), text.end()), 0);
+    send(text, 0);
     return texts;
   }
   texts.push_back(text);
-  for (int source = 1; source < size_; ++source) {
-    auto const letters = receive<char>(source);
-    texts.emplace_back(letters.begin(), letters.end());
-  }
+  for (int source = 1; source < size_; ++source) texts.push_back(receive<std::string>(source));
   return texts;
 }
 
-void Communicator::gather_rows(SampleSet const& rows, std::function<void(SampleSet const&)> const& consume) const {
+std::vector<std::uint64_t> Communicator::gather_everywhere(std::vector<std::uint64_t> const& numbers) const {
+  auto all = gather_numbers(numbers, rank_, size_);
+  for (int target = 1; target < size_ && is_root(); ++target) send(all, target);
+  return is_root() ? all : receive<std::vector<std::uint64_t>>(0);
+}
+
+std::string Communicator::broadcast(std::string text) const {
+  for (int target = 1; target < size_ && is_root(); ++target) send(text, target);
+  return is_root() ? text : receive<std::string>(0);
+}
+
+void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
+                                   std::function<std::string(std::size_t place)> const& produce,
+                                   std::function<void(std::string const& bytes)> const& consume) const {
+  std::exception_ptr failure; // whoever fails goes on sending or receiving, so that the others can
+  auto const attempt = [&](auto const& work) {
+    try {
+      if (!failure) work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  };
+  auto const bytes_of = [&](std::size_t place) {
+    std::string bytes;
+    attempt([&] { bytes = produce(place); });
+    return bytes;
+  };
   if (!is_root()) {
-    send(std::vector<std::uint64_t>{rows.matrix.num_rows, rows.matrix.num_columns, rows.first_sample}, 0);
-    send(rows.matrix.row_pointers, 0);
-    send(rows.matrix.column_indices, 0);
-    send(rows.matrix.values, 0);
-    return;
+    send(keys, 0);
+    for (std::size_t place = 0; place < keys.size(); ++place) send(bytes_of(place), 0);
+  } else {
+    for (auto const& [key, rank, place] : order_of_items(keys, size_)) {
+      auto const bytes = rank == 0 ? bytes_of(place) : receive<std::string>(rank);
+      attempt([&, &sent = bytes] {
+        if (!sent.empty()) consume(sent); // else its rank has failed and says so itself
+      });
+    }
   }
-  consume(rows);
-  for (int source = 1; source < size_; ++source) {
-    auto const shape = receive<std::uint64_t>(source);
-    SampleSet part;
-    part.matrix.num_rows = shape[0];
-    part.matrix.num_columns = shape[1];
-    part.first_sample = shape[2];
-    part.matrix.row_pointers = receive<EdgeOffset>(source);
-    part.matrix.column_indices = receive<NeuronIndex>(source);
-    part.matrix.values = receive<double>(source);
-    consume(part);
-  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 #else
@@ -183,6 +262,7 @@ void Communicator::gather_rows(SampleSet const& rows, std::function<void(SampleS
 ParallelEnvironment::ParallelEnvironment(int&, char**&) {}
 ParallelEnvironment::~ParallelEnvironment() = default;
 void ParallelEnvironment::abort_if_several(int) {}
+void ParallelEnvironment::set_last_words(std::function<void(Error const&)>, double) {}
 
 Communicator::Communicator() = default;
 
@@ -190,11 +270,16 @@ void Communicator::together(std::function<void()> const& work) const { work(); }
 std::uint64_t Communicator::sum(std::uint64_t number) const { return number; }
 double Communicator::sum(double number) const { return number; }
 double Communicator::max(double number) const { return number; }
-std::vector<std::uint64_t> Communicator::gather(std::vector<std::uint64_t> const& numbers) const { return numbers; }
-std::vector<std::uint32_t> Communicator::gather(std::vector<std::uint32_t> const& numbers) const { return numbers; }
+std::vector<double> Communicator::gather(std::vector<double> const& numbers) const { return numbers; }
 std::vector<std::string> Communicator::gather(std::string const& text) const { return {text}; }
-void Communicator::gather_rows(SampleSet const& rows, std::function<void(SampleSet const&)> const& consume) const {
-  consume(rows);
+std::vector<std::uint64_t> Communicator::gather_everywhere(std::vector<std::uint64_t> const& numbers) const {
+  return numbers;
+}
+std::string Communicator::broadcast(std::string text) const { return text; }
+void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
+                                   std::function<std::string(std::size_t place)> const& produce,
+                                   std::function<void(std::string const& bytes)> const& consume) const {
+  for (std::size_t place = 0; place < keys.size(); ++place) consume(produce(place));
 }
 
 #endif

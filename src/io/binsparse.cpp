@@ -129,6 +129,18 @@ SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, s
   return matrix;
 }
 
+EdgeOffset count_entries(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,
+                         std::uint64_t last, std::string const& place) {
+  VARVE_REQUIRE(first <= last && last <= descriptor.num_rows, "row range lies outside the file");
+  auto const begin = read_pointers(group, descriptor, first, first, place).front();
+  auto const end = read_pointers(group, descriptor, last, last, place).front();
+  if (begin > end || end > descriptor.num_entries) {
+    fail(place, fmt::format("the row pointer {} at row {}", end, last),
+         fmt::format("{} to {}", begin, descriptor.num_entries));
+  }
+  return end - begin;
+}
+
 hid_t index_type(std::uint64_t largest) {
   if (largest <= std::numeric_limits<std::uint8_t>::max()) return H5T_STD_U8LE;
   if (largest <= std::numeric_limits<std::uint16_t>::max()) return H5T_STD_U16LE;

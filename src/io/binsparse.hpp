@@ -27,6 +27,10 @@ Descriptor read_descriptor(hdf5::Group const& group, std::string const& place);
 SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first, std::uint64_t last,
                        std::string const& place);
 
+/// Number of entries of the rows [first, last) of a group. Throws as read_rows.
+EdgeOffset count_entries(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,
+                         std::uint64_t last, std::string const& place);
+
 /// Writes a descriptor that fits the stored types of the three arrays, already in the group.
 void write_descriptor(hdf5::Group const& group, Descriptor const& descriptor, std::filesystem::path const& path);
 

@@ -135,6 +135,34 @@ void require_sensible(ChallengeOptions const& options) {
   }
 }
 
+/// The files of one network, layer by layer.
+struct ChallengeFiles {
+  std::size_t neurons = 0;
+  std::vector<fs::path> paths;
+};
+
+ChallengeFiles find_challenge_files(fs::path const& folder, ChallengeOptions const& options) {
+  require_sensible(options);
+  auto layers_in = folder;
+  auto files = find_layer_files(folder);
+  if (files.empty()) {
+    auto const folders = find_neuron_folders(folder);
+    if (!folders.empty()) layers_in = folders.at(choose_neurons(folders, options, folder));
+    if (!folders.empty()) files = find_layer_files(layers_in);
+  }
+  if (files.empty()) {
+    throw InputError(fmt::format("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
+                                 "sub-folder neuronN",
+                                 layers_in.string()));
+  }
+  auto const neurons = choose_neurons(files, options, layers_in);
+  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max()) {
+    throw InputError(fmt::format("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
+                                 std::numeric_limits<NeuronIndex>::max()));
+  }
+  return {neurons, choose_layers(files.at(neurons), options, layers_in, neurons)};
+}
+
 class ChallengeNetwork final : public NetworkSource {
 public:
   ChallengeNetwork(fs::path folder, std::vector<fs::path> files, std::size_t neurons, double bias, double cap)
@@ -206,6 +234,61 @@ private:
   fmt::memory_buffer text_;
 };
 
+TripleFormat sample_format(std::size_t neurons, std::optional<std::size_t> num_samples) {
+  TripleFormat format;
+  format.names = {"image", "pixel", "value"};
+  format.largest = {num_samples.value_or(largest_image), neurons};
+  format.drops_zeros = true;
+  return format;
+}
+
+WantedRows wanted_samples(TripleFormat const& format, OptionalSampleRange const& range,
+                          std::optional<std::size_t> num_samples) {
+  if (!range) return {0, num_samples};
+  if (range->first > range->second || range->second > format.largest[0]) {
+    throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 0:{}", range->first,
+                                 range->second, format.largest[0]));
+  }
+  return {range->first, range->second};
+}
+
+/// A range may end behind the last image, for the last ones may be without a pixel, but not begin there.
+void require_begun(fs::path const& path, SampleRange range, std::uint64_t largest) {
+  if (range.first < largest || range.first == range.second) return;
+  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {} (counted from 0)",
+                               range.first, range.second, path.string(), static_cast<std::int64_t>(largest) - 1));
+}
+
+/// Samples of a text that is too large for memory.
+class ChallengeSampleReader final : public SampleReader {
+public:
+  ChallengeSampleReader(fs::path const& path, TripleFormat const& format, std::size_t neurons, WantedRows const& wanted,
+                        TripleScan const& scan)
+      : rows_(path, format, neurons, wanted),
+        num_neurons_(neurons),
+        num_samples_(wanted.last.value_or(scan.largest_row) - wanted.first),
+        num_entries_(scan.num_entries),
+        first_sample_(wanted.first),
+        has_one_value_(scan.has_one_value) {}
+
+  std::size_t num_samples() const override { return num_samples_; }
+  std::size_t num_neurons() const override { return num_neurons_; }
+  EdgeOffset num_entries() const override { return num_entries_; }
+  SampleIndex first_sample() const override { return first_sample_; }
+  bool has_one_value() const override { return has_one_value_; }
+  SampleSet read(std::size_t first, std::size_t last) override {
+    return {rows_.read(first, last), first_sample_ + first};
+  }
+
+private:
+  TripleRows rows_;
+  std::size_t num_neurons_;
+  std::size_t num_samples_;
+  EdgeOffset num_entries_;
+  SampleIndex first_sample_;
+  bool has_one_value_;
+};
+
 void write_layer_file(Layer const& layer, fs::path const& path) {
   LineWriter file(path);
   for (std::size_t output = 0; output < layer.num_outputs(); ++output) {
@@ -218,26 +301,12 @@ void write_layer_file(Layer const& layer, fs::path const& path) {
 
 } // namespace
 
+std::vector<fs::path> challenge_layer_files(fs::path const& folder, ChallengeOptions const& options) {
+  return find_challenge_files(folder, options).paths;
+}
+
 std::unique_ptr<NetworkSource> open_challenge_network(fs::path const& folder, ChallengeOptions const& options) {
-  require_sensible(options);
-  auto layers_in = folder;
-  auto files = find_layer_files(folder);
-  if (files.empty()) {
-    auto const folders = find_neuron_folders(folder);
-    if (!folders.empty()) layers_in = folders.at(choose_neurons(folders, options, folder));
-    if (!folders.empty()) files = find_layer_files(layers_in);
-  }
-  if (files.empty()) {
-    throw InputError(fmt::format("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
-                                 "sub-folder neuronN",
-                                 layers_in.string()));
-  }
-  auto const neurons = choose_neurons(files, options, layers_in);
-  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max()) {
-    throw InputError(fmt::format("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
-                                 std::numeric_limits<NeuronIndex>::max()));
-  }
-  auto paths = choose_layers(files.at(neurons), options, layers_in, neurons);
+  auto [neurons, paths] = find_challenge_files(folder, options);
   auto const bias = options.bias ? options.bias : challenge_bias(neurons);
   if (!bias) {
     throw UsageError(
@@ -250,25 +319,21 @@ std::unique_ptr<NetworkSource> open_challenge_network(fs::path const& folder, Ch
 
 SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range,
                                  std::optional<std::size_t> num_samples) {
-  TripleFormat format;
-  format.names = {"image", "pixel", "value"};
-  format.largest = {num_samples.value_or(largest_image), neurons};
-  format.drops_zeros = true;
-  WantedRows wanted{0, num_samples};
-  if (range) {
-    if (range->first > range->second || range->second > format.largest[0]) {
-      throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 0:{}", range->first,
-                                   range->second, format.largest[0]));
-    }
-    wanted = {range->first, range->second};
-  }
+  auto const format = sample_format(neurons, num_samples);
+  auto const wanted = wanted_samples(format, range, num_samples);
   auto triples = read_triples(path, format, neurons, wanted, true);
-  if (range && !num_samples && range->first >= triples.largest_row && range->first < range->second) {
-    throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {} (counted from 0)",
-                                 range->first, range->second, path.string(),
-                                 static_cast<std::int64_t>(triples.largest_row) - 1));
-  }
+  if (range && !num_samples) require_begun(path, *range, triples.largest_row);
   return {std::move(triples.matrix), wanted.first};
+}
+
+std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::size_t neurons,
+                                                     OptionalSampleRange const& range, std::size_t bytes) {
+  auto const format = sample_format(neurons, std::nullopt);
+  auto const wanted = wanted_samples(format, range, std::nullopt);
+  auto scan = scan_triples(path, format, neurons, wanted, bytes);
+  if (range) require_begun(path, *range, scan.largest_row);
+  if (scan.whole) return std::make_unique<SamplesInMemory>(SampleSet{std::move(scan.whole->matrix), wanted.first});
+  return std::make_unique<ChallengeSampleReader>(path, format, neurons, wanted, scan);
 }
 
 void write_challenge_network(NetworkSource const& network, fs::path const& path, Compression compression,
@@ -290,15 +355,30 @@ void write_challenge_network(NetworkSource const& network, fs::path const& path,
   folder.commit();
 }
 
-void write_challenge_samples(SampleSet const& samples, fs::path const& path) {
-  LineWriter file(path);
-  auto const& matrix = samples.matrix;
+struct ChallengeSampleWriter::Contents {
+  LineWriter file;
+};
+
+ChallengeSampleWriter::ChallengeSampleWriter(fs::path const& path) : contents_(new Contents{LineWriter(path)}) {}
+
+ChallengeSampleWriter::~ChallengeSampleWriter() = default;
+
+void ChallengeSampleWriter::append(SampleSet const& batch) {
+  auto const& matrix = batch.matrix;
   for (std::size_t row = 0; row < matrix.num_rows; ++row) {
     for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
-      file.write(samples.first_sample + row + 1, std::uint64_t{matrix.column_indices[entry]} + 1, matrix.value(entry));
+      contents_->file.write(batch.first_sample + row + 1, std::uint64_t{matrix.column_indices[entry]} + 1,
+                            matrix.value(entry));
     }
   }
-  file.commit();
+}
+
+void ChallengeSampleWriter::commit() { contents_->file.commit(); }
+
+void write_challenge_samples(SampleSet const& samples, fs::path const& path) {
+  ChallengeSampleWriter writer(path);
+  writer.append(samples);
+  writer.commit();
 }
 
 } // namespace varve

@@ -147,8 +147,15 @@ std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, 
   return elements;
 }
 
+/// How to create something whose bytes do not tell when it was: equal contents give equal files.
+Properties without_times(hid_t kind) {
+  Properties properties(H5Pcreate(kind));
+  H5Pset_obj_track_times(properties.id(), false);
+  return properties;
+}
+
 Properties list_properties(bool chunked, hsize_t length) {
-  Properties properties(H5Pcreate(H5P_DATASET_CREATE));
+  auto properties = without_times(H5P_DATASET_CREATE);
   if (!chunked) return properties;
   hsize_t const chunk = std::min(chunk_elements, length);
   H5Pset_chunk(properties.id(), 1, &chunk);
@@ -288,11 +295,13 @@ template std::vector<std::uint64_t> read_indices(Dataset const&, std::uint64_t, 
 File create_file(fs::path const& partial, fs::path const& path) {
   auto const access = file_access();
   H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_LATEST);
-  return File(require_written(H5Fcreate(partial.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), path));
+  auto const properties = without_times(H5P_FILE_CREATE);
+  return File(require_written(H5Fcreate(partial.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), path));
 }
 
 Group create_group(hid_t parent, std::string const& name, fs::path const& path) {
-  return Group(require_written(H5Gcreate2(parent, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), path));
+  auto const properties = without_times(H5P_GROUP_CREATE);
+  return Group(require_written(H5Gcreate2(parent, name.c_str(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), path));
 }
 
 namespace {
@@ -342,8 +351,9 @@ template void write_list(hid_t, std::string const&, hid_t, std::vector<std::uint
 
 void write_scalar(hid_t parent, std::string const& name, double number, fs::path const& path) {
   Dataspace const space(H5Screate(H5S_SCALAR));
+  auto const properties = without_times(H5P_DATASET_CREATE);
   Dataset const dataset(
-      H5Dcreate2(parent, name.c_str(), H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      H5Dcreate2(parent, name.c_str(), H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
   require_written(dataset.id(), path);
   require_written(H5Dwrite(dataset.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &number), path);
 }

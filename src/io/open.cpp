@@ -1,6 +1,7 @@
 #include "io/open.hpp"
 
 #include "core/error.hpp"
+#include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/layer_groups.hpp"
 #include "io/network_file.hpp"
@@ -69,13 +70,20 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
   return file;
 }
 
+std::uint64_t network_checksum(fs::path const& path, ChallengeOptions const& options) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return file_checksum(path);
+  std::uint64_t sum = 0;
+  for (auto const& file : challenge_layer_files(path, options)) {
+    auto const next = file_checksum(file);
+    sum = checksum({reinterpret_cast<char const*>(&next), sizeof(next)}, sum);
+  }
+  return sum;
+}
+
 SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
   if (!hdf5::has_signature(path)) return read_challenge_samples(path, neurons, range);
-  auto const found = read_sample_header(path).num_neurons;
-  if (found != neurons) {
-    throw InputError(
-        fmt::format("{} holds samples of {} neurons, the network takes {} inputs", path.string(), found, neurons));
-  }
+  require_width(path, neurons);
   return read_sample_file(path, range);
 }
 
@@ -121,15 +129,17 @@ void save_network(NetworkSource const& network, fs::path const& path, Progress c
   writer.commit();
 }
 
+std::unique_ptr<SampleWriter> open_sample_writer(fs::path const& path, std::size_t neurons) {
+  if (is_hdf5_name(path)) return std::make_unique<SampleFileWriter>(path, neurons);
+  if (text_compression(path)) return std::make_unique<ChallengeSampleWriter>(path);
+  throw UsageError(
+      fmt::format("{} has an unknown ending, expected .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz or .tsv.zst", path.string()));
+}
+
 void save_samples(SampleSet const& samples, fs::path const& path) {
-  if (is_hdf5_name(path)) {
-    write_sample_file(path, samples);
-  } else if (text_compression(path)) {
-    write_challenge_samples(samples, path);
-  } else {
-    throw UsageError(fmt::format("{} has an unknown ending, expected .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz or .tsv.zst",
-                                 path.string()));
-  }
+  auto const writer = open_sample_writer(path, samples.num_neurons());
+  writer->append(samples);
+  writer->commit();
 }
 
 } // namespace varve

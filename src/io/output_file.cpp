@@ -79,6 +79,17 @@ void OutputFile::commit() {
   committed_ = true;
 }
 
+void require_writable(fs::path const& path) {
+  std::error_code error;
+  auto const file = without_links(path);
+  bool const is_direct = fs::exists(file, error) && !fs::is_regular_file(file, error) && !fs::is_directory(file, error);
+  if (!is_direct) {
+    OutputFile const probe(path);
+  } else if (access(file.c_str(), W_OK) != 0) {
+    fail(file, errno);
+  }
+}
+
 OutputFolder::OutputFolder(fs::path path) : path_(without_links(std::move(path))), partial_(partial_beside(path_)) {
   std::error_code error;
   if (fs::exists(path_, error)) {

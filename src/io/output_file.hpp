@@ -33,6 +33,9 @@ private:
   bool committed_ = false;
 };
 
+/// Throws what OutputFile(path) would, and leaves nothing behind: for outputs that are written much later.
+void require_writable(std::filesystem::path const& path);
+
 /// A folder that appears whole or not at all: files are written into partial_path(), commit() renames it.
 class OutputFolder {
 public:

@@ -155,22 +155,69 @@ SampleFileHeader read_sample_header(fs::path const& path) {
   return {open.descriptor.num_rows, open.descriptor.num_columns, open.descriptor.num_entries, open.first_sample};
 }
 
+void require_width(fs::path const& path, std::size_t num_inputs) {
+  auto const found = read_sample_header(path).num_neurons;
+  if (found == num_inputs) return;
+  throw InputError(
+      fmt::format("{} holds samples of {} neurons, the network takes {} inputs", path.string(), found, num_inputs));
+}
+
 SampleSet read_sample_file(fs::path const& path, OptionalSampleRange const& range) {
-  auto const fail_memory = [&] { throw ResourceError(fmt::format("{} does not fit into memory", path.string())); };
-  auto const place = path.string() + ": samples";
+  SampleFileReader reader(path, range);
+  return reader.read(0, reader.num_samples());
+}
+
+struct SampleFileReader::Contents {
+  fs::path path;
+  std::string place;
+  OpenSampleFile open;
+  SampleRange range;
+  EdgeOffset num_entries = 0;
+};
+
+SampleFileReader::SampleFileReader(fs::path const& path, OptionalSampleRange const& range) {
+  auto const lock = hdf5::lock();
+  contents_ = std::make_unique<Contents>();
+  contents_->path = path;
+  contents_->place = path.string() + ": samples";
+  contents_->open = open_sample_file(path);
+  auto const& [file, samples, descriptor, first_sample] = contents_->open;
+  contents_->range = range_within(path, descriptor.num_rows, range);
+  contents_->num_entries =
+      range ? binsparse::count_entries(samples, descriptor, range->first, range->second, contents_->place)
+            : descriptor.num_entries;
+}
+
+SampleFileReader::~SampleFileReader() {
+  auto const lock = hdf5::lock();
+  contents_.reset();
+}
+
+std::size_t SampleFileReader::num_samples() const { return contents_->range.second - contents_->range.first; }
+std::size_t SampleFileReader::num_neurons() const { return contents_->open.descriptor.num_columns; }
+EdgeOffset SampleFileReader::num_entries() const { return contents_->num_entries; }
+SampleIndex SampleFileReader::first_sample() const { return contents_->open.first_sample + contents_->range.first; }
+
+bool SampleFileReader::has_one_value() const { return contents_->open.descriptor.is_iso; }
+
+SampleSet SampleFileReader::read(std::size_t first, std::size_t last) {
+  VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
+  auto const fail_memory = [&] {
+    throw ResourceError(fmt::format("{} does not fit into memory", contents_->path.string()));
+  };
   SampleSet samples;
+  samples.first_sample = first_sample() + first;
   try {
     auto const lock = hdf5::lock();
-    auto const open = open_sample_file(path);
-    auto const [first, last] = range_within(path, open.descriptor.num_rows, range);
-    samples.matrix = binsparse::read_rows(open.samples, open.descriptor, first, last, place);
-    samples.first_sample = open.first_sample + first;
+    auto const begin = contents_->range.first;
+    samples.matrix = binsparse::read_rows(contents_->open.samples, contents_->open.descriptor, begin + first,
+                                          begin + last, contents_->place);
   } catch (std::bad_alloc const&) {
     fail_memory();
   } catch (std::length_error const&) {
     fail_memory();
   }
-  require_valid(samples.matrix, place.c_str());
+  require_valid(samples.matrix, contents_->place.c_str());
   return samples;
 }
 
@@ -191,6 +238,8 @@ struct SampleFileWriter::Contents {
   std::size_t num_samples = 0;
   EdgeOffset num_entries = 0;
   SampleIndex first_sample = 0;
+  SparseMatrix block; ///< entries, each with its value, that are still to be written
+  std::vector<EdgeOffset> block_ends;
 
   Contents(fs::path const& path, std::size_t neurons) : output(path), num_neurons(neurons) {
     file = hdf5::create_file(output.partial_path(), path);
@@ -201,6 +250,34 @@ struct SampleFileWriter::Contents {
     values.emplace(samples.id(), path);
     EdgeOffset const begin = 0;
     pointers.append(&begin, 1);
+  }
+
+  /// Rows go to the library in blocks that begin and end at the same rows however they came.
+  void append_row(SparseMatrix const& matrix, std::size_t row) {
+    constexpr std::size_t most_rows = std::size_t{1} << 14;
+    constexpr std::size_t most_entries = std::size_t{1} << 18;
+    auto const begin = static_cast<std::ptrdiff_t>(matrix.row_pointers[row]);
+    auto const end = static_cast<std::ptrdiff_t>(matrix.row_pointers[row + 1]);
+    auto& columns = block.column_indices;
+    columns.insert(columns.end(), matrix.column_indices.begin() + begin, matrix.column_indices.begin() + end);
+    if (matrix.is_iso()) {
+      block.values.insert(block.values.end(), static_cast<std::size_t>(end - begin), matrix.values[0]);
+    } else {
+      block.values.insert(block.values.end(), matrix.values.begin() + begin, matrix.values.begin() + end);
+    }
+    num_entries += matrix.row_size(row);
+    ++num_samples;
+    block_ends.push_back(num_entries);
+    if (block_ends.size() >= most_rows || columns.size() >= most_entries) write_block();
+  }
+
+  void write_block() {
+    pointers.append(block_ends.data(), block_ends.size());
+    indices.append(block.column_indices.data(), block.column_indices.size());
+    values->append(block);
+    block_ends.clear();
+    block.column_indices.clear();
+    block.values.clear();
   }
 };
 
@@ -222,15 +299,8 @@ void SampleFileWriter::append(SampleSet const& batch) {
   VARVE_REQUIRE(batch.first_sample == contents.first_sample + contents.num_samples,
                 "batches of one sample file follow each other without a gap");
   require_valid(batch.matrix, "samples to write");
-
-  std::vector<EdgeOffset> ends(batch.matrix.row_pointers.begin() + 1, batch.matrix.row_pointers.end());
-  for (auto& end : ends) end += contents.num_entries;
   auto const lock = hdf5::lock();
-  contents.pointers.append(ends.data(), ends.size());
-  contents.indices.append(batch.matrix.column_indices.data(), batch.matrix.num_entries());
-  contents.values->append(batch.matrix);
-  contents.num_samples += batch.num_samples();
-  contents.num_entries += batch.matrix.num_entries();
+  for (std::size_t row = 0; row < batch.num_samples(); ++row) contents.append_row(batch.matrix, row);
 }
 
 void SampleFileWriter::commit() {
@@ -238,6 +308,7 @@ void SampleFileWriter::commit() {
   auto const lock = hdf5::lock();
   auto& contents = *contents_;
   auto const& path = contents.output.path();
+  contents.write_block();
   contents.values->finish();
   hdf5::write_text(contents.file.id(), "format", format_name, path);
   hdf5::write_integer(contents.file.id(), "version", format_version, path);

@@ -1,5 +1,6 @@
 #include "io/triple_text.hpp"
 
+#include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/line_error.hpp"
 
@@ -11,6 +12,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <deque>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -205,19 +208,36 @@ TripleBlock parse_block(TextBlock const& text, TripleFormat const& format, Wante
   return builder.take();
 }
 
+/// Parses a text some blocks at a time.
+class BlockParser {
+public:
+  BlockParser(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, bool parallel)
+      : path_(path), format_(format), wanted_(wanted), reader_(path), texts_(parallel ? 2 * num_host_threads() : 1) {}
+
+  /// The next blocks; none at the end of the file.
+  std::vector<TripleBlock> next() {
+    std::size_t num_texts = 0;
+    while (num_texts < texts_.size() && reader_.next(texts_[num_texts])) ++num_texts;
+    std::vector<TripleBlock> blocks(num_texts);
+    for_each_on_host_threads(
+        num_texts, [&](std::size_t number) { blocks[number] = parse_block(texts_[number], format_, wanted_, path_); });
+    return blocks;
+  }
+
+private:
+  fs::path path_;
+  TripleFormat format_;
+  WantedRows wanted_;
+  TextReader reader_;
+  std::vector<TextBlock> texts_;
+};
+
 std::vector<TripleBlock> parse_file(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
                                     bool parallel) {
-  TextReader reader(path);
-  std::vector<TextBlock> texts(parallel ? 2 * num_host_threads() : 1);
+  BlockParser parser(path, format, wanted, parallel);
   std::vector<TripleBlock> blocks;
-  for (bool more = true; more;) {
-    std::size_t num_texts = 0;
-    while (num_texts < texts.size() && (more = reader.next(texts[num_texts]))) ++num_texts;
-    auto const first = blocks.size();
-    blocks.resize(first + num_texts);
-    for_each_on_host_threads(num_texts, [&](std::size_t number) {
-      blocks[first + number] = parse_block(texts[number], format, wanted, path);
-    });
+  for (auto next = parser.next(); !next.empty(); next = parser.next()) {
+    std::ranges::move(next, std::back_inserter(blocks));
   }
   return blocks;
 }
@@ -330,17 +350,129 @@ std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
   fail_at_line(path, 1, "a file that changes while it is read", "one that stays as it is");
 }
 
-} // namespace
-
-TripleMatrix read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
-                          WantedRows const& wanted, bool parallel) {
-  auto blocks = parse_file(path, format, wanted, parallel);
+TripleMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, fs::path const& path, TripleFormat const& format,
+                              std::size_t num_columns, WantedRows const& wanted, bool parallel) {
   TripleMatrix result;
   for (auto const& block : blocks) result.largest_row = std::max(result.largest_row, block.largest_row);
   auto const last = wanted.last.value_or(std::max(result.largest_row, wanted.first));
   result.matrix = gather_rows(std::move(blocks), last - wanted.first, num_columns);
   if (auto const row = sort_rows(result.matrix, parallel)) fail_repeated(path, format, wanted, *row);
   return result;
+}
+
+/// Memory of a block, and of the part of a matrix that it becomes.
+std::size_t bytes_of(TripleBlock const& block) {
+  auto const entries = block.columns.size() * sizeof(NeuronIndex) + block.values.size() * sizeof(double);
+  return block.runs.size() * sizeof(Run) + 2 * entries;
+}
+
+/// Looks for the first row that stands before one of a smaller number.
+class OrderCheck {
+public:
+  void look_at(TripleBlock const& block) {
+    for (auto const& run : block.runs) {
+      if (run.row < last_ && !descent_) descent_ = {last_, run.row};
+      last_ = run.row;
+    }
+  }
+
+  void require_ascending(fs::path const& path, TripleFormat const& format, WantedRows const& wanted) const {
+    if (!descent_) return;
+    auto const& name = format.names[format.row_position];
+    throw InputError(fmt::format("{}: found {} {} after {} {}, expected ascending numbers, for the file is too large "
+                                 "to be sorted in memory",
+                                 path.string(), name, wanted.first + descent_->second + 1, name,
+                                 wanted.first + descent_->first + 1));
+  }
+
+private:
+  std::uint64_t last_ = 0;
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> descent_; ///< a row and the smaller one behind it
+};
+
+/// Splits off the entries of a block up to the first row that is not below `row`.
+TripleBlock take_rows_below(TripleBlock& block, std::uint64_t row) {
+  auto const end_of_runs = std::ranges::find_if(block.runs, [&](Run const& run) { return run.row >= row; });
+  TripleBlock taken;
+  std::uint64_t num_entries = 0;
+  for (auto run = block.runs.begin(); run != end_of_runs; ++run) num_entries += run->num_entries;
+  auto const count = static_cast<std::ptrdiff_t>(num_entries);
+  bool const has_one_value = block.values.size() == 1;
+  taken.runs.assign(block.runs.begin(), end_of_runs);
+  taken.columns.assign(block.columns.begin(), block.columns.begin() + count);
+  taken.values.assign(block.values.begin(), has_one_value ? block.values.end() : block.values.begin() + count);
+  if (taken.columns.empty()) taken.values.clear();
+  block.runs.erase(block.runs.begin(), end_of_runs);
+  block.columns.erase(block.columns.begin(), block.columns.begin() + count);
+  if (!has_one_value) block.values.erase(block.values.begin(), block.values.begin() + count);
+  return taken;
+}
+
+} // namespace
+
+TripleMatrix read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
+                          WantedRows const& wanted, bool parallel) {
+  return matrix_of_blocks(parse_file(path, format, wanted, parallel), path, format, num_columns, wanted, parallel);
+}
+
+TripleScan scan_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
+                        WantedRows const& wanted, std::size_t bytes) {
+  TripleScan scan;
+  OrderCheck order;
+  std::vector<TripleBlock> kept;
+  std::size_t needed = 0;
+  std::optional<double> shared;
+  scan.has_one_value = true;
+  BlockParser parser(path, format, wanted, true);
+  for (auto blocks = parser.next(); !blocks.empty(); blocks = parser.next()) {
+    for (auto& block : blocks) {
+      order.look_at(block);
+      scan.largest_row = std::max(scan.largest_row, block.largest_row);
+      scan.num_entries += block.columns.size();
+      needed += bytes_of(block);
+      if (!block.columns.empty() && !shared) shared = block.values[0];
+      if (!block.columns.empty() && (block.values.size() != 1 || !same_bits(block.values[0], *shared)))
+        scan.has_one_value = false;
+      if (needed <= bytes) kept.push_back(std::move(block));
+    }
+    if (needed > bytes) kept = {};
+  }
+  if (needed <= bytes) {
+    scan.whole = matrix_of_blocks(std::move(kept), path, format, num_columns, wanted, true);
+  } else {
+    order.require_ascending(path, format, wanted);
+  }
+  return scan;
+}
+
+struct TripleRows::Contents {
+  fs::path path;
+  TripleFormat format;
+  std::size_t num_columns;
+  WantedRows wanted;
+  BlockParser parser;
+  std::deque<TripleBlock> ahead; ///< parsed, not taken yet
+};
+
+TripleRows::TripleRows(fs::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted)
+    : contents_(new Contents{path, format, num_columns, wanted, BlockParser(path, format, wanted, true), {}}) {}
+
+TripleRows::~TripleRows() = default;
+
+SparseMatrix TripleRows::read(std::uint64_t first, std::uint64_t last) {
+  auto& [path, format, num_columns, wanted, parser, ahead] = *contents_;
+  std::vector<TripleBlock> part;
+  for (bool is_complete = false; !is_complete;) {
+    if (ahead.empty()) std::ranges::move(parser.next(), std::back_inserter(ahead));
+    if (ahead.empty()) break;
+    take_rows_below(ahead.front(), first);
+    part.push_back(take_rows_below(ahead.front(), last));
+    for (auto& run : part.back().runs) run.row -= first;
+    is_complete = !ahead.front().runs.empty();
+    if (!is_complete) ahead.pop_front();
+  }
+  auto const begin = wanted.first + first;
+  return matrix_of_blocks(std::move(part), path, format, num_columns, {begin, begin + last - first}, true).matrix;
 }
 
 } // namespace varve

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -39,5 +40,35 @@ struct WantedRows {
 /// a pair of indices given twice.
 TripleMatrix read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
                           WantedRows const& wanted, bool parallel);
+
+/// What a first reading of a text of triples has found.
+struct TripleScan {
+  std::optional<TripleMatrix> whole; ///< all of it, if it was small enough
+  std::uint64_t largest_row = 0;     ///< as in TripleMatrix
+  std::uint64_t num_entries = 0;     ///< of the wanted rows
+  bool has_one_value = false;        ///< all entries are equal
+};
+
+/// As read_triples with `parallel`, for a text that may be too large: gives no matrix if it takes more than `bytes` of
+/// memory on the way. Throws InputError then, too, if a row stands before one of a smaller number, for TripleRows could
+/// not read it.
+TripleScan scan_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
+                        WantedRows const& wanted, std::size_t bytes);
+
+/// Reads a text of triples whose rows ascend part by part, in memory bounded by the parts asked for.
+class TripleRows {
+public:
+  /// Throws InputError as TextReader does.
+  TripleRows(std::filesystem::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted);
+  ~TripleRows();
+
+  /// The rows [first, last), counted from the first wanted one. Parts are asked for in ascending order; what lies
+  /// between them is skipped. Throws InputError as read_triples does.
+  SparseMatrix read(std::uint64_t first, std::uint64_t last);
+
+private:
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
+};
 
 } // namespace varve

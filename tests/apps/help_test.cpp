@@ -16,16 +16,19 @@ using ::testing::StartsWith;
 
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
-  for (char const* const word : {"infer", "generate", "convert", "info", "Exit codes", "--kokkos-"}) {
+  for (char const* const word :
+       {"infer", "generate", "convert", "info", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
 
 TEST(Help, OfInferNamesItsOptions) {
   auto const help = succeed({"infer", "--help"});
-  for (char const* const option : {"--network", "--input", "--neurons", "--layers", "--bias", "--cap", "--samples",
-                                   "--truth", "--categories", "--activations", "--predictions", "--report", "--backend",
-                                   "--precision", "--batch", "--memory-limit", "--repeat"}) {
+  for (char const* const option :
+       {"--network",  "--input",        "--neurons",      "--layers",       "--bias",        "--cap",
+        "--samples",  "--truth",        "--categories",   "--activations",  "--predictions", "--report",
+        "--backend",  "--precision",    "--batch",        "--memory-limit", "--repeat",      "--journal",
+        "--schedule", "--input-memory", "--share-devices"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
 }
@@ -63,6 +66,8 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
       {"infer", "--network", "a.h5", "--input", "b.h5", "--colour", "red"},
       {"infer", "--network", "a.h5", "--input", "b.h5", "--backend", "abacus"},
       {"infer", "--network", "a.h5", "--input", "b.h5", "--engine", "steam"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--schedule", "weekly"},
+      {"infer", "--network", "a.h5", "--input", "b.h5", "--input-memory", "0"},
       {"generate"},
       {"generate", "radixnet"},
       {"generate", "radixnet", "--neurons", "many", "--output", "a.h5"},

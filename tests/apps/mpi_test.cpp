@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace varve {
@@ -41,8 +43,7 @@ protected:
 
   /// What an inference leaves behind.
   struct Outputs {
-    std::string categories, predictions, hash;
-    SampleSet activations;
+    std::string categories, predictions, hash, activations; ///< the bytes of the files
     nlohmann::json report;
     std::ptrdiff_t num_lines = 0; ///< that the command printed
 
@@ -63,7 +64,7 @@ protected:
     Outputs outputs;
     outputs.categories = read_bytes(path("alive.tsv"));
     outputs.predictions = read_bytes(path("best.tsv"));
-    outputs.activations = read_sample_file(path("last.h5"));
+    outputs.activations = read_bytes(path("last.h5"));
     outputs.report = nlohmann::json::parse(read_bytes(path("report.json")));
     outputs.hash = outputs.report["activation_hash"];
     EXPECT_EQ(outputs.report["ranks"], ranks);
@@ -85,19 +86,56 @@ protected:
 TEST_F(Ranks, GiveTheSameOutputs) {
   auto const one = infer_on(1, {});
   EXPECT_FALSE(one.categories.empty());
-  EXPECT_EQ(one.activations.num_samples(), 103U);
+  EXPECT_EQ(read_sample_file(path("last.h5")).num_samples(), 103U);
   for (int const ranks : {2, 4}) {
     auto const several = infer_on(ranks, {});
     EXPECT_EQ(several, one) << ranks;
-    EXPECT_EQ(several.num_lines, one.num_lines); // one rank speaks for all
+    EXPECT_EQ(several.num_lines,
+              one.num_lines + ranks + 1); // one rank speaks for all, and says where and what each did
     EXPECT_EQ(several.report["survivors"], one.report["survivors"]);
     EXPECT_EQ(several.report["live_edges"], one.report["live_edges"]);
+  }
+}
+
+TEST_F(Ranks, GiveTheSameBytesForEveryScheduleAndBatch) {
+  auto const one = infer_on(1, {});
+  std::vector<std::tuple<int, std::string, std::string>> const jobs = {
+      {2, "static", "17"}, {3, "static", "5"}, {3, "dynamic", "9"}, {4, "dynamic", "1"}};
+  for (auto const& [ranks, schedule, batch] : jobs) {
+    auto const several = infer_on(ranks, {"--schedule", schedule, "--batch", batch});
+    EXPECT_EQ(several, one) << ranks << schedule << batch;
+    auto const& run = several.report["run"];
+    EXPECT_EQ(run["schedule"], schedule);
+    std::uint64_t num_samples = 0;
+    for (auto const& rank : run["ranks"]) num_samples += rank["samples"].get<std::uint64_t>();
+    EXPECT_EQ(num_samples, 103U);
+    EXPECT_GE(run["imbalance"].get<double>(), 1.0);
   }
 }
 
 TEST_F(Ranks, GiveTheSameForARangeAndInBatches) {
   std::vector<std::string> const options = {"--samples", "7:60", "--batch", "9", "--precision", "double"};
   EXPECT_EQ(infer_on(2, options), infer_on(1, options));
+}
+
+TEST_F(Ranks, MayBeOfDifferentKinds) {
+  std::vector<std::string> words = {VARVE_MPIRUN};
+  for (std::string const backend : {"openmp", "serial"}) {
+    if (words.size() > 1) words.emplace_back(":");
+    words.insert(words.end(),
+                 {VARVE_MPIRUN_RANKS, "1", VARVE_COMMAND, "infer", "--network", path("net.h5"), "--input",
+                  path("img.h5"), "--categories", path("mixed.tsv"), "--batch", "10", "--backend", backend});
+  }
+  auto const ended = run(words);
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  infer_on(1, {});
+  EXPECT_EQ(read_bytes(path("mixed.tsv")), read_bytes(path("alive.tsv")));
+
+  words.insert(words.end(), {"--precision", "double"}); // the second one only
+  auto const mixed_up = run(words);
+  EXPECT_EQ(mixed_up.exit_code, 2);
+  ASSERT_EQ(sentences(mixed_up).size(), 1U) << mixed_up.err;
+  EXPECT_THAT(sentences(mixed_up).front(), HasSubstr("--precision is \"double\" here and \"float\" on rank 0"));
 }
 
 TEST_F(Ranks, MayOutnumberTheSamples) {

@@ -60,20 +60,26 @@ TEST_F(Ranks, SumOfHashesWrapsAround) {
 }
 
 TEST_F(Ranks, GatherInRankOrder) {
-  std::vector<std::uint64_t> const mine(rank_ * 3, (std::uint64_t(1) << 40) + rank_); // none on rank 0
-  std::vector<std::uint64_t> expected;
+  std::vector<double> const mine(rank_ * 3, 0.5 + static_cast<double>(rank_)); // none on rank 0
+  std::vector<double> expected;
   for (std::uint64_t rank = 0; rank < size_; ++rank)
-    expected.insert(expected.end(), rank * 3, (std::uint64_t(1) << 40) + rank);
+    expected.insert(expected.end(), rank * 3, 0.5 + static_cast<double>(rank));
   auto const all = ranks_.gather(mine);
-  EXPECT_EQ(all, ranks_.is_root() ? expected : std::vector<std::uint64_t>());
+  EXPECT_EQ(all, ranks_.is_root() ? expected : std::vector<double>());
+  EXPECT_TRUE(ranks_.gather(std::vector<double>()).empty());
 }
 
-TEST_F(Ranks, GatherOfSmallNumbersAndNone) {
-  std::vector<std::uint32_t> const mine = {static_cast<std::uint32_t>(rank_), 77};
-  auto const all = ranks_.gather(mine);
-  EXPECT_EQ(all.size(), ranks_.is_root() ? 2 * size_ : 0);
-  for (std::size_t place = 0; place < all.size(); ++place) EXPECT_EQ(all[place], place % 2 == 0 ? place / 2 : 77);
-  EXPECT_TRUE(ranks_.gather(std::vector<std::uint32_t>()).empty());
+TEST_F(Ranks, GatherEverywhere) {
+  std::vector<std::uint64_t> const mine(rank_ * 2, (std::uint64_t(1) << 40) + rank_);
+  std::vector<std::uint64_t> expected;
+  for (std::uint64_t rank = 0; rank < size_; ++rank)
+    expected.insert(expected.end(), rank * 2, (std::uint64_t(1) << 40) + rank);
+  EXPECT_EQ(ranks_.gather_everywhere(mine), expected);
+}
+
+TEST_F(Ranks, Broadcast) {
+  EXPECT_EQ(ranks_.broadcast(fmt::format("of rank {}", rank_)), "of rank 0");
+  EXPECT_EQ(ranks_.broadcast(""), "");
 }
 
 TEST_F(Ranks, GatherOfTexts) {
@@ -86,30 +92,51 @@ TEST_F(Ranks, GatherOfTexts) {
 
 TEST_F(Ranks, GatherOfLongLists) {
   std::vector<std::uint64_t> const mine(300000, rank_);
-  auto const all = ranks_.gather(mine);
-  ASSERT_EQ(all.size(), ranks_.is_root() ? 300000 * size_ : 0);
+  auto const all = ranks_.gather_everywhere(mine);
+  ASSERT_EQ(all.size(), 300000 * size_);
   for (std::size_t place = 0; place < all.size(); place += 9999) EXPECT_EQ(all[place], place / 300000);
 }
 
-TEST_F(Ranks, RowsReachTheRootInRankOrder) {
-  // Rank r holds r samples of 5 neurons, sample k with k % 5 entries; the numbers run on over the ranks.
-  auto const rows_of_rank = [](std::uint64_t rank) {
-    SampleSet rows;
-    rows.first_sample = 100 + rank * (rank - 1) / 2;
-    rows.matrix.num_rows = rank;
-    rows.matrix.num_columns = 5;
-    for (std::uint64_t row = 0; row < rank; ++row) {
-      for (std::uint64_t entry = 0; entry < (rows.first_sample + row) % 5; ++entry) {
-        rows.matrix.column_indices.push_back(static_cast<NeuronIndex>(entry));
-        rows.matrix.values.push_back(static_cast<double>(rank) + 0.25 * static_cast<double>(entry));
-      }
-      rows.matrix.row_pointers.push_back(rows.matrix.num_entries());
-    }
-    return rows;
-  };
+/// Rank r holds the items r, r + size, r + 2 size, ... below 50; item k is k letters long.
+class Items : public Ranks {
+protected:
+  std::vector<std::uint64_t> keys_;
+
+  Items() {
+    for (std::uint64_t key = rank_; key < 50; key += size_) keys_.push_back(key);
+  }
+
+  static std::string item(std::uint64_t key) { return std::string(key + 1, static_cast<char>('a' + key % 26)); }
+};
+
+TEST_F(Items, ReachTheRootInTheOrderOfTheirKeys) {
   std::uint64_t next = 0;
-  ranks_.gather_rows(rows_of_rank(rank_), [&](SampleSet const& rows) { EXPECT_EQ(rows, rows_of_rank(next++)); });
-  EXPECT_EQ(next, ranks_.is_root() ? size_ : 0);
+  ranks_.gather_in_order(
+      keys_, [&](std::size_t place) { return item(keys_[place]); },
+      [&](std::string const& bytes) { EXPECT_EQ(bytes, item(next++)); });
+  EXPECT_EQ(next, ranks_.is_root() ? 50 : 0);
+}
+
+TEST_F(Items, GetThroughAlthoughOneCannotBeProduced) {
+  auto const produce = [&](std::size_t place) {
+    if (rank_ + 1 == size_ && place == 3) throw InputError("a record is broken");
+    return item(keys_[place]);
+  };
+  EXPECT_THROW(ranks_.together([&] { ranks_.gather_in_order(keys_, produce, [](std::string const&) {}); }), Error);
+  EXPECT_EQ(ranks_.sum(std::uint64_t(1)), size_); // all are still together
+}
+
+TEST_F(Items, GetThroughAlthoughTheRootCannotConsume) {
+  int num_consumed = 0;
+  auto const consume = [&](std::string const&) {
+    if (++num_consumed == 7) throw ResourceError("the disk is full");
+  };
+  auto const work = [&] {
+    ranks_.gather_in_order(
+        keys_, [&](std::size_t place) { return item(keys_[place]); }, consume);
+  };
+  EXPECT_THROW(ranks_.together(work), Error);
+  EXPECT_EQ(num_consumed, ranks_.is_root() ? 7 : 0);
 }
 
 TEST_F(Ranks, NobodyFails) {
@@ -146,6 +173,17 @@ TEST_F(Ranks, TheKindOfTheErrorIsKept) {
   EXPECT_EQ(kind_of(UsageError("u")), ErrorKind::usage);
   EXPECT_EQ(kind_of(InputError("i")), ErrorKind::input);
   EXPECT_EQ(kind_of(ResourceError("r")), ErrorKind::resource);
+}
+
+TEST_F(Ranks, OtherExceptionsAreErrorsOfSeveralRanks) {
+  auto const work = [&] {
+    if (rank_ + 1 == size_) throw std::logic_error("a defect");
+  };
+  if (size_ == 1) {
+    EXPECT_THROW(ranks_.together(work), std::logic_error);
+  } else {
+    EXPECT_THROW(ranks_.together(work), Error);
+  }
 }
 
 TEST_F(Ranks, AnEmptySentenceIsAnErrorStill) {

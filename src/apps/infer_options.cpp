@@ -1,0 +1,185 @@
+#include "apps/infer_options.hpp"
+
+#include "apps/network_options.hpp"
+#include "core/error.hpp"
+#include "core/runtime.hpp"
+#include "distribute/batch_queue.hpp"
+#include "io/checksum.hpp"
+#include "io/open.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace varve {
+namespace {
+
+constexpr double bytes_per_gibibyte = 1024.0 * 1024.0 * 1024.0;
+
+std::size_t bytes_of(double gibibytes) { return static_cast<std::size_t>(gibibytes * bytes_per_gibibyte); }
+
+template <class Value>
+nlohmann::ordered_json or_null(std::optional<Value> const& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+std::string hexadecimal(std::uint64_t number) { return fmt::format("{:016x}", number); }
+
+void add_files(CLI::App& command, InferOptions& options) {
+  command.add_option("--network", options.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
+  command.add_option("--input", options.input, "samples: .h5, or text `sample neuron value`, also .gz, .xz, .zst")
+      ->required();
+  add_network_options(command, options.challenge);
+  command.add_option("--samples", options.samples, "FIRST:LAST, from 1, both included: only these samples");
+  command.add_option("--truth", options.truth, "true categories to compare with (exit code 1 if they differ)");
+  command.add_option("--categories", options.categories, "write the numbers of the surviving samples, from 1");
+  command.add_option("--activations", options.activations, "write the last activations as a sparse sample file (.h5)");
+  command.add_option("--predictions", options.predictions, "write sample and neuron of its largest activation, from 1");
+  command.add_option("--report", options.report, "write everything measured and decided as JSON");
+  command.add_option("--journal", options.journal,
+                     "keep finished batches in FILE (and FILE.1, FILE.2, ... of other ranks): the same command goes on "
+                     "from there after it was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+}
+
+void add_resources(CLI::App& command, InferOptions& options) {
+  command.add_option("--backend", options.backend, "serial, openmp or cuda")->capture_default_str();
+  command.add_option("--precision", options.precision, "of activations and weights")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  command.add_option("--batch", options.batch, "samples at a time (default: what fits, and suits the speed of a rank)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--schedule", options.schedule,
+                     "of several ranks: dynamic (default: each takes its next batch when it is ready) or static (equal "
+                     "parts)");
+  command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
+  command.add_option("--memory-limit", options.memory_limit, "GiB for weights and samples on the device")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--input-memory", options.input_memory,
+                  "GiB of host memory for samples that are read (default: an eighth of what is available)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--repeat", options.repeat, "run the layer loop K times and report the median")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void add_choices(CLI::App& command, InferOptions& options) {
+  command.add_option("--engine", options.engine, "varve, or to compare: kokkos-kernels, reference")
+      ->capture_default_str();
+  command
+      .add_option("--formats", options.formats,
+                  "auto, or those that layers may be stored in, with commas between: pattern_blocks, staged_blocks, "
+                  "sliced_ell, csr")
+      ->capture_default_str();
+  command
+      .add_option("--reductions", options.reductions,
+                  "what is known to be equal and not computed twice: auto, none, or with commas between: "
+                  "merge_neurons, fold_constants, drop_unread, saturation, equal_samples")
+      ->capture_default_str();
+  command.add_option("--kernel", options.kernel,
+                     "direct, stationary, staged or fused, where it can run (default: chosen per layer)");
+  command.add_flag("--narrow-tiles", options.narrow_tiles, "fewer samples per tile, for studies");
+}
+
+} // namespace
+
+void add_infer_options(CLI::App& command, InferOptions& options) {
+  add_files(command, options);
+  add_resources(command, options);
+  add_choices(command, options);
+}
+
+InferenceOptions engine_options(InferOptions const& options) {
+  InferenceOptions engine;
+  engine.engine = parse_engine(options.engine);
+  engine.backend = parse_backend(options.backend);
+  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.batch = options.batch;
+  engine.formats = parse_formats(options.formats);
+  engine.reductions = parse_reductions(options.reductions);
+  engine.kernel = options.kernel;
+  engine.narrow_tiles = options.narrow_tiles;
+  engine.repeat = options.repeat;
+  if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // is it one?
+  if (options.memory_limit) engine.memory_limit = bytes_of(*options.memory_limit);
+  return engine;
+}
+
+OptionalSampleRange wanted_samples(InferOptions const& options) {
+  if (options.samples.empty()) return std::nullopt;
+  auto const& text = options.samples;
+  SampleIndex first = 0;
+  SampleIndex last = 0;
+  char const* const end = text.data() + text.size();
+  auto const one = std::from_chars(text.data(), end, first);
+  bool const has_colon = one.ec == std::errc() && one.ptr != end && *one.ptr == ':';
+  auto const two = has_colon ? std::from_chars(one.ptr + 1, end, last) : one;
+  if (!has_colon || two.ec != std::errc() || two.ptr != end || first < 1 || last < first) {
+    throw UsageError(fmt::format("--samples is '{}', expected FIRST:LAST with 1 <= FIRST <= LAST", text));
+  }
+  return SampleRange{first - 1, last};
+}
+
+std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host) {
+  if (options.input_memory) return bytes_of(*options.input_memory);
+  return available_memory(Backend::serial) / 8 / ranks_on_host;
+}
+
+void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
+  if (engine.memory_limit || engine.backend == Backend::cuda) return;
+  engine.memory_limit = available_memory(Backend::serial) / 4 * 3 / ranks_on_host;
+}
+
+std::vector<std::string> output_paths(InferOptions const& options) {
+  std::vector<std::string> paths;
+  for (auto const* const path : {&options.categories, &options.activations, &options.predictions, &options.report}) {
+    if (!path->empty()) paths.push_back(*path);
+  }
+  return paths;
+}
+
+nlohmann::ordered_json common_options(InferOptions const& options) {
+  return {{"--network", options.network},
+          {"--input", options.input},
+          {"--neurons", or_null(options.challenge.neurons)},
+          {"--layers", or_null(options.challenge.layers)},
+          {"--bias", or_null(options.challenge.bias)},
+          {"--cap", or_null(options.challenge.cap)},
+          {"--samples", options.samples},
+          {"--truth", options.truth},
+          {"--categories", options.categories},
+          {"--activations", options.activations},
+          {"--predictions", options.predictions},
+          {"--report", options.report},
+          {"--journal", options.journal},
+          {"--schedule", or_null(options.schedule)},
+          {"--share-devices", options.share_devices},
+          {"--precision", options.precision},
+          {"--engine", options.engine},
+          {"--batch", or_null(options.batch)},
+          {"--reductions", options.reductions},
+          {"--repeat", options.repeat}};
+}
+
+nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader const& samples) {
+  auto const reductions = parse_reductions(options.reductions);
+  return {{"network", hexadecimal(network_checksum(options.network, options.challenge))},
+          {"input", hexadecimal(file_checksum(options.input))},
+          {"first sample", samples.first_sample() + 1},
+          {"number of samples", samples.num_samples()},
+          {"neurons", or_null(options.challenge.neurons)},
+          {"layers", or_null(options.challenge.layers)},
+          {"bias", or_null(options.challenge.bias)},
+          {"cap", or_null(options.challenge.cap)},
+          {"engine", options.engine},
+          {"precision", options.precision},
+          {"merged neurons", reductions.merge_neurons},
+          {"folded constants", reductions.fold_constants},
+          {"dropped unread neurons", reductions.drop_unread},
+          {"saturation", reductions.saturation},
+          {"activations", options.wanted().activations},
+          {"predictions", options.wanted().predictions},
+          {"batch", or_null(options.batch)}};
+}
+
+} // namespace varve

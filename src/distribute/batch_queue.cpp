@@ -1,0 +1,193 @@
+#include "distribute/batch_queue.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace varve {
+namespace {
+
+/// What the ranks count together.
+enum Counter : std::size_t {
+  next_place,   ///< in the queue
+  is_stopped,   ///< 0 until somebody stops the queue
+  speed_sum,    ///< of all ranks that have finished a batch, in thousandths of samples per second
+  num_measured, ///< ranks that have finished a batch
+  num_gone,     ///< ranks that left because they were too slow
+  num_counters
+};
+
+constexpr double speed_unit = 1e-3;           ///< speeds are counted in whole thousandths of samples per second
+constexpr double least_seconds = 0.02;        ///< a batch takes at least about so long
+constexpr SampleIndex largest_growth = 4;     ///< from one batch to the next
+constexpr SampleIndex tile_samples = 64;      ///< a multiple of every tile width
+constexpr SampleIndex grains_of_input = 1024; ///< or more
+constexpr SampleIndex largest_grain = 4096;
+
+SampleIndex rounded_up(SampleIndex number, SampleIndex step) { return (number + step - 1) / step * step; }
+
+SampleIndex samples_in(double seconds, double speed) {
+  constexpr double most = 1e18;
+  return static_cast<SampleIndex>(std::min(seconds * speed, most));
+}
+
+/// Ranks without a finished batch yet count as fast as this one.
+double speed_of_all(QueueState const& state) {
+  return state.known_speeds + static_cast<double>(state.num_ranks - state.num_known) * state.own_speed;
+}
+
+SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules const& rules) {
+  if (rules.most_seconds) wanted = std::min(wanted, samples_in(*rules.most_seconds, state.own_speed));
+  wanted = std::min(wanted, rules.most / rules.grain * rules.grain);
+  return rounded_up(std::max<SampleIndex>(wanted, 1), rules.grain);
+}
+
+} // namespace
+
+std::string to_string(Schedule schedule) { return schedule == Schedule::fixed ? "static" : "dynamic"; }
+
+Schedule parse_schedule(std::string const& name) {
+  if (name == "static") return Schedule::fixed;
+  if (name == "dynamic") return Schedule::dynamic;
+  throw UsageError(fmt::format("there is no schedule '{}'; there are: static, dynamic", name));
+}
+
+SampleIndex grain_of(SampleIndex num_samples) {
+  SampleIndex const part = (num_samples + grains_of_input - 1) / grains_of_input;
+  if (part < tile_samples / 2) return std::max<SampleIndex>(part, 1);
+  return std::min(rounded_up(part, tile_samples), largest_grain);
+}
+
+std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRange> finished) {
+  std::ranges::sort(finished);
+  std::vector<SampleRange> left;
+  SampleIndex next = 0;
+  for (auto const& [first, last] : finished) {
+    if (first < next || last < first || last > num_samples) {
+      throw InputError(fmt::format("the journal holds the samples {} to {}, expected each of {} samples once",
+                                   first + 1, last, num_samples));
+    }
+    if (first > next) left.emplace_back(next, first);
+    next = last;
+  }
+  if (next < num_samples) left.emplace_back(next, num_samples);
+  return left;
+}
+
+SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules) {
+  if (rules.one_grain || state.own_speed <= 0.0) return rules.grain;
+  auto const share = state.own_speed / speed_of_all(state);
+  auto const half_of_share = state.num_ranks == 1 ? 1.0 : share / 2.0;
+  auto wanted = static_cast<SampleIndex>(std::ceil(static_cast<double>(state.remaining) * half_of_share));
+  wanted = std::max(wanted, samples_in(least_seconds, state.own_speed));
+  wanted = std::min(wanted, largest_growth * std::max(state.last_batch, rules.grain));
+  return within_rules(wanted, state, rules);
+}
+
+bool is_too_slow(QueueState const& state, BatchRules const& rules) {
+  auto const others = speed_of_all(state) - state.own_speed;
+  if (state.own_speed <= 0.0 || others <= 0.0) return false;
+  // The others work in grains as well: each may have just begun one.
+  auto const work = state.remaining + (state.num_ranks - 1) * rules.grain;
+  return static_cast<double>(rules.grain) / state.own_speed > static_cast<double>(work) / others;
+}
+
+BatchQueue::BatchQueue(Communicator const& communicator, std::vector<SampleRange> ranges, BatchRules rules)
+    : communicator_(communicator),
+      ranges_(std::move(ranges)),
+      places_({0}),
+      rules_(rules),
+      counters_(communicator, num_counters) {
+  for (auto const& [first, last] : ranges_) places_.push_back(places_.back() + last - first);
+  auto const num_places = places_.back();
+  auto const num_grains = (num_places + rules_.grain - 1) / rules_.grain;
+  auto const [first, last] = static_part(num_grains, communicator.rank(), communicator.size());
+  part_ = {std::min(first * rules_.grain, num_places), std::min(last * rules_.grain, num_places)};
+}
+
+std::optional<SampleRange> BatchQueue::next() {
+  if (counters_.read(is_stopped) != 0) return std::nullopt;
+  if (!rest_.empty()) {
+    auto const range = rest_.back();
+    rest_.pop_back();
+    return range;
+  }
+  return rules_.schedule == Schedule::dynamic ? take_from_queue() : take_from_part();
+}
+
+std::optional<SampleRange> BatchQueue::take_from_part() {
+  auto const remaining = part_.second - part_.first;
+  if (remaining == 0) return std::nullopt;
+  bool const is_first_of_many = rules_.most_seconds && speed_ <= 0.0;
+  auto const wanted = rules_.one_grain || is_first_of_many
+                          ? rules_.grain
+                          : within_rules(remaining, {.remaining = remaining, .own_speed = speed_}, rules_);
+  auto const first = part_.first;
+  part_.first += std::min(wanted, remaining);
+  num_taken_ += part_.first - first;
+  return keep_rest(first, part_.first);
+}
+
+std::optional<SampleRange> BatchQueue::take_from_queue() {
+  auto const end = places_.back();
+  auto const now = state();
+  if (now.remaining == 0 || (is_too_slow(now, rules_) && leaves())) return std::nullopt;
+  auto const wanted = next_batch_size(now, rules_);
+  auto const first = counters_.add(next_place, wanted);
+  num_taken_ = std::min(first + wanted, end);
+  if (first >= end) return std::nullopt;
+  last_batch_ = wanted;
+  return keep_rest(first, num_taken_);
+}
+
+/// Samples at the places [first, last) of the queue: returns the first range of them, keeps the others for later.
+std::optional<SampleRange> BatchQueue::keep_rest(SampleIndex first, SampleIndex last) {
+  for (std::size_t number = ranges_.size(); number-- > 0;) {
+    auto const begin = std::max(first, places_[number]);
+    auto const end = std::min(last, places_[number + 1]);
+    if (begin >= end) continue;
+    auto const sample = ranges_[number].first - places_[number];
+    rest_.emplace_back(begin + sample, end + sample);
+  }
+  auto const range = rest_.back();
+  rest_.pop_back();
+  return range;
+}
+
+/// The last rank that is there stays: somebody has to finish.
+bool BatchQueue::leaves() {
+  auto const gone = counters_.add(num_gone, 1);
+  if (gone + 1 < static_cast<std::uint64_t>(communicator_.size())) return true;
+  counters_.add(num_gone, ~std::uint64_t{0});
+  return false;
+}
+
+QueueState BatchQueue::state() {
+  QueueState now;
+  auto const end = places_.back();
+  now.remaining = end - std::min<SampleIndex>(end, counters_.read(next_place));
+  now.num_ranks = static_cast<std::size_t>(communicator_.size());
+  now.own_speed = speed_;
+  now.known_speeds = speed_unit * static_cast<double>(counters_.read(speed_sum));
+  now.num_known = std::min<std::size_t>(counters_.read(num_measured), now.num_ranks);
+  now.last_batch = last_batch_;
+  return now;
+}
+
+void BatchQueue::finished(SampleIndex num_samples, double seconds) {
+  auto const speed = static_cast<double>(num_samples) / std::max(seconds, 1e-9);
+  auto const counted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(speed / speed_unit));
+  auto const counted_before = std::exchange(counted_speed_, counted);
+  speed_ = speed_unit * static_cast<double>(counted);
+  if (rules_.schedule == Schedule::fixed) return;
+  counters_.add(speed_sum, counted - counted_before);
+  if (counted_before == 0) counters_.add(num_measured, 1);
+}
+
+void BatchQueue::stop() { counters_.add(is_stopped, 1); }
+
+} // namespace varve

@@ -1,0 +1,120 @@
+#include "distribute/journal.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int version = 1;
+
+fs::path file_of_rank(fs::path const& path, int rank) {
+  return rank == 0 ? path : fs::path(fmt::format("{}.{}", path.string(), rank));
+}
+
+/// 3 for FILE.3.
+std::optional<int> rank_of_file(fs::path const& path, std::string const& file) {
+  auto const begin = path.filename().string() + ".";
+  if (!file.starts_with(begin)) return std::nullopt;
+  auto const number = std::string_view(file).substr(begin.size());
+  int rank = 0;
+  auto const [next, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
+  bool const is_rank = error == std::errc() && next == number.data() + number.size() && rank > 0;
+  return is_rank && file_of_rank(path, rank).filename() == file ? std::optional(rank) : std::nullopt;
+}
+
+/// The files of ranks that this job does not have, of which this rank reads every so-manieth.
+std::vector<fs::path> files_left(fs::path const& path, int rank, int num_ranks) {
+  std::vector<int> ranks;
+  std::error_code error;
+  for (auto const& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : ".", error)) {
+    auto const found = rank_of_file(path, entry.path().filename().string());
+    if (found && *found >= num_ranks && *found % num_ranks == rank) ranks.push_back(*found);
+  }
+  std::ranges::sort(ranks);
+  std::vector<fs::path> files;
+  for (int const left : ranks) files.push_back(file_of_rank(path, left));
+  return files;
+}
+
+std::string shown(nlohmann::ordered_json const& object, std::string const& name) {
+  return object.contains(name) ? object[name].dump() : "not there";
+}
+
+} // namespace
+
+Journal::Journal(fs::path const& path, nlohmann::ordered_json run, int rank, int num_ranks) : run_(std::move(run)) {
+  open_files(path, rank, num_ranks);
+  for (std::size_t number = 0; number < files_.size(); ++number) {
+    if (files_[number].num_records() == 0) continue;
+    require_this_run(files_[number]);
+    find_batches(number);
+  }
+}
+
+void Journal::open_files(fs::path const& path, int rank, int num_ranks) {
+  files_.emplace_back(file_of_rank(path, rank), RecordFile::Purpose::append);
+  for (auto const& left : files_left(path, rank, num_ranks)) files_.emplace_back(left, RecordFile::Purpose::read);
+}
+
+void Journal::require_this_run(RecordFile const& file) {
+  auto const head = nlohmann::ordered_json::parse(file.read(0), nullptr, false);
+  if (!head.is_object() || !head.contains("run") || !head["run"].is_object() || !head.contains("network")) {
+    throw InputError(fmt::format("{} does not begin with the description of a run", file.path().string()));
+  }
+  if (!head.contains("version") || head["version"] != version) {
+    throw InputError(fmt::format("{} has version {} of the journal, expected {}", file.path().string(),
+                                 shown(head, "version"), version));
+  }
+  for (auto const& [name, value] : run_.items()) {
+    if (head["run"].contains(name) && head["run"][name] == value) continue;
+    throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.path().string(),
+                                 name, shown(head["run"], name), value.dump()));
+  }
+  network_ = head["network"];
+}
+
+void Journal::find_batches(std::size_t number) {
+  auto const& file = files_[number];
+  for (std::size_t record = 1; record < file.num_records(); ++record) {
+    auto const place = fmt::format("{}: record {}", file.path().string(), record);
+    ranges_.push_back(batch_of_bytes(file.read(record), place).samples);
+    places_.push_back({number, record});
+  }
+}
+
+void Journal::begin(nlohmann::ordered_json const& network) {
+  if (files_.front().num_records() > 0) return;
+  files_.front().append(nlohmann::ordered_json{{"version", version}, {"run", run_}, {"network", network}}.dump());
+}
+
+void Journal::add(FinishedBatch const& batch) {
+  VARVE_REQUIRE(files_.front().num_records() > 0, "a journal is written before it has begun");
+  places_.push_back({0, files_.front().num_records()});
+  files_.front().append(to_bytes(batch));
+  ranges_.push_back(batch.samples);
+}
+
+std::string Journal::read(std::size_t number) const {
+  auto const place = places_.at(number);
+  return files_[place.file].read(place.record);
+}
+
+std::uint64_t Journal::num_discarded_bytes() const {
+  std::uint64_t bytes = 0;
+  for (auto const& file : files_) bytes += file.num_discarded_bytes();
+  return bytes;
+}
+
+} // namespace varve

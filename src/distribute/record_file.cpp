@@ -1,0 +1,182 @@
+#include "distribute/record_file.hpp"
+
+#include "core/error.hpp"
+#include "io/checksum.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view signature("varvelog", 8);
+
+/// What stands before the content of a record: its length and the checksum of length and content.
+struct RecordHead {
+  std::uint64_t length = 0;
+  std::uint64_t sum = 0;
+};
+
+std::uint64_t sum_of(std::string_view content) { return checksum(content, content.size() + 1); }
+
+/// Reads up to `size` bytes from a place of a file; fewer at its end, or an error as a negative number.
+std::int64_t read_at(int descriptor, std::uint64_t first, char* target, std::size_t size) {
+  std::size_t done = 0;
+  while (done < size) {
+    auto const count = pread(descriptor, target + done, size - done, static_cast<off_t>(first + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -1;
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+/// A new name within a folder must reach the disk as well.
+void sync_folder(fs::path const& file) {
+  auto const folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  int const descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  fsync(descriptor);
+  close(descriptor);
+}
+
+} // namespace
+
+RecordFile::RecordFile(fs::path path, Purpose purpose)
+    : path_(std::move(path)), is_durable_(purpose == Purpose::append) {
+  open_file(purpose);
+  try {
+    if (purpose == Purpose::temporary) {
+      write_at_end(signature);
+      return;
+    }
+    keep_others_out();
+    find_records();
+    if (purpose != Purpose::append) return;
+    if (ftruncate(descriptor_, static_cast<off_t>(end_)) != 0) fail("written", errno);
+    if (end_ == 0) write_at_end(signature);
+    sync_folder(path_);
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
+}
+
+RecordFile::~RecordFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+RecordFile::RecordFile(RecordFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      is_durable_(other.is_durable_),
+      places_(std::move(other.places_)),
+      end_(other.end_),
+      num_discarded_(other.num_discarded_) {}
+
+void RecordFile::fail(char const* what, int error) const {
+  throw ResourceError(fmt::format("{} cannot be {}: {}", path_.string(), what, std::strerror(error)));
+}
+
+void RecordFile::open_file(Purpose purpose) {
+  if (purpose == Purpose::temporary) {
+    auto name = (path_ / "varve-batches-XXXXXX").string();
+    descriptor_ = mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor_ < 0) fail("written", errno);
+    unlink(name.c_str());
+    return;
+  }
+  int const access = purpose == Purpose::append ? O_RDWR | O_CREAT : O_RDONLY;
+  descriptor_ = open(path_.c_str(), access | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(purpose == Purpose::append ? "written" : "read", errno);
+}
+
+/// A run whose starter was killed may live on for a moment. File systems without locks are taken as they are.
+void RecordFile::keep_others_out() const {
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw InputError(fmt::format("{} is in use by another run", path_.string()));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+void RecordFile::find_records() {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail("read", errno);
+  auto const size = static_cast<std::uint64_t>(status.st_size);
+  std::array<char, signature.size()> begin{};
+  auto const num_begin = read_at(descriptor_, 0, begin.data(), begin.size());
+  if (num_begin < 0) fail("read", errno);
+  if (!signature.starts_with(std::string_view(begin.data(), static_cast<std::size_t>(num_begin)))) {
+    throw InputError(fmt::format("{} is no journal of varve infer", path_.string()));
+  }
+  if (size >= signature.size()) end_ = signature.size();
+  RecordHead head;
+  while (end_ > 0 && size - end_ >= sizeof(head)) {
+    if (read_at(descriptor_, end_, reinterpret_cast<char*>(&head), sizeof(head)) < 0) fail("read", errno);
+    Place const place{end_ + sizeof(head), head.length};
+    if (head.length > size - place.first) break;
+    std::string content(head.length, '\0');
+    if (read_at(descriptor_, place.first, content.data(), content.size()) < 0) fail("read", errno);
+    if (sum_of(content) != head.sum) break;
+    places_.push_back(place);
+    end_ = place.first + place.length;
+  }
+  num_discarded_ = size - end_;
+}
+
+std::string RecordFile::read(std::size_t number) const {
+  auto const place = places_.at(number);
+  RecordHead head;
+  std::string content(place.length, '\0');
+  if (read_at(descriptor_, place.first - sizeof(head), reinterpret_cast<char*>(&head), sizeof(head)) < 0 ||
+      read_at(descriptor_, place.first, content.data(), content.size()) < 0) {
+    fail("read", errno);
+  }
+  if (sum_of(content) != head.sum) {
+    throw InputError(fmt::format("{}: record {} has changed since it was written", path_.string(), number));
+  }
+  return content;
+}
+
+void RecordFile::append(std::string_view content) {
+  RecordHead const head{content.size(), sum_of(content)};
+  std::string bytes(reinterpret_cast<char const*>(&head), sizeof(head));
+  bytes.append(content);
+  Place const place{end_ + sizeof(head), content.size()};
+  write_at_end(bytes);
+  places_.push_back(place);
+}
+
+void RecordFile::write_at_end(std::string_view bytes) {
+  auto position = end_;
+  for (auto rest = bytes; !rest.empty();) {
+    auto const count = pwrite(descriptor_, rest.data(), rest.size(), static_cast<off_t>(position));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("written", errno);
+    rest.remove_prefix(static_cast<std::size_t>(count));
+    position += static_cast<std::uint64_t>(count);
+  }
+  if (is_durable_ && fsync(descriptor_) != 0) fail("written", errno);
+  end_ = position;
+}
+
+} // namespace varve

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "distribute/batch_queue.hpp"
+#include "distribute/batch_store.hpp"
+#include "engine/inference.hpp"
+#include "io/sample_reader.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace varve {
+
+/// What one rank did, in seconds where nothing else is said.
+struct RankTimes {
+  std::size_t num_batches = 0;
+  SampleIndex num_samples = 0;
+  std::vector<double> loop_seconds; ///< of all batches, for each repetition
+  double upload_seconds = 0.0;
+  double collect_seconds = 0.0;
+  double wait_seconds = 0.0;   ///< until samples were read that had not been read ahead
+  double record_seconds = 0.0; ///< until a finished batch was kept
+  double busy_seconds = 0.0;   ///< all of the above and what lies between
+  double live_edges = 0.0;
+};
+
+/// On rank 0: the times of all ranks, in rank order; elsewhere none. Collective.
+std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times);
+
+/// Called after each batch; false: take no other.
+using GoesOn = std::function<bool()>;
+
+/// Runs this rank's batches of the queue, each in parts of at most `batch` samples, and keeps what they gave in the
+/// store. While one runs, a thread reads the samples of the next. Whatever is thrown, the queue is stopped, so that the
+/// others end as well.
+RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, BatchStore& store,
+                      std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on);
+
+} // namespace varve

@@ -1,0 +1,95 @@
+#include "io/checksum.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+constexpr std::uint64_t odd_factor = 0x9e3779b97f4a7c15U; // 2^64 divided by the golden ratio
+
+std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
+  return std::rotl((sum ^ word) * odd_factor, 29) + 0x165667b19e3779f9U;
+}
+
+/// The last step: every bit of the sum reaches every bit of the result (splitmix64).
+std::uint64_t finished(std::uint64_t sum) {
+  sum = (sum ^ (sum >> 30U)) * 0xbf58476d1ce4e5b9U;
+  sum = (sum ^ (sum >> 27U)) * 0x94d049bb133111ebU;
+  return sum ^ (sum >> 31U);
+}
+
+/// Closes a descriptor when it goes.
+struct OpenDescriptor {
+  int number = -1;
+  ~OpenDescriptor() {
+    if (number >= 0) close(number);
+  }
+};
+
+[[noreturn]] void fail(std::filesystem::path const& path, int error) {
+  throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(error)));
+}
+
+std::uint64_t checksum_of_piece(std::filesystem::path const& path, int descriptor, std::uint64_t first,
+                                std::uint64_t length) {
+  std::string block(std::min<std::uint64_t>(length, std::uint64_t{1} << 20), '\0');
+  std::uint64_t sum = 0;
+  for (std::uint64_t done = 0; done < length;) {
+    auto const wanted = std::min<std::uint64_t>(block.size(), length - done);
+    auto const count = pread(descriptor, block.data(), wanted, static_cast<off_t>(first + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path, errno);
+    if (count == 0) throw InputError(fmt::format("{} became shorter while it was read", path.string()));
+    sum = checksum({block.data(), static_cast<std::size_t>(count)}, sum);
+    done += static_cast<std::uint64_t>(count);
+  }
+  return sum;
+}
+
+} // namespace
+
+std::uint64_t checksum(std::string_view bytes, std::uint64_t before) {
+  std::uint64_t sum = mixed(before, bytes.size());
+  while (!bytes.empty()) {
+    std::uint64_t word = 0;
+    auto const size = std::min(bytes.size(), sizeof(word));
+    std::memcpy(&word, bytes.data(), size);
+    sum = mixed(sum, word);
+    bytes.remove_prefix(size);
+  }
+  return finished(sum);
+}
+
+std::uint64_t file_checksum(std::filesystem::path const& path) {
+  OpenDescriptor const file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.number < 0) fail(path, errno);
+  struct stat status {};
+  if (fstat(file.number, &status) != 0) fail(path, errno);
+  auto const length = static_cast<std::uint64_t>(status.st_size);
+
+  constexpr std::uint64_t piece = std::uint64_t{1} << 24;
+  std::vector<std::uint64_t> sums((length + piece - 1) / piece);
+  for_each_on_host_threads(sums.size(), [&](std::size_t number) {
+    auto const first = number * piece;
+    sums[number] = checksum_of_piece(path, file.number, first, std::min(piece, length - first));
+  });
+  std::uint64_t sum = length;
+  for (auto const next : sums) sum = mixed(sum, next);
+  return finished(sum);
+}
+
+} // namespace varve

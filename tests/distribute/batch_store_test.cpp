@@ -1,0 +1,48 @@
+#include "distribute/batch_store.hpp"
+
+#include "distribute/communicator.hpp"
+#include "io/files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace varve {
+namespace {
+
+FinishedBatch batch(std::uint64_t number) {
+  FinishedBatch finished;
+  finished.samples = {10 * number, 10 * number + 10};
+  finished.activation_hash = number;
+  finished.live_samples.assign(number % 3, number);
+  return finished;
+}
+
+TEST(Stores, GiveTheBatchesOfAllRanksInTheOrderOfTheirSamples) {
+  Communicator const ranks;
+  auto const rank = static_cast<std::uint64_t>(ranks.rank());
+  auto const size = static_cast<std::uint64_t>(ranks.size());
+  for (bool const is_in_memory : {true, false}) {
+    varve::testing::TemporaryFolder const folder;
+    auto const store = is_in_memory ? store_in_memory() : store_in_temporary_file(folder.path());
+    for (std::uint64_t const number : {4U, 1U, 0U, 3U}) store->add(batch(number * size + rank)); // 2 is nobody's
+    std::vector<FinishedBatch> found;
+    for_each_in_order(ranks, *store, [&](FinishedBatch const& next) { found.push_back(next); });
+    std::vector<FinishedBatch> expected;
+    for (std::uint64_t number = 0; number < 5 * size && ranks.is_root(); ++number) {
+      if (number / size != 2) expected.push_back(batch(number));
+    }
+    EXPECT_EQ(found, expected);
+  }
+}
+
+} // namespace
+} // namespace varve
+
+/// Every rank runs all tests; one that fails on any rank makes that rank's exit code, and so the job's, differ from 0.
+int main(int num_arguments, char** arguments) {
+  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  ::testing::InitGoogleTest(&num_arguments, arguments);
+  return RUN_ALL_TESTS();
+}

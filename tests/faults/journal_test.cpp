@@ -1,0 +1,290 @@
+#include "apps/subprocess.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+using varve::testing::write_bytes;
+
+/// The processes that a process has started.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  std::error_code error;
+  for (auto const& entry : fs::directory_iterator("/proc", error)) {
+    auto const name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    auto const line = read_bytes(entry.path() / "stat");
+    auto const end_of_name = line.rfind(") "); // "pid (name) state parent ..."
+    if (end_of_name == std::string::npos || line.size() < end_of_name + 4) continue;
+    if (std::atoi(line.c_str() + end_of_name + 4) == parent) children.push_back(std::stoi(name));
+  }
+  return children;
+}
+
+/// What an inference leaves behind.
+struct Outputs {
+  std::string categories, predictions, activations, hash; ///< bytes of the files, and of the report the hash
+
+  bool operator==(Outputs const&) const = default;
+};
+
+/// A run of some forty batches, and what it gives when nothing happens to it.
+class Faults : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    files_ = std::make_unique<TemporaryFolder>();
+    test::succeed({"generate", "radixnet", "--neurons", "1024", "--layers", "24", "--seed", "3", "--bias", "-0.2",
+                   "--output", file("net.h5")});
+    test::succeed(
+        {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "5", "--output", file("img.h5")});
+    Faults undisturbed;
+    EXPECT_EQ(undisturbed.run_to_end(1).exit_code, 0);
+    expected_ = undisturbed.outputs();
+    EXPECT_FALSE(expected_.categories.empty());
+    journal_size_ = undisturbed.size_of_journal();
+  }
+  static void TearDownTestSuite() { files_.reset(); }
+
+  void TestBody() override {}
+
+  static std::string file(std::string const& name) { return (*files_ / name).string(); }
+  std::string out(std::string const& name) const { return (out_ / name).string(); }
+
+  std::vector<std::string> words(int ranks) const {
+    std::vector<std::string> words = {"env", "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self"}; // one rank starts faster so
+#if defined(VARVE_MPIRUN)
+    if (ranks > 1) words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)};
+#endif
+    words.insert(words.end(), {VARVE_COMMAND,   "infer",         "--network",    file("net.h5"),   "--input",
+                               file("img.h5"),  "--reductions",  "none",         "--batch",        "10",
+                               "--journal",     out("journal"),  "--categories", out("alive.tsv"), "--predictions",
+                               out("best.tsv"), "--activations", out("last.h5"), "--report",       out("report.json")});
+    return words;
+  }
+
+  test::Ended run_to_end(int ranks) const { return test::run(words(ranks)); }
+
+  Outputs outputs() const {
+    auto const report = nlohmann::json::parse(read_bytes(out("report.json")));
+    return {read_bytes(out("alive.tsv")), read_bytes(out("best.tsv")), read_bytes(out("last.h5")),
+            report["activation_hash"]};
+  }
+
+  /// Bytes in all files of the journal.
+  std::uintmax_t size_of_journal() const {
+    std::uintmax_t size = 0;
+    for (auto const& entry : fs::directory_iterator(out_.path())) {
+      std::error_code gone;
+      if (entry.path().filename().string().starts_with("journal")) size += fs::file_size(entry.path(), gone);
+    }
+    return size;
+  }
+
+  /// Starts a run, waits for the moment, sends a signal to what `choose` picks, and waits for the end. Returns the exit
+  /// code, or nothing if the run had ended before.
+  template <class Choose>
+  std::optional<test::Ended> disturb(int ranks, int signal, std::function<bool()> const& moment_has_come,
+                                     Choose const& choose) {
+    auto const process = test::start(words(ranks), out("out"), out("err"));
+    auto const still_runs = [&] { // without taking its exit code
+      siginfo_t info{};
+      return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+    };
+    while (still_runs() && !moment_has_come()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    bool const is_disturbed = still_runs();
+    if (is_disturbed) kill(choose(process), signal);
+    test::Ended ended;
+    ended.exit_code = test::wait_for(process);
+    ended.out = read_bytes(out("out"));
+    ended.err = read_bytes(out("err"));
+    return is_disturbed ? std::optional(ended) : std::nullopt;
+  }
+
+  /// Once so much of the journal is written.
+  std::function<bool()> journal_has(double part) const {
+    return [this, part] { return static_cast<double>(size_of_journal()) >= part * static_cast<double>(journal_size_); };
+  }
+
+  void expect_no_outputs() const {
+    for (char const* const name : {"alive.tsv", "best.tsv", "last.h5", "report.json"}) {
+      EXPECT_FALSE(fs::exists(out(name))) << name;
+    }
+  }
+
+  /// The same command finishes the run and gives what the undisturbed run gave.
+  void expect_resumed(int ranks) const {
+    auto const ended = run_to_end(ranks);
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("samples found finished"));
+    EXPECT_EQ(outputs(), expected_) << "with " << ranks << " ranks";
+  }
+
+  TemporaryFolder out_;
+  static inline std::unique_ptr<TemporaryFolder> files_;
+  static inline Outputs expected_;
+  static inline std::uintmax_t journal_size_ = 0;
+};
+
+#if defined(VARVE_MPIRUN)
+constexpr int most_ranks = 3;
+#else
+constexpr int most_ranks = 1;
+#endif
+
+TEST_F(Faults, KilledRunsGoOn) {
+  char const* const wanted = std::getenv("VARVE_FAULT_KILLS");
+  int const num_wanted = wanted == nullptr ? 4 : std::atoi(wanted);
+  std::mt19937 random(20240601); // NOLINT: the same moments every time
+  int num_kills = 0;
+  while (num_kills < num_wanted) {
+    // Killed again and again, each time with another number of ranks, until one comes through.
+    for (int kills_of_run = 0; kills_of_run < 3 && num_kills < num_wanted; ++kills_of_run) {
+      int const ranks = 1 + static_cast<int>(random() % most_ranks);
+      auto const part = static_cast<double>(size_of_journal()) / static_cast<double>(journal_size_);
+      auto const target = part + (1.0 - part) * std::uniform_real_distribution<>(0.0, 0.6)(random);
+      auto const delay = std::chrono::milliseconds(random() % 400);
+      auto const begin = std::chrono::steady_clock::now();
+      bool const is_by_time = random() % 4 == 0;
+      auto const has_come = journal_has(target);
+      auto const ended = disturb(
+          ranks, SIGKILL, [&] { return is_by_time ? std::chrono::steady_clock::now() - begin >= delay : has_come(); },
+          [&](pid_t process) {
+            auto const ranks_of_job = children_of(process);
+            if (ranks_of_job.empty()) return process;
+            return ranks_of_job[random() % ranks_of_job.size()];
+          });
+      if (!ended) break;
+      ++num_kills;
+      EXPECT_NE(ended->exit_code, 0);
+      expect_no_outputs();
+    }
+    expect_resumed(1 + static_cast<int>(random() % most_ranks));
+    for (auto const& entry : fs::directory_iterator(out_.path())) fs::remove(entry.path());
+  }
+}
+
+TEST_F(Faults, AKilledStarterLeavesAJournalAsWell) {
+  if (most_ranks == 1) return;
+  auto const ended = disturb(2, SIGKILL, journal_has(0.3), [](pid_t process) { return process; });
+  ASSERT_TRUE(ended);
+  expect_resumed(1); // waits until the ranks that are left behind have gone
+}
+
+TEST_F(Faults, ASignalLetsTheBatchFinishAndTheRunGoOn) {
+  for (int const signal : {SIGTERM, SIGUSR1}) {
+    auto const stopped = disturb(1, signal, journal_has(0.2), [](pid_t process) { return process; });
+    ASSERT_TRUE(stopped);
+    EXPECT_EQ(stopped->exit_code, 5);
+    ASSERT_EQ(stopped->complaints().size(), 1U) << stopped->err;
+    EXPECT_THAT(stopped->err, StartsWith("varve: a signal stopped the run after "));
+    EXPECT_THAT(stopped->err, HasSubstr(" of 400 samples; the same command goes on from " + out("journal")));
+    expect_no_outputs();
+    EXPECT_LT(size_of_journal(), journal_size_);
+    expect_resumed(1);
+    for (auto const& entry : fs::directory_iterator(out_.path())) fs::remove(entry.path());
+  }
+}
+
+TEST_F(Faults, ASignalToOneRankStopsAll) {
+  if (most_ranks == 1) return;
+  auto const stopped = disturb(3, SIGUSR1, journal_has(0.2), [](pid_t process) { return children_of(process).back(); });
+  ASSERT_TRUE(stopped);
+  EXPECT_EQ(stopped->exit_code, 5);
+  EXPECT_THAT(stopped->err, HasSubstr("varve: a signal stopped the run after "));
+  expect_no_outputs();
+  expect_resumed(2);
+}
+
+TEST_F(Faults, AFinishedJournalGivesTheOutputsAgainAtOnce) {
+  EXPECT_EQ(run_to_end(most_ranks).exit_code, 0);
+  EXPECT_EQ(outputs(), expected_);
+  for (char const* const name : {"alive.tsv", "best.tsv", "last.h5", "report.json"}) fs::remove(out(name));
+  for (int const ranks : {1, most_ranks}) {
+    expect_resumed(ranks);
+    auto const report = nlohmann::json::parse(read_bytes(out("report.json")));
+    EXPECT_EQ(report["journal"]["samples_found"], 400);
+    EXPECT_EQ(report["network"]["layers"], 24);
+    EXPECT_FALSE(report["phases"].contains("prepare")) << "nothing is prepared that is not needed";
+  }
+}
+
+TEST_F(Faults, DamagedJournalsCostOnlyTime) {
+  EXPECT_EQ(run_to_end(1).exit_code, 0);
+  auto const whole = read_bytes(out("journal"));
+  auto const size_of_head = whole.size() / 20;
+  std::mt19937 random(7); // NOLINT: the same damage every time
+  for (int time = 0; time < 3; ++time) {
+    auto bytes = whole;
+    auto const place = size_of_head + random() % (whole.size() - size_of_head);
+    if (time % 2 == 0) {
+      bytes.resize(place); // torn
+    } else {
+      bytes[place] = static_cast<char>(bytes[place] ^ (1U << random() % 8U)); // one bit turned over
+    }
+    write_bytes(out("journal"), bytes);
+    expect_resumed(1);
+  }
+}
+
+TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
+  EXPECT_EQ(run_to_end(1).exit_code, 0);
+  auto const journal = read_bytes(out("journal"));
+  auto const categories = read_bytes(out("alive.tsv"));
+  test::succeed(
+      {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "6", "--output", out("other.h5")});
+  std::vector<std::pair<std::vector<std::string>, std::string>> const others = {
+      {{"--precision", "double"}, "precision is \"float\" there and \"double\" here"},
+      {{"--batch", "11"}, "batch is 10 there and 11 here"},
+      {{"--samples", "1:399"}, "number of samples is 400 there and 399 here"},
+      {{"--reductions", "saturation"}, "saturation is false there and true here"},
+      {{"--input", out("other.h5")}, "another run: input is "}};
+  for (auto const& [options, sentence] : others) {
+    auto command = words(1);
+    command.insert(command.end(), options.begin(), options.end());
+    auto const given = std::find(command.begin(), command.end(), options[0]);
+    if (given != command.end() - 2) command.erase(given, given + 2); // an option must not be given twice
+    auto const ended = test::run(command);
+    EXPECT_EQ(ended.exit_code, 3) << ended.err;
+    ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
+    EXPECT_THAT(ended.err, StartsWith("varve: " + out("journal") + " is the journal of another run: "));
+    EXPECT_THAT(ended.err, HasSubstr(sentence));
+    EXPECT_EQ(read_bytes(out("journal")), journal);
+    EXPECT_EQ(read_bytes(out("alive.tsv")), categories);
+  }
+}
+
+TEST_F(Faults, AJournalWhereNoneCanBeIsFoundBeforeTheWork) {
+  auto command = words(1);
+  *std::find(command.begin(), command.end(), out("journal")) = out("no/such/journal");
+  auto const ended = test::run(command);
+  EXPECT_EQ(ended.exit_code, 4);
+  ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("no/such/journal cannot be written: No such file or directory"));
+  EXPECT_EQ(ended.out, "");
+  expect_no_outputs();
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,152 @@
+#include "io/sample_reader.hpp"
+
+#include "io/files.hpp"
+#include "io/open.hpp"
+#include "io/random_data.hpp"
+#include "io/sample_file.hpp"
+#include "io/text_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using testing::expect_holds;
+using testing::random_samples;
+using testing::read_bytes;
+using testing::sentence_of;
+using testing::TemporaryFolder;
+using testing::Values;
+using testing::write_bytes;
+
+constexpr std::size_t plenty = std::size_t{1} << 40;
+
+/// Values stored the same way whatever part of a set they are from.
+SampleSet canonical(SampleSet samples) {
+  make_iso_if_equal(samples.matrix);
+  if (samples.matrix.num_entries() == 0) samples.matrix.values.clear();
+  return samples;
+}
+
+void expect_part(SampleReader& reader, SampleSet const& samples, std::size_t first, std::size_t last) {
+  EXPECT_EQ(canonical(reader.read(first, last)), canonical(samples_of(samples, first, last))) << first << ":" << last;
+}
+
+TEST(SampleReaders, GiveThePartsOfEveryKindOfFile) {
+  TemporaryFolder const folder;
+  for (auto const values : {Values::one_for_all, Values::doubles}) {
+    auto const samples = random_samples(4, 90, 20, values);
+    for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".h5"}) {
+      auto const path = folder / ("samples" + ending);
+      save_samples(samples, path);
+      for (std::size_t const bytes : {std::size_t{0}, plenty}) {
+        for (std::size_t const size : {1U, 7U, 89U, 90U}) {
+          auto const reader = open_sample_reader(path, 20, std::nullopt, bytes);
+          ASSERT_EQ(reader->num_samples(), 90U);
+          EXPECT_EQ(reader->num_entries(), samples.matrix.num_entries());
+          EXPECT_EQ(reader->first_sample(), 0U);
+          EXPECT_EQ(reader->has_one_value(), values != Values::doubles);
+          EXPECT_EQ(reader->bytes_per_entry(), values == Values::doubles ? 12U : 4U);
+          for (std::size_t first = 0; first < 90; first += size)
+            expect_part(*reader, samples, first, std::min<std::size_t>(first + size, 90));
+        }
+      }
+    }
+  }
+}
+
+TEST(SampleReaders, SkipWhatIsNotAskedFor) {
+  TemporaryFolder const folder;
+  auto const samples = random_samples(4, 500, 20, Values::doubles);
+  for (std::string const ending : {".tsv.gz", ".h5"}) {
+    auto const path = folder / ("samples" + ending);
+    save_samples(samples, path);
+    auto const reader = open_sample_reader(path, 20, SampleRange{100, 400}, 0);
+    EXPECT_EQ(reader->num_samples(), 300U);
+    EXPECT_EQ(reader->first_sample(), 100U);
+    auto const wanted = samples_of(samples, 100, 400);
+    EXPECT_EQ(reader->num_entries(), wanted.matrix.num_entries());
+    for (auto const& [first, last] : std::vector<SampleRange>{{3, 5}, {5, 5}, {90, 120}, {250, 251}, {299, 300}})
+      expect_part(*reader, wanted, first, last);
+  }
+}
+
+TEST(SampleReaders, GoOnOverBlocksOfText) {
+  TemporaryFolder const folder;
+  auto const samples = random_samples(5, 9000, 500, Values::one_for_all);
+  save_samples(samples, folder / "images.tsv.zst");
+  ASSERT_GT(read_text(folder / "images.tsv.zst").size(), 3 * TextReader::default_block_size);
+  auto const reader = open_sample_reader(folder / "images.tsv.zst", 500, std::nullopt, std::size_t{1} << 20);
+  for (std::size_t first = 0; first < 9000; first += 1111)
+    expect_part(*reader, samples, first, std::min<std::size_t>(first + 1111, 9000));
+}
+
+TEST(SampleReaders, TakeUnsortedTextThatFitsAndRefuseTheRest) {
+  TemporaryFolder const folder;
+  auto const path = write_bytes(folder / "images.tsv", "2\t1\t1\n5\t3\t1\n4\t4\t1\n");
+  auto const reader = open_sample_reader(path, 4, std::nullopt, plenty);
+  EXPECT_EQ(reader->num_samples(), 5U);
+  EXPECT_EQ(reader->read(3, 5).matrix.column_indices, (std::vector<NeuronIndex>{3, 2}));
+  EXPECT_EQ(sentence_of<InputError>([&] { open_sample_reader(path, 4, std::nullopt, 0); }),
+            path.string() +
+                ": found image 4 after image 5, expected ascending numbers, for the file is too large to be "
+                "sorted in memory");
+}
+
+TEST(SampleReaders, NameWhatIsWrong) {
+  TemporaryFolder const folder;
+  auto const path = folder / "images.tsv";
+  for (std::size_t const bytes : {std::size_t{0}, plenty}) {
+    write_bytes(path, "1\t1\t1\n1\t5\t1\n");
+    expect_holds(sentence_of<InputError>([&] { open_sample_reader(path, 4, std::nullopt, bytes); }),
+                 ":2: found pixel \"5\", expected a number from 1 to 4");
+    write_bytes(path, "1\t1\t1\n3\t2\t1\n3\t2\t1\n");
+    expect_holds(sentence_of<InputError>([&] { open_sample_reader(path, 4, std::nullopt, bytes)->read(0, 3); }),
+                 ":3: found image 3, pixel 2 a second time, expected each pair once");
+    expect_holds(sentence_of<UsageError>([&] {
+                   open_sample_reader(path, 4, SampleRange{3, 9}, bytes);
+                 }),
+                 "ends with sample 2 (counted from 0)");
+  }
+  save_samples(random_samples(4, 50, 20, Values::floats), folder / "samples.h5");
+  expect_holds(sentence_of<InputError>([&] { open_sample_reader(folder / "samples.h5", 21, std::nullopt, plenty); }),
+               "holds samples of 20 neurons, the network takes 21 inputs");
+  expect_holds(sentence_of<UsageError>([&] {
+                 open_sample_reader(folder / "samples.h5", 20, SampleRange{20, 51}, plenty);
+               }),
+               "the samples 20:51 were asked for");
+}
+
+TEST(SampleReaders, SayHowManySamplesFit) {
+  SamplesInMemory reader(random_samples(4, 300, 20, Values::one_for_all));
+  auto const bytes = reader.num_entries() * 4 + 300 * 8;
+  EXPECT_EQ(samples_that_fit(reader, bytes), 300U);
+  EXPECT_EQ(samples_that_fit(reader, bytes - 1), 99U);
+  EXPECT_EQ(samples_that_fit(reader, 0), 1U);
+}
+
+TEST(SampleWriters, WriteTheSameBytesInBatchesOfAnySize) {
+  TemporaryFolder const folder;
+  for (auto const values : {Values::one_for_all, Values::floats, Values::doubles}) {
+    auto const samples = random_samples(6, 20000, 30, values);
+    for (std::string const ending : {".h5", ".tsv"}) {
+      auto const whole = folder / ("whole" + ending);
+      save_samples(samples, whole);
+      for (std::size_t const size : {777U, 16384U}) {
+        auto const parts = folder / ("parts" + ending);
+        auto const writer = open_sample_writer(parts, 30);
+        for (std::size_t first = 0; first < 20000; first += size)
+          writer->append(samples_of(samples, first, std::min<std::size_t>(first + size, 20000)));
+        writer->commit();
+        EXPECT_EQ(read_bytes(parts), read_bytes(whole)) << size << ending;
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace varve
