@@ -38,6 +38,11 @@ TEST(Help, OfTheOtherSubcommands) {
   for (char const* const option : {"--neurons", "--samples", "--seed", "--output"}) {
     EXPECT_THAT(succeed({"generate", "images", "--help"}).out, HasSubstr(option));
   }
+  for (char const* const option : {"--neurons", "--layers", "--widths", "--degree", "--density", "--gain", "--weight",
+                                   "--bias", "--cap", "--seed"}) {
+    EXPECT_THAT(succeed({"generate", "random", "--help"}).out, HasSubstr(option));
+  }
+  EXPECT_THAT(succeed({"generate", "samples", "--help"}).out, HasSubstr("--density"));
   EXPECT_THAT(succeed({"convert", "--help"}).out, HasSubstr("DST"));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }
@@ -68,6 +73,13 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
       {"generate", "radixnet", "--neurons", "many", "--output", "a.h5"},
       {"generate", "radixnet", "--neurons", "1000", "--output", "a.h5"},
       {"generate", "images", "--neurons", "33", "--output", "a.h5"},
+      {"generate", "random", "--neurons", "16", "--output", "a.h5"},
+      {"generate", "random", "--widths", "16", "--degree", "2", "--output", "a.h5"},
+      {"generate", "random", "--widths", "16,16", "--layers", "2", "--output", "a.h5"},
+      {"generate", "random", "--degree", "2", "--density", "0.5", "--output", "a.h5"},
+      {"generate", "random", "--density", "2", "--output", "a.h5"},
+      {"generate", "random", "--bias", "1", "0", "--output", "a.h5"},
+      {"generate", "samples", "--density", "0", "--output", "a.h5"},
       {"convert", "a.h5"},
       {"info"},
   };
