@@ -39,7 +39,8 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=11)
     parser.add_argument("--check", type=int, default=0, help="samples to check against the reference (0: all)")
-    parser.add_argument("--variant", action="append", help="further options of varve infer, one measurement each")
+    parser.add_argument("--variant", action="append",
+                        help="further options of varve infer, one measurement each (--variant=--OPTION)")
     parser.add_argument("--contender", help="varve_contender, to time cuSPARSE (and, with --dense, cuBLAS) as well")
     parser.add_argument("--dense", action="store_true", help="cuBLAS on the densified network, too")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("challenge-data"))

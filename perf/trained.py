@@ -26,7 +26,8 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=21)
     parser.add_argument("--check", type=int, default=1000, help="samples to check against the reference, at most")
-    parser.add_argument("--variant", action="append", help="further options of varve infer, one measurement each")
+    parser.add_argument("--variant", action="append",
+                        help="further options of varve infer, one measurement each (--variant=--OPTION)")
     parser.add_argument("--contender", help="varve_contender, to time cuSPARSE and cuBLAS as well")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("challenge-data"))
     parser.add_argument("--records", type=pathlib.Path, help="JSON lines to append to")
