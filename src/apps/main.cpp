@@ -46,6 +46,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_generate(command_line, action);
   varve::add_convert(command_line, action);
   varve::add_info(command_line, action);
+  varve::add_tune(command_line, action);
   try {
     command_line.parse(num_arguments, arguments);
   } catch (CLI::Success const& help_or_version) {

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
-  for (char const* const word : {"infer", "generate", "convert", "info", "Exit codes", "--kokkos-"}) {
+  for (char const* const word : {"infer", "generate", "convert", "info", "tune", "Exit codes", "--kokkos-"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -25,7 +25,7 @@ TEST(Help, OfInferNamesItsOptions) {
   auto const help = succeed({"infer", "--help"});
   for (char const* const option : {"--network", "--input", "--neurons", "--layers", "--bias", "--cap", "--samples",
                                    "--truth", "--categories", "--activations", "--predictions", "--report", "--backend",
-                                   "--precision", "--batch", "--memory-limit", "--repeat"}) {
+                                   "--precision", "--batch", "--memory-limit", "--repeat", "--options"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
 }
@@ -44,6 +44,7 @@ TEST(Help, OfTheOtherSubcommands) {
   }
   EXPECT_THAT(succeed({"generate", "samples", "--help"}).out, HasSubstr("--density"));
   EXPECT_THAT(succeed({"convert", "--help"}).out, HasSubstr("DST"));
+  EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }
 
