@@ -7,6 +7,11 @@ several layouts and algorithms, each also as one CUDA graph; the fastest counts.
 
   perf/trained.py --varve build/cuda-h100/bin/varve --backend cuda --contender build/contenders/bin/varve_contender
   perf/trained.py --varve build/openmp/bin/varve --networks 256x12x0.6 1024x30x0.1 --samples 1 64 1000
+
+The contenders (perf/contenders) are built by nvcc, without Kokkos in them:
+
+  cmake -B build/contenders -DVARVE_BUILD_CONTENDERS=ON -DVARVE_BUILD_TESTS=OFF -DCMAKE_CUDA_ARCHITECTURES=90
+  cmake --build build/contenders --target varve_contender
 """
 import argparse
 import pathlib
