@@ -10,6 +10,7 @@ the reference's, bit for bit. One JSON record a line goes to --records; a table 
   perf/challenge.py --varve build/cuda-h100/bin/varve --backend cuda --pattern random own_weights --variant "--reductions none" \\
       --contender build/contenders/bin/varve_contender
 
+A variant "--engine kokkos-kernels" times that contender, of which the survivors must be the reference's.
 Patterns: radixnet, the challenge's own; random, any 32 inputs with the challenge's weights and cap and a bias with which
 about as many samples survive; own_weights, the same with random weights and a bias per neuron, where all survive.
 """
@@ -17,7 +18,7 @@ import argparse
 import pathlib
 import sys
 
-from harness import append_record, contend, fastest, images_file, infer, milliseconds, network_file
+from harness import append_record, contend, fastest, images_file, infer, milliseconds, network_file, verdict_on
 
 # Layer loop in ms on one H200, all 60000 samples; the fastest published system and the fastest that takes any pattern.
 PEERS = {
@@ -68,22 +69,18 @@ def measure(asked, size, pattern):
     network = network_file(asked.varve, asked.data, pattern, neurons, layers, asked.seed)
     images = images_file(asked.varve, asked.data, neurons, asked.samples, asked.seed)
     checked = ["--precision", asked.precision, "--samples", f"1:{asked.check or asked.samples}"]
-    truth = infer(asked.varve, network, images, "--engine", "reference", *checked)["activation_hash"]
     cusparse, cublas = measure_contenders(asked, network, images, size, pattern)
     for variant in asked.variant or [""]:
         options = ["--backend", asked.backend, *variant.split()]
-        answer = infer(asked.varve, network, images, *options, *checked)["activation_hash"]
+        verdict = verdict_on(asked.varve, network, images, options, checked)
         record = infer(asked.varve, network, images, "--precision", asked.precision, *options, "--repeat", asked.repeat)
         times = sorted(1e3 * seconds for seconds in record["loop_seconds_all"])
         peers = PEERS.get(size, ("-", "-")) if pattern == "radixnet" else ("-", "-")
-        verdict = "equal bits" if answer == truth else "DIFFERS"
         print(f"{size:>11} {pattern:11} {variant or 'auto':30} {1e3 * record['loop_seconds']:9.3f} {times[0]:9.3f}"
               f" {times[-1]:9.3f}     {record['phases']['prepare']:8.2f}   {record['survivors']:9}"
               f" {record['edges_per_second'] / 1e12:7.2f} {peers[0]:>13} {peers[1]:>12} {cusparse:>10} {cublas:>10}"
               f"  {verdict} ({asked.check or asked.samples} samples)", flush=True)
         append_record(asked.records, {**record, "size": size, "pattern": pattern, "variant": variant, "answer": verdict})
-        if answer != truth:
-            sys.exit(f"{size} {variant}: activations {answer}, the reference has {truth}")
 
 
 def main():

@@ -1,4 +1,5 @@
 """What the measurements in this folder share: running commands, generating data once, writing records."""
+import functools
 import json
 import pathlib
 import subprocess
@@ -23,6 +24,33 @@ def report_of(command, *arguments, may_end_with=(0,)):
 
 def infer(varve, network, samples, *options):
     return report_of(varve, "infer", "--network", network, "--input", samples, *options)
+
+
+def survivors_of(varve, network, samples, *options):
+    with tempfile.TemporaryDirectory() as folder:
+        categories = pathlib.Path(folder) / "categories.tsv"
+        run(varve, "infer", "--network", network, "--input", samples, "--categories", categories, *options)
+        return categories.read_text()
+
+
+def hash_of(varve, network, samples, *options):
+    return infer(varve, network, samples, *options)["activation_hash"]
+
+
+@functools.cache
+def reference_answer(answer_of, varve, network, samples, *checked):
+    return answer_of(varve, network, samples, "--engine", "reference", *checked)
+
+
+def verdict_on(varve, network, samples, options, checked):
+    """"equal bits" if the last activations of the samples that `checked` names are the reference's; "same survivors" for
+    another engine (--engine), which rounds its sums in its own order. Any other answer ends the measurement."""
+    answer_of, verdict = (survivors_of, "same survivors") if "--engine" in options else (hash_of, "equal bits")
+    truth = reference_answer(answer_of, varve, network, samples, *checked)
+    answer = answer_of(varve, network, samples, *options, *checked)
+    if answer != truth:
+        sys.exit(f"{network} {' '.join(options)}: not the reference's answer, expected {verdict}")
+    return verdict
 
 
 def contend(contender, network, samples, *options):
