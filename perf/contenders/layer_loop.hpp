@@ -58,8 +58,8 @@ public:
   /// Appends a layer. Throws ResourceError if the device has no room for it.
   virtual void add(HostLayer const& layer) = 0;
 
-  /// Runs all samples at once: once to warm up, then `repeat` times on the clock. Putting the samples into dense form
-  /// is off the clock. Throws ResourceError if device or library fail.
+  /// Call once. Runs all samples at once: once to warm up, then `repeat` times on the clock. Putting the samples into
+  /// dense form is off the clock. Throws ResourceError if device or library fail.
   virtual LoopResult run(HostSamples const& samples) = 0;
 };
 
