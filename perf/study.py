@@ -109,7 +109,11 @@ def draw_lines(axes, title, what, unit, lines):
     for label, points in lines.items():
         axes.plot([count for count, _ in points], [time for _, time in points], marker="o", markersize=3, label=label)
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    times = [time for points in lines.values() for _, time in points]
+    if max(times) > 10 * min(times):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_title(title)
     axes.set_xlabel(what)
     axes.set_ylabel(unit)
