@@ -42,7 +42,6 @@ struct InferOptions {
   bool narrow_tiles = false;
   std::optional<double> memory_limit;
   std::size_t repeat = 1;
-  std::string options_file;
 };
 
 /// "1:600" -> [0, 600). Throws UsageError.
@@ -280,11 +279,8 @@ void add_infer(CLI::App& command_line, Action& action) {
   command->add_option("--kernel", options->kernel,
                       "direct, stationary, staged or fused, where it can run (default: chosen per layer)");
   command->add_flag("--narrow-tiles", options->narrow_tiles, "fewer samples per tile, for studies");
-  command->add_option("--options", options->options_file, "JSON of varve tune: defaults for the options above");
-  command->callback([options, command, &action] {
-    if (!options->options_file.empty()) take_defaults(*command, options->options_file);
-    action = [options] { return infer(*options); };
-  });
+  add_options_file(*command);
+  command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }
 
 } // namespace varve

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <fstream>
+#include <memory>
+#include <string>
 
 namespace varve {
 namespace {
@@ -25,8 +27,7 @@ Json read_options(std::string const& path) {
 /// As it would stand on the command line.
 std::string text_of(Json const& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-} // namespace
-
+/// For options that the command line left open.
 void take_defaults(CLI::App& command, std::string const& path) {
   Json const options = read_options(path); // lives as long as the loop over it
   for (auto const& [name, value] : options.items()) {
@@ -41,6 +42,16 @@ void take_defaults(CLI::App& command, std::string const& path) {
       throw InputError(fmt::format("{}, option '{}': {}", path, name, error.what()));
     }
   }
+}
+
+} // namespace
+
+void add_options_file(CLI::App& command) {
+  auto const path = std::make_shared<std::string>();
+  command.add_option("--options", *path, "JSON of varve tune: defaults for the other options");
+  command.parse_complete_callback([path, &command] {
+    if (!path->empty()) take_defaults(command, *path);
+  });
 }
 
 } // namespace varve
