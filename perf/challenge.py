@@ -7,13 +7,18 @@ the reference's, bit for bit. One JSON record a line goes to --records; a table 
 
   perf/challenge.py --varve build/cuda-h100/bin/varve --backend cuda --sizes 1024x120 4096x120 --repeat 11
   perf/challenge.py --varve build/openmp/bin/varve --backend openmp --sizes 1024x120 --variant "" --variant "--formats sliced_ell"
+  perf/challenge.py --varve build/cuda-h100/bin/varve --backend cuda --pattern random own_weights --variant "--reductions none" \\
+      --contender build/contenders/bin/varve_contender
+
+A variant "--engine kokkos-kernels" times that contender, of which the survivors must be the reference's.
+Patterns: radixnet, the challenge's own; random, any 32 inputs with the challenge's weights and cap and a bias with which
+about as many samples survive; own_weights, the same with random weights and a bias per neuron, where all survive.
 """
 import argparse
-import json
 import pathlib
-import subprocess
 import sys
-import tempfile
+
+from harness import append_record, contend, fastest, images_file, infer, milliseconds, network_file, verdict_on
 
 # Layer loop in ms on one H200, all 60000 samples; the fastest published system and the fastest that takes any pattern.
 PEERS = {
@@ -24,64 +29,68 @@ PEERS = {
 }
 
 
-def run(varve, *arguments):
-    """Runs a subcommand; a failure ends the measurement with the command's own sentence."""
-    done = subprocess.run([varve, *map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{varve} {' '.join(map(str, arguments))}\nexit code {done.returncode}: {done.stderr.strip()}")
-
-
-def infer(varve, network, images, *options):
-    with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder) / "report.json"
-        run(varve, "infer", "--network", network, "--input", images, "--report", report, *options)
-        return json.loads(report.read_text())
-
-
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--varve", required=True, help="the command to measure")
     parser.add_argument("--backend", default="openmp")
     parser.add_argument("--precision", default="float")
     parser.add_argument("--sizes", nargs="+", default=["1024x120"], help="NEURONSxLAYERS")
+    parser.add_argument("--pattern", nargs="+", default=["radixnet"], choices=["radixnet", "random", "own_weights"])
     parser.add_argument("--samples", type=int, default=60000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=11)
     parser.add_argument("--check", type=int, default=0, help="samples to check against the reference (0: all)")
-    parser.add_argument("--variant", action="append", help="further options of varve infer, one measurement each")
+    parser.add_argument("--variant", action="append",
+                        help="further options of varve infer, one measurement each (--variant=--OPTION)")
+    parser.add_argument("--contender", help="varve_contender, to time cuSPARSE (and, with --dense, cuBLAS) as well")
+    parser.add_argument("--dense", action="store_true", help="cuBLAS on the densified network, too")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("challenge-data"))
     parser.add_argument("--records", type=pathlib.Path, help="JSON lines to append to")
-    asked = parser.parse_args()
-    asked.data.mkdir(parents=True, exist_ok=True)
+    return parser.parse_args()
 
-    print(f"{'network':>11} {'variant':30} {'median':>9} {'min':>9} {'max':>9} ms  {'prepare':>8} s {'survivors':>9}"
-          f" {'TE/s':>7} {'fastest peer':>13} {'any pattern':>12}  answer", flush=True)
+
+def measure_contenders(asked, network, images, size, pattern):
+    """The fastest loops of cuSPARSE and cuBLAS in ms, for the table; all that were tried are recorded."""
+    if not asked.contender:
+        return "-", "-"
+    names = ["cusparse-samples-2", "cusparse-samples-3", "cusparse-neurons-1"]
+    names += ["cublas-samples", "cublas-neurons"] if asked.dense else []
+    records = contend(asked.contender, network, images, "--contenders", *names, "--repeat", asked.repeat,
+                      "--check", min(asked.check or asked.samples, 1000))
+    for record in records:
+        append_record(asked.records, {**record, "size": size, "pattern": pattern})
+        if "failed" in record:
+            print(f"{record['contender']}: {record['failed']}", file=sys.stderr)
+    return tuple(milliseconds(fastest(records, library, asked.samples)) for library in ("cusparse", "cublas"))
+
+
+def measure(asked, size, pattern):
+    neurons, layers = map(int, size.split("x"))
+    network = network_file(asked.varve, asked.data, pattern, neurons, layers, asked.seed)
+    images = images_file(asked.varve, asked.data, neurons, asked.samples, asked.seed)
+    checked = ["--precision", asked.precision, "--samples", f"1:{asked.check or asked.samples}"]
+    cusparse, cublas = measure_contenders(asked, network, images, size, pattern)
+    for variant in asked.variant or [""]:
+        options = ["--backend", asked.backend, *variant.split()]
+        verdict = verdict_on(asked.varve, network, images, options, checked)
+        record = infer(asked.varve, network, images, "--precision", asked.precision, *options, "--repeat", asked.repeat)
+        times = sorted(1e3 * seconds for seconds in record["loop_seconds_all"])
+        peers = PEERS.get(size, ("-", "-")) if pattern == "radixnet" else ("-", "-")
+        print(f"{size:>11} {pattern:11} {variant or 'auto':30} {1e3 * record['loop_seconds']:9.3f} {times[0]:9.3f}"
+              f" {times[-1]:9.3f}     {record['phases']['prepare']:8.2f}   {record['survivors']:9}"
+              f" {record['edges_per_second'] / 1e12:7.2f} {peers[0]:>13} {peers[1]:>12} {cusparse:>10} {cublas:>10}"
+              f"  {verdict} ({asked.check or asked.samples} samples)", flush=True)
+        append_record(asked.records, {**record, "size": size, "pattern": pattern, "variant": variant, "answer": verdict})
+
+
+def main():
+    asked = parse_arguments()
+    print(f"{'network':>11} {'pattern':11} {'variant':30} {'median':>9} {'min':>9} {'max':>9} ms  {'prepare':>8} s"
+          f" {'survivors':>9} {'TE/s':>7} {'fastest peer':>13} {'any pattern':>12} {'cuSPARSE':>10} {'cuBLAS':>10}  answer",
+          flush=True)
     for size in asked.sizes:
-        neurons, layers = map(int, size.split("x"))
-        network = asked.data / f"radixnet-{size}-seed{asked.seed}.h5"
-        images = asked.data / f"images-{neurons}-{asked.samples}-seed{asked.seed}.h5"
-        if not network.exists():
-            run(asked.varve, "generate", "radixnet", "--neurons", neurons, "--layers", layers, "--seed", asked.seed, "--output", network)
-        if not images.exists():
-            run(asked.varve, "generate", "images", "--neurons", neurons, "--samples", asked.samples, "--seed", asked.seed, "--output", images)
-        checked = ["--precision", asked.precision, "--samples", f"1:{asked.check or asked.samples}"]
-        truth = infer(asked.varve, network, images, "--engine", "reference", *checked)["activation_hash"]
-        for variant in asked.variant or [""]:
-            options = ["--backend", asked.backend, *variant.split()]
-            answer = infer(asked.varve, network, images, *options, *checked)["activation_hash"]
-            record = infer(asked.varve, network, images, "--precision", asked.precision, *options, "--repeat", asked.repeat)
-            times = sorted(1e3 * seconds for seconds in record["loop_seconds_all"])
-            fastest, any_pattern = PEERS.get(size, ("-", "-"))
-            verdict = "equal bits" if answer == truth else "DIFFERS"
-            print(f"{size:>11} {variant or 'auto':30} {1e3 * record['loop_seconds']:9.3f} {times[0]:9.3f} {times[-1]:9.3f}    "
-                  f" {record['phases']['prepare']:8.2f}   {record['survivors']:9} {record['edges_per_second'] / 1e12:7.2f}"
-                  f" {fastest:>13} {any_pattern:>12}  {verdict} ({asked.check or asked.samples} samples)", flush=True)
-            record.update(size=size, variant=variant, answer=verdict)
-            if asked.records:
-                with asked.records.open("a") as lines:
-                    lines.write(json.dumps(record) + "\n")
-            if answer != truth:
-                sys.exit(f"{size} {variant}: activations {answer}, the reference has {truth}")
+        for pattern in asked.pattern:
+            measure(asked, size, pattern)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ void add_infer(CLI::App& command_line, Action& action);
 void add_generate(CLI::App& command_line, Action& action);
 void add_convert(CLI::App& command_line, Action& action);
 void add_info(CLI::App& command_line, Action& action);
+void add_tune(CLI::App& command_line, Action& action);
 
 /// A bar on standard error that names what is going on, if that is a terminal; else nothing.
 Progress terminal_progress(std::string const& what);

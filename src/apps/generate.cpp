@@ -2,12 +2,15 @@
 #include "io/open.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
+#include "radixnet/random_network.hpp"
+#include "radixnet/random_samples.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -39,6 +42,57 @@ void add_radixnet(CLI::App& generate, Action& action) {
       double const bias = options->bias ? *options->bias : radixnet_bias(options->neurons);
       RadixNet const network(options->neurons, options->layers, options->seed, bias, options->cap);
       save_network(network, options->output, terminal_progress("writing layers"));
+      return 0;
+    };
+  });
+}
+
+struct RandomOptions {
+  RandomNetworkRecipe recipe;
+  std::size_t neurons = 1024;
+  std::size_t layers = 120;
+  std::vector<double> bias;
+  std::string output;
+};
+
+/// The recipe with what its other options say. Throws UsageError.
+RandomNetworkRecipe recipe_of(RandomOptions const& options) {
+  RandomNetworkRecipe recipe = options.recipe;
+  if (recipe.widths.empty()) recipe.widths.assign(options.layers + 1, options.neurons);
+  if (!recipe.degree && !recipe.density) recipe.degree = 32;
+  if (!options.bias.empty()) {
+    recipe.lowest_bias = options.bias.front();
+    recipe.highest_bias = options.bias.back();
+  }
+  return recipe;
+}
+
+void add_random(CLI::App& generate, Action& action) {
+  auto* const command = generate.add_subcommand("random", "A network without structure, sparse or dense, from a seed");
+  auto const options = std::make_shared<RandomOptions>();
+  RandomNetworkRecipe& recipe = options->recipe;
+  auto* const neurons = command->add_option("--neurons", options->neurons, "neurons per layer")->capture_default_str();
+  auto* const layers = command->add_option("--layers", options->layers, "number of layers")->capture_default_str();
+  command->add_option("--widths", recipe.widths, "instead of both: inputs and outputs of each layer, 784,512,10")
+      ->delimiter(',')
+      ->excludes(neurons)
+      ->excludes(layers);
+  auto* const degree = command->add_option("--degree", recipe.degree, "inputs that every output reads (default: 32)");
+  command->add_option("--density", recipe.density, "instead: the chance of every edge, 1 for a dense network")
+      ->excludes(degree);
+  auto* const gain =
+      command->add_option("--gain", recipe.gain, "weights are uniform in +- GAIN * sqrt(6 / inputs read)")
+          ->capture_default_str();
+  command->add_option("--weight", recipe.weight, "instead: the weight of every edge")->excludes(gain);
+  command->add_option("--bias", options->bias, "lowest and highest bias of a neuron, or one number for all")
+      ->expected(1, 2)
+      ->default_str("-0.1 0.1");
+  command->add_option("--cap", recipe.cap, "cap of the clipped ReLU")->capture_default_str();
+  command->add_option("--seed", recipe.seed, "same seed, same network, on every machine")->capture_default_str();
+  command->add_option("--output", options->output, output_help)->required();
+  command->callback([options, &action] {
+    action = [options] {
+      save_network(RandomNetwork(recipe_of(*options)), options->output, terminal_progress("writing layers"));
       return 0;
     };
   });
@@ -83,13 +137,41 @@ void add_images(CLI::App& generate, Action& action) {
   });
 }
 
+struct SampleOptions {
+  std::size_t neurons = 1024;
+  std::size_t samples = 10000;
+  double density = 0.5;
+  std::uint64_t seed = 1;
+  std::string output;
+};
+
+void add_samples(CLI::App& generate, Action& action) {
+  auto* const command = generate.add_subcommand("samples", "Samples of random values from 0 to 1, from a seed");
+  auto const options = std::make_shared<SampleOptions>();
+  command->add_option("--neurons", options->neurons, "neurons per sample")->capture_default_str();
+  command->add_option("--samples", options->samples, "number of samples")->capture_default_str();
+  command->add_option("--density", options->density, "the chance of every neuron to hold a value")
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "same seed, same samples, on every machine")->capture_default_str();
+  command->add_option("--output", options->output, output_help)->required();
+  command->callback([options, &action] {
+    action = [options] {
+      save_samples(random_samples(options->neurons, options->samples, options->density, options->seed),
+                   options->output);
+      return 0;
+    };
+  });
+}
+
 } // namespace
 
 void add_generate(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand("generate", "Write a synthetic network or synthetic images");
+  auto* const command = command_line.add_subcommand("generate", "Write a synthetic network or synthetic samples");
   command->require_subcommand(1);
   add_radixnet(*command, action);
+  add_random(*command, action);
   add_images(*command, action);
+  add_samples(*command, action);
 }
 
 } // namespace varve

@@ -1,6 +1,7 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
+#include "apps/options_file.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
@@ -337,48 +338,8 @@ int infer(InferOptions const& options) {
 void add_infer(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("infer", "Run samples through a network and say which survive");
   auto const options = std::make_shared<InferOptions>();
-<<<<<<< HEAD
-  command->add_option("--network", options->network, "network file (.h5) or folder of nN-lK.tsv layer files")
-      ->required();
-  command->add_option("--input", options->input, "samples: .h5, or text `sample neuron value`, also .gz, .xz, .zst")
-      ->required();
-  add_network_options(*command, options->challenge);
-  command->add_option("--samples", options->samples, "FIRST:LAST, from 1, both included: only these samples");
-  command->add_option("--truth", options->truth, "true categories to compare with (exit code 1 if they differ)");
-  command->add_option("--categories", options->categories, "write the numbers of the surviving samples, from 1");
-  command->add_option("--activations", options->activations,
-                      "write the last activations as a sparse sample file (.h5)");
-  command->add_option("--predictions", options->predictions,
-                      "write sample and neuron of its largest activation, from 1");
-  command->add_option("--report", options->report, "write everything measured and decided as JSON");
-  command->add_option("--backend", options->backend, "serial, openmp or cuda")->capture_default_str();
-  command->add_option("--precision", options->precision, "of activations and weights")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command->add_option("--batch", options->batch, "samples at a time (default: what fits)")->check(CLI::PositiveNumber);
-  command->add_option("--memory-limit", options->memory_limit, "GiB for weights and samples on the device")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--repeat", options->repeat, "run the layer loop K times and report the median")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--engine", options->engine, "varve, or to compare: kokkos-kernels, reference")
-      ->capture_default_str();
-  command
-      ->add_option("--formats", options->formats,
-                   "auto, or those that layers may be stored in, with commas between: pattern_blocks, staged_blocks, "
-                   "sliced_ell, csr")
-      ->capture_default_str();
-  command
-      ->add_option("--reductions", options->reductions,
-                   "what is known to be equal and not computed twice: auto, none, or with commas between: "
-                   "merge_neurons, fold_constants, drop_unread, saturation, equal_samples")
-      ->capture_default_str();
-  command->add_option("--kernel", options->kernel,
-                      "direct, stationary, staged or fused, where it can run (default: chosen per layer)");
-  command->add_flag("--narrow-tiles", options->narrow_tiles, "fewer samples per tile, for studies");
-=======
   add_infer_options(*command, *options);
->>>>>>> queue
+  add_options_file(*command);
   command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }
 

@@ -48,6 +48,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_generate(command_line, action);
   varve::add_convert(command_line, action);
   varve::add_info(command_line, action);
+  varve::add_tune(command_line, action);
   std::uint64_t is_answered = 0;
   communicator.together([&] { // every rank has a command line of its own
     try {

@@ -5,6 +5,8 @@
 #include "io/sample_file.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
+#include "radixnet/random_network.hpp"
+#include "radixnet/random_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -65,6 +67,43 @@ TEST_F(Files, GeneratedImagesComeFromTheirSeed) {
   EXPECT_EQ(read_bytes(path("a.tsv")), read_bytes(path("b.tsv")));
   EXPECT_NE(read_bytes(path("a.tsv")), read_bytes(path("c.tsv")));
   EXPECT_EQ(read_sample_file(path("a.h5")), digit_images(256, 50, 7));
+}
+
+TEST_F(Files, GeneratedRandomNetworksAreWhatTheirOptionsSay) {
+  auto const layers_of = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"generate", "random", "--output", path("net.h5")});
+    succeed(words);
+    return load(*open_network_file(path("net.h5"))).layers();
+  };
+  RandomNetworkRecipe recipe;
+  recipe.widths = {40, 50, 10};
+  recipe.density = 0.5;
+  recipe.seed = 7;
+  EXPECT_EQ(layers_of({"--widths", "40,50,10", "--density", "0.5", "--seed", "7"}),
+            load(RandomNetwork(recipe)).layers());
+  recipe.widths = {64, 64, 64, 64};
+  recipe.density.reset();
+  recipe.degree = 32;
+  EXPECT_EQ(layers_of({"--neurons", "64", "--layers", "3", "--seed", "7"}), load(RandomNetwork(recipe)).layers());
+  recipe.degree = 8;
+  recipe.lowest_bias = -0.5;
+  recipe.highest_bias = 0.25;
+  recipe.gain = 2.0;
+  recipe.cap = 4.0;
+  EXPECT_EQ(layers_of({"--neurons", "64", "--layers", "3", "--seed", "7", "--degree", "8", "--bias", "-0.5", "0.25",
+                       "--gain", "2", "--cap", "4"}),
+            load(RandomNetwork(recipe)).layers());
+  recipe.lowest_bias = recipe.highest_bias = -0.19;
+  recipe.weight = 0.0625;
+  EXPECT_EQ(layers_of({"--neurons", "64", "--layers", "3", "--seed", "7", "--degree", "8", "--bias", "-0.19",
+                       "--weight", "0.0625", "--cap", "4"}),
+            load(RandomNetwork(recipe)).layers());
+}
+
+TEST_F(Files, GeneratedSamplesComeFromTheirSeed) {
+  succeed({"generate", "samples", "--neurons", "100", "--samples", "20", "--density", "0.25", "--seed", "3", "--output",
+           path("samples.h5")});
+  EXPECT_EQ(read_sample_file(path("samples.h5")), random_samples(100, 20, 0.25, 3));
 }
 
 TEST_F(Files, NetworksConvertToEveryFormatAndBack) {

@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
   for (char const* const word :
-       {"infer", "generate", "convert", "info", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
+       {"infer", "generate", "convert", "info", "tune", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -25,10 +25,10 @@ TEST(Help, NamesSubcommandsAndExitCodes) {
 TEST(Help, OfInferNamesItsOptions) {
   auto const help = succeed({"infer", "--help"});
   for (char const* const option :
-       {"--network",  "--input",        "--neurons",      "--layers",       "--bias",        "--cap",
-        "--samples",  "--truth",        "--categories",   "--activations",  "--predictions", "--report",
-        "--backend",  "--precision",    "--batch",        "--memory-limit", "--repeat",      "--journal",
-        "--schedule", "--input-memory", "--share-devices"}) {
+       {"--network",  "--input",        "--neurons",       "--layers",       "--bias",        "--cap",
+        "--samples",  "--truth",        "--categories",    "--activations",  "--predictions", "--report",
+        "--backend",  "--precision",    "--batch",         "--memory-limit", "--repeat",      "--journal",
+        "--schedule", "--input-memory", "--share-devices", "--options"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
 }
@@ -41,7 +41,13 @@ TEST(Help, OfTheOtherSubcommands) {
   for (char const* const option : {"--neurons", "--samples", "--seed", "--output"}) {
     EXPECT_THAT(succeed({"generate", "images", "--help"}).out, HasSubstr(option));
   }
+  for (char const* const option : {"--neurons", "--layers", "--widths", "--degree", "--density", "--gain", "--weight",
+                                   "--bias", "--cap", "--seed"}) {
+    EXPECT_THAT(succeed({"generate", "random", "--help"}).out, HasSubstr(option));
+  }
+  EXPECT_THAT(succeed({"generate", "samples", "--help"}).out, HasSubstr("--density"));
   EXPECT_THAT(succeed({"convert", "--help"}).out, HasSubstr("DST"));
+  EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }
 
@@ -73,6 +79,13 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
       {"generate", "radixnet", "--neurons", "many", "--output", "a.h5"},
       {"generate", "radixnet", "--neurons", "1000", "--output", "a.h5"},
       {"generate", "images", "--neurons", "33", "--output", "a.h5"},
+      {"generate", "random", "--neurons", "16", "--output", "a.h5"},
+      {"generate", "random", "--widths", "16", "--degree", "2", "--output", "a.h5"},
+      {"generate", "random", "--widths", "16,16", "--layers", "2", "--output", "a.h5"},
+      {"generate", "random", "--degree", "2", "--density", "0.5", "--output", "a.h5"},
+      {"generate", "random", "--density", "2", "--output", "a.h5"},
+      {"generate", "random", "--bias", "1", "0", "--output", "a.h5"},
+      {"generate", "samples", "--density", "0", "--output", "a.h5"},
       {"convert", "a.h5"},
       {"info"},
   };

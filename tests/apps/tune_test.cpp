@@ -1,0 +1,113 @@
+#include "apps/subprocess.hpp"
+
+#include "core/backend.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+using varve::testing::write_bytes;
+
+class Tune : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--output", path("net.h5")});
+    succeed({"generate", "samples", "--neurons", "64", "--samples", "3000", "--output", path("samples.h5")});
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
+
+  static std::vector<std::string> with_data(std::vector<std::string> words, std::vector<std::string> const& options) {
+    words.insert(words.end(), {"--network", path("net.h5"), "--input", path("samples.h5")});
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+
+  static nlohmann::json report_of(std::vector<std::string> options) {
+    options.insert(options.end(), {"--report", path("report.json")});
+    succeed(with_data({"infer"}, options));
+    return nlohmann::json::parse(read_bytes(path("report.json")));
+  }
+
+  /// A file of options; infer with it, and more on the command line.
+  static test::Ended infer_with_file(std::string const& text, std::vector<std::string> options = {}) {
+    write_bytes(path("options.json"), text);
+    options.insert(options.end(), {"--options", path("options.json")});
+    return run_varve(with_data({"infer"}, options));
+  }
+
+  static inline std::unique_ptr<TemporaryFolder> folder_;
+};
+
+TEST_F(Tune, FindsOptionsThatInferTakes) {
+  for (Backend const backend : compiled_backends()) {
+    auto const name = to_string(backend);
+    auto const ended = succeed(with_data(
+        {"tune"}, {"--backend", name, "--repeat", "2", "--samples", "2500", "--output", path("tuning.json")}));
+    EXPECT_THAT(ended.out, HasSubstr("all left to the plan"));
+    EXPECT_THAT(ended.out, HasSubstr("--kernel direct"));
+    EXPECT_THAT(ended.out, HasSubstr("--batch 1250"));
+    EXPECT_THAT(ended.out, HasSubstr("best      "));
+    auto const tuning = nlohmann::json::parse(read_bytes(path("tuning.json")));
+    EXPECT_EQ(tuning["options"]["backend"], name);
+    EXPECT_EQ(tuning["network"]["layers"], 6);
+    EXPECT_EQ(tuning["samples"], 2500);
+    EXPECT_GE(tuning["trials"].size(), 11U);
+    EXPECT_LE(tuning["loop_seconds"].get<double>(), tuning["default_loop_seconds"].get<double>());
+    auto const report = report_of({"--options", path("tuning.json"), "--samples", "1:2500"});
+    EXPECT_EQ(report["activation_hash"], tuning["activation_hash"]);
+    EXPECT_EQ(report["backend"], name);
+  }
+}
+
+TEST_F(Tune, TheCommandLineWinsOverTheFile) {
+  write_bytes(path("options.json"),
+              R"({"options": {"batch": 700, "precision": "double", "backend": "serial", "narrow-tiles": true}})");
+  auto report = report_of({"--options", path("options.json")});
+  EXPECT_EQ(report["plan"]["batch"], 700);
+  EXPECT_EQ(report["precision"], "double");
+  EXPECT_EQ(report["backend"], "serial");
+  report = report_of({"--batch", "900", "--options", path("options.json"), "--precision", "float"});
+  EXPECT_EQ(report["plan"]["batch"], 900);
+  EXPECT_EQ(report["precision"], "float");
+  EXPECT_EQ(report["backend"], "serial");
+}
+
+TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
+  for (char const* const text : {"", "{", "[]", "{}", R"({"options": 3})", R"({"options": {"colour": "red"}})",
+                                 R"({"options": {"batch": 0}})", R"({"options": {"batch": "many"}})",
+                                 R"({"options": {"precision": "half"}})", R"({"options": {"batch": [1, 2]}})"}) {
+    auto const ended = infer_with_file(text);
+    EXPECT_EQ(ended.exit_code, 3) << text << ended.err;
+    EXPECT_EQ(ended.complaints().size(), 1U) << text << ended.err;
+    EXPECT_THAT(ended.err, StartsWith("varve: " + path("options.json"))) << text;
+    EXPECT_EQ(ended.out, "") << text;
+  }
+  EXPECT_EQ(run_varve(with_data({"infer"}, {"--options", path("none.json")})).exit_code, 3);
+}
+
+TEST_F(Tune, WrongUsageIsNamed) {
+  EXPECT_EQ(run_varve({"tune"}).exit_code, 2);
+  EXPECT_EQ(run_varve(with_data({"tune"}, {"--repeat", "0"})).exit_code, 2);
+  EXPECT_EQ(run_varve(with_data({"tune"}, {"--backend", "abacus"})).exit_code, 2);
+  EXPECT_EQ(run_varve(with_data({"tune"}, {"--samples", "4000"})).exit_code, 2);
+  EXPECT_EQ(run_varve(with_data({"tune"}, {"--output", path("no/such/folder/tuning.json")})).exit_code, 4);
+}
+
+} // namespace
+} // namespace varve
