@@ -142,7 +142,7 @@ private:
     options.narrow_tiles = trial.alternative.narrow_tiles;
     options.batch = trial.alternative.batch;
     auto const inference = prepare(network_, options);
-    auto const plan = inference->plan(samples_.num_samples(), samples_.matrix.num_entries());
+    auto const plan = inference->plan(shape_of(samples_));
     std::vector<double> seconds;
     run(*inference, plan.batch, trial);
     while (seconds.size() < repeat_ && !is_hopeless(seconds)) seconds.push_back(run(*inference, plan.batch, trial));

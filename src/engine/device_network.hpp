@@ -101,8 +101,8 @@ private:
   using Choose = std::conditional_t<NarrowTiles, Narrow, Wide>;
   using DirectTile = Choose<typename Tune::Tile, typename Tune::NarrowTile>;
   using WideBlockTile = Choose<typename Tune::WideBlockTile, typename Tune::NarrowWideBlockTile>;
-  template <class Format, bool IsSmall>
-  using FusedTune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs, IsSmall>;
+  template <class Format, FusedWidth Width>
+  using FusedTune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs, Width>;
   template <class FusedTuning>
   using FusedTile = Choose<typename FusedTuning::Tile, typename FusedTuning::NarrowTile>;
   using StagedTile = Choose<typename Tune::StagedTile, typename Tune::NarrowStagedTile>;
@@ -136,8 +136,8 @@ private:
   struct DeviceLayer {
     Format format;
     std::size_t width; ///< the larger of inputs and outputs
-    bool is_small;     ///< fused in larger tiles
-    double cap;        ///< 0: none
+    FusedWidth fused_width;
+    double cap; ///< 0: none
     EdgeOffset num_edges;
     bool keeps_zero;
     double kept_cap; ///< if the layer maps samples all of whose activations are its cap to such: the cap; else 0
@@ -228,8 +228,9 @@ private:
     require_room(packed, layer, number);
     double const cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
     Format format = to_device(layer, packed);
-    bool const small = is_small(format, width_of(layer));
-    layers_.push_back({std::move(format), width_of(layer), small, cap, layer.num_edges(), keeps_zero(layer), kept_cap});
+    FusedWidth const fused_width = fused_width_of(format, width_of(layer));
+    layers_.push_back(
+        {std::move(format), width_of(layer), fused_width, cap, layer.num_edges(), keeps_zero(layer), kept_cap});
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, layers_.back().format);
   }
 
@@ -317,31 +318,33 @@ private:
   bool joins(std::size_t first, std::size_t number, std::size_t dead_for_ever) const {
     if (first == 0 && can_read_bits()) return false;
     bool const same_kind = layers_[number].format.index() == layers_[first].format.index() &&
-                           layers_[number].is_small == layers_[first].is_small;
+                           layers_[number].fused_width == layers_[first].fused_width;
     return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]) && !packs_before(number, dead_for_ever);
   }
 
   static std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
 
   static bool fits_fused(std::size_t width) {
-    return width <= std::size_t(FusedTune<Single<Short>, false>::max_neurons);
+    return width <= std::size_t(FusedTune<Single<Short>, FusedWidth::wide>::max_neurons);
   }
 
-  /// True if tiles of more samples fit team scratch, for backends that make a difference.
-  static bool is_narrow(std::size_t width) {
-    return Tune::has_small_tiles && width <= std::size_t(FusedTune<Single<Short>, true>::max_neurons);
+  template <FusedWidth Width>
+  static bool is_within(std::size_t width) {
+    return Tune::has_fused_widths && width <= std::size_t(FusedTune<Single<Short>, Width>::max_neurons);
   }
+  static bool is_narrow(std::size_t width) { return is_within<FusedWidth::narrow>(width); }
 
-  /// True if the layer's image fits beside such a tile.
-  static bool is_small(Format const& format, std::size_t width) {
-    if (!is_narrow(width)) return false;
-    return std::visit(
+  /// The narrowest that the layer fits, its image included.
+  static FusedWidth fused_width_of(Format const& format, std::size_t width) {
+    bool const has_image = std::visit(
         []<class F>(F const& layer) {
           if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>)
             return LayerImages<ExecutionSpace, F>::bytes_of(layer) <= Tune::max_image_bytes;
           return false;
         },
         format);
+    if (is_narrow(width) && has_image) return FusedWidth::narrow;
+    return is_within<FusedWidth::medium>(width) ? FusedWidth::medium : FusedWidth::wide;
   }
 
   bool is_fused(DeviceLayer const& layer) const {
@@ -356,7 +359,8 @@ private:
   bool packs_before(std::size_t number, std::size_t dead_for_ever) const {
     if (number <= dead_for_ever) return number == dead_for_ever && number > 0;
     std::size_t const since = number - dead_for_ever;
-    if (layers_[number].is_small) return since == 3 || since == 5 || since == 8; // a launch costs a layer
+    if (layers_[number].fused_width == FusedWidth::narrow)
+      return since == 3 || since == 5 || since == 8; // a launch costs a layer
     return since >= 3 && since <= 9;
   }
 
@@ -431,13 +435,14 @@ private:
   template <class F>
   void add_fused(Entry& entry, std::size_t dead_for_ever) {
     if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>) {
-      if constexpr (Tune::has_small_tiles) {
-        if (layers_[entry.first_layer].is_small) {
-          add_fused_with<F, FusedTune<F, true>>(entry, dead_for_ever);
-          return;
-        }
+      if constexpr (Tune::has_fused_widths) {
+        FusedWidth const width = layers_[entry.first_layer].fused_width;
+        if (width == FusedWidth::narrow)
+          return add_fused_with<F, FusedTune<F, FusedWidth::narrow>>(entry, dead_for_ever);
+        if (width == FusedWidth::medium)
+          return add_fused_with<F, FusedTune<F, FusedWidth::medium>>(entry, dead_for_ever);
       }
-      add_fused_with<F, FusedTune<F, false>>(entry, dead_for_ever);
+      add_fused_with<F, FusedTune<F, FusedWidth::wide>>(entry, dead_for_ever);
     }
   }
 

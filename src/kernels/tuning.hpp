@@ -23,7 +23,7 @@ struct Tuning {
   static constexpr int block_outputs = 4; ///< of pattern blocks: 16 of 32 vector registers hold sums; 8 spill
   static constexpr int wide_block_outputs = 4;
 
-  static constexpr bool has_small_tiles = false;
+  static constexpr bool has_fused_widths = false;
   static constexpr std::size_t max_image_bytes = 0;
   static constexpr std::size_t stationary_layers_before_fused = 0;
 
@@ -73,9 +73,12 @@ struct Tuning {
   }
 };
 
-/// The same for the fused kernel, by outputs per block; IsSmall: for layers of at most max_neurons of this tuning,
-/// where there are such.
-template <class ExecutionSpace, class Scalar, int BlockOutputs, bool IsSmall>
+/// Layers that the fused kernel takes, by their width, on backends where that makes a difference: the narrower they
+/// are, the more samples a tile holds, so that all threads of a team have work. (Narrow: with images, see LayerImages.)
+enum class FusedWidth { wide, medium, narrow };
+
+/// The same for the fused kernel, by outputs per block, for layers of at most max_neurons.
+template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedWidth Width>
 struct FusedTuning {
   using Tile = typename Tuning<ExecutionSpace, Scalar>::Tile;
   using NarrowTile = typename Tuning<ExecutionSpace, Scalar>::NarrowTile;
@@ -104,7 +107,7 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr int chunk_size = 8;   ///< sixteen bytes of 16-bit indices
   static constexpr int block_outputs = 8;
 
-  static constexpr bool has_small_tiles = true;
+  static constexpr bool has_fused_widths = true;
   static constexpr std::size_t max_image_bytes = 30000; ///< beside a tile of 16 KB
   /// While samples leave in crowds, the stationary kernel is ahead even where tiles would fit: it packs for nothing.
   static constexpr std::size_t stationary_layers_before_fused = 9;
@@ -164,20 +167,22 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   }
 };
 
-/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples (32 KB for 1024 neurons) and two lanes of 4:
+/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples of 1024 neurons (32 KB) and two lanes of 4:
 /// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams than
-/// that make the tail slower, for they share what few busy multiprocessors there are. Small layers: three teams, which
-/// wait less for each other, with tiles of 32 samples of 128 neurons (16 KB) and the image of a layer beside it.
-template <class Scalar, int BlockOutputs, bool IsSmall>
-struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, IsSmall> {
-  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, IsSmall ? 8 : 2>;
+/// that make the tail slower, for they share what few busy multiprocessors there are. Layers of 256 neurons or less:
+/// tiles of 32 samples, which also meet no bank conflicts; of 128 or less: the image of a layer beside the tile.
+template <class Scalar, int BlockOutputs, FusedWidth Width>
+struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, Width> {
+  static constexpr bool is_wide = Width == FusedWidth::wide;
+  static constexpr bool is_narrow = Width == FusedWidth::narrow;
+  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, is_wide ? 2 : 8>;
   using NarrowTile = Tile;
-  static constexpr int max_neurons = IsSmall ? 128 : 1024;
+  static constexpr int max_neurons = is_wide ? 1024 : is_narrow ? 128 : 256;
   static constexpr bool in_place = true;
-  static constexpr bool prefetches = IsSmall;
+  static constexpr bool prefetches = is_narrow;
   static constexpr int num_tiles = 1;
-  static constexpr int team_size = BlockOutputs == 1 ? 512 : IsSmall ? 128 : 256;
-  static constexpr int teams_per_multiprocessor = IsSmall && BlockOutputs > 1 ? 3 : 2;
+  static constexpr int team_size = BlockOutputs == 1 ? 512 : is_narrow ? 128 : 256;
+  static constexpr int teams_per_multiprocessor = is_narrow && BlockOutputs > 1 ? 3 : 2;
   static constexpr int passes = max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
   static_assert(passes > 0);
   static constexpr int scratch_level = 0;
