@@ -96,6 +96,12 @@ TEST_F(Queue, OfAStaticScheduleGivesEqualParts) {
   EXPECT_FALSE(queue.next());
 }
 
+/// Without crumbs, though the last sample is in the middle of a grain.
+TEST_F(Queue, OfAStaticScheduleGivesAllThatFitsAtOnce) {
+  BatchRules const rules{Schedule::fixed, 64, false, 60000, std::nullopt};
+  EXPECT_EQ(take_all(left_over(60000, {}), rules).size(), static_cast<std::size_t>(ranks_.size()));
+}
+
 TEST_F(Queue, EndsForAllWhenOneStopsIt) {
   for (auto const schedule : {Schedule::fixed, Schedule::dynamic}) {
     BatchQueue queue(ranks_, {{0, 1000}}, {schedule, 1, true, 1, {}});
