@@ -42,9 +42,8 @@ double speed_of_all(QueueState const& state) {
 
 SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules const& rules) {
   if (rules.most_seconds) wanted = std::min(wanted, samples_in(*rules.most_seconds, state.own_speed));
-  // What is left as a whole, if so many fit, though it may not be a multiple of the grain: no crumbs.
-  bool const rest_fits = state.remaining <= rules.most;
-  wanted = std::min(wanted, rest_fits ? state.remaining : rules.most / rules.grain * rules.grain);
+  // What is left goes as a whole if so many fit, multiple of the grain or not: no crumbs.
+  if (state.remaining > rules.most) wanted = std::min(wanted, rules.most / rules.grain * rules.grain);
   return rounded_up(std::max<SampleIndex>(wanted, 1), rules.grain);
 }
 
