@@ -23,9 +23,9 @@ namespace varve {
 
 /// A network on a device: which format and kernel each layer has got, and which layers run in one launch. Chosen once,
 /// by looking at the layers:
-///   - pattern blocks, if outputs share input lists so well that the blocks store at most twice as many weights as
-///   there
-///     are (a fma of a block costs half of what one costs that loads its own input, or less);
+///   - pattern blocks, if outputs share inputs so well that the blocks store at most twice as many weights as there are
+///     (a fma of a block costs half of what one costs that loads its own input, or less; in the fused kernel see
+///     tuning);
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit team scratch; else the kernel that the format is for;
@@ -175,9 +175,9 @@ private:
       return static_cast<double>(stored) <= static_cast<double>(matrix.num_entries()) * factor + 512.0;
     };
     // Where tiles are small, launches cost more than padding: then all layers should have one format.
-    double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25 : 2.0;
     std::string const kernel = options_.kernel.value_or("");
     bool const fuses = is_short(layer) && fits_fused(width_of(layer)) && (kernel.empty() || kernel == "fused");
+    double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25 : fuses ? Tune::most_stored_in_fused_blocks : 2.0;
     if (may_use(FormatName::pattern_blocks) && (kernel != "staged" || is_last(FormatName::pattern_blocks))) {
       constexpr auto early_layers = static_cast<std::ptrdiff_t>(Tune::stationary_layers_before_fused);
       bool const is_early =
@@ -370,7 +370,7 @@ private:
     std::size_t const done = number + 1;
     if (done < dead_for_ever) return false;
     std::size_t const since = done - dead_for_ever;
-    if (since > 16) return since % 8 == 0;
+    if (since > 16) return since % (since > 32 ? 8 : 4) == 0;
     if (reads_lists) return since >= 2;
     return (since >= 3 && since <= 6) || (since >= 8 && since % 2 == 0);
   }
@@ -405,7 +405,7 @@ private:
     }
     entry.hand_over.keeps_dead = last + 1 < dead_for_ever;
     entry.hand_over.joins_equal = joins_after(last, dead_for_ever);
-    entry.hand_over.lists_done = saturates_from_ < num_layers_ && last + 1 >= saturates_from_ + 16;
+    entry.hand_over.lists_done = saturates_from_ < num_layers_ && last + 1 >= saturates_from_ + 15;
     if (saturates_from_ < num_layers_) entry.hand_over.cap = static_cast<Scalar>(layers_.back().kept_cap);
     if (is_fused(layers_[first])) {
       add_fused<F>(entry, dead_for_ever);
