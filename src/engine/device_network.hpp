@@ -177,7 +177,11 @@ private:
     // Where tiles are small, launches cost more than padding: then all layers should have one format.
     std::string const kernel = options_.kernel.value_or("");
     bool const fuses = is_short(layer) && fits_fused(width_of(layer)) && (kernel.empty() || kernel == "fused");
-    double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25 : fuses ? Tune::most_stored_in_fused_blocks : 2.0;
+    constexpr EdgeOffset many_edges = 64; // of an output; with fewer, other things than edges take the time
+    bool const has_long_lists = matrix.num_entries() >= many_edges * matrix.num_rows;
+    double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25
+                                  : fuses && has_long_lists  ? Tune::most_stored_in_fused_blocks
+                                                             : 2.0;
     if (may_use(FormatName::pattern_blocks) && (kernel != "staged" || is_last(FormatName::pattern_blocks))) {
       constexpr auto early_layers = static_cast<std::ptrdiff_t>(Tune::stationary_layers_before_fused);
       bool const is_early =
