@@ -154,7 +154,9 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   /// A thread holds 32 samples of its output, one for each bit of a word.
   using BinaryTile = TileShape<Scalar, pack_width, 32 / pack_width, 1>;
   static constexpr bool binary_gathers_lines = true; ///< else each store of a warp goes to 32 lines: 1.0 ms, not 0.2
-  static int binary_team_size(int num_outputs) { return std::min(256, (num_outputs + 31) / 32 * 32); }
+  static int binary_team_size(int num_outputs) {     // whose lines take 34 KB of team scratch at most
+    return std::min(1024 / static_cast<int>(sizeof(Scalar)), (num_outputs + 31) / 32 * 32);
+  }
 
   static constexpr int move_team_size = 8;
   static constexpr int move_lanes = 32;
