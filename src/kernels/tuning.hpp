@@ -112,8 +112,7 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   /// Weights per edge: blocks take in 14e12 weights a second, single outputs of a random pattern 2.5e12 edges.
   static constexpr double most_stored_in_fused_blocks = 4.0;
   static constexpr bool has_fused_widths = true;
-  static constexpr std::size_t max_image_bytes =
-      28000; ///< beside a tile of 16 KB and 4 KB that Kokkos takes for a team
+  static constexpr std::size_t max_image_bytes = 28000; ///< beside a tile of 16 KB and 4 KB of Kokkos's own
   /// While samples leave in crowds, the stationary kernel is ahead even where tiles would fit: it packs for nothing.
   static constexpr std::size_t stationary_layers_before_fused = 9;
 
