@@ -93,6 +93,22 @@ std::string device_name(Backend backend) {
   return "1 thread";
 }
 
+std::string device_identity([[maybe_unused]] Backend backend) {
+  std::string identity;
+#if defined(KOKKOS_ENABLE_CUDA)
+  if (backend == Backend::cuda) {
+    constexpr char const* digits = "0123456789abcdef";
+    Kokkos::Cuda const device;
+    for (char const letter : device.cuda_device_prop().uuid.bytes) {
+      auto const byte = static_cast<unsigned char>(letter);
+      identity += digits[byte / 16];
+      identity += digits[byte % 16];
+    }
+  }
+#endif
+  return identity;
+}
+
 std::size_t available_memory(Backend backend) {
 #if defined(KOKKOS_ENABLE_CUDA)
   if (backend == Backend::cuda) {

@@ -20,6 +20,10 @@ public:
 /// What a backend runs on, for people and reports: "NVIDIA H200 (device 0)", "2 threads".
 std::string device_name(Backend backend);
 
+/// A number, in hexadecimal, that no other device in the world has; empty for processors. (The visible number of a
+/// device may differ from rank to rank.)
+std::string device_identity(Backend backend);
+
 /// Bytes that a backend can still allocate: free memory of the device, or what the host says is available.
 std::size_t available_memory(Backend backend);
 

@@ -1,7 +1,6 @@
 #include "distribute/rank_device.hpp"
 
 #include "core/error.hpp"
-#include "core/execution.hpp"
 #include "core/runtime.hpp"
 
 #include <unistd.h>
@@ -19,27 +18,11 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// The number that NVIDIA gives each device (or part of one) it makes: the visible number of a device may differ from
-/// rank to rank.
-std::string identity_of([[maybe_unused]] Backend backend) {
-  std::string identity;
-#if defined(KOKKOS_ENABLE_CUDA)
-  if (backend == Backend::cuda) {
-    constexpr char const* digits = "0123456789abcdef";
-    Kokkos::Cuda const device;
-    for (char const letter : device.cuda_device_prop().uuid.bytes) {
-      auto const byte = static_cast<unsigned char>(letter);
-      identity += digits[byte / 16];
-      identity += digits[byte % 16];
-    }
-  }
-#endif
-  return identity;
-}
-
 } // namespace
 
-RankDevice device_of_this_rank(Backend backend) { return {host_name(), device_name(backend), identity_of(backend)}; }
+RankDevice device_of_this_rank(Backend backend) {
+  return {host_name(), device_name(backend), device_identity(backend)};
+}
 
 void require_own_devices(std::vector<RankDevice> const& devices) {
   std::map<std::string, std::size_t> rank_of;
