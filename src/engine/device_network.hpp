@@ -5,6 +5,9 @@
 #include "engine/inference.hpp"
 #include "engine/sentences.hpp"
 #include "engine/stretch.hpp"
+#include "formats/cone_programs.hpp"
+#include "formats/cones.hpp"
+#include "formats/counted_layer.hpp"
 #include "formats/csr.hpp"
 #include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
@@ -14,6 +17,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -29,7 +33,10 @@ namespace varve {
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit team scratch; else the kernel that the format is for;
-///   - the first layer alone, stored once more as sliced ELL, to read samples whose values are all equal as bits;
+///   - before all that, several layers whose outputs depend on few neurons together: cones;
+///   - the first layer alone, stored once more for samples whose values are all equal: by input, to count entries, or
+///   as
+///     sliced ELL, to read bits;
 ///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long.
 template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class DeviceNetwork {
@@ -53,13 +60,21 @@ public:
       layers.assign(count, Layer());
       std::vector<Packed> packed(count);
       std::vector<double> kept_caps(count, 0.0);
+      for_each_on_host_threads(count, [&](std::size_t i) { layers[i] = network.layer(first + i); });
+      auto const runs = find_cone_runs(layers, first);
       for_each_on_host_threads(count, [&](std::size_t i) {
-        layers[i] = network.layer(first + i);
-        packed[i] = pack(layers[i], first + i);
+        if (runs[i].num_layers == 0) packed[i] = pack(layers[i], first + i);
         if (options_.reductions.saturation) kept_caps[i] = kept_cap<Scalar>(layers[i]);
       });
-      for (std::size_t i = 0; i < count; ++i) add(layers[i], packed[i], kept_caps[i]);
-      if (first == 0 && network.num_layers() > 1) add_binary(layers[0]);
+      for (std::size_t i = 0; i < count; ++i) {
+        add(layers[i], kept_caps[i]);
+        if (runs[i].num_layers == 0) {
+          set_format(layers[i], packed[i]);
+        } else if (runs[i].is_first) {
+          set_format(std::span<Layer const>(layers).subspan(i, runs[i].num_layers), runs[i].cones);
+        }
+      }
+      if (first == 0 && network.num_layers() > 1) add_first(layers[0]);
     }
     form_stretches();
   }
@@ -67,13 +82,15 @@ public:
   std::size_t num_inputs() const { return num_inputs_; }
   std::size_t num_outputs() const { return num_outputs_; }
   std::size_t num_layers() const { return num_layers_; }
-  /// Neurons of the widest layer, the inputs included unless samples come as bits.
-  std::size_t max_neurons(bool reads_bits) const {
-    return reads_bits ? max_outputs_ : std::max(max_outputs_, num_inputs_);
+  /// Neurons of the widest layer, the inputs included unless samples of one value need no tiles.
+  std::size_t max_neurons(bool takes_one_value) const {
+    return takes_one_value ? max_outputs_ : std::max(max_outputs_, num_inputs_);
   }
 
-  /// True if samples whose values are all equal are read as bits.
-  bool can_read_bits() const { return can_read_bits_; }
+  /// True if samples whose values are all equal need not be brought into tiles,
+  bool takes_one_value() const { return takes_one_value_; }
+  /// because the first layer reads their bits. (Else it counts their entries.)
+  bool reads_bits() const { return takes_one_value_ && !counts_entries(); }
 
   EdgeOffset num_edges() const { return num_edges_; }
   std::size_t bytes() const { return bytes_; }
@@ -119,12 +136,15 @@ private:
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
+  using Cones = ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size>;
+  using ConeTile = Choose<typename Tune::ConeTile, typename Tune::NarrowConeTile>;
+  using Counted = CountedLayer<ExecutionSpace, Scalar>;
 
   static constexpr bool has_own_fused_blocks = !std::is_same_v<FusedBlocks, WideBlocks<Short>>;
   template <class Fused, class... Others>
   using VariantOf = std::conditional_t<has_own_fused_blocks, std::variant<Fused, Others...>, std::variant<Others...>>;
   using Format = VariantOf<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
-                           Rows<Short>, Rows<Long>>;
+                           Rows<Short>, Rows<Long>, Cones>;
 
   /// A layer before it goes to the device; CSR is not packed.
   struct Unpacked {
@@ -134,9 +154,10 @@ private:
       VariantOf<typename FusedBlocks::Packed, typename WideBlocks<Short>::Packed, typename WideBlocks<Long>::Packed,
                 typename Single<Short>::Packed, typename Single<Long>::Packed, typename Staged::Packed, Unpacked>;
   struct DeviceLayer {
-    Format format;
-    std::size_t width; ///< the larger of inputs and outputs
-    FusedWidth fused_width;
+    Format format;              ///< of a run of cones: with the first layer
+    std::size_t num_layers = 1; ///< that the format holds
+    std::size_t width;          ///< the larger of inputs and outputs
+    FusedWidth fused_width = FusedWidth::wide;
     double cap; ///< 0: none
     EdgeOffset num_edges;
     bool keeps_zero;
@@ -222,28 +243,90 @@ private:
     return Unpacked();
   }
 
-  void add(Layer const& layer, Packed const& packed, double kept_cap) {
+  /// The run of cones that a layer is in.
+  struct InRun {
+    std::size_t num_layers = 0; ///< 0: in none
+    bool is_first = false;
+    ConeRun cones; ///< with the first layer
+  };
+
+  bool may_use_cones() const { return may_use(FormatName::cones) && (!options_.kernel || *options_.kernel == "cones"); }
+
+  /// Which of these layers, the first of which has this number, form cones. Layer 0 takes the samples and is by itself.
+  std::vector<InRun> find_cone_runs(std::vector<Layer> const& layers, std::size_t number) const {
+    std::vector<InRun> runs(layers.size());
+    if (!may_use_cones()) return runs;
+    constexpr double at_any_cost = 1e9;
+    double const other_cost = is_last(FormatName::cones) || options_.kernel ? at_any_cost : Tune::cone_other_cost;
+    constexpr std::size_t slot_bytes = Tune::cone_slots * ConeTile::num_samples * sizeof(Scalar);
+    constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
+    ConeLimits const limits{Tune::cone_slots, static_cast<std::size_t>(Tune::cone_group_size),
+                            (Tune::max_cone_bytes - slot_bytes) / round_bytes};
+    for (std::size_t first = number == 0 ? 1 : 0; first < layers.size();) {
+      std::size_t last = first;
+      while (last < layers.size() && is_short(layers[last]) && suits_cones(layers[last]) &&
+             Cones::agree(layers[first], layers[last]))
+        ++last;
+      auto const part = std::span<Layer const>(layers).subspan(first, last - first);
+      for (auto& [first_layer, run] : place_cone_runs(part, limits, other_cost)) {
+        std::size_t const count = run.num_layers;
+        for (std::size_t i = 0; i < count; ++i) runs[first + first_layer + i].num_layers = count;
+        runs[first + first_layer].is_first = true;
+        runs[first + first_layer].cones = std::move(run);
+      }
+      first = std::max(last, first + 1);
+    }
+    return runs;
+  }
+
+  /// Takes in a layer, whose format is still to be set.
+  void add(Layer const& layer, double kept_cap) {
     std::size_t const number = num_layers_++;
     if (number == 0) num_inputs_ = layer.num_inputs();
     if (number > 0) require_fit(num_outputs_, layer, number);
     num_outputs_ = layer.num_outputs();
     max_outputs_ = std::max(max_outputs_, layer.num_outputs());
     num_edges_ += layer.num_edges();
-    require_room(packed, layer, number);
-    double const cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
-    Format format = to_device(layer, packed);
-    FusedWidth const fused_width = fused_width_of(format, width_of(layer));
-    layers_.push_back(
-        {std::move(format), width_of(layer), fused_width, cap, layer.num_edges(), keeps_zero(layer), kept_cap});
-    bytes_ += std::visit([](auto const& format) { return format.bytes(); }, layers_.back().format);
+    DeviceLayer added;
+    added.width = width_of(layer);
+    added.cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
+    added.num_edges = layer.num_edges();
+    added.keeps_zero = keeps_zero(layer);
+    added.kept_cap = kept_cap;
+    layers_.push_back(std::move(added));
   }
 
-  /// Sees to it that the first layer can read bits: the stationary kernel does; for others the layer is stored once
-  /// more, if outputs are padded little and there is nothing that says otherwise.
-  void add_binary(Layer const& layer) {
-    can_read_bits_ = std::visit([&](auto const& format) { return is_stationary(format); }, layers_.front().format);
-    if (can_read_bits_ || options_.kernel || !may_use(FormatName::sliced_ell)) return;
-    if (is_short(layer)) {
+  /// Of the layer added last.
+  void set_format(Layer const& layer, Packed const& packed) {
+    require_room(packed, layer, num_layers_ - 1);
+    DeviceLayer& added = layers_.back();
+    added.format = to_device(layer, packed);
+    added.fused_width = fused_width_of(added.format, width_of(layer));
+    bytes_ += std::visit([](auto const& format) { return format.bytes(); }, added.format);
+  }
+
+  /// Of these layers, the first of which was added last.
+  void set_format(std::span<Layer const> run, ConeRun const& cones) {
+    Cones programs(run, cones);
+    bytes_ += programs.bytes();
+    if (bytes_ > memory_limit_) weights_exceed_memory(num_layers_, bytes_, memory_limit_);
+    layers_.back().num_layers = run.size();
+    layers_.back().format = std::move(programs);
+  }
+
+  bool counts_entries() const { return std::holds_alternative<Counted>(first_); }
+
+  /// Sees to it that the first layer can take samples of one value without tiles: the stationary kernel does; for
+  /// others the layer is stored once more, by input if it can count entries, else if outputs are padded little, and
+  /// there is nothing that says otherwise.
+  void add_first(Layer const& layer) {
+    takes_one_value_ = std::visit([&](auto const& format) { return is_stationary(format); }, layers_.front().format);
+    if (takes_one_value_ || options_.kernel || !may_use(FormatName::sliced_ell)) return;
+    if (Counted::suits(layer, Tune::max_counted_outputs)) {
+      first_ = Counted(layer);
+      bytes_ += std::get<Counted>(first_).bytes();
+      takes_one_value_ = true;
+    } else if (is_short(layer)) {
       add_binary_as<Short>(layer);
     } else {
       add_binary_as<Long>(layer);
@@ -259,9 +342,9 @@ private:
     if (stored > 2 * layer.num_edges() + slice * (layer.num_outputs() / Ell::slice_width + 1)) return;
     auto const packed = Ell::pack(layer.weights, std::move(order));
     if (bytes_ + packed.bytes() > memory_limit_) return;
-    binary_ = Ell(layer, packed);
-    bytes_ += std::get<Ell>(binary_).bytes();
-    can_read_bits_ = true;
+    first_ = Ell(layer, packed);
+    bytes_ += std::get<Ell>(first_).bytes();
+    takes_one_value_ = true;
   }
 
   void require_room(Packed const& packed, Layer const& layer, std::size_t number) const {
@@ -306,6 +389,7 @@ private:
     for (std::size_t first = 0; first < num_layers_;) {
       std::size_t last = first;
       while (last + 1 < num_layers_ && joins(first, last + 1, dead_for_ever)) ++last;
+      last = std::max(last, first + layers_[first].num_layers - 1);
       std::visit([&]<class F>(F const&) { add_stretch<F>(first, last, dead_for_ever); }, layers_[first].format);
       first = last + 1;
     }
@@ -320,7 +404,7 @@ private:
 
   /// True if a layer goes into the launch that begins with layer `first`.
   bool joins(std::size_t first, std::size_t number, std::size_t dead_for_ever) const {
-    if (first == 0 && can_read_bits()) return false;
+    if (first == 0 && takes_one_value()) return false;
     bool const same_kind = layers_[number].format.index() == layers_[first].format.index() &&
                            layers_[number].fused_width == layers_[first].fused_width;
     return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]) && !packs_before(number, dead_for_ever);
@@ -399,10 +483,14 @@ private:
     entry.num_edges = 0;
     for (std::size_t number = first; number <= last; ++number) {
       entry.num_edges += layers_[number].num_edges;
+      if (number > first && layers_[first].num_layers > 1) continue; // all in the first
       F const& format = std::get<F>(layers_[number].format);
       if constexpr (std::is_same_v<F, Staged>) {
         entry.choice.num_stored += format.blocks.weights.size();
         entry.choice.num_staged_inputs += format.inputs.size();
+      } else if constexpr (std::is_same_v<F, Cones>) {
+        entry.choice.num_stored += 2 * format.moves.size();
+        entry.choice.num_cones += format.programs.size();
       } else {
         entry.choice.num_stored += format.weights.size();
       }
@@ -416,17 +504,18 @@ private:
     } else {
       add_layer_kernel(entry, std::get<F>(std::move(layers_[first].format)), dead_for_ever);
     }
-    if (first == 0 && can_read_bits()) {
+    if (first == 0 && takes_one_value()) {
       entry.work = std::visit(
-          [&]<class Binary>(Binary& binary) -> std::unique_ptr<Work> {
-            if constexpr (std::is_same_v<Binary, std::monostate>) {
+          [&]<class First>(First& format) -> std::unique_ptr<Work> {
+            if constexpr (std::is_same_v<First, std::monostate>) {
               return std::move(entry.work);
             } else {
-              return std::make_unique<BinaryStretch<ExecutionSpace, Binary>>(std::move(binary), std::move(entry.work));
+              return std::make_unique<FirstStretch<ExecutionSpace, First>>(std::move(format), std::move(entry.work));
             }
           },
-          binary_);
-      entry.choice.reads_bits = true;
+          first_);
+      entry.choice.reads_bits = reads_bits();
+      entry.choice.counts_entries = counts_entries();
     }
     entry.choice.first_layer = first;
     entry.choice.last_layer = last;
@@ -470,7 +559,9 @@ private:
       entry.hand_over.lists = lists_after(entry.last_layer, dead_for_ever, Kernel::reads_lists);
       entry.choice.kernel = name;
     };
-    if constexpr (std::is_same_v<F, Staged>) {
+    if constexpr (std::is_same_v<F, Cones>) {
+      use(ConeTile(), ConeKernel(), "cones");
+    } else if constexpr (std::is_same_v<F, Staged>) {
       use(StagedTile(), StagedKernel(), "staged");
     } else if constexpr (std::is_same_v<F, WideBlocks<typename F::Index>>) {
       if (is_stationary(format)) {
@@ -497,15 +588,18 @@ private:
   static std::string name_of() {
     if constexpr (std::is_same_v<F, Rows<typename F::Index>>) return "CSR";
     if constexpr (std::is_same_v<F, Staged>) return "staged blocks";
-    if constexpr (F::block_outputs == 1) return "sliced ELL";
-    return "pattern blocks of " + std::to_string(F::block_outputs) + " outputs";
+    if constexpr (std::is_same_v<F, Cones>) return "programs";
+    if constexpr (!std::is_same_v<F, Cones>) {
+      if (F::block_outputs == 1) return "sliced ELL";
+      return "pattern blocks of " + std::to_string(F::block_outputs) + " outputs";
+    }
   }
 
   InferenceOptions options_;
   std::size_t memory_limit_;
-  std::vector<DeviceLayer> layers_;                                  ///< until they are in stretches
-  std::variant<std::monostate, Single<Short>, Single<Long>> binary_; ///< the first layer for samples as bits
-  bool can_read_bits_ = false;
+  std::vector<DeviceLayer> layers_;                                          ///< until they are in stretches
+  std::variant<std::monostate, Single<Short>, Single<Long>, Counted> first_; ///< layer 0 for samples of one value
+  bool takes_one_value_ = false;
   std::vector<Entry> stretches_;
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;

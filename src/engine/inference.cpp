@@ -88,6 +88,8 @@ Engine parse_engine(std::string const& name) {
 
 std::string to_string(FormatName format) {
   switch (format) {
+  case FormatName::cones:
+    return "cones";
   case FormatName::pattern_blocks:
     return "pattern_blocks";
   case FormatName::staged_blocks:
@@ -104,11 +106,12 @@ std::vector<FormatName> parse_formats(std::string const& list) {
   std::vector<FormatName> formats;
   if (list == "auto") return formats;
   for_each_name(list, [&](std::string const& name) {
-    auto const all = {FormatName::pattern_blocks, FormatName::staged_blocks, FormatName::sliced_ell, FormatName::csr};
+    auto const all = {FormatName::cones, FormatName::pattern_blocks, FormatName::staged_blocks, FormatName::sliced_ell,
+                      FormatName::csr};
     auto const found = std::ranges::find(all, name, [](FormatName format) { return to_string(format); });
     if (found == all.end()) {
       throw UsageError("there is no format '" + name +
-                       "'; there are: auto, or some of pattern_blocks, staged_blocks, sliced_ell, csr");
+                       "'; there are: auto, or some of cones, pattern_blocks, staged_blocks, sliced_ell, csr");
     }
     formats.push_back(*found);
   });
@@ -142,7 +145,7 @@ Reductions parse_reductions(std::string const& list) {
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options) {
   if (options.batch && *options.batch == 0) throw UsageError("a batch needs at least 1 sample");
   if (options.repeat == 0) throw UsageError("the layer loop must run at least once");
-  require_one_of(options.kernel, {"direct", "stationary", "staged", "fused"}, "kernel");
+  require_one_of(options.kernel, {"direct", "stationary", "staged", "fused", "cones"}, "kernel");
   switch (options.engine) {
   case Engine::varve:
     return prepare_varve(network, options);

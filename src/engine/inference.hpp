@@ -29,12 +29,12 @@ std::string to_string(Engine engine);
 Engine parse_engine(std::string const& name);
 
 /// How a layer may be stored on a device (formats/), in the order in which the plan prefers them.
-enum class FormatName { pattern_blocks, staged_blocks, sliced_ell, csr };
+enum class FormatName { cones, pattern_blocks, staged_blocks, sliced_ell, csr };
 
 /// The names of a comma-separated list ("sliced_ell,csr"); none for "auto". Throws UsageError naming what there is.
 std::vector<FormatName> parse_formats(std::string const& list);
 
-/// "pattern_blocks", "staged_blocks", "sliced_ell" or "csr".
+/// "cones", "pattern_blocks", "staged_blocks", "sliced_ell" or "csr".
 std::string to_string(FormatName format);
 
 /// What is not computed because it is known to be equal to something that is. The first three rewrite the network
@@ -64,7 +64,8 @@ struct InferenceOptions {
   std::optional<std::size_t> batch;        ///< samples at a time
   std::optional<std::size_t> memory_limit; ///< bytes on the device for weights, panel and samples together
   std::vector<FormatName> formats;         ///< those that the plan may use; empty: all
-  std::optional<std::string> kernel;       ///< "direct", "stationary", "staged" or "fused" for layers that it can run
+  std::optional<std::string>
+      kernel; ///< "direct", "stationary", "staged", "fused" or "cones" for layers that it can run
   Reductions reductions;
   bool narrow_tiles = false; ///< a quarter or half of the samples per tile (a study, not a need)
   std::size_t repeat = 1;    ///< how often the layer loop runs on each batch, for timing
@@ -95,13 +96,15 @@ struct BatchResult {
 struct LayerChoice {
   std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
   std::size_t num_launches = 1;
-  std::string kernel;               ///< "fused", "stationary", "staged" or "direct"
+  std::string kernel;               ///< "cones", "fused", "stationary", "staged" or "direct"
   std::string format;               ///< e.g. "pattern blocks of 4 outputs"
   int index_bits = 0;               ///< of an edge's input
   EdgeOffset num_edges = 0;         ///< of all these layers together, as the following
   EdgeOffset num_stored = 0;        ///< weights stored, padding included
   EdgeOffset num_staged_inputs = 0; ///< staged blocks only: inputs listed in all stages
-  bool reads_bits = false;          ///< the first layer: samples whose values are all equal are read as bits
+  std::size_t num_cones = 0;        ///< cones only
+  bool reads_bits = false;          ///< the first layer: samples whose values are all equal are read as bits,
+  bool counts_entries = false;      ///< or their entries counted
 
   /// True if both differ in their layers only.
   bool is_like(LayerChoice const& other) const;

@@ -39,7 +39,7 @@ public:
   EdgeOffset num_edges() const override { return reduction_ ? reduction_->edges_before : network_.num_edges(); }
 
   PlanSummary plan(InputShape const& input) override {
-    reads_bits_ = input.has_one_value && network_.can_read_bits();
+    takes_one_value_ = input.has_one_value && network_.takes_one_value();
     std::size_t const entries_per_sample =
         input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
     std::size_t const value_bytes = input.has_one_value ? 0 : sizeof(Scalar);
@@ -75,7 +75,7 @@ public:
     BatchResult result;
     Stopwatch const upload_time;
     auto const input = upload_samples(samples.matrix);
-    if (reads_bits_ && input.value_stride != 0) stop_reading_bits();
+    if (takes_one_value_ && input.value_stride != 0) take_any_values();
     result.upload_seconds = upload_time.seconds();
 
     for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
@@ -97,8 +97,12 @@ private:
   static constexpr std::size_t max_slots = 1U << 30;
 
   typename PanelType::Size panel_size(std::size_t samples) const {
-    return {samples, network_.max_neurons(reads_bits_), 2 * network_.stretches().size() + 1,
-            reads_bits_ ? num_inputs() : 0, options_.reductions.equal_samples};
+    return {samples,
+            network_.max_neurons(takes_one_value_),
+            2 * network_.stretches().size() + 1,
+            takes_one_value_ && network_.reads_bits() ? num_inputs() : 0,
+            options_.reductions.equal_samples,
+            takes_one_value_};
   }
   std::size_t panel_bytes(std::size_t samples) const { return PanelType::bytes(panel_size(samples)); }
 
@@ -108,8 +112,8 @@ private:
   }
 
   /// For samples of several values, which the plan did not expect.
-  void stop_reading_bits() {
-    reads_bits_ = false;
+  void take_any_values() {
+    takes_one_value_ = false;
     if (network_.bytes() + panel_bytes(batch_) > memory_limit_)
       batch_exceeds_memory(batch_, panel_bytes(batch_), network_.bytes(), memory_limit_, 0);
     allocate_panel();
@@ -334,7 +338,8 @@ private:
   PanelType panel_;
   std::vector<int> held_; ///< for each stretch, after how many lists of live samples it ran
   std::size_t batch_ = 0;
-  bool reads_bits_ = false; ///< the panel has room for bits of the inputs instead of the inputs
+  bool takes_one_value_ =
+      false; ///< the panel has no room for the inputs, for samples whose values are all equal need none
 };
 
 } // namespace varve

@@ -29,13 +29,15 @@ public:
   struct Size {
     std::size_t max_samples = 0;
     std::size_t max_neurons = 0;
-    std::size_t max_lists = 0; ///< how often samples are listed or packed in a run
-    std::size_t num_bits = 0;  ///< neurons that come as bits; 0: the samples of a run are expanded instead
-    bool finds_equal = false;  ///< equal samples are looked for
+    std::size_t max_lists = 0;    ///< how often samples are listed or packed in a run
+    std::size_t num_bits = 0;     ///< neurons that come as bits; 0: the samples of a run are expanded instead
+    bool finds_equal = false;     ///< equal samples are looked for
+    bool takes_one_value = false; ///< samples whose values are all equal are not brought into tiles
   };
 
   explicit Panel(Size const& size) {
-    auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal] = size;
+    auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal, takes_one_value] = size;
+    takes_one_value_ = takes_one_value;
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
     };
@@ -88,8 +90,8 @@ public:
   bool is_expanded() const { return tile_samples_ != 0; }
   DeviceSamples<ExecutionSpace, Scalar> const& samples() const { return samples_; }
 
-  /// True if the samples of this run can be taken as bits.
-  bool has_bits() const { return !is_expanded() && bits_.size() > 0 && samples_.value_stride == 0; }
+  /// True if the samples of this run, whose values are all equal, are taken without tiles.
+  bool has_one_value() const { return takes_one_value_ && !is_expanded() && samples_.value_stride == 0; }
 
   /// Makes the bits of the samples.
   SampleBits<Scalar> set_bits(ExecutionSpace const& space) {
@@ -228,6 +230,7 @@ private:
   int num_neurons_ = 0;
   int tile_samples_ = 0; ///< 0 before the samples are in tiles
   bool is_listed_ = false;
+  bool takes_one_value_ = false;
 };
 
 } // namespace varve

@@ -39,7 +39,7 @@ void engine_lacks_backend(std::string const& engine, std::string const& has, std
 
 bool LayerChoice::is_like(LayerChoice const& other) const {
   return kernel == other.kernel && format == other.format && index_bits == other.index_bits &&
-         reads_bits == other.reads_bits;
+         reads_bits == other.reads_bits && counts_entries == other.counts_entries;
 }
 
 void LayerChoice::append(LayerChoice const& next) {
@@ -48,6 +48,7 @@ void LayerChoice::append(LayerChoice const& next) {
   num_edges += next.num_edges;
   num_stored += next.num_stored;
   num_staged_inputs += next.num_staged_inputs;
+  num_cones += next.num_cones;
 }
 
 std::string describe(LayerChoice const& choice) {
@@ -56,7 +57,9 @@ std::string describe(LayerChoice const& choice) {
                                  : fmt::format("layers {}-{}", choice.first_layer, choice.last_layer);
   return fmt::format("{}: {} kernel, {}, {}-bit indices, {} launch{}{}", layers, choice.kernel, choice.format,
                      choice.index_bits, choice.num_launches, choice.num_launches == 1 ? "" : "es",
-                     choice.reads_bits ? "; 0/1 samples as bits" : "");
+                     choice.reads_bits       ? "; 0/1 samples as bits"
+                     : choice.counts_entries ? "; entries of 0/1 samples counted"
+                                             : "");
 }
 
 std::string explain(LayerChoice const& choice) {
@@ -65,7 +68,13 @@ std::string explain(LayerChoice const& choice) {
   };
   double const stored = per(choice.num_stored, choice.num_edges);
   std::string why;
-  if (choice.format.starts_with("pattern")) {
+  if (choice.kernel == "cones") {
+    why = fmt::format(
+        "outputs depend on so few neurons, even over several layers, that {} groups of them are computed by "
+        "themselves, {:.1f} layers in one pass over the activations",
+        choice.num_cones,
+        static_cast<double>(choice.last_layer - choice.first_layer + 1) / static_cast<double>(choice.num_launches));
+  } else if (choice.format.starts_with("pattern")) {
     why = fmt::format("outputs share whole input lists: blocks of them store {:.2f} weights per edge, and read each "
                       "input once",
                       stored);
@@ -88,6 +97,10 @@ std::string explain(LayerChoice const& choice) {
   if (choice.reads_bits) {
     why += "; samples whose values are all equal never become numbers: this layer adds up weights where their bits are "
            "set";
+  }
+  if (choice.counts_entries) {
+    why += "; of samples whose values are all equal, this layer counts the entries that each output reads, for its "
+           "weights and biases are all equal";
   }
   return why;
 }

@@ -1,7 +1,10 @@
 #pragma once
 
 #include "engine/panel.hpp"
+#include "formats/counted_layer.hpp"
 #include "kernels/binary_samples.hpp"
+#include "kernels/cone_forward.hpp"
+#include "kernels/counted_samples.hpp"
 #include "kernels/direct_forward.hpp"
 #include "kernels/fused_forward.hpp"
 #include "kernels/staged_forward.hpp"
@@ -65,7 +68,16 @@ struct StagedKernel {
   }
 };
 
-/// One layer by one of these kernels.
+struct ConeKernel {
+  static constexpr bool reads_lists = true;
+  static constexpr bool reads_bits = false;
+  template <class Tile, class ExecutionSpace, class Programs>
+  static void launch(ExecutionSpace const& space, Programs const& run, LayerPass<typename Tile::Scalar> const& pass) {
+    cone_forward<Tile>(space, run, pass);
+  }
+};
+
+/// One layer (or run of layers) by one of these kernels.
 template <class ExecutionSpace, class Format, class Tile, class Kernel>
 class LayerStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
 public:
@@ -75,7 +87,7 @@ public:
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    if (Kernel::reads_bits && panel.has_bits()) {
+    if (Kernel::reads_bits && panel.has_one_value()) {
       if constexpr (Kernel::reads_bits)
         stationary_forward<Tile, true>(space, layer_, panel.next_pass(), panel.set_bits(space));
     } else {
@@ -154,25 +166,39 @@ private:
   int saturates_from_ = 0;
 };
 
-/// The first layer: of samples whose values are all equal by their bits, of others by the stretch that it would be
-/// without. It hands on samples that have died, few as they are.
+/// How the first layer takes samples whose values are all equal: by their bits,
 template <class ExecutionSpace, class Format>
-class BinaryStretch final : public Stretch<ExecutionSpace, typename Format::Scalar> {
+void launch_first(ExecutionSpace const& space, Format const& layer,
+                  Panel<ExecutionSpace, typename Format::Scalar>& panel, int tile_samples) {
+  auto const bits = panel.set_bits(space);
+  binary_forward(space, layer, bits, panel.next_pass(), tile_samples);
+}
+
+/// or by counting their entries.
+template <class ExecutionSpace, class Scalar>
+void launch_first(ExecutionSpace const& space, CountedLayer<ExecutionSpace, Scalar> const& layer,
+                  Panel<ExecutionSpace, Scalar>& panel, int tile_samples) {
+  counted_forward(space, layer, panel.samples(), panel.target(), tile_samples);
+}
+
+/// The first layer: of samples whose values are all equal in one of these ways, of others by the stretch that it would
+/// be without. It hands on samples that have died, few as they are.
+template <class ExecutionSpace, class Format>
+class FirstStretch final : public Stretch<ExecutionSpace, typename Format::Scalar> {
 public:
   using Scalar = typename Format::Scalar;
   using Base = Stretch<ExecutionSpace, Scalar>;
 
-  BinaryStretch(Format layer, std::unique_ptr<Base> otherwise)
+  FirstStretch(Format layer, std::unique_ptr<Base> otherwise)
       : layer_(std::move(layer)), otherwise_(std::move(otherwise)) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    if (!panel.has_bits()) {
+    if (!panel.has_one_value()) {
       otherwise_->forward(space, panel, hand_over);
       return;
     }
-    auto const bits = panel.set_bits(space);
-    binary_forward(space, layer_, bits, panel.next_pass(), hand_over.tile_samples);
+    launch_first(space, layer_, panel, hand_over.tile_samples);
     panel.advance(layer_.num_outputs(), hand_over.tile_samples);
   }
 

@@ -61,6 +61,21 @@ struct Tuning {
   static constexpr bool binary_gathers_lines = false;
   static int binary_team_size(int /*num_outputs*/) { return 1; }
 
+  static constexpr int counted_samples = Tile::num_samples; ///< whose counts a team keeps
+  static constexpr int max_counted_bytes = 1 << 20;
+  static constexpr std::size_t max_counted_outputs = 8192;
+
+  using ConeTile = Tile;
+  using NarrowConeTile = NarrowTile;
+  using ConeBounds = Kokkos::LaunchBounds<>;
+  static constexpr std::size_t cone_slots = 80; ///< 20 KB, in the L1
+  static constexpr int cone_group_size = 1;     ///< processors look ahead by themselves
+  static constexpr int cone_team_size = 1;
+  static constexpr int cone_level = 1;
+  static constexpr std::size_t max_cone_bytes = std::size_t(1) << 20U;
+  static constexpr double cone_other_cost = 3.0; ///< of what else there is, see place_cone_runs
+  static int cone_teams(ExecutionSpace const& space) { return 8 * space.concurrency(); }
+
   static constexpr int move_team_size = 1;
   static constexpr int move_lanes = 1;
 
@@ -157,6 +172,22 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   static int binary_team_size(int num_outputs) {     // whose lines take 34 KB of team scratch at most
     return std::min(1024 / static_cast<int>(sizeof(Scalar)), (num_outputs + 31) / 32 * 32);
   }
+
+  static constexpr int counted_samples = 32; ///< whose counts a team keeps, or fewer where outputs are many
+  static constexpr int max_counted_bytes = 36000;
+  static constexpr std::size_t max_counted_outputs = 4096;
+
+  /// A warp has 64 float samples of up to 80 neurons in 20 KB; four steps at a time hide what scratch takes to answer.
+  using ConeTile = TileShape<Scalar, 8 / static_cast<int>(sizeof(Scalar)), 1, 32>;
+  using NarrowConeTile = ConeTile;
+  using ConeBounds = Kokkos::LaunchBounds<64, 5>;
+  static constexpr std::size_t cone_slots = 80;
+  static constexpr int cone_group_size = 4;
+  static constexpr int cone_team_size = 2;
+  static constexpr int cone_level = 0;
+  static constexpr std::size_t max_cone_bytes = 46000;
+  static constexpr double cone_other_cost = 3.0; ///< the fused kernel, whose chunks of 8 edges are mostly padding here
+  static int cone_teams(Kokkos::Cuda const& space) { return 5 * num_multiprocessors(space); }
 
   static constexpr int move_team_size = 8;
   static constexpr int move_lanes = 32;

@@ -1,0 +1,188 @@
+#pragma once
+
+#include "formats/cones.hpp"
+#include "formats/device_layer.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace varve {
+
+/// A run of layers whose outputs depend on few inputs each, as one program per cone (see Cone). A program is a list of
+/// groups of `GroupSize` steps; a group is one or more rounds of GroupSize moves of two edges each; after the last
+/// round the sums become activations. Steps with fewer edges than others of their group read an input of theirs with
+/// weight 0, and the last group of a layer repeats its last step; neither changes a result (of finite activations).
+template <class ExecutionSpace, class Scalar_, int GroupSize>
+struct ConePrograms {
+  using Format = ConePrograms;
+  using Scalar = Scalar_;
+  using Index = std::uint16_t; ///< of a slot
+  static constexpr int group_size = GroupSize;
+
+  /// Two edges of a step.
+  struct alignas(16) Move {
+    Scalar weight[2];
+    std::uint16_t slot[2];
+    std::uint16_t target;  ///< slot of the step
+    std::uint16_t is_last; ///< of the group's rounds: 1
+  };
+
+  /// Where the parts of a cone's program are.
+  struct Program {
+    int first_move, num_rounds; ///< moves in rounds of GroupSize
+    int first_bias, num_groups; ///< biases in groups of GroupSize
+    int first_input, num_inputs;
+    int first_output, num_outputs;
+  };
+
+  /// What a kernel needs of the run: trivial to copy, valid as long as the format it is from.
+  struct Edges {
+    int num_inputs, num_outputs; ///< of the run
+    int num_programs;
+    int bias_stride; ///< 0: one bias for all
+    Bounds<Scalar> bounds;
+    Program const* programs;
+    Move const* moves;
+    double const* biases;
+    NeuronIndex const* inputs;         ///< slot i of a program holds its input i at the start
+    NeuronIndex const* outputs;        ///< and at the end
+    std::uint16_t const* output_slots; ///< there its outputs
+  };
+
+  /// What of a layer must agree with the others of a run.
+  static bool agree(Layer const& one, Layer const& other) {
+    auto const a = bounds_of<Scalar>(one.activation);
+    auto const b = bounds_of<Scalar>(other.activation);
+    return a.lower == b.lower && a.upper == b.upper;
+  }
+
+  ConePrograms() = default;
+  ConePrograms(std::span<Layer const> layers, ConeRun const& run)
+      : num_inputs_(static_cast<int>(layers.front().num_inputs())),
+        num_outputs_(static_cast<int>(layers.back().num_outputs())),
+        bounds_(bounds_of<Scalar>(layers.front().activation)) {
+    Arrays arrays;
+    for (Cone const& cone : run.cones) add(layers, cone, arrays);
+    bool const has_one_bias = std::ranges::adjacent_find(arrays.biases, std::not_equal_to<>()) == arrays.biases.end();
+    if (has_one_bias) arrays.biases.resize(1);
+    bias_stride_ = has_one_bias ? 0 : 1;
+    programs = upload<ExecutionSpace>("varve::cone_programs", arrays.programs);
+    moves = upload<ExecutionSpace>("varve::cone_moves", arrays.moves);
+    biases = upload<ExecutionSpace>("varve::cone_biases", arrays.biases);
+    inputs = upload<ExecutionSpace>("varve::cone_inputs", arrays.inputs);
+    outputs = upload<ExecutionSpace>("varve::cone_outputs", arrays.outputs);
+    output_slots = upload<ExecutionSpace>("varve::cone_output_slots", arrays.output_slots);
+  }
+
+  Edges edges() const {
+    return {num_inputs_,
+            num_outputs_,
+            static_cast<int>(programs.size()),
+            bias_stride_,
+            bounds_,
+            programs.data(),
+            moves.data(),
+            biases.data(),
+            inputs.data(),
+            outputs.data(),
+            output_slots.data()};
+  }
+  int num_outputs() const { return num_outputs_; }
+
+  std::size_t bytes() const {
+    return programs.size() * sizeof(Program) + moves.size() * sizeof(Move) + biases.size() * sizeof(double) +
+           (inputs.size() + outputs.size()) * sizeof(NeuronIndex) + output_slots.size() * sizeof(std::uint16_t);
+  }
+
+  int max_slots = 0;  ///< that a program takes,
+  int max_rounds = 0; ///< its rounds,
+  int max_groups = 0; ///< and its groups
+  ConstDeviceArray<ExecutionSpace, Program> programs;
+  ConstDeviceArray<ExecutionSpace, Move> moves;
+  ConstDeviceArray<ExecutionSpace, double> biases;
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> inputs;
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> outputs;
+  ConstDeviceArray<ExecutionSpace, std::uint16_t> output_slots;
+
+private:
+  struct Arrays {
+    std::vector<Program> programs;
+    std::vector<Move> moves;
+    std::vector<double> biases;
+    std::vector<NeuronIndex> inputs, outputs;
+    std::vector<std::uint16_t> output_slots;
+  };
+
+  void add(std::span<Layer const> layers, Cone const& cone, Arrays& arrays) {
+    Program program{};
+    program.first_move = static_cast<int>(arrays.moves.size());
+    program.first_bias = static_cast<int>(arrays.biases.size());
+    program.first_input = static_cast<int>(arrays.inputs.size());
+    program.first_output = static_cast<int>(arrays.outputs.size());
+    std::size_t first_edge = 0;
+    for (std::size_t first = 0; first < cone.steps.size();) {
+      std::size_t last = first; // of the group, exclusive
+      while (last < cone.steps.size() && last < first + GroupSize && cone.steps[last].layer == cone.steps[first].layer)
+        ++last;
+      first_edge +=
+          add_group(layers, {cone.steps.data() + first, last - first}, cone.edge_slots.data() + first_edge, arrays);
+      first = last;
+      ++program.num_groups;
+    }
+    program.num_rounds = (static_cast<int>(arrays.moves.size()) - program.first_move) / GroupSize;
+    program.num_inputs = static_cast<int>(cone.inputs.size());
+    program.num_outputs = static_cast<int>(cone.outputs.size());
+    arrays.inputs.insert(arrays.inputs.end(), cone.inputs.begin(), cone.inputs.end());
+    arrays.outputs.insert(arrays.outputs.end(), cone.outputs.begin(), cone.outputs.end());
+    arrays.output_slots.insert(arrays.output_slots.end(), cone.output_slots.begin(), cone.output_slots.end());
+    arrays.programs.push_back(program);
+    max_slots = std::max(max_slots, program.num_inputs);
+    for (auto const& step : cone.steps) max_slots = std::max(max_slots, step.target + 1);
+    max_rounds = std::max(max_rounds, program.num_rounds);
+    max_groups = std::max(max_groups, program.num_groups);
+  }
+
+  /// Gives the number of edges of the group's steps.
+  static std::size_t add_group(std::span<Layer const> layers, std::span<Cone::Step const> steps,
+                               std::uint16_t const* edge_slots, Arrays& arrays) {
+    Layer const& layer = layers[steps.front().layer];
+    SparseMatrix const& matrix = layer.weights;
+    std::size_t num_edges = 0;
+    std::size_t longest = 1;
+    std::vector<std::size_t> first_edges;
+    for (auto const& step : steps) {
+      first_edges.push_back(num_edges);
+      num_edges += matrix.row_size(step.neuron);
+      longest = std::max(longest, static_cast<std::size_t>(matrix.row_size(step.neuron)));
+    }
+    std::size_t const rounds = (longest + 1) / 2;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      for (std::size_t i = 0; i < GroupSize; ++i) {
+        std::size_t const number = std::min(i, steps.size() - 1);
+        auto const& step = steps[number];
+        Move move{};
+        move.target = step.target;
+        move.is_last = round + 1 == rounds ? 1 : 0;
+        for (std::size_t e = 0; e < 2; ++e) {
+          std::size_t const edge = 2 * round + e;
+          bool const exists = edge < matrix.row_size(step.neuron);
+          move.slot[e] = edge_slots[first_edges[number] + (exists ? edge : 0)];
+          if (exists) move.weight[e] = static_cast<Scalar>(matrix.value(matrix.row_pointers[step.neuron] + edge));
+        }
+        arrays.moves.push_back(move);
+      }
+    }
+    for (std::size_t i = 0; i < GroupSize; ++i)
+      arrays.biases.push_back(layer.bias_of(steps[std::min(i, steps.size() - 1)].neuron) + 0.0); // -0 becomes +0
+    return num_edges;
+  }
+
+  int num_inputs_ = 0;
+  int num_outputs_ = 0;
+  int bias_stride_ = 0;
+  Bounds<Scalar> bounds_{};
+};
+
+} // namespace varve

@@ -1,0 +1,84 @@
+#pragma once
+
+#include "formats/device_layer.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace varve {
+
+/// A layer whose edges all have one weight and whose outputs share a bias, by input: which outputs read it. For samples
+/// whose entries all have one value, an output depends on nothing but the number of its inputs that have an entry.
+template <class ExecutionSpace, class Scalar_>
+struct CountedLayer {
+  using Scalar = Scalar_;
+  static constexpr std::uint16_t none = std::numeric_limits<std::uint16_t>::max();
+  static constexpr EdgeOffset max_degree = 255; ///< counts are bytes
+
+  /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
+  struct Edges {
+    int num_inputs, num_outputs;
+    int max_readers; ///< of an input
+    int degree;      ///< the largest of an output
+    Scalar weight;
+    double bias;
+    Bounds<Scalar> bounds;
+    std::uint16_t const* readers; ///< [reader of an input][input]; `none` fills up
+  };
+
+  /// True if a valid layer is of this kind, with at most `max_outputs` outputs and few readers of each input.
+  static bool suits(Layer const& layer, std::size_t max_outputs) {
+    SparseMatrix const& matrix = layer.weights;
+    if (matrix.values.size() != 1 || layer.bias.size() != 1 || matrix.num_rows > max_outputs) return false;
+    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+      if (matrix.row_size(output) > max_degree) return false;
+    }
+    constexpr EdgeOffset many = 4; // with more, each entry is too much work
+    return matrix.num_entries() <= many * matrix.num_columns && most_readers(matrix) <= 2 * many;
+  }
+
+  CountedLayer() = default;
+  explicit CountedLayer(Layer const& layer)
+      : num_inputs_(static_cast<int>(layer.num_inputs())),
+        num_outputs_(static_cast<int>(layer.num_outputs())),
+        max_readers_(static_cast<int>(most_readers(layer.weights))),
+        weight_(static_cast<Scalar>(layer.weights.values.front())),
+        bias_(layer.bias.front() + 0.0), // -0 becomes +0
+        bounds_(bounds_of<Scalar>(layer.activation)) {
+    SparseMatrix const& matrix = layer.weights;
+    std::vector<std::uint16_t> by_input(matrix.num_columns * static_cast<std::size_t>(max_readers_), none);
+    std::vector<std::size_t> num_readers(matrix.num_columns, 0);
+    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+      degree_ = std::max(degree_, static_cast<int>(matrix.row_size(output)));
+      for (NeuronIndex const input : matrix.row_columns(output))
+        by_input[num_readers[input]++ * matrix.num_columns + input] = static_cast<std::uint16_t>(output);
+    }
+    readers = upload<ExecutionSpace>("varve::readers", by_input);
+  }
+
+  Edges edges() const {
+    return {num_inputs_, num_outputs_, max_readers_, degree_, weight_, bias_, bounds_, readers.data()};
+  }
+  int num_outputs() const { return num_outputs_; }
+  std::size_t bytes() const { return readers.size() * sizeof(std::uint16_t); }
+
+  ConstDeviceArray<ExecutionSpace, std::uint16_t> readers;
+
+private:
+  static EdgeOffset most_readers(SparseMatrix const& matrix) {
+    std::vector<EdgeOffset> num_readers(matrix.num_columns, 0);
+    for (NeuronIndex const input : matrix.column_indices) ++num_readers[input];
+    return num_readers.empty() ? 0 : *std::ranges::max_element(num_readers);
+  }
+
+  int num_inputs_ = 0;
+  int num_outputs_ = 0;
+  int max_readers_ = 0;
+  int degree_ = 0;
+  Scalar weight_ = 0;
+  double bias_ = 0.0;
+  Bounds<Scalar> bounds_{};
+};
+
+} // namespace varve

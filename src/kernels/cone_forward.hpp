@@ -1,0 +1,225 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "kernels/tile.hpp"
+#include "kernels/tuning.hpp"
+
+#include <algorithm>
+
+namespace varve {
+
+/// A run of layers by the programs of its cones: each sample of each cone by itself, its values in slots of scratch
+/// that nobody else touches, so no barrier stands between layers.
+///   next(j, p) = output j of the run for the sample previous(., slot_of(p)): per layer a chain of fma over the edges
+///   in order, bias, activation
+/// league: programs x parts of the tiles, parts outermost; team threads: tiles of the part; vector lanes: the samples
+/// of a tile. A program lies in team scratch while the tiles pass by. Reads and writes each activation once per launch
+/// (those that several cones need, once in each); per step two loads and a store in scratch. Bound by the issue of
+/// instructions, then by memory.
+template <class ExecutionSpace, class Programs, class Tile>
+struct ConeForward {
+  using Scalar = typename Tile::Scalar;
+  using PackType = typename Tile::PackType;
+  using Edges = typename Programs::Edges;
+  using Move = typename Programs::Move;
+  using Tune = Tuning<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, typename Tune::ConeBounds>;
+  using Member = typename Policy::member_type;
+  static constexpr int group_size = Programs::group_size;
+  static constexpr int in_flight = 8;
+
+  Edges run;
+  LayerPass<Scalar> pass;
+  int max_slots, max_rounds, max_groups; ///< of a program
+
+  /// Team scratch in bytes: the program, and slots for each thread's tile.
+  static std::size_t scratch_bytes(Programs const& run, int team_size) {
+    return static_cast<std::size_t>(run.max_rounds * group_size) * sizeof(Move) +
+           static_cast<std::size_t>(run.max_groups * group_size) * sizeof(double) +
+           static_cast<std::size_t>(team_size * run.max_slots * Tile::num_samples) * sizeof(Scalar);
+  }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const num_parts = team.league_size() / run.num_programs;
+    int const number = team.league_rank() % run.num_programs;
+    int const part = team.league_rank() / run.num_programs;
+    int const count = *pass.num_samples;
+    int const tiles = num_tiles(count, Tile::num_samples);
+    if (part >= tiles) return;
+    auto const program = run.programs[number];
+    int const bytes_of_slots = max_slots * Tile::num_samples * static_cast<int>(sizeof(Scalar));
+    int const bytes_of_moves = max_rounds * group_size * static_cast<int>(sizeof(Move));
+    int const bytes =
+        team.team_size() * bytes_of_slots + bytes_of_moves + max_groups * group_size * static_cast<int>(sizeof(double));
+    auto* const scratch =
+        static_cast<unsigned char*>(team.team_scratch(+Tune::cone_level).get_shmem_aligned(bytes, 64));
+    auto* const slots = reinterpret_cast<Scalar*>(scratch + team.team_rank() * bytes_of_slots);
+    auto* const moves = reinterpret_cast<Move*>(scratch + team.team_size() * bytes_of_slots);
+    auto* const biases = reinterpret_cast<double*>(scratch + team.team_size() * bytes_of_slots + bytes_of_moves);
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(team, program.num_rounds * group_size),
+                         [&](int i) { moves[i] = run.moves[program.first_move + i]; });
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(team, program.num_groups * group_size),
+                         [&](int i) { biases[i] = run.biases[(program.first_bias + i) * run.bias_stride]; });
+    team.team_barrier();
+    for (int tile = part * team.team_size() + team.team_rank(); tile < tiles; tile += num_parts * team.team_size()) {
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
+        load(program, tile, count, lane, slots);
+        run_program(program, moves, biases, lane, slots);
+        store(program, tile, lane, slots);
+      });
+    }
+  }
+
+private:
+  using Program = typename Programs::Program;
+
+  /// Brings the inputs into the first slots.
+  KOKKOS_FORCEINLINE_FUNCTION void load(Program const& program, int tile, int count, int lane, Scalar* slots) const {
+    NeuronIndex const* const inputs = run.inputs + program.first_input;
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      int const position = tile * Tile::num_samples + Tile::sample_of(lane, k);
+      if (pass.from_slot == nullptr) {
+        load_lines(program.num_inputs, slots, lane, k, [&](int i) {
+          return reinterpret_cast<PackType const*>(pass.previous +
+                                                   place_of_slot(position, run.num_inputs, Tile::num_samples) +
+                                                   static_cast<std::size_t>(inputs[i]) * Tile::num_samples)[0];
+        });
+      } else {
+        Scalar const* samples[Tile::pack_width];
+        VARVE_UNROLL
+        for (int s = 0; s < Tile::pack_width; ++s)
+          samples[s] =
+              pass.previous + place_of_slot(pass.slot_of(position + s, count), run.num_inputs, Tile::num_samples);
+        load_lines(program.num_inputs, slots, lane, k, [&](int i) {
+          std::size_t const place = static_cast<std::size_t>(inputs[i]) * Tile::num_samples;
+          PackType value;
+          VARVE_UNROLL
+          for (int s = 0; s < Tile::pack_width; ++s) value.lane[s] = samples[s][place];
+          return value;
+        });
+      }
+    }
+  }
+
+  /// slot(i) = line(i), several on their way at a time.
+  template <class Line>
+  KOKKOS_FORCEINLINE_FUNCTION static void load_lines(int count, Scalar* slots, int lane, int k, Line const& line) {
+    for (int first = 0; first < count; first += in_flight) {
+      PackType values[in_flight];
+      VARVE_UNROLL
+      for (int i = 0; i < in_flight; ++i) {
+        if (first + i < count) copy(values[i], line(first + i));
+      }
+      VARVE_UNROLL
+      for (int i = 0; i < in_flight; ++i) {
+        if (first + i < count) copy(Tile::pack_at(slots, first + i, lane, k), values[i]);
+      }
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void run_program(Program const& program, Move const* moves, double const* biases,
+                                               int lane, Scalar* slots) const {
+    for (int group = 0; group < program.num_groups; ++group, biases += group_size) {
+      PackType sums[group_size][Tile::packs_per_lane];
+      VARVE_UNROLL
+      for (int step = 0; step < group_size; ++step) {
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) clear(sums[step][k]);
+      }
+      int target[group_size];
+      bool is_last;
+      do {
+        is_last = add_round(moves, lane, slots, sums, target);
+        moves += group_size;
+      } while (!is_last);
+      VARVE_UNROLL
+      for (int step = 0; step < group_size; ++step) {
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) {
+          finish(sums[step][k], biases[step], run.bounds);
+          copy(Tile::pack_at(slots, target[step], lane, k), sums[step][k]);
+        }
+      }
+    }
+  }
+
+  /// Two edges of each step of a group.
+  KOKKOS_FORCEINLINE_FUNCTION static bool add_round(Move const* moves, int lane, Scalar const* slots,
+                                                    PackType (&sums)[group_size][Tile::packs_per_lane],
+                                                    int (&target)[group_size]) {
+    PackType values[group_size][2][Tile::packs_per_lane];
+    Scalar weights[group_size][2];
+    bool is_last = true;
+    VARVE_UNROLL
+    for (int step = 0; step < group_size; ++step) {
+      Move const move = moves[step];
+      target[step] = move.target;
+      is_last = move.is_last != 0;
+      VARVE_UNROLL
+      for (int edge = 0; edge < 2; ++edge) {
+        weights[step][edge] = move.weight[edge];
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          copy(values[step][edge][k], Tile::pack_at(slots, move.slot[edge], lane, k));
+      }
+    }
+    VARVE_UNROLL
+    for (int edge = 0; edge < 2; ++edge) {
+      VARVE_UNROLL
+      for (int step = 0; step < group_size; ++step) {
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          add_product(sums[step][k], weights[step][edge], values[step][edge][k]);
+      }
+    }
+    return is_last;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void store(Program const& program, int tile, int lane, Scalar const* slots) const {
+    NeuronIndex const* const outputs = run.outputs + program.first_output;
+    std::uint16_t const* const from = run.output_slots + program.first_output;
+    Scalar* const target = pass.next + place_of_slot(tile * Tile::num_samples, run.num_outputs, Tile::num_samples);
+    typename Tile::Seen seen[Tile::packs_per_lane];
+    for (auto& bits : seen) clear(bits);
+    for (int i = 0; i < program.num_outputs; ++i) {
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) {
+        PackType const& value = Tile::pack_at(slots, from[i], lane, k);
+        see(seen[k], value);
+        copy(Tile::pack_at(target, static_cast<int>(outputs[i]), lane, k), value);
+      }
+    }
+    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
+  }
+};
+
+/// Threads of a team for such a run: as many, up to the backend's wish, as scratch has room for; 0 if there is no room
+/// for one.
+template <class Tile, class ExecutionSpace, class Programs>
+int cone_team_size(Programs const& run) {
+  using Kernel = ConeForward<ExecutionSpace, Programs, Tile>;
+  for (int size = Kernel::Tune::cone_team_size; size > 0; --size) {
+    if (Kernel::scratch_bytes(run, size) <= Kernel::Tune::max_cone_bytes) return size;
+  }
+  return 0;
+}
+
+/// Launches ConeForward. Samples lie in tiles of Tile::num_samples. Does not fence.
+template <class Tile, class ExecutionSpace, class Programs>
+void cone_forward(ExecutionSpace const& space, Programs const& run, LayerPass<typename Tile::Scalar> const& pass) {
+  using Kernel = ConeForward<ExecutionSpace, Programs, Tile>;
+  auto const edges = run.edges();
+  int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
+  if (tiles == 0) return;
+  int const team_size = cone_team_size<Tile, ExecutionSpace>(run);
+  int const num_parts =
+      std::clamp(Kernel::Tune::cone_teams(space) / edges.num_programs, 1, (tiles + team_size - 1) / team_size);
+  typename Kernel::Policy policy(space, edges.num_programs * num_parts, team_size, Tile::num_lanes);
+  policy.set_scratch_size(Kernel::Tune::cone_level,
+                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(run, team_size)) + 128));
+  Kokkos::parallel_for("varve::cone_forward", policy,
+                       Kernel{edges, pass, run.max_slots, run.max_rounds, run.max_groups});
+}
+
+} // namespace varve

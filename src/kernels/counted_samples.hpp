@@ -1,0 +1,156 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "kernels/samples.hpp"
+#include "kernels/tile.hpp"
+#include "kernels/tuning.hpp"
+
+#include <algorithm>
+
+namespace varve {
+
+/// The first layer of samples whose entries all have one value, where all edges have one weight and all outputs one
+/// bias:
+///   next(j, s) = clip(chain of n fma of weight * value, + bias), n = number of inputs of j that s has an entry at
+/// which has the bits of the full chain, for a product with zero changes no sum. A task is some samples, whose counts a
+/// team keeps in scratch, four outputs to a word; several threads walk side by side along the entries of a sample; the
+/// results for all n are in a table. Does not mark who is live. Reads each entry and writes each activation once, and
+/// adds to scratch once per entry and reader: bound by memory bandwidth.
+template <class ExecutionSpace, class Layer>
+struct CountedForward {
+  using Scalar = typename Layer::Scalar;
+  using Tune = Tuning<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Member = typename Policy::member_type;
+  static constexpr int team_size = Tune::expand_team_size;
+  static constexpr int threads_per_sample = team_size > 32 ? 32 : 1;
+  static constexpr int outputs_per_word = 4;
+  static constexpr int in_flight = 4;
+
+  typename Layer::Edges layer;
+  DeviceSamples<ExecutionSpace, Scalar> samples;
+  Scalar* next;
+  int next_tile_samples;
+  int samples_per_task;
+
+  /// Words of counts of a sample: an odd number, so that those of neighbouring samples are in different banks. Output j
+  /// is byte j / num_words of word j % num_words, for neighbouring inputs often have neighbouring readers.
+  KOKKOS_FORCEINLINE_FUNCTION static int num_words(int num_outputs) {
+    return (num_outputs + outputs_per_word - 1) / outputs_per_word | 1;
+  }
+
+  /// Team scratch in bytes: the table and the counts.
+  static std::size_t scratch_bytes(int degree, int num_outputs, int num_samples) {
+    return static_cast<std::size_t>(degree + 1) * sizeof(Scalar) +
+           static_cast<std::size_t>(num_words(num_outputs) * num_samples) * sizeof(std::uint32_t);
+  }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const words = num_words(layer.num_outputs);
+    int const table_bytes = (layer.degree + 1) * static_cast<int>(sizeof(Scalar));
+    auto* const scratch = static_cast<unsigned char*>(
+        team.team_scratch(+Tune::expand_level)
+            .get_shmem_aligned(table_bytes + words * samples_per_task * static_cast<int>(sizeof(std::uint32_t)), 16));
+    auto* const table = reinterpret_cast<Scalar*>(scratch);
+    auto* const counts = reinterpret_cast<std::uint32_t*>(scratch + table_bytes);
+    for (int n = team.team_rank(); n <= layer.degree; n += team_size) table[n] = result_of(n);
+    int const num_tasks = num_tiles(samples.num_samples, samples_per_task);
+    for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
+      int const first = task * samples_per_task;
+      for (int i = team.team_rank(); i < words * samples_per_task; i += team_size) counts[i] = 0;
+      team.team_barrier();
+      for (int i = team.team_rank() / threads_per_sample; i < samples_per_task; i += team_size / threads_per_sample) {
+        if (first + i < samples.num_samples)
+          count_entries(first + i, team.team_rank() % threads_per_sample, words, counts + i * words);
+      }
+      team.team_barrier();
+      // Neighbouring threads take neighbouring samples.
+      for (int i = team.team_rank(); i < words * samples_per_task; i += team_size) {
+        int const sample = i % samples_per_task;
+        int const word = i / samples_per_task;
+        store(first + sample, word, words, counts[sample * words + word], table);
+      }
+      team.team_barrier();
+    }
+  }
+
+private:
+  /// The activation of an output with n entries.
+  KOKKOS_FORCEINLINE_FUNCTION Scalar result_of(int n) const {
+    Pack<Scalar, 1> sum{{Scalar(0)}};
+    Pack<Scalar, 1> const value{{samples.values(0)}};
+    for (int i = 0; i < n; ++i) add_product(sum, layer.weight, value);
+    finish(sum, layer.bias, layer.bounds);
+    return sum.lane[0];
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, int thread, int words, std::uint32_t* counts) const {
+    EdgeOffset const end = samples.row_pointers(sample + 1);
+    for (EdgeOffset entry = samples.row_pointers(sample) + static_cast<EdgeOffset>(thread); entry < end;
+         entry += in_flight * threads_per_sample) {
+      int inputs[in_flight]; // all loads before the first use
+      VARVE_UNROLL
+      for (int i = 0; i < in_flight; ++i) {
+        EdgeOffset const place = entry + static_cast<EdgeOffset>(i * threads_per_sample);
+        inputs[i] = place < end ? static_cast<int>(samples.columns(place)) : -1;
+      }
+      for (int r = 0; r < layer.max_readers; ++r) {
+        std::uint16_t const* const readers = layer.readers + static_cast<std::ptrdiff_t>(r) * layer.num_inputs;
+        std::uint16_t outputs[in_flight];
+        VARVE_UNROLL
+        for (int i = 0; i < in_flight; ++i) outputs[i] = inputs[i] >= 0 ? readers[inputs[i]] : Layer::none;
+        VARVE_UNROLL
+        for (int i = 0; i < in_flight; ++i) {
+          if (outputs[i] != Layer::none) count(counts, static_cast<int>(outputs[i]), words);
+        }
+      }
+    }
+  }
+
+  /// On the host a team is one thread.
+  KOKKOS_FORCEINLINE_FUNCTION static void count(std::uint32_t* counts, int output, int words) {
+    int const byte = output / words;
+    std::uint32_t const one = std::uint32_t(1) << 8 * byte;
+    std::uint32_t* const word = counts + (output - byte * words);
+    // clang-format off
+    KOKKOS_IF_ON_DEVICE((Kokkos::atomic_add(word, one);))
+    KOKKOS_IF_ON_HOST((*word += one;))
+    // clang-format on
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void store(int sample, int word, int words, std::uint32_t counts,
+                                         Scalar const* table) const {
+    if (sample >= samples.num_samples) return;
+    Scalar* const target = next + place_of_slot(sample, layer.num_outputs, next_tile_samples);
+    VARVE_UNROLL
+    for (int byte = 0; byte < outputs_per_word; ++byte) {
+      int const output = byte * words + word;
+      if (output < layer.num_outputs)
+        target[static_cast<std::size_t>(output) * static_cast<std::size_t>(next_tile_samples)] =
+            table[counts >> 8 * byte & 255U];
+    }
+  }
+};
+
+/// Launches CountedForward. Does not fence.
+template <class ExecutionSpace, class Layer>
+void counted_forward(ExecutionSpace const& space, Layer const& layer,
+                     DeviceSamples<ExecutionSpace, typename Layer::Scalar> const& samples, typename Layer::Scalar* next,
+                     int next_tile_samples) {
+  using Kernel = CountedForward<ExecutionSpace, Layer>;
+  using Tune = typename Kernel::Tune;
+  if (samples.num_samples == 0) return;
+  auto const edges = layer.edges();
+  int samples_per_task = Tune::counted_samples;
+  auto const bytes = [&] {
+    return static_cast<int>(Kernel::scratch_bytes(edges.degree, edges.num_outputs, samples_per_task));
+  };
+  while (samples_per_task > 8 && bytes() > Tune::max_counted_bytes) samples_per_task /= 2;
+  int const num_tasks = num_tiles(samples.num_samples, samples_per_task);
+  typename Kernel::Policy policy(space, Tune::league_size(space, num_tasks), +Kernel::team_size);
+  policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(bytes() + 128));
+  Kokkos::parallel_for("varve::counted_forward", policy,
+                       Kernel{edges, samples, next, next_tile_samples, samples_per_task});
+}
+
+} // namespace varve
