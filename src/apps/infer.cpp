@@ -225,6 +225,9 @@ void run_left(Job& job, Journal* journal) {
   auto rules = batch_rules(job);
   std::unique_ptr<Inference> inference;
   PlanSummary plan;
+  auto const num_ranks = static_cast<SampleIndex>(communicator.size());
+  job.engine.expected_samples = std::min<std::size_t>((job.num_samples() + num_ranks - 1) / num_ranks,
+                                                      job.engine.batch.value_or(job.num_samples()));
   communicator.together([&] {
     inference = prepare(*job.network, job.engine);
     plan = plan_batches(*inference, job, rules);

@@ -67,17 +67,19 @@ void add_choices(CLI::App& command, InferOptions& options) {
   command.add_option("--engine", options.engine, "varve, or to compare: kokkos-kernels, reference")
       ->capture_default_str();
   command
-      .add_option("--formats", options.formats,
-                  "auto, or those that layers may be stored in, with commas between: pattern_blocks, staged_blocks, "
-                  "sliced_ell, csr")
+      .add_option(
+          "--formats", options.formats,
+          "auto, or those that layers may be stored in, with commas between: cones, pattern_blocks, staged_blocks, "
+          "sliced_ell, csr")
       ->capture_default_str();
   command
       .add_option("--reductions", options.reductions,
                   "what is known to be equal and not computed twice: auto, none, or with commas between: "
                   "merge_neurons, fold_constants, drop_unread, saturation, equal_samples")
       ->capture_default_str();
-  command.add_option("--kernel", options.kernel,
-                     "direct, stationary, staged or fused, where it can run (default: chosen per layer)");
+  command.add_option(
+      "--kernel", options.kernel,
+      "direct, stationary, staged, fused, cones or spread, where it can run (default: chosen per layer)");
   command.add_flag("--narrow-tiles", options.narrow_tiles, "fewer samples per tile, for studies");
 }
 

@@ -83,10 +83,10 @@ public:
   /// Changes one option after the other, keeping the best value of each: far fewer trials than all combinations, and
   /// near the best of them.
   void search() {
-    for (char const* const formats : {"pattern_blocks", "staged_blocks", "sliced_ell", "csr"})
+    for (char const* const formats : {"cones", "pattern_blocks", "staged_blocks", "sliced_ell", "csr"})
       try_change([&](Alternative& alternative) { alternative.formats = formats; });
     settle();
-    for (char const* const kernel : {"direct", "stationary", "staged", "fused"})
+    for (char const* const kernel : {"direct", "stationary", "staged", "fused", "spread"})
       try_change([&](Alternative& alternative) { alternative.kernel = kernel; });
     settle();
     try_change([](Alternative& alternative) { alternative.narrow_tiles = true; });
@@ -137,6 +137,7 @@ private:
   /// Runs the layer loop once to warm up, then on the clock.
   void measure(Trial& trial) const {
     InferenceOptions options = options_;
+    options.expected_samples = samples_.num_samples();
     options.formats = parse_formats(trial.alternative.formats.value_or("auto"));
     options.kernel = trial.alternative.kernel;
     options.narrow_tiles = trial.alternative.narrow_tiles;

@@ -5,6 +5,8 @@
 #include <Kokkos_Core.hpp>
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 
+#include <cstdint>
+
 /// Before a short loop of constant length whose arrays must stay in registers. (The host pass of nvcc takes no pragma;
 /// g++ unrolls such loops at -O3 by itself.)
 #if defined(__CUDA_ARCH__) || defined(__clang__)
@@ -62,6 +64,28 @@ inline constexpr bool kOnHost =
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] T const* pointer) {
   KOKKOS_IF_ON_DEVICE((__builtin_assume(__isGlobal(pointer));))
+}
+
+/// Adds to, or sets bits of, a word in team scratch that other threads of the team change too. On a GPU by the atomics
+/// made for level 0 (Kokkos's, which must work on any memory, take several times as long); on the host a team is one
+/// thread.
+KOKKOS_FORCEINLINE_FUNCTION void add_in_scratch(std::uint32_t* word, std::uint32_t number) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    __builtin_assume(__isShared(word));
+    atomicAdd(word, number);
+  ))
+  KOKKOS_IF_ON_HOST((*word += number;))
+  // clang-format on
+}
+KOKKOS_FORCEINLINE_FUNCTION void set_bits_in_scratch(std::uint32_t* word, std::uint32_t bits) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    __builtin_assume(__isShared(word));
+    atomicOr(word, bits);
+  ))
+  KOKKOS_IF_ON_HOST((*word |= bits;))
+  // clang-format on
 }
 
 /// Labels everything launched while it lives, for Kokkos Tools.

@@ -33,6 +33,7 @@ namespace varve {
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit team scratch; else the kernel that the format is for;
+///   - with few samples (see tuning), the spread kernel instead of the fused one, on sliced ELL;
 ///   - before all that, several layers whose outputs depend on few neurons together: cones;
 ///   - the first layer alone, stored once more for samples whose values are all equal: by input, to count entries, or
 ///   as
@@ -52,7 +53,12 @@ public:
 
   /// Throws InputError if layers do not fit together, ResourceError if the weights exceed the limit in bytes.
   DeviceNetwork(NetworkSource const& network, InferenceOptions const& options, std::size_t memory_limit)
-      : options_(options), memory_limit_(memory_limit) {
+      : options_(options),
+        memory_limit_(memory_limit),
+        has_few_samples_(options.kernel ? *options.kernel == "spread"
+                                        : options.expected_samples &&
+                                              *options.expected_samples < Tune::few_samples(ExecutionSpace())),
+        spreads_(has_few_samples_ && (options.kernel || Tune::prefers_spread)) {
     ProfilingRegion const region("varve::prepare");
     std::vector<Layer> layers;
     for (std::size_t first = 0; first < network.num_layers(); first += layers.size()) {
@@ -136,8 +142,10 @@ private:
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
-  using Cones = ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size>;
   using ConeTile = Choose<typename Tune::ConeTile, typename Tune::NarrowConeTile>;
+  using Cones = ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, ConeTile::num_samples * sizeof(Scalar)>;
+  static_assert(Tune::cone_slots * Cones::slot_bytes <= 65536);
+  using SpreadTile = Choose<typename Tune::SpreadTile, typename Tune::NarrowSpreadTile>;
   using Counted = CountedLayer<ExecutionSpace, Scalar>;
 
   static constexpr bool has_own_fused_blocks = !std::is_same_v<FusedBlocks, WideBlocks<Short>>;
@@ -197,7 +205,13 @@ private:
     };
     // Where tiles are small, launches cost more than padding: then all layers should have one format.
     std::string const kernel = options_.kernel.value_or("");
-    bool const fuses = is_short(layer) && fits_fused(width_of(layer)) && (kernel.empty() || kernel == "fused");
+    bool const fuses =
+        is_short(layer) && fits_fused(width_of(layer)) && (kernel.empty() || kernel == "fused") && !has_few_samples_;
+    if (is_spread<Index>(layer) && may_use(FormatName::sliced_ell)) {
+      auto order = order_by_input_list(matrix, 1);
+      if (is_last(FormatName::sliced_ell) || is_cheap(Single<Index>::num_stored(matrix, order), 2.0))
+        return Single<Index>::pack(matrix, std::move(order));
+    }
     constexpr EdgeOffset many_edges = 64; // of an output; with fewer, other things than edges take the time
     bool const has_long_lists = matrix.num_entries() >= many_edges * matrix.num_rows;
     double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25
@@ -258,7 +272,7 @@ private:
     if (!may_use_cones()) return runs;
     constexpr double at_any_cost = 1e9;
     double const other_cost = is_last(FormatName::cones) || options_.kernel ? at_any_cost : Tune::cone_other_cost;
-    constexpr std::size_t slot_bytes = Tune::cone_slots * ConeTile::num_samples * sizeof(Scalar);
+    constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
     constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
     ConeLimits const limits{Tune::cone_slots, static_cast<std::size_t>(Tune::cone_group_size),
                             (Tune::max_cone_bytes - slot_bytes) / round_bytes};
@@ -386,6 +400,11 @@ private:
     for (std::size_t number = 0; number < num_layers_; ++number) {
       if (!layers_[number].keeps_zero) dead_for_ever = number + 1;
     }
+    for (std::size_t number = dead_for_ever + 8; number < num_layers_; ++number) {
+      // Those few that are left where samples saturate do not fill the device in tiles of 32.
+      FusedWidth& width = layers_[number].fused_width;
+      if (saturates_from_ < num_layers_ && width == FusedWidth::medium) width = FusedWidth::wide;
+    }
     for (std::size_t first = 0; first < num_layers_;) {
       std::size_t last = first;
       while (last + 1 < num_layers_ && joins(first, last + 1, dead_for_ever)) ++last;
@@ -438,17 +457,18 @@ private:
   bool is_fused(DeviceLayer const& layer) const {
     bool const has_format =
         std::holds_alternative<FusedBlocks>(layer.format) || std::holds_alternative<Single<Short>>(layer.format);
-    return has_format && fits_fused(layer.width) && options_.kernel.value_or("fused") == "fused";
+    return has_format && fits_fused(layer.width) && options_.kernel.value_or("fused") == "fused" && !has_few_samples_;
   }
 
   /// True if the live samples are packed before this layer of a fused kernel: never before dead samples stay dead, then
   /// often, then seldom. Measured on the challenge's data, where half of the samples leave within four layers and
-  /// nearly all within nine.
+  /// nearly all within nine; where samples saturate, those that are left leave within twenty.
   bool packs_before(std::size_t number, std::size_t dead_for_ever) const {
     if (number <= dead_for_ever) return number == dead_for_ever && number > 0;
     std::size_t const since = number - dead_for_ever;
     if (layers_[number].fused_width == FusedWidth::narrow)
       return since == 3 || since == 5 || since == 8; // a launch costs a layer
+    if (saturates_from_ < num_layers_ && (since == 12 || since == 14 || since == 16 || since == 20)) return true;
     return since >= 3 && since <= 9;
   }
 
@@ -554,6 +574,14 @@ private:
 
   template <class F>
   void add_layer_kernel(Entry& entry, F format, std::size_t dead_for_ever) {
+    if constexpr (std::is_same_v<F, Single<Short>>) {
+      if (spreads_ && can_be_spread<SpreadTile, ExecutionSpace>(static_cast<std::size_t>(format.frame.num_inputs))) {
+        entry.work = std::make_unique<LayerStretch<ExecutionSpace, F, SpreadTile, SpreadKernel>>(std::move(format));
+        entry.hand_over.lists = false; // few samples do not get fewer
+        entry.choice.kernel = "spread";
+        return;
+      }
+    }
     auto const use = [&]<class Tile, class Kernel>(Tile, Kernel, char const* name) {
       entry.work = std::make_unique<LayerStretch<ExecutionSpace, F, Tile, Kernel>>(std::move(format));
       entry.hand_over.lists = lists_after(entry.last_layer, dead_for_ever, Kernel::reads_lists);
@@ -572,6 +600,12 @@ private:
     } else {
       use(DirectTile(), DirectKernel(), "direct");
     }
+  }
+
+  /// True if the spread kernel gets a layer.
+  template <class Index>
+  bool is_spread(Layer const& layer) const {
+    return spreads_ && std::is_same_v<Index, Short> && can_be_spread<SpreadTile, ExecutionSpace>(layer.num_inputs());
   }
 
   /// True if the stationary kernel gets a layer of this format, unless the layer is fused.
@@ -597,7 +631,9 @@ private:
 
   InferenceOptions options_;
   std::size_t memory_limit_;
-  std::vector<DeviceLayer> layers_;                                          ///< until they are in stretches
+  bool has_few_samples_;            ///< so that layers must be computed by many teams: no fused kernel
+  bool spreads_;                    ///< then by the spread kernel
+  std::vector<DeviceLayer> layers_; ///< until they are in stretches
   std::variant<std::monostate, Single<Short>, Single<Long>, Counted> first_; ///< layer 0 for samples of one value
   bool takes_one_value_ = false;
   std::vector<Entry> stretches_;

@@ -64,11 +64,12 @@ struct InferenceOptions {
   std::optional<std::size_t> batch;        ///< samples at a time
   std::optional<std::size_t> memory_limit; ///< bytes on the device for weights, panel and samples together
   std::vector<FormatName> formats;         ///< those that the plan may use; empty: all
-  std::optional<std::string>
-      kernel; ///< "direct", "stationary", "staged", "fused" or "cones" for layers that it can run
+  std::optional<std::string> kernel; ///< "direct", "stationary", "staged", "fused", "cones" or "spread" for layers that
+                                     ///< it can run
   Reductions reductions;
-  bool narrow_tiles = false; ///< a quarter or half of the samples per tile (a study, not a need)
-  std::size_t repeat = 1;    ///< how often the layer loop runs on each batch, for timing
+  bool narrow_tiles = false;                   ///< a quarter or half of the samples per tile (a study, not a need)
+  std::optional<std::size_t> expected_samples; ///< at a time, if known: with few, layers are spread over the device
+  std::size_t repeat = 1;                      ///< how often the layer loop runs on each batch, for timing
 };
 
 /// What to bring back besides the live samples.
@@ -96,7 +97,7 @@ struct BatchResult {
 struct LayerChoice {
   std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
   std::size_t num_launches = 1;
-  std::string kernel;               ///< "cones", "fused", "stationary", "staged" or "direct"
+  std::string kernel;               ///< "cones", "fused", "stationary", "staged", "spread" or "direct"
   std::string format;               ///< e.g. "pattern blocks of 4 outputs"
   int index_bits = 0;               ///< of an edge's input
   EdgeOffset num_edges = 0;         ///< of all these layers together, as the following

@@ -91,6 +91,8 @@ std::string explain(LayerChoice const& choice) {
     why += fmt::format("; tiles stay in team scratch for {:.1f} layers a launch",
                        static_cast<double>(choice.last_layer - choice.first_layer + 1) /
                            static_cast<double>(choice.num_launches));
+  } else if (choice.kernel == "spread") {
+    why += "; samples are few: the outputs of each layer are spread over the device";
   } else if (choice.kernel == "stationary") {
     why += "; weights stay in team scratch while the live samples pass by, found through their list";
   }

@@ -7,6 +7,7 @@
 #include "kernels/counted_samples.hpp"
 #include "kernels/direct_forward.hpp"
 #include "kernels/fused_forward.hpp"
+#include "kernels/spread_forward.hpp"
 #include "kernels/staged_forward.hpp"
 #include "kernels/stationary_forward.hpp"
 
@@ -68,6 +69,14 @@ struct StagedKernel {
   }
 };
 
+struct SpreadKernel {
+  static constexpr bool reads_lists = false;
+  static constexpr bool reads_bits = false;
+  template <class Tile, class ExecutionSpace, class Format>
+  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
+    spread_forward<Tile>(space, layer, pass);
+  }
+};
 struct ConeKernel {
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = false;

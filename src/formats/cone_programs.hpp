@@ -10,30 +10,33 @@
 
 namespace varve {
 
-/// A run of layers whose outputs depend on few inputs each, as one program per cone (see Cone). A program is a list of
-/// groups of `GroupSize` steps; a group is one or more rounds of GroupSize moves of two edges each; after the last
-/// round the sums become activations. Steps with fewer edges than others of their group read an input of theirs with
-/// weight 0, and the last group of a layer repeats its last step; neither changes a result (of finite activations).
-template <class ExecutionSpace, class Scalar_, int GroupSize>
+/// A run of layers whose outputs depend on few inputs each, as one program per cone (see Cone), whose slots take
+/// SlotBytes each. A program is a list of groups of `GroupSize` steps; a group is one or more rounds of GroupSize moves
+/// of two edges each; after the last round the sums become activations. Steps with fewer edges than others of their
+/// group read an input of theirs with weight 0, and the last group of a layer repeats its last step; neither changes a
+/// result (of finite activations).
+template <class ExecutionSpace, class Scalar_, int GroupSize, std::size_t SlotBytes>
 struct ConePrograms {
   using Format = ConePrograms;
   using Scalar = Scalar_;
   using Index = std::uint16_t; ///< of a slot
   static constexpr int group_size = GroupSize;
+  static constexpr std::size_t slot_bytes = SlotBytes;
+  static constexpr int line_length = 8; ///< of inputs and outputs
 
   /// Two edges of a step.
   struct alignas(16) Move {
     Scalar weight[2];
-    std::uint16_t slot[2];
-    std::uint16_t target;  ///< slot of the step
-    std::uint16_t is_last; ///< of the group's rounds: 1
+    std::uint16_t place[2]; ///< of their inputs' slots, in bytes, as the following
+    std::uint16_t target;   ///< of the step
+    std::uint16_t is_last;  ///< of the group's rounds: 1
   };
 
   /// Where the parts of a cone's program are.
   struct Program {
-    int first_move, num_rounds; ///< moves in rounds of GroupSize
-    int first_bias, num_groups; ///< biases in groups of GroupSize
-    int first_input, num_inputs;
+    int first_move, num_rounds;  ///< moves in rounds of GroupSize
+    int first_bias, num_groups;  ///< biases in groups of GroupSize
+    int first_input, num_inputs; ///< in whole lines, as the following
     int first_output, num_outputs;
   };
 
@@ -46,9 +49,9 @@ struct ConePrograms {
     Program const* programs;
     Move const* moves;
     double const* biases;
-    NeuronIndex const* inputs;         ///< slot i of a program holds its input i at the start
-    NeuronIndex const* outputs;        ///< and at the end
-    std::uint16_t const* output_slots; ///< there its outputs
+    NeuronIndex const* inputs;          ///< slot i of a program holds its input i at the start
+    NeuronIndex const* outputs;         ///< and at the end
+    std::uint16_t const* output_places; ///< there its outputs, in bytes
   };
 
   /// What of a layer must agree with the others of a run.
@@ -73,7 +76,7 @@ struct ConePrograms {
     biases = upload<ExecutionSpace>("varve::cone_biases", arrays.biases);
     inputs = upload<ExecutionSpace>("varve::cone_inputs", arrays.inputs);
     outputs = upload<ExecutionSpace>("varve::cone_outputs", arrays.outputs);
-    output_slots = upload<ExecutionSpace>("varve::cone_output_slots", arrays.output_slots);
+    output_places = upload<ExecutionSpace>("varve::cone_output_places", arrays.output_places);
   }
 
   Edges edges() const {
@@ -87,13 +90,13 @@ struct ConePrograms {
             biases.data(),
             inputs.data(),
             outputs.data(),
-            output_slots.data()};
+            output_places.data()};
   }
   int num_outputs() const { return num_outputs_; }
 
   std::size_t bytes() const {
     return programs.size() * sizeof(Program) + moves.size() * sizeof(Move) + biases.size() * sizeof(double) +
-           (inputs.size() + outputs.size()) * sizeof(NeuronIndex) + output_slots.size() * sizeof(std::uint16_t);
+           (inputs.size() + outputs.size()) * sizeof(NeuronIndex) + output_places.size() * sizeof(std::uint16_t);
   }
 
   int max_slots = 0;  ///< that a program takes,
@@ -104,7 +107,7 @@ struct ConePrograms {
   ConstDeviceArray<ExecutionSpace, double> biases;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> inputs;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> outputs;
-  ConstDeviceArray<ExecutionSpace, std::uint16_t> output_slots;
+  ConstDeviceArray<ExecutionSpace, std::uint16_t> output_places;
 
 private:
   struct Arrays {
@@ -112,7 +115,7 @@ private:
     std::vector<Move> moves;
     std::vector<double> biases;
     std::vector<NeuronIndex> inputs, outputs;
-    std::vector<std::uint16_t> output_slots;
+    std::vector<std::uint16_t> output_places;
   };
 
   void add(std::span<Layer const> layers, Cone const& cone, Arrays& arrays) {
@@ -132,16 +135,28 @@ private:
       ++program.num_groups;
     }
     program.num_rounds = (static_cast<int>(arrays.moves.size()) - program.first_move) / GroupSize;
-    program.num_inputs = static_cast<int>(cone.inputs.size());
-    program.num_outputs = static_cast<int>(cone.outputs.size());
-    arrays.inputs.insert(arrays.inputs.end(), cone.inputs.begin(), cone.inputs.end());
-    arrays.outputs.insert(arrays.outputs.end(), cone.outputs.begin(), cone.outputs.end());
-    arrays.output_slots.insert(arrays.output_slots.end(), cone.output_slots.begin(), cone.output_slots.end());
+    program.num_inputs = append_lines(arrays.inputs, cone.inputs);
+    program.num_outputs = append_lines(arrays.outputs, cone.outputs);
+    std::vector<std::uint16_t> places;
+    for (auto const slot : cone.output_slots) places.push_back(place_of(slot));
+    append_lines(arrays.output_places, places);
     arrays.programs.push_back(program);
     max_slots = std::max(max_slots, program.num_inputs);
     for (auto const& step : cone.steps) max_slots = std::max(max_slots, step.target + 1);
     max_rounds = std::max(max_rounds, program.num_rounds);
     max_groups = std::max(max_groups, program.num_groups);
+  }
+
+  /// Where a slot begins, in bytes; find_cones keeps to the slots of 64 KB.
+  static std::uint16_t place_of(std::size_t slot) { return static_cast<std::uint16_t>(slot * SlotBytes); }
+
+  /// Gives the length, which is that of whole lines.
+  template <class Number>
+  static int append_lines(std::vector<Number>& all, std::vector<Number> const& list) {
+    std::size_t const length = (list.size() + line_length - 1) / line_length * line_length;
+    all.insert(all.end(), list.begin(), list.end());
+    all.insert(all.end(), length - list.size(), list.empty() ? Number(0) : list.back());
+    return static_cast<int>(length);
   }
 
   /// Gives the number of edges of the group's steps.
@@ -163,12 +178,12 @@ private:
         std::size_t const number = std::min(i, steps.size() - 1);
         auto const& step = steps[number];
         Move move{};
-        move.target = step.target;
+        move.target = place_of(step.target);
         move.is_last = round + 1 == rounds ? 1 : 0;
         for (std::size_t e = 0; e < 2; ++e) {
           std::size_t const edge = 2 * round + e;
           bool const exists = edge < matrix.row_size(step.neuron);
-          move.slot[e] = edge_slots[first_edges[number] + (exists ? edge : 0)];
+          move.place[e] = place_of(edge_slots[first_edges[number] + (exists ? edge : 0)]);
           if (exists) move.weight[e] = static_cast<Scalar>(matrix.value(matrix.row_pointers[step.neuron] + edge));
         }
         arrays.moves.push_back(move);

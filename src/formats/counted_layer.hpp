@@ -14,7 +14,21 @@ template <class ExecutionSpace, class Scalar_>
 struct CountedLayer {
   using Scalar = Scalar_;
   static constexpr std::uint16_t none = std::numeric_limits<std::uint16_t>::max();
-  static constexpr EdgeOffset max_degree = 255; ///< counts are bytes
+  static constexpr EdgeOffset max_degree = 255; ///< counts are bytes,
+  static constexpr int outputs_per_word = 4;    ///< four to a word
+
+  /// Words of counts of a sample: an odd number, so that those of neighbouring samples are in different banks.
+  VARVE_HOST_DEVICE static int num_words(int num_outputs) {
+    return (num_outputs + outputs_per_word - 1) / outputs_per_word | 1;
+  }
+
+  /// Where the count of an output is: byte j / num_words of word j % num_words, for neighbouring inputs often have
+  /// neighbouring readers. The word in the lower bits, the byte in the upper two.
+  static std::uint16_t place_of(int output, int num_outputs) {
+    int const words = num_words(num_outputs);
+    return static_cast<std::uint16_t>(output / words << byte_shift | output % words);
+  }
+  static constexpr int byte_shift = 14;
 
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {
@@ -24,7 +38,7 @@ struct CountedLayer {
     Scalar weight;
     double bias;
     Bounds<Scalar> bounds;
-    std::uint16_t const* readers; ///< [reader of an input][input]; `none` fills up
+    std::uint16_t const* places; ///< [reader of an input][input]: of its count; `none` fills up
   };
 
   /// True if a valid layer is of this kind, with at most `max_outputs` outputs and few readers of each input.
@@ -52,18 +66,18 @@ struct CountedLayer {
     for (std::size_t output = 0; output < matrix.num_rows; ++output) {
       degree_ = std::max(degree_, static_cast<int>(matrix.row_size(output)));
       for (NeuronIndex const input : matrix.row_columns(output))
-        by_input[num_readers[input]++ * matrix.num_columns + input] = static_cast<std::uint16_t>(output);
+        by_input[num_readers[input]++ * matrix.num_columns + input] = place_of(static_cast<int>(output), num_outputs_);
     }
-    readers = upload<ExecutionSpace>("varve::readers", by_input);
+    places = upload<ExecutionSpace>("varve::count_places", by_input);
   }
 
   Edges edges() const {
-    return {num_inputs_, num_outputs_, max_readers_, degree_, weight_, bias_, bounds_, readers.data()};
+    return {num_inputs_, num_outputs_, max_readers_, degree_, weight_, bias_, bounds_, places.data()};
   }
   int num_outputs() const { return num_outputs_; }
-  std::size_t bytes() const { return readers.size() * sizeof(std::uint16_t); }
+  std::size_t bytes() const { return places.size() * sizeof(std::uint16_t); }
 
-  ConstDeviceArray<ExecutionSpace, std::uint16_t> readers;
+  ConstDeviceArray<ExecutionSpace, std::uint16_t> places;
 
 private:
   static EdgeOffset most_readers(SparseMatrix const& matrix) {

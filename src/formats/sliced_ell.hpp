@@ -55,16 +55,38 @@ struct SlicedEll {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
 
+    /// A chunk of the edges of one output, in registers.
+    struct Chunk {
+      Index inputs[ChunkSize];
+      Scalar weights[ChunkSize];
+    };
+
+    /// First chunk of a block, and the end.
+    KOKKOS_FORCEINLINE_FUNCTION Kokkos::pair<std::uint32_t, std::uint32_t> chunks_of(int block) const {
+      auto const slice = static_cast<std::uint32_t>(block / SliceWidth);
+      auto const uniform = static_cast<std::uint32_t>(chunks_per_slice);
+      if (uniform > 0) return {slice * uniform, slice * uniform + uniform};
+      return {slice_chunks[slice], slice_chunks[slice + 1]};
+    }
+
+    /// One of them, of a format of single outputs.
+    KOKKOS_FORCEINLINE_FUNCTION Chunk chunk_of(int output, std::uint32_t number) const {
+      static_assert(BlockOutputs == 1);
+      std::size_t const place = static_cast<std::size_t>(number) * SliceWidth * ChunkSize;
+      int const block_in_slice = output % SliceWidth;
+      Chunk chunk;
+      load_pieces<Index>(chunk.inputs, indices + place, block_in_slice);
+      load_pieces<Scalar>(chunk.weights, weights + place, block_in_slice);
+      return chunk;
+    }
+
     /// Calls visit(inputs, weights_of) for every edges_at_a_time edges of a block, in order, padding included:
     /// inputs[e] is the input of edge e, weights_of(e)[output] its weight for an output of the block.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_edges(int block, Visit const& visit) const {
-      auto const slice = static_cast<std::uint32_t>(block / SliceWidth);
       int const block_in_slice = block % SliceWidth;
-      auto const uniform = static_cast<std::uint32_t>(chunks_per_slice);
-      std::uint32_t chunk = uniform > 0 ? slice * uniform : slice_chunks[slice];
-      std::uint32_t const last = uniform > 0 ? chunk + uniform : slice_chunks[slice + 1];
-      for (; chunk < last; ++chunk) {
+      auto const chunks = chunks_of(block);
+      for (std::uint32_t chunk = chunks.first; chunk < chunks.second; ++chunk) {
         std::size_t const place = static_cast<std::size_t>(chunk) * SliceWidth * ChunkSize;
         visit_chunk(indices + place, weights + place * BlockOutputs, block_in_slice, visit);
       }
@@ -80,21 +102,28 @@ struct SlicedEll {
       KOKKOS_FORCEINLINE_FUNCTION Scalar operator[](int output) const { return at[output]; }
     };
 
+    /// The elements of a block in a chunk that holds ChunkSize of each block.
+    template <class Element>
+    KOKKOS_FORCEINLINE_FUNCTION static void load_pieces(Element (&elements)[ChunkSize], Element const* chunk,
+                                                        int block_in_slice) {
+      constexpr int per_piece = piece_size<Element>(ChunkSize);
+      auto const* const pieces = reinterpret_cast<Piece<Element, per_piece> const*>(chunk) + block_in_slice;
+      VARVE_UNROLL
+      for (int piece = 0; piece < ChunkSize / per_piece; ++piece) {
+        auto const loaded = pieces[piece * SliceWidth];
+        VARVE_UNROLL
+        for (int i = 0; i < per_piece; ++i) elements[piece * per_piece + i] = loaded.at[i];
+      }
+    }
+
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION static void visit_chunk(Index const* index_chunk, Scalar const* weight_chunk,
                                                         int block_in_slice, Visit const& visit) {
       if constexpr (ChunkSize * SliceWidth == 1) { // weights of an edge lie together: no detour through registers
         visit(index_chunk, [&](int) { return weight_chunk; });
       } else {
-        constexpr int per_piece = piece_size<Index>(ChunkSize);
-        auto const* const pieces = reinterpret_cast<Piece<Index, per_piece> const*>(index_chunk) + block_in_slice;
         Index inputs[ChunkSize];
-        VARVE_UNROLL
-        for (int piece = 0; piece < ChunkSize / per_piece; ++piece) {
-          auto const loaded = pieces[piece * SliceWidth];
-          VARVE_UNROLL
-          for (int i = 0; i < per_piece; ++i) inputs[piece * per_piece + i] = loaded.at[i];
-        }
+        load_pieces<Index>(inputs, index_chunk, block_in_slice);
         VARVE_UNROLL
         for (int first = 0; first < ChunkSize; first += edges_at_a_time) {
           visit(inputs + first, [&](int edge) { return load_weights(weight_chunk, block_in_slice, first + edge); });

@@ -86,7 +86,7 @@ private:
       }
       VARVE_UNROLL
       for (int i = 0; i < in_flight; ++i) {
-        if (neurons[i] < last) set_bit(words + (neurons[i] - static_cast<NeuronIndex>(first)), bit);
+        if (neurons[i] < last) set_bits_in_scratch(words + (neurons[i] - static_cast<NeuronIndex>(first)), bit);
       }
       if (neurons[in_flight - 1] >= last) break;
     }
@@ -103,14 +103,6 @@ private:
       }
     }
     return begin;
-  }
-
-  /// On the host a team is one thread.
-  KOKKOS_FORCEINLINE_FUNCTION static void set_bit(std::uint32_t* word, std::uint32_t bit) {
-    // clang-format off
-    KOKKOS_IF_ON_DEVICE((Kokkos::atomic_or(word, bit);))
-    KOKKOS_IF_ON_HOST((*word |= bit;))
-    // clang-format on
   }
 };
 

@@ -25,8 +25,9 @@ struct ConeForward {
   using Tune = Tuning<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, typename Tune::ConeBounds>;
   using Member = typename Policy::member_type;
+  static_assert(Programs::slot_bytes == Tile::num_samples * sizeof(Scalar));
   static constexpr int group_size = Programs::group_size;
-  static constexpr int in_flight = 8;
+  static constexpr int line_length = Programs::line_length; ///< inputs or outputs on their way at a time
 
   Edges run;
   LayerPass<Scalar> pass;
@@ -73,26 +74,29 @@ struct ConeForward {
 private:
   using Program = typename Programs::Program;
 
+  template <class Number>
+  using Line = Pack<Number, line_length>;
+
   /// Brings the inputs into the first slots.
   KOKKOS_FORCEINLINE_FUNCTION void load(Program const& program, int tile, int count, int lane, Scalar* slots) const {
-    NeuronIndex const* const inputs = run.inputs + program.first_input;
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) {
       int const position = tile * Tile::num_samples + Tile::sample_of(lane, k);
       if (pass.from_slot == nullptr) {
-        load_lines(program.num_inputs, slots, lane, k, [&](int i) {
-          return reinterpret_cast<PackType const*>(pass.previous +
-                                                   place_of_slot(position, run.num_inputs, Tile::num_samples) +
-                                                   static_cast<std::size_t>(inputs[i]) * Tile::num_samples)[0];
+        Scalar const* const samples = pass.previous + place_of_slot(position, run.num_inputs, Tile::num_samples);
+        load_lines(program, slots, lane, k, [&](std::size_t place) {
+          PackType value;
+          copy(value, *reinterpret_cast<PackType const*>(samples + place));
+          return value;
         });
       } else {
         Scalar const* samples[Tile::pack_width];
         VARVE_UNROLL
-        for (int s = 0; s < Tile::pack_width; ++s)
-          samples[s] =
-              pass.previous + place_of_slot(pass.slot_of(position + s, count), run.num_inputs, Tile::num_samples);
-        load_lines(program.num_inputs, slots, lane, k, [&](int i) {
-          std::size_t const place = static_cast<std::size_t>(inputs[i]) * Tile::num_samples;
+        for (int s = 0; s < Tile::pack_width; ++s) {
+          int const slot = pass.slot_of(position + s, count);
+          samples[s] = pass.previous + place_of_slot(slot, run.num_inputs, Tile::num_samples);
+        }
+        load_lines(program, slots, lane, k, [&](std::size_t place) {
           PackType value;
           VARVE_UNROLL
           for (int s = 0; s < Tile::pack_width; ++s) value.lane[s] = samples[s][place];
@@ -102,24 +106,25 @@ private:
     }
   }
 
-  /// slot(i) = line(i), several on their way at a time.
-  template <class Line>
-  KOKKOS_FORCEINLINE_FUNCTION static void load_lines(int count, Scalar* slots, int lane, int k, Line const& line) {
-    for (int first = 0; first < count; first += in_flight) {
-      PackType values[in_flight];
+  /// slot(i) = value_at(place of input i in a tile), a line of inputs on its way at a time.
+  template <class ValueAt>
+  KOKKOS_FORCEINLINE_FUNCTION void load_lines(Program const& program, Scalar* slots, int lane, int k,
+                                              ValueAt const& value_at) const {
+    auto const* const inputs = reinterpret_cast<Line<NeuronIndex> const*>(run.inputs + program.first_input);
+    for (int line = 0; line < program.num_inputs / line_length; ++line) {
+      auto const neurons = inputs[line];
+      PackType values[line_length];
       VARVE_UNROLL
-      for (int i = 0; i < in_flight; ++i) {
-        if (first + i < count) copy(values[i], line(first + i));
-      }
+      for (int i = 0; i < line_length; ++i)
+        copy(values[i], value_at(static_cast<std::size_t>(neurons.lane[i]) * Tile::num_samples));
       VARVE_UNROLL
-      for (int i = 0; i < in_flight; ++i) {
-        if (first + i < count) copy(Tile::pack_at(slots, first + i, lane, k), values[i]);
-      }
+      for (int i = 0; i < line_length; ++i) copy(Tile::pack_at(slots, line * line_length + i, lane, k), values[i]);
     }
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void run_program(Program const& program, Move const* moves, double const* biases,
                                                int lane, Scalar* slots) const {
+    Scalar* const lane_slots = slots + Tile::sample_of(lane, 0);
     for (int group = 0; group < program.num_groups; ++group, biases += group_size) {
       PackType sums[group_size][Tile::packs_per_lane];
       VARVE_UNROLL
@@ -130,22 +135,31 @@ private:
       int target[group_size];
       bool is_last;
       do {
-        is_last = add_round(moves, lane, slots, sums, target);
+        is_last = add_round(moves, lane_slots, sums, target);
         moves += group_size;
       } while (!is_last);
       VARVE_UNROLL
       for (int step = 0; step < group_size; ++step) {
+        double const bias = biases[step];
         VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k) {
-          finish(sums[step][k], biases[step], run.bounds);
-          copy(Tile::pack_at(slots, target[step], lane, k), sums[step][k]);
-        }
+        for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sums[step][k], bias, run.bounds);
+      }
+      VARVE_UNROLL
+      for (int step = 0; step < group_size; ++step) {
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) copy(pack_at(lane_slots, target[step], k), sums[step][k]);
       }
     }
   }
 
+  /// A lane's pack in the slot at this place, which is in bytes: half of the arithmetic of a step is saved so.
+  KOKKOS_FORCEINLINE_FUNCTION static PackType& pack_at(Scalar* lane_slots, int place, int k) {
+    constexpr int bytes_per_pack = Tile::num_lanes * static_cast<int>(sizeof(PackType));
+    return *reinterpret_cast<PackType*>(reinterpret_cast<unsigned char*>(lane_slots) + place + k * bytes_per_pack);
+  }
+
   /// Two edges of each step of a group.
-  KOKKOS_FORCEINLINE_FUNCTION static bool add_round(Move const* moves, int lane, Scalar const* slots,
+  KOKKOS_FORCEINLINE_FUNCTION static bool add_round(Move const* moves, Scalar* lane_slots,
                                                     PackType (&sums)[group_size][Tile::packs_per_lane],
                                                     int (&target)[group_size]) {
     PackType values[group_size][2][Tile::packs_per_lane];
@@ -161,7 +175,7 @@ private:
         weights[step][edge] = move.weight[edge];
         VARVE_UNROLL
         for (int k = 0; k < Tile::packs_per_lane; ++k)
-          copy(values[step][edge][k], Tile::pack_at(slots, move.slot[edge], lane, k));
+          copy(values[step][edge][k], pack_at(lane_slots, move.place[edge], k));
       }
     }
     VARVE_UNROLL
@@ -176,18 +190,26 @@ private:
     return is_last;
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void store(Program const& program, int tile, int lane, Scalar const* slots) const {
-    NeuronIndex const* const outputs = run.outputs + program.first_output;
-    std::uint16_t const* const from = run.output_slots + program.first_output;
+  KOKKOS_FORCEINLINE_FUNCTION void store(Program const& program, int tile, int lane, Scalar* slots) const {
+    Scalar* const lane_slots = slots + Tile::sample_of(lane, 0);
+    auto const* const outputs = reinterpret_cast<Line<NeuronIndex> const*>(run.outputs + program.first_output);
+    auto const* const from = reinterpret_cast<Line<std::uint16_t> const*>(run.output_places + program.first_output);
     Scalar* const target = pass.next + place_of_slot(tile * Tile::num_samples, run.num_outputs, Tile::num_samples);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    for (int i = 0; i < program.num_outputs; ++i) {
+    for (int line = 0; line < program.num_outputs / line_length; ++line) {
+      auto const neurons = outputs[line];
+      auto const held_in = from[line];
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) {
-        PackType const& value = Tile::pack_at(slots, from[i], lane, k);
-        see(seen[k], value);
-        copy(Tile::pack_at(target, static_cast<int>(outputs[i]), lane, k), value);
+        PackType values[line_length];
+        VARVE_UNROLL
+        for (int i = 0; i < line_length; ++i) copy(values[i], pack_at(lane_slots, held_in.lane[i], k));
+        VARVE_UNROLL
+        for (int i = 0; i < line_length; ++i) {
+          see(seen[k], values[i]);
+          copy(Tile::pack_at(target, static_cast<int>(neurons.lane[i]), lane, k), values[i]);
+        }
       }
     }
     stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);

@@ -24,29 +24,24 @@ struct CountedForward {
   using Member = typename Policy::member_type;
   static constexpr int team_size = Tune::expand_team_size;
   static constexpr int threads_per_sample = team_size > 32 ? 32 : 1;
-  static constexpr int outputs_per_word = 4;
-  static constexpr int in_flight = 4;
+  static constexpr int outputs_per_word = Layer::outputs_per_word;
+  static constexpr int in_flight = 8;
 
   typename Layer::Edges layer;
   DeviceSamples<ExecutionSpace, Scalar> samples;
   Scalar* next;
   int next_tile_samples;
-  int samples_per_task;
-
-  /// Words of counts of a sample: an odd number, so that those of neighbouring samples are in different banks. Output j
-  /// is byte j / num_words of word j % num_words, for neighbouring inputs often have neighbouring readers.
-  KOKKOS_FORCEINLINE_FUNCTION static int num_words(int num_outputs) {
-    return (num_outputs + outputs_per_word - 1) / outputs_per_word | 1;
-  }
+  int log2_samples; ///< per task
 
   /// Team scratch in bytes: the table and the counts.
   static std::size_t scratch_bytes(int degree, int num_outputs, int num_samples) {
     return static_cast<std::size_t>(degree + 1) * sizeof(Scalar) +
-           static_cast<std::size_t>(num_words(num_outputs) * num_samples) * sizeof(std::uint32_t);
+           static_cast<std::size_t>(Layer::num_words(num_outputs) * num_samples) * sizeof(std::uint32_t);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const words = num_words(layer.num_outputs);
+    int const words = Layer::num_words(layer.num_outputs);
+    int const samples_per_task = 1 << log2_samples;
     int const table_bytes = (layer.degree + 1) * static_cast<int>(sizeof(Scalar));
     auto* const scratch = static_cast<unsigned char*>(
         team.team_scratch(+Tune::expand_level)
@@ -61,13 +56,13 @@ struct CountedForward {
       team.team_barrier();
       for (int i = team.team_rank() / threads_per_sample; i < samples_per_task; i += team_size / threads_per_sample) {
         if (first + i < samples.num_samples)
-          count_entries(first + i, team.team_rank() % threads_per_sample, words, counts + i * words);
+          count_entries(first + i, team.team_rank() % threads_per_sample, counts + i * words);
       }
       team.team_barrier();
       // Neighbouring threads take neighbouring samples.
       for (int i = team.team_rank(); i < words * samples_per_task; i += team_size) {
-        int const sample = i % samples_per_task;
-        int const word = i / samples_per_task;
+        int const sample = i & (samples_per_task - 1);
+        int const word = i >> log2_samples;
         store(first + sample, word, words, counts[sample * words + word], table);
       }
       team.team_barrier();
@@ -84,38 +79,41 @@ private:
     return sum.lane[0];
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, int thread, int words, std::uint32_t* counts) const {
-    EdgeOffset const end = samples.row_pointers(sample + 1);
-    for (EdgeOffset entry = samples.row_pointers(sample) + static_cast<EdgeOffset>(thread); entry < end;
-         entry += in_flight * threads_per_sample) {
-      int inputs[in_flight]; // all loads before the first use
+  KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, int thread, std::uint32_t* counts) const {
+    EdgeOffset const first = samples.row_pointers(sample);
+    auto const num_entries = static_cast<int>(samples.row_pointers(sample + 1) - first);
+    NeuronIndex const* const inputs = samples.columns.data() + first;
+    constexpr int at_a_time = in_flight * threads_per_sample;
+    int entry = thread;
+    for (; entry + at_a_time - threads_per_sample < num_entries; entry += at_a_time) {
+      NeuronIndex some[in_flight]; // all loads before the first use
       VARVE_UNROLL
-      for (int i = 0; i < in_flight; ++i) {
-        EdgeOffset const place = entry + static_cast<EdgeOffset>(i * threads_per_sample);
-        inputs[i] = place < end ? static_cast<int>(samples.columns(place)) : -1;
-      }
-      for (int r = 0; r < layer.max_readers; ++r) {
-        std::uint16_t const* const readers = layer.readers + static_cast<std::ptrdiff_t>(r) * layer.num_inputs;
-        std::uint16_t outputs[in_flight];
-        VARVE_UNROLL
-        for (int i = 0; i < in_flight; ++i) outputs[i] = inputs[i] >= 0 ? readers[inputs[i]] : Layer::none;
-        VARVE_UNROLL
-        for (int i = 0; i < in_flight; ++i) {
-          if (outputs[i] != Layer::none) count(counts, static_cast<int>(outputs[i]), words);
-        }
+      for (int i = 0; i < in_flight; ++i) some[i] = inputs[entry + i * threads_per_sample];
+      count_readers(some, counts);
+    }
+    for (; entry < num_entries; entry += threads_per_sample) {
+      NeuronIndex const one[1] = {inputs[entry]};
+      count_readers(one, counts);
+    }
+  }
+
+  /// Adds one for each reader of these inputs.
+  template <int Count>
+  KOKKOS_FORCEINLINE_FUNCTION void count_readers(NeuronIndex const (&inputs)[Count], std::uint32_t* counts) const {
+    std::uint16_t const* of_inputs = layer.places;
+    for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs) {
+      std::uint16_t places[Count];
+      VARVE_UNROLL
+      for (int i = 0; i < Count; ++i) places[i] = of_inputs[inputs[i]];
+      VARVE_UNROLL
+      for (int i = 0; i < Count; ++i) {
+        if (places[i] != Layer::none) count(counts, places[i]);
       }
     }
   }
 
-  /// On the host a team is one thread.
-  KOKKOS_FORCEINLINE_FUNCTION static void count(std::uint32_t* counts, int output, int words) {
-    int const byte = output / words;
-    std::uint32_t const one = std::uint32_t(1) << 8 * byte;
-    std::uint32_t* const word = counts + (output - byte * words);
-    // clang-format off
-    KOKKOS_IF_ON_DEVICE((Kokkos::atomic_add(word, one);))
-    KOKKOS_IF_ON_HOST((*word += one;))
-    // clang-format on
+  KOKKOS_FORCEINLINE_FUNCTION static void count(std::uint32_t* counts, std::uint32_t place) {
+    add_in_scratch(counts + (place & ((1U << Layer::byte_shift) - 1)), 1U << (place >> Layer::byte_shift) * 8);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void store(int sample, int word, int words, std::uint32_t counts,
@@ -141,16 +139,15 @@ void counted_forward(ExecutionSpace const& space, Layer const& layer,
   using Tune = typename Kernel::Tune;
   if (samples.num_samples == 0) return;
   auto const edges = layer.edges();
-  int samples_per_task = Tune::counted_samples;
+  int log2_samples = Tune::log2_counted_samples;
   auto const bytes = [&] {
-    return static_cast<int>(Kernel::scratch_bytes(edges.degree, edges.num_outputs, samples_per_task));
+    return static_cast<int>(Kernel::scratch_bytes(edges.degree, edges.num_outputs, 1 << log2_samples));
   };
-  while (samples_per_task > 8 && bytes() > Tune::max_counted_bytes) samples_per_task /= 2;
-  int const num_tasks = num_tiles(samples.num_samples, samples_per_task);
+  while (log2_samples > 3 && bytes() > Tune::max_counted_bytes) --log2_samples;
+  int const num_tasks = num_tiles(samples.num_samples, 1 << log2_samples);
   typename Kernel::Policy policy(space, Tune::league_size(space, num_tasks), +Kernel::team_size);
   policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(bytes() + 128));
-  Kokkos::parallel_for("varve::counted_forward", policy,
-                       Kernel{edges, samples, next, next_tile_samples, samples_per_task});
+  Kokkos::parallel_for("varve::counted_forward", policy, Kernel{edges, samples, next, next_tile_samples, log2_samples});
 }
 
 } // namespace varve

@@ -61,7 +61,21 @@ struct Tuning {
   static constexpr bool binary_gathers_lines = false;
   static int binary_team_size(int /*num_outputs*/) { return 1; }
 
-  static constexpr int counted_samples = Tile::num_samples; ///< whose counts a team keeps
+  /// With fewer samples than this, layers are spread: tiles of 64 for half of the threads leave the others idle.
+  static std::size_t few_samples(ExecutionSpace const& space) {
+    return static_cast<std::size_t>(space.concurrency()) / 2 * Tile::num_samples;
+  }
+  static constexpr bool prefers_spread = false; ///< the direct kernel finds tiles in the caches
+  using SpreadTile = Tile;
+  using NarrowSpreadTile = NarrowTile;
+  using SpreadBounds = Kokkos::LaunchBounds<>;
+  static constexpr int spread_team_size = 1;
+  static constexpr int spread_chunks_ahead = 1;
+  static constexpr int spread_level = 1;
+  static constexpr std::size_t max_spread_bytes = std::size_t(1) << 20U;
+  static int spread_teams(ExecutionSpace const& space) { return space.concurrency(); }
+
+  static constexpr int log2_counted_samples = 6; ///< whose counts a team keeps
   static constexpr int max_counted_bytes = 1 << 20;
   static constexpr std::size_t max_counted_outputs = 8192;
 
@@ -173,7 +187,19 @@ struct Tuning<Kokkos::Cuda, Scalar> {
     return std::min(1024 / static_cast<int>(sizeof(Scalar)), (num_outputs + 31) / 32 * 32);
   }
 
-  static constexpr int counted_samples = 32; ///< whose counts a team keeps, or fewer where outputs are many
+  /// With fewer samples than this, layers are spread: a tile of 8 keeps 1/264 of the fused kernel's teams at work.
+  static std::size_t few_samples(Kokkos::Cuda const&) { return 256; }
+  static constexpr bool prefers_spread = true;
+  using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
+  using NarrowSpreadTile = SpreadTile;
+  using SpreadBounds = Kokkos::LaunchBounds<64, 4>;
+  static constexpr int spread_team_size = 64;
+  static constexpr int spread_chunks_ahead = 8; ///< 96 registers of edges on their way
+  static constexpr int spread_level = 0;
+  static constexpr std::size_t max_spread_bytes = 40960;
+  static int spread_teams(Kokkos::Cuda const& space) { return 2 * num_multiprocessors(space); }
+
+  static constexpr int log2_counted_samples = 5; ///< whose counts a team keeps, or fewer where outputs are many
   static constexpr int max_counted_bytes = 36000;
   static constexpr std::size_t max_counted_outputs = 4096;
 

@@ -48,12 +48,14 @@ inline InferenceOptions options_at(Place place) {
 inline bool has_narrow_tiles(Backend backend) { return backend != Backend::cuda; }
 
 /// Every combination of format, kernel and tile that can be asked for, none of which may change the answer (a kernel
-/// that cannot run a layer on this backend gives way to the direct one). The first three leave formats to the plan.
+/// that cannot run a layer on this backend gives way to the direct one). The first four leave formats to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place), options_at(place)};
   choices.back().reductions.saturation = choices.back().reductions.equal_samples = true; // which change no bit
-  choices.push_back(options_at(place));
-  choices.back().kernel = "cones";
+  for (char const* const kernel : {"cones", "spread"}) {
+    choices.push_back(options_at(place));
+    choices.back().kernel = kernel;
+  }
   for (auto const format :
        {FormatName::csr, FormatName::sliced_ell, FormatName::staged_blocks, FormatName::pattern_blocks}) {
     for (std::string const kernel : {"direct", "stationary", "fused"}) {
