@@ -30,6 +30,10 @@ void add_times(RankTimes& times, BatchResult const& result) {
   times.upload_seconds += result.upload_seconds;
   times.collect_seconds += result.collect_seconds;
   times.live_edges += result.live_edges;
+  times.weight_wait_seconds += result.weights.wait_seconds;
+  times.weight_copy_seconds += result.weights.copy_seconds;
+  times.weight_make_seconds += result.weights.make_seconds;
+  times.weight_bytes += static_cast<double>(result.weights.copied_bytes);
 }
 
 FinishedBatch run_batch(Inference& inference, SampleRange range, SampleSet const& samples, std::size_t batch,
@@ -49,9 +53,11 @@ FinishedBatch run_batch(Inference& inference, SampleRange range, SampleSet const
 } // namespace
 
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times) {
-  constexpr double RankTimes::*fields[] = {&RankTimes::upload_seconds, &RankTimes::collect_seconds,
-                                           &RankTimes::wait_seconds,   &RankTimes::record_seconds,
-                                           &RankTimes::busy_seconds,   &RankTimes::live_edges};
+  constexpr double RankTimes::*fields[] = {&RankTimes::upload_seconds,      &RankTimes::collect_seconds,
+                                           &RankTimes::wait_seconds,        &RankTimes::record_seconds,
+                                           &RankTimes::busy_seconds,        &RankTimes::live_edges,
+                                           &RankTimes::weight_wait_seconds, &RankTimes::weight_copy_seconds,
+                                           &RankTimes::weight_make_seconds, &RankTimes::weight_bytes};
   auto const counts = communicator.gather_everywhere({times.num_batches, times.num_samples, times.loop_seconds.size()});
   auto const loops = communicator.gather(times.loop_seconds);
   std::vector<double> numbers;

@@ -22,6 +22,10 @@ struct RankTimes {
   double record_seconds = 0.0; ///< until a finished batch was kept
   double busy_seconds = 0.0;   ///< all of the above and what lies between
   double live_edges = 0.0;
+  double weight_wait_seconds = 0.0; ///< until weights that are streamed to the device had arrived
+  double weight_copy_seconds = 0.0; ///< in which they were copied, while the device computed
+  double weight_make_seconds = 0.0; ///< in which they were read and packed again, likewise
+  double weight_bytes = 0.0;        ///< that were copied
 };
 
 /// On rank 0: the times of all ranks, in rank order; elsewhere none. Collective.

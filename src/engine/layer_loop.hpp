@@ -3,6 +3,7 @@
 #include "engine/backends.hpp"
 #include "engine/device_network.hpp"
 #include "engine/inference.hpp"
+#include "engine/memory_limits.hpp"
 #include "engine/panel.hpp"
 
 #include "core/error.hpp"
@@ -25,8 +26,8 @@ class LayerLoop final : public Inference {
 public:
   LayerLoop(NetworkToRun const& network, InferenceOptions const& options)
       : options_(options),
-        memory_limit_(options.memory_limit.value_or(available_memory(options.backend) / 10 * 9)),
-        network_(network.layers, options, memory_limit_),
+        limits_(memory_limits(options)),
+        network_(network.layers, options, limits_),
         reduction_(network.reduction) {
     if (!network.output_map.empty()) output_map_ = upload<ExecutionSpace>("varve::output_map", network.output_map);
   }
@@ -46,12 +47,12 @@ public:
     std::size_t const sample_bytes = entries_per_sample * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset);
     auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
     std::size_t const step = PanelType::slot_granularity;
-    std::size_t const room = memory_limit_ - std::min(memory_limit_, network_.bytes());
+    std::size_t const room = limits_.device - std::min(limits_.device, network_.bytes());
     std::size_t const most = std::min(room / bytes_of(step), max_slots / step) * step;
     std::size_t const wanted =
         std::min(std::max<std::size_t>(input.num_samples, 1), options_.batch.value_or(std::max<std::size_t>(most, 1)));
     if (most == 0 || wanted > most) {
-      batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), memory_limit_, most);
+      batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), limits_.device, most);
     }
     batch_ = std::max<std::size_t>(1, std::min(input.num_samples, wanted));
     allocate_panel();
@@ -63,6 +64,7 @@ public:
     if (network_.saturates_from() < network_.num_layers()) summary.saturates_from = network_.saturates_from();
     summary.batch = batch_;
     summary.tile_samples = static_cast<std::size_t>(network_.stretches().front().work->tile_samples());
+    summary.stream = network_.stream();
     summary.weight_bytes = network_.bytes();
     summary.panel_bytes = panel_bytes(batch_);
     summary.sample_bytes = batch_ * sample_bytes;
@@ -89,6 +91,7 @@ public:
     Stopwatch const collect_time;
     collect(samples, wanted, result);
     result.collect_seconds = collect_time.seconds();
+    result.weights = network_.take_traffic();
     return result;
   }
 
@@ -110,8 +113,8 @@ private:
   /// For samples of several values, which the plan did not expect.
   void stop_reading_bits() {
     reads_bits_ = false;
-    if (network_.bytes() + panel_bytes(batch_) > memory_limit_)
-      batch_exceeds_memory(batch_, panel_bytes(batch_), network_.bytes(), memory_limit_, 0);
+    if (network_.bytes() + panel_bytes(batch_) > limits_.device)
+      batch_exceeds_memory(batch_, panel_bytes(batch_), network_.bytes(), limits_.device, 0);
     allocate_panel();
   }
 
@@ -123,8 +126,10 @@ private:
     auto const& stretches = network_.stretches();
     for (std::size_t number = 0; number < stretches.size() && !nobody_is_left(number); ++number) {
       held_.push_back(panel_.num_lists());
+      network_.acquire(space_, stretches[number]);
       stretches[number].work->forward(space_, panel_, stretches[number].hand_over);
     }
+    network_.finish(space_);
   }
 
   /// Looked for where samples are done before the end, once in many launches, for it takes a copy from the device.
@@ -326,7 +331,7 @@ private:
   }
 
   InferenceOptions options_;
-  std::size_t memory_limit_;
+  MemoryLimits limits_;
   DeviceNetwork<ExecutionSpace, Scalar, NarrowTiles> network_;
   std::optional<ReductionReport> reduction_;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_;
