@@ -29,7 +29,8 @@ struct RoomForWeights {
   bool takes_everything = false; ///< they may have all of it; else the panel gets what buffers do not need
 };
 
-/// Groups layers, whose weights take these bytes and more than there is room for, into segments.
+/// Groups layers, whose weights take these bytes and more than there is room for, into segments. Where all layers are a
+/// multiple of some bytes, all places are.
 ///
 /// Buffers are as small as keeps the copies behind the computations: the time to copy a segment and the time to compute
 /// it grow together, so a larger one hides nothing more, once copying it takes many times as long as changing from one

@@ -30,15 +30,15 @@ constexpr std::size_t kNumLayers = 40;
 test::RandomCase deep_case(std::uint64_t seed) {
   test::RandomCases random(seed);
   constexpr std::array<std::size_t, 5> widths = {97, 128, 64, 129, 100};
-  auto const real_bias = [&] { return random.real(-0.7, 0.2); };
   std::vector<Layer> layers(kNumLayers);
   for (std::size_t number = 0; number < kNumLayers; ++number) {
     std::size_t const inputs = widths.at(number % 5);
     std::size_t const outputs = widths.at((number + 1) % 5);
     auto& layer = layers[number];
     layer.weights = random.draw_matrix(outputs, inputs, 24, 1.2);
+    if (layer.weights.values.size() == 1) layer.weights.values = {0.2}; // a negative one would end everything
     layer.bias.assign(number % 3 == 0 ? 1 : outputs, 0.0);
-    for (auto& bias : layer.bias) bias = real_bias();
+    for (auto& bias : layer.bias) bias = random.real(-0.9, seed % 2 == 0 ? 0.0 : 0.1);
     layer.activation = number % 7 == 6 ? Activation::relu() : Activation::clipped_relu(1.5);
   }
   SampleSet samples{random.draw_matrix(130, widths[0], 60, 2.0), 1000};
@@ -85,32 +85,34 @@ protected:
 INSTANTIATE_TEST_SUITE_P(Everywhere, WeightStreams, testing::ValuesIn(test::all_places()), test::name_of);
 
 TEST_P(WeightStreams, EqualTheReferenceInEveryFormatAndKernel) {
-  auto const [network, samples] = deep_case(1);
+  auto const [network, samples] = deep_case(2);
   auto const expected = test::reference_of(network, samples, GetParam().precision);
   ASSERT_GT(categories(expected).size(), 10U);
+  ASSERT_LT(categories(expected).size(), 130U);
+  constexpr std::array<std::size_t, 4> parts = {1, 2, 4, 8}; // which of the weights the device holds at a time
+  std::size_t next_part = 0;
   for (auto options : test::all_choices(GetParam())) {
-    options.batch = 50;
+    std::size_t const weights = prepare(network, options)->plan(shape_of(samples)).weight_bytes;
+    options.batch = 70;
     options.repeat = 2;
-    std::size_t const weights = test::run_all(network, samples, options).plan.weight_bytes;
-    for (std::size_t const part : {1, 2, 4, 8}) {
-      for (std::size_t const host : {16 * mebibyte, weights / 2, std::size_t(0)}) {
-        SCOPED_TRACE(testing::Message() << test::describe(options) << ", " << weights << " bytes, 1/" << part
-                                        << " on the device, " << host << " bytes on the host");
-        auto const room = part == 1 ? weights - weights / 20 : weights / part;
-        auto const [plan, result, num_batches] = test::run_all(network, samples, limited(options, room, host));
-        ASSERT_TRUE(plan.stream.has_value());
-        EXPECT_GE(plan.stream->num_segments, std::max<std::size_t>(2, part));
-        EXPECT_LE(plan.weight_bytes, room);
-        EXPECT_EQ(plan.stream->num_remade == 0, host > weights);
-        EXPECT_EQ(num_batches, 3U);
-        expect_equal(result, expected);
-      }
+    for (std::size_t const host : {16 * mebibyte, weights / 2, std::size_t(0)}) {
+      auto const part = parts.at(next_part++ % parts.size());
+      auto const room = part == 1 ? weights - weights / 20 : weights / part;
+      SCOPED_TRACE(testing::Message() << test::describe(options) << ", " << weights << " bytes, " << room
+                                      << " on the device, " << host << " on the host");
+      auto const [plan, result, num_batches] = test::run_all(network, samples, limited(options, room, host));
+      ASSERT_TRUE(plan.stream.has_value());
+      EXPECT_GE(plan.stream->num_segments, std::max<std::size_t>(2, part));
+      EXPECT_LE(plan.weight_bytes, room);
+      EXPECT_EQ(plan.stream->num_remade == 0, host > weights);
+      EXPECT_EQ(num_batches, 2U);
+      expect_equal(result, expected);
     }
   }
 }
 
 TEST_P(WeightStreams, EqualTheReferenceForOtherNetworks) {
-  for (std::uint64_t seed = 2; seed < 8; ++seed) {
+  for (std::uint64_t seed = 3; seed < 9; ++seed) {
     SCOPED_TRACE(seed);
     auto const [network, samples] = deep_case(seed);
     auto options = test::options_at(GetParam());
@@ -125,7 +127,7 @@ TEST_P(WeightStreams, EqualTheReferenceForOtherNetworks) {
 
 TEST_P(WeightStreams, ALimitForEverythingTogetherStreamsAsWell) {
   RadixNet const network(256, 60, 1, -0.2);
-  auto const samples = digit_images(256, 300, 1);
+  auto const samples = digit_images(256, 1500, 1);
   auto const whole = test::run_all(network, samples, test::options_at(GetParam()));
   ASSERT_FALSE(whole.plan.stream.has_value());
   auto tight = test::options_at(GetParam());
@@ -159,7 +161,7 @@ TEST_P(WeightStreams, SomeSegmentsStayWhereThereIsRoom) {
   auto const inference = prepare(network, options);
   auto const plan = inference->plan(shape_of(samples));
   ASSERT_TRUE(plan.stream.has_value());
-  EXPECT_LT(plan.stream->num_segments - plan.stream->num_resident, plan.stream->num_segments);
+  EXPECT_GT(plan.stream->num_resident, 0U);
   auto const result = inference->infer(samples, {true, true});
   expect_equal(result, test::reference_of(network, samples, GetParam().precision));
 }
