@@ -35,8 +35,8 @@ std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const&
 using GoesOn = std::function<bool()>;
 
 /// Runs this rank's batches of the queue, each in parts of at most `batch` samples, and keeps what they gave in the
-/// store. While one runs, a thread reads the samples of the next. Whatever is thrown, the queue is stopped, so that the
-/// others end as well.
+/// store. While one runs, a thread reads the samples of the next and brings them to the device. Whatever is thrown, the
+/// queue is stopped, so that the others end as well.
 RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, BatchStore& store,
                       std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on);
 

@@ -300,9 +300,9 @@ private:
   }
 
   /// Bytes that the weights may take on the device: what was asked for, or what the smallest batch leaves (two buffers
-  /// of its activations, and as much again for the samples and what else it needs).
+  /// of its activations, and twice as much for two batches of samples and what else it needs).
   std::size_t room_for_weights() const {
-    std::size_t const sample_bytes = 4 * max_neurons(false) * sizeof(Scalar) + 128;
+    std::size_t const sample_bytes = 6 * max_neurons(false) * sizeof(Scalar) + 128;
     std::size_t const batch_bytes = Panel<ExecutionSpace, Scalar>::slot_granularity * sample_bytes;
     std::size_t const room = limits_.device - std::min(limits_.device, batch_bytes);
     return std::min(room, limits_.device_weights.value_or(room));

@@ -172,7 +172,7 @@ inline InputShape shape_of(SampleSet const& samples) {
   return {samples.num_samples(), samples.matrix.num_entries(), samples.matrix.values.size() == 1};
 }
 
-/// A network prepared for one backend. Not safe to use from several threads at a time.
+/// A network prepared for one backend. Not safe to use from several threads at a time, but for stage().
 class Inference {
 public:
   virtual ~Inference() = default;
@@ -185,6 +185,10 @@ public:
   /// Decides the batch for such an input, allocates the panel and says what was decided.
   /// Throws ResourceError, naming what is needed, if not even one tile fits the limit. Call before infer.
   virtual PlanSummary plan(InputShape const& input) = 0;
+
+  /// Begins to bring the samples of the next infer(), which may be moved meanwhile, to the device; may be called on
+  /// another thread while infer() runs, one call at a time. Changes nothing but how long infer() takes.
+  virtual void stage(SampleSet const& /*samples*/) {}
 
   /// Runs at most one planned batch of samples through all layers.
   virtual BatchResult infer(SampleSet const& samples, WantedOutputs wanted) = 0;

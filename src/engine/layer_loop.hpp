@@ -5,6 +5,7 @@
 #include "engine/inference.hpp"
 #include "engine/memory_limits.hpp"
 #include "engine/panel.hpp"
+#include "engine/sample_stage.hpp"
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
@@ -44,7 +45,8 @@ public:
     std::size_t const entries_per_sample =
         input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
     std::size_t const value_bytes = input.has_one_value ? 0 : sizeof(Scalar);
-    std::size_t const sample_bytes = entries_per_sample * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset);
+    std::size_t const sample_bytes = SampleStage<ExecutionSpace, Scalar>::num_places *
+                                     (entries_per_sample * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset));
     auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
     std::size_t const step = PanelType::slot_granularity;
     std::size_t const room = limits_.device - std::min(limits_.device, network_.bytes());
@@ -71,12 +73,20 @@ public:
     return summary;
   }
 
+  void stage(SampleSet const& samples) override {
+    if (samples.num_samples() <= batch_ && samples.num_neurons() == num_inputs()) stage_.stage(samples);
+  }
+
   BatchResult infer(SampleSet const& samples, WantedOutputs wanted) override {
     VARVE_REQUIRE(samples.num_samples() <= batch_, "a batch larger than planned");
     VARVE_REQUIRE(samples.num_neurons() == num_inputs(), "samples of another width than the network's input");
     BatchResult result;
     Stopwatch const upload_time;
-    auto const input = upload_samples(samples.matrix);
+    auto const input = take_samples(samples);
+    struct Release {
+      SampleStage<ExecutionSpace, Scalar>& stage;
+      ~Release() { stage.release(); }
+    } const release{stage_};
     if (reads_bits_ && input.value_stride != 0) stop_reading_bits();
     result.upload_seconds = upload_time.seconds();
 
@@ -145,17 +155,9 @@ private:
     return count == 0;
   }
 
-  DeviceSamples<ExecutionSpace, Scalar> upload_samples(SparseMatrix const& matrix) const {
-    ProfilingRegion const region("varve::upload");
-    DeviceSamples<ExecutionSpace, Scalar> samples;
-    samples.num_samples = static_cast<int>(matrix.num_rows);
-    samples.num_neurons = static_cast<int>(matrix.num_columns);
-    samples.row_pointers = upload<ExecutionSpace>("varve::sample_pointers", matrix.row_pointers);
-    samples.columns = upload<ExecutionSpace>("varve::sample_columns", matrix.column_indices);
-    samples.values =
-        upload<ExecutionSpace>("varve::sample_values", std::vector<Scalar>(matrix.values.begin(), matrix.values.end()));
-    samples.value_stride = matrix.values.size() == 1 ? 0 : 1;
-    return samples;
+  DeviceSamples<ExecutionSpace, Scalar> take_samples(SampleSet const& samples) {
+    ProfilingRegion const region("varve::upload"); // regions are for this thread: tools keep one stack of them
+    return stage_.take(samples);
   }
 
   void collect(SampleSet const& samples, WantedOutputs wanted, BatchResult& result) {
@@ -336,6 +338,7 @@ private:
   std::optional<ReductionReport> reduction_;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_;
   ExecutionSpace space_;
+  SampleStage<ExecutionSpace, Scalar> stage_;
   PanelType panel_;
   std::vector<int> held_; ///< for each stretch, after how many lists of live samples it ran
   std::size_t batch_ = 0;

@@ -138,7 +138,6 @@ private:
   }
 
   void load(std::size_t number) {
-    ProfilingRegion const region("varve::load_weights");
     auto const& [segment, kept] = streamed_[number];
     WeightTraffic traffic;
     unsigned char const* source = kept.data();
