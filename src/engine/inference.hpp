@@ -187,7 +187,7 @@ public:
   virtual PlanSummary plan(InputShape const& input) = 0;
 
   /// Begins to bring the samples of the next infer(), which may be moved meanwhile, to the device; may be called on
-  /// another thread while infer() runs, one call at a time. Changes nothing but how long infer() takes.
+  /// another thread while infer() runs. Changes nothing but how long infer() takes.
   virtual void stage(SampleSet const& /*samples*/) {}
 
   /// Runs at most one planned batch of samples through all layers.

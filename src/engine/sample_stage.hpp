@@ -27,12 +27,13 @@ public:
     if constexpr (!kOnHost<ExecutionSpace>) copy_space_ = Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0];
   }
 
-  /// Brings samples to the device, unless both places are taken. At most one call at a time, on any thread. The samples
-  /// may be moved, but not copied, before they are taken.
+  /// Brings samples to the device, unless both places are taken; on any thread. The samples may be moved, but not
+  /// copied, before they are taken.
   void stage(SampleSet const& samples) {
     std::size_t place = 0;
     {
-      std::lock_guard const lock(guard_);
+      std::unique_lock lock(guard_);
+      changed_.wait(lock, [this] { return !is_staging_; });
       if (num_staged_ == num_places) return;
       place = (first_ + num_staged_) % num_places; // whatever is released meanwhile
       is_staging_ = true;
@@ -49,9 +50,9 @@ public:
   /// These samples on the device, where they stay until release(): already staged, or brought now. Others that were
   /// staged before them are given up.
   OnDevice take(SampleSet const& samples) {
-    if (auto const* const staged = find(samples)) return staged->samples;
-    stage(samples);
-    return places_[first_].samples;
+    Place const* staged = nullptr;
+    while ((staged = find(samples)) == nullptr) stage(samples);
+    return staged->samples;
   }
 
   void release() {

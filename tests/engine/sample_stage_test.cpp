@@ -79,6 +79,15 @@ TEST_P(Staged, OthersThanAreInferredAreGivenUp) {
   expect_right(batches_[2]);
 }
 
+TEST_P(Staged, WhileOthersAreTakenThatWereNot) {
+  for (int round = 0; round < 20; ++round) {
+    auto const other = std::async(std::launch::async, [this] { inference_->stage(batches_[6]); });
+    expect_right(batches_[7]);
+    other.wait();
+    expect_right(batches_[6]);
+  }
+}
+
 TEST_P(Staged, TooManySamplesAreLeftToTheirInfer) {
   test::RandomCases random(22);
   SampleSet const too_many{random.draw_matrix(91, 60, 10, 1.0), 0};
