@@ -68,9 +68,11 @@ void require_common_options(Job const& job) {
   job.communicator.together([&] {
     for (auto const& [name, value] : mine.items()) {
       if (theirs[name] == value) continue;
-      throw UsageError(fmt::format("{} is {} here and {} on rank 0; only --backend, --memory-limit, --input-memory, "
-                                   "--formats, --kernel, --narrow-tiles and options of Kokkos may differ",
-                                   name, value.dump(), theirs[name].dump()));
+      throw UsageError(
+          fmt::format("{} is {} here and {} on rank 0; only --backend, --memory-limit, --device-memory-limit, "
+                      "--device-weight-limit, --input-memory, --formats, --kernel, --narrow-tiles and "
+                      "options of Kokkos may differ",
+                      name, value.dump(), theirs[name].dump()));
     }
   });
 }

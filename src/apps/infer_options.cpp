@@ -52,7 +52,20 @@ void add_resources(CLI::App& command, InferOptions& options) {
                      "of several ranks: dynamic (default: each takes its next batch when it is ready) or static (equal "
                      "parts)");
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
-  command.add_option("--memory-limit", options.memory_limit, "GiB for weights and samples on the device")
+  command
+      .add_option(
+          "--device-memory-limit", options.device_memory_limit,
+          "GiB on the device, for weights and samples; weights that do not fit are streamed to it (default: what "
+          "is free)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--device-weight-limit", options.device_weight_limit,
+                  "GiB of these for weights (default: what a batch leaves; if they are streamed, a part)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--memory-limit", options.memory_limit,
+                  "GiB of the host for weights that are streamed; others are read again each time. Without a device of "
+                  "its own: for everything")
       ->check(CLI::PositiveNumber);
   command
       .add_option("--input-memory", options.input_memory,
@@ -103,7 +116,12 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
   if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // is it one?
-  if (options.memory_limit) engine.memory_limit = bytes_of(*options.memory_limit);
+  auto const limit = [](std::optional<std::size_t>& bytes, std::optional<double> const& gibibytes) {
+    if (gibibytes) bytes = bytes_of(*gibibytes);
+  };
+  limit(engine.memory_limit, options.memory_limit);
+  limit(engine.device_memory_limit, options.device_memory_limit);
+  limit(engine.device_weight_limit, options.device_weight_limit);
   return engine;
 }
 
@@ -128,8 +146,9 @@ std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host) 
 }
 
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
-  if (engine.memory_limit || engine.backend == Backend::cuda) return;
-  engine.memory_limit = available_memory(Backend::serial) / 4 * 3 / ranks_on_host;
+  if (engine.memory_limit) return;
+  std::size_t const quarters = engine.backend == Backend::cuda ? 2 : 3;
+  engine.memory_limit = available_memory(Backend::serial) / 4 * quarters / ranks_on_host;
 }
 
 std::vector<std::string> output_paths(InferOptions const& options) {

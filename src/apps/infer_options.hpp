@@ -32,7 +32,7 @@ struct InferOptions {
   std::optional<std::string> kernel;
   bool narrow_tiles = false;
   bool share_devices = false;
-  std::optional<double> memory_limit, input_memory;
+  std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< GiB
   std::size_t repeat = 1;
 
   WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty()}; }
@@ -50,13 +50,14 @@ OptionalSampleRange wanted_samples(InferOptions const& options);
 /// available.
 std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
 
-/// Where the device is the host itself and no limit was given: this rank's part of three quarters of what is available.
+/// Where no limit was given: this rank's part of three quarters of what the host has available, or, beside a device, of
+/// half of it.
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
 
 /// The outputs that were asked for.
 std::vector<std::string> output_paths(InferOptions const& options);
 
-/// Options that must be the same on all ranks of a job, by name. The others (backend, device memory, formats, kernel)
+/// Options that must be the same on all ranks of a job, by name. The others (backend, memory, formats, kernel)
 /// change no output and may differ, for jobs on unlike machines.
 nlohmann::ordered_json common_options(InferOptions const& options);
 

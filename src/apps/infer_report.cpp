@@ -88,6 +88,15 @@ void InferReport::plan(PlanSummary const& plan) {
                    {"weight_bytes", plan.weight_bytes},
                    {"panel_bytes", plan.panel_bytes},
                    {"sample_bytes", plan.sample_bytes}};
+  if (plan.stream) {
+    json_["plan"]["stream"] = {{"description", describe(*plan.stream)},
+                               {"segments", plan.stream->num_segments},
+                               {"resident_segments", plan.stream->num_resident},
+                               {"remade_segments", plan.stream->num_remade},
+                               {"buffers", plan.stream->num_buffers},
+                               {"buffer_bytes", plan.stream->buffer_bytes},
+                               {"host_bytes", plan.stream->host_bytes}};
+  }
   if (auto const found = describe_reductions(plan); !found.empty()) json_["reductions"] = found;
 }
 
@@ -118,6 +127,23 @@ void InferReport::run(Schedule schedule, double seconds, std::vector<RankTimes> 
     phase(name, std::ranges::max(ranks, {}, time).*time);
   }
   rates(ranks);
+  if (json_["plan"].contains("stream")) streamed_weights(ranks);
+}
+
+/// Of all ranks together; waited: by the one that did so longest.
+void InferReport::streamed_weights(std::vector<RankTimes> const& ranks) {
+  auto const sum = [&](double RankTimes::*field) {
+    return std::accumulate(ranks.begin(), ranks.end(), 0.0,
+                           [&](double total, RankTimes const& rank) { return total + rank.*field; });
+  };
+  double const bytes = sum(&RankTimes::weight_bytes);
+  double const seconds = sum(&RankTimes::weight_copy_seconds);
+  auto const wait = &RankTimes::weight_wait_seconds;
+  json_["streamed_weights"] = {{"wait_seconds", std::ranges::max(ranks, {}, wait).*wait},
+                               {"copied_bytes", bytes},
+                               {"copy_seconds", seconds},
+                               {"bytes_per_second", seconds > 0.0 ? bytes / seconds : 0.0},
+                               {"make_seconds", sum(&RankTimes::weight_make_seconds)}};
 }
 
 /// The layer loop takes as long as the rank that spends most time in it.
@@ -190,6 +216,7 @@ void InferReport::print_plan() const {
              json_["precision"].get<std::string>(), num_ranks, num_ranks == 1 ? "" : "s");
   print_reductions(json_.value("reductions", nlohmann::ordered_json()));
   for (auto const& choice : plan["choices"]) fmt::print("plan      {}\n", choice.get<std::string>());
+  if (plan.contains("stream")) fmt::print("plan      {}\n", plan["stream"]["description"].get<std::string>());
   fmt::print("memory    weights {}, panel {}, samples {}; {} samples at a time\n",
              with_prefix(plan["weight_bytes"].get<double>(), "B"), with_prefix(plan["panel_bytes"].get<double>(), "B"),
              with_prefix(plan["sample_bytes"].get<double>(), "B"), plan["batch"].get<std::size_t>());
@@ -214,6 +241,17 @@ void InferReport::print_ranks() const {
              batches, run["imbalance"].get<double>());
 }
 
+void InferReport::print_streamed_weights() const {
+  auto const& weights = json_["streamed_weights"];
+  auto const number = [&](char const* name) { return weights[name].get<double>(); };
+  fmt::print("weights   waited for {}; copied {} in {}, {}", readable_seconds(number("wait_seconds")),
+             with_prefix(number("copied_bytes"), "B"), readable_seconds(number("copy_seconds")),
+             with_prefix(number("bytes_per_second"), "B/s"));
+  if (number("make_seconds") > 0.0)
+    fmt::print("; read and packed again in {}", readable_seconds(number("make_seconds")));
+  fmt::print("\n");
+}
+
 void InferReport::print_result() const {
   std::string phases;
   for (auto const& [name, seconds] : json_["phases"].items()) {
@@ -221,6 +259,7 @@ void InferReport::print_result() const {
   }
   fmt::print("time      {}\n", phases);
   if (json_.contains("run") && json_["ranks"] > 1) print_ranks();
+  if (json_.contains("streamed_weights")) print_streamed_weights();
   if (json_.contains("edges_per_second")) {
     fmt::print("rate      {}, live {}\n", with_prefix(json_["edges_per_second"].get<double>(), "edges/s"),
                with_prefix(json_["live_edges_per_second"].get<double>(), "edges/s"));

@@ -39,10 +39,12 @@ public:
 
 private:
   void rates(std::vector<RankTimes> const& ranks);
+  void streamed_weights(std::vector<RankTimes> const& ranks);
   void print_journal() const;
   void print_plan() const;
   void print_devices() const;
   void print_ranks() const;
+  void print_streamed_weights() const;
 
   nlohmann::ordered_json json_;
 };

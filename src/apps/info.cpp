@@ -112,6 +112,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
                {"precision", options.precision},
                {"weight_bytes", plan.weight_bytes},
                {"choices", choices}};
+  if (plan.stream) json["stream"] = describe(*plan.stream);
   if (auto const found = describe_reductions(plan); !found.empty()) json["reductions"] = found;
   if (options.as_json) {
     fmt::print("{}\n", json.dump(2));
@@ -120,6 +121,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
     fmt::print("{:.3f} GiB of weights on {} ({}), in {} precision\n",
                static_cast<double>(plan.weight_bytes) / (1024.0 * 1024.0 * 1024.0), options.backend, plan.device,
                options.precision);
+    if (plan.stream) fmt::print("{}\n", describe(*plan.stream));
   }
   return 0;
 }

@@ -11,17 +11,20 @@
 namespace varve {
 namespace {
 
-/// A batch and its samples, which a thread reads.
+/// A batch and its samples, which a thread reads and brings to the device.
 struct Reading {
   SampleRange range;
   std::future<SampleSet> samples;
 };
 
-std::optional<Reading> read_next(BatchQueue& queue, SampleReader& reader) {
+std::optional<Reading> read_next(BatchQueue& queue, SampleReader& reader, Inference& inference) {
   auto const range = queue.next();
   if (!range) return std::nullopt;
-  return Reading{*range,
-                 std::async(std::launch::async, [&reader, range] { return reader.read(range->first, range->second); })};
+  return Reading{*range, std::async(std::launch::async, [&reader, &inference, range] {
+                   auto samples = reader.read(range->first, range->second);
+                   inference.stage(samples);
+                   return samples;
+                 })};
 }
 
 void add_times(RankTimes& times, BatchResult const& result) {
@@ -30,6 +33,10 @@ void add_times(RankTimes& times, BatchResult const& result) {
   times.upload_seconds += result.upload_seconds;
   times.collect_seconds += result.collect_seconds;
   times.live_edges += result.live_edges;
+  times.weight_wait_seconds += result.weights.wait_seconds;
+  times.weight_copy_seconds += result.weights.copy_seconds;
+  times.weight_make_seconds += result.weights.make_seconds;
+  times.weight_bytes += static_cast<double>(result.weights.copied_bytes);
 }
 
 FinishedBatch run_batch(Inference& inference, SampleRange range, SampleSet const& samples, std::size_t batch,
@@ -49,9 +56,11 @@ FinishedBatch run_batch(Inference& inference, SampleRange range, SampleSet const
 } // namespace
 
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times) {
-  constexpr double RankTimes::*fields[] = {&RankTimes::upload_seconds, &RankTimes::collect_seconds,
-                                           &RankTimes::wait_seconds,   &RankTimes::record_seconds,
-                                           &RankTimes::busy_seconds,   &RankTimes::live_edges};
+  constexpr double RankTimes::*fields[] = {&RankTimes::upload_seconds,      &RankTimes::collect_seconds,
+                                           &RankTimes::wait_seconds,        &RankTimes::record_seconds,
+                                           &RankTimes::busy_seconds,        &RankTimes::live_edges,
+                                           &RankTimes::weight_wait_seconds, &RankTimes::weight_copy_seconds,
+                                           &RankTimes::weight_make_seconds, &RankTimes::weight_bytes};
   auto const counts = communicator.gather_everywhere({times.num_batches, times.num_samples, times.loop_seconds.size()});
   auto const loops = communicator.gather(times.loop_seconds);
   std::vector<double> numbers;
@@ -75,14 +84,14 @@ RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& q
                       std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on) {
   RankTimes times;
   try {
-    auto reading = read_next(queue, samples);
+    auto reading = read_next(queue, samples, inference);
     while (reading) {
       Stopwatch const batch_time;
       SampleSet const input = reading->samples.get();
       times.wait_seconds += batch_time.seconds();
       auto const range = reading->range;
       bool const is_first = times.num_batches == 0; // its time decides how large the next one is
-      reading = is_first ? std::nullopt : read_next(queue, samples);
+      reading = is_first ? std::nullopt : read_next(queue, samples, inference);
 
       auto const finished = run_batch(inference, range, input, batch, wanted, times);
       Stopwatch const record_time;
@@ -97,7 +106,7 @@ RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& q
         queue.stop();
         break;
       }
-      if (is_first) reading = read_next(queue, samples);
+      if (is_first) reading = read_next(queue, samples, inference);
     }
   } catch (...) {
     queue.stop();

@@ -22,6 +22,10 @@ struct RankTimes {
   double record_seconds = 0.0; ///< until a finished batch was kept
   double busy_seconds = 0.0;   ///< all of the above and what lies between
   double live_edges = 0.0;
+  double weight_wait_seconds = 0.0; ///< until weights that are streamed to the device had arrived
+  double weight_copy_seconds = 0.0; ///< in which they were copied, while the device computed
+  double weight_make_seconds = 0.0; ///< in which they were read and packed again, likewise
+  double weight_bytes = 0.0;        ///< that were copied
 };
 
 /// On rank 0: the times of all ranks, in rank order; elsewhere none. Collective.
@@ -31,8 +35,8 @@ std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const&
 using GoesOn = std::function<bool()>;
 
 /// Runs this rank's batches of the queue, each in parts of at most `batch` samples, and keeps what they gave in the
-/// store. While one runs, a thread reads the samples of the next. Whatever is thrown, the queue is stopped, so that the
-/// others end as well.
+/// store. While one runs, a thread reads the samples of the next and brings them to the device. Whatever is thrown, the
+/// queue is stopped, so that the others end as well.
 RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, BatchStore& store,
                       std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on);
 

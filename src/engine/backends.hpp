@@ -10,7 +10,7 @@ namespace varve {
 
 /// A network as it is run.
 struct NetworkToRun {
-  NetworkSource const& layers;
+  std::shared_ptr<NetworkSource const> layers;
   std::optional<ReductionReport> reduction; ///< if it was rewritten
   std::vector<NeuronIndex> output_map;      ///< output as given -> output of the last layer; empty: the same
 };

@@ -3,8 +3,12 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "engine/inference.hpp"
+#include "engine/memory_limits.hpp"
 #include "engine/sentences.hpp"
 #include "engine/stretch.hpp"
+#include "engine/weight_segments.hpp"
+#include "engine/weight_stream.hpp"
+#include "formats/array_image.hpp"
 #include "formats/cone_programs.hpp"
 #include "formats/cones.hpp"
 #include "formats/counted_layer.hpp"
@@ -17,6 +21,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,6 +44,8 @@ namespace varve {
 ///   as
 ///     sliced ELL, to read bits;
 ///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long.
+/// Weights that exceed their room are streamed: see WeightStream. Then no launch goes beyond a segment, and nothing is
+/// stored twice (for bits, or as images of narrow layers).
 template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class DeviceNetwork {
 public:
@@ -49,17 +56,21 @@ public:
     std::size_t first_layer, last_layer; ///< both inclusive
     EdgeOffset num_edges;
     LayerChoice choice;
+    std::size_t segment = 0; ///< of streamed weights
   };
 
-  /// Throws InputError if layers do not fit together, ResourceError if the weights exceed the limit in bytes.
-  DeviceNetwork(NetworkSource const& network, InferenceOptions const& options, std::size_t memory_limit)
+  /// Throws InputError if layers do not fit together, ResourceError if weights cannot even be streamed within the
+  /// limits.
+  DeviceNetwork(std::shared_ptr<NetworkSource const> const& source, InferenceOptions const& options,
+                MemoryLimits const& limits)
       : options_(options),
-        memory_limit_(memory_limit),
+        limits_(limits),
         has_few_samples_(options.kernel ? *options.kernel == "spread"
                                         : options.expected_samples &&
                                               *options.expected_samples < Tune::few_samples(ExecutionSpace())),
         spreads_(has_few_samples_ && (options.kernel || Tune::prefers_spread)) {
     ProfilingRegion const region("varve::prepare");
+    NetworkSource const& network = *source;
     std::vector<Layer> layers;
     for (std::size_t first = 0; first < network.num_layers(); first += layers.size()) {
       std::size_t const count = std::min(layers_at_a_time, network.num_layers() - first);
@@ -82,6 +93,8 @@ public:
       }
       if (first == 0 && network.num_layers() > 1) add_first(layers[0]);
     }
+    make_room(0);
+    if (is_streamed_) start_stream(source);
     form_stretches();
   }
 
@@ -99,8 +112,21 @@ public:
   bool reads_bits() const { return takes_one_value_ && !counts_entries(); }
 
   EdgeOffset num_edges() const { return num_edges_; }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const {
+    return stream_ ? stream_->device_bytes() + resident_bytes_ : bytes_;
+  } ///< of weights on the device
   std::vector<Entry> const& stretches() const { return stretches_; }
+
+  /// Sees to it that what is launched next on the space finds the weights of this stretch. Stretches come in order.
+  void acquire(ExecutionSpace const& space, Entry const& stretch) {
+    if (stream_) stream_->acquire(space, stretch.segment);
+  }
+  /// At the end of a run, wherever it ended.
+  void finish(ExecutionSpace const& space) {
+    if (stream_) stream_->finish(space);
+  }
+  std::optional<StreamSummary> stream() const { return stream_ ? std::optional(stream_->summary()) : std::nullopt; }
+  WeightTraffic take_traffic() { return stream_ ? stream_->take_traffic() : WeightTraffic(); }
 
   /// A sample that is saturated after this many layers or more is saturated at the end; num_layers(): none is.
   std::size_t saturates_from() const { return saturates_from_; }
@@ -169,7 +195,8 @@ private:
     double cap; ///< 0: none
     EdgeOffset num_edges;
     bool keeps_zero;
-    double kept_cap; ///< if the layer maps samples all of whose activations are its cap to such: the cap; else 0
+    double kept_cap;        ///< if the layer maps samples all of whose activations are its cap to such: the cap; else 0
+    WeightImage image = {}; ///< of streamed weights
   };
 
   static constexpr std::size_t layers_at_a_time = 16;
@@ -269,7 +296,7 @@ private:
   /// Which of these layers, the first of which has this number, form cones. Layer 0 takes the samples and is by itself.
   std::vector<InRun> find_cone_runs(std::vector<Layer> const& layers, std::size_t number) const {
     std::vector<InRun> runs(layers.size());
-    if (!may_use_cones()) return runs;
+    if (!may_use_cones() || is_streamed_) return runs;
     constexpr double at_any_cost = 1e9;
     double const other_cost = is_last(FormatName::cones) || options_.kernel ? at_any_cost : Tune::cone_other_cost;
     constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
@@ -312,18 +339,21 @@ private:
 
   /// Of the layer added last.
   void set_format(Layer const& layer, Packed const& packed) {
-    require_room(packed, layer, num_layers_ - 1);
+    make_room(bytes_of(packed, layer));
     DeviceLayer& added = layers_.back();
-    added.format = to_device(layer, packed);
+    ArraysInImage<ExecutionSpace> image;
+    added.format =
+        is_streamed_ ? make_format(layer, packed, image) : make_format(layer, packed, ArraysOnDevice<ExecutionSpace>());
     added.fused_width = fused_width_of(added.format, width_of(layer));
+    if (is_streamed_) added.image = keep(image.release());
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, added.format);
   }
 
-  /// Of these layers, the first of which was added last.
+  /// Of these layers, the first of which was added last. Cones, which take little, stay on the device.
   void set_format(std::span<Layer const> run, ConeRun const& cones) {
     Cones programs(run, cones);
     bytes_ += programs.bytes();
-    if (bytes_ > memory_limit_) weights_exceed_memory(num_layers_, bytes_, memory_limit_);
+    resident_bytes_ += programs.bytes();
     layers_.back().num_layers = run.size();
     layers_.back().format = std::move(programs);
   }
@@ -335,7 +365,7 @@ private:
   /// there is nothing that says otherwise.
   void add_first(Layer const& layer) {
     takes_one_value_ = std::visit([&](auto const& format) { return is_stationary(format); }, layers_.front().format);
-    if (takes_one_value_ || options_.kernel || !may_use(FormatName::sliced_ell)) return;
+    if (takes_one_value_ || is_streamed_ || options_.kernel || !may_use(FormatName::sliced_ell)) return;
     if (Counted::suits(layer, Tune::max_counted_outputs)) {
       first_ = Counted(layer);
       bytes_ += std::get<Counted>(first_).bytes();
@@ -355,28 +385,105 @@ private:
     constexpr auto slice = static_cast<EdgeOffset>(Ell::slice_width) * Ell::chunk_size;
     if (stored > 2 * layer.num_edges() + slice * (layer.num_outputs() / Ell::slice_width + 1)) return;
     auto const packed = Ell::pack(layer.weights, std::move(order));
-    if (bytes_ + packed.bytes() > memory_limit_) return;
+    if (bytes_ + packed.bytes() > room_for_weights()) return;
     first_ = Ell(layer, packed);
     bytes_ += std::get<Ell>(first_).bytes();
     takes_one_value_ = true;
   }
 
-  void require_room(Packed const& packed, Layer const& layer, std::size_t number) const {
+  static std::size_t bytes_of(Packed const& packed, Layer const& layer) {
     std::size_t const packed_bytes = std::visit([](auto const& arrays) { return arrays.bytes(); }, packed);
     std::size_t const row_bytes =
         layer.num_edges() * ((is_short(layer) ? sizeof(Short) : sizeof(Long)) + sizeof(Scalar));
-    std::size_t const more = packed_bytes > 0 ? packed_bytes : row_bytes;
-    if (bytes_ + more > memory_limit_) weights_exceed_memory(number + 1, bytes_ + more, memory_limit_);
+    return packed_bytes > 0 ? packed_bytes : row_bytes;
   }
 
-  static Format to_device(Layer const& layer, Packed const& packed) {
+  /// Bytes that the weights may take on the device: what was asked for, or what the smallest batch leaves (two buffers
+  /// of its activations, and twice as much for two batches of samples and what else it needs).
+  std::size_t room_for_weights() const {
+    std::size_t const sample_bytes = 6 * max_neurons(false) * sizeof(Scalar) + 128;
+    std::size_t const batch_bytes = Panel<ExecutionSpace, Scalar>::slot_granularity * sample_bytes;
+    std::size_t const room = limits_.device - std::min(limits_.device, batch_bytes);
+    return std::min(room, limits_.device_weights.value_or(room));
+  }
+
+  /// If weights have no room for so many bytes more, does without the first layer's second form, and if they still have
+  /// not, puts all layers into images on the host, now and from now on.
+  void make_room(std::size_t bytes) {
+    if (is_streamed_ || bytes_ + bytes <= room_for_weights()) return;
+    drop_first();
+    if (bytes_ + bytes <= room_for_weights()) return;
+    is_streamed_ = true;
+    for (auto& layer : layers_) {
+      ArraysInImage<ExecutionSpace> image;
+      std::visit(
+          [&]<class F>(F& format) {
+            if constexpr (!std::is_same_v<F, Cones>) format.for_each_array([&](auto& array) { image.take(array); });
+          },
+          layer.format);
+      layer.image = keep(image.release());
+    }
+  }
+
+  void drop_first() {
+    std::visit(
+        [&]<class First>(First const& format) {
+          if constexpr (!std::is_same_v<First, std::monostate>) {
+            bytes_ -= format.bytes();
+            takes_one_value_ = false;
+          }
+        },
+        first_);
+    first_ = std::monostate();
+  }
+
+  /// Keeps the image of a layer, if the host has room for it.
+  WeightImage keep(std::vector<unsigned char> bytes) {
+    WeightImage image{bytes.size(), {}};
+    if (kept_bytes_ + image.num_bytes > limits_.host_weights) return image;
+    kept_bytes_ += image.num_bytes;
+    image.bytes = std::move(bytes);
+    return image;
+  }
+
+  /// Gives every layer its place on the device and begins to fetch them. The source is kept if layers are not.
+  void start_stream(std::shared_ptr<NetworkSource const> const& source) {
+    std::vector<WeightImage> images;
+    std::vector<std::size_t> layer_bytes;
+    for (auto& layer : layers_) {
+      layer_bytes.push_back(layer.image.num_bytes);
+      images.push_back(std::move(layer.image));
+      if (layer.fused_width == FusedWidth::narrow) layer.fused_width = FusedWidth::medium;
+    }
+    std::size_t const room = room_for_weights();
+    bool const keeps_all = std::ranges::all_of(images, &WeightImage::is_kept);
+    stream_ = std::make_unique<WeightStream<ExecutionSpace>>(
+        plan_segments(layer_bytes, {room - std::min(room, resident_bytes_), limits_.device_weights.has_value()}),
+        std::move(images), [this, kept_source = keeps_all ? nullptr : source](std::size_t number) {
+          Layer const layer = kept_source->layer(number);
+          ArraysInImage<ExecutionSpace> image;
+          make_format(layer, pack(layer, number), image);
+          return image.release();
+        });
+    for (std::size_t number = 0; number < num_layers_; ++number) {
+      auto const* const address = stream_->address_of(number);
+      std::visit(
+          [&]<class F>(F& format) {
+            if constexpr (!std::is_same_v<F, Cones>) move_arrays(format, address);
+          },
+          layers_[number].format);
+    }
+  }
+
+  template <class Arrays>
+  static Format make_format(Layer const& layer, Packed const& packed, Arrays&& arrays) {
     return std::visit(
-        [&](auto const& arrays) -> Format {
-          if constexpr (std::is_same_v<std::decay_t<decltype(arrays)>, Unpacked>) {
-            if (is_short(layer)) return Rows<Short>(layer);
-            return Rows<Long>(layer);
+        [&]<class AnyPacked>(AnyPacked const& any_packed) -> Format {
+          if constexpr (std::is_same_v<AnyPacked, Unpacked>) {
+            if (is_short(layer)) return Rows<Short>(layer, arrays);
+            return Rows<Long>(layer, arrays);
           } else {
-            return typename std::decay_t<decltype(arrays)>::Format(layer, arrays);
+            return typename AnyPacked::Format(layer, any_packed, arrays);
           }
         },
         packed);
@@ -424,6 +531,7 @@ private:
   /// True if a layer goes into the launch that begins with layer `first`.
   bool joins(std::size_t first, std::size_t number, std::size_t dead_for_ever) const {
     if (first == 0 && takes_one_value()) return false;
+    if (stream_ && stream_->segment_of(first) != stream_->segment_of(number)) return false;
     bool const same_kind = layers_[number].format.index() == layers_[first].format.index() &&
                            layers_[number].fused_width == layers_[first].fused_width;
     return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]) && !packs_before(number, dead_for_ever);
@@ -501,6 +609,7 @@ private:
     entry.first_layer = first;
     entry.last_layer = last;
     entry.num_edges = 0;
+    if (stream_) entry.segment = stream_->segment_of(first);
     for (std::size_t number = first; number <= last; ++number) {
       entry.num_edges += layers_[number].num_edges;
       if (number > first && layers_[first].num_layers > 1) continue; // all in the first
@@ -630,7 +739,7 @@ private:
   }
 
   InferenceOptions options_;
-  std::size_t memory_limit_;
+  MemoryLimits limits_;
   bool has_few_samples_;            ///< so that layers must be computed by many teams: no fused kernel
   bool spreads_;                    ///< then by the spread kernel
   std::vector<DeviceLayer> layers_; ///< until they are in stretches
@@ -644,6 +753,10 @@ private:
   std::size_t max_outputs_ = 0;
   EdgeOffset num_edges_ = 0;
   std::size_t bytes_ = 0;
+  std::size_t resident_bytes_ = 0; ///< of cones, which are never streamed
+  bool is_streamed_ = false;
+  std::size_t kept_bytes_ = 0;                           ///< of images on the host
+  std::unique_ptr<WeightStream<ExecutionSpace>> stream_; ///< last: its thread uses what lies before
 };
 
 } // namespace varve

@@ -5,7 +5,9 @@
 #include "engine/backends.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <memory>
 
 namespace varve {
 namespace {
@@ -44,15 +46,18 @@ std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, Infer
   }
 }
 
-/// Rewritten layers are kept in memory up to this part of what is available, and rewritten again when asked for beyond.
+/// Rewritten layers are kept in memory up to this part of what may be used, and rewritten again when asked for beyond.
 constexpr std::size_t kept_part_of_memory = 4;
 
 std::unique_ptr<Inference> prepare_varve(NetworkSource const& network, InferenceOptions const& options) {
   auto const& wanted = options.reductions;
-  if (!wanted.rewrites_network()) return prepare_on_backend({network, std::nullopt, {}}, options);
-  ReducedNetwork const reduced(network, {wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread},
-                               available_memory(Backend::serial) / kept_part_of_memory);
-  return prepare_on_backend({reduced, reduced.report(), reduced.output_map()}, options);
+  std::shared_ptr<NetworkSource const> const not_owned(std::shared_ptr<void>(), &network);
+  if (!wanted.rewrites_network()) return prepare_on_backend({not_owned, std::nullopt, {}}, options);
+  auto const memory = std::min(available_memory(Backend::serial), options.memory_limit.value_or(SIZE_MAX));
+  auto const reduced = std::make_shared<ReducedNetwork const>(
+      network, NetworkPasses{wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread},
+      memory / kept_part_of_memory);
+  return prepare_on_backend({reduced, reduced->report(), reduced->output_map()}, options);
 }
 
 /// work(name) for each name of a comma-separated list, the empty ones too.

@@ -61,9 +61,13 @@ struct InferenceOptions {
   Engine engine = Engine::varve;
   Backend backend = Backend::serial;
   Precision precision = Precision::single_precision;
-  std::optional<std::size_t> batch;        ///< samples at a time
-  std::optional<std::size_t> memory_limit; ///< bytes on the device for weights, panel and samples together
-  std::vector<FormatName> formats;         ///< those that the plan may use; empty: all
+  std::optional<std::size_t> batch; ///< samples at a time
+  /// Bytes on the host for weights that are streamed to a device. Where the device is the host itself: for everything
+  /// together, and what device_memory_limit leaves of it is for such weights.
+  std::optional<std::size_t> memory_limit;
+  std::optional<std::size_t> device_memory_limit; ///< bytes on the device for weights, panel and samples together
+  std::optional<std::size_t> device_weight_limit; ///< bytes of these for weights
+  std::vector<FormatName> formats;                ///< those that the plan may use; empty: all
   std::optional<std::string> kernel; ///< "direct", "stationary", "staged", "fused", "cones" or "spread" for layers that
                                      ///< it can run
   Reductions reductions;
@@ -78,6 +82,16 @@ struct WantedOutputs {
   bool predictions = false;
 };
 
+/// Weights that were streamed to the device.
+struct WeightTraffic {
+  double wait_seconds = 0.0; ///< in which the layer loop waited for them
+  double copy_seconds = 0.0; ///< in which they were copied, while others were computed
+  double make_seconds = 0.0; ///< in which they were read and packed again, likewise
+  std::size_t copied_bytes = 0;
+
+  WeightTraffic& operator+=(WeightTraffic const& other);
+};
+
 /// Result of one batch.
 struct BatchResult {
   std::vector<SampleIndex> live_samples; ///< ascending numbers of the samples with a nonzero last activation
@@ -88,6 +102,7 @@ struct BatchResult {
   std::vector<double> loop_seconds; ///< of each repetition, from fence to fence
   double upload_seconds = 0.0;      ///< samples to the device
   double collect_seconds = 0.0;     ///< results back to the host
+  WeightTraffic weights;            ///< since the batch before
   double live_edges = 0.0;          ///< edges (that were left) times the samples that were held when they were used
   std::size_t num_done = 0;         ///< samples that left because they were saturated for ever
   std::size_t num_represented = 0;  ///< samples that left because they had become equal to another
@@ -119,6 +134,19 @@ std::string describe(LayerChoice const& choice);
 /// Why: what of these layers led to the choice, in a sentence or two.
 std::string explain(LayerChoice const& choice);
 
+/// How weights that do not fit on the device are streamed.
+struct StreamSummary {
+  std::size_t num_segments = 0;
+  std::size_t num_resident = 0; ///< of these: stay on the device
+  std::size_t num_remade = 0;   ///< of these: are read and packed again each time, for the host cannot hold them
+  std::size_t num_buffers = 0;
+  std::size_t buffer_bytes = 0;
+  std::size_t host_bytes = 0; ///< for what is kept on the host
+};
+
+/// "weights streamed: 24 segments through 2 buffers of 64.0 MiB, ...".
+std::string describe(StreamSummary const& stream);
+
 /// What the plan decided and what it needs; all sizes in bytes.
 struct PlanSummary {
   std::string engine; ///< which engine, e.g. "varve"
@@ -130,7 +158,8 @@ struct PlanSummary {
                                              ///< for and some are
   std::size_t batch = 0;                     ///< samples at a time
   std::size_t tile_samples = 0;
-  std::size_t weight_bytes = 0;
+  std::optional<StreamSummary> stream; ///< where weights are streamed
+  std::size_t weight_bytes = 0;        ///< on the device
   std::size_t panel_bytes = 0;
   std::size_t sample_bytes = 0;
 };
@@ -147,7 +176,7 @@ inline InputShape shape_of(SampleSet const& samples) {
   return {samples.num_samples(), samples.matrix.num_entries(), samples.matrix.values.size() == 1};
 }
 
-/// A network prepared for one backend. Not safe to use from several threads at a time.
+/// A network prepared for one backend. Not safe to use from several threads at a time, but for stage().
 class Inference {
 public:
   virtual ~Inference() = default;
@@ -161,12 +190,18 @@ public:
   /// Throws ResourceError, naming what is needed, if not even one tile fits the limit. Call before infer.
   virtual PlanSummary plan(InputShape const& input) = 0;
 
+  /// Begins to bring the samples of the next infer(), which may be moved meanwhile, to the device; may be called on
+  /// another thread while infer() runs. Changes nothing but how long infer() takes.
+  virtual void stage(SampleSet const& /*samples*/) {}
+
   /// Runs at most one planned batch of samples through all layers.
   virtual BatchResult infer(SampleSet const& samples, WantedOutputs wanted) = 0;
 };
 
-/// Prepares a network for the backend, layer by layer (memory for a few host layers at a time).
-/// Throws InputError if the network is malformed, ResourceError if its weights exceed the memory limit.
+/// Prepares a network for the backend, layer by layer (memory for a few host layers at a time). Weights that do not fit
+/// on the device are streamed to it from the host, and those that the host cannot keep either are asked for again in
+/// each run: the network must live as long as what is returned.
+/// Throws InputError if the network is malformed, ResourceError if the limits leave no room for two of its layers.
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options);
 
 } // namespace varve

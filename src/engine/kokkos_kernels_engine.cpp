@@ -3,6 +3,7 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
+#include "engine/memory_limits.hpp"
 #include "engine/sentences.hpp"
 #include "formats/device_layer.hpp"
 #include "network/activations.hpp"
@@ -69,7 +70,7 @@ public:
   };
 
   KokkosKernelsEngine(NetworkSource const& network, InferenceOptions const& options) : options_(options) {
-    memory_limit_ = options.memory_limit.value_or(available_memory(options.backend) / 10 * 9);
+    memory_limit_ = memory_limits(options).device;
     for (std::size_t number = 0; number < network.num_layers(); ++number) add_layer(network.layer(number), number);
   }
 

@@ -3,7 +3,9 @@
 #include "engine/backends.hpp"
 #include "engine/device_network.hpp"
 #include "engine/inference.hpp"
+#include "engine/memory_limits.hpp"
 #include "engine/panel.hpp"
+#include "engine/sample_stage.hpp"
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
@@ -25,8 +27,8 @@ class LayerLoop final : public Inference {
 public:
   LayerLoop(NetworkToRun const& network, InferenceOptions const& options)
       : options_(options),
-        memory_limit_(options.memory_limit.value_or(available_memory(options.backend) / 10 * 9)),
-        network_(network.layers, options, memory_limit_),
+        limits_(memory_limits(options)),
+        network_(network.layers, options, limits_),
         reduction_(network.reduction) {
     if (!network.output_map.empty()) output_map_ = upload<ExecutionSpace>("varve::output_map", network.output_map);
   }
@@ -43,15 +45,16 @@ public:
     std::size_t const entries_per_sample =
         input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
     std::size_t const value_bytes = input.has_one_value ? 0 : sizeof(Scalar);
-    std::size_t const sample_bytes = entries_per_sample * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset);
+    std::size_t const sample_bytes = SampleStage<ExecutionSpace, Scalar>::num_places *
+                                     (entries_per_sample * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset));
     auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
     std::size_t const step = PanelType::slot_granularity;
-    std::size_t const room = memory_limit_ - std::min(memory_limit_, network_.bytes());
+    std::size_t const room = limits_.device - std::min(limits_.device, network_.bytes());
     std::size_t const most = std::min(room / bytes_of(step), max_slots / step) * step;
     std::size_t const wanted =
         std::min(std::max<std::size_t>(input.num_samples, 1), options_.batch.value_or(std::max<std::size_t>(most, 1)));
     if (most == 0 || wanted > most) {
-      batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), memory_limit_, most);
+      batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), limits_.device, most);
     }
     batch_ = std::max<std::size_t>(1, std::min(input.num_samples, wanted));
     allocate_panel();
@@ -63,10 +66,15 @@ public:
     if (network_.saturates_from() < network_.num_layers()) summary.saturates_from = network_.saturates_from();
     summary.batch = batch_;
     summary.tile_samples = static_cast<std::size_t>(network_.stretches().front().work->tile_samples());
+    summary.stream = network_.stream();
     summary.weight_bytes = network_.bytes();
     summary.panel_bytes = panel_bytes(batch_);
     summary.sample_bytes = batch_ * sample_bytes;
     return summary;
+  }
+
+  void stage(SampleSet const& samples) override {
+    if (samples.num_samples() <= batch_ && samples.num_neurons() == num_inputs()) stage_.stage(samples);
   }
 
   BatchResult infer(SampleSet const& samples, WantedOutputs wanted) override {
@@ -74,7 +82,11 @@ public:
     VARVE_REQUIRE(samples.num_neurons() == num_inputs(), "samples of another width than the network's input");
     BatchResult result;
     Stopwatch const upload_time;
-    auto const input = upload_samples(samples.matrix);
+    auto const input = take_samples(samples);
+    struct Release {
+      SampleStage<ExecutionSpace, Scalar>& stage;
+      ~Release() { stage.release(); }
+    } const release{stage_};
     if (takes_one_value_ && input.value_stride != 0) take_any_values();
     result.upload_seconds = upload_time.seconds();
 
@@ -89,6 +101,7 @@ public:
     Stopwatch const collect_time;
     collect(samples, wanted, result);
     result.collect_seconds = collect_time.seconds();
+    result.weights = network_.take_traffic();
     return result;
   }
 
@@ -114,8 +127,8 @@ private:
   /// For samples of several values, which the plan did not expect.
   void take_any_values() {
     takes_one_value_ = false;
-    if (network_.bytes() + panel_bytes(batch_) > memory_limit_)
-      batch_exceeds_memory(batch_, panel_bytes(batch_), network_.bytes(), memory_limit_, 0);
+    if (network_.bytes() + panel_bytes(batch_) > limits_.device)
+      batch_exceeds_memory(batch_, panel_bytes(batch_), network_.bytes(), limits_.device, 0);
     allocate_panel();
   }
 
@@ -127,8 +140,10 @@ private:
     auto const& stretches = network_.stretches();
     for (std::size_t number = 0; number < stretches.size() && !nobody_is_left(number); ++number) {
       held_.push_back(panel_.num_lists());
+      network_.acquire(space_, stretches[number]);
       stretches[number].work->forward(space_, panel_, stretches[number].hand_over);
     }
+    network_.finish(space_);
   }
 
   /// Looked for where samples are done before the end, once in many launches, for it takes a copy from the device.
@@ -144,17 +159,9 @@ private:
     return count == 0;
   }
 
-  DeviceSamples<ExecutionSpace, Scalar> upload_samples(SparseMatrix const& matrix) const {
-    ProfilingRegion const region("varve::upload");
-    DeviceSamples<ExecutionSpace, Scalar> samples;
-    samples.num_samples = static_cast<int>(matrix.num_rows);
-    samples.num_neurons = static_cast<int>(matrix.num_columns);
-    samples.row_pointers = upload<ExecutionSpace>("varve::sample_pointers", matrix.row_pointers);
-    samples.columns = upload<ExecutionSpace>("varve::sample_columns", matrix.column_indices);
-    samples.values =
-        upload<ExecutionSpace>("varve::sample_values", std::vector<Scalar>(matrix.values.begin(), matrix.values.end()));
-    samples.value_stride = matrix.values.size() == 1 ? 0 : 1;
-    return samples;
+  DeviceSamples<ExecutionSpace, Scalar> take_samples(SampleSet const& samples) {
+    ProfilingRegion const region("varve::upload"); // regions are for this thread: tools keep one stack of them
+    return stage_.take(samples);
   }
 
   void collect(SampleSet const& samples, WantedOutputs wanted, BatchResult& result) {
@@ -330,11 +337,12 @@ private:
   }
 
   InferenceOptions options_;
-  std::size_t memory_limit_;
+  MemoryLimits limits_;
   DeviceNetwork<ExecutionSpace, Scalar, NarrowTiles> network_;
   std::optional<ReductionReport> reduction_;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_;
   ExecutionSpace space_;
+  SampleStage<ExecutionSpace, Scalar> stage_;
   PanelType panel_;
   std::vector<int> held_; ///< for each stretch, after how many lists of live samples it ran
   std::size_t batch_ = 0;

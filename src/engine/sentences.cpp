@@ -5,8 +5,12 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 namespace varve {
 namespace {
+
+constexpr char const* raise_limit = "raise --device-memory-limit (without a device of its own: --memory-limit)";
 
 double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
@@ -15,17 +19,26 @@ double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.
 void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_t limit) {
   throw ResourceError(
       fmt::format("the weights of the first {} layers need {:.3f} GiB, but only {:.3f} GiB may be used; "
-                  "raise --memory-limit or take a device with more memory",
-                  num_layers, gibibytes(bytes), gibibytes(limit)));
+                  "{} or take a device with more memory",
+                  num_layers, gibibytes(bytes), gibibytes(limit), raise_limit));
+}
+
+void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit) {
+  throw ResourceError(fmt::format(
+      "the weights of layer {} need {:.6f} GiB, and twice as much is needed to stream the weights of all layers to the "
+      "device, but only {:.6f} GiB may be used for weights; {} or --device-weight-limit, or take a device with more "
+      "memory",
+      number, gibibytes(bytes), gibibytes(limit), raise_limit));
 }
 
 void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes, std::size_t limit,
                           std::size_t most) {
-  throw ResourceError(fmt::format(
-      "a batch of {} samples needs {:.3f} GiB beside {:.3f} GiB of weights, but only {:.3f} GiB "
-      "may be used, enough for {} samples; {}",
-      samples, gibibytes(batch_bytes), gibibytes(weight_bytes), gibibytes(limit), most,
-      most == 0 ? "raise --memory-limit or take a device with more memory" : "lower --batch or raise --memory-limit"));
+  throw ResourceError(
+      fmt::format("a batch of {} samples needs {:.3f} GiB beside {:.3f} GiB of weights, but only {:.3f} GiB "
+                  "may be used, enough for {} samples; {}",
+                  samples, gibibytes(batch_bytes), gibibytes(weight_bytes), gibibytes(limit), most,
+                  most == 0 ? raise_limit + std::string(" or take a device with more memory")
+                            : std::string("lower --batch or ") + raise_limit));
 }
 
 void layer_is_too_wide(std::size_t number, std::size_t num_inputs, std::size_t num_outputs) {
@@ -35,6 +48,23 @@ void layer_is_too_wide(std::size_t number, std::size_t num_inputs, std::size_t n
 
 void engine_lacks_backend(std::string const& engine, std::string const& has, std::string const& asked) {
   throw UsageError(fmt::format("the engine {} runs on {} in this build, not on {}", engine, has, asked));
+}
+
+WeightTraffic& WeightTraffic::operator+=(WeightTraffic const& other) {
+  wait_seconds += other.wait_seconds;
+  copy_seconds += other.copy_seconds;
+  make_seconds += other.make_seconds;
+  copied_bytes += other.copied_bytes;
+  return *this;
+}
+
+std::string describe(StreamSummary const& stream) {
+  auto text = fmt::format("weights streamed: {} segments through {} buffers of {:.1f} MiB", stream.num_segments,
+                          stream.num_buffers, 1024.0 * gibibytes(stream.buffer_bytes));
+  if (stream.num_resident > 0) text += fmt::format("; {} of them stay on the device", stream.num_resident);
+  if (stream.num_remade > 0)
+    text += fmt::format("; {} are read and packed again each time, for the host cannot keep them", stream.num_remade);
+  return text;
 }
 
 bool LayerChoice::is_like(LayerChoice const& other) const {

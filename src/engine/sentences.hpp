@@ -9,6 +9,9 @@ namespace varve {
 /// Throws ResourceError: the weights of the first `num_layers` layers need more bytes than may be used.
 [[noreturn]] void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_t limit);
 
+/// Throws ResourceError: weights are to be streamed through buffers of `bytes` each, which layer `number` needs.
+[[noreturn]] void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit);
+
 /// Throws ResourceError: a batch of `samples` needs `batch_bytes`; at most `most` samples would fit.
 [[noreturn]] void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes,
                                        std::size_t limit, std::size_t most);

@@ -41,6 +41,15 @@ struct Csr {
            frame.bytes();
   }
 
+  /// visit(array) for every array on the device.
+  template <class Visit>
+  void for_each_array(Visit const& visit) {
+    frame.for_each_array(visit);
+    visit(row_pointers);
+    visit(indices);
+    visit(weights);
+  }
+
   int num_outputs() const { return frame.num_outputs; }
 
   Csr() = default;
@@ -51,16 +60,17 @@ struct Csr {
   ConstDeviceArray<ExecutionSpace, Scalar> weights;
 
   /// Builds the format from a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index.
-  explicit Csr(Layer const& layer) {
+  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
+  explicit Csr(Layer const& layer, Arrays&& arrays = Arrays()) {
     SparseMatrix const& matrix = layer.weights;
     std::vector<Index> const indices(matrix.column_indices.begin(), matrix.column_indices.end());
     std::vector<Scalar> weights(matrix.num_entries());
     for (EdgeOffset edge = 0; edge < matrix.num_entries(); ++edge)
       weights[edge] = static_cast<Scalar>(matrix.value(edge));
-    frame = LayerFrame<ExecutionSpace, Scalar>(layer, {});
-    row_pointers = upload<ExecutionSpace>("varve::row_pointers", matrix.row_pointers);
-    this->indices = upload<ExecutionSpace>("varve::indices", indices);
-    this->weights = upload<ExecutionSpace>("varve::weights", weights);
+    frame = LayerFrame<ExecutionSpace, Scalar>(layer, {}, arrays);
+    row_pointers = arrays.put("varve::row_pointers", matrix.row_pointers);
+    this->indices = arrays.put("varve::indices", indices);
+    this->weights = arrays.put("varve::weights", weights);
   }
 
   /// The weights back (as values of Scalar, one per entry).

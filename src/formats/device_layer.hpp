@@ -29,6 +29,15 @@ auto download(View const& array) {
   return numbers;
 }
 
+/// Where the arrays of a format go: each to the device at once. (ArraysInImage is the other way.)
+template <class ExecutionSpace>
+struct ArraysOnDevice {
+  template <class T>
+  ConstDeviceArray<ExecutionSpace, T> put(std::string const& label, std::vector<T> const& numbers) const {
+    return upload<ExecutionSpace>(label, numbers);
+  }
+};
+
 template <class Scalar>
 Bounds<Scalar> bounds_of(Activation const& activation) {
   constexpr Scalar infinity = std::numeric_limits<Scalar>::infinity();
@@ -71,7 +80,8 @@ struct LayerFrame {
   LayerFrame() = default;
 
   /// `order`: position -> output, or empty for "as they are".
-  LayerFrame(Layer const& layer, std::vector<NeuronIndex> const& order)
+  template <class Arrays>
+  LayerFrame(Layer const& layer, std::vector<NeuronIndex> const& order, Arrays& arrays)
       : num_inputs(static_cast<int>(layer.num_inputs())),
         num_outputs(static_cast<int>(layer.num_outputs())),
         bounds(bounds_of<Scalar>(layer.activation)),
@@ -84,13 +94,21 @@ struct LayerFrame {
     std::vector<double> biases(bias_stride == 0 ? 1 : padded, 0.0);
     for (std::size_t i = 0; i < layer.bias.size(); ++i)
       biases[i] = layer.bias[bias_stride == 0 ? 0 : by_position[i]] + 0.0; // -0 becomes +0
-    bias = upload<ExecutionSpace>("varve::bias", biases);
-    neurons = upload<ExecutionSpace>("varve::neurons", by_position);
+    bias = arrays.put("varve::bias", biases);
+    neurons = arrays.put("varve::neurons", by_position);
   }
 
   LayerParameters<Scalar> parameters() const {
     return {num_inputs, num_outputs, bounds, bias_stride, bias.data(), neurons.data()};
   }
+
+  /// visit(array) for every array on the device.
+  template <class Visit>
+  void for_each_array(Visit const& visit) {
+    visit(bias);
+    visit(neurons);
+  }
+
   std::size_t bytes() const { return bias.size() * sizeof(double) + neurons.size() * sizeof(NeuronIndex); }
 };
 

@@ -159,6 +159,15 @@ struct SlicedEll {
            weights.size() * sizeof(Scalar) + frame.bytes();
   }
 
+  /// visit(array) for every array on the device.
+  template <class Visit>
+  void for_each_array(Visit const& visit) {
+    frame.for_each_array(visit);
+    visit(slice_chunks);
+    visit(indices);
+    visit(weights);
+  }
+
   LayerFrame<ExecutionSpace, Scalar> frame;
   ConstDeviceArray<ExecutionSpace, std::uint32_t> slice_chunks;
   ConstDeviceArray<ExecutionSpace, Index> indices;
@@ -212,11 +221,12 @@ struct SlicedEll {
   }
 
   SlicedEll() = default;
-  SlicedEll(Layer const& layer, Packed const& packed)
-      : frame(layer, packed.order),
-        slice_chunks(upload<ExecutionSpace>("varve::slice_chunks", packed.slice_chunks)),
-        indices(upload<ExecutionSpace>("varve::indices", packed.indices)),
-        weights(upload<ExecutionSpace>("varve::weights", packed.weights)),
+  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
+  SlicedEll(Layer const& layer, Packed const& packed, Arrays&& arrays = Arrays())
+      : frame(layer, packed.order, arrays),
+        slice_chunks(arrays.put("varve::slice_chunks", packed.slice_chunks)),
+        indices(arrays.put("varve::indices", packed.indices)),
+        weights(arrays.put("varve::weights", packed.weights)),
         chunks_per_slice(packed.is_uniform ? packed.max_chunks : 0),
         max_chunks(packed.max_chunks) {}
 

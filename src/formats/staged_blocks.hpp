@@ -45,6 +45,15 @@ struct StagedBlocks {
            block_pointers.size() * sizeof(int);
   }
 
+  /// visit(array) for every array on the device.
+  template <class Visit>
+  void for_each_array(Visit const& visit) {
+    blocks.for_each_array(visit);
+    visit(inputs);
+    visit(input_pointers);
+    visit(block_pointers);
+  }
+
   int num_outputs() const { return blocks.num_outputs(); }
 
   Blocks blocks;
@@ -101,11 +110,12 @@ struct StagedBlocks {
   }
 
   StagedBlocks() = default;
-  StagedBlocks(Layer const& layer, Packed const& packed)
-      : blocks(layer, packed.blocks),
-        inputs(upload<ExecutionSpace>("varve::stage_inputs", packed.inputs)),
-        input_pointers(upload<ExecutionSpace>("varve::stage_input_pointers", packed.input_pointers)),
-        block_pointers(upload<ExecutionSpace>("varve::stage_block_pointers", packed.block_pointers)) {
+  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
+  StagedBlocks(Layer const& layer, Packed const& packed, Arrays&& arrays = Arrays())
+      : blocks(layer, packed.blocks, arrays),
+        inputs(arrays.put("varve::stage_inputs", packed.inputs)),
+        input_pointers(arrays.put("varve::stage_input_pointers", packed.input_pointers)),
+        block_pointers(arrays.put("varve::stage_block_pointers", packed.block_pointers)) {
     for (std::size_t stage = 0; stage + 1 < packed.input_pointers.size(); ++stage) {
       max_inputs =
           std::max(max_inputs, static_cast<int>(packed.input_pointers[stage + 1] - packed.input_pointers[stage]));

@@ -24,11 +24,30 @@ TEST(Help, NamesSubcommandsAndExitCodes) {
 
 TEST(Help, OfInferNamesItsOptions) {
   auto const help = succeed({"infer", "--help"});
-  for (char const* const option :
-       {"--network",  "--input",        "--neurons",       "--layers",       "--bias",        "--cap",
-        "--samples",  "--truth",        "--categories",    "--activations",  "--predictions", "--report",
-        "--backend",  "--precision",    "--batch",         "--memory-limit", "--repeat",      "--journal",
-        "--schedule", "--input-memory", "--share-devices", "--options"}) {
+  for (char const* const option : {"--network",
+                                   "--input",
+                                   "--neurons",
+                                   "--layers",
+                                   "--bias",
+                                   "--cap",
+                                   "--samples",
+                                   "--truth",
+                                   "--categories",
+                                   "--activations",
+                                   "--predictions",
+                                   "--report",
+                                   "--backend",
+                                   "--precision",
+                                   "--batch",
+                                   "--memory-limit",
+                                   "--repeat",
+                                   "--journal",
+                                   "--schedule",
+                                   "--input-memory",
+                                   "--share-devices",
+                                   "--options",
+                                   "--device-memory-limit",
+                                   "--device-weight-limit"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
 }

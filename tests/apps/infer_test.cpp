@@ -213,10 +213,38 @@ TEST_F(Infer, ReductionsKeepTheCategoriesAndAreReported) {
 TEST_F(Infer, AMemoryLimitMakesBatches) {
   auto const plan = report_of({"--batch", "150"})["plan"];
   auto const bytes = [&](char const* what) { return plan[what].get<double>(); };
-  auto const limit = bytes("weight_bytes") + 0.75 * (bytes("panel_bytes") + bytes("sample_bytes"));
-  auto const report = report_of({"--memory-limit", gibibytes(limit)});
+  auto const limit = bytes("weight_bytes") + 0.95 * (bytes("panel_bytes") + bytes("sample_bytes"));
+  auto const report = report_of({"--device-memory-limit", gibibytes(limit)});
   EXPECT_LT(report["plan"]["batch"].get<int>(), 150);
   EXPECT_EQ(report["activation_hash"], hash_text(last_, Precision::single_precision));
+}
+
+TEST_F(Infer, WeightsThatDoNotFitAreStreamed) {
+  auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
+  for (char const* const backend_limit : {"1", "0.5"}) { // GiB: more than, and exactly what the device may use
+    auto const options = std::vector<std::string>{"--device-memory-limit",
+                                                  "0.5",
+                                                  "--device-weight-limit",
+                                                  gibibytes(weight_bytes / 2),
+                                                  "--memory-limit",
+                                                  backend_limit,
+                                                  "--repeat",
+                                                  "2",
+                                                  "--batch",
+                                                  "70",
+                                                  "--report",
+                                                  path("report.json")};
+    auto const ended = succeed(infer_with(options));
+    EXPECT_THAT(ended.out, HasSubstr("weights streamed: "));
+    EXPECT_THAT(ended.out, HasSubstr("weights   waited for "));
+    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    EXPECT_EQ(report["activation_hash"], hash_text(last_, Precision::single_precision));
+    EXPECT_GE(report["plan"]["stream"]["segments"], 2);
+    EXPECT_LE(report["plan"]["weight_bytes"].get<double>(), weight_bytes / 2);
+    EXPECT_GT(report["streamed_weights"]["copied_bytes"].get<double>() +
+                  report["streamed_weights"]["make_seconds"].get<double>(),
+              0.0);
+  }
 }
 
 TEST_F(Infer, PrintsAFewReadableLines) {
@@ -275,8 +303,8 @@ TEST_F(Infer, WrongRangesAreExitCode2) {
 
 TEST_F(Infer, NotEnoughMemoryIsExitCode4) {
   auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
-  for (auto const& limit : {gibibytes(100), gibibytes(weight_bytes / 2), gibibytes(weight_bytes + 1000)}) {
-    auto const ended = run_varve(infer_with({"--memory-limit", limit, "--categories", path("never.tsv")}));
+  for (auto const& limit : {gibibytes(100), gibibytes(weight_bytes / 10), gibibytes(20000)}) {
+    auto const ended = run_varve(infer_with({"--device-memory-limit", limit, "--categories", path("never.tsv")}));
     EXPECT_EQ(ended.exit_code, 4) << ended.err;
     ASSERT_EQ(ended.complaints().size(), 1U);
     EXPECT_THAT(ended.err, HasSubstr("GiB"));

@@ -60,25 +60,42 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Limits, testing::ValuesIn(test::all_places(
 
 TEST_P(Limits, TooLittleMemoryForTheWeights) {
   auto tight = options();
-  tight.memory_limit = plan_of(1).weight_bytes / 2;
+  tight.device_memory_limit = plan_of(1).weight_bytes / 10;
   auto const sentence = sentence_of<ResourceError>([&] { prepare(network_, tight); });
   EXPECT_THAT(sentence, AllOf(HasSubstr("weights"), ContainsRegex("[0-9]\\.[0-9]+ GiB may be used")));
   EXPECT_THAT(sentence, HasSubstr("--memory-limit"));
-  tight.memory_limit = 1;
+  tight.device_memory_limit = 1;
   EXPECT_THAT(sentence_of<ResourceError>([&] { prepare(network_, tight); }), HasSubstr("weights"));
 }
 
 TEST_P(Limits, TooLittleMemoryForOneSample) {
   auto tight = options();
-  tight.memory_limit = plan_of(1).weight_bytes + room_for(1) / 2;
-  auto const inference = prepare(network_, tight);
-  auto const sentence = sentence_of<ResourceError>([&] { inference->plan(shape_of(samples_)); });
+  tight.device_memory_limit = room_for(1);
+  auto const sentence = sentence_of<ResourceError>([&] { prepare(network_, tight); });
   EXPECT_THAT(sentence, AllOf(ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("weights"), HasSubstr("--memory-limit")));
+}
+
+TEST_P(Limits, WithoutADeviceOfItsOwnTheMemoryLimitIsForEverything) {
+  if (GetParam().backend == Backend::cuda) {
+    auto const plan = [&] {
+      auto tight = options();
+      tight.memory_limit = 1;
+      return prepare(network_, tight)->plan(shape_of(samples_));
+    }();
+    EXPECT_FALSE(plan.stream.has_value());
+    return;
+  }
+  auto tight = options();
+  tight.memory_limit = plan_of(1).weight_bytes + room_for(150);
+  auto const plan = prepare(network_, tight)->plan(shape_of(samples_));
+  EXPECT_LE(plan.weight_bytes + plan.panel_bytes + plan.sample_bytes, *tight.memory_limit);
+  tight.memory_limit = plan_of(1).weight_bytes / 10;
+  EXPECT_THAT(sentence_of<ResourceError>([&] { prepare(network_, tight); }), HasSubstr("weights"));
 }
 
 TEST_P(Limits, TooLittleMemoryForTheBatch) {
   auto tight = options();
-  tight.memory_limit = plan_of(1).weight_bytes + room_for(150);
+  tight.device_memory_limit = plan_of(1).weight_bytes + room_for(150);
   tight.batch = 300;
   auto const inference = prepare(network_, tight);
   auto const sentence = sentence_of<ResourceError>([&] { inference->plan(shape_of(samples_)); });
@@ -87,11 +104,11 @@ TEST_P(Limits, TooLittleMemoryForTheBatch) {
 
 TEST_P(Limits, ALimitMakesBatchesAndKeepsTheAnswer) {
   auto tight = options();
-  tight.memory_limit = plan_of(1).weight_bytes + room_for(150);
+  tight.device_memory_limit = plan_of(1).weight_bytes + room_for(150);
   auto const several = test::run_all(network_, samples_, tight);
   auto const& plan = several.plan;
   EXPECT_GE(several.num_batches, 2U);
-  EXPECT_LE(plan.weight_bytes + plan.panel_bytes + plan.sample_bytes, *tight.memory_limit);
+  EXPECT_LE(plan.weight_bytes + plan.panel_bytes + plan.sample_bytes, *tight.device_memory_limit);
   auto const whole = test::run_all(network_, samples_, options());
   EXPECT_EQ(whole.num_batches, 1U);
   EXPECT_EQ(several.result.activation_hash, whole.result.activation_hash);

@@ -1,0 +1,226 @@
+#pragma once
+
+#include "core/error.hpp"
+#include "core/execution.hpp"
+#include "core/host_threads.hpp"
+#include "core/stopwatch.hpp"
+#include "engine/inference.hpp"
+#include "engine/segment_loader.hpp"
+#include "engine/weight_segments.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace varve {
+
+/// What the device is to hold of a layer, on the host.
+struct WeightImage {
+  std::size_t num_bytes = 0;
+  std::vector<unsigned char> bytes; ///< empty: made again whenever it is needed
+
+  bool is_kept() const { return bytes.size() == num_bytes; }
+};
+
+/// Weights on their way through a device that cannot hold all of them, segment by segment. A thread copies the next
+/// ones into their buffers while one is computed; each image has a fixed address on the device, so what is made of
+/// addresses stays valid. Segments of which not every image is kept are made again by this thread, each time.
+template <class ExecutionSpace>
+class WeightStream {
+public:
+  /// Makes the image of a layer; called from several threads at a time.
+  using MakeImage = std::function<std::vector<unsigned char>(std::size_t layer)>;
+
+  WeightStream(WeightSegments plan, std::vector<WeightImage> images, MakeImage make_image)
+      : plan_(std::move(plan)), make_image_(std::move(make_image)), device_(plan_.device_bytes()) {
+    for (auto const& image : images) image_bytes_.push_back(image.num_bytes);
+    for (auto const& segment : plan_.segments) take(segment, images);
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (num_remade_ > 0) staging_ = HostBytes(plan_.buffer_bytes);
+      copy_space_ = Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0]; // copies and kernels overlap
+    }
+    loader_ = std::make_unique<SegmentLoader>(streamed_.size(), plan_.num_buffers, [this](std::size_t i) { load(i); });
+  }
+
+  /// Where the image of a layer lies on the device whenever its segment is there.
+  unsigned char const* address_of(std::size_t layer) const {
+    auto const& segment = plan_.segments[segment_of(layer)];
+    std::size_t place = segment.place;
+    for (std::size_t before = segment.first_layer; before < layer; ++before) place += image_bytes_[before];
+    return device_.data() + place;
+  }
+
+  std::size_t segment_of(std::size_t layer) const {
+    auto const next = std::ranges::upper_bound(plan_.segments, layer, {}, &WeightSegment::first_layer);
+    return static_cast<std::size_t>(next - plan_.segments.begin()) - 1;
+  }
+
+  /// Sees to it that what is launched next on the space finds this segment on the device. Segments come in order, from
+  /// the first one on after each finish().
+  void acquire(ExecutionSpace const& space, std::size_t segment) {
+    if (current_ == segment) return;
+    leave(space);
+    if (!plan_.segments[segment].is_resident) {
+      Stopwatch const wait_time;
+      loader_->acquire(number_of(segment));
+      add_traffic({.wait_seconds = wait_time.seconds()});
+    }
+    current_ = segment;
+  }
+
+  /// At the end of a run: lets the first segments come again.
+  void finish(ExecutionSpace const& space) {
+    leave(space);
+    loader_->rewind();
+  }
+
+  /// What has happened since the last call.
+  WeightTraffic take_traffic() {
+    std::lock_guard const lock(traffic_guard_);
+    return std::exchange(traffic_, {});
+  }
+
+  StreamSummary summary() const {
+    std::size_t host_bytes = 0;
+    for (auto const& segment : streamed_) host_bytes += segment.kept.size();
+    return {plan_.segments.size(), plan_.segments.size() - streamed_.size(),
+            num_remade_,           plan_.num_buffers,
+            plan_.buffer_bytes,    host_bytes + staging_.size()};
+  }
+  std::size_t device_bytes() const { return plan_.device_bytes(); }
+
+private:
+  /// Memory that is not initialized.
+  template <class MemorySpace>
+  struct Bytes {
+    Bytes() = default;
+    explicit Bytes(std::size_t bytes)
+        : view(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::streamed_weights")), bytes) {}
+    unsigned char* data() const { return view.data(); }
+    std::size_t size() const { return view.size(); }
+    Kokkos::View<unsigned char*, MemorySpace> view;
+  };
+  /// From where the device copies fastest.
+  using HostBytes =
+      Bytes<std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>>;
+  using DeviceBytes = Bytes<typename ExecutionSpace::memory_space>;
+
+  struct Streamed {
+    WeightSegment segment;
+    HostBytes kept; ///< empty: made again
+  };
+
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  /// Brings a segment to the device, if it stays there, or puts its images together on the host, if all are kept.
+  void take(WeightSegment const& segment, std::vector<WeightImage>& images) {
+    auto const first = images.begin() + static_cast<std::ptrdiff_t>(segment.first_layer);
+    auto const last = images.begin() + static_cast<std::ptrdiff_t>(segment.last_layer) + 1;
+    bool const is_kept = std::all_of(first, last, [](WeightImage const& image) { return image.is_kept(); });
+    HostBytes all;
+    if (is_kept || segment.is_resident) all = HostBytes(segment.bytes);
+    auto* place = all.data();
+    for (auto image = first; image != last && is_kept; place += image++->num_bytes)
+      std::memcpy(place, image->bytes.data(), image->num_bytes);
+    for (auto image = first; image != last; ++image) image->bytes = {};
+    if (segment.is_resident) {
+      if (!is_kept) make_images(segment, all.data());
+      copy(ExecutionSpace(), segment, all.data());
+    } else {
+      num_remade_ += is_kept ? 0 : 1;
+      streamed_.push_back({segment, all});
+    }
+  }
+
+  void load(std::size_t number) {
+    auto const& [segment, kept] = streamed_[number];
+    WeightTraffic traffic;
+    unsigned char const* source = kept.data();
+    if (source == nullptr) {
+      Stopwatch const make_time;
+      auto* const target = kOnHost<ExecutionSpace> ? device_.data() + segment.place : staging_.data();
+      make_images(segment, target);
+      traffic.make_seconds = make_time.seconds();
+      source = target;
+    }
+    Stopwatch const copy_time;
+    if (source != device_.data() + segment.place) {
+      copy(copy_space_, segment, source);
+      traffic.copy_seconds = copy_time.seconds();
+      traffic.copied_bytes = segment.bytes;
+    }
+    add_traffic(traffic);
+  }
+
+  void make_images(WeightSegment const& segment, unsigned char* target) const {
+    std::vector<unsigned char*> places;
+    for (std::size_t layer = segment.first_layer; layer <= segment.last_layer; target += image_bytes_[layer++])
+      places.push_back(target);
+    for_each_on_host_threads(places.size(), [&](std::size_t i) {
+      if (image_bytes_[segment.first_layer + i] == 0) return;
+      auto const image = make_image_(segment.first_layer + i);
+      VARVE_REQUIRE(image.size() == image_bytes_[segment.first_layer + i], "a layer that has changed");
+      std::memcpy(places[i], image.data(), image.size());
+    });
+  }
+
+  /// Returns when the bytes have arrived.
+  void copy(ExecutionSpace const& space, WeightSegment const& segment, unsigned char const* source) const {
+    unsigned char* const target = device_.data() + segment.place;
+    if constexpr (kOnHost<ExecutionSpace>) {
+      std::memcpy(target, source, segment.bytes); // Kokkos would wait for the threads that compute
+    } else {
+      using HostMemory = typename decltype(HostBytes::view)::memory_space;
+      Kokkos::deep_copy(space,
+                        Kokkos::View<unsigned char*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>(
+                            target, segment.bytes),
+                        Kokkos::View<unsigned char const*, HostMemory, Kokkos::MemoryUnmanaged>(source, segment.bytes));
+      space.fence("varve: weights have arrived");
+    }
+  }
+
+  /// Waits for what was launched, and lets the buffer of the present segment go.
+  void leave(ExecutionSpace const& space) {
+    if (current_ != none && !plan_.segments[current_].is_resident) {
+      space.fence("varve: weights are not needed any more");
+      loader_->release(number_of(current_));
+    }
+    current_ = none;
+  }
+
+  /// Among those that do not stay.
+  std::size_t number_of(std::size_t segment) const {
+    auto const first_layer = plan_.segments[segment].first_layer;
+    auto const found = std::ranges::lower_bound(streamed_, first_layer, {},
+                                                [](Streamed const& streamed) { return streamed.segment.first_layer; });
+    return static_cast<std::size_t>(found - streamed_.begin());
+  }
+
+  void add_traffic(WeightTraffic const& more) {
+    std::lock_guard const lock(traffic_guard_);
+    traffic_ += more;
+  }
+
+  WeightSegments plan_;
+  MakeImage make_image_;
+  std::vector<std::size_t> image_bytes_; ///< of each layer
+  DeviceBytes device_;                   ///< segments that stay, then the buffers
+  std::vector<Streamed> streamed_;
+  std::size_t num_remade_ = 0; ///< of these
+  HostBytes staging_;          ///< where a remade segment is on its way to a device
+  ExecutionSpace copy_space_;
+  std::size_t current_ = none; ///< segment that is in use
+  std::mutex traffic_guard_;
+  WeightTraffic traffic_;
+  std::unique_ptr<SegmentLoader> loader_; ///< last: its thread uses all of the above
+};
+
+} // namespace varve
