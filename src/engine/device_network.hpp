@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "engine/inference.hpp"
+#include "engine/layer_slices.hpp"
 #include "engine/sentences.hpp"
 #include "engine/stretch.hpp"
 #include "formats/csr.hpp"
@@ -43,9 +44,11 @@ public:
     LayerChoice choice;
   };
 
-  /// Throws InputError if layers do not fit together, ResourceError if the weights exceed the limit in bytes.
-  DeviceNetwork(NetworkSource const& network, InferenceOptions const& options, std::size_t memory_limit)
-      : options_(options), memory_limit_(memory_limit) {
+  /// Throws InputError if layers do not fit together, ResourceError if the weights exceed the limit in bytes. `slices`:
+  /// the network, if it is one rank's part of a larger one; then every layer is a stretch of its own.
+  DeviceNetwork(NetworkSource const& network, InferenceOptions const& options, std::size_t memory_limit,
+                LayerSlices const* slices = nullptr)
+      : options_(options), memory_limit_(memory_limit), slices_(slices) {
     ProfilingRegion const region("varve::prepare");
     std::vector<Layer> layers;
     for (std::size_t first = 0; first < network.num_layers(); first += layers.size()) {
@@ -59,7 +62,7 @@ public:
         if (options_.reductions.saturation) kept_caps[i] = kept_cap<Scalar>(layers[i]);
       });
       for (std::size_t i = 0; i < count; ++i) add(layers[i], packed[i], kept_caps[i]);
-      if (first == 0 && network.num_layers() > 1) add_binary(layers[0]);
+      if (first == 0 && network.num_layers() > 1 && slices_ == nullptr) add_binary(layers[0]);
     }
     form_stretches();
   }
@@ -226,15 +229,16 @@ private:
     std::size_t const number = num_layers_++;
     if (number == 0) num_inputs_ = layer.num_inputs();
     if (number > 0) require_fit(num_outputs_, layer, number);
-    num_outputs_ = layer.num_outputs();
-    max_outputs_ = std::max(max_outputs_, layer.num_outputs());
+    num_outputs_ = slices_ == nullptr ? layer.num_outputs() : slices_->whole(number).num_outputs();
+    max_outputs_ = std::max(max_outputs_, num_outputs_);
     num_edges_ += layer.num_edges();
     require_room(packed, layer, number);
     double const cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
     Format format = to_device(layer, packed);
     FusedWidth const fused_width = fused_width_of(format, width_of(layer));
+    bool const whole_keeps_zero = slices_ == nullptr ? keeps_zero(layer) : slices_->whole(number).keeps_zero;
     layers_.push_back(
-        {std::move(format), width_of(layer), fused_width, cap, layer.num_edges(), keeps_zero(layer), kept_cap});
+        {std::move(format), width_of(layer), fused_width, cap, layer.num_edges(), whole_keeps_zero, kept_cap});
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, layers_.back().format);
   }
 
@@ -328,8 +332,8 @@ private:
 
   static std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
 
-  static bool fits_fused(std::size_t width) {
-    return width <= std::size_t(FusedTune<Single<Short>, FusedWidth::wide>::max_neurons);
+  bool fits_fused(std::size_t width) const {
+    return slices_ == nullptr && width <= std::size_t(FusedTune<Single<Short>, FusedWidth::wide>::max_neurons);
   }
 
   template <FusedWidth Width>
@@ -503,6 +507,7 @@ private:
 
   InferenceOptions options_;
   std::size_t memory_limit_;
+  LayerSlices const* slices_;
   std::vector<DeviceLayer> layers_;                                  ///< until they are in stretches
   std::variant<std::monostate, Single<Short>, Single<Long>> binary_; ///< the first layer for samples as bits
   bool can_read_bits_ = false;

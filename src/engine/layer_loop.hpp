@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/activation_gather.hpp"
 #include "engine/backends.hpp"
 #include "engine/device_network.hpp"
 #include "engine/inference.hpp"
@@ -24,10 +25,12 @@ template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class LayerLoop final : public Inference {
 public:
   LayerLoop(NetworkToRun const& network, InferenceOptions const& options)
-      : options_(options),
+      : options_(possible(options)),
         memory_limit_(options.memory_limit.value_or(available_memory(options.backend) / 10 * 9)),
-        network_(network.layers, options, memory_limit_),
+        slices_(slices_of(network.layers, options)),
+        network_(slices_ ? *slices_ : network.layers, options_, memory_limit_, slices_.get()),
         reduction_(network.reduction) {
+    if (slices_) gather_.emplace(*slices_, *options.exchange);
     if (!network.output_map.empty()) output_map_ = upload<ExecutionSpace>("varve::output_map", network.output_map);
   }
 
@@ -36,7 +39,10 @@ public:
     return output_map_.size() > 0 ? output_map_.size() : network_.num_outputs();
   }
   std::size_t num_layers() const override { return network_.num_layers(); }
-  EdgeOffset num_edges() const override { return reduction_ ? reduction_->edges_before : network_.num_edges(); }
+  EdgeOffset num_edges() const override {
+    if (reduction_) return reduction_->edges_before;
+    return slices_ ? slices_->num_edges() : network_.num_edges();
+  }
 
   PlanSummary plan(InputShape const& input) override {
     reads_bits_ = input.has_one_value && network_.can_read_bits();
@@ -60,6 +66,10 @@ public:
     summary.device = device_name(options_.backend);
     summary.choices = network_.choices();
     summary.reduction = reduction_;
+    if (slices_) {
+      summary.method = "neurons split over " + std::to_string(options_.exchange->num_ranks()) +
+                       " ranks, who exchange the activations of each layer; saturated or equal samples are not sought";
+    }
     if (network_.saturates_from() < network_.num_layers()) summary.saturates_from = network_.saturates_from();
     summary.batch = batch_;
     summary.tile_samples = static_cast<std::size_t>(network_.stretches().front().work->tile_samples());
@@ -85,6 +95,10 @@ public:
       space_.fence("varve: after the layer loop");
       result.loop_seconds.push_back(loop_time.seconds());
     }
+    if (gather_) {
+      result.exchange_seconds = gather_->seconds();
+      result.exchange_bytes = gather_->bytes_received();
+    }
 
     Stopwatch const collect_time;
     collect(samples, wanted, result);
@@ -96,15 +110,31 @@ private:
   using PanelType = Panel<ExecutionSpace, Scalar>;
   static constexpr std::size_t max_slots = 1U << 30;
 
+  /// This rank's part of the network, if its neurons are split.
+  static std::unique_ptr<LayerSlices> slices_of(NetworkSource const& network, InferenceOptions const& options) {
+    if (!options.exchange) return nullptr;
+    return std::make_unique<LayerSlices>(network, options.exchange->rank(), options.exchange->num_ranks());
+  }
+
+  /// Where neurons are split, each rank knows too little to find saturated samples, and equal ones are not worth it.
+  static InferenceOptions possible(InferenceOptions options) {
+    if (options.exchange) options.reductions.saturation = options.reductions.equal_samples = false;
+    return options;
+  }
+
   typename PanelType::Size panel_size(std::size_t samples) const {
     return {samples, network_.max_neurons(reads_bits_), 2 * network_.stretches().size() + 1,
             reads_bits_ ? num_inputs() : 0, options_.reductions.equal_samples};
   }
-  std::size_t panel_bytes(std::size_t samples) const { return PanelType::bytes(panel_size(samples)); }
+  std::size_t panel_bytes(std::size_t samples) const {
+    std::size_t const part_bytes = gather_ ? gather_->bytes(samples, network_.max_neurons(reads_bits_)) : 0;
+    return PanelType::bytes(panel_size(samples)) + part_bytes;
+  }
 
   void allocate_panel() {
     panel_ = PanelType(); // the old one goes before the new one comes
     panel_ = PanelType(panel_size(batch_));
+    if (gather_) gather_->allocate(batch_, network_.max_neurons(reads_bits_));
   }
 
   /// For samples of several values, which the plan did not expect.
@@ -121,15 +151,37 @@ private:
     panel_.start(space_, input);
     held_.clear();
     auto const& stretches = network_.stretches();
+    if (gather_) gather_->start(tile_samples());
     for (std::size_t number = 0; number < stretches.size() && !nobody_is_left(number); ++number) {
       held_.push_back(panel_.num_lists());
-      stretches[number].work->forward(space_, panel_, stretches[number].hand_over);
+      if (gather_) {
+        forward_and_gather(number);
+      } else {
+        stretches[number].work->forward(space_, panel_, stretches[number].hand_over);
+      }
     }
+  }
+
+  /// One layer where neurons are split: this rank's, then all.
+  void forward_and_gather(std::size_t layer) {
+    auto const& stretch = network_.stretches()[layer];
+    typename Stretch<ExecutionSpace, Scalar>::HandOver hand_over;
+    hand_over.lists = false; // before all is known
+    hand_over.tile_samples = stretch.work->tile_samples();
+    stretch.work->forward(space_, panel_, hand_over);
+    gather_->gather(space_, panel_, layer, stretch.hand_over.tile_samples, stretch.hand_over.keeps_dead);
+  }
+
+  std::vector<int> tile_samples() const {
+    std::vector<int> samples;
+    for (auto const& stretch : network_.stretches()) samples.push_back(stretch.work->tile_samples());
+    return samples;
   }
 
   /// Looked for where samples are done before the end, once in many launches, for it takes a copy from the device.
   bool nobody_is_left(std::size_t stretch) {
     constexpr std::size_t stretches_at_a_time = 32;
+    if (gather_) return panel_.max_samples() == 0; // all ranks know
     if (network_.saturates_from() == network_.num_layers()) return false;
     if (stretch == 0 || stretch % stretches_at_a_time != 0) return false;
     int count = 0;
@@ -157,8 +209,7 @@ private:
     ProfilingRegion const region("varve::collect");
     auto const counts = download(panel_.counts());
     for (std::size_t i = 0; i < held_.size(); ++i) {
-      result.live_edges +=
-          static_cast<double>(network_.stretches()[i].num_edges) * counts[static_cast<std::size_t>(held_[i])];
+      result.live_edges += static_cast<double>(edges_of(i)) * counts[static_cast<std::size_t>(held_[i])];
     }
     auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel_.num_lists())]);
     auto const num_done = static_cast<std::size_t>(counts.back());
@@ -173,6 +224,11 @@ private:
       for (int const id : *ids) result.live_samples.push_back(samples.first_sample + static_cast<SampleIndex>(id));
     }
     std::ranges::sort(result.live_samples);
+  }
+
+  /// Edges of a stretch, on all ranks together.
+  EdgeOffset edges_of(std::size_t stretch) const {
+    return slices_ ? slices_->whole(stretch).num_edges : network_.stretches()[stretch].num_edges;
   }
 
   /// Where the samples of a batch have ended, those that are represented by others included.
@@ -327,7 +383,9 @@ private:
 
   InferenceOptions options_;
   std::size_t memory_limit_;
+  std::unique_ptr<LayerSlices> slices_; ///< where neurons are split across ranks; so the next but one
   DeviceNetwork<ExecutionSpace, Scalar, NarrowTiles> network_;
+  std::optional<ActivationGather<ExecutionSpace, Scalar>> gather_;
   std::optional<ReductionReport> reduction_;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_;
   ExecutionSpace space_;
