@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/activation_exchange.hpp"
