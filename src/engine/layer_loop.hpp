@@ -54,8 +54,8 @@ public:
     std::size_t const step = PanelType::slot_granularity;
     std::size_t const room = memory_limit_ - std::min(memory_limit_, network_.bytes());
     std::size_t const most = std::min(room / bytes_of(step), max_slots / step) * step;
-    std::size_t const wanted =
-        std::min(std::max<std::size_t>(input.num_samples, 1), options_.batch.value_or(std::max<std::size_t>(most, 1)));
+    std::size_t const usual = std::max<std::size_t>(1, gather_ ? std::min(most, enough_to_exchange()) : most);
+    std::size_t const wanted = std::min(std::max<std::size_t>(input.num_samples, 1), options_.batch.value_or(usual));
     if (most == 0 || wanted > most) {
       batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), memory_limit_, most);
     }
@@ -129,6 +129,13 @@ private:
   std::size_t panel_bytes(std::size_t samples) const {
     std::size_t const part_bytes = gather_ ? gather_->bytes(samples, network_.max_neurons(reads_bits_)) : 0;
     return PanelType::bytes(panel_size(samples)) + part_bytes;
+  }
+
+  /// Samples whose exchange takes so long that more at a time would make it no faster per sample.
+  std::size_t enough_to_exchange() const {
+    constexpr std::size_t bytes = std::size_t(1) << 30U;
+    std::size_t const step = PanelType::slot_granularity;
+    return std::max<std::size_t>(1, bytes / gather_->bytes(step, network_.max_neurons(false))) * step;
   }
 
   void allocate_panel() {
