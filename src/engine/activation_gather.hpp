@@ -71,9 +71,8 @@ public:
     int live = 0;
     Kokkos::parallel_reduce("varve::count_live", Kokkos::RangePolicy<ExecutionSpace>(space, 0, panel.max_samples()),
                             CountLive{panel.live_stamps(), panel.stamp()}, live);
-    bool const saves_slots = PanelType::slots_of(static_cast<std::size_t>(live)) <
-                             PanelType::slots_of(static_cast<std::size_t>(panel.max_samples()));
-    if (is_last || (!keeps_dead && saves_slots)) {
+    bool const may_list = layer > 0 && !keeps_dead; // the first layer, where it reads bits, stamps nobody
+    if (is_last || (may_list && is_worth_it(live, panel.max_samples()))) {
       panel.list_live(space);
       panel.limit(live);
     }
@@ -85,6 +84,13 @@ public:
   double bytes_received() const { return bytes_received_; }
 
 private:
+  /// True if the dead are listed apart because an eighth of the slots or more can be saved: it makes the next kernel
+  /// pack, which costs about as much as a join.
+  static bool is_worth_it(int live, int held) {
+    auto const slots = [](int samples) { return PanelType::slots_of(static_cast<std::size_t>(samples)); };
+    return 8 * slots(live) <= 7 * slots(held);
+  }
+
   using Bytes = DeviceArray<ExecutionSpace, std::byte>;
   using StagedBytes = Kokkos::View<std::byte*, Kokkos::SharedHostPinnedSpace>;
 

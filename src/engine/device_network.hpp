@@ -62,7 +62,7 @@ public:
         if (options_.reductions.saturation) kept_caps[i] = kept_cap<Scalar>(layers[i]);
       });
       for (std::size_t i = 0; i < count; ++i) add(layers[i], packed[i], kept_caps[i]);
-      if (first == 0 && network.num_layers() > 1 && slices_ == nullptr) add_binary(layers[0]);
+      if (first == 0 && network.num_layers() > 1) add_binary(layers[0]);
     }
     form_stretches();
   }

@@ -156,6 +156,22 @@ TEST_P(NeuronSplit, LayersWithoutEdges) {
   expect_same(Network({first, empty, back, back}), ramp_samples(70, 37));
 }
 
+TEST_P(NeuronSplit, SamplesAsBitsAndOthers) {
+  // The plan expects samples of one value, which the first layer reads as bits; then come others.
+  RadixNet const network(128, 6, 3, -0.15);
+  auto const images = digit_images(128, 70, 5);
+  auto options = test::options_at(GetParam());
+  options.exchange = exchange_between_ranks(false);
+  auto const inference = prepare(network, options);
+  auto const plan = inference->plan(shape_of(images));
+  EXPECT_TRUE(plan.choices.front().reads_bits);
+  EXPECT_EQ(inference->infer(images, {true, false}).activations,
+            test::reference_of(network, images, options.precision));
+  auto const values = ramp_samples(50, 128);
+  EXPECT_EQ(inference->infer(values, {true, false}).activations,
+            test::reference_of(network, values, options.precision));
+}
+
 TEST_P(NeuronSplit, NoSamples) {
   expect_same(Network({diagonal_layer(37, 1.0, {-0.35}, Activation::relu())}), ramp_samples(0, 37));
 }
