@@ -9,6 +9,7 @@
 #include "distribute/communicator.hpp"
 #include "distribute/journal.hpp"
 #include "distribute/rank_device.hpp"
+#include "distribute/rank_exchange.hpp"
 #include "distribute/run_batches.hpp"
 #include "distribute/stop_signal.hpp"
 #include "engine/inference.hpp"
@@ -51,6 +52,7 @@ struct Job {
   nlohmann::ordered_json facts = {};      ///< what is known of the network: layers, inputs, outputs, edges
 
   SampleIndex num_samples() const { return samples->num_samples(); }
+  bool splits_neurons() const { return engine.exchange != nullptr; }
 };
 
 /// What a run gives: on rank 0, of all samples in order.
@@ -190,7 +192,8 @@ BatchRules batch_rules(Job const& job) {
   constexpr double most_seconds = 10.0; // what is lost at most when the run is killed
   bool const has_journal = !job.options.journal.empty();
   BatchRules rules;
-  auto const usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
+  auto usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
+  if (job.splits_neurons()) usual = Schedule::together;
   rules.schedule = job.options.schedule ? parse_schedule(*job.options.schedule) : usual;
   rules.grain = job.options.batch.value_or(grain_of(job.num_samples()));
   rules.one_grain = job.options.batch.has_value();
@@ -198,10 +201,12 @@ BatchRules batch_rules(Job const& job) {
   return rules;
 }
 
-/// Plans for the largest batch that this rank can get: its equal share of the samples, if so many fit.
+/// Plans for the largest batch that this rank can get: its equal share of the samples (all, where ranks take them
+/// together), if so many fit.
 PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules) {
   auto const num_samples = job.num_samples();
-  auto const share = (num_samples / static_cast<SampleIndex>(job.communicator.size()) / rules.grain + 1) * rules.grain;
+  auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
+  auto const share = (num_samples / num_shares / rules.grain + 1) * rules.grain;
   auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
   // More samples at a time make nothing faster, and reading overlap less.
   SampleIndex const enough = job.engine.backend == Backend::cuda ? SampleIndex{1} << 18 : SampleIndex{1} << 16;
@@ -213,6 +218,12 @@ PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules
   return plan;
 }
 
+/// True if a signal has come: to this rank, or to any where all work together.
+bool has_to_stop(Job const& job) {
+  double const has_come = StopSignal::has_come() ? 1.0 : 0.0;
+  return (job.splits_neurons() ? job.communicator.max(has_come) : has_come) > 0.0;
+}
+
 nlohmann::ordered_json facts_of(Inference const& inference) {
   return {{"layers", inference.num_layers()},
           {"inputs", inference.num_inputs()},
@@ -220,40 +231,85 @@ nlohmann::ordered_json facts_of(Inference const& inference) {
           {"edges", inference.num_edges()}};
 }
 
+/// A network that is ready to run.
+struct Prepared {
+  BatchRules rules;
+  std::unique_ptr<Inference> inference;
+  PlanSummary plan;
+};
+
+void prepare_for(Job const& job, Prepared& prepared) {
+  prepared.rules = batch_rules(job);
+  prepared.inference = prepare(*job.network, job.engine);
+  prepared.plan = plan_batches(*prepared.inference, job, prepared.rules);
+}
+
+/// True if neurons may be split because of this error: memory lacks, and a smaller batch is no help.
+bool may_split(Job const& job, Prepared const& prepared, Error const& error) {
+  bool const is_alone = job.communicator.size() == 1 || job.engine.engine != Engine::varve;
+  if (job.options.split != "auto" || job.options.schedule || is_alone) return false;
+  return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.batch);
+}
+
+/// Prepares whole layers on each rank. False if on some rank memory lacks and neurons are to be split instead.
+bool prepare_to_share_samples(Job const& job, Prepared& prepared) {
+  std::uint64_t lacks_memory = 0;
+  job.communicator.together([&] {
+    try {
+      prepare_for(job, prepared);
+    } catch (Error const& error) {
+      if (!may_split(job, prepared, error)) throw;
+      lacks_memory = 1;
+    }
+  });
+  return job.communicator.sum(lacks_memory) == 0;
+}
+
+/// Prepares a part of each layer on each rank. The smallest batch that a rank has room for is that of all.
+void prepare_to_split_neurons(Job& job, Prepared& prepared) {
+  prepared.inference.reset(); // what there was takes memory
+  job.engine.exchange = exchange_between_ranks(job.options.exchange == "host");
+  job.communicator.together([&] { prepare_for(job, prepared); });
+  prepared.plan.batch = std::ranges::min(job.communicator.gather_everywhere({prepared.plan.batch}));
+  prepared.rules.most = prepared.plan.batch;
+}
+
 /// Prepares the network and runs what is left.
 void run_left(Job& job, Journal* journal) {
   auto const& communicator = job.communicator;
   Stopwatch const prepare_time;
-  auto rules = batch_rules(job);
-  std::unique_ptr<Inference> inference;
-  PlanSummary plan;
   auto const num_ranks = static_cast<SampleIndex>(communicator.size());
   job.engine.expected_samples = std::min<std::size_t>((job.num_samples() + num_ranks - 1) / num_ranks,
                                                       job.engine.batch.value_or(job.num_samples()));
+  Prepared prepared;
+  bool const shares_samples = job.options.split != "neurons" && prepare_to_share_samples(job, prepared);
+  if (!shares_samples) prepare_to_split_neurons(job, prepared);
   communicator.together([&] {
-    inference = prepare(*job.network, job.engine);
-    plan = plan_batches(*inference, job, rules);
-    job.facts = facts_of(*inference);
+    job.facts = facts_of(*prepared.inference);
     if (journal != nullptr) journal->begin(job.facts);
   });
   job.report.phase("prepare", communicator.max(prepare_time.seconds()));
   job.report.network(job.network->name(), job.facts);
-  job.report.plan(plan);
+  job.report.plan(prepared.plan);
   if (communicator.is_root()) job.report.print_start();
 
   auto const num_found = job.num_samples() - length_of(job.left);
   auto const progress = communicator.is_root() ? terminal_progress("inferring samples") : Progress();
-  BatchQueue queue(communicator, job.left, rules);
+  BatchQueue queue(communicator, job.left, prepared.rules);
+  bool const keeps_batches = !job.splits_neurons() || communicator.is_root(); // else all ranks have the same
+  auto const nowhere = store_nowhere();
+  auto& store = keeps_batches ? *job.store : *nowhere;
+  auto const wanted = keeps_batches ? job.options.wanted() : WantedOutputs{};
   RankTimes times;
   Stopwatch const run_time;
   communicator.together([&] {
-    times = run_batches(*inference, *job.samples, queue, *job.store, plan.batch, job.options.wanted(), [&] {
+    times = run_batches(*prepared.inference, *job.samples, queue, store, prepared.plan.batch, wanted, [&] {
       if (progress) progress(num_found + queue.num_taken(), job.num_samples());
-      return journal == nullptr || !StopSignal::has_come();
+      return journal == nullptr || !has_to_stop(job);
     });
   });
   if (progress) progress(job.num_samples(), job.num_samples());
-  job.report.run(rules.schedule, run_time.seconds(), gather(communicator, times));
+  job.report.run(prepared.rules.schedule, run_time.seconds(), gather(communicator, times));
 }
 
 /// Rank 0 takes the batches of all ranks in order; activations go to their file at once.

@@ -51,6 +51,18 @@ void add_resources(CLI::App& command, InferOptions& options) {
   command.add_option("--schedule", options.schedule,
                      "of several ranks: dynamic (default: each takes its next batch when it is ready) or static (equal "
                      "parts)");
+  command
+      .add_option("--split", options.split,
+                  "what several ranks share: samples; neurons (each holds a part of every layer and they exchange "
+                  "activations: for networks wider than a device); or auto: neurons if samples do not fit a rank")
+      ->check(CLI::IsMember({"auto", "samples", "neurons"}))
+      ->capture_default_str();
+  command
+      .add_option("--exchange", options.exchange,
+                  "how activations go between ranks with --split neurons: auto (from device to device where the MPI "
+                  "library can do it) or host (through its memory)")
+      ->check(CLI::IsMember({"auto", "host"}))
+      ->capture_default_str();
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
   command
       .add_option(
@@ -116,6 +128,8 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
   if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // is it one?
+  if (options.schedule && options.split == "neurons")
+    throw UsageError("--schedule says how ranks share samples; it cannot go with --split neurons");
   auto const limit = [](std::optional<std::size_t>& bytes, std::optional<double> const& gibibytes) {
     if (gibibytes) bytes = bytes_of(*gibibytes);
   };
@@ -174,6 +188,8 @@ nlohmann::ordered_json common_options(InferOptions const& options) {
           {"--report", options.report},
           {"--journal", options.journal},
           {"--schedule", or_null(options.schedule)},
+          {"--split", options.split},
+          {"--exchange", options.exchange},
           {"--share-devices", options.share_devices},
           {"--precision", options.precision},
           {"--engine", options.engine},

@@ -23,6 +23,8 @@ struct InferOptions {
   std::string truth, categories, activations, predictions, report;
   std::string journal;
   std::optional<std::string> schedule;
+  std::string split = "auto";    ///< "auto", "samples" or "neurons"
+  std::string exchange = "auto"; ///< "auto" or "host"
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
   std::string engine = "varve";

@@ -115,6 +115,9 @@ void InferReport::run(Schedule schedule, double seconds, std::vector<RankTimes> 
                     {"busy_seconds", rank.busy_seconds},
                     {"idle_seconds", std::max(0.0, seconds - rank.busy_seconds)},
                     {"wait_seconds", rank.wait_seconds}});
+    if (schedule != Schedule::together) continue;
+    each.back()["exchange_seconds"] = rank.exchange_seconds;
+    each.back()["exchange_bytes"] = rank.exchange_bytes;
   }
   auto const mean = std::accumulate(busy.begin(), busy.end(), 0.0) / static_cast<double>(busy.size());
   json_["run"] = {{"schedule", to_string(schedule)},
@@ -126,7 +129,7 @@ void InferReport::run(Schedule schedule, double seconds, std::vector<RankTimes> 
         std::pair("collect", &RankTimes::collect_seconds), std::pair("record", &RankTimes::record_seconds)}) {
     phase(name, std::ranges::max(ranks, {}, time).*time);
   }
-  rates(ranks);
+  rates(schedule, ranks);
   if (json_["plan"].contains("stream")) streamed_weights(ranks);
 }
 
@@ -146,8 +149,9 @@ void InferReport::streamed_weights(std::vector<RankTimes> const& ranks) {
                                {"make_seconds", sum(&RankTimes::weight_make_seconds)}};
 }
 
-/// The layer loop takes as long as the rank that spends most time in it.
-void InferReport::rates(std::vector<RankTimes> const& ranks) {
+/// The layer loop takes as long as the rank that spends most time in it. Where ranks work together, each has taken all
+/// samples.
+void InferReport::rates(Schedule schedule, std::vector<RankTimes> const& ranks) {
   std::vector<double> all;
   SampleIndex num_samples = 0;
   double live_edges = 0.0;
@@ -156,6 +160,7 @@ void InferReport::rates(std::vector<RankTimes> const& ranks) {
     for (std::size_t repetition = 0; repetition < rank.loop_seconds.size(); ++repetition) {
       all[repetition] = std::max(all[repetition], rank.loop_seconds[repetition]);
     }
+    if (schedule == Schedule::together && &rank != &ranks.front()) continue;
     num_samples += rank.num_samples;
     live_edges += rank.live_edges;
   }
@@ -252,6 +257,18 @@ void InferReport::print_streamed_weights() const {
   fmt::print("\n");
 }
 
+void InferReport::print_exchange() const {
+  auto const& ranks = json_["run"]["ranks"];
+  double seconds = 0.0;
+  double bytes = 0.0;
+  for (auto const& rank : ranks) {
+    seconds = std::max(seconds, rank["exchange_seconds"].get<double>());
+    bytes = std::max(bytes, rank["exchange_bytes"].get<double>());
+  }
+  fmt::print("exchange  {} of the loop, waiting for other ranks included; up to {} received by a rank\n",
+             readable_seconds(seconds), with_prefix(bytes, "B"));
+}
+
 void InferReport::print_result() const {
   std::string phases;
   for (auto const& [name, seconds] : json_["phases"].items()) {
@@ -260,6 +277,7 @@ void InferReport::print_result() const {
   fmt::print("time      {}\n", phases);
   if (json_.contains("run") && json_["ranks"] > 1) print_ranks();
   if (json_.contains("streamed_weights")) print_streamed_weights();
+  if (json_.contains("run") && json_["run"]["schedule"] == to_string(Schedule::together)) print_exchange();
   if (json_.contains("edges_per_second")) {
     fmt::print("rate      {}, live {}\n", with_prefix(json_["edges_per_second"].get<double>(), "edges/s"),
                with_prefix(json_["live_edges_per_second"].get<double>(), "edges/s"));

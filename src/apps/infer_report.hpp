@@ -38,13 +38,14 @@ public:
   void write(std::string const& path) const;
 
 private:
-  void rates(std::vector<RankTimes> const& ranks);
+  void rates(Schedule schedule, std::vector<RankTimes> const& ranks);
   void streamed_weights(std::vector<RankTimes> const& ranks);
   void print_journal() const;
   void print_plan() const;
   void print_devices() const;
   void print_ranks() const;
   void print_streamed_weights() const;
+  void print_exchange() const;
 
   nlohmann::ordered_json json_;
 };

@@ -49,7 +49,17 @@ SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules
 
 } // namespace
 
-std::string to_string(Schedule schedule) { return schedule == Schedule::fixed ? "static" : "dynamic"; }
+std::string to_string(Schedule schedule) {
+  switch (schedule) {
+  case Schedule::fixed:
+    return "static";
+  case Schedule::dynamic:
+    return "dynamic";
+  case Schedule::together:
+    return "together";
+  }
+  throw std::logic_error("varve: unknown schedule");
+}
 
 Schedule parse_schedule(std::string const& name) {
   if (name == "static") return Schedule::fixed;
@@ -106,11 +116,24 @@ BatchQueue::BatchQueue(Communicator const& communicator, std::vector<SampleRange
   for (auto const& [first, last] : ranges_) places_.push_back(places_.back() + last - first);
   auto const num_places = places_.back();
   auto const num_grains = (num_places + rules_.grain - 1) / rules_.grain;
-  auto const [first, last] = static_part(num_grains, communicator.rank(), communicator.size());
+  bool const is_whole = rules_.schedule == Schedule::together;
+  auto const [first, last] =
+      is_whole ? SampleRange{0, num_grains} : static_part(num_grains, communicator.rank(), communicator.size());
   part_ = {std::min(first * rules_.grain, num_places), std::min(last * rules_.grain, num_places)};
 }
 
 std::optional<SampleRange> BatchQueue::next() {
+  if (rules_.schedule != Schedule::together) return take();
+  std::vector<std::uint64_t> bounds;
+  if (communicator_.is_root()) {
+    if (auto const range = take()) bounds = {range->first, range->second};
+  }
+  bounds = communicator_.gather_everywhere(bounds);
+  if (bounds.empty()) return std::nullopt;
+  return SampleRange{bounds[0], bounds[1]};
+}
+
+std::optional<SampleRange> BatchQueue::take() {
   if (counters_.read(is_stopped) != 0) return std::nullopt;
   if (!rest_.empty()) {
     auto const range = rest_.back();
@@ -184,7 +207,7 @@ void BatchQueue::finished(SampleIndex num_samples, double seconds) {
   auto const counted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(speed / speed_unit));
   auto const counted_before = std::exchange(counted_speed_, counted);
   speed_ = speed_unit * static_cast<double>(counted);
-  if (rules_.schedule == Schedule::fixed) return;
+  if (rules_.schedule != Schedule::dynamic) return;
   counters_.add(speed_sum, counted - counted_before);
   if (counted_before == 0) counters_.add(num_measured, 1);
 }

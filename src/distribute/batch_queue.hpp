@@ -14,14 +14,15 @@ namespace varve {
 
 /// How samples are shared by the ranks.
 enum class Schedule {
-  fixed,  ///< every rank has its part from the start ("static")
-  dynamic ///< every rank takes its next batch from the queue when it is ready for it
+  fixed,   ///< every rank has its part from the start ("static")
+  dynamic, ///< every rank takes its next batch from the queue when it is ready for it
+  together ///< all ranks take each batch together: of their samples each computes some neurons
 };
 
-/// "static" or "dynamic".
+/// "static", "dynamic" or "together".
 std::string to_string(Schedule schedule);
 
-/// The schedule of this name. Throws UsageError naming both.
+/// The schedule "static" or "dynamic". Throws UsageError naming both.
 Schedule parse_schedule(std::string const& name);
 
 /// The *grain*: batches begin and end at multiples of so many samples (or at the last sample). It depends on nothing
@@ -70,7 +71,8 @@ public:
   BatchQueue(Communicator const& communicator, std::vector<SampleRange> ranges, BatchRules rules);
 
   /// This rank's next batch: neighbouring samples that no other rank gets; nothing if none are left, the queue was
-  /// stopped, or the others are done sooner without this rank.
+  /// stopped, or the others are done sooner without this rank. Where all work together it is collective, and all get
+  /// the batch that rank 0 takes.
   std::optional<SampleRange> next();
 
   /// Says how long this rank took for a batch: later ones are sized by it.
@@ -83,6 +85,7 @@ public:
   SampleIndex num_taken() const { return num_taken_; }
 
 private:
+  std::optional<SampleRange> take();
   std::optional<SampleRange> take_from_part();
   std::optional<SampleRange> take_from_queue();
   std::optional<SampleRange> keep_rest(SampleIndex first, SampleIndex last);

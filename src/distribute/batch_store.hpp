@@ -32,6 +32,9 @@ protected:
 
 std::unique_ptr<BatchStore> store_in_memory();
 
+/// Keeps nothing: for ranks whose batches another one keeps.
+std::unique_ptr<BatchStore> store_nowhere();
+
 /// A file in this folder that nobody sees and that goes with the process, for outputs larger than memory. Throws
 /// ResourceError if it cannot be created.
 std::unique_ptr<BatchStore> store_in_temporary_file(std::filesystem::path const& folder);

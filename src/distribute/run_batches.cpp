@@ -32,6 +32,8 @@ void add_times(RankTimes& times, BatchResult const& result) {
   std::ranges::transform(times.loop_seconds, result.loop_seconds, times.loop_seconds.begin(), std::plus<>());
   times.upload_seconds += result.upload_seconds;
   times.collect_seconds += result.collect_seconds;
+  times.exchange_seconds += result.exchange_seconds;
+  times.exchange_bytes += result.exchange_bytes;
   times.live_edges += result.live_edges;
   times.weight_wait_seconds += result.weights.wait_seconds;
   times.weight_copy_seconds += result.weights.copy_seconds;
@@ -56,11 +58,11 @@ FinishedBatch run_batch(Inference& inference, SampleRange range, SampleSet const
 } // namespace
 
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times) {
-  constexpr double RankTimes::*fields[] = {&RankTimes::upload_seconds,      &RankTimes::collect_seconds,
-                                           &RankTimes::wait_seconds,        &RankTimes::record_seconds,
-                                           &RankTimes::busy_seconds,        &RankTimes::live_edges,
-                                           &RankTimes::weight_wait_seconds, &RankTimes::weight_copy_seconds,
-                                           &RankTimes::weight_make_seconds, &RankTimes::weight_bytes};
+  constexpr double RankTimes::*fields[] = {
+      &RankTimes::upload_seconds,      &RankTimes::collect_seconds,     &RankTimes::wait_seconds,
+      &RankTimes::record_seconds,      &RankTimes::busy_seconds,        &RankTimes::live_edges,
+      &RankTimes::weight_wait_seconds, &RankTimes::weight_copy_seconds, &RankTimes::weight_make_seconds,
+      &RankTimes::weight_bytes,        &RankTimes::exchange_seconds,    &RankTimes::exchange_bytes};
   auto const counts = communicator.gather_everywhere({times.num_batches, times.num_samples, times.loop_seconds.size()});
   auto const loops = communicator.gather(times.loop_seconds);
   std::vector<double> numbers;

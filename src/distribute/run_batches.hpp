@@ -18,9 +18,11 @@ struct RankTimes {
   std::vector<double> loop_seconds; ///< of all batches, for each repetition
   double upload_seconds = 0.0;
   double collect_seconds = 0.0;
-  double wait_seconds = 0.0;   ///< until samples were read that had not been read ahead
-  double record_seconds = 0.0; ///< until a finished batch was kept
-  double busy_seconds = 0.0;   ///< all of the above and what lies between
+  double wait_seconds = 0.0;     ///< until samples were read that had not been read ahead
+  double exchange_seconds = 0.0; ///< in the layer loop, where neurons are split across ranks
+  double exchange_bytes = 0.0;   ///< received for it
+  double record_seconds = 0.0;   ///< until a finished batch was kept
+  double busy_seconds = 0.0;     ///< all of the above and what lies between
   double live_edges = 0.0;
   double weight_wait_seconds = 0.0; ///< until weights that are streamed to the device had arrived
   double weight_copy_seconds = 0.0; ///< in which they were copied, while the device computed
@@ -31,7 +33,7 @@ struct RankTimes {
 /// On rank 0: the times of all ranks, in rank order; elsewhere none. Collective.
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times);
 
-/// Called after each batch; false: take no other.
+/// Called after each batch; false: take no other. Where all ranks take each batch together, all must get one answer.
 using GoesOn = std::function<bool()>;
 
 /// Runs this rank's batches of the queue, each in parts of at most `batch` samples, and keeps what they gave in the

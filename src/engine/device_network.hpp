@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "engine/inference.hpp"
+#include "engine/layer_slices.hpp"
 #include "engine/memory_limits.hpp"
 #include "engine/sentences.hpp"
 #include "engine/stretch.hpp"
@@ -60,11 +61,13 @@ public:
   };
 
   /// Throws InputError if layers do not fit together, ResourceError if weights cannot even be streamed within the
-  /// limits.
+  /// limits. `slices`: the source, if it is one rank's part of a larger network; then every layer is a stretch of its
+  /// own.
   DeviceNetwork(std::shared_ptr<NetworkSource const> const& source, InferenceOptions const& options,
-                MemoryLimits const& limits)
+                MemoryLimits const& limits, LayerSlices const* slices = nullptr)
       : options_(options),
         limits_(limits),
+        slices_(slices),
         has_few_samples_(options.kernel ? *options.kernel == "spread"
                                         : options.expected_samples &&
                                               *options.expected_samples < Tune::few_samples(ExecutionSpace())),
@@ -296,7 +299,7 @@ private:
   /// Which of these layers, the first of which has this number, form cones. Layer 0 takes the samples and is by itself.
   std::vector<InRun> find_cone_runs(std::vector<Layer> const& layers, std::size_t number) const {
     std::vector<InRun> runs(layers.size());
-    if (!may_use_cones() || is_streamed_) return runs;
+    if (!may_use_cones() || is_streamed_ || slices_ != nullptr) return runs;
     constexpr double at_any_cost = 1e9;
     double const other_cost = is_last(FormatName::cones) || options_.kernel ? at_any_cost : Tune::cone_other_cost;
     constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
@@ -325,14 +328,14 @@ private:
     std::size_t const number = num_layers_++;
     if (number == 0) num_inputs_ = layer.num_inputs();
     if (number > 0) require_fit(num_outputs_, layer, number);
-    num_outputs_ = layer.num_outputs();
-    max_outputs_ = std::max(max_outputs_, layer.num_outputs());
+    num_outputs_ = slices_ == nullptr ? layer.num_outputs() : slices_->whole(number).num_outputs();
+    max_outputs_ = std::max(max_outputs_, num_outputs_);
     num_edges_ += layer.num_edges();
     DeviceLayer added;
     added.width = width_of(layer);
     added.cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
     added.num_edges = layer.num_edges();
-    added.keeps_zero = keeps_zero(layer);
+    added.keeps_zero = slices_ == nullptr ? keeps_zero(layer) : slices_->whole(number).keeps_zero;
     added.kept_cap = kept_cap;
     layers_.push_back(std::move(added));
   }
@@ -539,8 +542,8 @@ private:
 
   static std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
 
-  static bool fits_fused(std::size_t width) {
-    return width <= std::size_t(FusedTune<Single<Short>, FusedWidth::wide>::max_neurons);
+  bool fits_fused(std::size_t width) const {
+    return slices_ == nullptr && width <= std::size_t(FusedTune<Single<Short>, FusedWidth::wide>::max_neurons);
   }
 
   template <FusedWidth Width>
@@ -740,6 +743,7 @@ private:
 
   InferenceOptions options_;
   MemoryLimits limits_;
+  LayerSlices const* slices_;
   bool has_few_samples_;            ///< so that layers must be computed by many teams: no fused kernel
   bool spreads_;                    ///< then by the spread kernel
   std::vector<DeviceLayer> layers_; ///< until they are in stretches

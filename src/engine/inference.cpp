@@ -150,6 +150,9 @@ Reductions parse_reductions(std::string const& list) {
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options) {
   if (options.batch && *options.batch == 0) throw UsageError("a batch needs at least 1 sample");
   if (options.repeat == 0) throw UsageError("the layer loop must run at least once");
+  if (options.exchange && options.engine != Engine::varve) {
+    throw UsageError("the engine " + to_string(options.engine) + " cannot split neurons across ranks; take varve");
+  }
   require_one_of(options.kernel, {"direct", "stationary", "staged", "fused", "cones", "spread"}, "kernel");
   switch (options.engine) {
   case Engine::varve:

@@ -15,6 +15,8 @@
 
 namespace varve {
 
+class ActivationExchange;
+
 /// Which implementation runs the network. Varve's own; the others are there to compare with, side by side.
 enum class Engine {
   varve,
@@ -71,9 +73,10 @@ struct InferenceOptions {
   std::optional<std::string> kernel; ///< "direct", "stationary", "staged", "fused", "cones" or "spread" for layers that
                                      ///< it can run
   Reductions reductions;
-  bool narrow_tiles = false;                   ///< a quarter or half of the samples per tile (a study, not a need)
-  std::optional<std::size_t> expected_samples; ///< at a time, if known: with few, layers are spread over the device
-  std::size_t repeat = 1;                      ///< how often the layer loop runs on each batch, for timing
+  bool narrow_tiles = false;                    ///< a quarter or half of the samples per tile (a study, not a need)
+  std::optional<std::size_t> expected_samples;  ///< at a time, if known: with few, layers are spread over the device
+  std::size_t repeat = 1;                       ///< how often the layer loop runs on each batch, for timing
+  std::shared_ptr<ActivationExchange> exchange; ///< neurons are split across its ranks; null: they are not
 };
 
 /// What to bring back besides the live samples.
@@ -103,6 +106,8 @@ struct BatchResult {
   double upload_seconds = 0.0;      ///< samples to the device
   double collect_seconds = 0.0;     ///< results back to the host
   WeightTraffic weights;            ///< since the batch before
+  double exchange_seconds = 0.0;    ///< of the last repetition: until the other ranks' activations were here
+  double exchange_bytes = 0.0;      ///< of these, in the last repetition
   double live_edges = 0.0;          ///< edges (that were left) times the samples that were held when they were used
   std::size_t num_done = 0;         ///< samples that left because they were saturated for ever
   std::size_t num_represented = 0;  ///< samples that left because they had become equal to another
@@ -151,7 +156,7 @@ std::string describe(StreamSummary const& stream);
 struct PlanSummary {
   std::string engine; ///< which engine, e.g. "varve"
   std::string device;
-  std::string method;                        ///< of an engine that makes no choices
+  std::string method;                        ///< what there is to say besides choices
   std::vector<LayerChoice> choices;          ///< of Varve's own engine, in the order of the layers
   std::optional<ReductionReport> reduction;  ///< what rewriting the network found, where it was asked for
   std::optional<std::size_t> saturates_from; ///< after so many layers a saturated sample is done, where that was asked
@@ -176,7 +181,8 @@ inline InputShape shape_of(SampleSet const& samples) {
   return {samples.num_samples(), samples.matrix.num_entries(), samples.matrix.values.size() == 1};
 }
 
-/// A network prepared for one backend. Not safe to use from several threads at a time, but for stage().
+/// A network prepared for one backend. Not safe to use from several threads at a time, but for stage(). Where its
+/// neurons are split across ranks, all of them call infer with the same batches in the same order.
 class Inference {
 public:
   virtual ~Inference() = default;

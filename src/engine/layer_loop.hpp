@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/activation_gather.hpp"
 #include "engine/backends.hpp"
 #include "engine/device_network.hpp"
 #include "engine/inference.hpp"
@@ -26,10 +27,13 @@ template <class ExecutionSpace, class Scalar, bool NarrowTiles>
 class LayerLoop final : public Inference {
 public:
   LayerLoop(NetworkToRun const& network, InferenceOptions const& options)
-      : options_(options),
+      : options_(possible(options)),
         limits_(memory_limits(options)),
-        network_(network.layers, options, limits_),
+        source_(network.layers),
+        slices_(slices_of(*source_, options)),
+        network_(slices_ ? slices_ : source_, options_, limits_, slices_.get()),
         reduction_(network.reduction) {
+    if (slices_) gather_.emplace(*slices_, *options.exchange);
     if (!network.output_map.empty()) output_map_ = upload<ExecutionSpace>("varve::output_map", network.output_map);
   }
 
@@ -38,7 +42,10 @@ public:
     return output_map_.size() > 0 ? output_map_.size() : network_.num_outputs();
   }
   std::size_t num_layers() const override { return network_.num_layers(); }
-  EdgeOffset num_edges() const override { return reduction_ ? reduction_->edges_before : network_.num_edges(); }
+  EdgeOffset num_edges() const override {
+    if (reduction_) return reduction_->edges_before;
+    return slices_ ? slices_->num_edges() : network_.num_edges();
+  }
 
   PlanSummary plan(InputShape const& input) override {
     takes_one_value_ = input.has_one_value && network_.takes_one_value();
@@ -51,8 +58,8 @@ public:
     std::size_t const step = PanelType::slot_granularity;
     std::size_t const room = limits_.device - std::min(limits_.device, network_.bytes());
     std::size_t const most = std::min(room / bytes_of(step), max_slots / step) * step;
-    std::size_t const wanted =
-        std::min(std::max<std::size_t>(input.num_samples, 1), options_.batch.value_or(std::max<std::size_t>(most, 1)));
+    std::size_t const usual = std::max<std::size_t>(1, gather_ ? std::min(most, enough_to_exchange()) : most);
+    std::size_t const wanted = std::min(std::max<std::size_t>(input.num_samples, 1), options_.batch.value_or(usual));
     if (most == 0 || wanted > most) {
       batch_exceeds_memory(wanted, bytes_of(wanted), network_.bytes(), limits_.device, most);
     }
@@ -63,6 +70,10 @@ public:
     summary.device = device_name(options_.backend);
     summary.choices = network_.choices();
     summary.reduction = reduction_;
+    if (slices_) {
+      summary.method = "neurons split over " + std::to_string(options_.exchange->num_ranks()) +
+                       " ranks, who exchange the activations of each layer; saturated or equal samples are not sought";
+    }
     if (network_.saturates_from() < network_.num_layers()) summary.saturates_from = network_.saturates_from();
     summary.batch = batch_;
     summary.tile_samples = static_cast<std::size_t>(network_.stretches().front().work->tile_samples());
@@ -97,6 +108,10 @@ public:
       space_.fence("varve: after the layer loop");
       result.loop_seconds.push_back(loop_time.seconds());
     }
+    if (gather_) {
+      result.exchange_seconds = gather_->seconds();
+      result.exchange_bytes = gather_->bytes_received();
+    }
 
     Stopwatch const collect_time;
     collect(samples, wanted, result);
@@ -109,6 +124,18 @@ private:
   using PanelType = Panel<ExecutionSpace, Scalar>;
   static constexpr std::size_t max_slots = 1U << 30;
 
+  /// This rank's part of the network, if its neurons are split.
+  static std::shared_ptr<LayerSlices const> slices_of(NetworkSource const& network, InferenceOptions const& options) {
+    if (!options.exchange) return nullptr;
+    return std::make_shared<LayerSlices const>(network, options.exchange->rank(), options.exchange->num_ranks());
+  }
+
+  /// Where neurons are split, each rank knows too little to find saturated samples, and equal ones are not worth it.
+  static InferenceOptions possible(InferenceOptions options) {
+    if (options.exchange) options.reductions.saturation = options.reductions.equal_samples = false;
+    return options;
+  }
+
   typename PanelType::Size panel_size(std::size_t samples) const {
     return {samples,
             network_.max_neurons(takes_one_value_),
@@ -117,11 +144,22 @@ private:
             options_.reductions.equal_samples,
             takes_one_value_};
   }
-  std::size_t panel_bytes(std::size_t samples) const { return PanelType::bytes(panel_size(samples)); }
+  std::size_t panel_bytes(std::size_t samples) const {
+    std::size_t const part_bytes = gather_ ? gather_->bytes(samples, network_.max_neurons(takes_one_value_)) : 0;
+    return PanelType::bytes(panel_size(samples)) + part_bytes;
+  }
+
+  /// Samples whose exchange takes so long that more at a time would make it no faster per sample.
+  std::size_t enough_to_exchange() const {
+    constexpr std::size_t bytes = std::size_t(1) << 30U;
+    std::size_t const step = PanelType::slot_granularity;
+    return std::max<std::size_t>(1, bytes / gather_->bytes(step, network_.max_neurons(false))) * step;
+  }
 
   void allocate_panel() {
     panel_ = PanelType(); // the old one goes before the new one comes
     panel_ = PanelType(panel_size(batch_));
+    if (gather_) gather_->allocate(batch_, network_.max_neurons(takes_one_value_));
   }
 
   /// For samples of several values, which the plan did not expect.
@@ -138,17 +176,39 @@ private:
     panel_.start(space_, input);
     held_.clear();
     auto const& stretches = network_.stretches();
+    if (gather_) gather_->start(tile_samples());
     for (std::size_t number = 0; number < stretches.size() && !nobody_is_left(number); ++number) {
       held_.push_back(panel_.num_lists());
       network_.acquire(space_, stretches[number]);
-      stretches[number].work->forward(space_, panel_, stretches[number].hand_over);
+      if (gather_) {
+        forward_and_gather(number);
+      } else {
+        stretches[number].work->forward(space_, panel_, stretches[number].hand_over);
+      }
     }
     network_.finish(space_);
+  }
+
+  /// One layer where neurons are split: this rank's, then all.
+  void forward_and_gather(std::size_t layer) {
+    auto const& stretch = network_.stretches()[layer];
+    typename Stretch<ExecutionSpace, Scalar>::HandOver hand_over;
+    hand_over.lists = false; // before all is known
+    hand_over.tile_samples = stretch.work->tile_samples();
+    stretch.work->forward(space_, panel_, hand_over);
+    gather_->gather(space_, panel_, layer, stretch.hand_over.tile_samples, stretch.hand_over.keeps_dead);
+  }
+
+  std::vector<int> tile_samples() const {
+    std::vector<int> samples;
+    for (auto const& stretch : network_.stretches()) samples.push_back(stretch.work->tile_samples());
+    return samples;
   }
 
   /// Looked for where samples are done before the end, once in many launches, for it takes a copy from the device.
   bool nobody_is_left(std::size_t stretch) {
     constexpr std::size_t stretches_at_a_time = 32;
+    if (gather_) return panel_.max_samples() == 0; // all ranks know
     if (network_.saturates_from() == network_.num_layers()) return false;
     if (stretch == 0 || stretch % stretches_at_a_time != 0) return false;
     int count = 0;
@@ -168,8 +228,7 @@ private:
     ProfilingRegion const region("varve::collect");
     auto const counts = download(panel_.counts());
     for (std::size_t i = 0; i < held_.size(); ++i) {
-      result.live_edges +=
-          static_cast<double>(network_.stretches()[i].num_edges) * counts[static_cast<std::size_t>(held_[i])];
+      result.live_edges += static_cast<double>(edges_of(i)) * counts[static_cast<std::size_t>(held_[i])];
     }
     auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel_.num_lists())]);
     auto const num_done = static_cast<std::size_t>(counts.back());
@@ -184,6 +243,11 @@ private:
       for (int const id : *ids) result.live_samples.push_back(samples.first_sample + static_cast<SampleIndex>(id));
     }
     std::ranges::sort(result.live_samples);
+  }
+
+  /// Edges of a stretch, on all ranks together.
+  EdgeOffset edges_of(std::size_t stretch) const {
+    return slices_ ? slices_->whole(stretch).num_edges : network_.stretches()[stretch].num_edges;
   }
 
   /// Where the samples of a batch have ended, those that are represented by others included.
@@ -338,7 +402,10 @@ private:
 
   InferenceOptions options_;
   MemoryLimits limits_;
+  std::shared_ptr<NetworkSource const> source_; ///< of the slices
+  std::shared_ptr<LayerSlices const> slices_;   ///< where neurons are split across ranks; so the next but one
   DeviceNetwork<ExecutionSpace, Scalar, NarrowTiles> network_;
+  std::optional<ActivationGather<ExecutionSpace, Scalar>> gather_;
   std::optional<ReductionReport> reduction_;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_;
   ExecutionSpace space_;

@@ -8,6 +8,7 @@
 #include "kernels/saturation.hpp"
 #include "kernels/tile.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <string>
@@ -58,6 +59,11 @@ public:
     candidate_ = DeviceArray<ExecutionSpace, int>(room("varve::candidate"), slots);
     represented_by_ = DeviceArray<ExecutionSpace, int>(room("varve::represented_by"), slots);
     is_worth_it_ = DeviceArray<ExecutionSpace, int>(room("varve::equal_samples_found"), 1);
+  }
+
+  /// Slots that so many samples take.
+  static std::size_t slots_of(std::size_t samples) {
+    return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
   }
 
   /// Bytes that a panel of this size takes.
@@ -168,9 +174,14 @@ public:
     return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_.data(), ++stamp_};
   }
 
+  /// Says that no more than so many samples are left: what was found out elsewhere.
+  void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
+
   Scalar const* source() const { return buffers_[current_].data(); }
   Scalar* target() const { return buffers_[1 - current_].data(); }
   int const* from_slot() const { return is_listed_ ? from_slot_[current_list_].data() : nullptr; }
+  int* live_stamps() const { return live_stamps_.data(); }
+  int stamp() const { return stamp_; }
   int const* num_samples() const { return counts_.data() + num_lists_; }
   int* next_count() const { return counts_.data() + num_lists_ + 1; }
   int const* ids() const { return ids_[num_lists_ % 2].data(); }
@@ -186,10 +197,6 @@ public:
   DeviceArray<ExecutionSpace, int> const& represented_by() const { return represented_by_; }
 
 private:
-  static std::size_t slots_of(std::size_t samples) {
-    return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
-  }
-
   void list(ExecutionSpace const& space, int const* open_stamps) {
     if (max_samples_ > 0) {
       list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,

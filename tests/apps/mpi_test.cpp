@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -116,6 +117,115 @@ TEST_F(Ranks, GiveTheSameBytesForEveryScheduleAndBatch) {
 TEST_F(Ranks, GiveTheSameForARangeAndInBatches) {
   std::vector<std::string> const options = {"--samples", "7:60", "--batch", "9", "--precision", "double"};
   EXPECT_EQ(infer_on(2, options), infer_on(1, options));
+}
+
+/// True if the plan says that neurons are split over so many ranks.
+bool splits_over(nlohmann::json const& report, int ranks) {
+  auto const words = "neurons split over " + std::to_string(ranks) + " ranks";
+  return std::ranges::any_of(report["plan"]["choices"], [&](nlohmann::json const& choice) {
+    return choice.get<std::string>().find(words) != std::string::npos;
+  });
+}
+
+TEST_F(Ranks, GiveTheSameBytesWithNeuronsSplit) {
+  for (std::string const precision : {"float", "double"}) {
+    for (std::string const reductions : {"auto", "none"}) {
+      std::vector<std::string> options = {"--precision", precision, "--reductions", reductions};
+      auto const one = infer_on(1, options);
+      for (auto const& [ranks, batch] : std::vector<std::pair<int, std::string>>{{2, "103"}, {3, "17"}, {4, "64"}}) {
+        auto more = options;
+        more.insert(more.end(), {"--split", "neurons", "--batch", batch});
+        auto const split = infer_on(ranks, more);
+        EXPECT_EQ(split, one) << ranks << precision << reductions;
+        EXPECT_TRUE(splits_over(split.report, ranks));
+        EXPECT_EQ(split.report["network"], one.report["network"]);
+        EXPECT_EQ(split.report["run"]["schedule"], "together");
+        for (auto const& rank : split.report["run"]["ranks"]) {
+          EXPECT_EQ(rank["samples"], 103);
+          EXPECT_GT(rank["exchange_seconds"].get<double>(), 0.0);
+          EXPECT_GT(rank["exchange_bytes"].get<double>(), 0.0);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Ranks, SplitNeuronsOfARangeWithoutBatchOrOnOneRank) {
+  std::vector<std::string> options = {"--samples", "7:60"};
+  auto const one = infer_on(1, options);
+  options.insert(options.end(), {"--split", "neurons", "--exchange", "host"});
+  EXPECT_EQ(infer_on(1, options), one);
+  EXPECT_EQ(infer_on(2, options), one);
+}
+
+TEST_F(Ranks, SplitNeuronsWhereSamplesDoNotFit) {
+  std::vector<std::string> const options = {"--reductions", "none", "--formats", "csr"};
+  auto const one = infer_on(1, options);
+  auto const weights = one.report["plan"]["weight_bytes"].get<double>();
+  auto with_limit = options;
+  with_limit.insert(with_limit.end(), {"--memory-limit", std::to_string(0.9 * weights / (1024.0 * 1024.0 * 1024.0))});
+  auto const split = infer_on(4, with_limit);
+  EXPECT_EQ(split, one);
+  EXPECT_TRUE(splits_over(split.report, 4));
+  EXPECT_LT(split.report["plan"]["weight_bytes"].get<double>(), 0.3 * weights);
+  EXPECT_FALSE(splits_over(infer_on(4, options).report, 4)) << "there is room";
+
+  with_limit.insert(with_limit.end(), {"--split", "samples", "--network", path("net.h5"), "--input", path("img.h5")});
+  with_limit.insert(with_limit.begin(), "infer");
+  auto const ended = run_on(4, with_limit);
+  EXPECT_EQ(ended.exit_code, 4) << ended.err;
+  EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
+}
+
+TEST_F(Ranks, SplitNeuronsGoOnFromAJournalOfAnotherSplit) {
+  std::vector<std::string> const options = {"--journal", path("run.journal"), "--batch", "10"};
+  auto const one = infer_on(1, {"--batch", "10"});
+  auto neurons = options;
+  neurons.insert(neurons.end(), {"--split", "neurons"});
+  EXPECT_EQ(infer_on(3, neurons), one);
+  auto const again = infer_on(2, options);
+  EXPECT_EQ(again, one);
+  EXPECT_EQ(again.report["journal"]["samples_found"], 103);
+}
+
+TEST_F(Ranks, SplitNeuronsClassifyTheOfficialImages) {
+  std::string const golden = VARVE_GOLDEN_DIR;
+  std::vector<std::string> options = {"infer",
+                                      "--network",
+                                      golden + "/neuron1024",
+                                      "--input",
+                                      golden + "/sparse-images-1024.tsv.gz",
+                                      "--truth",
+                                      golden + "/neuron1024-l120-categories.tsv",
+                                      "--reductions",
+                                      "none",
+                                      "--report",
+                                      path("report.json")};
+  std::vector<std::string> hashes;
+  for (std::string const split : {"samples", "neurons"}) {
+    options.insert(options.end(), {"--split", split});
+    auto const ended = run_on(2, options);
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("truth: match\n"));
+    hashes.push_back(nlohmann::json::parse(read_bytes(path("report.json")))["activation_hash"]);
+    options.resize(options.size() - 2);
+  }
+  EXPECT_EQ(hashes.front(), hashes.back());
+}
+
+TEST_F(Ranks, RefuseToSplitNeuronsWhereTheyCannot) {
+  std::vector<std::string> const options = {"infer",        "--network", path("net.h5"), "--input",
+                                            path("img.h5"), "--split",   "neurons"};
+  auto const expect_refusal = [&](std::vector<std::string> const& more, std::string const& part) {
+    auto words = options;
+    words.insert(words.end(), more.begin(), more.end());
+    auto const ended = run_on(2, words);
+    EXPECT_EQ(ended.exit_code, 2) << ended.err;
+    ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
+    EXPECT_THAT(sentences(ended).front(), HasSubstr(part));
+  };
+  expect_refusal({"--schedule", "static"}, "--schedule says how ranks share samples");
+  expect_refusal({"--engine", "reference"}, "the engine reference cannot split neurons across ranks");
 }
 
 TEST_F(Ranks, MayBeOfDifferentKinds) {

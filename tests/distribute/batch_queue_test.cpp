@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -96,6 +97,23 @@ TEST_F(Queue, OfAStaticScheduleGivesEqualParts) {
   EXPECT_FALSE(queue.next());
 }
 
+TEST_F(Queue, OfRanksThatWorkTogetherGivesAllTheSameBatches) {
+  std::vector<SampleRange> const left = {{0, 10}, {30, 40}, {50, 103}};
+  for (bool const one_grain : {false, true}) {
+    for (SampleIndex const most : {1U, 20U, 1000U}) {
+      for (std::optional<double> const most_seconds : {std::optional<double>(), std::optional<double>(0.01)}) {
+        auto const taken = take_all(left, {Schedule::together, 10, one_grain, most, most_seconds});
+        std::vector<SampleRange> batches; // each was taken by every rank
+        for (std::size_t place = 0; place < taken.size(); ++place) {
+          if (place % static_cast<std::size_t>(ranks_.size()) == 0) batches.push_back(taken[place]);
+          EXPECT_EQ(taken[place], batches.back());
+        }
+        EXPECT_EQ(samples_of_ranges(batches), samples_of_ranges(left));
+      }
+    }
+  }
+}
+
 /// Without crumbs, though the last sample is in the middle of a grain.
 TEST_F(Queue, OfAStaticScheduleGivesAllThatFitsAtOnce) {
   BatchRules const rules{Schedule::fixed, 64, false, 60000, std::nullopt};
@@ -103,7 +121,7 @@ TEST_F(Queue, OfAStaticScheduleGivesAllThatFitsAtOnce) {
 }
 
 TEST_F(Queue, EndsForAllWhenOneStopsIt) {
-  for (auto const schedule : {Schedule::fixed, Schedule::dynamic}) {
+  for (auto const schedule : {Schedule::fixed, Schedule::dynamic, Schedule::together}) {
     BatchQueue queue(ranks_, {{0, 1000}}, {schedule, 1, true, 1, {}});
     EXPECT_TRUE(queue.next());
     ranks_.together([] {}); // all have taken one

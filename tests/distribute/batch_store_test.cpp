@@ -37,6 +37,12 @@ TEST(Stores, GiveTheBatchesOfAllRanksInTheOrderOfTheirSamples) {
   }
 }
 
+TEST(Stores, MayBeNowhere) {
+  auto const store = store_nowhere();
+  store->add(batch(1));
+  EXPECT_TRUE(store->ranges().empty());
+}
+
 } // namespace
 } // namespace varve
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -70,9 +71,11 @@ protected:
 };
 
 TEST_F(Failures, OfOneRankWithinTheQueueEndTheJobSoon) {
-  for (std::string const schedule : {"dynamic", "static"}) {
+  using Option = std::pair<std::string, std::string>;
+  for (auto const& [option, value] :
+       {Option("--schedule", "dynamic"), Option("--schedule", "static"), Option("--split", "neurons")}) {
     auto const begin = std::chrono::steady_clock::now();
-    auto const ended = test::run(infer(several, {"--input", file("bad.h5"), "--batch", "10", "--schedule", schedule,
+    auto const ended = test::run(infer(several, {"--input", file("bad.h5"), "--batch", "10", option, value,
                                                  "--categories", out("alive.tsv"), "--activations", out("last.h5")}));
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
     EXPECT_THAT(sentence(ended), StartsWith("varve: " + file("bad.h5") + ": samples"));

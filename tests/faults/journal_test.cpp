@@ -81,6 +81,7 @@ protected:
                                file("img.h5"),  "--reductions",  "none",         "--batch",        "10",
                                "--journal",     out("journal"),  "--categories", out("alive.tsv"), "--predictions",
                                out("best.tsv"), "--activations", out("last.h5"), "--report",       out("report.json")});
+    words.insert(words.end(), {"--split", split_});
     return words;
   }
 
@@ -141,6 +142,7 @@ protected:
     EXPECT_EQ(outputs(), expected_) << "with " << ranks << " ranks";
   }
 
+  std::string split_ = "auto"; ///< what the ranks share
   TemporaryFolder out_;
   static inline std::unique_ptr<TemporaryFolder> files_;
   static inline Outputs expected_;
@@ -215,6 +217,23 @@ TEST_F(Faults, ASignalToOneRankStopsAll) {
   EXPECT_THAT(stopped->err, HasSubstr("varve: a signal stopped the run after "));
   expect_no_outputs();
   expect_resumed(2);
+}
+
+TEST_F(Faults, RunsWithSplitNeuronsGoOn) {
+  if (most_ranks == 1) return;
+  for (int const signal : {SIGKILL, SIGUSR1}) {
+    split_ = "neurons";
+    auto const ended = disturb(2, signal, journal_has(0.2), [](pid_t process) { return children_of(process).back(); });
+    ASSERT_TRUE(ended);
+    if (signal == SIGUSR1) {
+      EXPECT_EQ(ended->exit_code, 5) << ended->err;
+      EXPECT_THAT(ended->err, HasSubstr("varve: a signal stopped the run after "));
+    }
+    expect_no_outputs();
+    split_ = signal == SIGKILL ? "neurons" : "samples"; // a journal knows of samples only
+    expect_resumed(signal == SIGKILL ? 3 : 1);
+    for (auto const& entry : fs::directory_iterator(out_.path())) fs::remove(entry.path());
+  }
 }
 
 TEST_F(Faults, AFinishedJournalGivesTheOutputsAgainAtOnce) {

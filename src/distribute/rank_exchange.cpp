@@ -1,0 +1,106 @@
+#include "distribute/rank_exchange.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#if defined(VARVE_HAVE_MPI)
+#include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+#endif
+
+namespace varve {
+namespace {
+
+#if defined(VARVE_HAVE_MPI)
+
+/// True if messages may lie in the memory of CUDA devices.
+bool library_reaches_cuda() {
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+  return MPIX_Query_cuda_support() == 1;
+#else
+  return false;
+#endif
+}
+
+/// Over a communicator of its own, so that no message meets one of another kind; in units of the granularity, so that
+/// int counts and places suffice for 512 GiB.
+class RankExchange final : public ActivationExchange {
+public:
+  explicit RankExchange(bool through_host) : reaches_cuda_(!through_host && library_reaches_cuda()) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &ranks_);
+    MPI_Comm_rank(ranks_, &rank_);
+    MPI_Comm_size(ranks_, &num_ranks_);
+    MPI_Type_contiguous(static_cast<int>(granularity), MPI_BYTE, &unit_);
+    MPI_Type_commit(&unit_);
+  }
+  ~RankExchange() override {
+    MPI_Type_free(&unit_);
+    MPI_Comm_free(&ranks_);
+  }
+  RankExchange(RankExchange const&) = delete;
+  RankExchange& operator=(RankExchange const&) = delete;
+
+  int rank() const override { return rank_; }
+  int num_ranks() const override { return num_ranks_; }
+  bool reaches_memory_of(Backend backend) const override { return backend != Backend::cuda || reaches_cuda_; }
+
+  std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) override {
+    std::vector<std::uint64_t> all(numbers.size() * static_cast<std::size_t>(num_ranks_));
+    auto const count = static_cast<int>(numbers.size());
+    MPI_Allgather(numbers.data(), count, MPI_UINT64_T, all.data(), count, MPI_UINT64_T, ranks_);
+    return all;
+  }
+
+  void gather_parts(std::byte* parts, std::vector<std::size_t> const& sizes) override {
+    std::vector<int> counts;
+    std::vector<int> places;
+    std::size_t place = 0;
+    for (auto const size : sizes) {
+      counts.push_back(static_cast<int>(size / granularity));
+      places.push_back(static_cast<int>(place / granularity));
+      place += size;
+    }
+    if (place / granularity > std::numeric_limits<int>::max()) {
+      throw ResourceError(fmt::format("the activations of a layer are {} bytes; lower --batch", place));
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, counts.data(), places.data(), unit_, ranks_);
+  }
+
+private:
+  bool reaches_cuda_;
+  MPI_Comm ranks_ = MPI_COMM_NULL;
+  MPI_Datatype unit_ = MPI_DATATYPE_NULL;
+  int rank_ = 0;
+  int num_ranks_ = 1;
+};
+
+#else
+
+/// One rank hands nothing to nobody.
+class LoneExchange final : public ActivationExchange {
+public:
+  int rank() const override { return 0; }
+  int num_ranks() const override { return 1; }
+  bool reaches_memory_of(Backend) const override { return true; }
+  std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) override { return numbers; }
+  void gather_parts(std::byte*, std::vector<std::size_t> const&) override {}
+};
+
+#endif
+
+} // namespace
+
+std::shared_ptr<ActivationExchange> exchange_between_ranks([[maybe_unused]] bool through_host) {
+#if defined(VARVE_HAVE_MPI)
+  return std::make_shared<RankExchange>(through_host);
+#else
+  return std::make_shared<LoneExchange>();
+#endif
+}
+
+} // namespace varve
