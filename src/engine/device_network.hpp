@@ -309,7 +309,8 @@ private:
     for (std::size_t first = number == 0 ? 1 : 0; first < layers.size();) {
       std::size_t last = first;
       while (last < layers.size() && is_short(layers[last]) && suits_cones(layers[last]) &&
-             Cones::agree(layers[first], layers[last]))
+             Cones::agree(layers[first], layers[last]) &&
+             (last == first || layers[last].num_inputs() == layers[last - 1].num_outputs()))
         ++last;
       auto const part = std::span<Layer const>(layers).subspan(first, last - first);
       for (auto& [first_layer, run] : place_cone_runs(part, limits, other_cost)) {

@@ -147,7 +147,8 @@ private:
                             static_cast<int>(weights.num_entries()), upload<ExecutionSpace>("varve::weights", values),
                             upload<ExecutionSpace>("varve::row_pointers", pointers),
                             upload<ExecutionSpace>("varve::indices", columns));
-    device.frame = LayerFrame<ExecutionSpace, Scalar>(layer, {});
+    ArraysOnDevice<ExecutionSpace> const arrays;
+    device.frame = LayerFrame<ExecutionSpace, Scalar>(layer, {}, arrays);
     if (!keeps_zero(layer)) {
       for (auto& before : layers_) before.removes_dead = false;
     }

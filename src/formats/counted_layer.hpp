@@ -38,7 +38,7 @@ struct CountedLayer {
     Scalar weight;
     double bias;
     Bounds<Scalar> bounds;
-    std::uint16_t const* places; ///< [reader of an input][input]: of its count; `none` fills up
+    std::uint16_t const* places; ///< [reader of an input][input, or one that nobody reads]: of its count
   };
 
   /// True if a valid layer is of this kind, with at most `max_outputs` outputs and few readers of each input.
@@ -61,12 +61,13 @@ struct CountedLayer {
         bias_(layer.bias.front() + 0.0), // -0 becomes +0
         bounds_(bounds_of<Scalar>(layer.activation)) {
     SparseMatrix const& matrix = layer.weights;
-    std::vector<std::uint16_t> by_input(matrix.num_columns * static_cast<std::size_t>(max_readers_), none);
+    std::size_t const stride = matrix.num_columns + 1; // an input that nobody reads comes last
+    std::vector<std::uint16_t> by_input(stride * static_cast<std::size_t>(max_readers_), none);
     std::vector<std::size_t> num_readers(matrix.num_columns, 0);
     for (std::size_t output = 0; output < matrix.num_rows; ++output) {
       degree_ = std::max(degree_, static_cast<int>(matrix.row_size(output)));
       for (NeuronIndex const input : matrix.row_columns(output))
-        by_input[num_readers[input]++ * matrix.num_columns + input] = place_of(static_cast<int>(output), num_outputs_);
+        by_input[num_readers[input]++ * stride + input] = place_of(static_cast<int>(output), num_outputs_);
     }
     places = upload<ExecutionSpace>("varve::count_places", by_input);
   }

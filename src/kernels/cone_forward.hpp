@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/types.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 

@@ -23,7 +23,6 @@ struct CountedForward {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   static constexpr int team_size = Tune::expand_team_size;
-  static constexpr int threads_per_sample = team_size > 32 ? 32 : 1;
   static constexpr int outputs_per_word = Layer::outputs_per_word;
   static constexpr int in_flight = 8;
 
@@ -42,6 +41,8 @@ struct CountedForward {
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const words = Layer::num_words(layer.num_outputs);
     int const samples_per_task = 1 << log2_samples;
+    int const samples_at_a_time = samples_per_task < team_size ? samples_per_task : team_size;
+    int const threads_per_sample = team_size / samples_at_a_time;
     int const table_bytes = (layer.degree + 1) * static_cast<int>(sizeof(Scalar));
     auto* const scratch = static_cast<unsigned char*>(
         team.team_scratch(+Tune::expand_level)
@@ -54,16 +55,18 @@ struct CountedForward {
       int const first = task * samples_per_task;
       for (int i = team.team_rank(); i < words * samples_per_task; i += team_size) counts[i] = 0;
       team.team_barrier();
-      for (int i = team.team_rank() / threads_per_sample; i < samples_per_task; i += team_size / threads_per_sample) {
-        if (first + i < samples.num_samples)
-          count_entries(first + i, team.team_rank() % threads_per_sample, counts + i * words);
+      for (int sample = team.team_rank() / threads_per_sample; sample < samples_per_task; sample += samples_at_a_time) {
+        if (first + sample < samples.num_samples)
+          count_entries(first + sample, team.team_rank() % threads_per_sample, threads_per_sample,
+                        counts + sample * words);
       }
       team.team_barrier();
       // Neighbouring threads take neighbouring samples.
-      for (int i = team.team_rank(); i < words * samples_per_task; i += team_size) {
-        int const sample = i & (samples_per_task - 1);
-        int const word = i >> log2_samples;
-        store(first + sample, word, words, counts[sample * words + word], table);
+      for (int sample = team.team_rank() % samples_at_a_time; sample < samples_per_task; sample += samples_at_a_time) {
+        if (first + sample >= samples.num_samples) continue;
+        Scalar* const target = next + place_of_slot(first + sample, layer.num_outputs, next_tile_samples);
+        for (int word = team.team_rank() / samples_at_a_time; word < words; word += threads_per_sample)
+          store(target, word, words, counts[sample * words + word], table);
       }
       team.team_barrier();
     }
@@ -79,35 +82,26 @@ private:
     return sum.lane[0];
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, int thread, std::uint32_t* counts) const {
+  KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, int thread, int num_threads, std::uint32_t* counts) const {
     EdgeOffset const first = samples.row_pointers(sample);
     auto const num_entries = static_cast<int>(samples.row_pointers(sample + 1) - first);
-    NeuronIndex const* const inputs = samples.columns.data() + first;
-    constexpr int at_a_time = in_flight * threads_per_sample;
-    int entry = thread;
-    for (; entry + at_a_time - threads_per_sample < num_entries; entry += at_a_time) {
-      NeuronIndex some[in_flight]; // all loads before the first use
+    NeuronIndex const* const entries = samples.columns.data() + first;
+    for (int entry = thread; entry < num_entries; entry += in_flight * num_threads) {
+      int inputs[in_flight]; // all loads before the first use
       VARVE_UNROLL
-      for (int i = 0; i < in_flight; ++i) some[i] = inputs[entry + i * threads_per_sample];
-      count_readers(some, counts);
-    }
-    for (; entry < num_entries; entry += threads_per_sample) {
-      NeuronIndex const one[1] = {inputs[entry]};
-      count_readers(one, counts);
-    }
-  }
-
-  /// Adds one for each reader of these inputs.
-  template <int Count>
-  KOKKOS_FORCEINLINE_FUNCTION void count_readers(NeuronIndex const (&inputs)[Count], std::uint32_t* counts) const {
-    std::uint16_t const* of_inputs = layer.places;
-    for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs) {
-      std::uint16_t places[Count];
-      VARVE_UNROLL
-      for (int i = 0; i < Count; ++i) places[i] = of_inputs[inputs[i]];
-      VARVE_UNROLL
-      for (int i = 0; i < Count; ++i) {
-        if (places[i] != Layer::none) count(counts, places[i]);
+      for (int i = 0; i < in_flight; ++i) {
+        int const number = entry + i * num_threads;
+        inputs[i] = number < num_entries ? static_cast<int>(entries[number]) : layer.num_inputs; // which nobody reads
+      }
+      std::uint16_t const* of_inputs = layer.places;
+      for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs + 1) {
+        std::uint16_t places[in_flight];
+        VARVE_UNROLL
+        for (int i = 0; i < in_flight; ++i) places[i] = of_inputs[inputs[i]];
+        VARVE_UNROLL
+        for (int i = 0; i < in_flight; ++i) {
+          if (places[i] != Layer::none) count(counts, places[i]);
+        }
       }
     }
   }
@@ -116,10 +110,8 @@ private:
     add_in_scratch(counts + (place & ((1U << Layer::byte_shift) - 1)), 1U << (place >> Layer::byte_shift) * 8);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void store(int sample, int word, int words, std::uint32_t counts,
+  KOKKOS_FORCEINLINE_FUNCTION void store(Scalar* target, int word, int words, std::uint32_t counts,
                                          Scalar const* table) const {
-    if (sample >= samples.num_samples) return;
-    Scalar* const target = next + place_of_slot(sample, layer.num_outputs, next_tile_samples);
     VARVE_UNROLL
     for (int byte = 0; byte < outputs_per_word; ++byte) {
       int const output = byte * words + word;

@@ -162,8 +162,10 @@ TEST_F(Ranks, SplitNeuronsWhereSamplesDoNotFit) {
   std::vector<std::string> const options = {"--reductions", "none", "--formats", "csr"};
   auto const one = infer_on(1, options);
   auto const weights = one.report["plan"]["weight_bytes"].get<double>();
-  auto with_limit = options;
-  with_limit.insert(with_limit.end(), {"--memory-limit", std::to_string(0.9 * weights / (1024.0 * 1024.0 * 1024.0))});
+  auto const layers = one.report["network"]["layers"].get<double>();
+  auto with_limit = options; // not even one layer after the other
+  with_limit.insert(with_limit.end(),
+                    {"--device-weight-limit", std::to_string(1.5 * weights / layers / (1024.0 * 1024.0 * 1024.0))});
   auto const split = infer_on(4, with_limit);
   EXPECT_EQ(split, one);
   EXPECT_TRUE(splits_over(split.report, 4));
