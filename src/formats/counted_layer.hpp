@@ -13,22 +13,26 @@ namespace varve {
 template <class ExecutionSpace, class Scalar_>
 struct CountedLayer {
   using Scalar = Scalar_;
-  static constexpr std::uint16_t none = std::numeric_limits<std::uint16_t>::max();
   static constexpr EdgeOffset max_degree = 255; ///< counts are bytes,
   static constexpr int outputs_per_word = 4;    ///< four to a word
 
-  /// Words of counts of a sample: an odd number, so that those of neighbouring samples are in different banks.
-  VARVE_HOST_DEVICE static int num_words(int num_outputs) {
-    return (num_outputs + outputs_per_word - 1) / outputs_per_word | 1;
+  /// Words that hold counts of a sample, and all its words: one to spare at least, and an odd number, so that those of
+  /// neighbouring samples are in different banks.
+  VARVE_HOST_DEVICE static int num_words_used(int num_outputs) {
+    return (num_outputs + outputs_per_word - 1) / outputs_per_word;
   }
+  VARVE_HOST_DEVICE static int num_words(int num_outputs) { return (num_words_used(num_outputs) + 1) | 1; }
 
-  /// Where the count of an output is: byte j / num_words of word j % num_words, for neighbouring inputs often have
-  /// neighbouring readers. The word in the lower bits, the byte in the upper two.
+  /// Byte that counts for an output: byte j / n of word j % n, n words being used, for neighbouring inputs often have
+  /// neighbouring readers.
   static std::uint16_t place_of(int output, int num_outputs) {
-    int const words = num_words(num_outputs);
-    return static_cast<std::uint16_t>(output / words << byte_shift | output % words);
+    int const words = num_words_used(num_outputs);
+    return static_cast<std::uint16_t>(output % words * outputs_per_word + output / words);
   }
-  static constexpr int byte_shift = 14;
+  /// A byte that counts for none.
+  VARVE_HOST_DEVICE static std::uint16_t place_of_none(int num_outputs) {
+    return static_cast<std::uint16_t>(num_words_used(num_outputs) * outputs_per_word);
+  }
 
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {
@@ -62,7 +66,7 @@ struct CountedLayer {
         bounds_(bounds_of<Scalar>(layer.activation)) {
     SparseMatrix const& matrix = layer.weights;
     std::size_t const stride = matrix.num_columns + 1; // an input that nobody reads comes last
-    std::vector<std::uint16_t> by_input(stride * static_cast<std::size_t>(max_readers_), none);
+    std::vector<std::uint16_t> by_input(stride * static_cast<std::size_t>(max_readers_), place_of_none(num_outputs_));
     std::vector<std::size_t> num_readers(matrix.num_columns, 0);
     for (std::size_t output = 0; output < matrix.num_rows; ++output) {
       degree_ = std::max(degree_, static_cast<int>(matrix.row_size(output)));

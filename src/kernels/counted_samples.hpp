@@ -40,6 +40,7 @@ struct CountedForward {
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const words = Layer::num_words(layer.num_outputs);
+    int const words_used = Layer::num_words_used(layer.num_outputs);
     int const samples_per_task = 1 << log2_samples;
     int const samples_at_a_time = samples_per_task < team_size ? samples_per_task : team_size;
     int const threads_per_sample = team_size / samples_at_a_time;
@@ -65,8 +66,8 @@ struct CountedForward {
       for (int sample = team.team_rank() % samples_at_a_time; sample < samples_per_task; sample += samples_at_a_time) {
         if (first + sample >= samples.num_samples) continue;
         Scalar* const target = next + place_of_slot(first + sample, layer.num_outputs, next_tile_samples);
-        for (int word = team.team_rank() / samples_at_a_time; word < words; word += threads_per_sample)
-          store(target, word, words, counts[sample * words + word], table);
+        for (int word = team.team_rank() / samples_at_a_time; word < words_used; word += threads_per_sample)
+          store(target, word, words_used, counts[sample * words + word], table);
       }
       team.team_barrier();
     }
@@ -82,10 +83,20 @@ private:
     return sum.lane[0];
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, int thread, int num_threads, std::uint32_t* counts) const {
+  KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, [[maybe_unused]] int thread,
+                                                 [[maybe_unused]] int num_threads, std::uint32_t* counts) const {
     EdgeOffset const first = samples.row_pointers(sample);
     auto const num_entries = static_cast<int>(samples.row_pointers(sample + 1) - first);
     NeuronIndex const* const entries = samples.columns.data() + first;
+    // clang-format off
+    KOKKOS_IF_ON_DEVICE((count_in_words(entries, num_entries, thread, num_threads, counts);))
+    KOKKOS_IF_ON_HOST((count_in_bytes(entries, num_entries, reinterpret_cast<unsigned char*>(counts));))
+    // clang-format on
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void count_in_words(NeuronIndex const* entries, int num_entries, int thread,
+                                                  int num_threads, std::uint32_t* counts) const {
+    std::uint16_t const none = Layer::place_of_none(layer.num_outputs);
     for (int entry = thread; entry < num_entries; entry += in_flight * num_threads) {
       int inputs[in_flight]; // all loads before the first use
       VARVE_UNROLL
@@ -100,21 +111,26 @@ private:
         for (int i = 0; i < in_flight; ++i) places[i] = of_inputs[inputs[i]];
         VARVE_UNROLL
         for (int i = 0; i < in_flight; ++i) {
-          if (places[i] != Layer::none) count(counts, places[i]);
+          if (places[i] != none) add_in_scratch(counts + places[i] / outputs_per_word, 1U << places[i] % 4U * 8U);
         }
       }
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION static void count(std::uint32_t* counts, std::uint32_t place) {
-    add_in_scratch(counts + (place & ((1U << Layer::byte_shift) - 1)), 1U << (place >> Layer::byte_shift) * 8);
+  /// On the host a team is one thread, and the least significant byte of a word comes first.
+  KOKKOS_FORCEINLINE_FUNCTION void count_in_bytes(NeuronIndex const* entries, int num_entries,
+                                                  unsigned char* counts) const {
+    std::uint16_t const* of_inputs = layer.places;
+    for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs + 1) {
+      for (int entry = 0; entry < num_entries; ++entry) ++counts[of_inputs[entries[entry]]];
+    }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void store(Scalar* target, int word, int words, std::uint32_t counts,
+  KOKKOS_FORCEINLINE_FUNCTION void store(Scalar* target, int word, int words_used, std::uint32_t counts,
                                          Scalar const* table) const {
     VARVE_UNROLL
     for (int byte = 0; byte < outputs_per_word; ++byte) {
-      int const output = byte * words + word;
+      int const output = byte * words_used + word;
       if (output < layer.num_outputs)
         target[static_cast<std::size_t>(output) * static_cast<std::size_t>(next_tile_samples)] =
             table[counts >> 8 * byte & 255U];
