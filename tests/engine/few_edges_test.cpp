@@ -107,7 +107,8 @@ TEST_P(FewEdges, EntriesAreCountedWhereWeightsAreEqual) {
     SCOPED_TRACE(testing::Message() << num_outputs << " outputs");
     auto const network = network_to_count(num_outputs, strides, random);
     auto const options = test::options_at(GetParam());
-    EXPECT_TRUE(prepare(network, options)->plan({100, 1000, true}).choices.front().counts_entries);
+    auto const choice = prepare(network, options)->plan({100, 1000, true}).choices.front();
+    EXPECT_TRUE(choice.counts_entries || (num_outputs == 1 && choice.kernel == "stationary"));
     auto images = digit_images(1024, 150, 4);
     images.matrix.values = {1.7};
     expect_answer(network, images, options);

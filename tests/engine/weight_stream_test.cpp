@@ -97,7 +97,8 @@ TEST_P(WeightStreams, EqualTheReferenceInEveryFormatAndKernel) {
     options.repeat = 2;
     for (std::size_t const host : {16 * mebibyte, weights / 2, std::size_t(0)}) {
       auto const part = parts.at(next_part++ % parts.size());
-      auto const room = part == 1 ? weights - weights / 20 : weights / part;
+      // Without the first layer's second form, weights may take less than was said.
+      auto const room = part == 1 ? weights - weights / 3 : weights / part;
       SCOPED_TRACE(testing::Message() << test::describe(options) << ", " << weights << " bytes, " << room
                                       << " on the device, " << host << " on the host");
       auto const [plan, result, num_batches] = test::run_all(network, samples, limited(options, room, host));
