@@ -16,7 +16,7 @@ import sys
 from harness import append_record, images_file, infer, network_file
 
 FORMATS = ["auto", "pattern_blocks", "staged_blocks", "sliced_ell", "csr"]
-KERNELS = ["auto", "direct", "stationary", "staged", "fused", "spread"]
+KERNELS = ["auto", "direct", "stationary", "staged", "fused"]
 
 
 def plotting():
