@@ -553,8 +553,10 @@ private:
   }
   static bool is_narrow(std::size_t width) { return is_within<FusedWidth::narrow>(width); }
 
-  /// The narrowest that the layer fits, its image included.
-  static FusedWidth fused_width_of(Format const& format, std::size_t width) {
+  /// The narrowest that the layer fits, its image included; but where all samples have room on the device at a time in
+  /// the smallest tiles, these give it the most to do at a time.
+  FusedWidth fused_width_of(Format const& format, std::size_t width) const {
+    if (has_room_in_small_tiles()) return FusedWidth::wide;
     bool const has_image = std::visit(
         []<class F>(F const& layer) {
           if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>)
@@ -564,6 +566,15 @@ private:
         format);
     if (is_narrow(width) && has_image) return FusedWidth::narrow;
     return is_within<FusedWidth::medium>(width) ? FusedWidth::medium : FusedWidth::wide;
+  }
+
+  /// True if every sample that is expected is in a tile that is computed, all of them at the same time.
+  bool has_room_in_small_tiles() const {
+    if (!Tune::has_fused_widths || !options_.expected_samples) return false;
+    using Wide = FusedTune<Single<Short>, FusedWidth::wide>;
+    constexpr int samples = FusedTile<Wide>::num_samples;
+    int const tiles = Wide::league_size(ExecutionSpace(), std::numeric_limits<int>::max());
+    return *options_.expected_samples <= static_cast<std::size_t>(tiles) * samples;
   }
 
   bool is_fused(DeviceLayer const& layer) const {

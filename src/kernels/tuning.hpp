@@ -21,7 +21,8 @@ struct Tuning {
   static constexpr int slice_width = 1; ///< a thread works through one block at a time
   static constexpr int chunk_size = 1;
   static constexpr int block_outputs = 4; ///< of pattern blocks: 16 of 32 vector registers hold sums; 8 spill
-  static constexpr int wide_block_outputs = 4;
+  /// Layers too wide for the fused kernel: as many sums of one vector each, so that a tile of 16384 neurons fits the L2.
+  static constexpr int wide_block_outputs = 16;
 
   static constexpr double most_stored_in_fused_blocks =
       2.0; ///< weights per edge: a block of 4 is 1.5 to 2 times as fast
@@ -29,7 +30,7 @@ struct Tuning {
   static constexpr std::size_t max_image_bytes = 0;
   static constexpr std::size_t stationary_layers_before_fused = 0;
 
-  using WideBlockTile = Tile; ///< of the direct kernel with pattern blocks
+  using WideBlockTile = NarrowTile; ///< of the direct kernel with pattern blocks
   using NarrowWideBlockTile = NarrowTile;
   static constexpr int direct_threads = 1; ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
 
