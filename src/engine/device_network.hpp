@@ -5,6 +5,7 @@
 #include "engine/inference.hpp"
 #include "engine/layer_slices.hpp"
 #include "engine/memory_limits.hpp"
+#include "engine/packing.hpp"
 #include "engine/sentences.hpp"
 #include "engine/stretch.hpp"
 #include "engine/weight_segments.hpp"
@@ -44,7 +45,8 @@ namespace varve {
 ///   - the first layer alone, stored once more for samples whose values are all equal: by input, to count entries, or
 ///   as
 ///     sliced ELL, to read bits;
-///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long.
+///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long;
+///     after the first batch they are as short as it pays, for as many as left there: see choose_packing().
 /// Weights that exceed their room are streamed: see WeightStream. Then no launch goes beyond a segment, and nothing is
 /// stored twice (for bits, or as images of narrow layers).
 template <class ExecutionSpace, class Scalar, bool NarrowTiles>
@@ -134,6 +136,33 @@ public:
   /// A sample that is saturated after this many layers or more is saturated at the end; num_layers(): none is.
   std::size_t saturates_from() const { return saturates_from_; }
 
+  /// Takes in how many samples of a batch of so many were left after which layers: if others launches of the fused
+  /// kernel would take less time for such samples, they are what stretches() gives from now on.
+  void learn(std::vector<LiveShare> const& known, std::size_t num_samples) {
+    constexpr double worth_it = 0.97; // of the time before
+    auto live = live_shares(known, num_layers_);
+    for (double& share : live) share *= static_cast<double>(num_samples);
+    std::vector<bool> packs(num_layers_, false);
+    double seconds = 0.0;
+    double seconds_before = 0.0;
+    for (std::size_t first = 0; first < num_layers_;) {
+      std::size_t last = first + 1;
+      while (last < num_layers_ && is_joinable(first, last)) ++last;
+      if (is_fused(layers_[first]) && last - first > 1) {
+        std::size_t const may_leave = std::clamp(dead_for_ever_, first, last);
+        if (may_leave > first && may_leave < last) packs[may_leave] = true;
+        auto const [packing, before] = pack_run(may_leave, last, live);
+        for (std::size_t const cut : packing.cuts) packs[may_leave + cut] = true;
+        seconds += packing.seconds;
+        seconds_before += before;
+      }
+      first = last;
+    }
+    if (seconds >= worth_it * seconds_before) return;
+    packs_ = std::move(packs);
+    form_stretches();
+  }
+
   /// For people: one choice per run of stretches that are alike.
   std::vector<LayerChoice> choices() const {
     std::vector<LayerChoice> runs;
@@ -194,6 +223,7 @@ private:
     Format format;              ///< of a run of cones: with the first layer
     std::size_t num_layers = 1; ///< that the format holds
     std::size_t width;          ///< the larger of inputs and outputs
+    std::size_t num_outputs;
     FusedWidth fused_width = FusedWidth::wide;
     double cap; ///< 0: none
     EdgeOffset num_edges;
@@ -334,6 +364,7 @@ private:
     num_edges_ += layer.num_edges();
     DeviceLayer added;
     added.width = width_of(layer);
+    added.num_outputs = layer.num_outputs();
     added.cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
     added.num_edges = layer.num_edges();
     added.keeps_zero = slices_ == nullptr ? keeps_zero(layer) : slices_->whole(number).keeps_zero;
@@ -506,21 +537,22 @@ private:
 
   /// Joins layers into launches and says what happens to the samples between them.
   void form_stretches() {
+    stretches_.clear();
     saturates_from_ = find_saturation();
-    std::size_t dead_for_ever = 0; // a sample that is dead after this many layers or more stays dead
+    dead_for_ever_ = 0;
     for (std::size_t number = 0; number < num_layers_; ++number) {
-      if (!layers_[number].keeps_zero) dead_for_ever = number + 1;
+      if (!layers_[number].keeps_zero) dead_for_ever_ = number + 1;
     }
-    for (std::size_t number = dead_for_ever + 8; number < num_layers_; ++number) {
+    for (std::size_t number = dead_for_ever_ + 8; number < num_layers_; ++number) {
       // Those few that are left where samples saturate do not fill the device in tiles of 32.
       FusedWidth& width = layers_[number].fused_width;
       if (saturates_from_ < num_layers_ && width == FusedWidth::medium) width = FusedWidth::wide;
     }
     for (std::size_t first = 0; first < num_layers_;) {
       std::size_t last = first;
-      while (last + 1 < num_layers_ && joins(first, last + 1, dead_for_ever)) ++last;
+      while (last + 1 < num_layers_ && joins(first, last + 1)) ++last;
       last = std::max(last, first + layers_[first].num_layers - 1);
-      std::visit([&]<class F>(F const&) { add_stretch<F>(first, last, dead_for_ever); }, layers_[first].format);
+      std::visit([&]<class F>(F const&) { add_stretch<F>(first, last); }, layers_[first].format);
       first = last + 1;
     }
     for (std::size_t i = 0; i + 1 < stretches_.size(); ++i) {
@@ -529,16 +561,57 @@ private:
     auto& last = stretches_.back().hand_over;
     last.lists = true;
     last.tile_samples = stretches_.back().work->tile_samples();
-    layers_.clear();
   }
 
-  /// True if a layer goes into the launch that begins with layer `first`.
-  bool joins(std::size_t first, std::size_t number, std::size_t dead_for_ever) const {
+  /// True if a layer goes into the launch that begins with layer `first`,
+  bool joins(std::size_t first, std::size_t number) const {
+    return is_joinable(first, number) && !(packs_.empty() ? packs_before(number) : packs_[number]);
+  }
+
+  /// because it can, and samples need not be packed before it.
+  bool is_joinable(std::size_t first, std::size_t number) const {
     if (first == 0 && takes_one_value()) return false;
     if (stream_ && stream_->segment_of(first) != stream_->segment_of(number)) return false;
     bool const same_kind = layers_[number].format.index() == layers_[first].format.index() &&
                            layers_[number].fused_width == layers_[first].fused_width;
-    return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]) && !packs_before(number, dead_for_ever);
+    return same_kind && is_fused(layers_[first]) && is_fused(layers_[number]);
+  }
+
+  /// The best packing of layers [first, last), which can be one launch, for so many live samples before each of all
+  /// layers; and the seconds that the packing so far takes.
+  std::pair<Packing, double> pack_run(std::size_t first, std::size_t last, std::vector<double> const& live) const {
+    std::vector<FusedLayer> layers;
+    std::vector<std::size_t> cuts_so_far;
+    for (std::size_t number = first; number < last; ++number) {
+      double const num_stored =
+          std::visit([](auto const& format) { return stored_in(format); }, layers_[number].format);
+      layers.push_back({num_stored, static_cast<double>(layers_[number].num_outputs)});
+      bool const begins = std::ranges::find(stretches_, number, &Entry::first_layer) != stretches_.end();
+      if (number > first && begins) cuts_so_far.push_back(number - first);
+    }
+    if (layers.empty()) return {};
+    std::span<double const> const of_run(live.data() + first, layers.size() + 1);
+    auto const costs = std::visit([&]<class F>(F const&) { return packing_costs<F>(layers_[first].fused_width); },
+                                  layers_[first].format);
+    return {choose_packing(layers, of_run, costs), seconds_of(cuts_so_far, layers, of_run, costs)};
+  }
+
+  template <class F>
+  static double stored_in(F const& format) {
+    if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>)
+      return static_cast<double>(format.weights.size());
+    return 0.0;
+  }
+
+  template <class F>
+  static PackingCosts packing_costs(FusedWidth width) {
+    ExecutionSpace const space;
+    if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>) {
+      if (width == FusedWidth::narrow) return FusedTune<F, FusedWidth::narrow>::packing_costs(space);
+      if (width == FusedWidth::medium) return FusedTune<F, FusedWidth::medium>::packing_costs(space);
+      return FusedTune<F, FusedWidth::wide>::packing_costs(space);
+    }
+    return {};
   }
 
   static std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
@@ -583,12 +656,13 @@ private:
     return has_format && fits_fused(layer.width) && options_.kernel.value_or("fused") == "fused" && !has_few_samples_;
   }
 
-  /// True if the live samples are packed before this layer of a fused kernel: never before dead samples stay dead, then
-  /// often, then seldom. Measured on the challenge's data, where half of the samples leave within four layers and
-  /// nearly all within nine; where samples saturate, those that are left leave within twenty.
-  bool packs_before(std::size_t number, std::size_t dead_for_ever) const {
-    if (number <= dead_for_ever) return number == dead_for_ever && number > 0;
-    std::size_t const since = number - dead_for_ever;
+  /// True if the live samples are packed before this layer of a fused kernel, as long as nothing is known of the
+  /// samples: never before dead samples stay dead, then often, then seldom. Measured on the challenge's data, where
+  /// half of the samples leave within four layers and nearly all within nine; where samples saturate, those that are
+  /// left leave within twenty.
+  bool packs_before(std::size_t number) const {
+    if (number <= dead_for_ever_) return number == dead_for_ever_ && number > 0;
+    std::size_t const since = number - dead_for_ever_;
     if (layers_[number].fused_width == FusedWidth::narrow)
       return since == 3 || since == 5 || since == 8; // a launch costs a layer
     if (saturates_from_ < num_layers_ && (since == 12 || since == 14 || since == 16 || since == 20)) return true;
@@ -597,10 +671,10 @@ private:
 
   /// True if the live samples are listed after this layer. A kernel that reads lists pays two short launches for one;
   /// the others must move the samples together, which costs about as much as a layer: not before a good part has left.
-  static bool lists_after(std::size_t number, std::size_t dead_for_ever, bool reads_lists) {
+  bool lists_after(std::size_t number, bool reads_lists) const {
     std::size_t const done = number + 1;
-    if (done < dead_for_ever) return false;
-    std::size_t const since = done - dead_for_ever;
+    if (done < dead_for_ever_) return false;
+    std::size_t const since = done - dead_for_ever_;
     if (since > 16) return since % (since > 32 ? 8 : 4) == 0;
     if (reads_lists) return since >= 2;
     return (since >= 3 && since <= 6) || (since >= 8 && since % 2 == 0);
@@ -610,16 +684,16 @@ private:
   /// launches and reads the panel once or twice, so it pays when what is left is many layers of samples that have
   /// become alike; and not where saturated samples leave, who are those that are equal (measured: perf/RESULTS.md). The
   /// first look that finds little is the last.
-  bool joins_after(std::size_t number, std::size_t dead_for_ever) const {
+  bool joins_after(std::size_t number) const {
     std::size_t const done = number + 1;
     bool const looks = options_.reductions.equal_samples && saturates_from_ == num_layers_;
-    if (!looks || done < dead_for_ever || done + 8 > num_layers_) return false;
-    std::size_t const since = done - dead_for_ever;
+    if (!looks || done < dead_for_ever_ || done + 8 > num_layers_) return false;
+    std::size_t const since = done - dead_for_ever_;
     return since == 8 || since == 9 || since == 16 || since == 24 || since == 32 || since == 64;
   }
 
   template <class F>
-  void add_stretch(std::size_t first, std::size_t last, std::size_t dead_for_ever) {
+  void add_stretch(std::size_t first, std::size_t last) {
     Entry entry;
     entry.first_layer = first;
     entry.last_layer = last;
@@ -639,22 +713,22 @@ private:
         entry.choice.num_stored += format.weights.size();
       }
     }
-    entry.hand_over.keeps_dead = last + 1 < dead_for_ever;
-    entry.hand_over.joins_equal = joins_after(last, dead_for_ever);
+    entry.hand_over.keeps_dead = last + 1 < dead_for_ever_;
+    entry.hand_over.joins_equal = joins_after(last);
     entry.hand_over.lists_done = saturates_from_ < num_layers_ && last + 1 >= saturates_from_ + 15;
     if (saturates_from_ < num_layers_) entry.hand_over.cap = static_cast<Scalar>(layers_.back().kept_cap);
     if (is_fused(layers_[first])) {
-      add_fused<F>(entry, dead_for_ever);
+      add_fused<F>(entry);
     } else {
-      add_layer_kernel(entry, std::get<F>(std::move(layers_[first].format)), dead_for_ever);
+      add_layer_kernel(entry, std::get<F>(layers_[first].format));
     }
     if (first == 0 && takes_one_value()) {
       entry.work = std::visit(
-          [&]<class First>(First& format) -> std::unique_ptr<Work> {
+          [&]<class First>(First const& format) -> std::unique_ptr<Work> {
             if constexpr (std::is_same_v<First, std::monostate>) {
               return std::move(entry.work);
             } else {
-              return std::make_unique<FirstStretch<ExecutionSpace, First>>(std::move(format), std::move(entry.work));
+              return std::make_unique<FirstStretch<ExecutionSpace, First>>(format, std::move(entry.work));
             }
           },
           first_);
@@ -670,34 +744,32 @@ private:
   }
 
   template <class F>
-  void add_fused(Entry& entry, std::size_t dead_for_ever) {
+  void add_fused(Entry& entry) {
     if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>) {
       if constexpr (Tune::has_fused_widths) {
         FusedWidth const width = layers_[entry.first_layer].fused_width;
-        if (width == FusedWidth::narrow)
-          return add_fused_with<F, FusedTune<F, FusedWidth::narrow>>(entry, dead_for_ever);
-        if (width == FusedWidth::medium)
-          return add_fused_with<F, FusedTune<F, FusedWidth::medium>>(entry, dead_for_ever);
+        if (width == FusedWidth::narrow) return add_fused_with<F, FusedTune<F, FusedWidth::narrow>>(entry);
+        if (width == FusedWidth::medium) return add_fused_with<F, FusedTune<F, FusedWidth::medium>>(entry);
       }
-      add_fused_with<F, FusedTune<F, FusedWidth::wide>>(entry, dead_for_ever);
+      add_fused_with<F, FusedTune<F, FusedWidth::wide>>(entry);
     }
   }
 
   template <class F, class FusedTuning>
-  void add_fused_with(Entry& entry, std::size_t dead_for_ever) {
+  void add_fused_with(Entry& entry) {
     std::vector<F> formats;
     for (std::size_t number = entry.first_layer; number <= entry.last_layer; ++number)
-      formats.push_back(std::get<F>(std::move(layers_[number].format)));
+      formats.push_back(std::get<F>(layers_[number].format));
     int saturates_from = std::numeric_limits<int>::max();
     if (saturates_from_ < num_layers_)
       saturates_from = static_cast<int>(saturates_from_ - std::min(saturates_from_, entry.first_layer));
     entry.work = std::make_unique<FusedStretch<ExecutionSpace, F, FusedTile<FusedTuning>, FusedTuning>>(
-        std::move(formats), entry.first_layer + 1 >= dead_for_ever, saturates_from);
+        std::move(formats), entry.first_layer + 1 >= dead_for_ever_, saturates_from);
     entry.choice.kernel = "fused";
   }
 
   template <class F>
-  void add_layer_kernel(Entry& entry, F format, std::size_t dead_for_ever) {
+  void add_layer_kernel(Entry& entry, F format) {
     if constexpr (std::is_same_v<F, Single<Short>>) {
       if (spreads_ && can_be_spread<SpreadTile, ExecutionSpace>(static_cast<std::size_t>(format.frame.num_inputs))) {
         entry.work = std::make_unique<LayerStretch<ExecutionSpace, F, SpreadTile, SpreadKernel>>(std::move(format));
@@ -708,7 +780,7 @@ private:
     }
     auto const use = [&]<class Tile, class Kernel>(Tile, Kernel, char const* name) {
       entry.work = std::make_unique<LayerStretch<ExecutionSpace, F, Tile, Kernel>>(std::move(format));
-      entry.hand_over.lists = lists_after(entry.last_layer, dead_for_ever, Kernel::reads_lists);
+      entry.hand_over.lists = lists_after(entry.last_layer, Kernel::reads_lists);
       entry.choice.kernel = name;
     };
     if constexpr (std::is_same_v<F, Cones>) {
@@ -758,7 +830,7 @@ private:
   LayerSlices const* slices_;
   bool has_few_samples_;            ///< so that layers must be computed by many teams: no fused kernel
   bool spreads_;                    ///< then by the spread kernel
-  std::vector<DeviceLayer> layers_; ///< until they are in stretches
+  std::vector<DeviceLayer> layers_; ///< stretches share their arrays
   std::variant<std::monostate, Single<Short>, Single<Long>, Counted> first_; ///< layer 0 for samples of one value
   bool takes_one_value_ = false;
   std::vector<Entry> stretches_;
@@ -766,6 +838,8 @@ private:
   std::size_t num_outputs_ = 0;
   std::size_t num_layers_ = 0;
   std::size_t saturates_from_ = 0;
+  std::size_t dead_for_ever_ = 0; ///< a sample that is dead after so many layers or more stays dead
+  std::vector<bool> packs_;       ///< by layer, if samples have been seen: they are packed before it
   std::size_t max_outputs_ = 0;
   EdgeOffset num_edges_ = 0;
   std::size_t bytes_ = 0;

@@ -139,7 +139,7 @@ private:
   typename PanelType::Size panel_size(std::size_t samples) const {
     return {samples,
             network_.max_neurons(takes_one_value_),
-            2 * network_.stretches().size() + 1,
+            2 * network_.num_layers() + 1,
             takes_one_value_ && network_.reads_bits() ? num_inputs() : 0,
             options_.reductions.equal_samples,
             takes_one_value_};
@@ -232,6 +232,7 @@ private:
     }
     auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel_.num_lists())]);
     auto const num_done = static_cast<std::size_t>(counts.back());
+    if (!gather_) learn(counts, num_live, samples.num_samples());
     Ends const ends =
         find_ends(samples.num_samples(), ids_at(panel_.ids(), num_live), ids_at(panel_.done().ids, num_done), num_live);
     result.activation_hash = hash_live(ends, samples.first_sample) + hash_done(ends, samples.first_sample);
@@ -243,6 +244,20 @@ private:
       for (int const id : *ids) result.live_samples.push_back(samples.first_sample + static_cast<SampleIndex>(id));
     }
     std::ranges::sort(result.live_samples);
+  }
+
+  /// Tells the network how many samples were left after which layers.
+  void learn(std::vector<int> const& counts, std::size_t num_live, std::size_t num_samples) {
+    constexpr std::size_t few = 1024; // samples, which say little of others
+    if (num_samples < few) return;
+    auto const share_of = [&](double count) { return count / static_cast<double>(num_samples); };
+    std::vector<LiveShare> known{{0, 1.0}};
+    for (std::size_t i = 1; i < held_.size(); ++i) {
+      if (held_[i] == held_[i - 1]) continue; // not counted
+      known.push_back({network_.stretches()[i].first_layer, share_of(counts[static_cast<std::size_t>(held_[i])])});
+    }
+    known.push_back({num_layers(), share_of(static_cast<double>(num_live))});
+    network_.learn(known, num_samples);
   }
 
   /// Edges of a stretch, on all ranks together.

@@ -1,0 +1,80 @@
+#include "engine/packing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace varve {
+namespace {
+
+/// Of launches of any neighbouring layers of a run.
+class LaunchSeconds {
+public:
+  LaunchSeconds(std::span<FusedLayer const> layers, std::span<double const> live, PackingCosts const& costs)
+      : layers_(layers), live_(live), costs_(costs), stored_(layers.size() + 1, 0.0) {
+    for (std::size_t i = 0; i < layers.size(); ++i) stored_[i + 1] = stored_[i] + layers[i].num_stored;
+  }
+
+  /// Of layers [first, last) in one launch.
+  double of(std::size_t first, std::size_t last) const {
+    double const computed = std::max(live_[first], costs_.full) * (stored_[last] - stored_[first]);
+    double const moved = live_[last] * layers_[last - 1].num_outputs;
+    return costs_.launch + costs_.weight * computed + costs_.moved_value * moved;
+  }
+
+private:
+  std::span<FusedLayer const> layers_;
+  std::span<double const> live_;
+  PackingCosts const& costs_;
+  std::vector<double> stored_; ///< weights of all layers before
+};
+
+} // namespace
+
+std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t num_layers) {
+  constexpr double least = 1e-9; // stands for nobody, whose logarithm would not do
+  std::vector<double> shares(num_layers + 1, known.back().share);
+  for (std::size_t i = 0; i + 1 < known.size(); ++i) {
+    auto const& [first, before] = known[i];
+    auto const& [last, after] = known[i + 1];
+    double const rate = std::log(std::max(after, least) / std::max(before, least)) /
+                        static_cast<double>(std::max(last - first, std::size_t(1)));
+    for (std::size_t layer = first; layer < last && layer <= num_layers; ++layer)
+      shares[layer] = before * std::exp(rate * static_cast<double>(layer - first));
+  }
+  return shares;
+}
+
+double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
+                  std::span<double const> live, PackingCosts const& costs) {
+  LaunchSeconds const launch(layers, live, costs);
+  double seconds = 0.0;
+  std::size_t first = 0;
+  for (std::size_t const cut : cuts) {
+    seconds += launch.of(first, cut);
+    first = cut;
+  }
+  return seconds + launch.of(first, layers.size());
+}
+
+Packing choose_packing(std::span<FusedLayer const> layers, std::span<double const> live, PackingCosts const& costs) {
+  LaunchSeconds const launch(layers, live, costs);
+  // least[i]: seconds of the first i layers; from[i]: where their last launch begins
+  std::vector<double> least(layers.size() + 1, std::numeric_limits<double>::infinity());
+  std::vector<std::size_t> from(layers.size() + 1, 0);
+  least[0] = 0.0;
+  for (std::size_t last = 1; last <= layers.size(); ++last) {
+    for (std::size_t first = 0; first < last; ++first) {
+      double const seconds = least[first] + launch.of(first, last);
+      if (seconds >= least[last]) continue;
+      least[last] = seconds;
+      from[last] = first;
+    }
+  }
+  Packing packing{{}, least.back()};
+  for (std::size_t first = from.back(); first > 0; first = from[first]) packing.cuts.push_back(first);
+  std::ranges::reverse(packing.cuts);
+  return packing;
+}
+
+} // namespace varve
