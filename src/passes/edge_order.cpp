@@ -73,6 +73,7 @@ public:
     while (std::ranges::any_of(open_, [](auto const& outputs) { return !outputs.empty(); })) fours.push_back(next());
     auto const last = fours.empty() || fours.back().size() == kOutputsAtATime ? fours.end() : std::prev(fours.end());
     std::ranges::stable_sort(fours.begin(), last, std::greater(), [&](Four const& four) { return longest(four); });
+    turn_every_other_run(std::span(fours.begin(), last));
     std::vector<NeuronIndex> order;
     for (auto const& four : fours) order.insert(order.end(), four.begin(), four.end());
     return order;
@@ -82,6 +83,12 @@ private:
   EdgeOffset degree(NeuronIndex output) const { return weights_.row_size(output); }
   EdgeOffset longest(Four const& four) const {
     return degree(std::ranges::max(four, {}, [&](auto output) { return degree(output); }));
+  }
+
+  static void turn_every_other_run(std::span<Four> fours) {
+    constexpr std::size_t run = 64; // of the fused kernel's teams of 512 threads, two to an output
+    for (std::size_t first = run; first < fours.size(); first += 2 * run)
+      std::ranges::reverse(fours.subspan(first, std::min(run, fours.size() - first)));
   }
 
   EdgeOffset degree_range() const {
@@ -316,11 +323,12 @@ bool is_ascending(SparseMatrix const& weights) {
 
 std::vector<NeuronIndex> balance_outputs(SparseMatrix const& weights) { return OutputBalancer(weights).order(); }
 
-void balance_edges(SparseMatrix& weights) {
-  auto const order = balance_outputs(weights);
+std::vector<NeuronIndex> balance_edges(SparseMatrix& weights) {
+  auto order = balance_outputs(weights);
   EdgeBalancer balancer(weights);
   for (std::size_t first = 0; first < order.size(); first += kOutputsAtATime)
     balancer.balance(std::span(order).subspan(first, std::min(kOutputsAtATime, order.size() - first)));
+  return order;
 }
 
 bool suits_balanced_edges(SparseMatrix const& weights) {

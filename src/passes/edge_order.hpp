@@ -38,17 +38,18 @@ BankUse bank_use(SparseMatrix const& weights, std::vector<NeuronIndex> const& or
 bool is_ascending(SparseMatrix const& weights);
 
 /// An order of the outputs (position -> output) in fours that read each bank about equally often and whose own numbers
-/// lie in different banks; in each four the numbers of edges differ little, and the fours with most edges come first. A
-/// greedy choice: the output that is most uneven, with those that even it out best. Depends on the sets of inputs only,
-/// not on the order of edges. Takes time proportional to edges and outputs.
+/// lie in different banks; in each four the numbers of edges differ little, and so they do in neighbouring fours: first
+/// descending, then ascending, in turn for as many as a team computes at a time, so that its threads get about equally
+/// much. A greedy choice: the output that is most uneven, with those that even it out best. Depends on the sets of
+/// inputs only, not on the order of edges. Takes time proportional to edges and outputs.
 std::vector<NeuronIndex> balance_outputs(SparseMatrix const& weights);
 
 /// Reorders the edges of each output so that the four outputs of each four of balance_outputs() read different banks in
 /// as many steps as possible. Depends on the sets of inputs only; so what has this order keeps it.
 /// Where all four read each bank equally often, no step has a conflict: the multigraph of outputs and banks is a sum of
 /// perfect matchings (Birkhoff 1946, "Tres observaciones sobre el algebra lineal"), which are taken off one by one, the
-/// heaviest first. Elsewhere what is left over has conflicts.
-void balance_edges(SparseMatrix& weights);
+/// heaviest first. Elsewhere what is left over has conflicts. Gives the order of the outputs.
+std::vector<NeuronIndex> balance_edges(SparseMatrix& weights);
 
 /// True if a layer may gain from balance_edges() and nothing loses, by its pattern alone: it is as wide as layers are
 /// whose tiles lie in scratch in lines of 32 bytes, an output has edges for several steps, and outputs do not share

@@ -48,8 +48,8 @@ Layer OrderedNetwork::layer(std::size_t number) const {
   Stopwatch const stopwatch;
   if (!changes(layer)) return layer;
   EdgeOrderReport report{1, bank_use(layer.weights, {}), {}, 0.0};
-  balance_edges(layer.weights);
-  report.chosen = bank_use(layer.weights, balance_outputs(layer.weights));
+  auto const order = balance_edges(layer.weights);
+  report.chosen = bank_use(layer.weights, order);
   report.seconds = stopwatch.seconds();
   std::lock_guard const lock(guard_);
   reports_[number] = report;
