@@ -46,7 +46,8 @@ def verdict_on(varve, network, samples, options, checked):
     """"equal bits" if the last activations of the samples that `checked` names are the reference's; "same survivors" for
     another engine (--engine), which rounds its sums in its own order. Any other answer ends the measurement."""
     answer_of, verdict = (survivors_of, "same survivors") if "--engine" in options else (hash_of, "equal bits")
-    truth = reference_answer(answer_of, varve, network, samples, *checked)
+    computed = options[options.index("--edge-order"):][:2] if "--edge-order" in options else []
+    truth = reference_answer(answer_of, varve, network, samples, *checked, *computed)
     answer = answer_of(varve, network, samples, *options, *checked)
     if answer != truth:
         sys.exit(f"{network} {' '.join(options)}: not the reference's answer, expected {verdict}")

@@ -102,6 +102,13 @@ void add_choices(CLI::App& command, InferOptions& options) {
                   "what is known to be equal and not computed twice: auto, none, or with commas between: "
                   "merge_neurons, fold_constants, drop_unread, saturation, equal_samples")
       ->capture_default_str();
+  command
+      .add_option(
+          "--edge-order", options.edge_order,
+          "in which an output adds up its products, which decides its last bits: auto (so that few threads of a "
+          "GPU read the same bank at a time, in layers that gain from it; else ascending), ascending, or "
+          "balanced (as with auto, in all layers of 1024 neurons or less, for studies)")
+      ->capture_default_str();
   command.add_option(
       "--kernel", options.kernel,
       "direct, stationary, staged, fused, cones or spread, where it can run (default: chosen per layer)");
@@ -124,6 +131,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.batch = options.batch;
   engine.formats = parse_formats(options.formats);
   engine.reductions = parse_reductions(options.reductions);
+  engine.edge_order = parse_edge_order(options.edge_order);
   engine.kernel = options.kernel;
   engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
@@ -195,6 +203,7 @@ nlohmann::ordered_json common_options(InferOptions const& options) {
           {"--engine", options.engine},
           {"--batch", or_null(options.batch)},
           {"--reductions", options.reductions},
+          {"--edge-order", options.edge_order},
           {"--repeat", options.repeat}};
 }
 
@@ -214,6 +223,7 @@ nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader co
           {"folded constants", reductions.fold_constants},
           {"dropped unread neurons", reductions.drop_unread},
           {"saturation", reductions.saturation},
+          {"edge order", options.edge_order},
           {"activations", options.wanted().activations},
           {"predictions", options.wanted().predictions},
           {"batch", or_null(options.batch)}};

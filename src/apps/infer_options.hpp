@@ -31,6 +31,7 @@ struct InferOptions {
   std::optional<std::size_t> batch;
   std::string formats = "auto";
   std::string reductions = "auto";
+  std::string edge_order = "auto";
   std::optional<std::string> kernel;
   bool narrow_tiles = false;
   bool share_devices = false;

@@ -98,6 +98,9 @@ void InferReport::plan(PlanSummary const& plan) {
                                {"host_bytes", plan.stream->host_bytes}};
   }
   if (auto const found = describe_reductions(plan); !found.empty()) json_["reductions"] = found;
+  if (!orders_edges(plan)) return;
+  json_["edge_order"] = as_json(*plan.edge_order);
+  json_["edge_order"]["description"] = describe(*plan.edge_order);
 }
 
 void InferReport::journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes) {
@@ -220,6 +223,7 @@ void InferReport::print_plan() const {
              json_["backend"].get<std::string>(), json_["devices"][0].get<std::string>(),
              json_["precision"].get<std::string>(), num_ranks, num_ranks == 1 ? "" : "s");
   print_reductions(json_.value("reductions", nlohmann::ordered_json()));
+  if (json_.contains("edge_order")) fmt::print("ordered   {}\n", json_["edge_order"]["description"].get<std::string>());
   for (auto const& choice : plan["choices"]) fmt::print("plan      {}\n", choice.get<std::string>());
   if (plan.contains("stream")) fmt::print("plan      {}\n", plan["stream"]["description"].get<std::string>());
   fmt::print("memory    weights {}, panel {}, samples {}; {} samples at a time\n",

@@ -23,6 +23,7 @@ struct InfoOptions {
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
   std::string reductions = "auto";
+  std::string edge_order = "auto";
 };
 
 using Json = nlohmann::ordered_json;
@@ -90,6 +91,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.reductions = parse_reductions(options.reductions);
+  engine.edge_order = parse_edge_order(options.edge_order);
   auto const plan = prepare(network, engine)->plan({1, 0});
   Json choices = Json::array();
   for (auto const& choice : plan.choices) {
@@ -114,10 +116,12 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
                {"choices", choices}};
   if (plan.stream) json["stream"] = describe(*plan.stream);
   if (auto const found = describe_reductions(plan); !found.empty()) json["reductions"] = found;
+  if (orders_edges(plan)) json["edge_order"] = as_json(*plan.edge_order);
   if (options.as_json) {
     fmt::print("{}\n", json.dump(2));
   } else {
     print_reductions(json.value("reductions", Json()));
+    if (orders_edges(plan)) fmt::print("{}\n", describe(*plan.edge_order));
     fmt::print("{:.3f} GiB of weights on {} ({}), in {} precision\n",
                static_cast<double>(plan.weight_bytes) / (1024.0 * 1024.0 * 1024.0), options.backend, plan.device,
                options.precision);
@@ -179,6 +183,8 @@ void add_info(CLI::App& command_line, Action& action) {
   command->add_flag("--plan", options->plan, "which format and kernel each layer gets, and why");
   command->add_option("--backend", options->backend, "with --plan: serial, openmp or cuda")->capture_default_str();
   command->add_option("--reductions", options->reductions, "with --plan: auto, none, or a list (see infer)")
+      ->capture_default_str();
+  command->add_option("--edge-order", options->edge_order, "with --plan: auto, ascending or balanced (see infer)")
       ->capture_default_str();
   command->add_option("--precision", options->precision, "with --plan: of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))

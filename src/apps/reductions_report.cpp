@@ -18,6 +18,17 @@ nlohmann::ordered_json describe_reductions(PlanSummary const& plan) {
   return json;
 }
 
+bool orders_edges(PlanSummary const& plan) { return plan.edge_order && plan.edge_order->num_layers > 0; }
+
+nlohmann::ordered_json as_json(EdgeOrderReport const& order) {
+  return {{"layers", order.num_layers},
+          {"steps", order.chosen.num_steps},
+          {"wavefronts", order.chosen.num_wavefronts},
+          {"steps_ascending", order.ascending.num_steps},
+          {"wavefronts_ascending", order.ascending.num_wavefronts},
+          {"thread_seconds", order.seconds}};
+}
+
 void print_reductions(nlohmann::ordered_json const& found) {
   if (found.contains("neurons_before") && found["neurons_after"] != found["neurons_before"]) {
     fmt::print(

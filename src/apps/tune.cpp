@@ -33,6 +33,7 @@ struct TuneOptions {
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
   std::string reductions = "auto";
+  std::string edge_order = "auto";
   std::size_t repeat = 7;
 };
 
@@ -227,6 +228,7 @@ Json describe(Tuner const& tuner, NetworkSource const& network, SampleSet const&
           {"samples", samples.num_samples()},
           {"precision", options.precision},
           {"reductions", options.reductions},
+          {"edge_order", options.edge_order},
           {"activation_hash", fmt::format("{:016x}", tuner.defaults().activation_hash)},
           {"default_loop_seconds", tuner.defaults().seconds},
           {"loop_seconds", tuner.best().seconds},
@@ -240,6 +242,7 @@ int tune(TuneOptions const& options) {
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.reductions = parse_reductions(options.reductions);
+  engine.edge_order = parse_edge_order(options.edge_order);
   auto const network = open_network(options.network);
   auto const range = options.samples ? std::optional(SampleRange{0, *options.samples}) : std::nullopt;
   SampleSet const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
@@ -278,6 +281,7 @@ void add_tune(CLI::App& command_line, Action& action) {
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command->add_option("--reductions", options->reductions, "as for varve infer")->capture_default_str();
+  command->add_option("--edge-order", options->edge_order, "as for varve infer")->capture_default_str();
   command->add_option("--repeat", options->repeat, "runs of the layer loop, of which the median counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

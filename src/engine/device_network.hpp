@@ -15,9 +15,10 @@
 #include "formats/cones.hpp"
 #include "formats/counted_layer.hpp"
 #include "formats/csr.hpp"
-#include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
 #include "formats/staged_blocks.hpp"
+#include "passes/edge_order.hpp"
+#include "passes/output_order.hpp"
 #include "passes/saturation.hpp"
 
 #include <algorithm>
@@ -255,6 +256,12 @@ private:
     return is_short(layer) ? pack_as<Short>(layer, number) : pack_as<Long>(layer, number);
   }
 
+  /// In which order outputs are stored one by one: those that read the same side by side, or, where edges were ordered
+  /// against bank conflicts, those that were ordered together.
+  static std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix) {
+    return is_ascending(matrix) ? order_by_input_list(matrix, 1) : balance_outputs(matrix);
+  }
+
   /// The first format, in the order of preference, that may be used and is cheap; without one, the last that may be
   /// used (staged blocks, which not every layer can have, give way to sliced ELL).
   template <class Index>
@@ -268,7 +275,7 @@ private:
     bool const fuses =
         is_short(layer) && fits_fused(width_of(layer)) && (kernel.empty() || kernel == "fused") && !has_few_samples_;
     if (is_spread<Index>(layer) && may_use(FormatName::sliced_ell)) {
-      auto order = order_by_input_list(matrix, 1);
+      auto order = order_of_singles(matrix);
       if (is_last(FormatName::sliced_ell) || is_cheap(Single<Index>::num_stored(matrix, order), 2.0))
         return Single<Index>::pack(matrix, std::move(order));
     }
@@ -307,7 +314,7 @@ private:
       if (packed) return std::move(*packed);
     }
     if (may_use(FormatName::sliced_ell) || is_last(FormatName::staged_blocks)) {
-      auto order = order_by_input_list(matrix, 1);
+      auto order = order_of_singles(matrix);
       // A fused layer may be padded to a chunk per output: a row of CSR would end the launch.
       EdgeOffset const in_chunks = fuses ? matrix.num_rows * Tune::chunk_size : 0;
       EdgeOffset const stored = Single<Index>::num_stored(matrix, order);
@@ -415,7 +422,7 @@ private:
   template <class Index>
   void add_binary_as(Layer const& layer) {
     using Ell = Single<Index>;
-    auto order = order_by_input_list(layer.weights, 1);
+    auto order = order_of_singles(layer.weights);
     EdgeOffset const stored = Ell::num_stored(layer.weights, order);
     constexpr auto slice = static_cast<EdgeOffset>(Ell::slice_width) * Ell::chunk_size;
     if (stored > 2 * layer.num_edges() + slice * (layer.num_outputs() / Ell::slice_width + 1)) return;

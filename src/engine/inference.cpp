@@ -49,15 +49,28 @@ std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, Infer
 /// Rewritten layers are kept in memory up to this part of what may be used, and rewritten again when asked for beyond.
 constexpr std::size_t kept_part_of_memory = 4;
 
+/// The network with its edges in the order that was asked for.
+NetworkToRun with_order(NetworkToRun network, EdgeOrder order) {
+  if (order == EdgeOrder::ascending) return network;
+  network.ordered = std::make_shared<OrderedNetwork const>(network.layers, order);
+  network.layers = network.ordered;
+  return network;
+}
+
+/// The caller's network as it was given; the caller keeps it.
+NetworkToRun as_given(NetworkSource const& network) {
+  return {std::shared_ptr<NetworkSource const>(std::shared_ptr<void>(), &network), std::nullopt, {}, nullptr};
+}
+
 std::unique_ptr<Inference> prepare_varve(NetworkSource const& network, InferenceOptions const& options) {
   auto const& wanted = options.reductions;
-  std::shared_ptr<NetworkSource const> const not_owned(std::shared_ptr<void>(), &network);
-  if (!wanted.rewrites_network()) return prepare_on_backend({not_owned, std::nullopt, {}}, options);
+  if (!wanted.rewrites_network()) return prepare_on_backend(with_order(as_given(network), options.edge_order), options);
   auto const memory = std::min(available_memory(Backend::serial), options.memory_limit.value_or(SIZE_MAX));
   auto const reduced = std::make_shared<ReducedNetwork const>(
       network, NetworkPasses{wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread},
       memory / kept_part_of_memory);
-  return prepare_on_backend({reduced, reduced->report(), reduced->output_map()}, options);
+  return prepare_on_backend(
+      with_order({reduced, reduced->report(), reduced->output_map(), nullptr}, options.edge_order), options);
 }
 
 /// work(name) for each name of a comma-separated list, the empty ones too.
@@ -158,7 +171,7 @@ std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOption
   case Engine::varve:
     return prepare_varve(network, options);
   case Engine::reference:
-    return prepare_reference(network, options);
+    return prepare_reference(with_order(as_given(network), options.edge_order), options);
   case Engine::kokkos_kernels:
     if constexpr (kHasKokkosKernels) return prepare_kokkos_kernels(network, options);
   }

@@ -4,6 +4,7 @@
 #include "core/types.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
+#include "passes/ordered_network.hpp"
 #include "passes/reduced_network.hpp"
 
 #include <cstddef>
@@ -73,6 +74,8 @@ struct InferenceOptions {
   std::optional<std::string> kernel; ///< "direct", "stationary", "staged", "fused", "cones" or "spread" for layers that
                                      ///< it can run
   Reductions reductions;
+  /// In which the network's own engine and the reference add up products: part of what is computed.
+  EdgeOrder edge_order = EdgeOrder::ascending;
   bool narrow_tiles = false;                    ///< a quarter or half of the samples per tile (a study, not a need)
   std::optional<std::size_t> expected_samples;  ///< at a time, if known: with few, layers are spread over the device
   std::size_t repeat = 1;                       ///< how often the layer loop runs on each batch, for timing
@@ -136,6 +139,9 @@ struct LayerChoice {
 /// "layers 0-119: fused kernel, pattern blocks of 4 outputs, 16-bit indices, 8 launches".
 std::string describe(LayerChoice const& choice);
 
+/// "edges of 12 layers ordered against bank conflicts: 1.05 wavefronts a step, ...", of at least one layer.
+std::string describe(EdgeOrderReport const& order);
+
 /// Why: what of these layers led to the choice, in a sentence or two.
 std::string explain(LayerChoice const& choice);
 
@@ -161,6 +167,7 @@ struct PlanSummary {
   std::optional<ReductionReport> reduction;  ///< what rewriting the network found, where it was asked for
   std::optional<std::size_t> saturates_from; ///< after so many layers a saturated sample is done, where that was asked
                                              ///< for and some are
+  std::optional<EdgeOrderReport> edge_order; ///< where another order than the ascending one was asked for
   std::size_t batch = 0;                     ///< samples at a time
   std::size_t tile_samples = 0;
   std::optional<StreamSummary> stream; ///< where weights are streamed

@@ -30,6 +30,7 @@ public:
       : options_(possible(options)),
         limits_(memory_limits(options)),
         source_(network.layers),
+        ordered_(network.ordered),
         slices_(slices_of(*source_, options)),
         network_(slices_ ? slices_ : source_, options_, limits_, slices_.get()),
         reduction_(network.reduction) {
@@ -70,6 +71,7 @@ public:
     summary.device = device_name(options_.backend);
     summary.choices = network_.choices();
     summary.reduction = reduction_;
+    if (ordered_) summary.edge_order = ordered_->report();
     if (slices_) {
       summary.method = "neurons split over " + std::to_string(options_.exchange->num_ranks()) +
                        " ranks, who exchange the activations of each layer; saturated or equal samples are not sought";
@@ -417,8 +419,9 @@ private:
 
   InferenceOptions options_;
   MemoryLimits limits_;
-  std::shared_ptr<NetworkSource const> source_; ///< of the slices
-  std::shared_ptr<LayerSlices const> slices_;   ///< where neurons are split across ranks; so the next but one
+  std::shared_ptr<NetworkSource const> source_;   ///< of the slices
+  std::shared_ptr<OrderedNetwork const> ordered_; ///< the same, if its edges need not ascend
+  std::shared_ptr<LayerSlices const> slices_;     ///< where neurons are split across ranks; so the next but one
   DeviceNetwork<ExecutionSpace, Scalar, NarrowTiles> network_;
   std::optional<ActivationGather<ExecutionSpace, Scalar>> gather_;
   std::optional<ReductionReport> reduction_;

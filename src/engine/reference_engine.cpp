@@ -12,10 +12,9 @@ namespace {
 /// The plain loops behind the interface of the engines: slow, and right.
 class ReferenceEngine final : public Inference {
 public:
-  ReferenceEngine(NetworkSource const& network, InferenceOptions const& options)
-      : network_(network), options_(options) {
-    for (std::size_t number = 0; number < network.num_layers(); ++number) {
-      Layer const layer = network.layer(number);
+  ReferenceEngine(NetworkToRun const& network, InferenceOptions const& options) : network_(network), options_(options) {
+    for (std::size_t number = 0; number < num_layers(); ++number) {
+      Layer const layer = layers().layer(number);
       if (number == 0) num_inputs_ = layer.num_inputs();
       num_outputs_ = layer.num_outputs();
       num_edges_ += layer.num_edges();
@@ -24,7 +23,7 @@ public:
 
   std::size_t num_inputs() const override { return num_inputs_; }
   std::size_t num_outputs() const override { return num_outputs_; }
-  std::size_t num_layers() const override { return network_.num_layers(); }
+  std::size_t num_layers() const override { return layers().num_layers(); }
   EdgeOffset num_edges() const override { return num_edges_; }
 
   PlanSummary plan(InputShape const& input) override {
@@ -32,6 +31,7 @@ public:
     summary.engine = to_string(Engine::reference);
     summary.device = "host threads";
     summary.method = "plain loops, layers read when they are needed";
+    if (network_.ordered) summary.edge_order = network_.ordered->report();
     summary.batch = std::max<std::size_t>(1, std::min(input.num_samples, options_.batch.value_or(input.num_samples)));
     summary.tile_samples = 1;
     return summary;
@@ -41,8 +41,8 @@ public:
     BatchResult result;
     for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
       Stopwatch const loop_time;
-      result.activations = options_.precision == Precision::double_precision ? varve::infer<double>(network_, samples)
-                                                                             : varve::infer<float>(network_, samples);
+      result.activations = options_.precision == Precision::double_precision ? varve::infer<double>(layers(), samples)
+                                                                             : varve::infer<float>(layers(), samples);
       result.loop_seconds.push_back(loop_time.seconds());
     }
     result.live_samples = categories(result.activations);
@@ -54,7 +54,9 @@ public:
   }
 
 private:
-  NetworkSource const& network_;
+  NetworkSource const& layers() const { return *network_.layers; }
+
+  NetworkToRun network_;
   InferenceOptions options_;
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
@@ -63,7 +65,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Inference> prepare_reference(NetworkSource const& network, InferenceOptions const& options) {
+std::unique_ptr<Inference> prepare_reference(NetworkToRun const& network, InferenceOptions const& options) {
   return std::make_unique<ReferenceEngine>(network, options);
 }
 

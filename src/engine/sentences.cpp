@@ -67,6 +67,13 @@ std::string describe(StreamSummary const& stream) {
   return text;
 }
 
+std::string describe(EdgeOrderReport const& order) {
+  return fmt::format("edges of {} layer{} ordered against bank conflicts: {:.2f} wavefronts a step, {:.2f} if they "
+                     "ascended; in {:.3f} s of all threads",
+                     order.num_layers, order.num_layers == 1 ? "" : "s", order.chosen.wavefronts_per_step(),
+                     order.ascending.wavefronts_per_step(), order.seconds);
+}
+
 bool LayerChoice::is_like(LayerChoice const& other) const {
   return kernel == other.kernel && format == other.format && index_bits == other.index_bits &&
          reads_bits == other.reads_bits && counts_entries == other.counts_entries;

@@ -5,7 +5,7 @@
 namespace varve {
 
 /// Compressed sparse rows by output, no padding: for layers whose degrees differ so much that sliced ELL would waste
-/// room. Order of edges within an output: ascending input.
+/// room. Order of edges within an output: as they are in the matrix.
 template <class ExecutionSpace, class Scalar_, class Index_>
 struct Csr {
   using Scalar = Scalar_;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include "formats/device_layer.hpp"
+#include "passes/edge_order.hpp"
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,8 +15,9 @@ namespace varve {
 /// one list of inputs, the union of theirs, so that each input is read once for all of them; an edge that an output
 /// lacks has weight 0 there. `SliceWidth` neighbouring blocks form a slice; their lists are padded to the longest of
 /// them, in chunks of `ChunkSize` edges. Within a slice a chunk is stored in pieces of at most 16 bytes, block by
-/// block, so that the threads that work on a slice read adjacent pieces. Padding repeats the last input of its block
-/// with weight 0. Weights 0 change no sum of finite activations. Order of edges within an output: ascending input.
+/// block, so that the threads that work on a slice read adjacent pieces. Padding has weight 0, and reads what a block
+/// beside it reads in the same step, which costs nothing where banks can conflict. Weights 0 change no sum of finite
+/// activations. Order of edges within an output: as they are in the matrix.
 /// After Hidayetoglu et al. 2020 (slices, compact indices); blocks and interleaved pieces are ours.
 /// Index: std::uint16_t where the inputs fit, else std::uint32_t.
 template <class ExecutionSpace, class Scalar_, class Index_, int SliceWidth, int ChunkSize, int BlockOutputs>
@@ -216,7 +219,10 @@ struct SlicedEll {
     std::size_t const stored = static_cast<std::size_t>(packed.slice_chunks.back()) * SliceWidth * ChunkSize;
     packed.indices.assign(stored, Index(0));
     packed.weights.assign(stored * BlockOutputs, Scalar(0));
-    for (std::size_t block = 0; block < blocks; ++block) pack_block(matrix, block, packed, inputs);
+    std::vector<std::size_t> lengths(blocks);
+    for (std::size_t block = 0; block < blocks; ++block) lengths[block] = pack_block(matrix, block, packed, inputs);
+    for (std::size_t first = 0; first < blocks; first += blocks_at_a_time)
+      pad_blocks(first, std::span(lengths).subspan(first, std::min(blocks_at_a_time, blocks - first)), packed);
     return packed;
   }
 
@@ -279,7 +285,8 @@ private:
            static_cast<std::size_t>(place_of<Element>(per_chunk, block_in_slice, element));
   }
 
-  /// The union of the input lists of a block, ascending.
+  /// A list that the input lists of all outputs of a block are parts of, in their order: where they ascend, their
+  /// union; else one after the other.
   static void list_inputs(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, std::size_t block,
                           std::vector<NeuronIndex>& inputs) {
     std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
@@ -288,6 +295,10 @@ private:
     for (std::size_t position = block * BlockOutputs + 1; position < last; ++position) {
       auto const list = matrix.row_columns(output_at(order, position));
       if (std::ranges::equal(list, inputs)) continue;
+      if (!std::ranges::is_sorted(list) || !std::ranges::is_sorted(inputs)) {
+        inputs.insert(inputs.end(), list.begin(), list.end());
+        continue;
+      }
       std::vector<NeuronIndex> merged;
       std::ranges::set_union(inputs, list, std::back_inserter(merged));
       inputs.swap(merged);
@@ -305,18 +316,15 @@ private:
     return (longest + ChunkSize - 1) / ChunkSize;
   }
 
-  static void pack_block(SparseMatrix const& matrix, std::size_t block, Packed& packed,
-                         std::vector<NeuronIndex>& inputs) {
+  /// Gives the length of the block's list.
+  static std::size_t pack_block(SparseMatrix const& matrix, std::size_t block, Packed& packed,
+                                std::vector<NeuronIndex>& inputs) {
     std::size_t const slice = block / SliceWidth;
     int const block_in_slice = static_cast<int>(block % SliceWidth);
     std::size_t const first_chunk = packed.slice_chunks[slice];
-    std::size_t const padded = (packed.slice_chunks[slice + 1] - first_chunk) * ChunkSize;
     list_inputs(matrix, packed.order, block, inputs);
-    for (std::size_t edge = 0; edge < padded && !inputs.empty(); ++edge) {
-      packed.indices[place_in<Index>(first_chunk + edge / ChunkSize, ChunkSize, block_in_slice,
-                                     static_cast<int>(edge % ChunkSize))] =
-          static_cast<Index>(inputs[std::min(edge, inputs.size() - 1)]);
-    }
+    for (std::size_t edge = 0; edge < inputs.size(); ++edge)
+      index_at(packed, block, edge) = static_cast<Index>(inputs[edge]);
     std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
     for (std::size_t position = block * BlockOutputs; position < last; ++position) {
       std::size_t const output = output_at(packed.order, position);
@@ -326,6 +334,33 @@ private:
         int const element = static_cast<int>(edge % ChunkSize * BlockOutputs + position % BlockOutputs);
         packed.weights[place_in<Scalar>(first_chunk + edge / ChunkSize, ChunkSize * BlockOutputs, block_in_slice,
                                         element)] = static_cast<Scalar>(matrix.value(entry));
+      }
+    }
+    return inputs.size();
+  }
+
+  /// Blocks of a slice that read side by side.
+  static constexpr std::size_t blocks_at_a_time = std::min<std::size_t>(SliceWidth, kOutputsAtATime);
+
+  static Index& index_at(Packed& packed, std::size_t block, std::size_t edge) {
+    std::size_t const first_chunk = packed.slice_chunks[block / SliceWidth];
+    return packed.indices[place_in<Index>(first_chunk + edge / ChunkSize, ChunkSize,
+                                          static_cast<int>(block % SliceWidth), static_cast<int>(edge % ChunkSize))];
+  }
+
+  /// Lets padding of these blocks of one slice read what the first of them with an edge there reads, or, past the end
+  /// of all, what was read last.
+  static void pad_blocks(std::size_t first_block, std::span<std::size_t const> lengths, Packed& packed) {
+    std::size_t const slice = first_block / SliceWidth;
+    std::size_t const padded = (packed.slice_chunks[slice + 1] - packed.slice_chunks[slice]) * ChunkSize;
+    std::size_t const shortest = std::ranges::min(lengths);
+    Index input = 0;
+    for (std::size_t edge = shortest > 0 ? shortest - 1 : 0; edge < padded; ++edge) {
+      auto const reader = std::ranges::find_if(lengths, [&](std::size_t length) { return edge < length; });
+      if (reader != lengths.end())
+        input = index_at(packed, first_block + static_cast<std::size_t>(reader - lengths.begin()), edge);
+      for (std::size_t i = 0; i < lengths.size(); ++i) {
+        if (lengths[i] <= edge) index_at(packed, first_block + i, edge) = input;
       }
     }
   }

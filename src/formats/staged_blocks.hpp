@@ -1,7 +1,7 @@
 #pragma once
 
-#include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
+#include "passes/output_order.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace varve {
 
 /// Sliced ELL in stages. A stage is a run of whole slices whose outputs have few distinct inputs between them; these
 /// are listed once, and the edges name their places in the list, which 16 bits hold. Outputs are ordered so that those
-/// that share inputs are neighbours. Order of edges within an output: ascending input, for the lists ascend.
+/// that share inputs are neighbours. Order of edges within an output: as they are in the matrix.
 template <class ExecutionSpace, class Scalar_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct StagedBlocks {
   using Scalar = Scalar_;

@@ -14,7 +14,7 @@ struct SparseMatrix {
   std::size_t num_rows = 0;
   std::size_t num_columns = 0;
   std::vector<EdgeOffset> row_pointers = {0}; ///< num_rows + 1 ascending offsets; entries of row r are [r], [r + 1)
-  std::vector<NeuronIndex> column_indices;    ///< ascending and distinct within each row
+  std::vector<NeuronIndex> column_indices;    ///< distinct within each row; ascending unless a pass chose otherwise
   std::vector<double> values;                 ///< one per entry; or exactly one, shared by all entries ("iso")
 
   EdgeOffset num_entries() const { return column_indices.size(); }

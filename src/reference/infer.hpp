@@ -11,7 +11,7 @@ namespace varve {
 /// Runs samples through a network by plain loops and gives their last activations, the judge of everything else.
 ///
 /// For every layer, sample and output j:
-///   sum = fma(weight(j, i), previous(i), sum) over the edges of j in ascending order of i, in Scalar, from 0;
+///   sum = fma(weight(j, i), previous(i), sum) over the edges of j as they are stored, in Scalar, from 0;
 ///   x = Scalar(double(sum) + bias(j)), that is, one rounding after the bias is added in double;
 ///   next(j) = x > 0 ? min(x, cap) : 0, without the cap for relu, and x + 0 for identity (which makes -0 into 0).
 /// Scalar (float or double) is also the type that weights, samples and cap are rounded to. The only work left out is

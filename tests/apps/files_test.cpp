@@ -203,6 +203,17 @@ TEST_F(Files, InfoExplainsThePlan) {
   EXPECT_EQ(run_varve({"info", path("img.h5"), "--plan"}).exit_code, 2);
 }
 
+TEST_F(Files, InfoSaysWhichEdgesAreOrdered) {
+  succeed({"generate", "random", "--neurons", "300", "--layers", "3", "--degree", "16", "--output", path("random.h5")});
+  EXPECT_THAT(succeed({"info", path("random.h5"), "--plan", "--backend", "serial"}).out,
+              HasSubstr("edges of 3 layers ordered against bank conflicts: 1."));
+  auto const json = info({path("random.h5"), "--plan", "--backend", "serial"});
+  EXPECT_EQ(json["edge_order"]["layers"], 3);
+  EXPECT_GT(json["edge_order"]["wavefronts_ascending"], json["edge_order"]["wavefronts"]);
+  EXPECT_FALSE(info({path("random.h5"), "--plan", "--edge-order", "ascending"}).contains("edge_order"));
+  EXPECT_EQ(run_varve({"info", path("random.h5"), "--plan", "--edge-order", "none"}).exit_code, 2);
+}
+
 TEST_F(Files, AReducedNetworkIsSmallerAndHasTheSameOutputs) {
   generate_network("net.h5", {"--neurons", "256", "--layers", "9"});
   generate_images("img.h5", {"--neurons", "256", "--samples", "60"});

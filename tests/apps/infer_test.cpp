@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -208,6 +209,34 @@ TEST_F(Infer, ReductionsKeepTheCategoriesAndAreReported) {
   EXPECT_EQ(report_of({"--reductions", "saturation"})["activation_hash"],
             hash_text(last_, Precision::single_precision));
   EXPECT_EQ(run_varve(infer_with({"--reductions", "magic"})).exit_code, 2);
+}
+
+TEST_F(Infer, EdgeOrdersArePartOfTheAnswer) {
+  succeed({"generate", "random", "--neurons", "320", "--layers", "4", "--degree", "12", "--output", path("random.h5")});
+  succeed({"generate", "samples", "--neurons", "320", "--samples", "60", "--output", path("values.h5")});
+  auto const infer_random = [](std::vector<std::string> options) {
+    std::vector<std::string> words = {"infer",           "--network", path("random.h5"),  "--input",
+                                      path("values.h5"), "--report",  path("report.json")};
+    words.insert(words.end(), options.begin(), options.end());
+    auto const printed = succeed(words).out;
+    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    bool const is_ordered = report.contains("edge_order");
+    EXPECT_EQ(printed.find("ordered   edges of 4 layers") != std::string::npos, is_ordered);
+    if (is_ordered) {
+      EXPECT_EQ(report["edge_order"]["layers"], 4);
+      EXPECT_LT(report["edge_order"]["wavefronts"], report["edge_order"]["wavefronts_ascending"]);
+    }
+    return std::pair(report["activation_hash"].get<std::string>(), is_ordered);
+  };
+  auto const automatic = infer_random({});
+  auto const ascending = infer_random({"--edge-order", "ascending"});
+  EXPECT_TRUE(automatic.second);
+  EXPECT_FALSE(ascending.second);
+  EXPECT_NE(automatic.first, ascending.first) << "in last bits";
+  EXPECT_EQ(infer_random({"--edge-order", "balanced", "--formats", "pattern_blocks"}), automatic);
+  EXPECT_EQ(infer_random({"--engine", "reference"}), automatic);
+  EXPECT_EQ(infer_random({"--engine", "reference", "--edge-order", "ascending"}), ascending);
+  EXPECT_EQ(run_varve(infer_with({"--edge-order", "alphabetical"})).exit_code, 2);
 }
 
 TEST_F(Infer, AMemoryLimitMakesBatches) {

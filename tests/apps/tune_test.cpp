@@ -67,6 +67,7 @@ TEST_F(Tune, FindsOptionsThatInferTakes) {
     EXPECT_EQ(tuning["options"]["backend"], name);
     EXPECT_EQ(tuning["network"]["layers"], 6);
     EXPECT_EQ(tuning["samples"], 2500);
+    EXPECT_EQ(tuning["edge_order"], "auto");
     EXPECT_GE(tuning["trials"].size(), 11U);
     EXPECT_LE(tuning["loop_seconds"].get<double>(), tuning["default_loop_seconds"].get<double>());
     auto const report = report_of({"--options", path("tuning.json"), "--samples", "1:2500"});
@@ -105,6 +106,7 @@ TEST_F(Tune, WrongUsageIsNamed) {
   EXPECT_EQ(run_varve({"tune"}).exit_code, 2);
   EXPECT_EQ(run_varve(with_data({"tune"}, {"--repeat", "0"})).exit_code, 2);
   EXPECT_EQ(run_varve(with_data({"tune"}, {"--backend", "abacus"})).exit_code, 2);
+  EXPECT_EQ(run_varve(with_data({"tune"}, {"--edge-order", "none"})).exit_code, 2);
   EXPECT_EQ(run_varve(with_data({"tune"}, {"--samples", "4000"})).exit_code, 2);
   EXPECT_EQ(run_varve(with_data({"tune"}, {"--output", path("no/such/folder/tuning.json")})).exit_code, 4);
 }

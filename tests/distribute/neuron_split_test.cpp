@@ -9,6 +9,8 @@
 #include "network/activations.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
+#include "radixnet/random_network.hpp"
+#include "radixnet/random_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,6 +73,20 @@ TEST_P(NeuronSplit, EveryFormatAndKernel) {
     expect_same(radixnet, images, options);
     expect_same(network, samples, options);
   }
+}
+
+TEST_P(NeuronSplit, EveryRankSeesTheSameOrderOfEdges) {
+  RandomNetworkRecipe recipe;
+  recipe.widths = {300, 301, 290, 310};
+  recipe.density = 0.08;
+  RandomNetwork const network(recipe);
+  auto const samples = random_samples(300, 40, 0.4, 2);
+  auto options = test::options_at(GetParam());
+  options.edge_order = EdgeOrder::automatic;
+  auto const alone = test::run_all(network, samples, options).result;
+  EXPECT_NE(alone.activations, test::reference_of(network, samples, options.precision)) << "which is ascending";
+  options.exchange = exchange_between_ranks(false);
+  EXPECT_EQ(test::run_all(network, samples, options).result.activations, alone.activations);
 }
 
 TEST_P(NeuronSplit, EachRankMayHaveAnotherFormatTileAndBatch) {

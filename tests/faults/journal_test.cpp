@@ -278,6 +278,7 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
       {{"--batch", "11"}, "batch is 10 there and 11 here"},
       {{"--samples", "1:399"}, "number of samples is 400 there and 399 here"},
       {{"--reductions", "saturation"}, "saturation is false there and true here"},
+      {{"--edge-order", "ascending"}, "edge order is \"auto\" there and \"ascending\" here"},
       {{"--input", out("other.h5")}, "another run: input is "}};
   for (auto const& [options, sentence] : others) {
     auto command = words(1);

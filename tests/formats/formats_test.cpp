@@ -1,9 +1,10 @@
 #include "engine/random_case.hpp"
 #include "formats/csr.hpp"
-#include "formats/output_order.hpp"
 #include "formats/sliced_ell.hpp"
 #include "formats/staged_blocks.hpp"
 #include "kernels/execution_spaces.hpp"
+#include "passes/edge_order.hpp"
+#include "passes/output_order.hpp"
 #include "radixnet/network.hpp"
 
 #include <gtest/gtest.h>
@@ -121,7 +122,28 @@ inline double weight_of(SparseMatrix const& weights, std::size_t output, NeuronI
   return weights.value(weights.row_pointers[output] + static_cast<EdgeOffset>(found - list.begin()));
 }
 
-/// Checks one block: its inputs ascending, then padding by its last input; weights in place, zeros elsewhere.
+/// What a block reads in a step: its own list, ascending; past its end, what the first of its neighbours reads there
+/// that has an edge; past the end of all, what was read last. 0 if nobody reads anything.
+template <class Format>
+NeuronIndex input_at(SparseMatrix const& weights, std::vector<NeuronIndex> const& order, std::size_t block,
+                     std::size_t edge) {
+  constexpr std::size_t together = std::min(Format::slice_width, 4); // blocks
+  std::vector<std::vector<NeuronIndex>> lists;
+  std::size_t longest = 0;
+  for (std::size_t other = block / together * together; other < (block / together + 1) * together; ++other) {
+    std::size_t const first = std::min<std::size_t>(other * Format::block_outputs, weights.num_rows);
+    lists.push_back(
+        union_of(weights, order, first, std::min<std::size_t>(first + Format::block_outputs, weights.num_rows)));
+    longest = std::max(longest, lists.back().size());
+  }
+  auto const& own = lists[block % together];
+  if (edge < own.size()) return own[edge];
+  if (longest == 0) return 0;
+  std::size_t const step = std::min(edge, longest - 1);
+  return (*std::ranges::find_if(lists, [&](auto const& list) { return step < list.size(); }))[step];
+}
+
+/// Checks one block: its inputs and its padding; weights in place, zeros elsewhere.
 template <class Format>
 void expect_block(SparseMatrix const& weights, std::vector<NeuronIndex> const& order, std::size_t block,
                   Visits<typename Format::Scalar> const& visits, std::size_t room) {
@@ -136,7 +158,7 @@ void expect_block(SparseMatrix const& weights, std::vector<NeuronIndex> const& o
   for (std::size_t edge = 0; edge < count; ++edge) {
     std::size_t const place = block * room + edge;
     bool const is_padding = edge >= inputs.size();
-    NeuronIndex const input = inputs.empty() ? 0 : inputs[std::min(edge, inputs.size() - 1)];
+    auto const input = input_at<Format>(weights, order, block, edge);
     ASSERT_EQ(visits.inputs[place], static_cast<int>(input));
     for (std::size_t output = 0; output < Format::block_outputs; ++output) {
       bool const is_absent = is_padding || first + output >= last;
@@ -218,6 +240,39 @@ void expect_staged_blocks_hold_layers() {
   EXPECT_GT(num_packed, 8);
 }
 
+/// A format gives each output's edges back in the order that they have in the layer, ascending or not.
+template <class Format>
+void expect_order_is_kept(std::vector<NeuronIndex> (*order_of)(SparseMatrix const&)) {
+  for (auto layer : layers_to_store()) {
+    balance_edges(layer.weights);
+    auto const packed = Format::pack(layer.weights, order_of(layer.weights));
+    EXPECT_EQ(Format(layer, packed).to_matrix(), rounded<typename Format::Scalar>(layer.weights))
+        << layer.num_outputs() << " x " << layer.num_inputs();
+  }
+}
+
+template <class ExecutionSpace>
+void expect_every_format_keeps_order() {
+  auto const as_they_are = [](SparseMatrix const&) { return std::vector<NeuronIndex>(); };
+  expect_order_is_kept<SlicedEll<ExecutionSpace, float, std::uint16_t, 16, 8, 1>>(balance_outputs);
+  expect_order_is_kept<SlicedEll<ExecutionSpace, double, std::uint32_t, 1, 1, 1>>(as_they_are);
+  expect_order_is_kept<SlicedEll<ExecutionSpace, float, std::uint16_t, 1, 1, 4>>(balance_outputs);
+  expect_order_is_kept<SlicedEll<ExecutionSpace, double, std::uint32_t, 16, 8, 8>>(as_they_are);
+  int num_changed = 0;
+  for (auto layer : layers_to_store()) {
+    auto const before = layer.weights;
+    balance_edges(layer.weights);
+    num_changed += layer.weights == before ? 0 : 1;
+    auto const expected = rounded<float>(layer.weights);
+    EXPECT_EQ((Csr<ExecutionSpace, float, std::uint16_t>(layer).to_matrix()), expected);
+    using Staged = StagedBlocks<ExecutionSpace, float, 8, 8, 1>;
+    auto const staged = Staged::pack(layer.weights, 1000, 32, 0.0);
+    ASSERT_TRUE(staged);
+    EXPECT_EQ(Staged(layer, *staged).to_matrix(), expected);
+  }
+  EXPECT_GE(num_changed, 6);
+}
+
 template <class ExecutionSpace, class Scalar, class Index>
 void expect_csr_holds_layers() {
   using Format = Csr<ExecutionSpace, Scalar, Index>;
@@ -285,6 +340,8 @@ TYPED_TEST(Formats, StagedBlocksHoldALayer) {
   test::expect_staged_blocks_hold_layers<TypeParam, float, 8, 8, 1>();
   test::expect_staged_blocks_hold_layers<TypeParam, double, 1, 1, 4>();
 }
+
+TYPED_TEST(Formats, KeepTheOrderOfEdges) { test::expect_every_format_keeps_order<TypeParam>(); }
 
 TEST(BoundsOfActivations, AreThoseOfTheFunctions) {
   constexpr float infinity = std::numeric_limits<float>::infinity();

@@ -1,4 +1,4 @@
-#include "formats/output_order.hpp"
+#include "passes/output_order.hpp"
 
 #include <algorithm>
 #include <numeric>

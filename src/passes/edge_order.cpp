@@ -1,0 +1,347 @@
+#include "passes/edge_order.hpp"
+
+#include "passes/output_order.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace varve {
+namespace {
+
+/// By bank.
+using Counts = std::array<int, kNumBanks>;
+
+std::size_t bank_of(NeuronIndex neuron) { return neuron % kNumBanks; }
+
+Counts count_banks(std::span<NeuronIndex const> inputs) {
+  Counts counts{};
+  for (NeuronIndex const input : inputs) ++counts[bank_of(input)];
+  return counts;
+}
+
+Counts sum_of(Counts one, Counts const& other) {
+  for (std::size_t bank = 0; bank < kNumBanks; ++bank) one[bank] += other[bank];
+  return one;
+}
+
+/// 0 if all banks are read equally often.
+int unevenness(Counts const& counts) {
+  int sum = 0;
+  int squares = 0;
+  for (int const count : counts) {
+    sum += count;
+    squares += count * count;
+  }
+  return static_cast<int>(kNumBanks) * squares - sum * sum;
+}
+
+std::size_t degree_at(SparseMatrix const& weights, std::vector<NeuronIndex> const& order, std::size_t position) {
+  return static_cast<std::size_t>(weights.row_size(order.empty() ? position : order[position]));
+}
+
+/// Wavefronts for some inputs at a time; equal ones are read once.
+std::uint64_t num_wavefronts(std::span<NeuronIndex const> inputs) {
+  Counts counts{};
+  for (auto input = inputs.begin(); input != inputs.end(); ++input) {
+    if (std::find(inputs.begin(), input, *input) == input) ++counts[bank_of(*input)];
+  }
+  return static_cast<std::uint64_t>(std::ranges::max(counts));
+}
+
+/// Puts outputs together in fours.
+class OutputBalancer {
+public:
+  using Four = std::vector<NeuronIndex>;
+
+  explicit OutputBalancer(SparseMatrix const& weights) : weights_(weights) {
+    for (std::size_t output = 0; output < weights.num_rows; ++output) {
+      counts_.push_back(count_banks(weights.row_columns(output)));
+      open_[bank_of(static_cast<NeuronIndex>(output))].push_back(static_cast<NeuronIndex>(output));
+    }
+    bool const has_one_degree = degree_range() == 0;
+    window_ = has_one_degree ? 16 : 8; // measured: a wider one brings little, and fours of unlike degrees
+    for (auto& outputs : open_) std::ranges::stable_sort(outputs, std::greater(), [&](auto o) { return degree(o); });
+  }
+
+  std::vector<NeuronIndex> order() {
+    std::vector<Four> fours;
+    while (std::ranges::any_of(open_, [](auto const& outputs) { return !outputs.empty(); })) fours.push_back(next());
+    auto const last = fours.empty() || fours.back().size() == kOutputsAtATime ? fours.end() : std::prev(fours.end());
+    std::ranges::stable_sort(fours.begin(), last, std::greater(), [&](Four const& four) { return longest(four); });
+    turn_every_other_run(std::span(fours.begin(), last));
+    std::vector<NeuronIndex> order;
+    for (auto const& four : fours) order.insert(order.end(), four.begin(), four.end());
+    return order;
+  }
+
+private:
+  EdgeOffset degree(NeuronIndex output) const { return weights_.row_size(output); }
+  EdgeOffset longest(Four const& four) const {
+    return degree(std::ranges::max(four, {}, [&](auto output) { return degree(output); }));
+  }
+
+  static void turn_every_other_run(std::span<Four> fours) {
+    constexpr std::size_t run = 64; // of the fused kernel's teams of 512 threads, two to an output
+    for (std::size_t first = run; first < fours.size(); first += 2 * run)
+      std::ranges::reverse(fours.subspan(first, std::min(run, fours.size() - first)));
+  }
+
+  EdgeOffset degree_range() const {
+    EdgeOffset least = std::numeric_limits<EdgeOffset>::max();
+    EdgeOffset most = 0;
+    for (std::size_t output = 0; output < weights_.num_rows; ++output) {
+      least = std::min(least, weights_.row_size(output));
+      most = std::max(most, weights_.row_size(output));
+    }
+    return most - std::min(least, most);
+  }
+
+  /// Those of a bank that may be taken next.
+  std::span<NeuronIndex const> window(std::size_t bank) const {
+    return std::span(open_[bank]).first(std::min(window_, open_[bank].size()));
+  }
+
+  /// The most uneven output there is, and one of each other bank to go with it.
+  Four next() {
+    std::size_t worst_bank = 0;
+    std::size_t worst = 0;
+    int most = -1;
+    for (std::size_t bank = 0; bank < kNumBanks; ++bank) {
+      for (std::size_t i = 0; i < window(bank).size(); ++i) {
+        int const found = unevenness(counts_[open_[bank][i]]);
+        if (found <= most) continue;
+        most = found;
+        worst_bank = bank;
+        worst = i;
+      }
+    }
+    Four four;
+    Counts sum{};
+    take(worst_bank, worst, four, sum);
+    for (std::size_t bank = 0; bank < kNumBanks; ++bank) {
+      if (bank != worst_bank && !open_[bank].empty()) take(bank, best_for(sum, bank), four, sum);
+    }
+    return four;
+  }
+
+  std::size_t best_for(Counts const& sum, std::size_t bank) const {
+    auto const outputs = window(bank);
+    auto const best = std::ranges::min_element(
+        outputs, {}, [&](NeuronIndex output) { return unevenness(sum_of(sum, counts_[output])); });
+    return static_cast<std::size_t>(best - outputs.begin());
+  }
+
+  void take(std::size_t bank, std::size_t place, Four& four, Counts& sum) {
+    NeuronIndex const output = open_[bank][place];
+    four.push_back(output);
+    sum = sum_of(sum, counts_[output]);
+    open_[bank].erase(open_[bank].begin() + static_cast<std::ptrdiff_t>(place));
+  }
+
+  SparseMatrix const& weights_;
+  std::vector<Counts> counts_; ///< by output
+  std::size_t window_ = 0;
+  std::array<std::vector<NeuronIndex>, kNumBanks> open_; ///< by the output's own bank, those with most edges first
+};
+
+/// Which bank each output of a four reads in a step.
+struct Assignment {
+  std::array<std::size_t, kOutputsAtATime> banks;
+  int num_wavefronts;
+};
+
+/// All there are, the cheapest first.
+std::vector<Assignment> all_assignments() {
+  std::vector<Assignment> all;
+  for (std::size_t code = 0; code < kNumBanks * kNumBanks * kNumBanks * kNumBanks; ++code) {
+    Assignment assignment{};
+    Counts counts{};
+    std::size_t rest = code;
+    for (auto& bank : assignment.banks) {
+      bank = rest % kNumBanks;
+      rest /= kNumBanks;
+      ++counts[bank];
+    }
+    assignment.num_wavefronts = std::ranges::max(counts);
+    all.push_back(assignment);
+  }
+  std::ranges::stable_sort(all, {}, &Assignment::num_wavefronts);
+  return all;
+}
+
+/// Orders the edges of outputs, four at a time.
+class EdgeBalancer {
+public:
+  explicit EdgeBalancer(SparseMatrix& weights) : weights_(weights), assignments_(all_assignments()) {}
+
+  void balance(std::span<NeuronIndex const> four) {
+    num_left_ = {};
+    for (std::size_t i = 0; i < four.size(); ++i) open(i, four[i]);
+    while (std::ranges::max(num_left_) > 0) take(cheapest());
+    for (std::size_t i = 0; i < four.size(); ++i) apply(i, four[i]);
+  }
+
+private:
+  /// Lists the edges of an output by bank, ascending.
+  void open(std::size_t i, NeuronIndex output) {
+    entries_.resize(static_cast<std::size_t>(weights_.row_size(output)));
+    std::iota(entries_.begin(), entries_.end(), static_cast<std::size_t>(weights_.row_pointers[output]));
+    auto const input = [&](std::size_t entry) { return weights_.column_indices[entry]; };
+    if (!std::ranges::is_sorted(weights_.row_columns(output))) std::ranges::sort(entries_, {}, input);
+    for (auto& of_bank : open_[i]) of_bank.clear();
+    for (std::size_t const entry : entries_) open_[i][bank_of(input(entry))].push_back(entry);
+    for (std::size_t bank = 0; bank < kNumBanks; ++bank) counts_[i][bank] = static_cast<int>(open_[i][bank].size());
+    num_left_[i] = static_cast<int>(entries_.size());
+    chosen_[i].clear();
+  }
+
+  bool is_done(std::size_t i) const { return num_left_[i] == 0; }
+
+  /// Of the possible assignments with the fewest wavefronts the one whose edges are most, the first of equals. Where
+  /// conflicts cannot be avoided, banks count that all outputs together have most edges in. An output that is done may
+  /// be assigned anywhere.
+  Assignment const& cheapest() const {
+    Counts totals{};
+    for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
+      if (!is_done(i)) totals = sum_of(totals, counts_[i]);
+    }
+    Assignment const* best = nullptr;
+    int most = -1;
+    for (auto const& assignment : assignments_) {
+      if (best != nullptr && assignment.num_wavefronts > best->num_wavefronts) break;
+      int const weight = weight_of(assignment, totals);
+      if (weight <= most) continue;
+      most = weight;
+      best = &assignment;
+    }
+    return *best;
+  }
+
+  /// -1 if it is not possible.
+  int weight_of(Assignment const& assignment, Counts const& totals) const {
+    int weight = 0;
+    for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
+      if (is_done(i)) continue;
+      std::size_t const bank = assignment.banks[i];
+      if (counts_[i][bank] == 0) return -1;
+      weight += assignment.num_wavefronts == 1 ? counts_[i][bank] : totals[bank];
+    }
+    return weight;
+  }
+
+  /// For one step, or without conflicts for so many that half of what they take from is left.
+  void take(Assignment const& assignment) {
+    int least = std::numeric_limits<int>::max();
+    for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
+      if (!is_done(i)) least = std::min(least, counts_[i][assignment.banks[i]]);
+    }
+    int const num_steps = assignment.num_wavefronts == 1 ? std::max(1, least / 2) : 1;
+    for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
+      if (is_done(i)) continue;
+      std::size_t const bank = assignment.banks[i];
+      auto const first = open_[i][bank].end() - counts_[i][bank];
+      chosen_[i].insert(chosen_[i].end(), first, first + num_steps);
+      counts_[i][bank] -= num_steps;
+      num_left_[i] -= num_steps;
+    }
+  }
+
+  /// Gives the row of an output its new order.
+  void apply(std::size_t i, NeuronIndex output) {
+    auto const first = static_cast<std::ptrdiff_t>(weights_.row_pointers[output]);
+    inputs_.clear();
+    values_.clear();
+    for (std::size_t const entry : chosen_[i]) {
+      inputs_.push_back(weights_.column_indices[entry]);
+      values_.push_back(weights_.value(entry));
+    }
+    std::ranges::copy(inputs_, weights_.column_indices.begin() + first);
+    if (weights_.values.size() > 1) std::ranges::copy(values_, weights_.values.begin() + first);
+  }
+
+  using Entries = std::vector<std::size_t>;
+
+  SparseMatrix& weights_;
+  std::vector<Assignment> assignments_;
+  std::array<std::array<Entries, kNumBanks>, kOutputsAtATime> open_; ///< of each output at hand, by bank
+  std::array<Counts, kOutputsAtATime> counts_{};                     ///< of these not chosen yet: the last ones
+  std::array<int, kOutputsAtATime> num_left_{};
+  std::array<Entries, kOutputsAtATime> chosen_;
+  Entries entries_;
+  std::vector<NeuronIndex> inputs_;
+  std::vector<double> values_;
+};
+
+/// Weights that blocks of outputs with one list of inputs would store, per edge.
+double weights_in_blocks(SparseMatrix const& weights, std::size_t block_outputs) {
+  auto const order = order_by_input_list(weights, block_outputs);
+  std::vector<std::size_t> block_of_input(weights.num_columns, weights.num_rows);
+  std::size_t stored = 0;
+  for (std::size_t position = 0; position < weights.num_rows; ++position) {
+    std::size_t const block = position / block_outputs;
+    for (NeuronIndex const input : weights.row_columns(order.empty() ? position : order[position])) {
+      if (std::exchange(block_of_input[input], block) != block) stored += block_outputs;
+    }
+  }
+  return static_cast<double>(stored) / static_cast<double>(weights.num_entries());
+}
+
+} // namespace
+
+BankUse bank_use(SparseMatrix const& weights, std::vector<NeuronIndex> const& order) {
+  BankUse use;
+  for (std::size_t first = 0; first < weights.num_rows; first += kOutputsAtATime) {
+    std::size_t const last = std::min(first + kOutputsAtATime, weights.num_rows);
+    std::size_t longest = 0;
+    for (std::size_t position = first; position < last; ++position)
+      longest = std::max(longest, degree_at(weights, order, position));
+    for (std::size_t step = 0; step < longest; ++step) {
+      std::array<NeuronIndex, kOutputsAtATime> inputs{};
+      std::size_t count = 0;
+      for (std::size_t position = first; position < last; ++position) {
+        if (step < degree_at(weights, order, position))
+          inputs[count++] = weights.row_columns(order.empty() ? position : order[position])[step];
+      }
+      use.num_wavefronts += num_wavefronts(std::span(inputs).first(count));
+    }
+    use.num_steps += longest;
+  }
+  return use;
+}
+
+bool is_ascending(SparseMatrix const& weights) {
+  for (std::size_t row = 0; row < weights.num_rows; ++row) {
+    if (!std::ranges::is_sorted(weights.row_columns(row))) return false;
+  }
+  return true;
+}
+
+std::vector<NeuronIndex> balance_outputs(SparseMatrix const& weights) { return OutputBalancer(weights).order(); }
+
+std::vector<NeuronIndex> balance_edges(SparseMatrix& weights) {
+  auto order = balance_outputs(weights);
+  EdgeBalancer balancer(weights);
+  for (std::size_t first = 0; first < order.size(); first += kOutputsAtATime)
+    balancer.balance(std::span(order).subspan(first, std::min(kOutputsAtATime, order.size() - first)));
+  return order;
+}
+
+bool suits_balanced_edges(SparseMatrix const& weights) {
+  constexpr std::size_t narrowest = 257; // tiles of narrower layers have lines of 128 bytes: no conflicts
+  constexpr EdgeOffset fewest_edges = 8; // of an output: sliced ELL would pad fewer to so many
+  std::size_t const width = std::max(weights.num_rows, weights.num_columns);
+  if (width < narrowest || width > kWidestBalanced) return false;
+  if (weights.num_entries() < fewest_edges * weights.num_rows) return false;
+  // Blocks are as fast as single outputs, or faster, if they store so many weights per edge: measured on CPUs for
+  // blocks of four, on GPUs for blocks of eight (see tuning.hpp).
+  constexpr EdgeOffset many_edges = 64;
+  bool const has_many_edges = weights.num_entries() >= many_edges * weights.num_rows;
+  return weights_in_blocks(weights, 4) > 2.0 && weights_in_blocks(weights, 8) > (has_many_edges ? 4.0 : 2.0);
+}
+
+} // namespace varve

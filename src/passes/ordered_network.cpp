@@ -1,0 +1,72 @@
+#include "passes/ordered_network.hpp"
+
+#include "core/error.hpp"
+#include "core/stopwatch.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace varve {
+
+std::string to_string(EdgeOrder order) {
+  switch (order) {
+  case EdgeOrder::ascending:
+    return "ascending";
+  case EdgeOrder::automatic:
+    return "auto";
+  case EdgeOrder::balanced:
+    return "balanced";
+  }
+  throw std::logic_error("varve: unknown edge order");
+}
+
+EdgeOrder parse_edge_order(std::string const& name) {
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::balanced}) {
+    if (name == to_string(order)) return order;
+  }
+  throw UsageError("there is no edge order '" + name + "'; there are: auto, ascending, balanced");
+}
+
+OrderedNetwork::OrderedNetwork(std::shared_ptr<NetworkSource const> source, EdgeOrder order)
+    : source_(std::move(source)), order_(order), reports_(source_->num_layers()) {}
+
+bool OrderedNetwork::changes(Layer const& layer) const {
+  switch (order_) {
+  case EdgeOrder::ascending:
+    return false;
+  case EdgeOrder::automatic:
+    return suits_balanced_edges(layer.weights);
+  case EdgeOrder::balanced:
+    return std::max(layer.num_inputs(), layer.num_outputs()) <= kWidestBalanced;
+  }
+  throw std::logic_error("varve: unknown edge order");
+}
+
+Layer OrderedNetwork::layer(std::size_t number) const {
+  Layer layer = source_->layer(number);
+  Stopwatch const stopwatch;
+  if (!changes(layer)) return layer;
+  EdgeOrderReport report{1, bank_use(layer.weights, {}), {}, 0.0};
+  auto const order = balance_edges(layer.weights);
+  report.chosen = bank_use(layer.weights, order);
+  report.seconds = stopwatch.seconds();
+  std::lock_guard const lock(guard_);
+  reports_[number] = report;
+  return layer;
+}
+
+EdgeOrderReport OrderedNetwork::report() const {
+  std::lock_guard const lock(guard_);
+  EdgeOrderReport all;
+  for (auto const& report : reports_) {
+    if (!report) continue;
+    all.num_layers += report->num_layers;
+    all.ascending += report->ascending;
+    all.chosen += report->chosen;
+    all.seconds += report->seconds;
+  }
+  return all;
+}
+
+} // namespace varve
