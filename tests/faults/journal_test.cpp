@@ -277,6 +277,7 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
       {{"--precision", "double"}, "precision is \"float\" there and \"double\" here"},
       {{"--batch", "11"}, "batch is 10 there and 11 here"},
       {{"--samples", "1:399"}, "number of samples is 400 there and 399 here"},
+      {{"--samples", "1:200", "--repeat-input", "2"}, "repetitions of the input is 1 there and 2 here"},
       {{"--reductions", "saturation"}, "saturation is false there and true here"},
       {{"--input", out("other.h5")}, "another run: input is "}};
   for (auto const& [options, sentence] : others) {

@@ -67,7 +67,13 @@ TEST(SampleBatches, AppendOthersAndCutThemAgain) {
   auto const set = to_set(both);
   EXPECT_EQ(set.matrix.row_pointers, (std::vector<EdgeOffset>{0, 2, 5, 6, 8, 11, 15}));
   EXPECT_EQ(set.matrix.values, (std::vector<double>{1.5, 2.5, 3.5, 4.5, 5.5, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}));
-  for (std::size_t first = 0; first <= 6; ++first) EXPECT_EQ(to_set(both.part(first, 6)), samples_of(set, first, 6));
+  for (std::size_t last = 0; last <= 6; ++last) {
+    for (std::size_t first = 0; first <= last; ++first) {
+      auto part = to_set(both.part(first, last));
+      part.matrix.values.resize(part.matrix.num_entries(), 2.0); // of the other set alone, they are stored once
+      EXPECT_EQ(part, samples_of(set, first, last)) << first << ":" << last;
+    }
+  }
   SampleSet narrow;
   narrow.matrix.num_columns = 8;
   EXPECT_THROW(both.append(narrow), std::logic_error);
