@@ -284,7 +284,8 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
     auto command = words(1);
     command.insert(command.end(), options.begin(), options.end());
     auto const given = std::find(command.begin(), command.end(), options[0]);
-    if (given != command.end() - 2) command.erase(given, given + 2); // an option must not be given twice
+    if (given != command.end() - static_cast<std::ptrdiff_t>(options.size()))
+      command.erase(given, given + 2); // an option must not be given twice
     auto const ended = test::run(command);
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
     ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
