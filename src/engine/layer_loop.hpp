@@ -227,7 +227,6 @@ private:
     return stage_.take(samples);
   }
 
-  /// What is asked for, and nothing that is not, for there may be many batches of few microseconds each.
   /// Where the samples of a batch have ended, those that are represented by others included.
   struct Ends {
     std::vector<int> live;      ///< in the panel
@@ -238,6 +237,7 @@ private:
     int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
   };
 
+  /// Brings back what is asked for, and nothing else: there may be many batches of less than a millisecond each.
   void collect(SampleBatch const& samples, WantedOutputs wanted, BatchResult& result) {
     ProfilingRegion const region("varve::collect");
     auto const counts = fetch(panel_.counts().data(), panel_.counts().size());
