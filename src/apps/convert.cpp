@@ -48,7 +48,7 @@ void convert_samples(ConvertOptions const& options) {
   auto const num_samples = reader->num_samples();
   std::size_t done = 0;
   do {
-    auto const samples = reader->read(done, std::min(done + samples_at_a_time, num_samples));
+    auto const samples = to_set(reader->read(done, std::min(done + samples_at_a_time, num_samples)));
     writer->append(samples);
     done += samples.num_samples();
     if (progress) progress(done, num_samples);

@@ -79,7 +79,8 @@ void require_common_options(Job const& job) {
   });
 }
 
-/// True categories within the samples that are run. Throws InputError if the file names samples beyond the input.
+/// True categories within the samples that are run, before they are repeated. Throws InputError if the file names
+/// samples beyond the input.
 std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
   std::vector<SampleIndex> truth = read_categories(options.truth);
   SampleIndex const first = samples.first_sample();
@@ -92,6 +93,17 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
                     options.truth, truth.back() + 1, options.input, last));
   }
   return truth;
+}
+
+/// The categories of samples that are repeated, which alone the truth names.
+std::vector<SampleIndex> repeat_truth(std::vector<SampleIndex> const& once, SampleIndex num_samples,
+                                      std::size_t repetitions) {
+  std::vector<SampleIndex> all;
+  all.reserve(once.size() * repetitions);
+  for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
+    for (auto const sample : once) all.push_back(sample + repetition * num_samples);
+  }
+  return all;
 }
 
 /// Says which rank runs where, and that no two share a device unless they may.
@@ -121,11 +133,13 @@ void open_files(Job& job) {
     job.network = open_network(options.network, options.challenge);
     job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), wanted_samples(options),
                                      input_bytes(options, job.ranks_on_host));
-    if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
+    if (!options.truth.empty())
+      job.truth = repeat_truth(read_truth(options, *job.samples), job.num_samples(), options.repeat_input);
+    job.samples = repeated(std::move(job.samples), options.repeat_input, input_bytes(options, job.ranks_on_host));
     if (!job.communicator.is_root()) return;
     for (auto const& path : output_paths(options)) require_writable(path);
   });
-  job.report.samples(options.input, job.samples->first_sample(), job.num_samples());
+  job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
 }
 
 std::unique_ptr<Journal> open_journal(Job const& job) {

@@ -31,6 +31,11 @@ void add_files(CLI::App& command, InferOptions& options) {
       ->required();
   add_network_options(command, options.challenge);
   command.add_option("--samples", options.samples, "FIRST:LAST, from 1, both included: only these samples");
+  command
+      .add_option("--repeat-input", options.repeat_input,
+                  "these samples N times over, numbered on, as one input that is kept in memory once")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command.add_option("--truth", options.truth, "true categories to compare with (exit code 1 if they differ)");
   command.add_option("--categories", options.categories, "write the numbers of the surviving samples, from 1");
   command.add_option("--activations", options.activations, "write the last activations as a sparse sample file (.h5)");
@@ -189,6 +194,7 @@ nlohmann::ordered_json common_options(InferOptions const& options) {
           {"--bias", or_null(options.challenge.bias)},
           {"--cap", or_null(options.challenge.cap)},
           {"--samples", options.samples},
+          {"--repeat-input", options.repeat_input},
           {"--truth", options.truth},
           {"--categories", options.categories},
           {"--activations", options.activations},
@@ -213,6 +219,7 @@ nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader co
           {"input", hexadecimal(file_checksum(options.input))},
           {"first sample", samples.first_sample() + 1},
           {"number of samples", samples.num_samples()},
+          {"repetitions of the input", options.repeat_input},
           {"neurons", or_null(options.challenge.neurons)},
           {"layers", or_null(options.challenge.layers)},
           {"bias", or_null(options.challenge.bias)},

@@ -20,6 +20,7 @@ struct InferOptions {
   std::string network, input;
   ChallengeOptions challenge;
   std::string samples;
+  std::size_t repeat_input = 1;
   std::string truth, categories, activations, predictions, report;
   std::string journal;
   std::optional<std::string> schedule;

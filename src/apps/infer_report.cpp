@@ -26,6 +26,11 @@ double median(std::vector<double> numbers) {
   return numbers.size() % 2 == 1 ? numbers[middle] : (numbers[middle - 1] + numbers[middle]) / 2.0;
 }
 
+double sum(std::vector<RankTimes> const& ranks, double RankTimes::*field) {
+  return std::accumulate(ranks.begin(), ranks.end(), 0.0,
+                         [&](double total, RankTimes const& rank) { return total + rank.*field; });
+}
+
 /// The first few sample numbers (from 1) for a sentence: "3, 17, 20, ... (12 in all)".
 std::string first_few(std::vector<SampleIndex> const& samples) {
   constexpr std::size_t few = 5;
@@ -57,8 +62,10 @@ InferReport::InferReport() {
 
 void InferReport::phase(std::string const& name, double seconds) { json_["phases"][name] = seconds; }
 
-void InferReport::samples(std::string const& input, SampleIndex first_sample, SampleIndex num_samples) {
-  json_["input"] = {{"name", input}, {"first_sample", first_sample + 1}, {"samples", num_samples}};
+void InferReport::samples(std::string const& input, SampleIndex first_sample, SampleIndex num_samples,
+                          std::size_t repetitions) {
+  json_["input"] = {
+      {"name", input}, {"first_sample", first_sample + 1}, {"samples", num_samples}, {"repetitions", repetitions}};
 }
 
 void InferReport::devices(std::string const& backend, std::string const& precision,
@@ -133,23 +140,34 @@ void InferReport::run(Schedule schedule, double seconds, std::vector<RankTimes> 
     phase(name, std::ranges::max(ranks, {}, time).*time);
   }
   rates(schedule, ranks);
+  streamed_samples(ranks);
   if (json_["plan"].contains("stream")) streamed_weights(ranks);
+}
+
+/// How samples came to the device, of all ranks together; waited: by the one that did so longest, until they had been
+/// read and staged, and for those that were not staged in time.
+void InferReport::streamed_samples(std::vector<RankTimes> const& ranks) {
+  double wait = 0.0;
+  for (auto const& rank : ranks) wait = std::max(wait, rank.wait_seconds + rank.upload_seconds);
+  double const bytes = sum(ranks, &RankTimes::staged_bytes);
+  double const seconds = sum(ranks, &RankTimes::stage_seconds);
+  json_["streamed_samples"] = {{"wait_seconds", wait},
+                               {"read_seconds", sum(ranks, &RankTimes::read_seconds)},
+                               {"stage_seconds", seconds},
+                               {"copied_bytes", bytes},
+                               {"bytes_per_second", seconds > 0.0 ? bytes / seconds : 0.0}};
 }
 
 /// Of all ranks together; waited: by the one that did so longest.
 void InferReport::streamed_weights(std::vector<RankTimes> const& ranks) {
-  auto const sum = [&](double RankTimes::*field) {
-    return std::accumulate(ranks.begin(), ranks.end(), 0.0,
-                           [&](double total, RankTimes const& rank) { return total + rank.*field; });
-  };
-  double const bytes = sum(&RankTimes::weight_bytes);
-  double const seconds = sum(&RankTimes::weight_copy_seconds);
+  double const bytes = sum(ranks, &RankTimes::weight_bytes);
+  double const seconds = sum(ranks, &RankTimes::weight_copy_seconds);
   auto const wait = &RankTimes::weight_wait_seconds;
   json_["streamed_weights"] = {{"wait_seconds", std::ranges::max(ranks, {}, wait).*wait},
                                {"copied_bytes", bytes},
                                {"copy_seconds", seconds},
                                {"bytes_per_second", seconds > 0.0 ? bytes / seconds : 0.0},
-                               {"make_seconds", sum(&RankTimes::weight_make_seconds)}};
+                               {"make_seconds", sum(ranks, &RankTimes::weight_make_seconds)}};
 }
 
 /// The layer loop takes as long as the rank that spends most time in it. Where ranks work together, each has taken all
@@ -201,8 +219,9 @@ void InferReport::print_start() const {
              network["outputs"].get<std::size_t>(), with_prefix(network["edges"].get<double>(), "edges"));
   auto const first = json_["input"]["first_sample"].get<std::size_t>();
   auto const count = json_["input"]["samples"].get<std::size_t>();
-  fmt::print("input     {}: {} samples ({}:{})\n", json_["input"]["name"].get<std::string>(), count, first,
-             first + count - 1);
+  auto const repetitions = json_["input"]["repetitions"].get<std::size_t>();
+  fmt::print("input     {}: {} samples ({}:{}{})\n", json_["input"]["name"].get<std::string>(), count, first,
+             first + count - 1, repetitions == 1 ? "" : fmt::format(", {} times over", repetitions));
   print_devices();
   if (json_.contains("journal")) print_journal();
   if (json_.contains("plan")) print_plan();
@@ -250,6 +269,15 @@ void InferReport::print_ranks() const {
              batches, run["imbalance"].get<double>());
 }
 
+void InferReport::print_streamed_samples() const {
+  auto const& samples = json_["streamed_samples"];
+  auto const number = [&](char const* name) { return samples[name].get<double>(); };
+  fmt::print("samples   waited for {}; while others were computed, read in {}, staged in {}: {} copied, {}\n",
+             readable_seconds(number("wait_seconds")), readable_seconds(number("read_seconds")),
+             readable_seconds(number("stage_seconds")), with_prefix(number("copied_bytes"), "B"),
+             with_prefix(number("bytes_per_second"), "B/s"));
+}
+
 void InferReport::print_streamed_weights() const {
   auto const& weights = json_["streamed_weights"];
   auto const number = [&](char const* name) { return weights[name].get<double>(); };
@@ -280,6 +308,7 @@ void InferReport::print_result() const {
   }
   fmt::print("time      {}\n", phases);
   if (json_.contains("run") && json_["ranks"] > 1) print_ranks();
+  if (json_.contains("streamed_samples")) print_streamed_samples();
   if (json_.contains("streamed_weights")) print_streamed_weights();
   if (json_.contains("run") && json_["run"]["schedule"] == to_string(Schedule::together)) print_exchange();
   if (json_.contains("edges_per_second")) {

@@ -20,7 +20,7 @@ public:
   InferReport();
 
   void phase(std::string const& name, double seconds);
-  void samples(std::string const& input, SampleIndex first_sample, SampleIndex num_samples);
+  void samples(std::string const& input, SampleIndex first_sample, SampleIndex num_samples, std::size_t repetitions);
   void devices(std::string const& backend, std::string const& precision, std::vector<RankDevice> const& ranks);
   /// `facts`: an object of layers, inputs, outputs and edges.
   void network(std::string const& name, nlohmann::ordered_json const& facts);
@@ -39,11 +39,13 @@ public:
 
 private:
   void rates(Schedule schedule, std::vector<RankTimes> const& ranks);
+  void streamed_samples(std::vector<RankTimes> const& ranks);
   void streamed_weights(std::vector<RankTimes> const& ranks);
   void print_journal() const;
   void print_plan() const;
   void print_devices() const;
   void print_ranks() const;
+  void print_streamed_samples() const;
   void print_streamed_weights() const;
   void print_exchange() const;
 

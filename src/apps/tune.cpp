@@ -75,7 +75,7 @@ struct Trial {
 /// Tries alternatives on one network and input.
 class Tuner {
 public:
-  Tuner(NetworkSource const& network, SampleSet const& samples, InferenceOptions options, std::size_t repeat)
+  Tuner(NetworkSource const& network, SampleBatch const& samples, InferenceOptions options, std::size_t repeat)
       : network_(network), samples_(samples), options_(std::move(options)), repeat_(repeat) {
     try_out({});
     if (!defaults().refusal.empty()) throw ResourceError(defaults().refusal);
@@ -158,7 +158,7 @@ private:
     trial.activation_hash = 0;
     for (std::size_t first = 0; first < samples_.num_samples(); first += batch) {
       std::size_t const last = std::min(first + batch, samples_.num_samples());
-      BatchResult const result = inference.infer(samples_of(samples_, first, last), {});
+      BatchResult const result = inference.infer(samples_.part(first, last), {});
       seconds += result.loop_seconds.front();
       trial.activation_hash += result.activation_hash;
     }
@@ -189,7 +189,7 @@ private:
   static constexpr double kClearly = 0.98;
 
   NetworkSource const& network_;
-  SampleSet const& samples_;
+  SampleBatch const& samples_;
   InferenceOptions options_;
   std::size_t repeat_;
   std::vector<Trial> trials_;
@@ -201,7 +201,8 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-Json describe(Tuner const& tuner, NetworkSource const& network, SampleSet const& samples, TuneOptions const& options) {
+Json describe(Tuner const& tuner, NetworkSource const& network, SampleBatch const& samples,
+              TuneOptions const& options) {
   Json best = {{"backend", options.backend}};
   best.update(as_json(tuner.best().alternative));
   Json trials = Json::array();
@@ -245,7 +246,7 @@ int tune(TuneOptions const& options) {
   engine.edge_order = parse_edge_order(options.edge_order);
   auto const network = open_network(options.network);
   auto const range = options.samples ? std::optional(SampleRange{0, *options.samples}) : std::nullopt;
-  SampleSet const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
+  SampleBatch const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
   if (samples.num_samples() == 0) throw InputError(fmt::format("{} holds no samples to tune with", options.input));
 
   fmt::print("tuning    {} on {}: {}, {}; {} samples\n", network->name(), options.backend, device_name(engine.backend),

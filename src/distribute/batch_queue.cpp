@@ -122,8 +122,20 @@ BatchQueue::BatchQueue(Communicator const& communicator, std::vector<SampleRange
   part_ = {std::min(first * rules_.grain, num_places), std::min(last * rules_.grain, num_places)};
 }
 
+std::size_t BatchQueue::most_unfinished() const {
+  bool const is_dynamic = rules_.schedule == Schedule::dynamic;
+  bool const sizes_need_speed = is_dynamic || (rules_.most_seconds && !rules_.one_grain);
+  if (sizes_need_speed && speed_ <= 0.0) return 1;
+  return is_dynamic && communicator_.size() > 1 ? 2 : 3;
+}
+
 std::optional<SampleRange> BatchQueue::next() {
-  if (rules_.schedule != Schedule::together) return take();
+  auto const range = rules_.schedule == Schedule::together ? take_together() : take();
+  if (range) ++num_unfinished_;
+  return range;
+}
+
+std::optional<SampleRange> BatchQueue::take_together() {
   std::vector<std::uint64_t> bounds;
   if (communicator_.is_root()) {
     if (auto const range = take()) bounds = {range->first, range->second};
@@ -207,6 +219,7 @@ void BatchQueue::finished(SampleIndex num_samples, double seconds) {
   auto const counted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(speed / speed_unit));
   auto const counted_before = std::exchange(counted_speed_, counted);
   speed_ = speed_unit * static_cast<double>(counted);
+  --num_unfinished_;
   if (rules_.schedule != Schedule::dynamic) return;
   counters_.add(speed_sum, counted - counted_before);
   if (counted_before == 0) counters_.add(num_measured, 1);

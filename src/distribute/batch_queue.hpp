@@ -78,6 +78,11 @@ public:
   /// Says how long this rank took for a batch: later ones are sized by it.
   void finished(SampleIndex num_samples, double seconds);
 
+  /// True if this rank does well to take another batch although it has not finished those it took. One runs, the next
+  /// is brought to the device, and the one behind it is read; but where other ranks may take that one, it is left to
+  /// them, and where the first one's time decides how large the next is, it is waited for.
+  bool may_look_ahead() const { return num_unfinished_ < most_unfinished(); }
+
   /// Nobody gets a batch any more.
   void stop();
 
@@ -85,6 +90,8 @@ public:
   SampleIndex num_taken() const { return num_taken_; }
 
 private:
+  std::size_t most_unfinished() const;
+  std::optional<SampleRange> take_together();
   std::optional<SampleRange> take();
   std::optional<SampleRange> take_from_part();
   std::optional<SampleRange> take_from_queue();
@@ -100,6 +107,7 @@ private:
   SampleRange part_;              ///< static: places of this rank that are left
   std::vector<SampleRange> rest_; ///< taken, not handed out yet: what lay behind a gap, last first
   SampleIndex num_taken_ = 0;
+  std::size_t num_unfinished_ = 0; ///< batches that were taken
   SampleIndex last_batch_ = 0;
   double speed_ = 0.0;              ///< of the last batch, in samples per second
   std::uint64_t counted_speed_ = 0; ///< the same as it went into the common sum

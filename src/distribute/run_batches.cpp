@@ -3,35 +3,108 @@
 #include "core/stopwatch.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <future>
-#include <optional>
 #include <utility>
 
 namespace varve {
 namespace {
 
-/// A batch and its samples, which a thread reads and brings to the device.
-struct Reading {
-  SampleRange range;
-  std::future<SampleSet> samples;
+/// Samples that were read, and how long that took.
+struct ReadSamples {
+  SampleBatch samples;
+  double seconds = 0.0;
 };
 
-std::optional<Reading> read_next(BatchQueue& queue, SampleReader& reader, Inference& inference) {
-  auto const range = queue.next();
-  if (!range) return std::nullopt;
-  return Reading{*range, std::async(std::launch::async, [&reader, &inference, range] {
-                   auto samples = reader.read(range->first, range->second);
-                   inference.stage(samples);
-                   return samples;
-                 })};
-}
+/// The batches that come next. One after the other they are read, on a thread, and the first of them is brought to the
+/// device once it is asked for, on another one.
+class BatchesAhead {
+public:
+  BatchesAhead(BatchQueue& queue, SampleReader& reader, Inference& inference)
+      : queue_(queue), reader_(reader), inference_(inference) {}
+
+  /// Takes batches from the queue, as many as should be on their way, and begins to bring the first of them to the
+  /// device.
+  void look() {
+    while (!is_queue_empty_ && queue_.may_look_ahead()) {
+      auto const range = queue_.next();
+      is_queue_empty_ = !range;
+      if (is_queue_empty_) break;
+      last_read_ = std::async(std::launch::async, [this, range, before = last_read_]() mutable {
+                     if (before.valid()) before.get(); // the reader serves one thread at a time
+                     before = {};
+                     Stopwatch const time;
+                     auto samples = reader_.read(range->first, range->second);
+                     return ReadSamples{std::move(samples), time.seconds()};
+                   }).share();
+      batches_.push_back({*range, last_read_, {}});
+    }
+    if (batches_.empty() || batches_.front().staged.valid()) return;
+    batches_.front().staged = std::async(
+        std::launch::async, [this, samples = batches_.front().samples] { inference_.stage(samples.get().samples); });
+  }
+
+  bool has_next() const { return !batches_.empty(); }
+
+  /// The next batch, as soon as it has been read and brought to the device. Throws what reading it threw.
+  std::pair<SampleRange, ReadSamples> take() {
+    auto batch = std::move(batches_.front());
+    batches_.pop_front();
+    batch.staged.get();
+    return {batch.range, batch.samples.get()};
+  }
+
+private:
+  struct Batch {
+    SampleRange range;
+    std::shared_future<ReadSamples> samples;
+    std::future<void> staged;
+  };
+
+  BatchQueue& queue_;
+  SampleReader& reader_;
+  Inference& inference_;
+  std::shared_future<ReadSamples> last_read_;
+  std::deque<Batch> batches_;
+  bool is_queue_empty_ = false; ///< a rank that once got nothing has left
+};
+
+/// Keeps finished batches on a thread, while the next one is computed.
+class Recorder {
+public:
+  explicit Recorder(BatchStore& store) : store_(store) {}
+
+  /// Begins to keep a batch, once the one before is kept. Throws what keeping that one threw.
+  void add(FinishedBatch batch) {
+    finish();
+    kept_ = std::async(std::launch::async, [this, batch = std::move(batch)] {
+      Stopwatch const time;
+      store_.add(batch);
+      return time.seconds();
+    });
+  }
+
+  /// Waits until all are kept.
+  void finish() {
+    if (kept_.valid()) seconds_ += kept_.get();
+  }
+
+  double seconds() const { return seconds_; }
+
+private:
+  BatchStore& store_;
+  std::future<double> kept_;
+  double seconds_ = 0.0;
+};
 
 void add_times(RankTimes& times, BatchResult const& result) {
   times.loop_seconds.resize(result.loop_seconds.size(), 0.0);
   std::ranges::transform(times.loop_seconds, result.loop_seconds, times.loop_seconds.begin(), std::plus<>());
   times.upload_seconds += result.upload_seconds;
   times.collect_seconds += result.collect_seconds;
+  times.stage_seconds += result.samples.seconds;
+  times.staged_bytes += static_cast<double>(result.samples.copied_bytes);
   times.exchange_seconds += result.exchange_seconds;
   times.exchange_bytes += result.exchange_bytes;
   times.live_edges += result.live_edges;
@@ -41,14 +114,13 @@ void add_times(RankTimes& times, BatchResult const& result) {
   times.weight_bytes += static_cast<double>(result.weights.copied_bytes);
 }
 
-FinishedBatch run_batch(Inference& inference, SampleRange range, SampleSet const& samples, std::size_t batch,
+FinishedBatch run_batch(Inference& inference, SampleRange range, SampleBatch const& samples, std::size_t batch,
                         WantedOutputs wanted, RankTimes& times) {
   FinishedBatch finished;
   finished.samples = range;
   for (std::size_t first = 0; first < samples.num_samples(); first += batch) {
     std::size_t const last = std::min(first + batch, samples.num_samples());
-    bool const is_whole = last - first == samples.num_samples();
-    auto const result = inference.infer(is_whole ? samples : samples_of(samples, first, last), wanted);
+    auto const result = inference.infer(samples.part(first, last), wanted);
     append(finished, result);
     add_times(times, result);
   }
@@ -60,6 +132,7 @@ FinishedBatch run_batch(Inference& inference, SampleRange range, SampleSet const
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times) {
   constexpr double RankTimes::*fields[] = {
       &RankTimes::upload_seconds,      &RankTimes::collect_seconds,     &RankTimes::wait_seconds,
+      &RankTimes::read_seconds,        &RankTimes::stage_seconds,       &RankTimes::staged_bytes,
       &RankTimes::record_seconds,      &RankTimes::busy_seconds,        &RankTimes::live_edges,
       &RankTimes::weight_wait_seconds, &RankTimes::weight_copy_seconds, &RankTimes::weight_make_seconds,
       &RankTimes::weight_bytes,        &RankTimes::exchange_seconds,    &RankTimes::exchange_bytes};
@@ -86,19 +159,16 @@ RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& q
                       std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on) {
   RankTimes times;
   try {
-    auto reading = read_next(queue, samples, inference);
-    while (reading) {
+    BatchesAhead ahead(queue, samples, inference);
+    Recorder recorder(store);
+    ahead.look();
+    while (ahead.has_next()) {
       Stopwatch const batch_time;
-      SampleSet const input = reading->samples.get();
+      auto const [range, input] = ahead.take();
       times.wait_seconds += batch_time.seconds();
-      auto const range = reading->range;
-      bool const is_first = times.num_batches == 0; // its time decides how large the next one is
-      reading = is_first ? std::nullopt : read_next(queue, samples, inference);
-
-      auto const finished = run_batch(inference, range, input, batch, wanted, times);
-      Stopwatch const record_time;
-      store.add(finished);
-      times.record_seconds += record_time.seconds();
+      times.read_seconds += input.seconds;
+      ahead.look();
+      recorder.add(run_batch(inference, range, input.samples, batch, wanted, times));
       double const seconds = batch_time.seconds();
       times.busy_seconds += seconds;
       times.num_samples += range.second - range.first;
@@ -108,8 +178,10 @@ RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& q
         queue.stop();
         break;
       }
-      if (is_first) reading = read_next(queue, samples, inference);
+      ahead.look();
     }
+    recorder.finish();
+    times.record_seconds = recorder.seconds();
   } catch (...) {
     queue.stop();
     throw;

@@ -3,6 +3,7 @@
 #include "core/backend.hpp"
 #include "core/types.hpp"
 #include "network/network.hpp"
+#include "network/sample_batch.hpp"
 #include "network/sample_set.hpp"
 #include "passes/ordered_network.hpp"
 #include "passes/reduced_network.hpp"
@@ -98,6 +99,12 @@ struct WeightTraffic {
   WeightTraffic& operator+=(WeightTraffic const& other);
 };
 
+/// Samples that were brought to the device.
+struct SampleTraffic {
+  double seconds = 0.0;         ///< from memory to where kernels read them
+  std::size_t copied_bytes = 0; ///< to the device, or, where it is the host itself, within memory
+};
+
 /// Result of one batch.
 struct BatchResult {
   std::vector<SampleIndex> live_samples; ///< ascending numbers of the samples with a nonzero last activation
@@ -106,8 +113,9 @@ struct BatchResult {
   std::vector<NeuronIndex>
       predictions;                  ///< if wanted: per sample the output of the largest activation, the first of equals
   std::vector<double> loop_seconds; ///< of each repetition, from fence to fence
-  double upload_seconds = 0.0;      ///< samples to the device
+  double upload_seconds = 0.0;      ///< until the samples were on the device
   double collect_seconds = 0.0;     ///< results back to the host
+  SampleTraffic samples;            ///< of all that was staged since the batch before
   WeightTraffic weights;            ///< since the batch before
   double exchange_seconds = 0.0;    ///< of the last repetition: until the other ranks' activations were here
   double exchange_bytes = 0.0;      ///< of these, in the last repetition
@@ -184,8 +192,8 @@ struct InputShape {
                               ///< first of them costs a larger panel
 };
 
-inline InputShape shape_of(SampleSet const& samples) {
-  return {samples.num_samples(), samples.matrix.num_entries(), samples.matrix.values.size() == 1};
+inline InputShape shape_of(SampleBatch const& samples) {
+  return {samples.num_samples(), samples.num_entries(), samples.has_one_value()};
 }
 
 /// A network prepared for one backend. Not safe to use from several threads at a time, but for stage(). Where its
@@ -203,12 +211,12 @@ public:
   /// Throws ResourceError, naming what is needed, if not even one tile fits the limit. Call before infer.
   virtual PlanSummary plan(InputShape const& input) = 0;
 
-  /// Begins to bring the samples of the next infer(), which may be moved meanwhile, to the device; may be called on
-  /// another thread while infer() runs. Changes nothing but how long infer() takes.
-  virtual void stage(SampleSet const& /*samples*/) {}
+  /// Brings the samples of the next infer() to the device; may be called on another thread while infer() runs. Changes
+  /// nothing but how long infer() takes.
+  virtual void stage(SampleBatch const& /*samples*/) {}
 
   /// Runs at most one planned batch of samples through all layers.
-  virtual BatchResult infer(SampleSet const& samples, WantedOutputs wanted) = 0;
+  virtual BatchResult infer(SampleBatch const& samples, WantedOutputs wanted) = 0;
 };
 
 /// Prepares a network for the backend, layer by layer (memory for a few host layers at a time). Weights that do not fit

@@ -105,7 +105,8 @@ public:
     return summary;
   }
 
-  BatchResult infer(SampleSet const& samples, WantedOutputs wanted) override {
+  BatchResult infer(SampleBatch const& batch, WantedOutputs wanted) override {
+    auto const samples = to_set(batch);
     BatchResult result;
     std::vector<Scalar> dense(samples.num_samples() * num_inputs_, Scalar(0));
     fill(samples.matrix, dense);

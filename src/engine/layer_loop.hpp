@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,9 +51,8 @@ public:
     takes_one_value_ = input.has_one_value && network_.takes_one_value();
     std::size_t const entries_per_sample =
         input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
-    std::size_t const value_bytes = input.has_one_value ? 0 : sizeof(Scalar);
-    std::size_t const sample_bytes = SampleStage<ExecutionSpace, Scalar>::num_places *
-                                     (entries_per_sample * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset));
+    std::size_t const sample_bytes =
+        SampleStage<ExecutionSpace, Scalar>::bytes_per_sample(entries_per_sample, input.has_one_value);
     auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
     std::size_t const step = PanelType::slot_granularity;
     std::size_t const room = limits_.device - std::min(limits_.device, network_.bytes());
@@ -86,30 +84,15 @@ public:
     return summary;
   }
 
-  void stage(SampleSet const& samples) override {
+  void stage(SampleBatch const& samples) override {
     if (samples.num_samples() <= batch_ && samples.num_neurons() == num_inputs()) stage_.stage(samples);
   }
 
-  BatchResult infer(SampleSet const& samples, WantedOutputs wanted) override {
+  BatchResult infer(SampleBatch const& samples, WantedOutputs wanted) override {
     VARVE_REQUIRE(samples.num_samples() <= batch_, "a batch larger than planned");
     VARVE_REQUIRE(samples.num_neurons() == num_inputs(), "samples of another width than the network's input");
     BatchResult result;
-    Stopwatch const upload_time;
-    auto const input = take_samples(samples);
-    struct Release {
-      SampleStage<ExecutionSpace, Scalar>& stage;
-      ~Release() { stage.release(); }
-    } const release{stage_};
-    if (takes_one_value_ && input.value_stride != 0) take_any_values();
-    result.upload_seconds = upload_time.seconds();
-
-    for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
-      space_.fence("varve: before the layer loop");
-      Stopwatch const loop_time;
-      run(input);
-      space_.fence("varve: after the layer loop");
-      result.loop_seconds.push_back(loop_time.seconds());
-    }
+    run_repeatedly(samples, result);
     if (gather_) {
       result.exchange_seconds = gather_->seconds();
       result.exchange_bytes = gather_->bytes_received();
@@ -118,6 +101,7 @@ public:
     Stopwatch const collect_time;
     collect(samples, wanted, result);
     result.collect_seconds = collect_time.seconds();
+    result.samples = stage_.take_traffic();
     result.weights = network_.take_traffic();
     return result;
   }
@@ -172,6 +156,25 @@ private:
     allocate_panel();
   }
 
+  /// The layer loop as often as it was asked for. Then the samples may go.
+  void run_repeatedly(SampleBatch const& samples, BatchResult& result) {
+    Stopwatch const upload_time;
+    auto const input = take_samples(samples);
+    struct Release {
+      SampleStage<ExecutionSpace, Scalar>& stage;
+      ~Release() { stage.release(); }
+    } const release{stage_};
+    if (takes_one_value_ && input.value_stride != 0) take_any_values();
+    result.upload_seconds = upload_time.seconds();
+    for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
+      space_.fence("varve: before the layer loop");
+      Stopwatch const loop_time;
+      run(input);
+      space_.fence("varve: after the layer loop");
+      result.loop_seconds.push_back(loop_time.seconds());
+    }
+  }
+
   /// The layer loop: everything between the two fences that are timed.
   void run(DeviceSamples<ExecutionSpace, Scalar> const& input) {
     ProfilingRegion const region("varve::layer_loop");
@@ -221,14 +224,25 @@ private:
     return count == 0;
   }
 
-  DeviceSamples<ExecutionSpace, Scalar> take_samples(SampleSet const& samples) {
+  DeviceSamples<ExecutionSpace, Scalar> take_samples(SampleBatch const& samples) {
     ProfilingRegion const region("varve::upload"); // regions are for this thread: tools keep one stack of them
     return stage_.take(samples);
   }
 
-  void collect(SampleSet const& samples, WantedOutputs wanted, BatchResult& result) {
+  /// Where the samples of a batch have ended, those that are represented by others included.
+  struct Ends {
+    std::vector<int> live;      ///< in the panel
+    std::vector<int> positions; ///< there, if some are represented; else they are there in this order
+    std::vector<int> done;
+    bool has_represented = false; ///< else live and done are lists of the panel
+
+    int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
+  };
+
+  /// Brings back what is asked for, and nothing else: there may be many batches of less than a millisecond each.
+  void collect(SampleBatch const& samples, WantedOutputs wanted, BatchResult& result) {
     ProfilingRegion const region("varve::collect");
-    auto const counts = download(panel_.counts());
+    auto const counts = fetch(panel_.counts().data(), panel_.counts().size());
     for (std::size_t i = 0; i < held_.size(); ++i) {
       result.live_edges += static_cast<double>(edges_of(i)) * counts[static_cast<std::size_t>(held_[i])];
     }
@@ -236,16 +250,23 @@ private:
     auto const num_done = static_cast<std::size_t>(counts.back());
     if (!gather_) learn(counts, num_live, samples.num_samples());
     Ends const ends =
-        find_ends(samples.num_samples(), ids_at(panel_.ids(), num_live), ids_at(panel_.done().ids, num_done), num_live);
-    result.activation_hash = hash_live(ends, samples.first_sample) + hash_done(ends, samples.first_sample);
+        find_ends(samples.num_samples(), fetch(panel_.ids(), num_live), fetch(panel_.done().ids, num_done), num_live);
+    result.activation_hash = hash_live(ends, samples.first_sample()) + hash_done(ends, samples.first_sample());
     result.num_done = ends.done.size();
     result.num_represented = ends.live.size() + ends.done.size() - num_live - num_done;
     if (wanted.activations || wanted.predictions) collect_rows(samples, ends, num_live, wanted, result);
-    result.live_samples.reserve(ends.live.size() + ends.done.size());
+    list_live_samples(samples, ends, result.live_samples);
+  }
+
+  static void list_live_samples(SampleBatch const& samples, Ends const& ends, std::vector<SampleIndex>& live_samples) {
+    std::vector<char> is_live(samples.num_samples(), 0); // to sort them would take longer
     for (auto const* const ids : {&ends.live, &ends.done}) {
-      for (int const id : *ids) result.live_samples.push_back(samples.first_sample + static_cast<SampleIndex>(id));
+      for (int const id : *ids) is_live[static_cast<std::size_t>(id)] = 1;
     }
-    std::ranges::sort(result.live_samples);
+    live_samples.reserve(ends.live.size() + ends.done.size());
+    for (std::size_t sample = 0; sample < is_live.size(); ++sample) {
+      if (is_live[sample] != 0) live_samples.push_back(samples.first_sample() + sample);
+    }
   }
 
   /// Tells the network how many samples were left after which layers.
@@ -267,24 +288,15 @@ private:
     return slices_ ? slices_->whole(stretch).num_edges : network_.stretches()[stretch].num_edges;
   }
 
-  /// Where the samples of a batch have ended, those that are represented by others included.
-  struct Ends {
-    std::vector<int> live;      ///< in the panel
-    std::vector<int> positions; ///< there
-    std::vector<int> done;
-  };
-
-  Ends find_ends(std::size_t num_samples, std::vector<int> const& live, std::vector<int> done,
-                 std::size_t num_live) const {
+  Ends find_ends(std::size_t num_samples, std::vector<int> live, std::vector<int> done, std::size_t num_live) {
     Ends ends;
-    std::vector<int> const represented_by = download(panel_.represented_by());
-    if (represented_by.empty()) {
-      ends.live = live;
-      ends.positions.resize(num_live);
-      std::iota(ends.positions.begin(), ends.positions.end(), 0);
+    if (panel_.represented_by() == nullptr) {
+      ends.live = std::move(live);
       ends.done = std::move(done);
       return ends;
     }
+    ends.has_represented = true;
+    auto const represented_by = fetch(panel_.represented_by(), num_samples);
     constexpr int is_dead = -1;
     constexpr int is_done = -2;
     std::vector<int> end_of(num_samples, is_dead);
@@ -305,27 +317,27 @@ private:
     return ends;
   }
 
-  std::uint64_t hash_live(Ends const& ends, SampleIndex first_sample) const {
+  std::uint64_t hash_live(Ends const& ends, SampleIndex first_sample) {
     std::uint64_t hash = 0;
     if (ends.live.empty()) return hash;
-    auto const ids = upload<ExecutionSpace>("varve::live_ids", ends.live);
-    auto const positions = upload<ExecutionSpace>("varve::live_positions", ends.positions);
+    int const* const ids = ends.has_represented ? send(ends.live, ids_) : panel_.ids();
+    int const* const positions = ends.has_represented ? send(ends.positions, positions_) : nullptr;
     Kokkos::parallel_reduce(
         "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.live.size())),
-        HashActivations<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(),
-                                                positions.data(), ids.data(), output_neurons(), panel_.num_neurons(),
+        HashActivations<ExecutionSpace, Scalar>{panel_.source(), panel_.tile_samples(), panel_.from_slot(), positions,
+                                                ids, output_neurons(), panel_.num_neurons(),
                                                 static_cast<int>(num_outputs()), first_sample},
         hash);
     return hash;
   }
 
-  std::uint64_t hash_done(Ends const& ends, SampleIndex first_sample) const {
+  std::uint64_t hash_done(Ends const& ends, SampleIndex first_sample) {
     std::uint64_t hash = 0;
     if (ends.done.empty()) return hash;
-    auto const ids = upload<ExecutionSpace>("varve::done_ids", ends.done);
+    int const* const ids = ends.has_represented ? send(ends.done, ids_) : panel_.done().ids;
     Kokkos::parallel_reduce(
         "varve::hash_done", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.done.size())),
-        HashEqualActivations<Scalar>{done_value(), ids.data(), static_cast<int>(num_outputs()), first_sample}, hash);
+        HashEqualActivations<Scalar>{done_value(), ids, static_cast<int>(num_outputs()), first_sample}, hash);
     return hash;
   }
 
@@ -334,17 +346,32 @@ private:
 
   NeuronIndex const* output_neurons() const { return output_map_.size() > 0 ? output_map_.data() : nullptr; }
 
-  static std::vector<int> ids_at(int const* on_device, std::size_t count) {
-    std::vector<int> ids(count);
-    Kokkos::View<int const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const device(on_device,
-                                                                                                          count);
-    Kokkos::deep_copy(Kokkos::View<int*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(ids.data(), count), device);
-    return ids;
+  /// Numbers on the device. Waits for what was launched on this space, not for samples that are on their way.
+  std::vector<int> fetch(int const* numbers, std::size_t count) {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      return {numbers, numbers + count};
+    } else {
+      using Source = Kokkos::View<int const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+      using Target = Kokkos::View<int*, Kokkos::SharedHostPinnedSpace, Kokkos::MemoryUnmanaged>;
+      make_room(fetched_, count, "varve::results");
+      Kokkos::deep_copy(space_, Target(fetched_.data(), count), Source(numbers, count));
+      space_.fence("varve: results have arrived");
+      return {fetched_.data(), fetched_.data() + count};
+    }
+  }
+
+  /// Numbers of the host, on the device; the room is kept for others.
+  int const* send(std::vector<int> const& numbers, DeviceArray<ExecutionSpace, int>& room) {
+    make_room(room, numbers.size(), "varve::results");
+    using Source = Kokkos::View<int const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+    using Target = Kokkos::View<int*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+    Kokkos::deep_copy(space_, Target(room.data(), numbers.size()), Source(numbers.data(), numbers.size()));
+    return room.data();
   }
 
   /// Brings the panel's last activations back in blocks of rows and keeps what is wanted of them.
   /// The samples that are done have their cap at every output, the first of which is their prediction.
-  void collect_rows(SampleSet const& samples, Ends const& ends, std::size_t num_rows, WantedOutputs wanted,
+  void collect_rows(SampleBatch const& samples, Ends const& ends, std::size_t num_rows, WantedOutputs wanted,
                     BatchResult& result) {
     std::size_t const width = num_outputs();
     std::vector<std::vector<NeuronIndex>> columns(wanted.activations ? num_rows : 0);
@@ -370,7 +397,7 @@ private:
       result.predictions.assign(samples.num_samples(), 0);
       for (std::size_t i = 0; i < ends.live.size(); ++i) {
         result.predictions[static_cast<std::size_t>(ends.live[i])] =
-            largest[static_cast<std::size_t>(ends.positions[i])];
+            largest[static_cast<std::size_t>(ends.position(i))];
       }
     }
     if (wanted.activations) collect_activations(samples, ends, columns, values, result);
@@ -390,17 +417,17 @@ private:
   }
 
   /// The rows of all samples, in order; columns and values are the panel's rows.
-  void collect_activations(SampleSet const& samples, Ends const& ends,
+  void collect_activations(SampleBatch const& samples, Ends const& ends,
                            std::vector<std::vector<NeuronIndex>> const& columns,
                            std::vector<std::vector<double>> const& values, BatchResult& result) const {
     constexpr int is_dead = -1;
     constexpr int is_done = -2;
     std::vector<int> end_of(samples.num_samples(), is_dead);
     for (std::size_t i = 0; i < ends.live.size(); ++i)
-      end_of[static_cast<std::size_t>(ends.live[i])] = ends.positions[i];
+      end_of[static_cast<std::size_t>(ends.live[i])] = ends.position(i);
     for (int const id : ends.done) end_of[static_cast<std::size_t>(id)] = is_done;
     SparseMatrix& matrix = result.activations.matrix;
-    result.activations.first_sample = samples.first_sample;
+    result.activations.first_sample = samples.first_sample();
     matrix.num_rows = samples.num_samples();
     matrix.num_columns = num_outputs();
     for (int const end : end_of) {
@@ -429,6 +456,8 @@ private:
   ExecutionSpace space_;
   SampleStage<ExecutionSpace, Scalar> stage_;
   PanelType panel_;
+  DeviceArray<ExecutionSpace, int> ids_, positions_; ///< of samples that have ended, where some are represented
+  Kokkos::View<int*, Kokkos::SharedHostPinnedSpace> fetched_;
   std::vector<int> held_; ///< for each stretch, after how many lists of live samples it ran
   std::size_t batch_ = 0;
   bool takes_one_value_ =

@@ -85,6 +85,7 @@ public:
     num_neurons_ = samples.num_neurons;
     tile_samples_ = 0;
     is_listed_ = false;
+    seeks_equal_ = false;
     int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
     Kokkos::parallel_for("varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
                          StartPanel{ids_[0].data(), live_stamps_.data(), open_stamps_.data(), counts_.data(),
@@ -145,6 +146,7 @@ public:
   /// nothing if there is no room for it.
   void list_distinct(ExecutionSpace const& space) {
     if (represented_by_.size() == 0 || max_samples_ == 0) return;
+    seeks_equal_ = true;
     EqualSamples const equal{hashes_.data(),    hash_table_.data(),  static_cast<int>(hash_table_.size()) - 1,
                              candidate_.data(), is_worth_it_.data(), represented_by_.data()};
     list_distinct_samples(
@@ -193,8 +195,8 @@ public:
   DoneSamples done() const { return {done_ids_.data(), counts_.data() + counts_.size() - 1}; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
-  /// By sample: the one that represents it, or itself; empty if equal samples are not looked for.
-  DeviceArray<ExecutionSpace, int> const& represented_by() const { return represented_by_; }
+  /// By sample: the one that represents it, or itself; null if equal samples have not been looked for in this run.
+  int const* represented_by() const { return seeks_equal_ ? represented_by_.data() : nullptr; }
 
 private:
   void list(ExecutionSpace const& space, int const* open_stamps) {
@@ -237,6 +239,7 @@ private:
   int num_neurons_ = 0;
   int tile_samples_ = 0; ///< 0 before the samples are in tiles
   bool is_listed_ = false;
+  bool seeks_equal_ = false;
   bool takes_one_value_ = false;
 };
 

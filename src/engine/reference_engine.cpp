@@ -37,7 +37,8 @@ public:
     return summary;
   }
 
-  BatchResult infer(SampleSet const& samples, WantedOutputs wanted) override {
+  BatchResult infer(SampleBatch const& batch, WantedOutputs wanted) override {
+    auto const samples = to_set(batch);
     BatchResult result;
     for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
       Stopwatch const loop_time;

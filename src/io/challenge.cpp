@@ -276,8 +276,8 @@ public:
   EdgeOffset num_entries() const override { return num_entries_; }
   SampleIndex first_sample() const override { return first_sample_; }
   bool has_one_value() const override { return has_one_value_; }
-  SampleSet read(std::size_t first, std::size_t last) override {
-    return {rows_.read(first, last), first_sample_ + first};
+  SampleBatch read(std::size_t first, std::size_t last) override {
+    return SampleSet{rows_.read(first, last), first_sample_ + first};
   }
 
 private:

@@ -164,7 +164,7 @@ void require_width(fs::path const& path, std::size_t num_inputs) {
 
 SampleSet read_sample_file(fs::path const& path, OptionalSampleRange const& range) {
   SampleFileReader reader(path, range);
-  return reader.read(0, reader.num_samples());
+  return reader.read_set(0, reader.num_samples());
 }
 
 struct SampleFileReader::Contents {
@@ -200,7 +200,7 @@ SampleIndex SampleFileReader::first_sample() const { return contents_->open.firs
 
 bool SampleFileReader::has_one_value() const { return contents_->open.descriptor.is_iso; }
 
-SampleSet SampleFileReader::read(std::size_t first, std::size_t last) {
+SampleSet SampleFileReader::read_set(std::size_t first, std::size_t last) {
   VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
   auto const fail_memory = [&] {
     throw ResourceError(fmt::format("{} does not fit into memory", contents_->path.string()));

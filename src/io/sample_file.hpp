@@ -42,7 +42,10 @@ public:
   EdgeOffset num_entries() const override;
   SampleIndex first_sample() const override;
   bool has_one_value() const override;
-  SampleSet read(std::size_t first, std::size_t last) override;
+  SampleBatch read(std::size_t first, std::size_t last) override { return read_set(first, last); }
+
+  /// The same as a set of its own.
+  SampleSet read_set(std::size_t first, std::size_t last);
 
 private:
   struct Contents;

@@ -8,8 +8,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace varve {
+namespace {
+
+std::size_t bytes_in_memory(SampleReader const& reader) {
+  return reader.num_entries() * reader.bytes_per_entry() + reader.num_samples() * sizeof(EdgeOffset);
+}
+
+} // namespace
 
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes) {
@@ -26,11 +34,40 @@ std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& pa
       fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
 }
 
+SampleBatch SamplesInMemory::read(std::size_t first, std::size_t last) {
+  VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
+  std::size_t const length = samples_.num_samples();
+  auto batch = samples_.part(0, 0);
+  for (std::size_t next = first; next < last;) {
+    std::size_t const begin = next % length;
+    std::size_t const end = std::min(length, begin + (last - next));
+    batch.append(samples_.part(begin, end));
+    next += end - begin;
+  }
+  return batch.numbered_from(first_sample() + first);
+}
+
+std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std::size_t repetitions,
+                                       std::size_t bytes) {
+  if (repetitions == 1) return reader;
+  auto const most = std::numeric_limits<std::size_t>::max() / sizeof(double) / repetitions;
+  if (reader->num_samples() > most || reader->num_entries() > most) {
+    throw UsageError(fmt::format("{} samples cannot be repeated {} times: there would be more than can be counted",
+                                 reader->num_samples(), repetitions));
+  }
+  if (samples_that_fit(*reader, bytes) < reader->num_samples()) {
+    throw ResourceError(fmt::format(
+        "samples that are repeated are kept in memory, but these take {} bytes and there are {} for them; raise "
+        "--input-memory, or give a part with --samples",
+        bytes_in_memory(*reader), bytes));
+  }
+  return std::make_unique<SamplesInMemory>(reader->read(0, reader->num_samples()), repetitions);
+}
+
 std::size_t samples_that_fit(SampleReader const& reader, std::size_t bytes) {
   constexpr std::size_t num_parts = 3;
   auto const num_samples = std::max<std::size_t>(reader.num_samples(), 1);
-  auto const needed =
-      static_cast<double>(reader.num_entries() * reader.bytes_per_entry() + num_samples * sizeof(EdgeOffset));
+  auto const needed = static_cast<double>(bytes_in_memory(reader));
   if (needed <= static_cast<double>(bytes)) return num_samples;
   auto const fit = static_cast<double>(bytes) / num_parts / needed * static_cast<double>(num_samples);
   return std::max<std::size_t>(1, static_cast<std::size_t>(fit));

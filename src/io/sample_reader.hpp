@@ -1,7 +1,7 @@
 #pragma once
 
 #include "io/sample_range.hpp"
-#include "network/sample_set.hpp"
+#include "network/sample_batch.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -27,24 +27,31 @@ public:
 
   /// The samples [first, last), counted from the first wanted one. Parts are asked for in ascending order, by one
   /// thread at a time. Throws InputError, naming the file, if its content is malformed.
-  virtual SampleSet read(std::size_t first, std::size_t last) = 0;
+  virtual SampleBatch read(std::size_t first, std::size_t last) = 0;
 };
 
-/// Samples that are in memory as a whole.
+/// Samples that are in memory as a whole, once or several times over, numbered on. Their parts are no copies.
 class SamplesInMemory final : public SampleReader {
 public:
-  explicit SamplesInMemory(SampleSet samples) : samples_(std::move(samples)) {}
+  explicit SamplesInMemory(SampleBatch samples, std::size_t repetitions = 1)
+      : samples_(std::move(samples)), repetitions_(repetitions) {}
 
-  std::size_t num_samples() const override { return samples_.num_samples(); }
+  std::size_t num_samples() const override { return repetitions_ * samples_.num_samples(); }
   std::size_t num_neurons() const override { return samples_.num_neurons(); }
-  EdgeOffset num_entries() const override { return samples_.matrix.num_entries(); }
-  SampleIndex first_sample() const override { return samples_.first_sample; }
-  bool has_one_value() const override { return samples_.matrix.values.size() == 1; }
-  SampleSet read(std::size_t first, std::size_t last) override { return samples_of(samples_, first, last); }
+  EdgeOffset num_entries() const override { return repetitions_ * samples_.num_entries(); }
+  SampleIndex first_sample() const override { return samples_.first_sample(); }
+  bool has_one_value() const override { return samples_.has_one_value(); }
+  SampleBatch read(std::size_t first, std::size_t last) override;
 
 private:
-  SampleSet samples_;
+  SampleBatch samples_;
+  std::size_t repetitions_;
 };
+
+/// The samples of a reader so many times over, read once and kept in memory. Throws ResourceError if they take more
+/// than `bytes`, UsageError if there are more samples or entries than can be counted.
+std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std::size_t repetitions,
+                                       std::size_t bytes);
 
 /// Opens samples for a network of `neurons` inputs: an HDF5 sample file, of which each part is read by itself, or lines
 /// `image pixel value` (plain, gz, xz, zst), which are kept in memory if that takes no more than `bytes` and read from

@@ -132,7 +132,7 @@ struct GatherRows {
 };
 
 /// Sum of the fingerprints of the nonzero activations of samples: number first_sample + ids(i) has those at position
-/// positions(i) of a panel, which lies in from_slot(position).
+/// positions(i), or i, of a panel, which lies in from_slot(position).
 template <class ExecutionSpace, class Scalar>
 struct HashActivations {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
@@ -140,7 +140,7 @@ struct HashActivations {
   Scalar const* panel;
   int tile_samples;
   int const* from_slot; ///< null: slot p
-  int const* positions;
+  int const* positions; ///< null: i
   int const* ids;
   NeuronIndex const* neurons; ///< of the panel, by output; null: in order
   int num_neurons;            ///< of the panel
@@ -149,7 +149,7 @@ struct HashActivations {
 
   KOKKOS_FUNCTION void operator()(int i, std::uint64_t& sum) const {
     std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[i]);
-    int const position = positions[i];
+    int const position = positions == nullptr ? i : positions[i];
     int const slot = from_slot == nullptr ? position : from_slot[position];
     Scalar const* const activations = panel + place_of_slot(slot, num_neurons, tile_samples);
     for (int output = 0; output < num_outputs; ++output) {

@@ -2,6 +2,7 @@
 
 #include "core/backend.hpp"
 #include "io/network_file.hpp"
+#include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "network/activations.hpp"
 #include "reference/infer.hpp"
@@ -281,6 +282,82 @@ TEST_F(Infer, PrintsAFewReadableLines) {
   for (char const* const word : {"12 layers", "256 inputs", "150 samples", "edges/s", "survivors", "truth: match\n"}) {
     EXPECT_THAT(ended.out, HasSubstr(word));
   }
+}
+
+/// What all outputs hold of a run.
+struct AllOutputs {
+  std::string categories, predictions, activations, hash;
+
+  bool operator==(AllOutputs const&) const = default;
+};
+
+TEST_F(Infer, RepeatedInputsGiveWhatTheyGiveWrittenOut) {
+  for (std::string const ending : {".h5", ".tsv.gz"}) {
+    succeed({"convert", path("img.h5"), path("once" + ending), "--neurons", "256"});
+    auto const once = open_samples(path("once" + ending), 256);
+    SampleBatch all = once;
+    for (int repetition = 1; repetition < 5; ++repetition) all.append(once);
+    save_samples(to_set(all), path("five.h5"));
+    auto const outputs = [&](std::vector<std::string> options) {
+      options.insert(options.end(), {"--network", path("net.h5"), "--categories", path("alive.tsv"), "--predictions",
+                                     path("best.tsv"), "--activations", path("last.h5")});
+      options.insert(options.end(), {"--report", path("report.json")});
+      options.insert(options.begin(), "infer");
+      succeed(options);
+      auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+      EXPECT_EQ(report["input"]["samples"], all.num_samples());
+      return AllOutputs{read_bytes(path("alive.tsv")), read_bytes(path("best.tsv")), read_bytes(path("last.h5")),
+                        report["activation_hash"]};
+    };
+    for (std::string const reductions : {"none", "auto"}) {
+      auto const expected = outputs({"--input", path("five.h5"), "--reductions", reductions});
+      for (std::string const batch : {"1000", "150", "149", "7"}) {
+        EXPECT_EQ(outputs({"--input", path("once" + ending), "--repeat-input", "5", "--reductions", reductions,
+                           "--batch", batch}),
+                  expected)
+            << ending << " in batches of " << batch;
+      }
+    }
+  }
+}
+
+TEST_F(Infer, RepeatedRangesAreNumberedOnAndComparedWithTheTruth) {
+  auto const range = samples_of(last_, 32, 97);
+  std::string expected;
+  for (std::size_t repetition = 0; repetition < 3; ++repetition) {
+    auto again = range;
+    again.first_sample += repetition * range.num_samples();
+    expected += lines_of(categories(again));
+  }
+  std::vector<std::string> const options = {"--samples", "33:97",           "--repeat-input", "3",
+                                            "--truth",   path("truth.tsv"), "--categories",   path("alive.tsv")};
+  auto const report = report_of(options);
+  EXPECT_EQ(read_bytes(path("alive.tsv")), expected);
+  EXPECT_EQ(report["truth"], "match");
+  EXPECT_EQ(report["input"]["first_sample"], 33);
+  EXPECT_EQ(report["input"]["samples"], 195);
+  EXPECT_EQ(report["input"]["repetitions"], 3);
+  EXPECT_EQ(report_of({"--repeat-input", "2", "--truth", path("truth.tsv")})["truth"], "match");
+  auto wrong = categories(last_);
+  wrong.pop_back();
+  write_bytes(path("wrong.tsv"), lines_of(wrong));
+  EXPECT_EQ(run_varve(infer_with({"--repeat-input", "2", "--truth", path("wrong.tsv")})).exit_code, 1);
+}
+
+TEST_F(Infer, RefusesRepeatedInputsThatDoNotFit) {
+  auto const ended = run_varve(infer_with({"--repeat-input", "2", "--input-memory", "0.000001"}));
+  EXPECT_EQ(ended.exit_code, 4);
+  ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("raise --input-memory"));
+  EXPECT_EQ(run_varve(infer_with({"--repeat-input", "0"})).exit_code, 2);
+}
+
+TEST_F(Infer, SaysHowSamplesCameToTheDevice) {
+  auto const ended = succeed(infer_with({"--batch", "40", "--report", path("report.json")}));
+  EXPECT_THAT(ended.out, HasSubstr("samples   waited for "));
+  auto const samples = nlohmann::json::parse(read_bytes(path("report.json")))["streamed_samples"];
+  for (char const* const name : {"wait_seconds", "read_seconds", "stage_seconds", "copied_bytes", "bytes_per_second"})
+    EXPECT_GT(samples[name].get<double>(), 0.0) << name;
 }
 
 TEST_F(Infer, WrongTruthIsNamedAndExitCode1) {

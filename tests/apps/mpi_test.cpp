@@ -119,6 +119,28 @@ TEST_F(Ranks, GiveTheSameForARangeAndInBatches) {
   EXPECT_EQ(infer_on(2, options), infer_on(1, options));
 }
 
+TEST_F(Ranks, RepeatAnInputAndGoOnFromAJournal) {
+  std::vector<std::string> const options = {"--repeat-input", "7", "--samples", "4:90", "--batch", "50"};
+  auto const one = infer_on(1, options);
+  EXPECT_EQ(one.report["input"]["samples"], 7 * 87);
+  for (std::string const schedule : {"static", "dynamic"}) {
+    auto more = options;
+    more.insert(more.end(), {"--schedule", schedule});
+    EXPECT_EQ(infer_on(3, more), one) << schedule;
+  }
+  auto with_journal = options;
+  with_journal.insert(with_journal.end(), {"--journal", path("repeated.journal")});
+  EXPECT_EQ(infer_on(2, with_journal), one);
+  for (std::string const name : {"repeated.journal", "repeated.journal.1"}) { // as if killed
+    auto const journal = read_bytes(path(name));
+    varve::testing::write_bytes(path(name), journal.substr(0, journal.size() * 3 / 5));
+  }
+  auto const resumed = infer_on(1, with_journal);
+  EXPECT_EQ(resumed, one);
+  EXPECT_GT(resumed.report["journal"]["samples_found"], 0);
+  EXPECT_LT(resumed.report["journal"]["samples_found"], 7 * 87);
+}
+
 /// True if the plan says that neurons are split over so many ranks.
 bool splits_over(nlohmann::json const& report, int ranks) {
   auto const words = "neurons split over " + std::to_string(ranks) + " ranks";

@@ -120,6 +120,25 @@ TEST_F(Queue, OfAStaticScheduleGivesAllThatFitsAtOnce) {
   EXPECT_EQ(take_all(left_over(60000, {}), rules).size(), static_cast<std::size_t>(ranks_.size()));
 }
 
+TEST_F(Queue, LetsARankLookAheadWhereItHurtsNobody) {
+  auto const expect_unfinished = [&](BatchRules const& rules, std::size_t before_the_first, std::size_t later) {
+    BatchQueue queue(ranks_, {{0, 100000}}, rules);
+    for (std::size_t const most : {before_the_first, later}) {
+      std::vector<SampleRange> taken;
+      for (; queue.may_look_ahead(); taken.push_back(*queue.next())) ASSERT_LT(taken.size(), 4U);
+      EXPECT_EQ(taken.size(), most) << to_string(rules.schedule);
+      for (auto const& [first, last] : taken) queue.finished(last - first, 0.001);
+      EXPECT_TRUE(queue.may_look_ahead());
+    }
+  };
+  expect_unfinished({Schedule::fixed, 10, true, 10, {}}, 3, 3);
+  expect_unfinished({Schedule::fixed, 10, false, 10, {}}, 3, 3);
+  expect_unfinished({Schedule::fixed, 10, true, 10, 10.0}, 3, 3);
+  expect_unfinished({Schedule::fixed, 10, false, 10, 10.0}, 1, 3); // whose size depends on the first one's time
+  expect_unfinished({Schedule::dynamic, 10, true, 10, 10.0}, 1, ranks_.size() == 1 ? 3 : 2);
+  expect_unfinished({Schedule::together, 10, true, 10, {}}, 3, 3);
+}
+
 TEST_F(Queue, EndsForAllWhenOneStopsIt) {
   for (auto const schedule : {Schedule::fixed, Schedule::dynamic, Schedule::together}) {
     BatchQueue queue(ranks_, {{0, 1000}}, {schedule, 1, true, 1, {}});

@@ -24,7 +24,7 @@ protected:
     for (std::size_t number = 0; number < 9; ++number) {
       SampleSet samples{random.draw_matrix(1 + random.below(90), 60, 40, 2.0), 100 * number};
       if (number % 3 == 1) samples.matrix.values = {1.0};
-      batches_.push_back(std::move(samples));
+      batches_.emplace_back(std::move(samples));
     }
     std::vector<Layer> layers(5);
     for (auto& layer : layers) {
@@ -37,12 +37,14 @@ protected:
     inference_->plan({90, 90 * 20, false});
   }
 
-  void expect_right(SampleSet const& samples) {
+  void expect_right(SampleBatch const& samples) {
     auto const result = inference_->infer(samples, {true, false});
-    EXPECT_EQ(result.activations, test::reference_of(*network_, samples, GetParam().precision));
+    EXPECT_EQ(result.activations, test::reference_of(*network_, to_set(samples), GetParam().precision));
+    staged_bytes_ += result.samples.copied_bytes;
   }
 
-  std::vector<SampleSet> batches_;
+  std::vector<SampleBatch> batches_;
+  std::size_t staged_bytes_ = 0;
   std::optional<Network> network_;
   std::unique_ptr<Inference> inference_;
 };
@@ -52,9 +54,8 @@ TEST_P(Staged, WhileAnotherBatchIsComputed) {
   for (int round = 0; round < 5; ++round) {
     auto const read = [&](std::size_t number) {
       return std::async(std::launch::async, [this, number] {
-        auto samples = batches_.at(number);
-        inference_->stage(samples);
-        return samples;
+        inference_->stage(batches_.at(number));
+        return batches_.at(number);
       });
     };
     auto next = read(0);
@@ -86,6 +87,27 @@ TEST_P(Staged, WhileOthersAreTakenThatWereNot) {
     other.wait();
     expect_right(batches_[6]);
   }
+}
+
+TEST_P(Staged, BatchesAreBroughtOnce) {
+  expect_right(batches_[4]);
+  auto const bytes_of_one = staged_bytes_;
+  EXPECT_GT(bytes_of_one, 0U);
+  inference_->stage(batches_[4]);
+  auto const same = batches_[4];
+  expect_right(same);
+  EXPECT_EQ(staged_bytes_, 2 * bytes_of_one);
+  inference_->stage(batches_[4]);
+  expect_right(batches_[4].numbered_from(7)); // other samples, as it were
+  EXPECT_EQ(staged_bytes_, 4 * bytes_of_one);
+}
+
+TEST_P(Staged, NeighboursOfSeveralSetsAreOneBatch) {
+  auto samples = batches_[0].part(0, batches_[0].num_samples() / 2);
+  samples.append(batches_[0].part(0, 1));
+  if (samples.num_samples() + batches_[2].num_samples() <= 90) samples.append(batches_[2]);
+  expect_right(samples);
+  expect_right(samples.part(1, samples.num_samples()));
 }
 
 TEST_P(Staged, TooManySamplesAreLeftToTheirInfer) {

@@ -277,6 +277,7 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
       {{"--precision", "double"}, "precision is \"float\" there and \"double\" here"},
       {{"--batch", "11"}, "batch is 10 there and 11 here"},
       {{"--samples", "1:399"}, "number of samples is 400 there and 399 here"},
+      {{"--samples", "1:200", "--repeat-input", "2"}, "repetitions of the input is 1 there and 2 here"},
       {{"--reductions", "saturation"}, "saturation is false there and true here"},
       {{"--edge-order", "ascending"}, "edge order is \"auto\" there and \"ascending\" here"},
       {{"--input", out("other.h5")}, "another run: input is "}};
@@ -284,7 +285,8 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
     auto command = words(1);
     command.insert(command.end(), options.begin(), options.end());
     auto const given = std::find(command.begin(), command.end(), options[0]);
-    if (given != command.end() - 2) command.erase(given, given + 2); // an option must not be given twice
+    if (given != command.end() - static_cast<std::ptrdiff_t>(options.size()))
+      command.erase(given, given + 2); // an option must not be given twice
     auto const ended = test::run(command);
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
     ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;

@@ -33,7 +33,8 @@ SampleSet canonical(SampleSet samples) {
 }
 
 void expect_part(SampleReader& reader, SampleSet const& samples, std::size_t first, std::size_t last) {
-  EXPECT_EQ(canonical(reader.read(first, last)), canonical(samples_of(samples, first, last))) << first << ":" << last;
+  EXPECT_EQ(canonical(to_set(reader.read(first, last))), canonical(samples_of(samples, first, last)))
+      << first << ":" << last;
 }
 
 TEST(SampleReaders, GiveThePartsOfEveryKindOfFile) {
@@ -90,7 +91,7 @@ TEST(SampleReaders, TakeUnsortedTextThatFitsAndRefuseTheRest) {
   auto const path = write_bytes(folder / "images.tsv", "2\t1\t1\n5\t3\t1\n4\t4\t1\n");
   auto const reader = open_sample_reader(path, 4, std::nullopt, plenty);
   EXPECT_EQ(reader->num_samples(), 5U);
-  EXPECT_EQ(reader->read(3, 5).matrix.column_indices, (std::vector<NeuronIndex>{3, 2}));
+  EXPECT_EQ(to_set(reader->read(3, 5)).matrix.column_indices, (std::vector<NeuronIndex>{3, 2}));
   EXPECT_EQ(sentence_of<InputError>([&] { open_sample_reader(path, 4, std::nullopt, 0); }),
             path.string() +
                 ": found image 4 after image 5, expected ascending numbers, for the file is too large to be "
@@ -119,6 +120,55 @@ TEST(SampleReaders, NameWhatIsWrong) {
                  open_sample_reader(folder / "samples.h5", 20, SampleRange{20, 51}, plenty);
                }),
                "the samples 20:51 were asked for");
+}
+
+/// Samples so many times over, written out.
+SampleSet written_out(SampleSet const& samples, std::size_t repetitions) {
+  SampleBatch all = samples;
+  for (std::size_t repetition = 1; repetition < repetitions; ++repetition) all.append(samples);
+  return to_set(all);
+}
+
+TEST(SampleReaders, RepeatWhatTheyRead) {
+  TemporaryFolder const folder;
+  auto const samples = random_samples(4, 90, 20, Values::doubles);
+  auto const wanted = samples_of(samples, 10, 40);
+  auto const all = written_out(wanted, 5);
+  ASSERT_EQ(all.num_samples(), 150U);
+  for (std::string const ending : {".tsv.gz", ".h5"}) {
+    auto const path = folder / ("samples" + ending);
+    save_samples(samples, path);
+    auto const reader = repeated(open_sample_reader(path, 20, SampleRange{10, 40}, plenty), 5, plenty);
+    EXPECT_EQ(reader->num_samples(), 150U);
+    EXPECT_EQ(reader->num_neurons(), 20U);
+    EXPECT_EQ(reader->num_entries(), all.matrix.num_entries());
+    EXPECT_EQ(reader->first_sample(), 10U);
+    EXPECT_FALSE(reader->has_one_value());
+    for (auto const& [first, last] :
+         std::vector<SampleRange>{{0, 150}, {0, 30}, {29, 31}, {60, 60}, {61, 62}, {45, 149}, {120, 150}, {150, 150}})
+      expect_part(*reader, all, first, last);
+  }
+}
+
+TEST(SampleReaders, KeepRepeatedSamplesInMemoryOnce) {
+  auto const samples = random_samples(4, 90, 20, Values::one_for_all);
+  auto const reader = repeated(std::make_unique<SamplesInMemory>(samples), 1000, plenty);
+  EXPECT_EQ(reader->num_samples(), 90000U);
+  auto const batch = reader->read(85, 185);
+  ASSERT_EQ(batch.rows().size(), 3U);
+  for (auto const& rows : batch.rows()) EXPECT_EQ(rows.set, batch.rows().front().set);
+  EXPECT_EQ(batch.first_sample(), reader->first_sample() + 85);
+  EXPECT_EQ(batch.rows(), reader->read(85 + 90 * 900, 185 + 90 * 900).rows());
+}
+
+TEST(SampleReaders, RefuseToRepeatWhatDoesNotFit) {
+  auto const reader_of_90 = [] {
+    return std::make_unique<SamplesInMemory>(random_samples(4, 90, 20, Values::one_for_all));
+  };
+  expect_holds(sentence_of<ResourceError>([&] { repeated(reader_of_90(), 2, 100); }), "raise --input-memory");
+  EXPECT_EQ(repeated(reader_of_90(), 1, 100)->num_samples(), 90U);
+  expect_holds(sentence_of<UsageError>([&] { repeated(reader_of_90(), std::size_t{1} << 60U, plenty); }),
+               "more than can be counted");
 }
 
 TEST(SampleReaders, SayHowManySamplesFit) {

@@ -1,0 +1,131 @@
+#include "engine/sample_copy.hpp"
+
+#include "engine/random_case.hpp"
+#include "formats/device_layer.hpp"
+#include "kernels/execution_spaces.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+/// Like a set, for comparison: values as Scalar, one for all or one per entry as they lie there.
+template <class Scalar>
+struct Found {
+  std::vector<EdgeOffset> row_pointers;
+  std::vector<NeuronIndex> columns;
+  std::vector<Scalar> values;
+
+  bool operator==(Found const&) const = default;
+};
+
+template <class ExecutionSpace, class Scalar>
+Found<Scalar> found_in(DeviceSamples<ExecutionSpace, Scalar> const& samples) {
+  EXPECT_EQ(samples.row_pointers.size(), static_cast<std::size_t>(samples.num_samples) + 1);
+  EXPECT_EQ(samples.values.size(), samples.value_stride == 0 ? 1 : samples.columns.size());
+  return {download(samples.row_pointers), download(samples.columns), download(samples.values)};
+}
+
+template <class Scalar>
+Found<Scalar> expected_of(SampleBatch const& batch) {
+  auto const matrix = to_set(batch).matrix;
+  return {matrix.row_pointers, matrix.column_indices, std::vector<Scalar>(matrix.values.begin(), matrix.values.end())};
+}
+
+/// 40 samples, whose values differ or are one for all.
+SampleBatch draw_batch(test::RandomCases& random, std::size_t neurons, std::vector<double> const& values) {
+  SampleSet samples{random.draw_matrix(40, neurons, 90, 1.0), 100};
+  auto& matrix = samples.matrix;
+  matrix.column_indices[matrix.row_pointers[3] - 1] = static_cast<NeuronIndex>(neurons - 1); // the last one of a row
+  matrix.values = values;
+  while (values.size() != 1 && matrix.values.size() < matrix.num_entries()) matrix.values.push_back(random.real(-1, 1));
+  return samples;
+}
+
+/// Whole sets, parts, neighbours from several sets, the same one again, and none.
+std::vector<SampleBatch> draw_batches(std::size_t neurons) {
+  test::RandomCases random(7);
+  auto const ones = draw_batch(random, neurons, {1.0});
+  auto const twos = draw_batch(random, neurons, {2.0});
+  auto const others = draw_batch(random, neurons, {});
+  std::vector<SampleBatch> batches = {
+      ones, others, ones.part(3, 17), others.part(11, 40), ones.part(5, 5), others.part(5, 5)};
+  auto const join = [&](std::vector<SampleBatch> const& parts) {
+    batches.push_back(parts.front());
+    for (std::size_t i = 1; i < parts.size(); ++i) batches.back().append(parts[i]);
+  };
+  join({ones.part(30, 40), ones, ones.part(0, 7)});
+  join({ones.part(20, 40), twos.part(0, 3)});
+  join({others.part(39, 40), ones.part(2, 2), twos.part(2, 5), others});
+  return batches;
+}
+
+template <class ExecutionSpace>
+class SampleCopies : public ::testing::Test {
+protected:
+  /// Each batch through one copier, so that arrays that were used before are used again.
+  template <class Scalar, bool InPlace>
+  static void expect_right(std::size_t neurons, std::size_t chunk_length) {
+    SampleCopy<ExecutionSpace, Scalar, InPlace> copy(chunk_length);
+    SampleArrays<ExecutionSpace, Scalar> arrays;
+    auto const batches = draw_batches(neurons);
+    for (std::size_t number = 0; number < batches.size(); ++number) {
+      auto const& batch = batches[number];
+      auto const brought = copy.bring(arrays, batch);
+      EXPECT_EQ(brought.samples.num_samples, static_cast<int>(batch.num_samples()));
+      EXPECT_EQ(brought.samples.num_neurons, static_cast<int>(neurons));
+      EXPECT_EQ(brought.samples.value_stride, batch.has_one_value() ? 0 : 1);
+      EXPECT_EQ(found_in(brought.samples), expected_of<Scalar>(batch))
+          << "batch " << number << " of " << neurons << " neurons in chunks of " << chunk_length;
+      EXPECT_EQ(brought.copied_bytes, (bytes_of<Scalar, InPlace>(batch)));
+    }
+  }
+
+private:
+  template <class Scalar, bool InPlace>
+  static std::size_t bytes_of(SampleBatch const& batch) {
+    std::size_t const entries = batch.num_entries();
+    bool const is_one_set = batch.rows().size() == 1;
+    bool const reads_values = InPlace && sizeof(Scalar) == sizeof(double) && is_one_set;
+    std::size_t const value_bytes = batch.has_one_value() ? sizeof(Scalar)
+                                    : reads_values        ? 0
+                                                          : entries * sizeof(Scalar);
+    std::size_t const column_bytes = InPlace && is_one_set ? 0 : InPlace || batch.num_neurons() > 65536 ? 4 : 2;
+    return (batch.num_samples() + 1) * (InPlace ? 8 : 4) + entries * column_bytes + value_bytes;
+  }
+};
+TYPED_TEST_SUITE(SampleCopies, test::ExecutionSpaces, test::NameOfSpace);
+
+TYPED_TEST(SampleCopies, ComeInOneChunkOrMany) {
+  for (std::size_t const chunk_length : {1U, 7U, 64U, 1U << 20U}) {
+    this->template expect_right<float, false>(60, chunk_length);
+    this->template expect_right<double, false>(60, chunk_length);
+  }
+}
+
+TYPED_TEST(SampleCopies, NeedMoreBitsBeyond65536Neurons) {
+  for (std::size_t const neurons : {65535U, 65536U, 65537U}) {
+    this->template expect_right<float, false>(neurons, 50);
+    this->template expect_right<double, false>(neurons, 1U << 20U);
+  }
+}
+
+TYPED_TEST(SampleCopies, AreReadWhereTheyLieOnTheHost) {
+  if constexpr (kOnHost<TypeParam>) {
+    for (std::size_t const chunk_length : {7U, 1U << 20U}) {
+      this->template expect_right<float, true>(60, chunk_length);
+      this->template expect_right<double, true>(65537, chunk_length);
+    }
+    SampleBatch const batch = draw_batches(60).front();
+    SampleCopy<TypeParam, float> copy;
+    SampleArrays<TypeParam, float> arrays;
+    EXPECT_EQ(copy.bring(arrays, batch).samples.columns.data(), batch.rows().front().set->matrix.column_indices.data());
+  }
+}
+
+} // namespace
+} // namespace varve
