@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "engine/format_choice.hpp"
 #include "engine/inference.hpp"
 #include "engine/layer_slices.hpp"
 #include "engine/memory_limits.hpp"
@@ -11,14 +12,6 @@
 #include "engine/weight_segments.hpp"
 #include "engine/weight_stream.hpp"
 #include "formats/array_image.hpp"
-#include "formats/cone_programs.hpp"
-#include "formats/cones.hpp"
-#include "formats/counted_layer.hpp"
-#include "formats/csr.hpp"
-#include "formats/sliced_ell.hpp"
-#include "formats/staged_blocks.hpp"
-#include "passes/edge_order.hpp"
-#include "passes/output_order.hpp"
 #include "passes/saturation.hpp"
 
 #include <algorithm>
@@ -44,8 +37,7 @@ namespace varve {
 ///   - with few samples (see tuning), the spread kernel instead of the fused one, on sliced ELL;
 ///   - before all that, several layers whose outputs depend on few neurons together: cones;
 ///   - the first layer alone, stored once more for samples whose values are all equal: by input, to count entries, or
-///   as
-///     sliced ELL, to read bits;
+///     as sliced ELL, to read bits;
 ///   - once samples may leave (nothing later revives them), launches are short at first, while many leave, then long;
 ///     after the first batch they are as short as it pays, for as many as left there: see choose_packing().
 /// Weights that exceed their room are streamed: see WeightStream. Then no launch goes beyond a segment, and nothing is
@@ -68,13 +60,7 @@ public:
   /// own.
   DeviceNetwork(std::shared_ptr<NetworkSource const> const& source, InferenceOptions const& options,
                 MemoryLimits const& limits, LayerSlices const* slices = nullptr)
-      : options_(options),
-        limits_(limits),
-        slices_(slices),
-        has_few_samples_(options.kernel ? *options.kernel == "spread"
-                                        : options.expected_samples &&
-                                              *options.expected_samples < Tune::few_samples(ExecutionSpace())),
-        spreads_(has_few_samples_ && (options.kernel || Tune::prefers_spread)) {
+      : options_(options), limits_(limits), slices_(slices), choice_(options, slices != nullptr) {
     ProfilingRegion const region("varve::prepare");
     NetworkSource const& network = *source;
     std::vector<Layer> layers;
@@ -84,9 +70,10 @@ public:
       std::vector<Packed> packed(count);
       std::vector<double> kept_caps(count, 0.0);
       for_each_on_host_threads(count, [&](std::size_t i) { layers[i] = network.layer(first + i); });
-      auto const runs = find_cone_runs(layers, first);
+      auto const runs =
+          is_streamed_ ? std::vector<typename Choice::InRun>(count) : choice_.find_cone_runs(layers, first);
       for_each_on_host_threads(count, [&](std::size_t i) {
-        if (runs[i].num_layers == 0) packed[i] = pack(layers[i], first + i);
+        if (runs[i].num_layers == 0) packed[i] = choice_.pack(layers[i], first + i);
         if (options_.reductions.saturation) kept_caps[i] = kept_cap<Scalar>(layers[i]);
       });
       for (std::size_t i = 0; i < count; ++i) {
@@ -178,48 +165,29 @@ public:
   }
 
 private:
-  using Tune = Tuning<ExecutionSpace, Scalar>;
-  template <class Wide, class Narrow>
-  using Choose = std::conditional_t<NarrowTiles, Narrow, Wide>;
-  using DirectTile = Choose<typename Tune::Tile, typename Tune::NarrowTile>;
-  using WideBlockTile = Choose<typename Tune::WideBlockTile, typename Tune::NarrowWideBlockTile>;
+  using Formats = LayerFormats<ExecutionSpace, Scalar, NarrowTiles>;
+  using Choice = FormatChoice<ExecutionSpace, Scalar, NarrowTiles>;
+  using Tune = typename Formats::Tune;
+  using Short = typename Formats::Short;
+  using Long = typename Formats::Long;
+  using FusedBlocks = typename Formats::FusedBlocks;
+  template <class Index>
+  using WideBlocks = typename Formats::template WideBlocks<Index>;
+  template <class Index>
+  using Single = typename Formats::template Single<Index>;
+  using Staged = typename Formats::Staged;
+  using Cones = typename Formats::Cones;
+  using Counted = typename Formats::Counted;
+  using Format = typename Formats::Format;
+  using Packed = typename Formats::Packed;
+  using ConeTile = typename Formats::ConeTile;
+  using SpreadTile = typename Formats::SpreadTile;
+  using StagedTile = typename Formats::StagedTile;
+  using WideBlockTile = typename Formats::WideBlockTile;
+  using DirectTile = typename Formats::DirectTile;
   template <class Format, FusedWidth Width>
-  using FusedTune = FusedTuning<ExecutionSpace, Scalar, Format::block_outputs, Width>;
-  template <class FusedTuning>
-  using FusedTile = Choose<typename FusedTuning::Tile, typename FusedTuning::NarrowTile>;
-  using StagedTile = Choose<typename Tune::StagedTile, typename Tune::NarrowStagedTile>;
-  using Short = std::uint16_t;
-  using Long = std::uint32_t;
+  using FusedTune = typename Formats::template FusedTune<Format, Width>;
 
-  // Formats by what they are for. On CPUs, wide and fused blocks are the same.
-  using FusedBlocks =
-      SlicedEll<ExecutionSpace, Scalar, Short, Tune::slice_width, Tune::chunk_size, Tune::block_outputs>;
-  template <class Index>
-  using WideBlocks = SlicedEll<ExecutionSpace, Scalar, Index, 1, Tune::chunk_size, Tune::wide_block_outputs>;
-  template <class Index>
-  using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
-  using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
-  template <class Index>
-  using Rows = Csr<ExecutionSpace, Scalar, Index>;
-  using ConeTile = Choose<typename Tune::ConeTile, typename Tune::NarrowConeTile>;
-  using Cones = ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, ConeTile::num_samples * sizeof(Scalar)>;
-  static_assert(Tune::cone_slots * Cones::slot_bytes <= 65536);
-  using SpreadTile = Choose<typename Tune::SpreadTile, typename Tune::NarrowSpreadTile>;
-  using Counted = CountedLayer<ExecutionSpace, Scalar>;
-
-  static constexpr bool has_own_fused_blocks = !std::is_same_v<FusedBlocks, WideBlocks<Short>>;
-  template <class Fused, class... Others>
-  using VariantOf = std::conditional_t<has_own_fused_blocks, std::variant<Fused, Others...>, std::variant<Others...>>;
-  using Format = VariantOf<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
-                           Rows<Short>, Rows<Long>, Cones>;
-
-  /// A layer before it goes to the device; CSR is not packed.
-  struct Unpacked {
-    std::size_t bytes() const { return 0; }
-  };
-  using Packed =
-      VariantOf<typename FusedBlocks::Packed, typename WideBlocks<Short>::Packed, typename WideBlocks<Long>::Packed,
-                typename Single<Short>::Packed, typename Single<Long>::Packed, typename Staged::Packed, Unpacked>;
   struct DeviceLayer {
     Format format;              ///< of a run of cones: with the first layer
     std::size_t num_layers = 1; ///< that the format holds
@@ -235,132 +203,6 @@ private:
 
   static constexpr std::size_t layers_at_a_time = 16;
 
-  bool may_use(FormatName name) const {
-    return options_.formats.empty() || std::ranges::find(options_.formats, name) != options_.formats.end();
-  }
-
-  /// True if no format that comes later in the order of preference may be used.
-  bool is_last(FormatName name) const {
-    return !options_.formats.empty() && may_use(name) && *std::ranges::max_element(options_.formats) == name;
-  }
-
-  static bool is_short(Layer const& layer) {
-    return layer.num_inputs() <= std::size_t(std::numeric_limits<Short>::max()) + 1;
-  }
-
-  Packed pack(Layer const& layer, std::size_t number) const {
-    std::size_t constexpr most = std::numeric_limits<int>::max();
-    if (std::max(layer.num_inputs(), layer.num_outputs()) > most) {
-      layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
-    }
-    return is_short(layer) ? pack_as<Short>(layer, number) : pack_as<Long>(layer, number);
-  }
-
-  /// In which order outputs are stored one by one: those that read the same side by side, or, where edges were ordered
-  /// against bank conflicts, those that were ordered together.
-  static std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix) {
-    return is_ascending(matrix) ? order_by_input_list(matrix, 1) : balance_outputs(matrix);
-  }
-
-  /// The first format, in the order of preference, that may be used and is cheap; without one, the last that may be
-  /// used (staged blocks, which not every layer can have, give way to sliced ELL).
-  template <class Index>
-  Packed pack_as(Layer const& layer, std::size_t number) const {
-    SparseMatrix const& matrix = layer.weights;
-    auto const is_cheap = [&](EdgeOffset stored, double factor) {
-      return static_cast<double>(stored) <= static_cast<double>(matrix.num_entries()) * factor + 512.0;
-    };
-    // Where tiles are small, launches cost more than padding: then all layers should have one format.
-    std::string const kernel = options_.kernel.value_or("");
-    bool const fuses =
-        is_short(layer) && fits_fused(width_of(layer)) && (kernel.empty() || kernel == "fused") && !has_few_samples_;
-    if (is_spread<Index>(layer) && may_use(FormatName::sliced_ell)) {
-      auto order = order_of_singles(matrix);
-      if (is_last(FormatName::sliced_ell) || is_cheap(Single<Index>::num_stored(matrix, order), 2.0))
-        return Single<Index>::pack(matrix, std::move(order));
-    }
-    constexpr EdgeOffset many_edges = 64; // of an output; with fewer, other things than edges take the time
-    bool const has_long_lists = matrix.num_entries() >= many_edges * matrix.num_rows;
-    double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25
-                                  : fuses && has_long_lists  ? Tune::most_stored_in_fused_blocks
-                                                             : 2.0;
-    if (may_use(FormatName::pattern_blocks) && (kernel != "staged" || is_last(FormatName::pattern_blocks))) {
-      constexpr auto early_layers = static_cast<std::ptrdiff_t>(Tune::stationary_layers_before_fused);
-      bool const is_early =
-          static_cast<std::ptrdiff_t>(number) < early_layers && kernel.empty() && !is_narrow(width_of(layer));
-      auto const pack_if_cheap = [&]<class Blocks>(Blocks) -> std::optional<Packed> {
-        auto order = order_by_input_list(matrix, Blocks::block_outputs);
-        if (!is_last(FormatName::pattern_blocks) && !is_cheap(Blocks::num_stored(matrix, order), most_in_blocks))
-          return std::nullopt;
-        if constexpr (std::is_same_v<Blocks, WideBlocks<Index>> && Tune::prefers_stationary) {
-          order = chain_blocks(matrix, order, Blocks::block_outputs, Tune::stationary_blocks);
-        }
-        return Blocks::pack(matrix, std::move(order));
-      };
-      if (fuses && is_early) { // while its weights fit the stationary kernel's scratch
-        auto packed = pack_if_cheap(WideBlocks<Index>());
-        using Wide = typename WideBlocks<Index>::Packed;
-        if (packed && can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(std::get<Wide>(*packed)))
-          return std::move(*packed);
-      }
-      auto packed = fuses ? pack_if_cheap(FusedBlocks()) : pack_if_cheap(WideBlocks<Index>());
-      if (packed) return std::move(*packed);
-    }
-    if (may_use(FormatName::staged_blocks) &&
-        (is_last(FormatName::staged_blocks) || kernel == "staged" || (!fuses && kernel.empty()))) {
-      bool const at_any_cost = is_last(FormatName::staged_blocks) || kernel == "staged";
-      auto packed = Staged::pack(matrix, Tune::max_staged_inputs, Tune::max_staged_outputs,
-                                 at_any_cost ? 0.0 : Tune::min_staged_uses);
-      if (packed) return std::move(*packed);
-    }
-    if (may_use(FormatName::sliced_ell) || is_last(FormatName::staged_blocks)) {
-      auto order = order_of_singles(matrix);
-      // A fused layer may be padded to a chunk per output: a row of CSR would end the launch.
-      EdgeOffset const in_chunks = fuses ? matrix.num_rows * Tune::chunk_size : 0;
-      EdgeOffset const stored = Single<Index>::num_stored(matrix, order);
-      if (is_last(FormatName::sliced_ell) || is_cheap(stored - std::min(stored, in_chunks), 1.25))
-        return Single<Index>::pack(matrix, std::move(order));
-    }
-    return Unpacked();
-  }
-
-  /// The run of cones that a layer is in.
-  struct InRun {
-    std::size_t num_layers = 0; ///< 0: in none
-    bool is_first = false;
-    ConeRun cones; ///< with the first layer
-  };
-
-  bool may_use_cones() const { return may_use(FormatName::cones) && (!options_.kernel || *options_.kernel == "cones"); }
-
-  /// Which of these layers, the first of which has this number, form cones. Layer 0 takes the samples and is by itself.
-  std::vector<InRun> find_cone_runs(std::vector<Layer> const& layers, std::size_t number) const {
-    std::vector<InRun> runs(layers.size());
-    if (!may_use_cones() || is_streamed_ || slices_ != nullptr) return runs;
-    constexpr double at_any_cost = 1e9;
-    double const other_cost = is_last(FormatName::cones) || options_.kernel ? at_any_cost : Tune::cone_other_cost;
-    constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
-    constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
-    ConeLimits const limits{Tune::cone_slots, static_cast<std::size_t>(Tune::cone_group_size),
-                            (Tune::max_cone_bytes - slot_bytes) / round_bytes};
-    for (std::size_t first = number == 0 ? 1 : 0; first < layers.size();) {
-      std::size_t last = first;
-      while (last < layers.size() && is_short(layers[last]) && suits_cones(layers[last]) &&
-             Cones::agree(layers[first], layers[last]) &&
-             (last == first || layers[last].num_inputs() == layers[last - 1].num_outputs()))
-        ++last;
-      auto const part = std::span<Layer const>(layers).subspan(first, last - first);
-      for (auto& [first_layer, run] : place_cone_runs(part, limits, other_cost)) {
-        std::size_t const count = run.num_layers;
-        for (std::size_t i = 0; i < count; ++i) runs[first + first_layer + i].num_layers = count;
-        runs[first + first_layer].is_first = true;
-        runs[first + first_layer].cones = std::move(run);
-      }
-      first = std::max(last, first + 1);
-    }
-    return runs;
-  }
-
   /// Takes in a layer, whose format is still to be set.
   void add(Layer const& layer, double kept_cap) {
     std::size_t const number = num_layers_++;
@@ -370,7 +212,7 @@ private:
     max_outputs_ = std::max(max_outputs_, num_outputs_);
     num_edges_ += layer.num_edges();
     DeviceLayer added;
-    added.width = width_of(layer);
+    added.width = Formats::width_of(layer);
     added.num_outputs = layer.num_outputs();
     added.cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
     added.num_edges = layer.num_edges();
@@ -381,12 +223,12 @@ private:
 
   /// Of the layer added last.
   void set_format(Layer const& layer, Packed const& packed) {
-    make_room(bytes_of(packed, layer));
+    make_room(Formats::bytes_of(packed, layer));
     DeviceLayer& added = layers_.back();
     ArraysInImage<ExecutionSpace> image;
-    added.format =
-        is_streamed_ ? make_format(layer, packed, image) : make_format(layer, packed, ArraysOnDevice<ExecutionSpace>());
-    added.fused_width = fused_width_of(added.format, width_of(layer));
+    added.format = is_streamed_ ? Formats::make_format(layer, packed, image)
+                                : Formats::make_format(layer, packed, ArraysOnDevice<ExecutionSpace>());
+    added.fused_width = choice_.fused_width_of(added.format, Formats::width_of(layer));
     if (is_streamed_) added.image = keep(image.release());
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, added.format);
   }
@@ -406,13 +248,14 @@ private:
   /// others the layer is stored once more, by input if it can count entries, else if outputs are padded little, and
   /// there is nothing that says otherwise.
   void add_first(Layer const& layer) {
-    takes_one_value_ = std::visit([&](auto const& format) { return is_stationary(format); }, layers_.front().format);
-    if (takes_one_value_ || is_streamed_ || options_.kernel || !may_use(FormatName::sliced_ell)) return;
+    takes_one_value_ =
+        std::visit([&](auto const& format) { return choice_.is_stationary(format); }, layers_.front().format);
+    if (takes_one_value_ || is_streamed_ || options_.kernel || !choice_.may_use(FormatName::sliced_ell)) return;
     if (Counted::suits(layer, Tune::max_counted_outputs)) {
       first_ = Counted(layer);
       bytes_ += std::get<Counted>(first_).bytes();
       takes_one_value_ = true;
-    } else if (is_short(layer)) {
+    } else if (Formats::is_short(layer)) {
       add_binary_as<Short>(layer);
     } else {
       add_binary_as<Long>(layer);
@@ -422,7 +265,7 @@ private:
   template <class Index>
   void add_binary_as(Layer const& layer) {
     using Ell = Single<Index>;
-    auto order = order_of_singles(layer.weights);
+    auto order = Choice::order_of_singles(layer.weights);
     EdgeOffset const stored = Ell::num_stored(layer.weights, order);
     constexpr auto slice = static_cast<EdgeOffset>(Ell::slice_width) * Ell::chunk_size;
     if (stored > 2 * layer.num_edges() + slice * (layer.num_outputs() / Ell::slice_width + 1)) return;
@@ -431,13 +274,6 @@ private:
     first_ = Ell(layer, packed);
     bytes_ += std::get<Ell>(first_).bytes();
     takes_one_value_ = true;
-  }
-
-  static std::size_t bytes_of(Packed const& packed, Layer const& layer) {
-    std::size_t const packed_bytes = std::visit([](auto const& arrays) { return arrays.bytes(); }, packed);
-    std::size_t const row_bytes =
-        layer.num_edges() * ((is_short(layer) ? sizeof(Short) : sizeof(Long)) + sizeof(Scalar));
-    return packed_bytes > 0 ? packed_bytes : row_bytes;
   }
 
   /// Bytes that the weights may take on the device: what was asked for, or what the smallest batch leaves (two buffers
@@ -504,7 +340,7 @@ private:
         std::move(images), [this, kept_source = keeps_all ? nullptr : source](std::size_t number) {
           Layer const layer = kept_source->layer(number);
           ArraysInImage<ExecutionSpace> image;
-          make_format(layer, pack(layer, number), image);
+          Formats::make_format(layer, choice_.pack(layer, number), image);
           return image.release();
         });
     for (std::size_t number = 0; number < num_layers_; ++number) {
@@ -515,20 +351,6 @@ private:
           },
           layers_[number].format);
     }
-  }
-
-  template <class Arrays>
-  static Format make_format(Layer const& layer, Packed const& packed, Arrays&& arrays) {
-    return std::visit(
-        [&]<class AnyPacked>(AnyPacked const& any_packed) -> Format {
-          if constexpr (std::is_same_v<AnyPacked, Unpacked>) {
-            if (is_short(layer)) return Rows<Short>(layer, arrays);
-            return Rows<Long>(layer, arrays);
-          } else {
-            return typename AnyPacked::Format(layer, any_packed, arrays);
-          }
-        },
-        packed);
   }
 
   /// The smallest number of layers after which a saturated sample is saturated for ever: every layer to come maps the
@@ -621,47 +443,7 @@ private:
     return {};
   }
 
-  static std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
-
-  bool fits_fused(std::size_t width) const {
-    return slices_ == nullptr && width <= std::size_t(FusedTune<Single<Short>, FusedWidth::wide>::max_neurons);
-  }
-
-  template <FusedWidth Width>
-  static bool is_within(std::size_t width) {
-    return Tune::has_fused_widths && width <= std::size_t(FusedTune<Single<Short>, Width>::max_neurons);
-  }
-  static bool is_narrow(std::size_t width) { return is_within<FusedWidth::narrow>(width); }
-
-  /// The narrowest that the layer fits, its image included; but where all samples have room on the device at a time in
-  /// the smallest tiles, these give it the most to do at a time.
-  FusedWidth fused_width_of(Format const& format, std::size_t width) const {
-    if (has_room_in_small_tiles()) return FusedWidth::wide;
-    bool const has_image = std::visit(
-        []<class F>(F const& layer) {
-          if constexpr (std::is_same_v<F, FusedBlocks> || std::is_same_v<F, Single<Short>>)
-            return LayerImages<ExecutionSpace, F>::bytes_of(layer) <= Tune::max_image_bytes;
-          return false;
-        },
-        format);
-    if (is_narrow(width) && has_image) return FusedWidth::narrow;
-    return is_within<FusedWidth::medium>(width) ? FusedWidth::medium : FusedWidth::wide;
-  }
-
-  /// True if every sample that is expected is in a tile that is computed, all of them at the same time.
-  bool has_room_in_small_tiles() const {
-    if (!Tune::has_fused_widths || !options_.expected_samples) return false;
-    using Wide = FusedTune<Single<Short>, FusedWidth::wide>;
-    constexpr int samples = FusedTile<Wide>::num_samples;
-    int const tiles = Wide::league_size(ExecutionSpace(), std::numeric_limits<int>::max());
-    return *options_.expected_samples <= static_cast<std::size_t>(tiles) * samples;
-  }
-
-  bool is_fused(DeviceLayer const& layer) const {
-    bool const has_format =
-        std::holds_alternative<FusedBlocks>(layer.format) || std::holds_alternative<Single<Short>>(layer.format);
-    return has_format && fits_fused(layer.width) && options_.kernel.value_or("fused") == "fused" && !has_few_samples_;
-  }
+  bool is_fused(DeviceLayer const& layer) const { return choice_.is_fused(layer.format, layer.width); }
 
   /// True if the live samples are packed before this layer of a fused kernel, as long as nothing is known of the
   /// samples: never before dead samples stay dead, then often, then seldom. Measured on the challenge's data, where
@@ -744,7 +526,7 @@ private:
     }
     entry.choice.first_layer = first;
     entry.choice.last_layer = last;
-    entry.choice.format = name_of<F>();
+    entry.choice.format = Formats::template name_of<F>();
     entry.choice.index_bits = 8 * static_cast<int>(sizeof(typename F::Index));
     entry.choice.num_edges = entry.num_edges;
     stretches_.push_back(std::move(entry));
@@ -770,7 +552,8 @@ private:
     int saturates_from = std::numeric_limits<int>::max();
     if (saturates_from_ < num_layers_)
       saturates_from = static_cast<int>(saturates_from_ - std::min(saturates_from_, entry.first_layer));
-    entry.work = std::make_unique<FusedStretch<ExecutionSpace, F, FusedTile<FusedTuning>, FusedTuning>>(
+    entry.work = std::make_unique<
+        FusedStretch<ExecutionSpace, F, typename Formats::template FusedTile<FusedTuning>, FusedTuning>>(
         std::move(formats), entry.first_layer + 1 >= dead_for_ever_, saturates_from);
     entry.choice.kernel = "fused";
   }
@@ -778,7 +561,7 @@ private:
   template <class F>
   void add_layer_kernel(Entry& entry, F format) {
     if constexpr (std::is_same_v<F, Single<Short>>) {
-      if (spreads_ && can_be_spread<SpreadTile, ExecutionSpace>(static_cast<std::size_t>(format.frame.num_inputs))) {
+      if (choice_.template is_spread<Short>(static_cast<std::size_t>(format.frame.num_inputs))) {
         entry.work = std::make_unique<LayerStretch<ExecutionSpace, F, SpreadTile, SpreadKernel>>(std::move(format));
         entry.hand_over.lists = false; // few samples do not get fewer
         entry.choice.kernel = "spread";
@@ -795,7 +578,7 @@ private:
     } else if constexpr (std::is_same_v<F, Staged>) {
       use(StagedTile(), StagedKernel(), "staged");
     } else if constexpr (std::is_same_v<F, WideBlocks<typename F::Index>>) {
-      if (is_stationary(format)) {
+      if (choice_.is_stationary(format)) {
         use(typename Tune::StationaryTile(), StationaryKernel(), "stationary");
       } else {
         use(WideBlockTile(), DirectKernel(), "direct");
@@ -805,39 +588,11 @@ private:
     }
   }
 
-  /// True if the spread kernel gets a layer.
-  template <class Index>
-  bool is_spread(Layer const& layer) const {
-    return spreads_ && std::is_same_v<Index, Short> && can_be_spread<SpreadTile, ExecutionSpace>(layer.num_inputs());
-  }
-
-  /// True if the stationary kernel gets a layer of this format, unless the layer is fused.
-  template <class F>
-  bool is_stationary(F const& format) const {
-    if constexpr (std::is_same_v<F, WideBlocks<typename F::Index>>) {
-      return options_.kernel.value_or(Tune::prefers_stationary ? "stationary" : "direct") == "stationary" &&
-             can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(format);
-    }
-    return false;
-  }
-
-  template <class F>
-  static std::string name_of() {
-    if constexpr (std::is_same_v<F, Rows<typename F::Index>>) return "CSR";
-    if constexpr (std::is_same_v<F, Staged>) return "staged blocks";
-    if constexpr (std::is_same_v<F, Cones>) return "programs";
-    if constexpr (!std::is_same_v<F, Cones>) {
-      if (F::block_outputs == 1) return "sliced ELL";
-      return "pattern blocks of " + std::to_string(F::block_outputs) + " outputs";
-    }
-  }
-
   InferenceOptions options_;
   MemoryLimits limits_;
   LayerSlices const* slices_;
-  bool has_few_samples_;            ///< so that layers must be computed by many teams: no fused kernel
-  bool spreads_;                    ///< then by the spread kernel
-  std::vector<DeviceLayer> layers_; ///< stretches share their arrays
+  Choice choice_;
+  std::vector<DeviceLayer> layers_;                                          ///< stretches share their arrays
   std::variant<std::monostate, Single<Short>, Single<Long>, Counted> first_; ///< layer 0 for samples of one value
   bool takes_one_value_ = false;
   std::vector<Entry> stretches_;

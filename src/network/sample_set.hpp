@@ -23,4 +23,7 @@ inline SampleSet samples_of(SampleSet const& samples, std::size_t first, std::si
   return {rows_of(samples.matrix, first, last), samples.first_sample + first};
 }
 
+/// Puts the rows of a part, of the same neurons, behind those of a set; an empty set becomes the part.
+void append_rows(SampleSet& all, SampleSet const& part);
+
 } // namespace varve

@@ -341,7 +341,7 @@ bool suits_balanced_edges(SparseMatrix const& weights) {
   // blocks of four, on GPUs for blocks of eight (see tuning.hpp).
   constexpr EdgeOffset many_edges = 64;
   bool const has_many_edges = weights.num_entries() >= many_edges * weights.num_rows;
-  return weights_in_blocks(weights, 4) > 2.0 && weights_in_blocks(weights, 8) > (has_many_edges ? 4.0 : 2.0);
+  return weights_in_blocks(weights, 4) > 2.0 && weights_in_blocks(weights, 8) > (has_many_edges ? 2.25 : 2.0);
 }
 
 } // namespace varve

@@ -16,7 +16,7 @@ SampleSet repeated(SampleSet const& samples, std::size_t times) {
   all.matrix.num_columns = samples.num_neurons();
   for (std::size_t i = 0; i < times * samples.num_samples(); ++i) {
     std::size_t const row = i * 7 % samples.num_samples();
-    test::append_rows(all, samples_of(samples, row, row + 1));
+    append_rows(all, samples_of(samples, row, row + 1));
   }
   all.matrix.values.resize(1);
   return all;

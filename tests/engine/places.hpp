@@ -91,18 +91,6 @@ struct Outcome {
   std::size_t num_batches = 0;
 };
 
-inline void append_rows(SampleSet& all, SampleSet const& part) {
-  auto& matrix = all.matrix;
-  EdgeOffset const offset = matrix.num_entries();
-  for (std::size_t row = 1; row <= part.num_samples(); ++row) {
-    matrix.row_pointers.push_back(offset + part.matrix.row_pointers[row]);
-  }
-  matrix.num_rows += part.num_samples();
-  matrix.column_indices.insert(matrix.column_indices.end(), part.matrix.column_indices.begin(),
-                               part.matrix.column_indices.end());
-  matrix.values.insert(matrix.values.end(), part.matrix.values.begin(), part.matrix.values.end());
-}
-
 /// Prepares, plans and runs all batches, as a caller of the engine does; all outputs are asked for.
 inline Outcome run_all(NetworkSource const& network, SampleSet const& samples, InferenceOptions const& options) {
   Outcome outcome;
