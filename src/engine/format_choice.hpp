@@ -257,6 +257,11 @@ private:
       if (is_last(FormatName::sliced_ell) || is_cheap(Single<Index>::num_stored(matrix, order), 2.0))
         return Single<Index>::pack(matrix, std::move(order));
     }
+    if (fuses && leaves_threads_idle_in_blocks(width_of(layer)) && may_use(FormatName::sliced_ell)) {
+      auto order = order_of_singles(matrix);
+      if (is_cheap(Single<Index>::num_stored(matrix, order), 1.25))
+        return Single<Index>::pack(matrix, std::move(order));
+    }
     constexpr EdgeOffset many_edges = 64; // of an output; with fewer, other things than edges take the time
     bool const has_long_lists = matrix.num_entries() >= many_edges * matrix.num_rows;
     double const most_in_blocks = is_narrow(width_of(layer)) ? 1.25
@@ -314,13 +319,24 @@ private:
   }
   static bool is_narrow(std::size_t width) { return is_within<FusedWidth::narrow>(width); }
 
+  /// Tiles that the fused kernel computes at the same time in its smallest tiles, and the samples of one.
+  static std::size_t tiles_at_a_time() {
+    using Wide = FusedTune<Single<Short>, FusedWidth::wide>;
+    return static_cast<std::size_t>(Wide::league_size(ExecutionSpace(), std::numeric_limits<int>::max()));
+  }
+  static constexpr std::size_t samples_per_tile =
+      Formats::template FusedTile<typename Formats::template FusedTune<Single<Short>, FusedWidth::wide>>::num_samples;
+
   /// True if every sample that is expected is in a tile that is computed, all of them at the same time.
   bool has_room_in_small_tiles() const {
-    if (!Tune::has_fused_widths || !options_.expected_samples) return false;
-    using Wide = FusedTune<Single<Short>, FusedWidth::wide>;
-    constexpr int samples = Formats::template FusedTile<Wide>::num_samples;
-    int const tiles = Wide::league_size(ExecutionSpace(), std::numeric_limits<int>::max());
-    return *options_.expected_samples <= static_cast<std::size_t>(tiles) * samples;
+    return Tune::has_fused_widths && options_.expected_samples &&
+           *options_.expected_samples <= tiles_at_a_time() * samples_per_tile;
+  }
+
+  /// True if blocks would give too few threads something to do: in layers so narrow, with tiles for half of the teams.
+  bool leaves_threads_idle_in_blocks(std::size_t width) const {
+    return is_within<FusedWidth::medium>(width) && options_.expected_samples &&
+           *options_.expected_samples <= tiles_at_a_time() / 2 * samples_per_tile;
   }
 
   static bool is_short(Layer const& layer) { return Formats::is_short(layer); }

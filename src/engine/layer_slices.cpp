@@ -44,7 +44,7 @@ Layer LayerSlices::layer(std::size_t number) const {
   }
   if (own.bias.empty()) own.bias = {0.0}; // of no outputs
   std::lock_guard const lock(mutex_);
-  wholes_[number] = std::move(whole);
+  if (wholes_[number].bounds.empty()) wholes_[number] = std::move(whole); // others may be reading it by now
   return own;
 }
 
