@@ -10,6 +10,15 @@
 
 namespace varve {
 
+CLI::Validator above_zero() {
+  auto const check = [](std::string const& text) {
+    double number = 0.0;
+    bool const is_above_zero = CLI::detail::lexical_cast(text, number) && number > 0.0;
+    return is_above_zero ? std::string() : fmt::format("found {}, expected a number above 0", text);
+  };
+  return CLI::Validator(check, "ABOVE 0");
+}
+
 Progress terminal_progress(std::string const& what) {
   if (isatty(STDERR_FILENO) == 0) return {};
   return [what](std::size_t done, std::size_t total) {

@@ -19,6 +19,9 @@ void add_convert(CLI::App& command_line, Action& action);
 void add_info(CLI::App& command_line, Action& action);
 void add_tune(CLI::App& command_line, Action& action);
 
+/// For options that take a number above 0.
+CLI::Validator above_zero();
+
 /// A bar on standard error that names what is going on, if that is a terminal; else nothing.
 Progress terminal_progress(std::string const& what);
 

@@ -1,5 +1,6 @@
 #include "apps/infer_options.hpp"
 
+#include "apps/command.hpp"
 #include "apps/network_options.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
@@ -34,7 +35,7 @@ void add_files(CLI::App& command, InferOptions& options) {
   command
       .add_option("--repeat-input", options.repeat_input,
                   "these samples N times over, numbered on, as one input that is kept in memory once")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   command.add_option("--truth", options.truth, "true categories to compare with (exit code 1 if they differ)");
   command.add_option("--categories", options.categories, "write the numbers of the surviving samples, from 1");
@@ -52,7 +53,7 @@ void add_resources(CLI::App& command, InferOptions& options) {
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command.add_option("--batch", options.batch, "samples at a time (default: what fits, and suits the speed of a rank)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command.add_option("--schedule", options.schedule,
                      "of several ranks: dynamic (default: each takes its next batch when it is ready) or static (equal "
                      "parts)");
@@ -74,22 +75,22 @@ void add_resources(CLI::App& command, InferOptions& options) {
           "--device-memory-limit", options.device_memory_limit,
           "GiB on the device, for weights and samples; weights that do not fit are streamed to it (default: what "
           "is free)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command
       .add_option("--device-weight-limit", options.device_weight_limit,
                   "GiB of these for weights (default: what a batch leaves; if they are streamed, a part)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command
       .add_option("--memory-limit", options.memory_limit,
                   "GiB of the host for weights that are streamed; others are read again each time. Without a device of "
                   "its own: for everything")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command
       .add_option("--input-memory", options.input_memory,
                   "GiB of host memory for samples that are read (default: an eighth of what is available)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command.add_option("--repeat", options.repeat, "run the layer loop K times and report the median")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
 }
 

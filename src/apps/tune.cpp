@@ -276,7 +276,7 @@ void add_tune(CLI::App& command_line, Action& action) {
   command->add_option("--network", options->network, "network file (.h5) or folder of nN-lK.tsv layer files")
       ->required();
   command->add_option("--input", options->input, "samples like those that will be run, and as many")->required();
-  command->add_option("--samples", options->samples, "only the first so many")->check(CLI::PositiveNumber);
+  command->add_option("--samples", options->samples, "only the first so many")->check(above_zero());
   command->add_option("--backend", options->backend, "serial, openmp or cuda")->capture_default_str();
   command->add_option("--precision", options->precision, "of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
@@ -284,7 +284,7 @@ void add_tune(CLI::App& command_line, Action& action) {
   command->add_option("--reductions", options->reductions, "as for varve infer")->capture_default_str();
   command->add_option("--edge-order", options->edge_order, "as for varve infer")->capture_default_str();
   command->add_option("--repeat", options->repeat, "runs of the layer loop, of which the median counts")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   command->add_option("--output", options->output, "write what was found as JSON, for varve infer --options");
   command->callback([options, &action] { action = [options] { return tune(*options); }; });

@@ -44,16 +44,21 @@ bool OrderedNetwork::changes(Layer const& layer) const {
 }
 
 Layer OrderedNetwork::layer(std::size_t number) const {
+  constexpr double least_gain = 1.1; // in wavefronts; below that the order is not worth being another one
   Layer layer = source_->layer(number);
   Stopwatch const stopwatch;
   if (!changes(layer)) return layer;
+  Layer ordered = layer;
   EdgeOrderReport report{1, bank_use(layer.weights, {}), {}, 0.0};
-  auto const order = balance_edges(layer.weights);
-  report.chosen = bank_use(layer.weights, order);
+  auto const order = balance_edges(ordered.weights);
+  report.chosen = bank_use(ordered.weights, order);
   report.seconds = stopwatch.seconds();
+  auto const gain =
+      static_cast<double>(report.ascending.num_wavefronts) / static_cast<double>(report.chosen.num_wavefronts);
+  if (order_ == EdgeOrder::automatic && gain < least_gain) return layer;
   std::lock_guard const lock(guard_);
   reports_[number] = report;
-  return layer;
+  return ordered;
 }
 
 EdgeOrderReport OrderedNetwork::report() const {

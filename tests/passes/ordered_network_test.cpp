@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -51,6 +52,34 @@ TEST(OrderedNetworks, LeaveSharedPatternsAndAscendingOrdersAlone) {
   EXPECT_TRUE(is_ascending(ascending.layer(0).weights));
   EXPECT_EQ(network.report().num_layers, 0U);
   EXPECT_EQ(ascending.report().num_layers, 0U);
+}
+
+/// Output j reads inputs j, j + 5, j + 10 ...: in each step, neighbouring outputs read neighbouring banks, but for the
+/// few whose inputs wrap around.
+Network network_without_conflicts() {
+  constexpr std::size_t neurons = 512;
+  Layer layer;
+  layer.weights.num_rows = layer.weights.num_columns = neurons;
+  layer.weights.values = {0.5};
+  for (std::size_t output = 0; output < neurons; ++output) {
+    std::vector<NeuronIndex> inputs;
+    for (std::size_t i = 0; i < 16; ++i) inputs.push_back(static_cast<NeuronIndex>((output + 5 * i) % neurons));
+    std::ranges::sort(inputs);
+    layer.weights.column_indices.insert(layer.weights.column_indices.end(), inputs.begin(), inputs.end());
+    layer.weights.row_pointers.push_back(layer.weights.num_entries());
+  }
+  layer.bias = {0.0};
+  return Network({layer});
+}
+
+TEST(OrderedNetworks, LeaveLayersAloneThatHaveFewConflicts) {
+  auto const source = std::make_shared<Network>(network_without_conflicts());
+  ASSERT_TRUE(suits_balanced_edges(source->layer(0).weights));
+  OrderedNetwork const network(source, EdgeOrder::automatic);
+  EXPECT_EQ(network.layer(0), source->layer(0));
+  EXPECT_EQ(network.report().num_layers, 0U);
+  OrderedNetwork const balanced(source, EdgeOrder::balanced);
+  EXPECT_NE(balanced.layer(0), source->layer(0));
 }
 
 TEST(OrderedNetworks, OrderAllButTheWidestIfTold) {
