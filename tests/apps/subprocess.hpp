@@ -39,7 +39,20 @@ struct Ended {
   }
 };
 
+/// Where Open MPI keeps what belongs to the runs of this test program. (Programs that start and end at the same time
+/// remove folders that they share, and then say "orte_init failed".)
+inline std::string session_folder() {
+  static varve::testing::TemporaryFolder const folder;
+  return folder.path().string();
+}
+
+/// Starts a program.
 inline pid_t start(std::vector<std::string> const& words, std::string const& out, std::string const& err) {
+  auto sessions = "OMPI_MCA_orte_tmpdir_base=" + session_folder();
+  std::vector<char*> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
+  environment.push_back(sessions.data());
+  environment.push_back(nullptr);
   std::vector<char*> arguments;
   for (auto const& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -49,7 +62,7 @@ inline pid_t start(std::vector<std::string> const& words, std::string const& out
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t process = 0;
-  int const error = posix_spawnp(&process, arguments[0], &actions, nullptr, arguments.data(), environ);
+  int const error = posix_spawnp(&process, arguments[0], &actions, nullptr, arguments.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error(words[0] + " cannot be started");
   return process;
