@@ -1,5 +1,7 @@
 #include "apps/subprocess.hpp"
 
+#include "core/backend.hpp"
+
 #include "io/sample_file.hpp"
 
 #include <gmock/gmock.h>
@@ -254,11 +256,11 @@ TEST_F(Ranks, RefuseToSplitNeuronsWhereTheyCannot) {
 
 TEST_F(Ranks, MayBeOfDifferentKinds) {
   std::vector<std::string> words = {VARVE_MPIRUN};
-  for (std::string const backend : {"openmp", "serial"}) {
+  for (Backend const backend : {compiled_backends().back(), compiled_backends().front()}) {
     if (words.size() > 1) words.emplace_back(":");
     words.insert(words.end(),
                  {VARVE_MPIRUN_RANKS, "1", VARVE_COMMAND, "infer", "--network", path("net.h5"), "--input",
-                  path("img.h5"), "--categories", path("mixed.tsv"), "--batch", "10", "--backend", backend});
+                  path("img.h5"), "--categories", path("mixed.tsv"), "--batch", "10", "--backend", to_string(backend)});
   }
   auto const ended = run(words);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
