@@ -214,7 +214,7 @@ public:
   bool is_stationary(F const& format) const {
     if constexpr (std::is_same_v<F, WideBlocks<typename F::Index>>) {
       return options_.kernel.value_or(Tune::prefers_stationary ? "stationary" : "direct") == "stationary" &&
-             can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(format);
+             can_be_stationary<ExecutionSpace>(format);
     }
     return false;
   }
@@ -283,8 +283,7 @@ private:
       if (fuses && is_early) { // while its weights fit the stationary kernel's scratch
         auto packed = pack_if_cheap(WideBlocks<Index>());
         using Wide = typename WideBlocks<Index>::Packed;
-        if (packed && can_be_stationary<typename Tune::StationaryTile, ExecutionSpace>(std::get<Wide>(*packed)))
-          return std::move(*packed);
+        if (packed && can_be_stationary<ExecutionSpace>(std::get<Wide>(*packed))) return std::move(*packed);
       }
       auto packed = fuses ? pack_if_cheap(FusedBlocks()) : pack_if_cheap(WideBlocks<Index>());
       if (packed) return std::move(*packed);

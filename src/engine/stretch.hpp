@@ -57,7 +57,8 @@ struct StationaryKernel {
   static constexpr bool reads_bits = true;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    stationary_forward<Tile, false>(space, layer, pass, {});
+    static_assert(Tile::num_samples == Tuning<ExecutionSpace, typename Tile::Scalar>::StationaryTile::num_samples);
+    stationary_forward(space, layer, pass);
   }
 };
 struct StagedKernel {
@@ -98,7 +99,7 @@ public:
                typename Base::HandOver const& hand_over) const override {
     if (Kernel::reads_bits && panel.has_one_value()) {
       if constexpr (Kernel::reads_bits)
-        stationary_forward<Tile, true>(space, layer_, panel.next_pass(), panel.set_bits(space));
+        stationary_forward_bits(space, layer_, panel.next_pass(), panel.set_bits(space));
     } else {
       if (!panel.is_expanded()) panel.template expand<Tile>(space);
       if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.pack(space, Tile::num_samples);

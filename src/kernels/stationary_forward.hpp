@@ -7,23 +7,106 @@
 #include "kernels/tuning.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 
 namespace varve {
+
+/// Where the stationary kernel finds the activations of a lane's samples: in order in tiles, a pack of neighbours at a
+/// time,
+template <class Tile>
+struct SamplesInOrder {
+  using Scalar = typename Tile::Scalar;
+  using Line = typename Tile::PackType[Tile::packs_per_lane]; ///< of one input, as it travels
+  static constexpr std::size_t line_bytes = Tile::num_samples * sizeof(Scalar);
+
+  char const* first;
+
+  template <class Kernel>
+  KOKKOS_FORCEINLINE_FUNCTION SamplesInOrder(Kernel const& kernel, int tile, int /*count*/, int lane)
+      : first(reinterpret_cast<char const*>(
+            kernel.pass.previous +
+            place_of_slot(tile * Tile::num_samples, kernel.layer.parameters.num_inputs, Tile::num_samples) +
+            Tile::sample_of(lane, 0))) {
+    static_assert(Tile::packs_per_lane == 1);
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const {
+    copy(line[0], *reinterpret_cast<typename Tile::PackType const*>(first + input * line_bytes));
+  }
+  KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
+};
+
+/// or through the list of live samples, one by one,
+template <class Tile>
+struct SamplesInList {
+  using Scalar = typename Tile::Scalar;
+  using Line = typename Tile::PackType[Tile::packs_per_lane];
+  static constexpr std::size_t line_bytes = Tile::num_samples * sizeof(Scalar);
+
+  static constexpr int num_samples = Tile::packs_per_lane * Tile::pack_width;
+  char const* sample[num_samples];
+
+  template <class Kernel>
+  KOKKOS_FORCEINLINE_FUNCTION SamplesInList(Kernel const& kernel, int tile, int count, int lane) {
+    VARVE_UNROLL
+    for (int i = 0; i < num_samples; ++i) {
+      int const position =
+          tile * Tile::num_samples + Tile::sample_of(lane, i / Tile::pack_width) + i % Tile::pack_width;
+      int const slot = kernel.pass.slot_of(position, count);
+      sample[i] = reinterpret_cast<char const*>(
+          kernel.pass.previous + place_of_slot(slot, kernel.layer.parameters.num_inputs, Tile::num_samples));
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const {
+    VARVE_UNROLL
+    for (int i = 0; i < num_samples; ++i)
+      line[i / Tile::pack_width].lane[i % Tile::pack_width] =
+          *reinterpret_cast<Scalar const*>(sample[i] + input * line_bytes);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
+};
+
+/// or, of the first layer, as bits of words that many lanes read.
+template <class Tile>
+struct SamplesInBits {
+  using Scalar = typename Tile::Scalar;
+  using Line = std::uint32_t[1];
+  static_assert(Tile::packs_per_lane == 1 && SampleBits<Scalar>::samples_per_word % Tile::pack_width == 0);
+
+  std::uint32_t const* words;
+  int first_bit;
+  Scalar one;
+
+  template <class Kernel>
+  KOKKOS_FORCEINLINE_FUNCTION SamplesInBits(Kernel const& kernel, int tile, int /*count*/, int lane)
+      : words(kernel.bits.group(tile * Tile::num_samples + Tile::sample_of(lane, 0))),
+        first_bit(Tile::sample_of(lane, 0) % SampleBits<Scalar>::samples_per_word),
+        one(*kernel.bits.value) {}
+
+  KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const { line[0] = words[input]; }
+  KOKKOS_FORCEINLINE_FUNCTION auto value(Line const& line, int /*k*/) const {
+    typename Tile::PackType value;
+    VARVE_UNROLL
+    for (int i = 0; i < Tile::pack_width; ++i)
+      value.lane[i] = (line[0] >> static_cast<unsigned>(first_bit + i) & 1U) != 0 ? one : Scalar(0);
+    return value;
+  }
+};
 
 /// One layer of all live samples with stationary weights: a team keeps the edges of a group of pattern blocks in
 /// scratch while the samples pass by. For layers too wide for the fused kernel, of any pattern and weights.
 ///   next(j, p) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, slot_of(p)), + bias(j))
 /// league: groups of blocks x parts of the tiles, parts outermost, so that the teams that run together read the same
-/// tiles; team threads: the blocks of the group; vector lanes: samples, each lane one of every pack of the tile.
-/// Samples are read where they lie, through the list of live ones, and written packed: compaction costs no pass of its
-/// own. Per block, input and tile it reads one line of activations through L1 and L2, two groups of `ahead` lines in
-/// flight, for as many fma as the block has outputs; each weight is read from the L2 once per part. Bound by the
-/// latency and bandwidth of the L2, then of memory (each activation once per launch).
-/// FromBits: the first layer, of samples in order that are given as bits; a lane's activation is one bit of a word that
-/// all lanes read.
-template <class ExecutionSpace, class Format, class Tile, bool FromBits>
+/// tiles; team threads: the blocks of the group; vector lanes: samples.
+/// Samples are read where they lie, through the list of live ones if there is one, and written packed: compaction costs
+/// no pass of its own. Per block, input and tile it reads one line of activations through L1 and L2, two chunks of
+/// lines on their way at any time, those of the next tile while this one is finished; each weight is read from the L2
+/// once per part. Bound by memory, of which it reaches four fifths (each activation once per launch), and where samples
+/// are few by the latency of the L2.
+template <class ExecutionSpace, class Format, class Tile, template <class> class Samples>
 struct StationaryForward {
-  static_assert(Tile::pack_width == 1, "a lane gathers single samples");
   static_assert(Format::slice_width == 1, "the edges of a block lie together");
   using Scalar = typename Tile::Scalar;
   using Index = typename Format::Index;
@@ -31,11 +114,12 @@ struct StationaryForward {
   using Tune = Tuning<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, typename Tune::StationaryBounds>;
   using Member = typename Policy::member_type;
+  using Source = Samples<Tile>;
   using Sums = BlockSums<Tile, Format::block_outputs>;
   static constexpr int blocks_per_group = Tune::stationary_blocks;
   static constexpr int outputs_per_group = blocks_per_group * Format::block_outputs;
   static constexpr int chunk_size = Format::chunk_size;
-  static constexpr int ahead = chunk_size;
+  static constexpr int chunk_weights = chunk_size * Format::block_outputs;
 
   Edges layer;
   LayerPass<Scalar> pass;
@@ -60,13 +144,11 @@ struct StationaryForward {
     Edges const group = stage(team, first_block);
     for (int block = team.team_rank(); block < blocks_per_group && first_block + block < layer.num_blocks();
          block += team.team_size()) {
-      auto const num_edges =
-          static_cast<int>(layer.slice_chunks[first_block + block + 1] - layer.slice_chunks[first_block + block]) *
-          chunk_size;
-      for (int tile = part; tile < tiles; tile += num_parts) {
-        Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes),
-                             [&](int lane) { forward_lane(group, block, num_edges, tile, count, lane); });
-      }
+      auto const num_chunks =
+          static_cast<int>(layer.slice_chunks[first_block + block + 1] - layer.slice_chunks[first_block + block]);
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
+        forward_tiles(group, block, num_chunks, {part, tiles, num_parts}, count, lane);
+      });
     }
   }
 
@@ -119,87 +201,60 @@ private:
                          [&](int i) { static_cast<Piece*>(target)[i] = static_cast<Piece const*>(source)[i]; });
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Edges const& group, int block, int num_edges, int tile, int count,
-                                                int lane) const {
+  /// Every step-th tile from the first one on.
+  struct Tiles {
+    int first, end, step;
+  };
+
+  /// A block's outputs of a lane's samples in these tiles. Two chunks of lines travel at a time; when the last two of a
+  /// tile are used, the first two of the next tile set out, and are on their way while this one is finished.
+  KOKKOS_FORCEINLINE_FUNCTION void forward_tiles(Edges const& group, int block, int num_chunks, Tiles tiles, int count,
+                                                 int lane) const {
     int const first_edge = block * max_chunks * chunk_size;
     Index const* const inputs = group.indices + first_edge;
     Scalar const* const weights = group.weights + first_edge * Format::block_outputs;
-    Source const source(*this, tile, count, lane);
-    Sums sums;
-    sums.clear_sums();
-    Values values[2]; // one is on its way while the other is used
-    if (num_edges > 0) load(values[0], source, inputs);
-    for (int edge = 0; edge < num_edges; edge += 2 * ahead) {
-      bool const has_second = edge + ahead < num_edges;
-      if (has_second) load(values[1], source, inputs + edge + ahead);
-      multiply(sums, values[0], weights + edge * Format::block_outputs);
-      if (edge + 2 * ahead < num_edges) load(values[0], source, inputs + edge + 2 * ahead);
-      if (has_second) multiply(sums, values[1], weights + (edge + ahead) * Format::block_outputs);
-    }
-    typename Tile::Seen seen[Tile::packs_per_lane];
-    for (auto& bits : seen) clear(bits);
-    sums.finish_block(group.parameters, block, seen);
-    sums.store(group.parameters, block,
-               pass.next + place_of_slot(tile * Tile::num_samples, layer.parameters.num_outputs, Tile::num_samples),
-               lane);
-    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
-  }
-
-  struct Values {
-    typename Tile::PackType at[ahead][Tile::packs_per_lane];
-  };
-
-  /// Where a lane finds its samples' activations.
-  struct SourceInTiles {
-    Scalar const* samples[Tile::packs_per_lane];
-
-    KOKKOS_FORCEINLINE_FUNCTION SourceInTiles(StationaryForward const& kernel, int tile, int count, int lane) {
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) {
-        int const slot = kernel.pass.slot_of(tile * Tile::num_samples + Tile::sample_of(lane, k), count);
-        samples[k] = kernel.pass.previous + place_of_slot(slot, kernel.layer.parameters.num_inputs, Tile::num_samples);
+    auto const place_of = [&](int chunk) { return chunk < num_chunks ? chunk * chunk_size : 0; }; // 0: will not be used
+    Source source(*this, tiles.first, count, lane);
+    Lines lines[2];
+    if (num_chunks > 0) load(lines, source, inputs, inputs + place_of(1));
+    for (int tile = tiles.first; tile < tiles.end; tile += tiles.step) {
+      bool const is_last = tile + tiles.step >= tiles.end;
+      Source const next(*this, is_last ? tile : tile + tiles.step, count, lane);
+      Sums sums;
+      sums.clear_sums();
+      int chunk = 0;
+      for (; chunk + 2 < num_chunks; chunk += 2) {
+        multiply(sums, source, lines[0], weights + chunk * chunk_weights);
+        multiply(sums, source, lines[1], weights + (chunk + 1) * chunk_weights);
+        load(lines, source, inputs + place_of(chunk + 2), inputs + place_of(chunk + 3));
       }
-    }
-
-    KOKKOS_FORCEINLINE_FUNCTION Scalar at(int k, std::size_t input) const {
-      return samples[k][input * Tile::num_samples];
-    }
-  };
-
-  struct SourceInBits {
-    std::uint32_t const* words[Tile::packs_per_lane];
-    std::uint32_t bit;
-    Scalar value;
-
-    KOKKOS_FORCEINLINE_FUNCTION SourceInBits(StationaryForward const& kernel, int tile, int, int lane)
-        : bit(std::uint32_t(1) << static_cast<std::uint32_t>(lane)), value(*kernel.bits.value) {
-      static_assert(Tile::num_lanes == SampleBits<Scalar>::samples_per_word);
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k)
-        words[k] = kernel.bits.group(tile * Tile::num_samples + Tile::sample_of(0, k));
-    }
-
-    KOKKOS_FORCEINLINE_FUNCTION Scalar at(int k, std::size_t input) const {
-      return (words[k][input] & bit) != 0 ? value : Scalar(0);
-    }
-  };
-
-  using Source = std::conditional_t<FromBits, SourceInBits, SourceInTiles>;
-
-  KOKKOS_FORCEINLINE_FUNCTION static void load(Values& values, Source const& source, Index const* inputs) {
-    auto const group = *reinterpret_cast<Pack<Index, ahead> const*>(inputs);
-    VARVE_UNROLL
-    for (int edge = 0; edge < ahead; ++edge) {
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k)
-        values.at[edge][k].lane[0] = source.at(k, static_cast<std::size_t>(group.lane[edge]));
+      if (chunk < num_chunks) multiply(sums, source, lines[0], weights + chunk * chunk_weights);
+      if (chunk + 1 < num_chunks) multiply(sums, source, lines[1], weights + (chunk + 1) * chunk_weights);
+      if (!is_last && num_chunks > 0) load(lines, next, inputs, inputs + place_of(1));
+      finish(sums, group, block, tile, lane);
+      source = next;
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION static void multiply(Sums& sums, Values const& values, Scalar const* weights) {
+  struct Lines {
+    typename Source::Line of_edge[chunk_size];
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION static void load(Lines (&lines)[2], Source const& source, Index const* first,
+                                               Index const* second) {
+    auto const of_first = *reinterpret_cast<Pack<Index, chunk_size> const*>(first);
+    auto const of_second = *reinterpret_cast<Pack<Index, chunk_size> const*>(second);
+    VARVE_UNROLL
+    for (int edge = 0; edge < chunk_size; ++edge) source.load(lines[0].of_edge[edge], of_first.lane[edge]);
+    VARVE_UNROLL
+    for (int edge = 0; edge < chunk_size; ++edge) source.load(lines[1].of_edge[edge], of_second.lane[edge]);
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION static void multiply(Sums& sums, Source const& source, Lines const& lines,
+                                                   Scalar const* weights) {
     constexpr int per_piece = 16 / sizeof(Scalar); // what one load takes
     VARVE_UNROLL
-    for (int edge = 0; edge < ahead; ++edge) {
+    for (int edge = 0; edge < chunk_size; ++edge) {
       VARVE_UNROLL
       for (int first = 0; first < Format::block_outputs; first += per_piece) {
         auto const piece =
@@ -208,25 +263,38 @@ private:
         for (int i = 0; i < per_piece; ++i) {
           VARVE_UNROLL
           for (int k = 0; k < Tile::packs_per_lane; ++k)
-            add_product(sums.sum[first + i][k], piece.lane[i], values.at[edge][k]);
+            add_product(sums.sum[first + i][k], piece.lane[i], source.value(lines.of_edge[edge], k));
         }
       }
     }
   }
+
+  KOKKOS_FORCEINLINE_FUNCTION void finish(Sums& sums, Edges const& group, int block, int tile, int lane) const {
+    typename Tile::Seen seen[Tile::packs_per_lane];
+    for (auto& bits : seen) clear(bits);
+    sums.finish_and_store(group.parameters, block,
+                          pass.next +
+                              place_of_slot(tile * Tile::num_samples, layer.parameters.num_outputs, Tile::num_samples),
+                          lane, seen);
+    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
+  }
 };
 
 /// True if a group of the layer's blocks fits team scratch; `layer` is a format or what it is made from.
-template <class Tile, class ExecutionSpace, class Layer>
+template <class ExecutionSpace, class Layer>
 bool can_be_stationary(Layer const& layer) {
-  using Kernel = StationaryForward<ExecutionSpace, typename Layer::Format, Tile, false>;
-  return Kernel::scratch_bytes(layer.max_chunks) <= Kernel::Tune::max_stationary_bytes;
+  using Tune = Tuning<ExecutionSpace, typename Layer::Format::Scalar>;
+  using Kernel =
+      StationaryForward<ExecutionSpace, typename Layer::Format, typename Tune::StationaryTile, SamplesInOrder>;
+  return Kernel::scratch_bytes(layer.max_chunks) <= Tune::max_stationary_bytes;
 }
 
-/// Launches StationaryForward. Samples lie in tiles of Tile::num_samples, or in bits. Does not fence.
-template <class Tile, bool FromBits, class ExecutionSpace, class Format>
-void stationary_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass,
-                        SampleBits<typename Tile::Scalar> const& bits) {
-  using Kernel = StationaryForward<ExecutionSpace, Format, Tile, FromBits>;
+namespace detail {
+
+template <class Tile, template <class> class Samples, class ExecutionSpace, class Format>
+void launch_stationary(std::string const& label, ExecutionSpace const& space, Format const& layer,
+                       LayerPass<typename Tile::Scalar> const& pass, SampleBits<typename Tile::Scalar> const& bits) {
+  using Kernel = StationaryForward<ExecutionSpace, Format, Tile, Samples>;
   auto const edges = layer.edges();
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   if (tiles == 0 || edges.num_blocks() == 0) return;
@@ -235,8 +303,33 @@ void stationary_forward(ExecutionSpace const& space, Format const& layer, LayerP
   typename Kernel::Policy policy(space, num_groups * num_parts, Kernel::Tune::stationary_team_size, Tile::num_lanes);
   policy.set_scratch_size(Kernel::Tune::stationary_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_chunks)) + 32));
-  Kokkos::parallel_for(FromBits ? "varve::stationary_forward_bits" : "varve::stationary_forward", policy,
-                       Kernel{edges, pass, layer.max_chunks, bits});
+  Kokkos::parallel_for(label, policy, Kernel{edges, pass, layer.max_chunks, bits});
+}
+
+} // namespace detail
+
+/// Launches StationaryForward on samples in tiles of StationaryTile::num_samples. Does not fence.
+template <class ExecutionSpace, class Format>
+void stationary_forward(ExecutionSpace const& space, Format const& layer,
+                        LayerPass<typename Format::Scalar> const& pass) {
+  using Tune = Tuning<ExecutionSpace, typename Format::Scalar>;
+  using Listed = typename Tune::ListedStationaryTile;
+  static_assert(Listed::num_samples == Tune::StationaryTile::num_samples);
+  if (pass.from_slot == nullptr) {
+    detail::launch_stationary<typename Tune::StationaryTile, SamplesInOrder>("varve::stationary_forward", space, layer,
+                                                                             pass, {});
+  } else {
+    detail::launch_stationary<Listed, SamplesInList>("varve::stationary_forward_listed", space, layer, pass, {});
+  }
+}
+
+/// The same for the first layer, on samples in order that are given as bits.
+template <class ExecutionSpace, class Format>
+void stationary_forward_bits(ExecutionSpace const& space, Format const& layer,
+                             LayerPass<typename Format::Scalar> const& pass,
+                             SampleBits<typename Format::Scalar> const& bits) {
+  using Tile = typename Tuning<ExecutionSpace, typename Format::Scalar>::StationaryTile;
+  detail::launch_stationary<Tile, SamplesInBits>("varve::stationary_forward_bits", space, layer, pass, bits);
 }
 
 } // namespace varve

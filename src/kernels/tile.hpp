@@ -4,6 +4,7 @@
 #include "core/pack.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 namespace varve {
@@ -22,6 +23,11 @@ struct TileShape {
   static constexpr int num_samples = PackWidth * PacksPerLane * NumLanes;
   static_assert((num_samples & (num_samples - 1)) == 0);
 
+  /// The activations of a neuron.
+  struct Line {
+    PackType pack[PacksPerLane * NumLanes];
+  };
+
   /// First of the samples of a lane's pack.
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int sample_of(int lane, int pack) {
     return (pack * NumLanes + lane) * PackWidth;
@@ -30,8 +36,8 @@ struct TileShape {
   /// A lane's pack of one neuron in a tile; `Value` is Scalar or Scalar const.
   template <class Value>
   KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(Value* tile, int neuron, int lane, int pack) {
-    using Target = std::conditional_t<std::is_const_v<Value>, PackType const, PackType>;
-    return *reinterpret_cast<Target*>(tile + static_cast<std::size_t>(neuron) * num_samples + sample_of(lane, pack));
+    using Target = std::conditional_t<std::is_const_v<Value>, Line const, Line>;
+    return reinterpret_cast<Target*>(tile)[static_cast<std::uint32_t>(neuron)].pack[pack * NumLanes + lane];
   }
 };
 
@@ -167,6 +173,22 @@ struct BlockSums {
     for_outputs(layer, block, [&](int output) {
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) see(seen[k], sum[output][k]);
+    });
+  }
+
+  /// The same, each result written as soon as it is there.
+  template <class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION void finish_and_store(Parameters const& layer, int block, typename Tile::Scalar* tile,
+                                                    int lane, typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
+    for_outputs(layer, block, [&](int output) {
+      double const bias = layer.bias_of(block * BlockOutputs + output);
+      int const neuron = layer.neuron_of(block * BlockOutputs + output);
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) {
+        finish(sum[output][k], bias, layer.bounds);
+        see(seen[k], sum[output][k]);
+        copy(Tile::pack_at(tile, neuron, lane, k), sum[output][k]);
+      }
     });
   }
 

@@ -36,8 +36,9 @@ struct Tuning {
   using NarrowWideBlockTile = NarrowTile;
   static constexpr int direct_threads = 1; ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
 
-  using StationaryTile = TileShape<Scalar, 1, 2, 32>; ///< lanes of one sample: slow here, and as exact
-  static constexpr bool prefers_stationary = false;   ///< weights come from the caches anyway
+  using StationaryTile = TileShape<Scalar, 2, 1, 32>; ///< lanes of two samples: slow here, and as exact
+  using ListedStationaryTile = TileShape<Scalar, 1, 2, 32>;
+  static constexpr bool prefers_stationary = false; ///< weights come from the caches anyway
   using StationaryBounds = Kokkos::LaunchBounds<>;
   static constexpr int stationary_blocks = 8;
   static constexpr int stationary_team_size = 1;
@@ -158,7 +159,7 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   static constexpr std::size_t stationary_layers_before_fused = 9;
 
   /// A warp holds 16 outputs of 64 samples in 32 sums per thread, and reads each line of the L2 for 16 outputs.
-  using WideBlockTile = TileShape<Scalar, 1, 8 / static_cast<int>(sizeof(Scalar)), 32>;
+  using WideBlockTile = TileShape<Scalar, 8 / static_cast<int>(sizeof(Scalar)), 1, 32>;
   using NarrowWideBlockTile = WideBlockTile;
   static constexpr int wide_block_outputs = 16;
   static constexpr int direct_threads = 256;
@@ -166,6 +167,8 @@ struct Tuning<Kokkos::Cuda, Scalar> {
   /// Two teams of 256 threads (128 registers each: none spill, and 32 loads are on their way) with 17 KB of weights (32
   /// inputs) leave 190 KB of L1.
   using StationaryTile = WideBlockTile;
+  /// Through a list, a lane's samples lie 32 positions apart, so that the lanes of a load meet in one line.
+  using ListedStationaryTile = TileShape<Scalar, 1, 8 / static_cast<int>(sizeof(Scalar)), 32>;
   static constexpr bool prefers_stationary = true;
   using StationaryBounds = Kokkos::LaunchBounds<256, 2>;
   static constexpr int stationary_blocks = 8;
