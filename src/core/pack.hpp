@@ -134,6 +134,29 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
   // clang-format on
 }
 
+/// An order of the lanes of a pack: lane i takes what was in lane from[i].
+template <class Scalar, int Width>
+struct LaneOrder {
+  using Bits = typename detail::Vectors<Scalar, Width>::Bits;
+  alignas(sizeof(Scalar) * Width) Bits from[Width];
+};
+
+/// The lanes of a pack in another order, on the host. (One instruction where the processor has it; Clang has no such
+/// operation on vectors.)
+template <class Scalar, int Width>
+inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source,
+                          LaneOrder<Scalar, Width> const& order) {
+#if defined(__GNUC__) && !defined(__clang__)
+  using Vector = typename detail::Vectors<Scalar, Width>::Vector;
+  using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
+  reinterpret_cast<Vector&>(target) =
+      __builtin_shuffle(reinterpret_cast<Vector const&>(source), reinterpret_cast<BitVector const&>(order));
+#else
+  Pack<Scalar, Width> const before = source;
+  for (int i = 0; i < Width; ++i) target.lane[i] = before.lane[order.from[i]];
+#endif
+}
+
 /// Bits that are set in any of the values seen, lane by lane: zero as long as all were zero.
 template <class Scalar, int Width>
 struct SeenBits {

@@ -2,6 +2,7 @@
 
 #include "core/execution.hpp"
 #include "formats/layer_images.hpp"
+#include "kernels/kept_lines.hpp"
 #include "kernels/live_samples.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/tile.hpp"
@@ -321,18 +322,40 @@ private:
     int const first = scratch.shared[1];
     int const kept = scratch.shared[3];
     team_for(team, kept, [&](int k) { kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]]; });
-    constexpr int threads_per_neuron = Tune::team_size > num_samples ? num_samples : 1;
-    int const thread = team.team_rank() % threads_per_neuron;
     for (int k = 0, end = 0; k < kept; k = end) { // the samples that go to one target tile are neighbours there
       int const room = target_tile_samples - (first + k) % target_tile_samples;
       end = kept - k < room ? kept : k + room;
       Scalar* const to = target + place_of_slot(first + k, num_neurons, target_tile_samples);
-      int const* const from = scratch.kept_sample + k;
-      for (int neuron = team.team_rank() / threads_per_neuron; neuron < num_neurons;
-           neuron += Tune::team_size / threads_per_neuron) {
-        Scalar* const line = to + static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples);
-        Scalar const* const values = activations + neuron * num_samples;
-        for (int i = thread; i < end - k; i += threads_per_neuron) line[i] = values[from[i]];
+      // clang-format off
+      KOKKOS_IF_ON_DEVICE((move_values(team, to, activations, scratch.kept_sample + k, end - k, num_neurons);))
+      KOKKOS_IF_ON_HOST((move_lines(to, activations, scratch.kept_sample + k, end - k, num_neurons);))
+      // clang-format on
+    }
+  }
+
+  /// Samples kept[0] ... kept[count - 1] of the tile to neighbouring places of a target tile, by the team,
+  KOKKOS_FORCEINLINE_FUNCTION void move_values(Member const& team, Scalar* to, Scalar const* activations,
+                                               int const* kept, int count, int num_neurons) const {
+    constexpr int threads_per_neuron = Tune::team_size > num_samples ? num_samples : 1;
+    int const thread = team.team_rank() % threads_per_neuron;
+    for (int neuron = team.team_rank() / threads_per_neuron; neuron < num_neurons;
+         neuron += Tune::team_size / threads_per_neuron) {
+      Scalar* const line = to + static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples);
+      Scalar const* const values = activations + neuron * num_samples;
+      for (int i = thread; i < count; i += threads_per_neuron) line[i] = values[kept[i]];
+    }
+  }
+
+  /// or by the one thread that a team has on the host.
+  void move_lines(Scalar* to, Scalar const* activations, int const* kept, int count, int num_neurons) const {
+    if constexpr (Tile::num_lanes == 1) {
+      static_assert(Tune::team_size == 1);
+      KeptLines<Tile> const lines(kept, count);
+      typename KeptLines<Tile>::Line line;
+      for (int neuron = 0; neuron < num_neurons; ++neuron) {
+        lines.gather(line, activations, neuron);
+        copy_values<Tile::pack_width>(
+            to + static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples), line.values, count);
       }
     }
   }

@@ -215,7 +215,7 @@ private:
     Scalar const* const weights = group.weights + first_edge * Format::block_outputs;
     auto const place_of = [&](int chunk) { return chunk < num_chunks ? chunk * chunk_size : 0; }; // 0: will not be used
     Source source(*this, tiles.first, count, lane);
-    Lines lines[2];
+    Lines lines[2] = {};
     if (num_chunks > 0) load(lines, source, inputs, inputs + place_of(1));
     for (int tile = tiles.first; tile < tiles.end; tile += tiles.step) {
       bool const is_last = tile + tiles.step >= tiles.end;

@@ -187,7 +187,7 @@ TEST_P(WeightStreams, LayersAreAskedForAgainOnlyIfTheHostCannotKeepThem) {
     if (fits) {
       EXPECT_EQ(watched.num_asked, kNumLayers);
     } else {
-      EXPECT_GE(watched.num_asked, 4 * kNumLayers);
+      EXPECT_GT(watched.num_asked, 3 * kNumLayers); // once to plan, then for each batch what no buffer still holds
     }
   }
 }

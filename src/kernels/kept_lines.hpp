@@ -1,0 +1,59 @@
+#pragma once
+
+#include "kernels/tile.hpp"
+
+#include <cstring>
+
+namespace varve {
+
+/// Brings the activations of some samples of a tile together, neuron by neuron, on the host: a tile there has one lane,
+/// whose packs are reordered whole. Reads and writes each line once; three instructions per pack.
+template <class Tile>
+class KeptLines {
+public:
+  using Scalar = typename Tile::Scalar;
+  static constexpr int width = Tile::pack_width;
+  static_assert(Tile::num_lanes == 1);
+
+  /// A line, and room for what the last pack stores past its end.
+  struct alignas(sizeof(typename Tile::PackType)) Line {
+    Scalar values[Tile::num_samples + width];
+  };
+
+  /// kept: numbers of samples within the tile, ascending.
+  KeptLines(int const* kept, int num_kept) {
+    for (int pack = 0, next = 0; pack < Tile::packs_per_lane; ++pack) {
+      int& count = counts_[pack];
+      for (count = 0; next < num_kept && kept[next] < (pack + 1) * width; ++next)
+        orders_[pack].from[count++] = kept[next] - pack * width;
+      for (int i = count; i < width; ++i) orders_[pack].from[i] = 0;
+    }
+  }
+
+  /// The activations of a neuron in the tile, those of kept samples first.
+  void gather(Line& line, Scalar const* tile, int neuron) const {
+    Scalar* end = line.values;
+    for (int pack = 0; pack < Tile::packs_per_lane; ++pack) {
+      typename Tile::PackType reordered;
+      reorder_lanes(reordered, Tile::pack_at(tile, neuron, 0, pack), orders_[pack]);
+      std::memcpy(end, reordered.lane, sizeof(reordered));
+      end += counts_[pack];
+    }
+  }
+
+private:
+  LaneOrder<Scalar, width> orders_[Tile::packs_per_lane];
+  int counts_[Tile::packs_per_lane];
+};
+
+/// Copies `count` values in pieces of constant length, of Most values and then of half as many, a quarter ...
+template <int Most, class Scalar>
+inline void copy_values(Scalar* target, Scalar const* source, int count) {
+  for (; count >= Most; count -= Most, target += Most, source += Most)
+    std::memcpy(target, source, Most * sizeof(Scalar));
+  if constexpr (Most > 1) {
+    if (count > 0) copy_values<Most / 2>(target, source, count);
+  }
+}
+
+} // namespace varve
