@@ -76,6 +76,8 @@ struct FusedForward {
         if constexpr (!Tune::prefetches) {
           assume_global(layer.weights);
           assume_global(layer.indices);
+          assume_global(layer.parameters.bias);
+          assume_global(layer.parameters.neurons);
         }
         ++stamp;
         if constexpr (Tune::in_place) {
@@ -232,6 +234,7 @@ private:
     ImagePieces pieces;
     if (Tune::prefetches && next < num_layers) pieces.load(team, image_of(next), image_bytes);
     Sums sums[Tune::passes];
+    typename Sums::Neurons neurons[Tune::passes]; // before the barrier, behind which everybody waits for the stores
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     VARVE_UNROLL
@@ -239,6 +242,7 @@ private:
       int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
       if (block < layer.num_blocks()) {
         sums[pass].accumulate(layer, block, tile, lane);
+        neurons[pass] = Sums::neurons_of(layer.parameters, block);
         sums[pass].finish_block(layer.parameters, block, seen);
       }
     }
@@ -247,7 +251,7 @@ private:
     VARVE_UNROLL
     for (int pass = 0; pass < Tune::passes; ++pass) {
       int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
-      if (block < layer.num_blocks()) sums[pass].store(layer.parameters, block, tile, lane);
+      if (block < layer.num_blocks()) sums[pass].store(layer.parameters, block, neurons[pass], tile, lane);
     }
     if (Tune::prefetches) {
       team.team_barrier(); // everybody knows where its outputs go

@@ -90,6 +90,7 @@ struct CountAndListLiveSamples {
   static constexpr int team_size = 512;
   static constexpr int most_slots = 1 << 17; ///< with more, counting costs more than the scan's second launch
   static constexpr int slots_per_load = 4;
+  static constexpr int loads_at_a_time = 8; ///< of each thread
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, 2>>;
   using Member = typename Policy::member_type;
   using Stamps = Pack<int, slots_per_load>;
@@ -101,9 +102,19 @@ struct CountAndListLiveSamples {
     int const num_slots = *list.num_slots;
     if (first >= num_slots && first > 0) return;
     int before = 0;
+    int const loads = first / slots_per_load;
     Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(team, first / slots_per_load),
-        [&](int number, int& sum) { sum += count_listed(number); }, before);
+        Kokkos::TeamThreadRange(team, team_size),
+        [&](int thread, int& sum) {
+          for (int number = thread; number < loads; number += loads_at_a_time * team_size) {
+            VARVE_UNROLL
+            for (int i = 0; i < loads_at_a_time; ++i) {
+              int const next = number + i * team_size;
+              if (next < loads) sum += count_listed(next);
+            }
+          }
+        },
+        before);
     int const slot = first + team.team_rank();
     bool const is_held = slot < num_slots;
     bool const goes_on = is_held && list.is_listed(slot);

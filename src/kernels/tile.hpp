@@ -192,15 +192,33 @@ struct BlockSums {
     });
   }
 
+  /// Of the outputs of a block, all loaded at once.
+  struct Neurons {
+    int of[BlockOutputs];
+  };
+  template <class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION static Neurons neurons_of(Parameters const& layer, int block) {
+    Neurons neurons;
+    VARVE_UNROLL
+    for (int output = 0; output < BlockOutputs; ++output)
+      neurons.of[output] = layer.neuron_of(block * BlockOutputs + output);
+    return neurons;
+  }
+
   /// Writes the results. Outputs past the last one are left alone.
   template <class Parameters>
-  KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, typename Tile::Scalar* tile,
-                                         int lane) const {
+  KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, Neurons const& neurons,
+                                         typename Tile::Scalar* tile, int lane) const {
     for_outputs(layer, block, [&](int output) {
-      int const neuron = layer.neuron_of(block * BlockOutputs + output);
+      int const neuron = neurons.of[output];
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) copy(Tile::pack_at(tile, neuron, lane, k), sum[output][k]);
     });
+  }
+  template <class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, typename Tile::Scalar* tile,
+                                         int lane) const {
+    store(layer, block, neurons_of(layer, block), tile, lane);
   }
 
 private:
