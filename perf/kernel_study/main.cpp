@@ -164,6 +164,7 @@ void append(std::string const& path, std::vector<Json> const& records) {
 }
 
 int run(Options const& options) {
+  append(options.records, {}); // if it cannot be written, say so before anything is measured
   Network const network = load(*make_network(options));
   SampleSet const images = digit_images(options.neurons, options.samples, options.seed);
   std::size_t const num_checked = std::min(options.check, options.samples);

@@ -55,6 +55,9 @@ public:
   StudyOn(Network const& network, SampleBatch const& samples) : network_(network), panel_(panel_size(samples)) {
     for (auto const& layer : network.layers())
       VARVE_REQUIRE(keeps_zero(layer), "the study takes networks in which dead samples stay dead");
+    if (Tune::has_fused_widths && width_of(network) <= medium_neurons)
+      throw UsageError("on this backend layers of " + std::to_string(medium_neurons) +
+                       " neurons or less have tiles of their own, which the study does not vary; ask for wider ones");
     take(samples);
     int const own_outputs = own_block_outputs();
     study_fused<1>(own_outputs);
@@ -100,14 +103,19 @@ private:
   using OwnFused = FusedTuning<ExecutionSpace, float, BlockOutputs, FusedWidth::wide>;
   using Choice = FormatChoice<ExecutionSpace, float, false>;
 
-  static constexpr std::size_t widest_tile = 128; // of all that are tried
-  static constexpr double most_stored = 4.0;      ///< weights per edge of a layer in blocks that are worth a look
+  static constexpr std::size_t widest_tile = 128; ///< of all that are tried
+  static constexpr std::size_t medium_neurons = FusedTuning<ExecutionSpace, float, 1, FusedWidth::medium>::max_neurons;
+  static constexpr double most_stored = 4.0; ///< weights per edge of a layer in blocks that are worth a look
+
+  static std::size_t width_of(Network const& network) {
+    std::size_t width = 0;
+    for (auto const& layer : network.layers()) width = std::max(width, Choice::Formats::width_of(layer));
+    return width;
+  }
 
   typename Panel<ExecutionSpace, float>::Size panel_size(SampleBatch const& samples) const {
     std::size_t const in_tiles = (samples.num_samples() + widest_tile - 1) / widest_tile * widest_tile;
-    std::size_t width = network_.num_inputs();
-    for (auto const& layer : network_.layers()) width = std::max(width, layer.num_outputs());
-    return {in_tiles, width, 2 * network_.num_layers() + 1, 0, false, false};
+    return {in_tiles, width_of(network_), 2 * network_.num_layers() + 1, 0, false, false};
   }
 
   /// Outputs per block of the format that the product takes for the fused kernel.
@@ -204,10 +212,7 @@ private:
   template <class FusedTune>
   bool fits() const {
     bool const has_threads = !kOnHost<ExecutionSpace> || FusedTune::team_size <= space_.concurrency();
-    for (auto const& layer : network_.layers()) {
-      if (Choice::Formats::width_of(layer) > std::size_t(FusedTune::max_neurons)) return false;
-    }
-    return has_threads;
+    return has_threads && width_of(network_) <= std::size_t(FusedTune::max_neurons);
   }
 
   template <class FusedTune, class Format>
@@ -235,9 +240,7 @@ private:
   template <int BlockOutputs>
   void study_stationary() {
     using Format = StationaryFormat<BlockOutputs>;
-    for (auto const& layer : network_.layers()) {
-      if (layer.num_inputs() > std::size_t(std::numeric_limits<Index>::max()) + 1) return;
-    }
+    if (width_of(network_) > std::size_t(std::numeric_limits<Index>::max()) + 1) return;
     auto const layers = make_layers<Format>([](SparseMatrix const& matrix) {
       return chain_blocks(matrix, order_by_input_list(matrix, BlockOutputs), BlockOutputs, Tune::stationary_blocks);
     });
