@@ -1,0 +1,306 @@
+#pragma once
+
+#include "kernel_study.hpp"
+#include "shapes.hpp"
+
+#include "core/error.hpp"
+#include "core/execution.hpp"
+#include "core/host_threads.hpp"
+#include "core/stopwatch.hpp"
+#include "engine/format_choice.hpp"
+#include "engine/packing.hpp"
+#include "engine/panel.hpp"
+#include "engine/sample_copy.hpp"
+#include "engine/stretch.hpp"
+#include "formats/sliced_ell.hpp"
+#include "kernels/samples.hpp"
+#include "passes/output_order.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace varve::kernel_study {
+
+/// The stationary kernel with a tile of this shape, and of one that is read through a list.
+template <class InOrder, class Listed>
+struct StationaryOfShape {
+  static constexpr bool reads_lists = true;
+  static constexpr bool reads_bits = false;
+  static_assert(InOrder::num_samples == Listed::num_samples);
+
+  template <class Tile, class ExecutionSpace, class Format>
+  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<float> const& pass) {
+    if (pass.from_slot == nullptr) {
+      detail::launch_stationary<InOrder, SamplesInOrder>("varve::stationary_forward", space, layer, pass, {});
+    } else {
+      detail::launch_stationary<Listed, SamplesInList>("varve::stationary_forward_listed", space, layer, pass, {});
+    }
+  }
+};
+
+/// The study on one execution space, in float. Every way runs all layers by one kernel on one format: the fused one
+/// with the launches that the product would choose for these samples (but for those of the study of launches), the
+/// stationary one with a list of live samples after each layer. The samples are brought into tiles by the first launch
+/// or before it; the product has shorter ways for samples of one value.
+template <class ExecutionSpace>
+class StudyOn final : public Study {
+public:
+  StudyOn(Network const& network, SampleBatch const& samples) : network_(network), panel_(panel_size(samples)) {
+    for (auto const& layer : network.layers())
+      VARVE_REQUIRE(keeps_zero(layer), "the study takes networks in which dead samples stay dead");
+    if (Tune::has_fused_widths && width_of(network) <= medium_neurons)
+      throw UsageError("on this backend layers of " + std::to_string(medium_neurons) +
+                       " neurons or less have tiles of their own, which the study does not vary; ask for wider ones");
+    take(samples);
+    int const own_outputs = own_block_outputs();
+    study_fused<1>(own_outputs);
+    study_fused<Tune::block_outputs>(own_outputs);
+    OtherBlocks<ExecutionSpace>::for_each([&](auto outputs) { add_other_blocks<outputs>(); });
+    if constexpr (Tune::prefers_stationary) {
+      study_stationary<8>();
+      study_stationary<16>();
+    }
+    if (ways_.empty())
+      throw UsageError("no kernel of the study takes layers of " + std::to_string(network.num_inputs()) +
+                       " neurons on this backend; ask for fewer");
+  }
+
+  std::vector<Way> const& ways() const override { return ways_; }
+
+  void take(SampleBatch const& samples) override { input_ = copy_.bring(arrays_, samples).samples; }
+
+  double run(std::size_t way) override { return run(launches_[way]); }
+
+  std::uint64_t hash() override {
+    auto const counts = download(panel_.counts());
+    int const num_live = counts[static_cast<std::size_t>(panel_.num_lists())];
+    std::uint64_t hash = 0;
+    Kokkos::parallel_reduce("varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, num_live),
+                            HashActivations<ExecutionSpace, float>{panel_.source(), panel_.tile_samples(),
+                                                                   panel_.from_slot(), nullptr, panel_.ids(), nullptr,
+                                                                   panel_.num_neurons(), panel_.num_neurons(), 0},
+                            hash);
+    return hash;
+  }
+
+private:
+  using Tune = Tuning<ExecutionSpace, float>;
+  using Index = std::uint16_t;
+  using Work = Stretch<ExecutionSpace, float>;
+  using Launches = std::vector<std::unique_ptr<Work>>;
+  template <int BlockOutputs>
+  using FusedFormat = SlicedEll<ExecutionSpace, float, Index, Tune::slice_width, Tune::chunk_size, BlockOutputs>;
+  template <int BlockOutputs>
+  using StationaryFormat = SlicedEll<ExecutionSpace, float, Index, 1, Tune::chunk_size, BlockOutputs>;
+  template <int BlockOutputs>
+  using OwnFused = FusedTuning<ExecutionSpace, float, BlockOutputs, FusedWidth::wide>;
+  using Choice = FormatChoice<ExecutionSpace, float, false>;
+
+  static constexpr std::size_t widest_tile = 128; ///< of all that are tried
+  static constexpr std::size_t medium_neurons = FusedTuning<ExecutionSpace, float, 1, FusedWidth::medium>::max_neurons;
+  static constexpr double most_stored = 4.0; ///< weights per edge of a layer in blocks that are worth a look
+
+  static std::size_t width_of(Network const& network) {
+    std::size_t width = 0;
+    for (auto const& layer : network.layers()) width = std::max(width, Choice::Formats::width_of(layer));
+    return width;
+  }
+
+  typename Panel<ExecutionSpace, float>::Size panel_size(SampleBatch const& samples) const {
+    std::size_t const in_tiles = (samples.num_samples() + widest_tile - 1) / widest_tile * widest_tile;
+    return {in_tiles, width_of(network_), 2 * network_.num_layers() + 1, 0, false, false};
+  }
+
+  /// Outputs per block of the format that the product takes for the fused kernel.
+  int own_block_outputs() const {
+    InferenceOptions options;
+    options.backend = to_backend<ExecutionSpace>();
+    options.kernel = "fused";
+    std::size_t const last = network_.num_layers() - 1;
+    auto const packed = Choice(options, false).pack(network_.layers()[last], last);
+    using FusedBlocks = typename Choice::Formats::FusedBlocks;
+    return std::holds_alternative<typename FusedBlocks::Packed>(packed) ? FusedBlocks::block_outputs : 1;
+  }
+
+  /// The layers in a format, or none if it stores too many weights, judged by the last layer. order_of: matrix ->
+  /// order of the outputs.
+  template <class Format, class OrderOf>
+  std::vector<Format> make_layers(OrderOf const& order_of) const {
+    auto const& layers = network_.layers();
+    SparseMatrix const& last = layers.back().weights;
+    if (static_cast<double>(Format::num_stored(last, order_of(last))) >
+        most_stored * static_cast<double>(last.num_entries()))
+      return {};
+    std::vector<typename Format::Packed> packed(layers.size());
+    for_each_on_host_threads(layers.size(), [&](std::size_t number) {
+      packed[number] = Format::pack(layers[number].weights, order_of(layers[number].weights));
+    });
+    std::vector<Format> formats;
+    for (std::size_t number = 0; number < layers.size(); ++number) formats.emplace_back(layers[number], packed[number]);
+    return formats;
+  }
+
+  template <int BlockOutputs>
+  std::vector<FusedFormat<BlockOutputs>> make_fused_layers() const {
+    if (!fits<OwnFused<BlockOutputs>>()) return {};
+    return make_layers<FusedFormat<BlockOutputs>>([](SparseMatrix const& matrix) {
+      return BlockOutputs == 1 ? Choice::order_of_singles(matrix) : order_by_input_list(matrix, BlockOutputs);
+    });
+  }
+
+  /// All that is asked of the fused kernel on one format.
+  template <int BlockOutputs>
+  void study_fused(int own_outputs) {
+    using Own = OwnFused<BlockOutputs>;
+    auto const layers = make_fused_layers<BlockOutputs>();
+    if (layers.empty()) return;
+    auto const cuts = choose_cuts<Own>(layers);
+    std::vector<Varied> own{{"block_outputs", BlockOutputs == own_outputs}, {"layers_per_launch", true}};
+    FusedShapes<ExecutionSpace, BlockOutputs>::for_each([&]<class... Tunings>(char const* number, List<Tunings...>) {
+      own.push_back({number, true});
+      (add_fused<Tunings>(layers, cuts, {{number, false}}), ...);
+    });
+    add_fused<Own>(layers, cuts, own);
+    for (std::size_t length = 1; length < layers.size(); length *= 2)
+      add_fused<Own>(layers, cut_every(length), {{"layers_per_launch", false}});
+    add_fused<Own>(layers, cut_every(layers.size()), {{"layers_per_launch", false}});
+  }
+
+  template <int BlockOutputs>
+  void add_other_blocks() {
+    auto const layers = make_fused_layers<BlockOutputs>();
+    if (layers.empty()) return;
+    using Own = OwnFused<BlockOutputs>;
+    add_fused<Own>(layers, choose_cuts<Own>(layers), {{"block_outputs", false}});
+  }
+
+  /// Where the layers are cut into launches.
+  struct Cuts {
+    std::vector<std::size_t> at; ///< layers that begin a launch, but for layer 0
+    double layers_per_launch;    ///< in the mean; of launches of one length: that, whatever is left for the last one
+  };
+
+  Cuts cut_every(std::size_t length) const {
+    Cuts cuts{{}, static_cast<double>(length)};
+    for (std::size_t layer = length; layer < network_.num_layers(); layer += length) cuts.at.push_back(layer);
+    return cuts;
+  }
+
+  /// As the product does it that has seen these samples.
+  template <class FusedTune, class Format>
+  Cuts choose_cuts(std::vector<Format> const& layers) {
+    if (live_.empty()) {
+      run(cut_fused<FusedTune>(layers, cut_every(1)));
+      auto const counts = download(panel_.counts());
+      for (std::size_t number = 0; number <= layers.size(); ++number) live_.push_back(counts[number]);
+    }
+    std::vector<FusedLayer> costs;
+    for (auto const& layer : layers)
+      costs.push_back({static_cast<double>(layer.weights.size()), static_cast<double>(layer.num_outputs())});
+    auto const at = choose_packing(costs, live_, FusedTune::packing_costs(space_)).cuts;
+    return {at, static_cast<double>(layers.size()) / static_cast<double>(at.size() + 1)};
+  }
+
+  /// True if the fused kernel so tuned takes layers of this width, with the threads that there are.
+  template <class FusedTune>
+  bool fits() const {
+    bool const has_threads = !kOnHost<ExecutionSpace> || FusedTune::team_size <= space_.concurrency();
+    return has_threads && width_of(network_) <= std::size_t(FusedTune::max_neurons);
+  }
+
+  template <class FusedTune, class Format>
+  static Launches cut_fused(std::vector<Format> const& layers, Cuts const& cuts) {
+    using Fused = FusedStretch<ExecutionSpace, Format, typename FusedTune::Tile, FusedTune>;
+    Launches launches;
+    std::size_t first = 0;
+    for (std::size_t number = 0; number <= cuts.at.size(); ++number) {
+      std::size_t const last = number < cuts.at.size() ? cuts.at[number] : layers.size();
+      std::vector<Format> part(layers.begin() + static_cast<std::ptrdiff_t>(first),
+                               layers.begin() + static_cast<std::ptrdiff_t>(last));
+      launches.push_back(std::make_unique<Fused>(std::move(part), true, std::numeric_limits<int>::max()));
+      first = last;
+    }
+    return launches;
+  }
+
+  template <class FusedTune, class Format>
+  void add_fused(std::vector<Format> const& layers, Cuts const& cuts, std::vector<Varied> const& varied) {
+    if (!fits<FusedTune>()) return;
+    add<Format, typename FusedTune::Tile>("fused", FusedTune::team_size, cuts.layers_per_launch,
+                                          cut_fused<FusedTune>(layers, cuts), varied);
+  }
+
+  template <int BlockOutputs>
+  void study_stationary() {
+    using Format = StationaryFormat<BlockOutputs>;
+    if (width_of(network_) > std::size_t(std::numeric_limits<Index>::max()) + 1) return;
+    auto const layers = make_layers<Format>([](SparseMatrix const& matrix) {
+      return chain_blocks(matrix, order_by_input_list(matrix, BlockOutputs), BlockOutputs, Tune::stationary_blocks);
+    });
+    for (auto const& layer : layers) {
+      if (!can_be_stationary<ExecutionSpace>(layer)) return;
+    }
+    if (layers.empty()) return;
+    constexpr bool has_own_blocks = BlockOutputs == Tune::wide_block_outputs;
+    add_stationary<1>(layers, {{"samples_per_lane", false}});
+    add_stationary<2>(layers, {{"samples_per_lane", true}, {"block_outputs", has_own_blocks}});
+    add_stationary<4>(layers, {{"samples_per_lane", false}});
+  }
+
+  template <int SamplesPerLane, class Format>
+  void add_stationary(std::vector<Format> const& layers, std::vector<Varied> const& varied) {
+    constexpr int lanes = Tune::StationaryTile::num_lanes;
+    using Tile = TileShape<float, SamplesPerLane, 1, lanes>;
+    using Kernel = StationaryOfShape<Tile, TileShape<float, 1, SamplesPerLane, lanes>>;
+    Launches launches;
+    for (auto const& layer : layers)
+      launches.push_back(std::make_unique<LayerStretch<ExecutionSpace, Format, Tile, Kernel>>(layer));
+    add<Format, Tile>("stationary", Tune::stationary_team_size, 1.0, std::move(launches), varied);
+  }
+
+  template <class Format, class Tile>
+  void add(char const* kernel, int team_size, double layers_per_launch, Launches launches,
+           std::vector<Varied> const& varied) {
+    Shape shape;
+    shape.kernel = kernel;
+    shape.block_outputs = Format::block_outputs;
+    shape.team_size = team_size;
+    shape.tile_width = Tile::num_samples;
+    shape.samples_per_lane = Tile::packs_per_lane * Tile::pack_width;
+    shape.pack_width = Tile::pack_width;
+    shape.layers_per_launch = layers_per_launch;
+    ways_.push_back({shape, varied});
+    launches_.push_back(std::move(launches));
+  }
+
+  double run(Launches const& launches) {
+    typename Work::HandOver hand_over;
+    hand_over.keeps_dead = false;
+    hand_over.tile_samples = launches.front()->tile_samples();
+    space_.fence("varve: before the layer loop");
+    Stopwatch const time;
+    panel_.start(space_, input_);
+    for (auto const& launch : launches) launch->forward(space_, panel_, hand_over);
+    space_.fence("varve: after the layer loop");
+    return time.seconds();
+  }
+
+  Network const& network_;
+  ExecutionSpace space_;
+  SampleCopy<ExecutionSpace, float> copy_;
+  SampleArrays<ExecutionSpace, float> arrays_;
+  DeviceSamples<ExecutionSpace, float> input_;
+  Panel<ExecutionSpace, float> panel_;
+  std::vector<double> live_; ///< samples before each layer, and behind the last one
+  std::vector<Way> ways_;
+  std::vector<Launches> launches_; ///< of each way
+};
+
+} // namespace varve::kernel_study
