@@ -332,7 +332,7 @@ private:
       Scalar* const to = target + place_of_slot(first + k, num_neurons, target_tile_samples);
       // clang-format off
       KOKKOS_IF_ON_DEVICE((move_values(team, to, activations, scratch.kept_sample + k, end - k, num_neurons);))
-      KOKKOS_IF_ON_HOST((move_lines(to, activations, scratch.kept_sample + k, end - k, num_neurons);))
+      KOKKOS_IF_ON_HOST((move_lines(team, to, activations, scratch.kept_sample + k, end - k, num_neurons);))
       // clang-format on
     }
   }
@@ -350,13 +350,13 @@ private:
     }
   }
 
-  /// or by the one thread that a team has on the host.
-  void move_lines(Scalar* to, Scalar const* activations, int const* kept, int count, int num_neurons) const {
+  /// or, on the host, by whole lines.
+  void move_lines(Member const& team, Scalar* to, Scalar const* activations, int const* kept, int count,
+                  int num_neurons) const {
     if constexpr (Tile::num_lanes == 1) {
-      static_assert(Tune::team_size == 1);
       KeptLines<Tile> const lines(kept, count);
       typename KeptLines<Tile>::Line line;
-      for (int neuron = 0; neuron < num_neurons; ++neuron) {
+      for (int neuron = team.team_rank(); neuron < num_neurons; neuron += Tune::team_size) {
         lines.gather(line, activations, neuron);
         copy_values<Tile::pack_width>(
             to + static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples), line.values, count);
