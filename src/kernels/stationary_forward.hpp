@@ -103,8 +103,8 @@ struct SamplesInBits {
 /// Samples are read where they lie, through the list of live ones if there is one, and written packed: compaction costs
 /// no pass of its own. Per block, input and tile it reads one line of activations through L1 and L2, two chunks of
 /// lines on their way at any time, those of the next tile while this one is finished; each weight is read from the L2
-/// once per part. Bound by memory, of which it reaches four fifths (each activation once per launch), and where samples
-/// are few by the latency of the L2.
+/// once per part. Bound by memory, of which it reaches three quarters (each activation once per launch); where samples
+/// are few, by latency: a launch begins and ends with all its warps waiting.
 template <class ExecutionSpace, class Format, class Tile, template <class> class Samples>
 struct StationaryForward {
   static_assert(Format::slice_width == 1, "the edges of a block lie together");
