@@ -242,8 +242,8 @@ private:
       int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
       if (block < layer.num_blocks()) {
         sums[pass].accumulate(layer, block, tile, lane);
-        neurons[pass] = Sums::neurons_of(layer.parameters, block);
         sums[pass].finish_block(layer.parameters, block, seen);
+        neurons[pass] = Sums::neurons_of(layer.parameters, block);
       }
     }
     mark_live(seen, lane, count, scratch, stamp);
