@@ -18,6 +18,7 @@ void add_generate(CLI::App& command_line, Action& action);
 void add_convert(CLI::App& command_line, Action& action);
 void add_info(CLI::App& command_line, Action& action);
 void add_tune(CLI::App& command_line, Action& action);
+void add_verify(CLI::App& command_line, Action& action);
 
 /// For options that take a number above 0.
 CLI::Validator above_zero();
