@@ -39,9 +39,8 @@ public:
   explicit Panel(Size const& size) {
     auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal, takes_one_value] = size;
     takes_one_value_ = takes_one_value;
-    auto const room = [](char const* label) {
-      return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
-    };
+    // All zero, for kernels take whole tiles, past the last sample too, and forget what they computed there.
+    auto const room = [](char const* label) { return std::string(label); };
     std::size_t const slots = slots_of(max_samples);
     for (auto& buffer : buffers_)
       buffer = DeviceArray<ExecutionSpace, Scalar>(room("varve::panel"), slots * max_neurons);

@@ -41,6 +41,7 @@ protected:
   static Ended run_on(int ranks, std::vector<std::string> const& options) {
     std::vector<std::string> words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks), VARVE_COMMAND};
     words.insert(words.end(), options.begin(), options.end());
+    if (options.front() == "infer") words.emplace_back("--share-devices"); // the machine may have one GPU
     return run(words);
   }
 
