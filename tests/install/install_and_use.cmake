@@ -2,6 +2,8 @@
 # PREFIX_PATH: where the build found libraries, beside the system's folders.
 cmake_minimum_required(VERSION 3.25)
 set(prefix ${WORK_DIR}/prefix)
+list(JOIN PREFIX_PATH ":" beside)
+set(ENV{CMAKE_PREFIX_PATH} "${beside}:$ENV{CMAKE_PREFIX_PATH}")
 file(REMOVE_RECURSE ${WORK_DIR})
 
 function(run)
@@ -22,7 +24,7 @@ if(KOKKOS_KERNELS_DIR AND NOT KOKKOS_KERNELS_DIR MATCHES "NOTFOUND" AND NOT KOKK
 endif()
 
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --config ${CONFIG} --prefix ${prefix})
-run(${CMAKE_COMMAND} -S ${EXAMPLE_DIR} -B ${WORK_DIR}/build "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}" -DCMAKE_BUILD_TYPE=${CONFIG}
+run(${CMAKE_COMMAND} -S ${EXAMPLE_DIR} -B ${WORK_DIR}/build -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=${CONFIG}
     -DCMAKE_CXX_COMPILER=${CXX_COMPILER} -DCMAKE_CXX_FLAGS=${CXX_FLAGS} ${packages})
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run(${WORK_DIR}/build/example)
