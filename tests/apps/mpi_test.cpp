@@ -294,8 +294,8 @@ TEST_F(Ranks, WriteNothingWhenOneFails) {
                                 path("no/such/folder.tsv"), "--activations", path("no/such/last.h5")});
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
-  auto const memory =
-      run_on(2, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--memory-limit", "0.0000001"});
+  auto const memory = run_on(
+      2, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--device-memory-limit", "0.0000001"});
   EXPECT_EQ(memory.exit_code, 4) << memory.err;
   EXPECT_EQ(sentences(memory).size(), 1U) << memory.err;
 }
