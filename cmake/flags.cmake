@@ -11,6 +11,10 @@ target_compile_options(varve_device_flags INTERFACE -Wall -Wextra)
 if(VARVE_WARNINGS_AS_ERRORS)
   target_compile_options(varve_host_flags INTERFACE -Werror)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang") # std::stable_sort of g++'s library uses a function that it marks as deprecated
+  target_compile_options(varve_host_flags INTERFACE -Wno-deprecated-declarations)
+  target_compile_options(varve_device_flags INTERFACE -Wno-deprecated-declarations)
+endif()
 
 # On vectors, a * b + c must become one fused operation (core/pack.hpp): every sum is a chain of fma on every backend.
 # g++ fuses only with -fexpensive-optimizations, which -O1 leaves out; at -O0 core/pack.hpp goes without vectors.
