@@ -11,6 +11,10 @@ target_compile_options(varve_device_flags INTERFACE -Wall -Wextra)
 if(VARVE_WARNINGS_AS_ERRORS)
   target_compile_options(varve_host_flags INTERFACE -Werror)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang") # std::stable_sort of g++'s library uses a function that it marks as deprecated
+  target_compile_options(varve_host_flags INTERFACE -Wno-deprecated-declarations)
+  target_compile_options(varve_device_flags INTERFACE -Wno-deprecated-declarations)
+endif()
 
 # Every sum is a chain of fma, called by name (core/host_vector.hpp). No compiler may fuse, or not, by its own taste.
 set(VARVE_CONTRACTION -ffp-contract=off)

@@ -180,6 +180,10 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
   engine.memory_limit = available_memory(Backend::serial) / 4 * quarters / ranks_on_host;
 }
 
+SampleIndex most_samples_at_a_time(Backend backend) {
+  return backend == Backend::cuda ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
+}
+
 std::vector<std::string> output_paths(InferOptions const& options) {
   std::vector<std::string> paths;
   for (auto const* const path : {&options.categories, &options.activations, &options.predictions, &options.report}) {
