@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <fstream>
-#include <memory>
 #include <string>
 
 namespace varve {
@@ -46,11 +45,10 @@ void take_defaults(CLI::App& command, std::string const& path) {
 
 } // namespace
 
-void add_options_file(CLI::App& command) {
-  auto const path = std::make_shared<std::string>();
-  command.add_option("--options", *path, "JSON of varve tune: defaults for the other options");
-  command.parse_complete_callback([path, &command] {
-    if (!path->empty()) take_defaults(command, *path);
+void add_options_file(CLI::App& command, std::string& path) {
+  command.add_option("--options", path, "JSON of varve tune: defaults for the other options");
+  command.parse_complete_callback([&path, &command] {
+    if (!path.empty()) take_defaults(command, path);
   });
 }
 

@@ -2,11 +2,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string>
+
 namespace varve {
 
 /// Adds the option --options FILE: defaults for the other options of a subcommand, from the object `options` of a JSON
 /// file as `varve tune` writes it. What the command line says wins. Parsing throws InputError, naming the file, if it
 /// cannot be read, or names an option that the subcommand lacks or a value that this does not take.
-void add_options_file(CLI::App& command);
+void add_options_file(CLI::App& command, std::string& path);
 
 } // namespace varve

@@ -4,6 +4,7 @@
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
+#include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 
@@ -239,13 +240,18 @@ Json describe(Tuner const& tuner, NetworkSource const& network, SampleBatch cons
 
 int tune(TuneOptions const& options) {
   if (Communicator().size() > 1) throw UsageError("varve tune runs as one rank");
+  FileRoles files;
+  files.reads("--network", options.network);
+  files.reads("--input", options.input);
+  files.writes("--output", options.output, Content::json);
+  check_files(files);
   InferenceOptions engine;
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.reductions = parse_reductions(options.reductions);
   engine.edge_order = parse_edge_order(options.edge_order);
   auto const network = open_network(options.network);
-  auto const range = options.samples ? std::optional(SampleRange{0, *options.samples}) : std::nullopt;
+  auto const range = options.samples ? std::optional(first_samples(options.input, *options.samples)) : std::nullopt;
   SampleBatch const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
   if (samples.num_samples() == 0) throw InputError(fmt::format("{} holds no samples to tune with", options.input));
 
@@ -253,6 +259,7 @@ int tune(TuneOptions const& options) {
              options.precision, samples.num_samples());
   Tuner tuner(*network, samples, engine, options.repeat);
   tuner.search();
+  require_unchanged_inputs();
   if (auto const* const other = tuner.contradiction()) {
     fmt::print(stderr, "varve: the activations with {} differ from the others', which no option may cause\n",
                as_text(other->alternative));
