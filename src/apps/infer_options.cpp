@@ -137,6 +137,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.engine = parse_engine(options.engine);
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.input_name = options.input;
   engine.batch = options.batch;
   engine.formats = parse_formats(options.formats);
   engine.reductions = parse_reductions(options.reductions);
@@ -194,6 +195,10 @@ FileRoles file_roles(InferOptions const& options) {
   files.writes("--report", options.report, Content::json);
   files.writes("--journal", options.journal, Content::journal);
   return files;
+}
+
+SampleIndex most_samples_at_a_time(Backend backend) {
+  return backend == Backend::cuda ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
 std::vector<std::string> output_paths(InferOptions const& options) {

@@ -63,6 +63,9 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
 /// All files that are read and written, by the options that name them.
 FileRoles file_roles(InferOptions const& options);
 
+/// More samples at a time make nothing faster, and reading overlap less.
+SampleIndex most_samples_at_a_time(Backend backend);
+
 /// The outputs that were asked for.
 std::vector<std::string> output_paths(InferOptions const& options);
 

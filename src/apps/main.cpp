@@ -1,5 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/standard_streams.hpp"
+#include "apps/usage.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
@@ -55,6 +56,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_convert(command_line, action);
   varve::add_info(command_line, action);
   varve::add_tune(command_line, action);
+  varve::InputFiles const inputs;
   std::uint64_t is_answered = 0;
   communicator.together([&] { // every rank has a command line of its own
     try {
@@ -65,11 +67,10 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
       command_line.exit(help_or_version, answer, answer);
       if (communicator.is_root()) fmt::print("{}", answer.str());
     } catch (CLI::ParseError const& error) {
-      throw varve::UsageError(fmt::format("{} (try varve --help)", error.what()));
+      throw varve::UsageError(varve::explain(command_line, error));
     }
   });
   if (communicator.sum(is_answered) > 0) return 0;
-  varve::InputFiles const inputs;
   int const exit_code = action();
   communicator.together(varve::require_unchanged_inputs);
   return exit_code;
