@@ -134,6 +134,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.engine = parse_engine(options.engine);
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.input_name = options.input;
   engine.batch = options.batch;
   engine.formats = parse_formats(options.formats);
   engine.reductions = parse_reductions(options.reductions);
