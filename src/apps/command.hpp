@@ -19,6 +19,7 @@ void add_generate(CLI::App& command_line, Action& action);
 void add_convert(CLI::App& command_line, Action& action);
 void add_info(CLI::App& command_line, Action& action);
 void add_tune(CLI::App& command_line, Action& action);
+void add_verify(CLI::App& command_line, Action& action);
 
 /// Throws what FileRoles::require_sound does, removes what killed runs have left of the outputs, and names on standard
 /// error what it must leave. Call before anything is read or written.

@@ -107,9 +107,12 @@ void add_choices(CLI::App& command, InferOptions& options) {
           "sliced_ell, csr")
       ->capture_default_str();
   command
-      .add_option("--reductions", options.reductions,
-                  "what is known to be equal and not computed twice: auto, none, or with commas between: "
-                  "merge_neurons, fold_constants, drop_unread, saturation, equal_samples")
+      .add_option(
+          "--reductions", options.reductions,
+          "what is known to be equal and not computed twice: auto, none, or with commas between: "
+          "merge_neurons, fold_constants, drop_unread, saturation, equal_samples. The first two add up terms in "
+          "advance, so that last bits may differ and a sum that meets its threshold up to rounding may fall on "
+          "the other side: varve verify --exact knows the right one")
       ->capture_default_str();
   command
       .add_option(

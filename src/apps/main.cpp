@@ -30,7 +30,8 @@ Under mpirun, srun or flux every rank takes batches of the samples; one rank per
 Examples:
   varve generate radixnet --neurons 1024 --layers 120 --output net.h5
   varve generate images --neurons 1024 --samples 60000 --output images.h5
-  varve infer --network net.h5 --input images.h5 --categories alive.tsv)";
+  varve infer --network net.h5 --input images.h5 --categories alive.tsv
+  varve verify --network net.h5 --input images.h5 --result alive.tsv --exact)";
 
 std::string version_text() {
   using namespace varve;
@@ -56,6 +57,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_convert(command_line, action);
   varve::add_info(command_line, action);
   varve::add_tune(command_line, action);
+  varve::add_verify(command_line, action);
   varve::InputFiles const inputs;
   std::uint64_t is_answered = 0;
   communicator.together([&] { // every rank has a command line of its own

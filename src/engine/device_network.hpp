@@ -353,21 +353,16 @@ private:
     }
   }
 
-  /// The smallest number of layers after which a saturated sample is saturated for ever: every layer to come maps the
-  /// vector of caps to itself. The number of layers if there is none.
-  std::size_t find_saturation() const {
-    std::size_t from = num_layers_;
-    while (from > 1 && layers_[from - 1].kept_cap > 0.0 && layers_[from - 1].kept_cap == layers_.back().kept_cap)
-      --from;
-    // After the layer before, whose cap must be the same.
-    if (from < num_layers_ && layers_[from - 1].cap != layers_.back().kept_cap) ++from;
-    return from;
+  std::vector<LayerCaps> caps_of_layers() const {
+    std::vector<LayerCaps> caps;
+    for (auto const& layer : layers_) caps.push_back({layer.cap, layer.kept_cap});
+    return caps;
   }
 
   /// Joins layers into launches and says what happens to the samples between them.
   void form_stretches() {
     stretches_.clear();
-    saturates_from_ = find_saturation();
+    saturates_from_ = find_saturation(caps_of_layers());
     dead_for_ever_ = 0;
     for (std::size_t number = 0; number < num_layers_; ++number) {
       if (!layers_[number].keeps_zero) dead_for_ever_ = number + 1;

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdint>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace varve {
@@ -147,6 +148,20 @@ LayerAnalysis analyse(Layer const& layer) {
   analysis.is_iso = has_equal_weights(layer.weights);
   analysis.keeps_zero = keeps_zero(layer);
   return analysis;
+}
+
+std::vector<NeuronIndex> firsts_of_equal_outputs(Layer const& layer) {
+  NeuronIdentity const identity{layer};
+  std::vector<NeuronIndex> firsts(layer.num_outputs());
+  std::vector<std::uint64_t> hashes(layer.num_outputs());
+  for (std::size_t output = 0; output < hashes.size(); ++output) hashes[output] = identity.hash(output);
+  auto const hash = [&](NeuronIndex output) { return static_cast<std::size_t>(hashes[output]); };
+  auto const equal = [&](NeuronIndex one, NeuronIndex other) {
+    return hashes[one] == hashes[other] && identity.equal(one, other);
+  };
+  std::unordered_set<NeuronIndex, decltype(hash), decltype(equal)> distinct(0, hash, equal);
+  for (NeuronIndex output = 0; output < firsts.size(); ++output) firsts[output] = *distinct.insert(output).first;
+  return firsts;
 }
 
 NetworkAnalysis analyse(NetworkSource const& source) {

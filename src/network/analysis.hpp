@@ -46,6 +46,10 @@ struct NetworkAnalysis {
 /// Analyses a valid layer in time proportional to its edges, inputs and outputs.
 LayerAnalysis analyse(Layer const& layer);
 
+/// For each output of a valid layer the first output that is the same neuron: equal in input list, weights and bias,
+/// bit for bit. Whatever the arithmetic, both have the same value.
+std::vector<NeuronIndex> firsts_of_equal_outputs(Layer const& layer);
+
 /// Analyses every layer, several at a time but never all in memory. Throws what the source throws, and InputError if
 /// two neighbouring layers do not fit together.
 NetworkAnalysis analyse(NetworkSource const& source);

@@ -24,4 +24,13 @@ double kept_cap(Layer const& layer) {
 template double kept_cap<float>(Layer const&);
 template double kept_cap<double>(Layer const&);
 
+std::size_t find_saturation(std::vector<LayerCaps> const& layers) {
+  std::size_t from = layers.size();
+  if (from == 0) return from;
+  double const cap = layers.back().kept_cap;
+  while (from > 1 && layers[from - 1].kept_cap > 0.0 && layers[from - 1].kept_cap == cap) --from;
+  if (from < layers.size() && layers[from - 1].cap != cap) ++from;
+  return from;
+}
+
 } // namespace varve

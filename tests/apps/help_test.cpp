@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
   for (char const* const word :
-       {"infer", "generate", "convert", "info", "tune", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
+       {"infer", "generate", "convert", "info", "tune", "verify", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }

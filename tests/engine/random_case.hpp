@@ -26,6 +26,8 @@ class RandomCases {
 public:
   explicit RandomCases(std::uint64_t seed) : random_(seed, 0), seed_(seed) {}
 
+  /// Of three networks one keeps samples saturated, or barely does not.
+
   RandomCase draw() {
     std::size_t width = draw_width();
     auto samples = draw_samples(draw_count(), width);
@@ -35,6 +37,7 @@ public:
       layer = draw_layer(outputs, width);
       width = outputs;
     }
+    if (seed_ % 3 == 0) saturate(layers, samples);
     return {Network(std::move(layers), "random network " + std::to_string(seed_)), std::move(samples)};
   }
 
@@ -110,6 +113,66 @@ private:
       value = kind == 0 ? 0.0 : kind == 1 ? real(0.0, 1.0) : kind == 2 ? real(-1.0, 1.0) : real(-2.5, 0.0);
     }
     return bias;
+  }
+
+  /// Gives all layers from some layer on one cap, which they keep: positive weights, and biases that make each output
+  /// of a saturated sample just the cap, or more. In some networks the cap changes midway; in some, one output falls
+  /// short of the cap by one bit. Of the samples, every other one is saturated from the start.
+  void saturate(std::vector<Layer>& layers, SampleSet& samples) {
+    double cap = static_cast<double>(static_cast<float>(real(0.1, 3.0)));
+    saturate(samples, cap);
+    auto const kind = random_.below(4);
+    bool const is_float = random_.below(2) == 0;
+    bool const has_room = random_.below(2) == 0;
+    std::size_t const first = random_.below(4) == 0 ? random_.below(layers.size()) : 0;
+    for (std::size_t number = first; number < layers.size(); ++number) {
+      if (kind == 0 && number == (first + layers.size()) / 2) cap *= random_.below(2) == 0 ? 0.5 : 2.0;
+      keep_cap(layers[number], cap, is_float, has_room ? 0.25 : 0.0);
+    }
+    if (kind == 1) fall_short(layers[first + random_.below(layers.size() - first)], is_float);
+  }
+
+  void saturate(SampleSet& samples, double value) {
+    SparseMatrix saturated;
+    saturated.num_rows = samples.num_samples();
+    saturated.num_columns = samples.num_neurons();
+    for (std::size_t row = 0; row < saturated.num_rows; ++row) {
+      bool const is_full = row % 2 == 1;
+      for (std::size_t column = 0; column < saturated.num_columns; ++column) {
+        if (!is_full && random_.below(2) == 0) continue;
+        saturated.column_indices.push_back(static_cast<NeuronIndex>(column));
+        saturated.values.push_back(is_full ? value : real(0.0, value));
+      }
+      saturated.row_pointers.push_back(saturated.num_entries());
+    }
+    samples.matrix = std::move(saturated);
+  }
+
+  template <class Scalar>
+  static double sum_at(Layer const& layer, std::size_t output, double cap) {
+    Scalar sum = 0;
+    for (auto edge = layer.weights.row_pointers[output]; edge < layer.weights.row_pointers[output + 1]; ++edge)
+      sum = std::fma(static_cast<Scalar>(layer.weights.value(edge)), static_cast<Scalar>(cap), sum);
+    return static_cast<double>(sum);
+  }
+
+  static void keep_cap(Layer& layer, double cap, bool is_float, double room) {
+    layer.activation = Activation::clipped_relu(cap);
+    for (auto& weight : layer.weights.values) weight = std::abs(weight);
+    layer.bias.assign(layer.num_outputs(), 0.0);
+    for (std::size_t output = 0; output < layer.num_outputs(); ++output)
+      layer.bias[output] =
+          cap + room - (is_float ? sum_at<float>(layer, output, cap) : sum_at<double>(layer, output, cap));
+  }
+
+  /// By as much as one bit of the cap is in float or double.
+  void fall_short(Layer& layer, bool is_float) {
+    double const cap = layer.activation.cap;
+    std::size_t const output = random_.below(layer.num_outputs());
+    double const bit = is_float ? cap - static_cast<double>(std::nextafter(static_cast<float>(cap), 0.0F))
+                                : cap - std::nextafter(cap, 0.0);
+    double const sum = is_float ? sum_at<float>(layer, output, cap) : sum_at<double>(layer, output, cap);
+    layer.bias[output] = cap - bit - sum;
   }
 
   RandomStream random_;

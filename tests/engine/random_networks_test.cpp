@@ -2,10 +2,12 @@
 #include "engine/random_case.hpp"
 
 #include "network/activations.hpp"
+#include "passes/saturation.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -25,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, RandomNetworks, testing::ValuesIn(test::all
 InferenceOptions options_for(std::uint64_t seed, std::vector<InferenceOptions> const& choices) {
   auto options = choices.at(seed % choices.size());
   if (seed % 5 == 4) options.batch = 1 + seed % 40;
-  options.reductions.saturation = seed % 3 == 0;
+  options.reductions.saturation = seed % 4 != 0;
   return options;
 }
 
@@ -71,6 +73,41 @@ TEST(RandomCases, HoldEveryKindOfEnding) {
   EXPECT_GE(some_alive, 15);
   EXPECT_GE(all_alive, 15);
   EXPECT_GE(capped, 15);
+}
+
+/// After how many layers samples are saturated for ever in this precision, if they are.
+template <class Scalar>
+std::size_t saturates_from(Network const& network) {
+  std::vector<LayerCaps> caps;
+  for (auto const& layer : network.layers()) {
+    bool const is_capped = layer.activation.kind == ActivationKind::clipped_relu;
+    caps.push_back({is_capped ? layer.activation.cap : 0.0, kept_cap<Scalar>(layer)});
+  }
+  return find_saturation(caps);
+}
+
+TEST(RandomCases, HoldNetworksThatSaturateAndSomeThatBarelyDoNot) {
+  int num_saturating = 0;
+  int num_late = 0;        // after some layers only
+  int num_in_one_only = 0; // in float or double, but not in the other
+  int num_saturated_samples = 0;
+  for (std::uint64_t seed = 0; seed < kNumSeeds; ++seed) {
+    auto const [network, samples] = random_case(seed);
+    auto const in_float = saturates_from<float>(network);
+    auto const in_double = saturates_from<double>(network);
+    num_in_one_only += in_float != in_double ? 1 : 0;
+    if (in_double == network.num_layers()) continue;
+    ++num_saturating;
+    num_late += in_double > 1 ? 1 : 0;
+    auto const last = test::reference_of(network, samples, Precision::double_precision);
+    double const cap = network.layers().back().activation.cap;
+    num_saturated_samples +=
+        std::ranges::count(last.matrix.values, cap) >= static_cast<std::ptrdiff_t>(network.num_outputs()) ? 1 : 0;
+  }
+  EXPECT_GE(num_saturating, 25);
+  EXPECT_GE(num_late, 5);
+  EXPECT_GE(num_in_one_only, 5);
+  EXPECT_GE(num_saturated_samples, 20);
 }
 
 } // namespace

@@ -109,6 +109,15 @@ TEST(Analysis, CountsManyDifferentLists) {
   EXPECT_EQ(analysis.largest_pattern_group, 2U);
 }
 
+TEST(EqualOutputs, AreFoundBitForBit) {
+  auto layer =
+      layer_of(3, {{{0, 1.0}, {1, 0.5}}, {{0, 1.0}, {2, 0.5}}, {{0, 1.0}, {1, 0.5}}, {{0, 1.0}, {1, 0.25}}, {}, {}});
+  EXPECT_EQ(firsts_of_equal_outputs(layer), (std::vector<NeuronIndex>{0, 1, 0, 3, 4, 4}));
+  layer.bias = {0.0, 0.0, -0.0, 0.0, 1.0, 1.0};
+  EXPECT_EQ(firsts_of_equal_outputs(layer), (std::vector<NeuronIndex>{0, 1, 2, 3, 4, 4}));
+  EXPECT_TRUE(firsts_of_equal_outputs(layer_of(3, {})).empty());
+}
+
 TEST(Analysis, SumsUpANetwork) {
   auto second = layer_of(7, {{{0, 1.0}, {6, 1.0}}, {{0, 1.0}, {6, 1.0}}});
   second.bias = {0.25};

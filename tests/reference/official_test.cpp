@@ -1,5 +1,6 @@
 #include "network/official_network.hpp"
 #include "reference/infer.hpp"
+#include "reference/verdict.hpp"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -79,6 +80,16 @@ TEST_F(Official, CategoriesInDouble) {
 }
 
 TEST_F(Official, CategoriesInFloat) { EXPECT_EQ(categories(infer<float>(*network_, images_)), official_categories()); }
+
+TEST_F(Official, CategoriesInExactArithmetic) {
+  auto const verdicts = judge(*network_, images_, Arithmetic::exact, false).of_samples;
+  std::vector<SampleIndex> alive;
+  for (std::size_t sample = 0; sample < verdicts.size(); ++sample) {
+    if (verdicts[sample].is_alive) alive.push_back(sample);
+    EXPECT_TRUE(verdicts[sample].is_certain_in_double);
+  }
+  EXPECT_EQ(alive, official_categories());
+}
 
 TEST_F(Official, SurvivorsAreSaturated) {
   auto const last = infer(*network_, images_);

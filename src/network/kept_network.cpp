@@ -1,0 +1,32 @@
+#include "network/kept_network.hpp"
+
+namespace varve {
+namespace {
+
+std::size_t bytes_of(Layer const& layer) {
+  auto const& weights = layer.weights;
+  return weights.column_indices.size() * sizeof(NeuronIndex) + weights.values.size() * sizeof(double) +
+         weights.row_pointers.size() * sizeof(EdgeOffset) + layer.bias.size() * sizeof(double);
+}
+
+} // namespace
+
+KeptNetwork::KeptNetwork(NetworkSource const& source, std::size_t bytes)
+    : source_(source), bytes_left_(bytes), layers_(source.num_layers()) {}
+
+Layer KeptNetwork::layer(std::size_t number) const {
+  {
+    std::lock_guard const lock(guard_);
+    if (layers_.at(number)) return *layers_[number];
+  }
+  Layer layer = source_.layer(number);
+  std::lock_guard const lock(guard_);
+  std::size_t const bytes = bytes_of(layer);
+  if (!layers_[number] && bytes <= bytes_left_) {
+    bytes_left_ -= bytes;
+    layers_[number] = layer;
+  }
+  return layer;
+}
+
+} // namespace varve

@@ -1,0 +1,169 @@
+#include "reference/enclosure.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace varve {
+namespace {
+
+/// What rounding to a precision can do.
+struct Rounding {
+  double unit;    ///< largest relative error of one operation
+  double least;   ///< largest absolute error of one operation whose result is subnormal
+  double largest; ///< finite number
+};
+
+template <class Scalar>
+Rounding rounding_of() {
+  using Limits = std::numeric_limits<Scalar>;
+  return {static_cast<double>(Limits::epsilon()) / 2.0, static_cast<double>(Limits::denorm_min()),
+          static_cast<double>(Limits::max())};
+}
+
+Rounding rounding_of(Precision precision) {
+  return precision == Precision::double_precision ? rounding_of<double>() : rounding_of<float>();
+}
+
+double rounding_error(double value, Precision precision) {
+  return precision == Precision::double_precision ? 0.0
+                                                  : std::abs(value - static_cast<double>(static_cast<float>(value)));
+}
+
+bool are_zero(std::vector<Enclosed> const& activations) { return std::ranges::all_of(activations, &Enclosed::is_zero); }
+
+/// An input of a layer: its centre, and what each unit of weight on it adds to the radius of an output.
+struct Input {
+  double centre = 0.0;
+  double slack = 0.0;
+};
+
+/// The sums of a layer's outputs for one sample.
+class Sums {
+public:
+  Sums(Layer const& layer, std::vector<Enclosed> const& activations, Precision precision)
+      : layer_(layer), rounding_(rounding_of(precision)), inputs_(activations.size()) {
+    EdgeOffset most = 0;
+    for (std::size_t output = 0; output < layer.num_outputs(); ++output)
+      most = std::max(most, layer.weights.row_size(output));
+    // Rounded are, per edge, the weight and the product; the sum and the constants merged into the bias as often as
+    // there are edges; bias and activation. Both this computation and the one of the centre do so.
+    double const count = static_cast<double>(most) + 8.0;
+    error_ = 1.05 * count * (rounding_.unit + rounding_of<double>().unit);
+    inflation_ = 1.0 + 4.0 * count * rounding_of<double>().unit; // for the rounding of the radius itself
+    is_bounded_ = error_ < 0.01;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      auto const& [centre, radius] = activations[i];
+      double const size = std::abs(centre) + radius;
+      double const least = size > 0.0 ? std::numeric_limits<double>::denorm_min() : 0.0;
+      inputs_[i] = {centre, radius + error_ * size + least};
+      largest_input_ = std::max(largest_input_, size);
+    }
+  }
+
+  /// False if the bounds of sum() would not hold: there are too many edges for the precision.
+  bool is_bounded() const { return is_bounded_; }
+
+  Enclosed sum(std::size_t output) const {
+    SparseMatrix const& weights = layer_.weights;
+    double centre = 0.0;
+    double radius = 0.0;
+    bool reads_any = false;
+    EdgeOffset const last = weights.row_pointers[output + 1];
+    for (EdgeOffset edge = weights.row_pointers[output]; edge < last; ++edge) {
+      auto const& [input, slack] = inputs_[weights.column_indices[edge]];
+      double const weight = weights.value(edge);
+      centre = std::fma(weight, input, centre);
+      radius = std::fma(std::abs(weight), slack, radius);
+      reads_any = reads_any || slack > 0.0;
+    }
+    double const bias = layer_.bias_of(output);
+    Enclosed result{centre + bias, radius + error_ * std::abs(bias)};
+    if (reads_any || bias != 0.0) {
+      double const count = static_cast<double>(weights.row_size(output)) + 4.0;
+      result.radius += 2.0 * count * rounding_.least * (1.0 + largest_input_);
+    }
+    result.radius = inflation_ * result.radius + 4.0 * rounding_of<double>().unit * std::abs(result.centre);
+    return result;
+  }
+
+  /// Whether no computation overflows on the way to this sum.
+  bool is_in_range(Enclosed const& sum) const {
+    return std::abs(sum.centre) + sum.radius / error_ < rounding_.largest / 4.0; // false for NaN
+  }
+
+private:
+  Layer const& layer_;
+  Rounding rounding_;
+  double error_ = 0.0; ///< relative, of a sum
+  double inflation_ = 1.0;
+  bool is_bounded_ = true;
+  double largest_input_ = 0.0;
+  std::vector<Input> inputs_;
+};
+
+/// All numbers in [low, high].
+Enclosed between(double low, double high) {
+  double const centre = low + 0.5 * (high - low);
+  return {centre, std::max(high - centre, centre - low) * (1.0 + 1e-14)};
+}
+
+Enclosed activated(Activation const& activation, Enclosed x, Precision precision) {
+  if (activation.kind == ActivationKind::identity) return x;
+  double const low = x.centre - x.radius;
+  double const high = x.centre + x.radius;
+  if (high <= 0.0) return {};
+  if (activation.kind == ActivationKind::relu) return low >= 0.0 ? x : between(0.0, high);
+  double const cap = activation.cap;
+  double const error = rounding_error(cap, precision);
+  if (low >= cap + error) return {cap, error};
+  if (low >= 0.0 && high <= cap - error) return x;
+  return between(std::clamp(low, 0.0, cap - error), std::min(high, cap + error));
+}
+
+} // namespace
+
+Enclosure::Enclosure(SampleSet const& samples, std::size_t row, Precision precision)
+    : precision_(precision), activations_(samples.num_neurons()) {
+  auto const& matrix = samples.matrix;
+  for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
+    double const value = matrix.value(entry);
+    activations_[matrix.column_indices[entry]] = {value, rounding_error(value, precision)};
+  }
+}
+
+bool Enclosure::is_dead() const { return state_ == State::dead || (state_ == State::open && are_zero(activations_)); }
+
+bool Enclosure::is_alive() const {
+  return state_ == State::open &&
+         std::ranges::any_of(activations_, [](Enclosed const& x) { return std::abs(x.centre) > x.radius; });
+}
+
+void Enclosure::forward(DistinctLayer const& layer, bool later_keep_zero) {
+  if (state_ == State::open && later_keep_zero && is_dead() && keeps_zero(layer.layer)) state_ = State::dead;
+  if (state_ != State::open) return;
+  auto const& activation = layer.layer.activation;
+  Sums const sums(layer.layer, activations_, precision_);
+  std::vector<Enclosed> distinct(layer.layer.num_outputs());
+  double most = -std::numeric_limits<double>::infinity();
+  bool is_in_range = sums.is_bounded();
+  for (std::size_t output = 0; output < distinct.size() && is_in_range; ++output) {
+    auto const sum = sums.sum(output);
+    is_in_range = sums.is_in_range(sum);
+    most = std::max(most, activation.kind == ActivationKind::identity ? std::abs(sum.centre) : sum.centre);
+    distinct[output] = activated(activation, sum, precision_);
+  }
+  activations_.resize(is_in_range ? layer.num_outputs() : 0);
+  for (std::size_t output = 0; output < activations_.size(); ++output)
+    activations_[output] = distinct[layer.place[output]];
+  if (!is_in_range) state_ = State::unknown;
+  if (state_ == State::unknown || !later_keep_zero) return;
+  margin_ = std::min(margin_, std::abs(most));
+  if (!are_zero(activations_)) return;
+  margin_ = std::abs(most);
+  state_ = State::dead;
+  activations_.clear();
+}
+
+} // namespace varve

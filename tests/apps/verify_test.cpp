@@ -1,0 +1,189 @@
+#include "apps/subprocess.hpp"
+
+#include "io/categories.hpp"
+#include "io/open.hpp"
+#include "io/sample_file.hpp"
+#include "reference/tie_network.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Ended;
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using varve::testing::TemporaryFolder;
+using varve::testing::write_bytes;
+
+/// A network of 256 neurons and 12 layers, 150 images of which some survive, and what varve infer says of them.
+class Verify : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    succeed({"generate", "radixnet", "--neurons", "256", "--layers", "12", "--seed", "3", "--bias", "-0.15", "--output",
+             path("net.h5")});
+    succeed({"generate", "images", "--neurons", "256", "--samples", "150", "--seed", "5", "--output", path("img.h5")});
+    succeed({"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--categories", path("alive.tsv"),
+             "--activations", path("last.h5")});
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
+
+  static Ended verify(std::string const& result, std::vector<std::string> const& options = {}) {
+    std::vector<std::string> words = {"verify",       "--network", path("net.h5"), "--input",
+                                      path("img.h5"), "--result",  path(result)};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_varve(words);
+  }
+
+  static inline std::unique_ptr<TemporaryFolder> folder_;
+};
+
+TEST_F(Verify, AgreesWithWhatInferWrites) {
+  auto const num_alive = read_categories(path("alive.tsv")).size();
+  ASSERT_GE(num_alive, 10U);
+  for (std::string const result : {"alive.tsv", "last.h5"}) {
+    for (std::vector<std::string> const& options : {std::vector<std::string>{}, {"--exact"}}) {
+      auto const ended = verify(result, options);
+      EXPECT_EQ(ended.exit_code, 0) << ended.err << ended.out;
+      EXPECT_THAT(ended.out, HasSubstr("result    150 of 150 samples agree\n"));
+      EXPECT_THAT(ended.out, HasSubstr("survivors " + std::to_string(num_alive) + "\n"));
+      EXPECT_THAT(ended.out, HasSubstr("margin    the least is "));
+      EXPECT_EQ(ended.out.find("values    off by ") != std::string::npos, result == "last.h5");
+      EXPECT_THAT(ended.out, HasSubstr(options.empty() ? "plain loops in double" : "exact arithmetic"));
+    }
+  }
+}
+
+TEST_F(Verify, NamesTheSamplesOfATamperedResult) {
+  auto alive = read_categories(path("alive.tsv"));
+  SampleIndex const lost = alive[3];
+  SampleIndex added = 0;
+  while (std::ranges::binary_search(alive, added)) ++added;
+  std::erase(alive, lost);
+  alive.push_back(added);
+  std::ranges::sort(alive);
+  write_categories(path("tampered.tsv"), alive);
+  for (std::vector<std::string> const& options : {std::vector<std::string>{}, {"--exact"}}) {
+    auto const ended = verify("tampered.tsv", options);
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_EQ(ended.err, "");
+    EXPECT_THAT(ended.out, HasSubstr("result    148 of 150 samples agree\n"));
+    EXPECT_THAT(ended.out, HasSubstr("sample " + std::to_string(lost + 1) + ": expected alive, found dead\n"));
+    EXPECT_THAT(ended.out, HasSubstr("sample " + std::to_string(added + 1) + ": expected dead, found alive\n"));
+  }
+}
+
+TEST_F(Verify, NamesTheSamplesOfTamperedActivations) {
+  auto const last = read_sample_file(path("last.h5"));
+  auto const first_alive = read_categories(path("alive.tsv")).front();
+  auto const entry = last.matrix.row_pointers[first_alive];
+  auto tampered = last;
+  tampered.matrix.values.resize(last.matrix.num_entries());
+  for (EdgeOffset i = 0; i < last.matrix.num_entries(); ++i) tampered.matrix.values[i] = last.matrix.value(i);
+  tampered.matrix.values[entry] *= 0.9;
+  save_samples(tampered, path("tampered.h5"));
+  auto const named = "sample " + std::to_string(first_alive + 1) + ": expected alive, found alive; activations off by ";
+  auto const ended = verify("tampered.h5", {"--exact"});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.out, HasSubstr(named));
+  EXPECT_THAT(ended.out, HasSubstr("result    149 of 150 samples agree\n"));
+  EXPECT_EQ(verify("tampered.h5").exit_code, 1);
+  EXPECT_EQ(verify("tampered.h5", {"--tolerance", "0.2"}).exit_code, 0);
+
+  tampered.matrix.values[entry] = 0.0;
+  save_samples(tampered, path("tampered.h5"));
+  EXPECT_THAT(verify("tampered.h5", {"--tolerance", "2"}).out, HasSubstr("other sets of nonzeros in 1 samples"));
+}
+
+TEST_F(Verify, TakesAPartOfTheSamples) {
+  for (std::string const result : {"alive.tsv", "last.h5"}) {
+    auto const ended = verify(result, {"--samples", "31:90", "--exact"});
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("60 samples (31:90)"));
+    EXPECT_THAT(ended.out, HasSubstr("60 of 60 samples agree"));
+  }
+}
+
+TEST_F(Verify, RefusesResultsOfOtherSamples) {
+  auto const refused = [](Ended const& ended, std::string const& sentence) {
+    EXPECT_EQ(ended.exit_code, 3) << ended.out;
+    EXPECT_THAT(ended.err, HasSubstr(sentence));
+    EXPECT_EQ(ended.complaints().size(), 1U);
+  };
+  write_bytes(path("beyond.tsv"), "3\n151\n");
+  refused(verify("beyond.tsv"), "beyond.tsv names sample 151, but the input holds samples 1:150");
+  auto const last = read_sample_file(path("last.h5"));
+  save_samples(samples_of(last, 0, 149), path("part.h5"));
+  refused(verify("part.h5"), "part.h5 holds samples 1:149, expected 1:150");
+  refused(verify("part.h5", {"--samples", "100:150"}), "part.h5 holds samples 1:149, expected 100:150");
+  EXPECT_EQ(verify("part.h5", {"--samples", "100:149"}).exit_code, 0);
+  auto other = last;
+  other.matrix.num_columns = 300;
+  save_samples(other, path("wide.h5"));
+  refused(verify("wide.h5"), "wide.h5");
+  refused(verify("missing.tsv"), "missing.tsv");
+  write_bytes(path("nonsense.tsv"), "one\n");
+  refused(verify("nonsense.tsv"), "line 1");
+}
+
+TEST_F(Verify, SaysWhichWayTiesFall) {
+  // Three equal neurons; merged, their weights are added up first, which decides the tie the other way, in double too.
+  auto const& tie = test::kTies.front();
+  save_network(test::network_of(tie), path("tie.h5"));
+  save_samples(test::sample_of(tie), path("tie_sample.h5"));
+  auto const survivors = [](std::string const& reductions) {
+    succeed({"infer", "--network", path("tie.h5"), "--input", path("tie_sample.h5"), "--precision", "double",
+             "--reductions", reductions, "--categories", path("tie_" + reductions + ".tsv")});
+    return read_categories(path("tie_" + reductions + ".tsv")).size();
+  };
+  EXPECT_EQ(survivors("none"), 0U);
+  EXPECT_EQ(survivors("auto"), 1U);
+  auto const verify_tie = [](std::string const& result, std::vector<std::string> const& options) {
+    std::vector<std::string> words = {"verify",   "--network", path("tie.h5"), "--input", path("tie_sample.h5"),
+                                      "--result", path(result)};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_varve(words);
+  };
+  auto const merged = verify_tie("tie_auto.tsv", {"--exact"});
+  EXPECT_EQ(merged.exit_code, 0) << "the exact sum is just above 0";
+  EXPECT_THAT(merged.out, HasSubstr("certain   0 of 1 samples whatever the rounding in double, 0 in float"));
+  EXPECT_THAT(merged.out, HasSubstr("sample 1: alive, margin 3.61e-17; in double dead, in float dead"));
+  EXPECT_EQ(verify_tie("tie_none.tsv", {"--exact"}).exit_code, 1);
+  EXPECT_EQ(verify_tie("tie_none.tsv", {}).exit_code, 0) << "plain loops say the same";
+  EXPECT_EQ(verify_tie("tie_auto.tsv", {}).exit_code, 1);
+}
+
+TEST_F(Verify, FindsTheOfficialTruthExact) {
+  std::string const golden = VARVE_GOLDEN_DIR;
+  auto const ended = succeed({"verify", "--network", golden + "/neuron1024", "--layers", "120", "--input",
+                              golden + "/sparse-images-1024.tsv.gz", "--result",
+                              golden + "/neuron1024-l120-categories.tsv", "--exact"});
+  EXPECT_THAT(ended.out, HasSubstr("survivors 7\n"));
+  EXPECT_THAT(ended.out, HasSubstr("result    600 of 600 samples agree\n"));
+  EXPECT_THAT(ended.out, Not(HasSubstr("near ")));
+}
+
+TEST_F(Verify, ExplainsItself) {
+  auto const help = succeed({"verify", "--help"});
+  for (char const* const word : {"--network", "--input", "--result", "--samples", "--exact", "--tolerance", "margin",
+                                 "-0.299999999999999988897769753748434595763683319091796875", "Exit codes"})
+    EXPECT_THAT(help.out, HasSubstr(word));
+  EXPECT_THAT(succeed({"--help"}).out, HasSubstr("verify"));
+  EXPECT_EQ(run_varve({"verify", "--network", "a.h5"}).exit_code, 2);
+  EXPECT_EQ(verify("alive.tsv", {"--tolerance", "-1"}).exit_code, 2);
+  EXPECT_EQ(verify("alive.tsv", {"--samples", "9:3"}).exit_code, 2);
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Breaks the passes on purpose, one condition at a time, and says which test notices.
+
+    cmake --build build/openmp --target tests_passes tests_network
+    tests/mutants/run.py build/openmp [--only WORD] [--jobs N] [--table tests/mutants/RESULTS.md]
+
+Nothing of the source tree changes: a mutated copy of one file is compiled by the command that the build has for it
+(without optimisation), linked in front of the library into the tests that mutants.py names, and these are run. Needs a
+build by makefiles in which those tests are up to date and pass. Ends with 1 if a mutant lived.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mutants import MUTANTS, TESTS  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 300  # a mutant that runs longer hangs: that is noticed, too
+
+
+class Build:
+    """The commands of a build folder."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder).resolve()
+        commands = json.loads((self.folder / "compile_commands.json").read_text())
+        self.commands = {Path(c["file"]).resolve(): c for c in commands}
+
+    def compile(self, source, mutated, target):
+        command = self.commands[source]
+        text = command.get("command") or shlex.join(command["arguments"])
+        words = [word for word in shlex.split(text) if not re.fullmatch(r"-O\d|-Werror|-g", word)]
+        if words[0].endswith("ccache"):
+            words = words[1:]
+        words[words.index("-o") + 1] = str(target)
+        places = [i for i, word in enumerate(words) if word.endswith(".cpp")]
+        for place in places:
+            words[place] = str(mutated)
+        return run(words + ["-O0", "-w"], command["directory"])
+
+    def link(self, test, mutated_object, target):
+        for link in self.folder.glob(f"tests/*/CMakeFiles/{test}.dir/link.txt"):
+            words = shlex.split(link.read_text())
+            words[words.index("-o") + 1] = str(target)
+            first = next(i for i, word in enumerate(words) if word.endswith(".o"))
+            words.insert(first, str(mutated_object))
+            return run(words, link.parents[2])
+        sys.exit(f"{self.folder} has no test {test}")
+
+
+def run(words, folder=None):
+    environment = dict(os.environ, OMP_PROC_BIND="false", OMP_WAIT_POLICY="passive")
+    try:
+        done = subprocess.run(words, cwd=folder, env=environment, timeout=SECONDS, text=True, errors="replace",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        return done.returncode, done.stdout
+    except subprocess.TimeoutExpired:
+        return None, ""
+
+
+def killer(program, test):
+    """The first case that fails, or how else the program noticed; nothing if all pass."""
+    code, output = run([program, "--gtest_fail_fast", "--gtest_brief=1"])
+    if code == 0:
+        return None
+    failed = re.search(r"\[  FAILED  \] (\S+?),? ", output + " ")
+    if failed:
+        return f"{test}: {failed.group(1)}"
+    return f"{test}: " + ("did not end" if code is None else "crashed")
+
+
+def try_mutant(build, mutant):
+    """A sentence on who killed the mutant, or nothing."""
+    file, _, old, new = mutant
+    source = ROOT / "src" / file
+    text = source.read_text()
+    if text.count(old) != 1:
+        return f"!! {text.count(old)} places to change, expected one"
+    with tempfile.TemporaryDirectory() as folder:
+        mutated = Path(folder) / source.name
+        mutated.write_text(text.replace(old, new))
+        code, output = build.compile(source, mutated, Path(folder) / "mutated.o")
+        if code != 0:
+            return "!! does not compile: " + next((l for l in output.splitlines() if "error" in l), output[-200:])
+        for test in TESTS[file]:
+            program = Path(folder) / test
+            code, output = build.link(test, Path(folder) / "mutated.o", program)
+            if code != 0:
+                return "!! does not link: " + output[-200:]
+            found = killer(program, test)
+            if found:
+                return found
+    return None
+
+
+def table_of(results):
+    lines = ["# Mutants of the passes", "",
+             "Written by `tests/mutants/run.py build/openmp --table tests/mutants/RESULTS.md`: each line is one condition "
+             "of a pass, broken on purpose, and the test that noticed first.", "",
+             "| file | mutation | killed by |", "|---|---|---|"]
+    lines += [f"| {file} | {name} | {found or '**nobody**'} |" for (file, name, _, _), found in results]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--only", default="", help="mutants whose file or name holds this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--table", help="write the results here, as Markdown")
+    options = parser.parse_args()
+    build = Build(options.build)
+    wanted = [mutant for mutant in MUTANTS if options.only in mutant[0] or options.only in mutant[1]]
+    results = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for mutant, found in zip(wanted, pool.map(lambda m: try_mutant(build, m), wanted)):
+            results.append((mutant, found))
+            print(f"{mutant[0]}: {mutant[1]}: {found or 'LIVES'}", flush=True)
+    if options.table:
+        Path(options.table).write_text(table_of(results))
+    bad = [r for r in results if r[1] is None or r[1].startswith("!!")]
+    print(f"{len(results) - len(bad)} of {len(results)} mutants were killed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
