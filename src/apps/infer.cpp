@@ -3,6 +3,7 @@
 #include "apps/infer_report.hpp"
 #include "apps/journal_contents.hpp"
 #include "apps/options_file.hpp"
+#include "apps/tuning_target.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
@@ -143,6 +144,20 @@ void open_files(Job& job) {
   job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
 }
 
+/// Options that were found for another network or device are taken all the same, but that is said.
+void compare_tuning(Job& job) {
+  if (job.options.options_file.empty()) return;
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    auto const here = describe_tuning_target(job.options.network, job.options.challenge, job.engine);
+    auto const tuning = read_options_file(job.options.options_file);
+    for (auto const& sentence : tuning_differences(tuning, here)) {
+      job.report.remark(fmt::format("{} {}", job.options.options_file, sentence));
+      fmt::print(stderr, "varve: {} {}\n", job.options.options_file, sentence);
+    }
+  });
+}
+
 std::unique_ptr<Journal> open_journal(Job const& job) {
   std::string run;
   job.communicator.together([&] {
@@ -226,8 +241,7 @@ PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules
   auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
   auto const share = (num_samples / num_shares / rules.grain + 1) * rules.grain;
   auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
-  // More samples at a time make nothing faster, and reading overlap less.
-  SampleIndex const enough = job.engine.backend == Backend::cuda ? SampleIndex{1} << 18 : SampleIndex{1} << 16;
+  auto const enough = most_samples_at_a_time(job.engine.backend);
   auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
   auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
                        static_cast<double>(std::max<SampleIndex>(num_samples, 1));
@@ -400,6 +414,7 @@ int infer(InferOptions const& options) {
   require_common_options(job);
   place_ranks(job);
   open_files(job);
+  compare_tuning(job);
   Journal* const journal = find_finished(job);
   job.report.phase("read", total_time.seconds());
 
@@ -420,7 +435,7 @@ void add_infer(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("infer", "Run samples through a network and say which survive");
   auto const options = std::make_shared<InferOptions>();
   add_infer_options(*command, *options);
-  add_options_file(*command);
+  add_options_file(*command, options->options_file);
   command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }
 

@@ -134,6 +134,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.engine = parse_engine(options.engine);
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.input_name = options.input;
   engine.batch = options.batch;
   engine.formats = parse_formats(options.formats);
   engine.reductions = parse_reductions(options.reductions);
@@ -177,6 +178,10 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
   if (engine.memory_limit) return;
   std::size_t const quarters = engine.backend == Backend::cuda ? 2 : 3;
   engine.memory_limit = available_memory(Backend::serial) / 4 * quarters / ranks_on_host;
+}
+
+SampleIndex most_samples_at_a_time(Backend backend) {
+  return backend == Backend::cuda ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
 std::vector<std::string> output_paths(InferOptions const& options) {

@@ -23,6 +23,7 @@ struct InferOptions {
   std::size_t repeat_input = 1;
   std::string truth, categories, activations, predictions, report;
   std::string journal;
+  std::string options_file;
   std::optional<std::string> schedule;
   std::string split = "auto";    ///< "auto", "samples" or "neurons"
   std::string exchange = "auto"; ///< "auto" or "host"
@@ -57,6 +58,9 @@ std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
 /// Where no limit was given: this rank's part of three quarters of what the host has available, or, beside a device, of
 /// half of it.
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
+
+/// More samples at a time make nothing faster, and reading overlap less.
+SampleIndex most_samples_at_a_time(Backend backend);
 
 /// The outputs that were asked for.
 std::vector<std::string> output_paths(InferOptions const& options);

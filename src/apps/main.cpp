@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/usage.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
@@ -57,7 +58,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
       is_answered = 1;
       if (communicator.is_root()) command_line.exit(help_or_version);
     } catch (CLI::ParseError const& error) {
-      throw varve::UsageError(fmt::format("{} (try varve --help)", error.what()));
+      throw varve::UsageError(varve::explain(command_line, error));
     }
   });
   return communicator.sum(is_answered) > 0 ? 0 : action();

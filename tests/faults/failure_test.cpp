@@ -52,7 +52,7 @@ protected:
 #if defined(VARVE_MPIRUN)
     if (ranks > 1) words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)};
 #endif
-    words.insert(words.end(), {VARVE_COMMAND, "infer", "--network", file("net.h5")});
+    words.insert(words.end(), {VARVE_COMMAND, "infer", "--share-devices", "--network", file("net.h5")});
     words.insert(words.end(), options.begin(), options.end());
     return words;
   }
