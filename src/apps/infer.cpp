@@ -1,6 +1,7 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
+#include "apps/journal_contents.hpp"
 #include "apps/options_file.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/tuning_target.hpp"
@@ -223,6 +224,9 @@ Journal* find_finished(Job& job) {
   for (auto const& found : job.communicator.gather(opened->network().dump()))
     if (facts.empty() || facts == "null") facts = found;
   job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
+  job.communicator.together([&] {
+    if (!job.facts.is_null()) require_facts(job.facts, job.options.journal);
+  });
   job.report.journal(job.options.journal, job.num_samples() - length_of(job.left),
                      job.communicator.sum(opened->num_discarded_bytes()));
   return opened;
@@ -364,15 +368,17 @@ void run_left(Job& job, Journal* journal) {
 Outcome collect(Job const& job) {
   Outcome outcome;
   job.communicator.together([&] {
+    auto const num_outputs = job.facts["outputs"].get<std::size_t>();
     std::optional<SampleFileWriter> writer;
     if (job.communicator.is_root() && !job.options.activations.empty()) {
       SampleSet none; // a run of no samples has a file, too
       none.first_sample = job.samples->first_sample();
-      none.matrix.num_columns = job.facts["outputs"].get<std::size_t>();
+      none.matrix.num_columns = num_outputs;
       writer.emplace(job.options.activations, none.num_neurons());
       writer->append(none);
     }
     for_each_in_order(job.communicator, *job.store, [&](FinishedBatch const& batch) {
+      require_fit(batch, job.options.wanted(), job.samples->first_sample(), num_outputs, job.options.journal);
       outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
       outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());
       outcome.activation_hash += batch.activation_hash;

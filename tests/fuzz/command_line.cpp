@@ -38,6 +38,7 @@ void parse(CLI::App& command, std::vector<std::string> arguments) {
 void read_input(std::string_view bytes) {
   auto arguments = arguments_of(bytes);
   CLI::App command_line("", "varve");
+  command_line.set_version_flag("--version", "a version");
   command_line.require_subcommand(1);
   Action action;
   add_infer(command_line, action);

@@ -18,6 +18,9 @@ set_source_files_properties(${PROJECT_BINARY_DIR}/generated/core/version.cpp PRO
 add_library(varve_fuzzed_files STATIC EXCLUDE_FROM_ALL ${file_sources})
 add_dependencies(varve_fuzzed_files varve_version)
 target_link_libraries(varve_fuzzed_files PUBLIC ${host_libraries})
+if(VARVE_HAVE_XZ)
+  target_compile_definitions(varve_fuzzed_files PRIVATE VARVE_HAVE_XZ)
+endif()
 target_compile_options(varve_fuzzed_files PUBLIC -fsanitize=fuzzer-no-link,${sanitizers} -fno-sanitize-recover=undefined
                                                  -fno-omit-frame-pointer -g1)
 target_link_options(varve_fuzzed_files PUBLIC -fsanitize=${sanitizers})

@@ -10,7 +10,7 @@ void varve::fuzz::read_input(std::string_view bytes) {
   CLI::App command("", "infer");
   InferOptions options;
   add_infer_options(command, options);
-  add_options_file(command);
+  add_options_file(command, options.options_file);
   try {
     command.parse(std::vector<std::string>{path.string(), "--options", "images.h5", "--input", "net.h5", "--network"});
   } catch (CLI::ParseError const& error) {

@@ -55,7 +55,7 @@ void write_network_texts(fs::path const& folder) {
     std::string input;
     for (std::string const layer : {"n12-l1.tsv", "n12-l2.tsv"}) {
       auto const name = layer + ending.substr(4);
-      input += "@" + name + "\n" + bytes_of(source / name) + "\n";
+      input += (input.empty() ? "@" : "\n@") + name + "\n" + bytes_of(source / name);
     }
     write_bytes(folder / ("network" + ending), input);
     fs::remove_all(source);

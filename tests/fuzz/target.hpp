@@ -13,8 +13,8 @@ namespace varve::fuzz {
 /// varve::Error; whatever else is thrown is a defect.
 void read_input(std::string_view bytes);
 
-/// Reads these bytes as read_input does. Throws std::logic_error if the sentence of a refusal is none, and lets through
-/// what is not a varve::Error. Returns whether they were accepted.
+/// Reads these bytes as read_input does. Returns whether they were accepted. Throws std::logic_error if a refusal says
+/// nothing, and lets through what is not a varve::Error.
 bool read_and_check(std::string_view bytes);
 
 /// A folder of this process, in memory where the system has such a place, which goes with the process.
