@@ -66,7 +66,7 @@ int main(int num_arguments, char** arguments) {
   bool are_seeds = false;
   varve::fuzz::scratch_folder();
   auto const memory = peak_memory(RUSAGE_SELF);
-  for (std::string const argument : std::vector<std::string>(arguments + 1, arguments + num_arguments)) {
+  for (auto const& argument : std::vector<std::string>(arguments + 1, arguments + num_arguments)) {
     if (argument == "--seeds") {
       are_seeds = true;
       continue;

@@ -104,6 +104,31 @@ TEST(Readme, ItsExampleIsWhatIsPrinted) {
   EXPECT_GE(num_checked, 8);
 }
 
+TEST(Readme, ThousandsOfLayersGiveTheReferencesBits) {
+  TemporaryFolder const folder;
+  auto const path = [&](std::string const& name) { return (folder / name).string(); };
+  test::succeed({"generate", "random", "--neurons", "64", "--layers", "3000", "--degree", "4", "--gain", "2",
+                 "--output", path("net.h5")});
+  test::succeed({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", path("samples.h5")});
+  auto const result = [&](std::string const& engine) {
+    test::succeed({"infer", "--network", path("net.h5"), "--input", path("samples.h5"), "--engine", engine,
+                   "--reductions", "none", "--report", path("report.json")});
+    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    EXPECT_EQ(report["network"]["layers"], 3000);
+    return std::pair(report["survivors"].get<int>(), report["activation_hash"].get<std::string>());
+  };
+  auto const reference = result("reference");
+  EXPECT_EQ(result("varve"), reference);
+  EXPECT_GT(reference.first, 0) << "nothing is left to compare";
+}
+
+TEST(Readme, ItNamesTheFoldersInTheirOrder) {
+  auto const folders = read_bytes(std::filesystem::path(VARVE_README).parent_path() / "cmake/folders.cmake");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(folders, found, std::regex("VARVE_FOLDERS ([a-z ]+)")));
+  EXPECT_THAT(read_bytes(VARVE_README), HasSubstr("src/" + found[1].str() + " "));
+}
+
 TEST(Readme, ItNamesEveryPreset) {
   auto const text = read_bytes(VARVE_README);
   int num_presets = 0;
