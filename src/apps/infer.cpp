@@ -164,7 +164,7 @@ void compare_tuning(Job& job) {
     auto const tuning = read_options_file(job.options.options_file);
     for (auto const& sentence : tuning_differences(tuning, here)) {
       job.report.remark(fmt::format("{} {}", job.options.options_file, sentence));
-      fmt::print(stderr, "varve: {} {}\n", job.options.options_file, sentence);
+      say(fmt::format("varve: {} {}", job.options.options_file, sentence));
     }
   });
 }

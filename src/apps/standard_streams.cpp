@@ -16,8 +16,8 @@ namespace varve {
 void open_missing_streams() {
   for (int const number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is this one. Opened the wrong way round, reading or writing it fails.
-    static_cast<void>(open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+    // The lowest free number is this one. No folder can be read as a file, and nothing written that is open to read.
+    static_cast<void>(number == STDIN_FILENO ? open("/", O_RDONLY | O_DIRECTORY) : open("/dev/null", O_RDONLY));
   }
 }
 

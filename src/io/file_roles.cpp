@@ -71,8 +71,11 @@ std::vector<fs::path> layer_files_below(fs::path const& folder, bool may_descend
 
 /// Whether writing `output` would replace a file of the network in `folder`, or add one.
 bool is_part_of_network(Identity const& output, fs::path const& folder) {
-  auto const files = layer_files_below(folder);
-  if (std::ranges::any_of(files, [&](fs::path const& file) { return are_one(output, identity_of(file)); })) return true;
+  auto const is_output = [&](fs::path const& file) {
+    struct stat status {};
+    return stat(file.c_str(), &status) == 0 && output.inode == std::pair(status.st_dev, status.st_ino);
+  };
+  if (output.inode && std::ranges::any_of(layer_files_below(folder), is_output)) return true;
   if (!is_layer_file_name(output.path.filename().string())) return false;
   auto const network = identity_of(folder).path;
   return output.path.parent_path() == network || output.path.parent_path().parent_path() == network;

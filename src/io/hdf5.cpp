@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -159,7 +160,8 @@ Properties without_times(hid_t kind) {
 Properties list_properties(bool compressed, hsize_t length) {
   auto properties = without_times(H5P_DATASET_CREATE);
   if (length == 0) return properties;
-  hsize_t const chunk = std::min(chunk_elements, length);
+  auto const num_chunks = (length + chunk_elements - 1) / chunk_elements;
+  hsize_t const chunk = (length + num_chunks - 1) / num_chunks; // the last chunk takes as much room as the others
   H5Pset_chunk(properties.id(), 1, &chunk);
   if (compressed) {
     H5Pset_shuffle(properties.id());
@@ -212,6 +214,9 @@ Properties file_access() {
 
 std::unique_lock<std::recursive_mutex> lock() {
   static std::recursive_mutex mutex;
+  static auto const no_locks =
+      setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); // outputs are locked already, see PartialOutput
+  static_cast<void>(no_locks);
   static auto const no_exit_handler = H5dont_atexit(); // it crashes over a file that a full disk kept from closing
   static_cast<void>(no_exit_handler);
   std::unique_lock held(mutex);

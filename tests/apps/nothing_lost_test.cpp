@@ -6,7 +6,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -170,6 +173,7 @@ TEST_F(NothingLost, ClosedStreamsDoNotPrintIntoOutputs) {
   auto const ended = shell(infer_line(file("img.h5"), "--categories " + out("alive.tsv") + " 2>&- <&-"));
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_EQ(survivors(ended), expected_);
+  EXPECT_EQ(shell(infer_line("/dev/stdin", "<&-")).exit_code, 3) << "a closed input is not an empty one";
   auto const silent = "$VARVE generate images --neurons 32 --samples 5 --output " + out("five.tsv") + " >&- 2>&- <&-";
   EXPECT_EQ(shell(silent).exit_code, 0) << "nothing is printed";
   succeed({"generate", "images", "--neurons", "32", "--samples", "5", "--output", out("same.tsv")});
@@ -226,6 +230,10 @@ TEST_F(NothingLost, LimitsOfTheShellAreSentences) {
   auto const files = shell("ulimit -n 12; " + infer_line(file("img.h5")));
   EXPECT_EQ(files.exit_code, 4);
   EXPECT_EQ(files.err, "varve: this process may have 12 files open at a time (ulimit -n), expected at least 64\n");
+  auto const pipe = shell("cat " + file("img.tsv") + " | (ulimit -f 1; " + infer_line("/dev/stdin") + ")");
+  EXPECT_EQ(pipe.exit_code, 4);
+  EXPECT_THAT(pipe.err, StartsWith("varve: /dev/stdin is a pipe, and its bytes cannot be kept in the folder /"));
+  EXPECT_THAT(pipe.err, HasSubstr("File too large; set TMPDIR to a folder with more room"));
   for (std::string const& command :
        {"convert " + file("img.h5") + " " + out("x.tsv"), "generate radixnet --neurons 64 --output " + out("x.h5"),
         "generate radixnet --neurons 64 --output " + out("x")}) {
@@ -236,6 +244,38 @@ TEST_F(NothingLost, LimitsOfTheShellAreSentences) {
     EXPECT_THAT(size.err, HasSubstr("File too large")) << command;
     EXPECT_EQ(out_.num_entries(), 0) << command;
   }
+}
+
+TEST_F(NothingLost, WhoReadsNoFurtherGetsNoSentence) {
+  auto const ended = shell("$VARVE info --json " + file("net.h5") + " | head -c 1; exit ${PIPESTATUS[0]}");
+  EXPECT_THAT(ended.exit_code, ::testing::AnyOf(0, 128 + SIGPIPE)); // 0 if all was written before
+  EXPECT_EQ(ended.err, "");
+  auto const none = shell("(sleep 0.3; $VARVE info --json " + file("net.h5") + ") | true; exit ${PIPESTATUS[0]}");
+  EXPECT_EQ(none.exit_code, 128 + SIGPIPE);
+  EXPECT_EQ(none.err, "");
+}
+
+TEST_F(NothingLost, TheUsersLocksOfHdf5DoNotGetIntoTheWay) {
+  auto const ended =
+      shell("HDF5_USE_FILE_LOCKING=TRUE $VARVE convert " + file("img.tsv") + " --neurons 32 " + out("x.h5"));
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+}
+
+TEST_F(NothingLost, TuneTakesTheFirstSamplesByWhateverNumber) {
+  auto samples = read_sample_file(file("img.h5"));
+  samples.first_sample = 100;
+  write_sample_file(out("later.h5"), samples);
+  auto const tune = [&](std::string const& count) {
+    return run_varve({"tune", "--network", file("net.h5"), "--input", out("later.h5"), "--samples", count, "--repeat",
+                      "1", "--output", out("tuning.json")});
+  };
+  EXPECT_EQ(tune("20").exit_code, 0);
+  auto const tuning = nlohmann::json::parse(read_bytes(out("tuning.json")));
+  EXPECT_EQ(tuning["samples"], 20);
+  auto const ended = tune("2001");
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err,
+              HasSubstr("the samples 101:2101 were asked for, but " + out("later.h5") + " holds the samples 101:2100"));
 }
 
 TEST_F(NothingLost, ALoopingLinkIsNoOutput) {

@@ -3,12 +3,13 @@
 #include "io/files.hpp"
 #include "io/text_file.hpp"
 
-#include <sys/file.h>
-
 #include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <set>
 #include <string>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -101,6 +102,18 @@ TEST(Leftovers, OfKilledRunsAreRemovedAndOthersStay) {
   EXPECT_FALSE(fs::exists(folder / "out.txt.partial-00112233445566ff"));
   EXPECT_TRUE(fs::exists(alive.partial_path())) << "somebody writes it";
   EXPECT_EQ(folder.num_entries(), 6);
+}
+
+TEST(Leftovers, ThatMayBeInUseAreNamed) {
+  TemporaryFolder const folder;
+  auto const left = write_bytes(folder / "out.txt.partial-0123456789abcdef", "half");
+  int const reader = open(left.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(reader, LOCK_SH), 0); // neither free nor locked as its writer would
+  EXPECT_EQ(remove_leftovers(folder / "out.txt"), std::vector<fs::path>{left});
+  EXPECT_TRUE(fs::exists(left));
+  close(reader);
+  EXPECT_TRUE(remove_leftovers(folder / "out.txt").empty());
+  EXPECT_FALSE(fs::exists(left));
 }
 
 TEST(OutputFile, WhatCannotBeWrittenIsNamed) {
