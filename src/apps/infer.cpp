@@ -2,6 +2,7 @@
 #include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
 #include "apps/options_file.hpp"
+#include "apps/standard_streams.hpp"
 #include "apps/tuning_target.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
@@ -15,6 +16,7 @@
 #include "distribute/stop_signal.hpp"
 #include "engine/inference.hpp"
 #include "io/categories.hpp"
+#include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
@@ -80,6 +82,15 @@ void require_common_options(Job const& job) {
   });
 }
 
+/// Before anything is read or written: no output is another file of this run, and every rank can read every input.
+void check_roles(Job const& job) {
+  job.communicator.together([&] {
+    auto const files = file_roles(job.options);
+    files.require_readable_by(static_cast<std::size_t>(job.communicator.size()));
+    if (job.communicator.is_root()) check_files(files);
+  });
+}
+
 /// True categories within the samples that are run, before they are repeated. Throws InputError if the file names
 /// samples beyond the input.
 std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
@@ -90,8 +101,8 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
     std::erase_if(truth, [&](SampleIndex sample) { return sample < first || sample >= last; });
   } else if (!truth.empty() && truth.back() >= last) {
     throw InputError(
-        fmt::format("{} names sample {}, but {} holds samples 1 to {}; compare a part with --samples FIRST:LAST",
-                    options.truth, truth.back() + 1, options.input, last));
+        fmt::format("{} names sample {}, but {} holds samples {} to {}; compare a part with --samples FIRST:LAST",
+                    options.truth, truth.back() + 1, options.input, first + 1, last));
   }
   return truth;
 }
@@ -302,6 +313,15 @@ void prepare_to_split_neurons(Job& job, Prepared& prepared) {
   prepared.rules.most = prepared.plan.batch;
 }
 
+/// Says what is run. Where that cannot be written, nothing is run.
+void print_start(Job const& job) {
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    job.report.print_start();
+    flush_output();
+  });
+}
+
 /// Prepares the network and runs what is left.
 void run_left(Job& job, Journal* journal) {
   auto const& communicator = job.communicator;
@@ -319,7 +339,7 @@ void run_left(Job& job, Journal* journal) {
   job.report.phase("prepare", communicator.max(prepare_time.seconds()));
   job.report.network(job.network->name(), job.facts);
   job.report.plan(prepared.plan);
-  if (communicator.is_root()) job.report.print_start();
+  print_start(job);
 
   auto const num_found = job.num_samples() - length_of(job.left);
   auto const progress = communicator.is_root() ? terminal_progress("inferring samples") : Progress();
@@ -374,8 +394,8 @@ void write_lists(InferOptions const& options, Outcome const& outcome, SampleInde
 
 int say_stopped(Job const& job, SampleIndex num_finished) {
   if (job.communicator.is_root()) {
-    fmt::print(stderr, "varve: a signal stopped the run after {} of {} samples; the same command goes on from {}\n",
-               num_finished, job.num_samples(), job.options.journal);
+    say(fmt::format("varve: a signal stopped the run after {} of {} samples; the same command goes on from {}",
+                    num_finished, job.num_samples(), job.options.journal));
   }
   return stopped_by_signal;
 }
@@ -383,6 +403,7 @@ int say_stopped(Job const& job, SampleIndex num_finished) {
 /// Writes all outputs and says how it went. Returns the exit code.
 int finish(Job& job, Stopwatch const& total_time) {
   Stopwatch const write_time;
+  job.communicator.together(require_unchanged_inputs);
   auto const outcome = collect(job);
   int exit_code = 0;
   job.communicator.together([&] {
@@ -393,8 +414,8 @@ int finish(Job& job, Stopwatch const& total_time) {
     bool const matches = !job.truth || job.report.compare(*job.truth, outcome.live_samples);
     exit_code = matches ? 0 : 1;
     job.report.phase("total", total_time.seconds());
-    job.report.print_result();
     if (!job.options.report.empty()) job.report.write(job.options.report);
+    job.report.print_result(); // last: a failure to print loses no output
   });
   return static_cast<int>(job.communicator.sum(static_cast<std::uint64_t>(exit_code)));
 }
@@ -406,6 +427,7 @@ int infer(InferOptions const& options) {
 
   Job job{.options = options};
   require_common_options(job);
+  check_roles(job);
   place_ranks(job);
   open_files(job);
   compare_tuning(job);
@@ -417,7 +439,7 @@ int infer(InferOptions const& options) {
     run_left(job, journal);
   } else {
     job.report.network(job.network->name(), job.facts);
-    if (job.communicator.is_root()) job.report.print_start();
+    print_start(job);
   }
   auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store->ranges())});
   return num_finished < job.num_samples() ? say_stopped(job, num_finished) : finish(job, total_time);

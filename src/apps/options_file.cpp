@@ -1,6 +1,7 @@
 #include "apps/options_file.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -43,7 +44,7 @@ void add_options_file(CLI::App& command, std::string& path) {
 }
 
 nlohmann::ordered_json read_options_file(std::string const& path) {
-  std::ifstream file(path);
+  std::ifstream file(readable_place(path));
   if (!file) throw InputError(fmt::format("{} cannot be opened for reading", path));
   Json contents = Json::parse(file, nullptr, false);
   if (contents.is_discarded()) throw InputError(fmt::format("{} is no JSON", path));

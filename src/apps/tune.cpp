@@ -8,6 +8,7 @@
 #include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
 #include "engine/memory_limits.hpp"
+#include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 
@@ -114,13 +115,18 @@ void print_best(Tuner const& tuner) {
 
 int tune(TuneOptions const& options) {
   if (Communicator().size() > 1) throw UsageError("varve tune runs as one rank");
+  FileRoles files;
+  files.reads("--network", options.network);
+  files.reads("--input", options.input);
+  files.writes("--output", options.output, Content::json);
+  check_files(files);
   InferenceOptions engine;
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.reductions = parse_reductions(options.reductions);
   engine.edge_order = parse_edge_order(options.edge_order);
   auto const network = open_network(options.network);
-  auto const range = options.samples ? std::optional(SampleRange{0, *options.samples}) : std::nullopt;
+  auto const range = options.samples ? std::optional(first_samples(options.input, *options.samples)) : std::nullopt;
   SampleBatch const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
   if (samples.num_samples() == 0) throw InputError(fmt::format("{} holds no samples to tune with", options.input));
   limit_memory(engine, 1);
@@ -131,6 +137,7 @@ int tune(TuneOptions const& options) {
   TuningInput const input{*network, samples, engine, options.repeat};
   Tuner tuner(input, print);
   tuner.search();
+  require_unchanged_inputs();
   if (auto const* const other = tuner.contradiction()) {
     fmt::print(stderr, "varve: the activations with {} differ from the others', which no option may cause\n",
                as_text(other->alternative));

@@ -67,20 +67,20 @@ struct Vectors {
   typedef Bits BitVector __attribute__((vector_size(sizeof(Scalar) * Width)));
 };
 
-/// The bytes of an array as a vector, by one load.
-template <class Vector, class Lanes>
-inline Vector load(Lanes const& lanes) {
-  static_assert(std::is_trivially_copyable_v<Vector> && sizeof(Vector) <= sizeof(Lanes));
+/// The bytes at `lanes` as a vector, by one load.
+template <class Vector>
+inline Vector load(void const* lanes) {
+  static_assert(std::is_trivially_copyable_v<Vector>);
   Vector vector;
-  std::memcpy(static_cast<void*>(&vector), &lanes, sizeof(Vector));
+  std::memcpy(static_cast<void*>(&vector), lanes, sizeof(Vector));
   return vector;
 }
 
 /// The other way.
-template <class Lanes, class Vector>
-inline void store(Lanes& lanes, Vector const& vector) {
-  static_assert(std::is_trivially_copyable_v<Vector> && sizeof(Vector) <= sizeof(Lanes));
-  std::memcpy(&lanes, &vector, sizeof(Vector));
+template <class Vector>
+inline void store(void* lanes, Vector const& vector) {
+  static_assert(std::is_trivially_copyable_v<Vector>);
+  std::memcpy(lanes, &vector, sizeof(Vector));
 }
 
 /// sum[i] = fma(factor, value[i], sum[i]) for every lane, each rounded once, on any processor and compiler.
@@ -89,16 +89,9 @@ inline void fma_lanes(Scalar (&sum)[Width], Scalar factor, Scalar const (&value)
   using Register = typename FmaRegister<Scalar, Width>::type;
   if constexpr (std::is_void_v<Register>) {
     for (int i = 0; i < Width; ++i) sum[i] = std::fma(factor, value[i], sum[i]);
-  } else if constexpr (sizeof(Register) == sizeof(sum)) {
-    store(sum, fma(Register(factor), load<Register>(value), load<Register>(sum)));
   } else {
-    constexpr int lanes = static_cast<int>(sizeof(Register) / sizeof(Scalar));
-    for (int i = 0; i < Width; i += lanes) {
-      using Part = Scalar[lanes];
-      store(reinterpret_cast<Part&>(sum[i]),
-            fma(Register(factor), load<Register>(reinterpret_cast<Part const&>(value[i])),
-                load<Register>(reinterpret_cast<Part const&>(sum[i]))));
-    }
+    for (int i = 0; i < Width; i += static_cast<int>(sizeof(Register) / sizeof(Scalar)))
+      store(sum + i, Kokkos::fma(Register(factor), load<Register>(value + i), load<Register>(sum + i)));
   }
 }
 

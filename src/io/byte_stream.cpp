@@ -1,6 +1,7 @@
 #include "io/byte_stream.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -65,7 +66,7 @@ std::string_view magic_of(Compression compression) {
 class StoredBytes {
 public:
   explicit StoredBytes(fs::path path) : path_(std::move(path)), buffer_(buffer_size) {
-    descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor_ = open(readable_place(path_).c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail(errno);
     struct stat status {};
     if (fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode)) {
