@@ -1,5 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
+#include "apps/standard_streams.hpp"
 #include "apps/tuner.hpp"
 #include "apps/tuning_target.hpp"
 #include "core/error.hpp"
@@ -139,8 +140,8 @@ int tune(TuneOptions const& options) {
   tuner.search();
   require_unchanged_inputs();
   if (auto const* const other = tuner.contradiction()) {
-    fmt::print(stderr, "varve: the activations with {} differ from the others', which no option may cause\n",
-               as_text(other->alternative));
+    say(fmt::format("varve: the activations with {} differ from the others', which no option may cause",
+                    as_text(other->alternative)));
     return 1;
   }
   print_best(tuner);
