@@ -163,8 +163,9 @@ void compare_tuning(Job& job) {
     auto const here = describe_tuning_target(job.options.network, job.options.challenge, job.engine);
     auto const tuning = read_options_file(job.options.options_file);
     for (auto const& sentence : tuning_differences(tuning, here)) {
-      job.report.remark(fmt::format("{} {}", job.options.options_file, sentence));
-      say(fmt::format("varve: {} {}", job.options.options_file, sentence));
+      auto const remark = fmt::format("{} {}", job.options.options_file, sentence);
+      job.report.remark(remark);
+      say("varve: " + remark);
     }
   });
 }
