@@ -1,5 +1,7 @@
-# Kokkos and Kokkos Kernels, one pair of equal version: an installed pair wins (Kokkos_ROOT, KokkosKernels_ROOT); else
-# the sources in FETCHCONTENT_SOURCE_DIR_KOKKOS and FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS; else the pinned release.
+# Kokkos: an installed one wins (Kokkos_ROOT); else the sources in FETCHCONTENT_SOURCE_DIR_KOKKOS; else the pinned release.
+# Kokkos Kernels, of the same version, is for a contender that Varve is compared with: VARVE_ENABLE_KOKKOS_KERNELS=AUTO
+# takes it if it is installed with Kokkos (KokkosKernels_ROOT) or FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS is set, ON
+# downloads the pinned release otherwise.
 #
 #   -DKokkos_ENABLE_OPENMP=ON, -DKokkos_ENABLE_CUDA=ON   backends beside Serial
 #   -DKokkos_ARCH_AMPERE80=ON                            GPU to compile for (one a build)
@@ -13,12 +15,25 @@ set(kokkos_releases https://github.com/kokkos/kokkos/releases/download)
 set(kokkos_kernels_releases https://github.com/kokkos/kokkos-kernels/releases/download)
 
 # The backends asked for on the command line, before a found Kokkos says what it has.
+set(VARVE_KNOWN_BACKENDS SERIAL OPENMP CUDA)
 set(varve_requested_backends)
-foreach(backend SERIAL OPENMP CUDA)
+foreach(backend IN LISTS VARVE_KNOWN_BACKENDS ITEMS HIP SYCL THREADS HPX OPENMPTARGET OPENACC)
   if(Kokkos_ENABLE_${backend})
     list(APPEND varve_requested_backends ${backend})
   endif()
 endforeach()
+
+# Kokkos would run on a backend without kernels of ours.
+function(varve_require_known_backends whose)
+  set(unknown ${ARGN})
+  list(REMOVE_ITEM unknown ${VARVE_KNOWN_BACKENDS})
+  list(JOIN unknown ", " unknown)
+  if(unknown)
+    message(FATAL_ERROR "${whose} the backend ${unknown}, which Varve lacks: it has Serial, OpenMP and CUDA. Point Kokkos_ROOT to a "
+                        "Kokkos with these only, or build Kokkos from source with -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON.")
+  endif()
+endfunction()
+varve_require_known_backends("The Kokkos_ENABLE options ask for" ${varve_requested_backends})
 
 function(varve_check_version name version)
   if(version VERSION_LESS VARVE_KOKKOS_OLDEST OR version VERSION_GREATER_EQUAL VARVE_KOKKOS_BEFORE)
@@ -58,6 +73,7 @@ find_package(Kokkos CONFIG QUIET)
 if(Kokkos_FOUND)
   message(STATUS "Kokkos ${Kokkos_VERSION} installed in ${Kokkos_DIR}: ${Kokkos_DEVICES}")
   varve_check_version(Kokkos ${Kokkos_VERSION})
+  varve_require_known_backends("The Kokkos installed in ${Kokkos_DIR} has" ${Kokkos_DEVICES})
   foreach(backend IN LISTS varve_requested_backends)
     if(NOT backend IN_LIST Kokkos_DEVICES)
       message(FATAL_ERROR "Kokkos_ENABLE_${backend}=ON was asked for, but the Kokkos installed in ${Kokkos_DIR} was built "
@@ -85,7 +101,7 @@ else()
   message(STATUS "Kokkos ${VARVE_KOKKOS_VERSION} built from ${kokkos_SOURCE_DIR}")
   varve_check_version(Kokkos ${VARVE_KOKKOS_VERSION})
   set(VARVE_KOKKOS_BACKENDS)
-  foreach(backend SERIAL OPENMP CUDA)
+  foreach(backend IN LISTS VARVE_KNOWN_BACKENDS)
     if(Kokkos_ENABLE_${backend})
       list(APPEND VARVE_KOKKOS_BACKENDS ${backend})
     endif()
@@ -96,14 +112,16 @@ else()
 endif()
 
 # --- Kokkos Kernels
-if(VARVE_ENABLE_KOKKOS_KERNELS)
-  if(Kokkos_FOUND)
-    find_package(KokkosKernels CONFIG QUIET)
-  endif()
-  if(KokkosKernels_FOUND)
-    message(STATUS "Kokkos Kernels ${KokkosKernels_VERSION} installed in ${KokkosKernels_DIR}")
-    set(kokkos_kernels_version ${KokkosKernels_VERSION})
-  else()
+set(VARVE_HAVE_KOKKOS_KERNELS OFF)
+set(kokkos_kernels_version "")
+if(VARVE_ENABLE_KOKKOS_KERNELS AND Kokkos_FOUND)
+  find_package(KokkosKernels CONFIG QUIET)
+endif()
+if(KokkosKernels_FOUND)
+  message(STATUS "Kokkos Kernels ${KokkosKernels_VERSION} installed in ${KokkosKernels_DIR}")
+  set(kokkos_kernels_version ${KokkosKernels_VERSION})
+elseif(FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS OR NOT VARVE_ENABLE_KOKKOS_KERNELS STREQUAL "AUTO")
+  if(VARVE_ENABLE_KOKKOS_KERNELS)
     set(KokkosKernels_ENABLE_ALL_COMPONENTS OFF CACHE BOOL "Varve needs the sparse component only")
     set(KokkosKernels_ENABLE_COMPONENT_SPARSE ON CACHE BOOL "")
     set(KokkosKernels_ADD_DEFAULT_ETI OFF CACHE BOOL "Varve instantiates what it uses")
@@ -115,8 +133,15 @@ if(VARVE_ENABLE_KOKKOS_KERNELS)
     get_directory_property(kokkos_kernels_version DIRECTORY ${kokkoskernels_SOURCE_DIR} DEFINITION KokkosKernels_VERSION)
     message(STATUS "Kokkos Kernels ${kokkos_kernels_version} built from ${kokkoskernels_SOURCE_DIR}")
   endif()
-  if(NOT kokkos_kernels_version VERSION_EQUAL VARVE_KOKKOS_VERSION)
-    message(FATAL_ERROR "Kokkos ${VARVE_KOKKOS_VERSION} and Kokkos Kernels ${kokkos_kernels_version} are no pair: their versions must be "
-                        "equal. Install matching ones, or leave the contender out with -DVARVE_ENABLE_KOKKOS_KERNELS=OFF.")
-  endif()
+endif()
+if(NOT kokkos_kernels_version)
+  message(STATUS "Kokkos Kernels: not used (VARVE_ENABLE_KOKKOS_KERNELS=${VARVE_ENABLE_KOKKOS_KERNELS}): varve infer lacks "
+                 "--engine kokkos-kernels, a contender")
+elseif(kokkos_kernels_version VERSION_EQUAL VARVE_KOKKOS_VERSION)
+  set(VARVE_HAVE_KOKKOS_KERNELS ON)
+elseif(VARVE_ENABLE_KOKKOS_KERNELS STREQUAL "AUTO" AND KokkosKernels_FOUND)
+  message(STATUS "Kokkos Kernels: not used, version ${kokkos_kernels_version} is no pair with Kokkos ${VARVE_KOKKOS_VERSION}")
+else()
+  message(FATAL_ERROR "Kokkos ${VARVE_KOKKOS_VERSION} and Kokkos Kernels ${kokkos_kernels_version} are no pair: their versions must be "
+                      "equal. Install matching ones, or leave the contender out with -DVARVE_ENABLE_KOKKOS_KERNELS=OFF.")
 endif()

@@ -21,6 +21,8 @@ import sys
 from harness import append_record, contend, fastest, images_file, infer, milliseconds, network_file, verdict_on
 
 # Layer loop in ms on one H200, all 60000 samples; the fastest published system and the fastest that takes any pattern.
+PEERS_DEVICE = "H200"
+PEERS_SAMPLES = 60000
 PEERS = {
     "1024x120": (6.6, 10.8), "1024x480": (19.1, 34.1), "1024x1920": (65, 125),
     "4096x120": (18.3, 48.2), "4096x480": (35.2, 139), "4096x1920": (104.5, 518),
@@ -64,6 +66,14 @@ def measure_contenders(asked, network, images, size, pattern):
     return tuple(milliseconds(fastest(records, library, asked.samples)) for library in ("cusparse", "cublas"))
 
 
+def peers_beside(size, pattern, record):
+    """The peers' times, beside a run of what they ran: that network, so many samples, on one such device."""
+    devices = record["devices"]
+    is_theirs = (pattern == "radixnet" and record["input"]["samples"] == PEERS_SAMPLES and len(devices) == 1
+                 and PEERS_DEVICE in devices[0])
+    return PEERS.get(size, ("-", "-")) if is_theirs else ("-", "-")
+
+
 def measure(asked, size, pattern):
     neurons, layers = map(int, size.split("x"))
     network = network_file(asked.varve, asked.data, pattern, neurons, layers, asked.seed)
@@ -75,7 +85,7 @@ def measure(asked, size, pattern):
         verdict = verdict_on(asked.varve, network, images, options, checked)
         record = infer(asked.varve, network, images, "--precision", asked.precision, *options, "--repeat", asked.repeat)
         times = sorted(1e3 * seconds for seconds in record["loop_seconds_all"])
-        peers = PEERS.get(size, ("-", "-")) if pattern == "radixnet" else ("-", "-")
+        peers = peers_beside(size, pattern, record)
         print(f"{size:>11} {pattern:11} {variant or 'auto':30} {1e3 * record['loop_seconds']:9.3f} {times[0]:9.3f}"
               f" {times[-1]:9.3f}     {record['phases']['prepare']:8.2f}   {record['survivors']:9}"
               f" {record['edges_per_second'] / 1e12:7.2f} {peers[0]:>13} {peers[1]:>12} {cusparse:>10} {cublas:>10}"

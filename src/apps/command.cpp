@@ -1,5 +1,7 @@
 #include "apps/command.hpp"
 
+#include "apps/standard_streams.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,6 +11,15 @@
 #include <string>
 
 namespace varve {
+
+void check_files(FileRoles const& files) {
+  files.require_sound();
+  for (auto const& left : files.remove_leftovers()) {
+    say(fmt::format(
+        "varve: {} was left by a run that was killed, or belongs to one that still runs; remove it if none does",
+        left.string()));
+  }
+}
 
 CLI::Validator above_zero() {
   auto const check = [](std::string const& text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "io/file_roles.hpp"
 #include "io/progress.hpp"
 
 #include <CLI/CLI.hpp>
@@ -19,6 +20,10 @@ void add_convert(CLI::App& command_line, Action& action);
 void add_info(CLI::App& command_line, Action& action);
 void add_tune(CLI::App& command_line, Action& action);
 void add_verify(CLI::App& command_line, Action& action);
+
+/// Throws what FileRoles::require_sound does, removes what killed runs have left of the outputs, and names on standard
+/// error what it must leave. Call before anything is read or written.
+void check_files(FileRoles const& files);
 
 /// For options that take a number above 0.
 CLI::Validator above_zero();

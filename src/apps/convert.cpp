@@ -57,6 +57,10 @@ void convert_samples(ConvertOptions const& options) {
 }
 
 int convert(ConvertOptions const& options) {
+  FileRoles files;
+  files.reads("SRC", options.source);
+  files.writes("DST", options.target, Content::network_or_samples);
+  check_files(files);
   if (options.is_samples || holds_samples(options.source)) {
     if (options.reduce)
       throw UsageError(fmt::format("{} holds samples; only a network can be reduced", options.source));

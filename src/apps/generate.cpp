@@ -18,6 +18,12 @@ namespace {
 constexpr char const* output_help =
     "file (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text is a folder of layer files";
 
+void check_output(std::string const& path) {
+  FileRoles files;
+  files.writes("--output", path, Content::network_or_samples);
+  check_files(files);
+}
+
 struct RadixNetOptions {
   std::size_t neurons = 1024;
   std::size_t layers = 120;
@@ -39,6 +45,7 @@ void add_radixnet(CLI::App& generate, Action& action) {
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
+      check_output(options->output);
       double const bias = options->bias ? *options->bias : radixnet_bias(options->neurons);
       RadixNet const network(options->neurons, options->layers, options->seed, bias, options->cap);
       save_network(network, options->output, terminal_progress("writing layers"));
@@ -92,6 +99,7 @@ void add_random(CLI::App& generate, Action& action) {
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
+      check_output(options->output);
       save_network(RandomNetwork(recipe_of(*options)), options->output, terminal_progress("writing layers"));
       return 0;
     };
@@ -131,6 +139,7 @@ void add_images(CLI::App& generate, Action& action) {
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
+      check_output(options->output);
       write_images(*options);
       return 0;
     };
@@ -156,6 +165,7 @@ void add_samples(CLI::App& generate, Action& action) {
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
+      check_output(options->output);
       save_samples(random_samples(options->neurons, options->samples, options->density, options->seed),
                    options->output);
       return 0;

@@ -1,7 +1,10 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
+#include "apps/journal_contents.hpp"
 #include "apps/options_file.hpp"
+#include "apps/standard_streams.hpp"
+#include "apps/tuning_target.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
@@ -14,6 +17,7 @@
 #include "distribute/stop_signal.hpp"
 #include "engine/inference.hpp"
 #include "io/categories.hpp"
+#include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
@@ -79,6 +83,15 @@ void require_common_options(Job const& job) {
   });
 }
 
+/// Before anything is read or written: no output is another file of this run, and every rank can read every input.
+void check_roles(Job const& job) {
+  job.communicator.together([&] {
+    auto const files = file_roles(job.options);
+    files.require_readable_by(static_cast<std::size_t>(job.communicator.size()));
+    if (job.communicator.is_root()) check_files(files);
+  });
+}
+
 /// True categories within the samples that are run, before they are repeated. Throws InputError if the file names
 /// samples beyond the input.
 std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
@@ -89,8 +102,8 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
     std::erase_if(truth, [&](SampleIndex sample) { return sample < first || sample >= last; });
   } else if (!truth.empty() && truth.back() >= last) {
     throw InputError(
-        fmt::format("{} names sample {}, but {} holds samples 1 to {}; compare a part with --samples FIRST:LAST",
-                    options.truth, truth.back() + 1, options.input, last));
+        fmt::format("{} names sample {}, but {} holds samples {} to {}; compare a part with --samples FIRST:LAST",
+                    options.truth, truth.back() + 1, options.input, first + 1, last));
   }
   return truth;
 }
@@ -140,6 +153,21 @@ void open_files(Job& job) {
     for (auto const& path : output_paths(options)) require_writable(path);
   });
   job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
+}
+
+/// Options that were found for another network or device are taken all the same, but that is said.
+void compare_tuning(Job& job) {
+  if (job.options.options_file.empty()) return;
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    auto const here = describe_tuning_target(job.options.network, job.options.challenge, job.engine);
+    auto const tuning = read_options_file(job.options.options_file);
+    for (auto const& sentence : tuning_differences(tuning, here)) {
+      auto const remark = fmt::format("{} {}", job.options.options_file, sentence);
+      job.report.remark(remark);
+      say("varve: " + remark);
+    }
+  });
 }
 
 std::unique_ptr<Journal> open_journal(Job const& job) {
@@ -197,6 +225,9 @@ Journal* find_finished(Job& job) {
   for (auto const& found : job.communicator.gather(opened->network().dump()))
     if (facts.empty() || facts == "null") facts = found;
   job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
+  job.communicator.together([&] {
+    if (!job.facts.is_null()) require_facts(job.facts, job.options.journal);
+  });
   job.report.journal(job.options.journal, job.num_samples() - length_of(job.left),
                      job.communicator.sum(opened->num_discarded_bytes()));
   return opened;
@@ -222,8 +253,7 @@ PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules
   auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
   auto const share = (num_samples / num_shares / rules.grain + 1) * rules.grain;
   auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
-  // More samples at a time make nothing faster, and reading overlap less.
-  SampleIndex const enough = job.engine.backend == Backend::cuda ? SampleIndex{1} << 18 : SampleIndex{1} << 16;
+  auto const enough = most_samples_at_a_time(job.engine.backend);
   auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
   auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
                        static_cast<double>(std::max<SampleIndex>(num_samples, 1));
@@ -288,6 +318,15 @@ void prepare_to_split_neurons(Job& job, Prepared& prepared) {
   prepared.rules.most = prepared.plan.batch;
 }
 
+/// Says what is run. Where that cannot be written, nothing is run.
+void print_start(Job const& job) {
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    job.report.print_start();
+    flush_output();
+  });
+}
+
 /// Prepares the network and runs what is left.
 void run_left(Job& job, Journal* journal) {
   auto const& communicator = job.communicator;
@@ -305,7 +344,7 @@ void run_left(Job& job, Journal* journal) {
   job.report.phase("prepare", communicator.max(prepare_time.seconds()));
   job.report.network(job.network->name(), job.facts);
   job.report.plan(prepared.plan);
-  if (communicator.is_root()) job.report.print_start();
+  print_start(job);
 
   auto const num_found = job.num_samples() - length_of(job.left);
   auto const progress = communicator.is_root() ? terminal_progress("inferring samples") : Progress();
@@ -330,15 +369,17 @@ void run_left(Job& job, Journal* journal) {
 Outcome collect(Job const& job) {
   Outcome outcome;
   job.communicator.together([&] {
+    auto const num_outputs = job.facts["outputs"].get<std::size_t>();
     std::optional<SampleFileWriter> writer;
     if (job.communicator.is_root() && !job.options.activations.empty()) {
       SampleSet none; // a run of no samples has a file, too
       none.first_sample = job.samples->first_sample();
-      none.matrix.num_columns = job.facts["outputs"].get<std::size_t>();
+      none.matrix.num_columns = num_outputs;
       writer.emplace(job.options.activations, none.num_neurons());
       writer->append(none);
     }
     for_each_in_order(job.communicator, *job.store, [&](FinishedBatch const& batch) {
+      require_fit(batch, job.options.wanted(), job.samples->first_sample(), num_outputs, job.options.journal);
       outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
       outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());
       outcome.activation_hash += batch.activation_hash;
@@ -360,8 +401,8 @@ void write_lists(InferOptions const& options, Outcome const& outcome, SampleInde
 
 int say_stopped(Job const& job, SampleIndex num_finished) {
   if (job.communicator.is_root()) {
-    fmt::print(stderr, "varve: a signal stopped the run after {} of {} samples; the same command goes on from {}\n",
-               num_finished, job.num_samples(), job.options.journal);
+    say(fmt::format("varve: a signal stopped the run after {} of {} samples; the same command goes on from {}",
+                    num_finished, job.num_samples(), job.options.journal));
   }
   return stopped_by_signal;
 }
@@ -369,6 +410,7 @@ int say_stopped(Job const& job, SampleIndex num_finished) {
 /// Writes all outputs and says how it went. Returns the exit code.
 int finish(Job& job, Stopwatch const& total_time) {
   Stopwatch const write_time;
+  job.communicator.together(require_unchanged_inputs);
   auto const outcome = collect(job);
   int exit_code = 0;
   job.communicator.together([&] {
@@ -379,8 +421,8 @@ int finish(Job& job, Stopwatch const& total_time) {
     bool const matches = !job.truth || job.report.compare(*job.truth, outcome.live_samples);
     exit_code = matches ? 0 : 1;
     job.report.phase("total", total_time.seconds());
-    job.report.print_result();
     if (!job.options.report.empty()) job.report.write(job.options.report);
+    job.report.print_result(); // last: a failure to print loses no output
   });
   return static_cast<int>(job.communicator.sum(static_cast<std::uint64_t>(exit_code)));
 }
@@ -392,8 +434,10 @@ int infer(InferOptions const& options) {
 
   Job job{.options = options};
   require_common_options(job);
+  check_roles(job);
   place_ranks(job);
   open_files(job);
+  compare_tuning(job);
   Journal* const journal = find_finished(job);
   job.report.phase("read", total_time.seconds());
 
@@ -402,7 +446,7 @@ int infer(InferOptions const& options) {
     run_left(job, journal);
   } else {
     job.report.network(job.network->name(), job.facts);
-    if (job.communicator.is_root()) job.report.print_start();
+    print_start(job);
   }
   auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store->ranges())});
   return num_finished < job.num_samples() ? say_stopped(job, num_finished) : finish(job, total_time);
@@ -414,7 +458,7 @@ void add_infer(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("infer", "Run samples through a network and say which survive");
   auto const options = std::make_shared<InferOptions>();
   add_infer_options(*command, *options);
-  add_options_file(*command);
+  add_options_file(*command, options->options_file);
   command->callback([options, &action] { action = [options] { return infer(*options); }; });
 }
 

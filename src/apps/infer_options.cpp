@@ -31,7 +31,10 @@ void add_files(CLI::App& command, InferOptions& options) {
   command.add_option("--input", options.input, "samples: .h5, or text `sample neuron value`, also .gz, .xz, .zst")
       ->required();
   add_network_options(command, options.challenge);
-  command.add_option("--samples", options.samples, "FIRST:LAST, from 1, both included: only these samples");
+  command.add_option(
+      "--samples", options.samples,
+      "FIRST:LAST, both included: only these samples, by their numbers in the input, which begin at 1 or where "
+      "the file says");
   command
       .add_option("--repeat-input", options.repeat_input,
                   "these samples N times over, numbered on, as one input that is kept in memory once")
@@ -137,6 +140,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.engine = parse_engine(options.engine);
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.input_name = options.input;
   engine.batch = options.batch;
   engine.formats = parse_formats(options.formats);
   engine.reductions = parse_reductions(options.reductions);
@@ -180,6 +184,24 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
   if (engine.memory_limit) return;
   std::size_t const quarters = engine.backend == Backend::cuda ? 2 : 3;
   engine.memory_limit = available_memory(Backend::serial) / 4 * quarters / ranks_on_host;
+}
+
+FileRoles file_roles(InferOptions const& options) {
+  FileRoles files;
+  files.reads("--network", options.network);
+  files.reads("--input", options.input);
+  files.reads("--truth", options.truth);
+  files.reads("--options", options.options_file);
+  files.writes("--categories", options.categories, Content::lines);
+  files.writes("--predictions", options.predictions, Content::lines);
+  files.writes("--activations", options.activations, Content::hdf5);
+  files.writes("--report", options.report, Content::json);
+  files.writes("--journal", options.journal, Content::journal);
+  return files;
+}
+
+SampleIndex most_samples_at_a_time(Backend backend) {
+  return backend == Backend::cuda ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
 std::vector<std::string> output_paths(InferOptions const& options) {

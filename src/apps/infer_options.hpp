@@ -2,6 +2,7 @@
 
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
+#include "io/file_roles.hpp"
 #include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
 
@@ -23,6 +24,7 @@ struct InferOptions {
   std::size_t repeat_input = 1;
   std::string truth, categories, activations, predictions, report;
   std::string journal;
+  std::string options_file;
   std::optional<std::string> schedule;
   std::string split = "auto";    ///< "auto", "samples" or "neurons"
   std::string exchange = "auto"; ///< "auto" or "host"
@@ -47,7 +49,7 @@ void add_infer_options(CLI::App& command, InferOptions& options);
 /// What the engine is told. Throws UsageError about names that it does not know.
 InferenceOptions engine_options(InferOptions const& options);
 
-/// The samples of --samples, counted from 0. Throws UsageError.
+/// The samples of --samples, by their numbers within the whole input, from 0. Throws UsageError.
 OptionalSampleRange wanted_samples(InferOptions const& options);
 
 /// Bytes of host memory for samples that are read: --input-memory, or this rank's part of an eighth of what is
@@ -57,6 +59,12 @@ std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
 /// Where no limit was given: this rank's part of three quarters of what the host has available, or, beside a device, of
 /// half of it.
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
+
+/// All files that are read and written, by the options that name them.
+FileRoles file_roles(InferOptions const& options);
+
+/// More samples at a time make nothing faster, and reading overlap less.
+SampleIndex most_samples_at_a_time(Backend backend);
 
 /// The outputs that were asked for.
 std::vector<std::string> output_paths(InferOptions const& options);

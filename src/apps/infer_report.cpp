@@ -84,6 +84,8 @@ void InferReport::network(std::string const& name, nlohmann::ordered_json const&
   if (!facts.is_null()) json_["network"].update(facts);
 }
 
+void InferReport::remark(std::string const& sentence) { json_["remarks"].push_back(sentence); }
+
 void InferReport::plan(PlanSummary const& plan) {
   json_["engine"] = plan.engine;
   auto choices = nlohmann::ordered_json::array();

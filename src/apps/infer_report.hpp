@@ -24,6 +24,8 @@ public:
   void devices(std::string const& backend, std::string const& precision, std::vector<RankDevice> const& ranks);
   /// `facts`: an object of layers, inputs, outputs and edges.
   void network(std::string const& name, nlohmann::ordered_json const& facts);
+  /// What the user should know, said on standard error as well.
+  void remark(std::string const& sentence);
   void plan(PlanSummary const& plan);
   void journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes);
   /// What the ranks did within `seconds`; nothing if they are none (on all ranks but the first).

@@ -3,6 +3,7 @@
 #include "apps/reductions_report.hpp"
 #include "core/error.hpp"
 #include "engine/inference.hpp"
+#include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "network/analysis.hpp"
 
@@ -93,6 +94,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   engine.reductions = parse_reductions(options.reductions);
   engine.edge_order = parse_edge_order(options.edge_order);
   auto const plan = prepare(network, engine)->plan({1, 0});
+  require_unchanged_inputs();
   Json choices = Json::array();
   for (auto const& choice : plan.choices) {
     choices.push_back({{"first_layer", choice.first_layer},
@@ -134,6 +136,7 @@ int info_network(InfoOptions const& options) {
   auto const source = open_network(options.path, options.challenge);
   if (options.plan) return info_plan(*source, options);
   auto const network = analyse(*source);
+  require_unchanged_inputs();
   if (options.as_json) {
     fmt::print("{}\n", describe_network(source->name(), network).dump(2));
     return 0;
@@ -150,6 +153,7 @@ int info_network(InfoOptions const& options) {
 int info_samples(InfoOptions const& options) {
   if (options.plan) throw UsageError(fmt::format("{} holds samples; only a network has a plan", options.path));
   auto const samples = open_samples(options.path, options.challenge.neurons);
+  require_unchanged_inputs();
   SparseMatrix const& matrix = samples.matrix;
   double const cells = static_cast<double>(matrix.num_rows) * static_cast<double>(matrix.num_columns);
   double const density = cells > 0.0 ? static_cast<double>(matrix.num_entries()) / cells : 0.0;

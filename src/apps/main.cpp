@@ -1,16 +1,23 @@
 #include "apps/command.hpp"
+#include "apps/standard_streams.hpp"
+#include "apps/usage.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
+#include "io/input_files.hpp"
+#include "io/partial_output.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -35,7 +42,7 @@ std::string version_text() {
 }
 
 int fail(int exit_code, std::string const& sentence, bool speaks) {
-  if (speaks) fmt::print(stderr, "varve: {}\n", sentence);
+  if (speaks) varve::say("varve: " + sentence);
   return exit_code;
 }
 
@@ -51,31 +58,49 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_info(command_line, action);
   varve::add_tune(command_line, action);
   varve::add_verify(command_line, action);
+  varve::InputFiles const inputs;
   std::uint64_t is_answered = 0;
   communicator.together([&] { // every rank has a command line of its own
     try {
       command_line.parse(num_arguments, arguments);
     } catch (CLI::Success const& help_or_version) {
       is_answered = 1;
-      if (communicator.is_root()) command_line.exit(help_or_version);
+      std::ostringstream answer;
+      command_line.exit(help_or_version, answer, answer);
+      if (communicator.is_root()) fmt::print("{}", answer.str());
     } catch (CLI::ParseError const& error) {
-      throw varve::UsageError(fmt::format("{} (try varve --help)", error.what()));
+      throw varve::UsageError(varve::explain(command_line, error));
     }
   });
-  return communicator.sum(is_answered) > 0 ? 0 : action();
+  if (communicator.sum(is_answered) > 0) return 0;
+  int const exit_code = action();
+  communicator.together(varve::require_unchanged_inputs);
+  return exit_code;
 }
 
-} // namespace
+/// MPI ends a process that lacks descriptors on its own account.
+void require_descriptors() {
+  constexpr rlim_t fewest = 64;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= fewest) return;
+  limit.rlim_cur = std::min(fewest, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= fewest) return;
+  throw varve::ResourceError(fmt::format(
+      "this process may have {} files open at a time (ulimit -n), expected at least {}", limit.rlim_max, fewest));
+}
 
-int main(int num_arguments, char** arguments) {
+int run_in_parallel(int num_arguments, char** arguments) {
   varve::ParallelEnvironment const parallel(num_arguments, arguments);
   varve::Communicator const communicator;
   varve::ParallelEnvironment::set_last_words(
       [](varve::Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); });
   try {
+    varve::remove_partial_outputs_on_signals();
     std::optional<varve::Runtime> runtime;
     communicator.together([&] { runtime.emplace(num_arguments, arguments); });
-    return run(num_arguments, arguments, communicator);
+    int const exit_code = run(num_arguments, arguments, communicator);
+    varve::flush_output(); // before libraries that end do so and forget why it failed
+    return exit_code;
   } catch (varve::Error const& error) {
     // Errors reach all ranks together (Communicator::together): one of them speaks.
     return fail(static_cast<int>(error.kind()), error.what(), communicator.is_root());
@@ -84,8 +109,24 @@ int main(int num_arguments, char** arguments) {
     varve::ParallelEnvironment::abort_if_several(4);
     return 4;
   } catch (std::exception const& error) {
-    fail(4, error.what(), true);
+    auto const failure = varve::failure_of_output(); // that may be what was thrown
+    fail(4, failure.empty() ? error.what() : failure, true);
     varve::ParallelEnvironment::abort_if_several(4);
     return 4;
   }
+}
+
+} // namespace
+
+int main(int num_arguments, char** arguments) {
+  varve::open_missing_streams();
+  std::signal(SIGXFSZ, SIG_IGN); // a file that gets too large is a failed write then, which has its sentence
+  int exit_code = 0;
+  try {
+    require_descriptors();
+    exit_code = run_in_parallel(num_arguments, arguments);
+  } catch (varve::Error const& error) {
+    exit_code = fail(static_cast<int>(error.kind()), error.what(), true);
+  }
+  return varve::exit_code_of_streams(exit_code);
 }

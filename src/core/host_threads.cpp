@@ -14,7 +14,8 @@ namespace varve {
 std::size_t num_host_threads() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+    return static_cast<std::size_t>(std::max(1, CPU_COUNT(&allowed)));
   return std::max(1U, std::thread::hardware_concurrency());
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/host_vector.hpp"
+
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
@@ -8,57 +10,19 @@
 namespace varve {
 
 /// `Width` neighbouring samples of one neuron in registers: on CPUs one vector register (or a few), on GPUs a 16-byte
-/// load of one thread. Storage is a plain array, so that one source serves both; on the host the operations see it as a
-/// GCC/Clang vector, which compiles to single instructions without naming any instruction set.
+/// load of one thread. Storage is a plain array, so that one source serves both; on the host each operation loads it as
+/// a vector and stores it back, which compilers keep in registers.
 template <class Scalar, int Width>
 struct alignas(sizeof(Scalar) * Width) Pack {
   Scalar lane[Width];
 };
 
-/// Bounds that every activation is clipped to: [0, cap] for a clipped ReLU, [0, inf] for ReLU, [-inf, inf] for
-/// identity.
+/// Bounds that every activation is clipped to: [0, cap] for a clipped ReLU, [0, largest finite number] for ReLU, and
+/// the same with both signs for identity.
 template <class Scalar>
 struct Bounds {
   Scalar lower, upper;
 };
-
-namespace detail {
-
-template <class Scalar, int Width>
-struct Vectors {
-  using Bits = std::conditional_t<sizeof(Scalar) == 4, std::int32_t, std::int64_t>;
-  typedef Scalar Vector __attribute__((vector_size(sizeof(Scalar) * Width), may_alias));
-  typedef double Doubles __attribute__((vector_size(sizeof(double) * Width), may_alias));
-  typedef Bits BitVector __attribute__((vector_size(sizeof(Scalar) * Width), may_alias));
-};
-
-/// number + addend in each lane. Doubles that fill two registers are added half by half: g++ would put the addend into
-/// memory, once for each lane (measured: a quarter of the time of a layer of 32 edges).
-template <int Width>
-struct AddToDoubles {
-  using Doubles = typename Vectors<double, Width>::Vector;
-  static Doubles add(Doubles numbers, double addend) { return numbers + addend; }
-};
-template <>
-struct AddToDoubles<16> {
-  using Doubles = typename Vectors<double, 16>::Vector;
-  static Doubles add(Doubles numbers, double addend) {
-    auto const low = __builtin_shufflevector(numbers, numbers, 0, 1, 2, 3, 4, 5, 6, 7) + addend;
-    auto const high = __builtin_shufflevector(numbers, numbers, 8, 9, 10, 11, 12, 13, 14, 15) + addend;
-    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  }
-};
-
-// a * b + c on vectors is one fused operation where the processor has it and the compiler optimises (see -ffp-contract
-// in the build); elsewhere the lanes take std::fma one by one: slow, and as exact.
-#if defined(__OPTIMIZE__) &&                                                                                           \
-    (defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__) || defined(__FP_FAST_FMA))
-inline constexpr bool kHostContracts = true;
-#else
-inline constexpr bool kHostContracts = false;
-#endif
-
-} // namespace detail
 
 /// sum = fma(weight, value, sum), lane by lane, rounded once.
 template <class Scalar, int Width>
@@ -69,13 +33,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product(Pack<Scalar, Width>& sum, Scalar we
     for (int i = 0; i < Width; ++i) sum.lane[i] = Kokkos::fma(weight, value.lane[i], sum.lane[i]);
   ))
   KOKKOS_IF_ON_HOST((
-    if constexpr (detail::kHostContracts) {
-      using Vector = typename detail::Vectors<Scalar, Width>::Vector;
-      auto& total = reinterpret_cast<Vector&>(sum);
-      total = weight * reinterpret_cast<Vector const&>(value) + total;
-    } else {
-      for (int i = 0; i < Width; ++i) sum.lane[i] = Kokkos::fma(weight, value.lane[i], sum.lane[i]);
-    }
+    host::fma_lanes(sum.lane, weight, value.lane);
   ))
   // clang-format on
 }
@@ -91,20 +49,14 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
     }
   ))
   KOKKOS_IF_ON_HOST((
-    if constexpr (detail::kHostContracts) {
-      using Vector = typename detail::Vectors<Scalar, Width>::Vector;
-      using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
-      BitVector lanes;
-      for (int i = 0; i < Width; ++i) lanes[i] = typename detail::Vectors<Scalar, Width>::Bits(1) << i;
-      BitVector const is_set = lanes & static_cast<typename detail::Vectors<Scalar, Width>::Bits>(bits);
-      auto& total = reinterpret_cast<Vector&>(sum);
-      Vector const zero = {};
-      total = weight * (is_set != 0 ? value - zero : zero) + total; // a mask on the sum: two roundings, as compiled
-    } else {
-      for (int i = 0; i < Width; ++i) {
-        if ((bits >> i & 1U) != 0) sum.lane[i] = Kokkos::fma(weight, value, sum.lane[i]);
-      }
-    }
+    using Vectors = host::Vectors<Scalar, Width>;
+    typename Vectors::BitVector lanes;
+    for (int i = 0; i < Width; ++i) lanes[i] = typename Vectors::Bits(1) << i;
+    typename Vectors::BitVector const is_set = lanes & static_cast<typename Vectors::Bits>(bits);
+    typename Vectors::Vector const zero = {};
+    Pack<Scalar, Width> values; // zero in the other lanes, which leaves their sums as they are
+    host::store(values.lane, is_set != 0 ? value - zero : zero);
+    host::fma_lanes(sum.lane, weight, values.lane);
   ))
   // clang-format on
 }
@@ -120,16 +72,15 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
     }
   ))
   KOKKOS_IF_ON_HOST((
-    using Vector = typename detail::Vectors<Scalar, Width>::Vector;
-    using Doubles = typename detail::Vectors<Scalar, Width>::Doubles;
-    auto& x = reinterpret_cast<Vector&>(sum);
-    Vector y = __builtin_convertvector(
-        detail::AddToDoubles<Width>::add(__builtin_convertvector(x, Doubles), bias), Vector);
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    auto doubles = __builtin_convertvector(host::load<Vector>(sum.lane), typename host::Vectors<Scalar, Width>::Doubles);
+    host::add_to_doubles<Width>(doubles, bias);
+    Vector y = __builtin_convertvector(doubles, Vector);
     Vector const lower = bounds.lower - Vector{};
     Vector const upper = bounds.upper - Vector{};
     y = y > lower ? y : lower;
     y = y < upper ? y : upper;
-    x = y + Scalar(0);
+    host::store(sum.lane, y + Scalar(0));
   ))
   // clang-format on
 }
@@ -137,7 +88,7 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
 /// An order of the lanes of a pack: lane i takes what was in lane from[i].
 template <class Scalar, int Width>
 struct LaneOrder {
-  using Bits = typename detail::Vectors<Scalar, Width>::Bits;
+  using Bits = typename host::Vectors<Scalar, Width>::Bits;
   alignas(sizeof(Scalar) * Width) Bits from[Width];
 };
 
@@ -147,10 +98,9 @@ template <class Scalar, int Width>
 inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source,
                           LaneOrder<Scalar, Width> const& order) {
 #if defined(__GNUC__) && !defined(__clang__)
-  using Vector = typename detail::Vectors<Scalar, Width>::Vector;
-  using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
-  reinterpret_cast<Vector&>(target) =
-      __builtin_shuffle(reinterpret_cast<Vector const&>(source), reinterpret_cast<BitVector const&>(order));
+  using Vector = typename host::Vectors<Scalar, Width>::Vector;
+  using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
+  host::store(target.lane, __builtin_shuffle(host::load<Vector>(source.lane), host::load<BitVector>(order.from)));
 #else
   Pack<Scalar, Width> const before = source;
   for (int i = 0; i < Width; ++i) target.lane[i] = before.lane[order.from[i]];
@@ -160,7 +110,7 @@ inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const
 /// Bits that are set in any of the values seen, lane by lane: zero as long as all were zero.
 template <class Scalar, int Width>
 struct SeenBits {
-  using Bits = typename detail::Vectors<Scalar, Width>::Bits;
+  using Bits = typename host::Vectors<Scalar, Width>::Bits;
   alignas(sizeof(Scalar) * Width) Bits lane[Width];
 };
 
@@ -171,8 +121,8 @@ KOKKOS_FORCEINLINE_FUNCTION void see(SeenBits<Scalar, Width>& seen, Pack<Scalar,
     for (int i = 0; i < Width; ++i) seen.lane[i] |= Kokkos::bit_cast<typename SeenBits<Scalar, Width>::Bits>(value.lane[i]);
   ))
   KOKKOS_IF_ON_HOST((
-    using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
-    reinterpret_cast<BitVector&>(seen) |= reinterpret_cast<BitVector const&>(value);
+    using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
+    host::store(seen.lane, host::load<BitVector>(seen.lane) | host::load<BitVector>(value.lane));
   ))
   // clang-format on
 }
@@ -188,8 +138,8 @@ KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, P
     for (int i = 0; i < Width; ++i) seen.lane[i] |= Kokkos::bit_cast<Bits>(value.lane[i]) ^ bits;
   ))
   KOKKOS_IF_ON_HOST((
-    using BitVector = typename detail::Vectors<Scalar, Width>::BitVector;
-    reinterpret_cast<BitVector&>(seen) |= reinterpret_cast<BitVector const&>(value) ^ bits;
+    using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
+    host::store(seen.lane, host::load<BitVector>(seen.lane) | (host::load<BitVector>(value.lane) ^ bits));
   ))
   // clang-format on
 }
@@ -204,8 +154,7 @@ KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {
     for (int i = 0; i < width; ++i) pack.lane[i] = Scalar(0);
   ))
   KOKKOS_IF_ON_HOST((
-    typedef Scalar Vector __attribute__((vector_size(sizeof(Scalar) * width), may_alias));
-    reinterpret_cast<Vector&>(pack) = Vector{};
+    host::store(pack.lane, typename host::Vectors<Scalar, width>::Vector{});
   ))
   // clang-format on
 }
@@ -216,8 +165,8 @@ KOKKOS_FORCEINLINE_FUNCTION void copy(Pack<Scalar, Width>& target, Pack<Scalar, 
   // clang-format off
   KOKKOS_IF_ON_DEVICE((target = source;))
   KOKKOS_IF_ON_HOST((
-    using Vector = typename detail::Vectors<Scalar, Width>::Vector;
-    reinterpret_cast<Vector&>(target) = reinterpret_cast<Vector const&>(source);
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    host::store(target.lane, host::load<Vector>(source.lane));
   ))
   // clang-format on
 }

@@ -2,32 +2,15 @@
 
 #include "core/error.hpp"
 #include "core/execution.hpp"
-
-#include <unistd.h>
+#include "core/host.hpp"
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace varve {
-namespace {
-
-/// MemAvailable of the kernel (it counts caches that can be dropped), or the free pages where there is no such line.
-std::size_t available_host_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string key; meminfo >> key;) {
-    std::size_t kibibytes = 0;
-    if (key == "MemAvailable:" && meminfo >> kibibytes) return kibibytes * 1024;
-    meminfo.ignore(256, '\n');
-  }
-  return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-} // namespace
-
 std::string to_string(Backend backend) {
   switch (backend) {
   case Backend::serial:

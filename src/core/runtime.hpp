@@ -24,7 +24,7 @@ std::string device_name(Backend backend);
 /// device may differ from rank to rank.)
 std::string device_identity(Backend backend);
 
-/// Bytes that a backend can still allocate: free memory of the device, or what the host says is available.
+/// Bytes that a backend can still allocate: free memory of the device, or available_host_memory().
 std::size_t available_memory(Backend backend);
 
 } // namespace varve

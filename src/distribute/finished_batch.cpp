@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 
 namespace varve {
 namespace {
@@ -74,6 +76,29 @@ private:
   std::string const& place_;
 };
 
+/// A whole record may still hold lists that do not belong to one batch: any program can write one.
+void require_consistent(FinishedBatch const& batch, std::string const& place) {
+  auto const fail = [&](std::string const& found, std::string const& expected) {
+    throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
+  };
+  auto const [first, last] = batch.samples;
+  if (last < first) fail(fmt::format("a batch of the samples {} to {}", first + 1, last), "ascending numbers");
+  auto const num_samples = last - first;
+  auto const& live = batch.live_samples;
+  bool const is_ascending = std::ranges::adjacent_find(live, std::ranges::greater_equal()) == live.end();
+  if (live.size() > num_samples || !is_ascending || (!live.empty() && live.back() - live.front() >= num_samples)) {
+    fail(fmt::format("{} live samples", live.size()), fmt::format("ascending ones of {} samples", num_samples));
+  }
+  if (!batch.predictions.empty() && batch.predictions.size() != num_samples) {
+    fail(fmt::format("{} predictions", batch.predictions.size()), fmt::format("none or {}", num_samples));
+  }
+  auto const num_rows = batch.activations.matrix.num_rows;
+  if (num_rows != 0 && num_rows != num_samples) {
+    fail(fmt::format("activations of {} samples", num_rows), fmt::format("none or {}", num_samples));
+  }
+  require_valid(batch.activations.matrix, place.c_str());
+}
+
 } // namespace
 
 void append(FinishedBatch& batch, BatchResult const& next) {
@@ -117,6 +142,7 @@ FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place) {
   batch.activations.matrix.column_indices = reader.list<NeuronIndex>();
   batch.activations.matrix.values = reader.list<double>();
   reader.require_end();
+  require_consistent(batch, place);
   return batch;
 }
 

@@ -29,7 +29,8 @@ void append(FinishedBatch& batch, BatchResult const& next);
 /// The batch as bytes, for a file or a message: a fixed order of little-endian numbers (JOURNAL.md).
 std::string to_bytes(FinishedBatch const& batch);
 
-/// The batch of these bytes. Throws InputError, naming `place`, if they are no whole batch.
+/// The batch of these bytes. Throws InputError, naming `place`, if they are no whole batch, or its lists contradict
+/// each other: their lengths, their order, activations that are no matrix.
 FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place);
 
 } // namespace varve

@@ -1,6 +1,7 @@
 #include "distribute/journal.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 
 #include <fmt/format.h>
 
@@ -101,6 +102,7 @@ void Journal::begin(nlohmann::ordered_json const& network) {
 
 void Journal::add(FinishedBatch const& batch) {
   VARVE_REQUIRE(files_.front().num_records() > 0, "a journal is written before it has begun");
+  require_unchanged_inputs(); // or a run on what they are later would take this batch for its own
   places_.push_back({0, files_.front().num_records()});
   files_.front().append(to_bytes(batch));
   ranges_.push_back(batch.samples);

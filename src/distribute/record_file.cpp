@@ -2,6 +2,8 @@
 
 #include "core/error.hpp"
 #include "io/checksum.hpp"
+#include "io/partial_output.hpp"
+#include "io/temporary_file.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -46,19 +48,10 @@ std::int64_t read_at(int descriptor, std::uint64_t first, char* target, std::siz
   return static_cast<std::int64_t>(done);
 }
 
-/// A new name within a folder must reach the disk as well.
-void sync_folder(fs::path const& file) {
-  auto const folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  int const descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  fsync(descriptor);
-  close(descriptor);
-}
-
 } // namespace
 
 RecordFile::RecordFile(fs::path path, Purpose purpose)
-    : path_(std::move(path)), is_durable_(purpose == Purpose::append) {
+    : path_(std::move(path)), is_temporary_(purpose == Purpose::temporary), is_durable_(purpose == Purpose::append) {
   open_file(purpose);
   try {
     if (purpose == Purpose::temporary) {
@@ -70,7 +63,7 @@ RecordFile::RecordFile(fs::path path, Purpose purpose)
     if (purpose != Purpose::append) return;
     if (ftruncate(descriptor_, static_cast<off_t>(end_)) != 0) fail("written", errno);
     if (end_ == 0) write_at_end(signature);
-    sync_folder(path_);
+    sync_folder_of(path_); // a new name must reach the disk as well
   } catch (...) {
     close(descriptor_);
     throw;
@@ -84,21 +77,22 @@ RecordFile::~RecordFile() {
 RecordFile::RecordFile(RecordFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
+      is_temporary_(other.is_temporary_),
       is_durable_(other.is_durable_),
       places_(std::move(other.places_)),
       end_(other.end_),
       num_discarded_(other.num_discarded_) {}
 
 void RecordFile::fail(char const* what, int error) const {
-  throw ResourceError(fmt::format("{} cannot be {}: {}", path_.string(), what, std::strerror(error)));
+  auto const name = is_temporary_
+                        ? fmt::format("a temporary file for finished batches in the folder {}", path_.string())
+                        : path_.string();
+  throw ResourceError(fmt::format("{} cannot be {}: {}", name, what, std::strerror(error)));
 }
 
 void RecordFile::open_file(Purpose purpose) {
   if (purpose == Purpose::temporary) {
-    auto name = (path_ / "varve-batches-XXXXXX").string();
-    descriptor_ = mkostemp(name.data(), O_CLOEXEC);
-    if (descriptor_ < 0) fail("written", errno);
-    unlink(name.c_str());
+    descriptor_ = open_temporary_file(path_);
     return;
   }
   int const access = purpose == Purpose::append ? O_RDWR | O_CREAT : O_RDONLY;

@@ -56,6 +56,7 @@ private:
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  bool is_temporary_ = false;
   bool is_durable_ = false;
   std::vector<Place> places_;
   std::uint64_t end_ = 0; ///< of the last whole record

@@ -1,7 +1,7 @@
 #include "distribute/stop_signal.hpp"
 
 #include <atomic>
-#include <csignal>
+#include <cstddef>
 
 namespace varve {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 std::atomic<bool> signal_has_come = false; // may come in any thread
 static_assert(std::atomic<bool>::is_always_lock_free, "only then may a signal handler change it");
 
-constexpr int watched_signals[] = {SIGTERM, SIGUSR1};
+constexpr std::array<int, 2> watched_signals = {SIGTERM, SIGUSR1};
 
 extern "C" void remember_signal(int) { signal_has_come = true; }
 
@@ -20,11 +20,13 @@ StopSignal::StopSignal() {
   struct sigaction action {};
   action.sa_handler = remember_signal;
   action.sa_flags = SA_RESTART; // reading and writing go on
-  for (int const number : watched_signals) sigaction(number, &action, nullptr);
+  for (std::size_t place = 0; place < before_.size(); ++place)
+    sigaction(watched_signals[place], &action, &before_[place]);
 }
 
 StopSignal::~StopSignal() {
-  for (int const number : watched_signals) std::signal(number, SIG_DFL);
+  for (std::size_t place = 0; place < before_.size(); ++place)
+    sigaction(watched_signals[place], &before_[place], nullptr);
 }
 
 bool StopSignal::has_come() { return signal_has_come; }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <csignal>
+
 namespace varve {
 
 /// While an object of this kind lives, SIGTERM and SIGUSR1 (what batch systems send before the time limit) do not end
@@ -13,6 +16,9 @@ public:
 
   /// True once one of the signals has come.
   static bool has_come();
+
+private:
+  std::array<struct sigaction, 2> before_{}; ///< what the signals did, and will do again
 };
 
 } // namespace varve

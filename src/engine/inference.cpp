@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "engine/backends.hpp"
+#include "network/representable.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -57,18 +58,18 @@ NetworkToRun with_order(NetworkToRun network, EdgeOrder order) {
   return network;
 }
 
-/// The caller's network as it was given; the caller keeps it.
-NetworkToRun as_given(NetworkSource const& network) {
-  return {std::shared_ptr<NetworkSource const>(std::shared_ptr<void>(), &network), std::nullopt, {}, nullptr};
-}
+using SharedNetwork = std::shared_ptr<NetworkSource const>;
 
-std::unique_ptr<Inference> prepare_varve(NetworkSource const& network, InferenceOptions const& options) {
+NetworkToRun as_given(SharedNetwork const& network) { return {network, std::nullopt, {}, nullptr}; }
+
+std::unique_ptr<Inference> prepare_varve(SharedNetwork const& network, InferenceOptions const& options) {
   auto const& wanted = options.reductions;
   if (!wanted.rewrites_network()) return prepare_on_backend(with_order(as_given(network), options.edge_order), options);
   auto const memory = std::min(available_memory(Backend::serial), options.memory_limit.value_or(SIZE_MAX));
-  auto const reduced = std::make_shared<ReducedNetwork const>(
-      network, NetworkPasses{wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread},
-      memory / kept_part_of_memory);
+  NetworkPasses const passes{wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread};
+  auto const keep_source = [network](ReducedNetwork const* reduced) { delete reduced; };
+  std::shared_ptr<ReducedNetwork const> const reduced(
+      new ReducedNetwork(*network, passes, memory / kept_part_of_memory), keep_source);
   return prepare_on_backend(
       with_order({reduced, reduced->report(), reduced->output_map(), nullptr}, options.edge_order), options);
 }
@@ -167,13 +168,14 @@ std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOption
     throw UsageError("the engine " + to_string(options.engine) + " cannot split neurons across ranks; take varve");
   }
   require_one_of(options.kernel, {"direct", "stationary", "staged", "fused", "cones", "spread"}, "kernel");
+  auto const checked = std::make_shared<RepresentableNetwork const>(network, options.precision);
   switch (options.engine) {
   case Engine::varve:
-    return prepare_varve(network, options);
+    return prepare_varve(checked, options);
   case Engine::reference:
-    return prepare_reference(with_order(as_given(network), options.edge_order), options);
+    return prepare_reference(with_order(as_given(checked), options.edge_order), options);
   case Engine::kokkos_kernels:
-    if constexpr (kHasKokkosKernels) return prepare_kokkos_kernels(network, options);
+    if constexpr (kHasKokkosKernels) return prepare_kokkos_kernels(*checked, options);
   }
   throw UsageError("this build has no engine " + to_string(options.engine));
 }

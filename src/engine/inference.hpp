@@ -65,7 +65,8 @@ struct InferenceOptions {
   Engine engine = Engine::varve;
   Backend backend = Backend::serial;
   Precision precision = Precision::single_precision;
-  std::optional<std::size_t> batch; ///< samples at a time
+  std::string input_name = "the samples"; ///< what messages call them
+  std::optional<std::size_t> batch;       ///< samples at a time
   /// Bytes on the host for weights that are streamed to a device. Where the device is the host itself: for everything
   /// together, and what device_memory_limit leaves of it is for such weights.
   std::optional<std::size_t> memory_limit;

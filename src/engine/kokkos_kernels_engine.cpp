@@ -7,6 +7,7 @@
 #include "engine/sentences.hpp"
 #include "formats/device_layer.hpp"
 #include "network/activations.hpp"
+#include "network/representable.hpp"
 
 #include <KokkosSparse_CrsMatrix.hpp>
 #include <KokkosSparse_spmv.hpp>
@@ -106,6 +107,7 @@ public:
   }
 
   BatchResult infer(SampleBatch const& batch, WantedOutputs wanted) override {
+    require_representable(batch, options_.precision, options_.input_name);
     auto const samples = to_set(batch);
     BatchResult result;
     std::vector<Scalar> dense(samples.num_samples() * num_inputs_, Scalar(0));

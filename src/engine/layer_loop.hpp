@@ -32,7 +32,8 @@ public:
         ordered_(network.ordered),
         slices_(slices_of(*source_, options)),
         network_(slices_ ? slices_ : source_, options_, limits_, slices_.get()),
-        reduction_(network.reduction) {
+        reduction_(network.reduction),
+        stage_(options.input_name) {
     if (slices_) gather_.emplace(*slices_, *options.exchange);
     if (!network.output_map.empty()) output_map_ = upload<ExecutionSpace>("varve::output_map", network.output_map);
   }

@@ -39,26 +39,21 @@ public:
   explicit Panel(Size const& size) {
     auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal, takes_one_value] = size;
     takes_one_value_ = takes_one_value;
-    auto const room = [](char const* label) {
-      return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
-    };
     std::size_t const slots = slots_of(max_samples);
-    for (auto& buffer : buffers_)
-      buffer = DeviceArray<ExecutionSpace, Scalar>(room("varve::panel"), slots * max_neurons);
-    for (auto& ids : ids_) ids = DeviceArray<ExecutionSpace, int>(room("varve::sample_ids"), slots);
-    for (auto& from_slot : from_slot_) from_slot = DeviceArray<ExecutionSpace, int>(room("varve::from_slot"), slots);
-    live_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::live_stamps"), slots);
-    open_stamps_ = DeviceArray<ExecutionSpace, int>(room("varve::open_stamps"), slots);
-    done_ids_ = DeviceArray<ExecutionSpace, int>(room("varve::done_ids"), slots);
-    counts_ = DeviceArray<ExecutionSpace, int>(room("varve::live_counts"), max_lists + 2); // and of those done
-    bits_ = DeviceArray<ExecutionSpace, std::uint32_t>(room("varve::sample_bits"),
-                                                       slots / SampleBits<Scalar>::samples_per_word * num_bits);
+    for (auto& buffer : buffers_) allocate(buffer, "varve::panel", slots * max_neurons);
+    for (auto& ids : ids_) allocate(ids, "varve::sample_ids", slots);
+    for (auto& from_slot : from_slot_) allocate(from_slot, "varve::from_slot", slots);
+    allocate(live_stamps_, "varve::live_stamps", slots);
+    allocate(open_stamps_, "varve::open_stamps", slots);
+    allocate(done_ids_, "varve::done_ids", slots);
+    allocate(counts_, "varve::live_counts", max_lists + 2); // and of those done
+    allocate(bits_, "varve::sample_bits", slots / SampleBits<Scalar>::samples_per_word * num_bits);
     if (!finds_equal) return;
-    hashes_ = DeviceArray<ExecutionSpace, std::uint64_t>(room("varve::sample_hashes"), slots);
-    hash_table_ = DeviceArray<ExecutionSpace, int>(room("varve::hash_table"), std::bit_ceil(2 * slots));
-    candidate_ = DeviceArray<ExecutionSpace, int>(room("varve::candidate"), slots);
-    represented_by_ = DeviceArray<ExecutionSpace, int>(room("varve::represented_by"), slots);
-    is_worth_it_ = DeviceArray<ExecutionSpace, int>(room("varve::equal_samples_found"), 1);
+    allocate(hashes_, "varve::sample_hashes", slots);
+    allocate(hash_table_, "varve::hash_table", std::bit_ceil(2 * slots));
+    allocate(candidate_, "varve::candidate", slots);
+    allocate(represented_by_, "varve::represented_by", slots);
+    allocate(is_worth_it_, "varve::equal_samples_found", 1);
   }
 
   /// Slots that so many samples take.
@@ -199,6 +194,13 @@ public:
   int const* represented_by() const { return seeks_equal_ ? represented_by_.data() : nullptr; }
 
 private:
+  /// Zeros, because kernels compute whole tiles, past the last sample too: what they read there is a number.
+  template <class Array>
+  static void allocate(Array& array, char const* label, std::size_t size) {
+    array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
+    Kokkos::deep_copy(array, 0);
+  }
+
   void list(ExecutionSpace const& space, int const* open_stamps) {
     if (max_samples_ > 0) {
       list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,

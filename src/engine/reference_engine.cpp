@@ -2,6 +2,7 @@
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
 #include "network/activations.hpp"
+#include "network/representable.hpp"
 #include "reference/infer.hpp"
 
 #include <algorithm>
@@ -38,6 +39,7 @@ public:
   }
 
   BatchResult infer(SampleBatch const& batch, WantedOutputs wanted) override {
+    require_representable(batch, options_.precision, options_.input_name);
     auto const samples = to_set(batch);
     BatchResult result;
     for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {

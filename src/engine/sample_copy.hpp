@@ -4,15 +4,19 @@
 #include "core/host_threads.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/widen.hpp"
+#include "network/representable.hpp"
 #include "network/sample_batch.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <mutex>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -98,7 +102,9 @@ public:
   using Arrays = SampleArrays<ExecutionSpace, Scalar>;
   using OnDevice = DeviceSamples<ExecutionSpace, Scalar>;
 
-  explicit SampleCopy(std::size_t chunk_length = std::size_t(1) << 20U) : chunk_length_(chunk_length) {
+  /// `input_name`: what messages call the samples.
+  explicit SampleCopy(std::string input_name = "the samples", std::size_t chunk_length = std::size_t(1) << 20U)
+      : input_name_(std::move(input_name)), chunk_length_(chunk_length) {
     if constexpr (!kOnHost<ExecutionSpace>) space_ = Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0];
   }
 
@@ -118,12 +124,13 @@ public:
   };
 
   /// Returns once the samples have arrived in these arrays, or, in place, in the sets of the batch, which must stay as
-  /// long as they are used. One batch at a time.
+  /// long as they are used. One batch at a time. Throws InputError if Scalar cannot hold a value.
   Brought bring(Arrays& arrays, SampleBatch const& batch) {
     std::size_t const num_pointers = batch.num_samples() + 1;
     std::size_t const num_entries = batch.num_entries();
     bool const has_one_value = batch.has_one_value();
     copied_bytes_ = 0;
+    found_infinity_ = false;
 
     OnDevice samples;
     samples.num_samples = static_cast<int>(batch.num_samples());
@@ -145,6 +152,7 @@ public:
     }
     choose_lanes(batch, [&](auto& pointers, auto& columns) { copy(pointers, columns, arrays, batch, wanted); });
     if constexpr (!InPlace) space_.fence("varve: samples have arrived");
+    if (found_infinity_) require_representable(batch, Precision::single_precision, input_name_);
     return {samples, copied_bytes_};
   }
 
@@ -192,6 +200,7 @@ private:
     make_room(arrays.values, 1);
     values_.begin(arrays.values, 1);
     values_.numbers()[0] = static_cast<Scalar>(batch.rows().front().set->matrix.values[0]);
+    found_infinity_ = !std::isfinite(values_.numbers()[0]);
     values_.send(space_, 0, 1);
     copied_bytes_ += sizeof(Scalar);
     return Values(arrays.values.data(), 1);
@@ -306,12 +315,20 @@ private:
   void put(NumbersLane& lane, Chunk const& chunk, NumberAt const& number_at) {
     auto* const numbers = lane.numbers() + chunk.place;
     using Number = std::remove_reference_t<decltype(*numbers)>;
-    for (std::size_t i = chunk.first; i < chunk.last; ++i) numbers[i - chunk.first] = static_cast<Number>(number_at(i));
+    bool has_infinity = false;
+    for (std::size_t i = chunk.first; i < chunk.last; ++i) {
+      auto const number = static_cast<Number>(number_at(i));
+      numbers[i - chunk.first] = number;
+      if constexpr (std::is_floating_point_v<Number>) has_infinity |= !std::isfinite(number);
+    }
+    if (has_infinity) found_infinity_ = true;
     std::lock_guard const lock(send_guard_);
     lane.send(space_, chunk.place, chunk.last - chunk.first);
   }
 
+  std::string input_name_;
   std::size_t chunk_length_;
+  std::atomic<bool> found_infinity_ = false; ///< among the values as Scalar
   ExecutionSpace space_;
   std::mutex send_guard_;
   Lane<EdgeOffset> pointers_;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace varve {
@@ -21,6 +22,9 @@ public:
   using Copy = SampleCopy<ExecutionSpace, Scalar>;
   using OnDevice = typename Copy::OnDevice;
   static constexpr std::size_t num_places = 2;
+
+  /// `input_name`: what messages call the samples.
+  explicit SampleStage(std::string const& input_name = "the samples") : copy_(input_name) {}
 
   /// Bytes on the device for a sample of so many entries.
   static std::size_t bytes_per_sample(std::size_t entries, bool has_one_value) {

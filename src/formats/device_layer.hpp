@@ -1,10 +1,13 @@
 #pragma once
 
+#include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/pack.hpp"
 #include "network/network.hpp"
 
+#include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -29,6 +32,15 @@ auto download(View const& array) {
   return numbers;
 }
 
+/// A count that a format keeps in 32 bits. Throws InputError if it needs more.
+inline std::uint32_t in_32_bits(EdgeOffset count, char const* what) {
+  if (count > std::numeric_limits<std::uint32_t>::max()) {
+    throw InputError("a layer has " + std::to_string(count) + " " + what +
+                     ", more than 32 bits count; --formats csr takes such layers");
+  }
+  return static_cast<std::uint32_t>(count);
+}
+
 /// Where the arrays of a format go: each to the device at once. (ArraysInImage is the other way.)
 template <class ExecutionSpace>
 struct ArraysOnDevice {
@@ -38,16 +50,17 @@ struct ArraysOnDevice {
   }
 };
 
+/// Finite, so that every activation is: zero weights of padding then add nothing to a sum.
 template <class Scalar>
 Bounds<Scalar> bounds_of(Activation const& activation) {
-  constexpr Scalar infinity = std::numeric_limits<Scalar>::infinity();
+  constexpr Scalar largest = std::numeric_limits<Scalar>::max();
   switch (activation.kind) {
   case ActivationKind::identity:
-    return {-infinity, infinity};
+    return {-largest, largest};
   case ActivationKind::relu:
-    return {Scalar(0), infinity};
+    return {Scalar(0), largest};
   case ActivationKind::clipped_relu:
-    return {Scalar(0), static_cast<Scalar>(activation.cap)};
+    return {Scalar(0), finite_cap<Scalar>(activation)};
   }
   throw std::logic_error("varve: unknown activation");
 }

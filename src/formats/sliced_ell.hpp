@@ -202,7 +202,8 @@ struct SlicedEll {
     return chunks * SliceWidth * ChunkSize * BlockOutputs;
   }
 
-  /// Packs a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index.
+  /// Packs a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index. Throws InputError if there are
+  /// more chunks than 32 bits count.
   static Packed pack(SparseMatrix const& matrix, std::vector<NeuronIndex> order) {
     Packed packed;
     packed.order = std::move(order);
@@ -211,8 +212,8 @@ struct SlicedEll {
     std::vector<NeuronIndex> inputs;
     packed.slice_chunks.assign(slices + 1, 0);
     for (std::size_t slice = 0; slice < slices; ++slice) {
-      auto const chunks = static_cast<std::uint32_t>(longest_list(matrix, packed.order, slice * SliceWidth, inputs));
-      packed.slice_chunks[slice + 1] = packed.slice_chunks[slice] + chunks;
+      auto const chunks = longest_list(matrix, packed.order, slice * SliceWidth, inputs);
+      packed.slice_chunks[slice + 1] = in_32_bits(packed.slice_chunks[slice] + chunks, "chunks of edges");
       packed.is_uniform = packed.is_uniform && chunks == packed.slice_chunks[1];
       packed.max_chunks = std::max(packed.max_chunks, static_cast<int>(chunks));
     }

@@ -101,7 +101,7 @@ struct StagedBlocks {
         }
       }
       packed.inputs.insert(packed.inputs.end(), list.begin(), list.end());
-      packed.input_pointers.push_back(static_cast<std::uint32_t>(packed.inputs.size()));
+      packed.input_pointers.push_back(in_32_bits(packed.inputs.size(), "inputs of stages"));
       packed.block_pointers.push_back(
           static_cast<int>((stages->pointers[stage + 1] + BlockOutputs - 1) / BlockOutputs));
     }

@@ -1,13 +1,16 @@
 #include "io/byte_stream.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 
 #include <fcntl.h>
-#include <lzma.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#if defined(VARVE_HAVE_XZ)
+#include <lzma.h>
+#endif
 
 #include <fmt/format.h>
 
@@ -27,9 +30,9 @@ using namespace std::string_view_literals;
 
 constexpr std::size_t buffer_size = std::size_t{1} << 18;
 constexpr int gzip_level = 6;
-constexpr std::uint32_t xz_preset = 1; // higher presets cost many times the time for a few per cent
+[[maybe_unused]] constexpr std::uint32_t xz_preset = 1; // higher presets cost many times the time for a few per cent
 constexpr int zstd_level = 3;
-constexpr std::uint64_t xz_memory_limit = std::uint64_t{1} << 30; // xz -9 needs 65 MiB to read
+[[maybe_unused]] constexpr std::uint64_t xz_memory_limit = std::uint64_t{1} << 30; // xz -9 needs 65 MiB to read
 
 constexpr std::string_view gzip_magic = "\x1f\x8b"sv;
 constexpr std::string_view xz_magic = "\xfd"
@@ -63,7 +66,7 @@ std::string_view magic_of(Compression compression) {
 class StoredBytes {
 public:
   explicit StoredBytes(fs::path path) : path_(std::move(path)), buffer_(buffer_size) {
-    descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor_ = open(readable_place(path_).c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail(errno);
     struct stat status {};
     if (fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode)) {
@@ -202,6 +205,7 @@ private:
   z_stream stream_{};
 };
 
+#if defined(VARVE_HAVE_XZ)
 std::uint8_t* lzma_bytes(char const* bytes) { return reinterpret_cast<std::uint8_t*>(const_cast<char*>(bytes)); }
 
 /// liblzma itself goes from one member to the next; for our driver a whole file is one member.
@@ -230,6 +234,7 @@ private:
 
   lzma_stream stream_ = LZMA_STREAM_INIT;
 };
+#endif
 
 class ZstdSource final : public CompressedSource {
 public:
@@ -301,6 +306,7 @@ private:
   z_stream stream_{};
 };
 
+#if defined(VARVE_HAVE_XZ)
 class XzSink final : public ByteSink {
 public:
   explicit XzSink(OutputFile& file) : file_(file), buffer_(buffer_size) {
@@ -335,6 +341,7 @@ private:
   std::vector<char> buffer_;
   lzma_stream stream_ = LZMA_STREAM_INIT;
 };
+#endif
 
 class ZstdSink final : public ByteSink {
 public:
@@ -368,6 +375,21 @@ private:
   std::vector<char> buffer_;
   ZSTD_CStream* stream_;
 };
+
+#if defined(VARVE_HAVE_XZ)
+std::unique_ptr<ByteSource> make_xz_source(fs::path const& /*path*/, std::unique_ptr<StoredBytes> stored) {
+  return std::make_unique<XzSource>(std::move(stored));
+}
+std::unique_ptr<ByteSink> make_xz_sink(OutputFile& file) { return std::make_unique<XzSink>(file); }
+#else
+std::unique_ptr<ByteSource> make_xz_source(fs::path const& path, std::unique_ptr<StoredBytes> /*stored*/) {
+  throw InputError(fmt::format(
+      "{} is compressed by xz, which this build of Varve lacks; unpack it, or build with liblzma", path.string()));
+}
+std::unique_ptr<ByteSink> make_xz_sink(OutputFile& /*file*/) {
+  throw UsageError("this build of Varve lacks xz; write .gz or .zst, or build with liblzma");
+}
+#endif
 
 constexpr Compression compressions[] = {Compression::gzip, Compression::xz, Compression::zstd};
 
@@ -410,7 +432,7 @@ std::unique_ptr<ByteSource> open_bytes(fs::path const& path) {
   case Compression::gzip:
     return std::make_unique<GzipSource>(std::move(stored));
   case Compression::xz:
-    return std::make_unique<XzSource>(std::move(stored));
+    return make_xz_source(path, std::move(stored));
   case Compression::zstd:
     return std::make_unique<ZstdSource>(std::move(stored));
   case Compression::none:
@@ -429,7 +451,7 @@ std::unique_ptr<ByteSink> make_byte_sink(OutputFile& file, Compression compressi
   case Compression::gzip:
     return std::make_unique<GzipSink>(file);
   case Compression::xz:
-    return std::make_unique<XzSink>(file);
+    return make_xz_sink(file);
   case Compression::zstd:
     return std::make_unique<ZstdSink>(file);
   case Compression::none:

@@ -212,7 +212,7 @@ void require_like_challenge(Layer const& layer, Layer const& first, std::size_t 
 /// Text of numbers, handed on in pieces of bounded size.
 class LineWriter {
 public:
-  explicit LineWriter(fs::path const& path) : file_(path) {}
+  explicit LineWriter(fs::path const& path, Appears appears = Appears::by_itself) : file_(path, appears) {}
 
   void write(std::uint64_t first, std::uint64_t second, double value) {
     fmt::format_to(std::back_inserter(text_), "{}\t{}\t{}\n", first, second, value);
@@ -246,7 +246,7 @@ WantedRows wanted_samples(TripleFormat const& format, OptionalSampleRange const&
                           std::optional<std::size_t> num_samples) {
   if (!range) return {0, num_samples};
   if (range->first > range->second || range->second > format.largest[0]) {
-    throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 0:{}", range->first,
+    throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 1:{}", range->first + 1,
                                  range->second, format.largest[0]));
   }
   return {range->first, range->second};
@@ -255,8 +255,8 @@ WantedRows wanted_samples(TripleFormat const& format, OptionalSampleRange const&
 /// A range may end behind the last image, for the last ones may be without a pixel, but not begin there.
 void require_begun(fs::path const& path, SampleRange range, std::uint64_t largest) {
   if (range.first < largest || range.first == range.second) return;
-  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {} (counted from 0)",
-                               range.first, range.second, path.string(), static_cast<std::int64_t>(largest) - 1));
+  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {}", range.first + 1,
+                               range.second, path.string(), largest));
 }
 
 /// Samples of a text that is too large for memory.
@@ -264,7 +264,7 @@ class ChallengeSampleReader final : public SampleReader {
 public:
   ChallengeSampleReader(fs::path const& path, TripleFormat const& format, std::size_t neurons, WantedRows const& wanted,
                         TripleScan const& scan)
-      : rows_(path, format, neurons, wanted),
+      : rows_(path, format, neurons, wanted, scan.sums),
         num_neurons_(neurons),
         num_samples_(wanted.last.value_or(scan.largest_row) - wanted.first),
         num_entries_(scan.num_entries),
@@ -290,7 +290,7 @@ private:
 };
 
 void write_layer_file(Layer const& layer, fs::path const& path) {
-  LineWriter file(path);
+  LineWriter file(path, Appears::with_folder);
   for (std::size_t output = 0; output < layer.num_outputs(); ++output) {
     for (auto entry = layer.weights.row_pointers[output]; entry < layer.weights.row_pointers[output + 1]; ++entry) {
       file.write(std::uint64_t{layer.weights.column_indices[entry]} + 1, output + 1, layer.weights.value(entry));
@@ -300,6 +300,12 @@ void write_layer_file(Layer const& layer, fs::path const& path) {
 }
 
 } // namespace
+
+bool is_layer_file_name(std::string_view name) {
+  std::size_t neurons = 0;
+  std::size_t number = 0;
+  return is_layer_name(name, neurons, number);
+}
 
 std::vector<fs::path> challenge_layer_files(fs::path const& folder, ChallengeOptions const& options) {
   return find_challenge_files(folder, options).paths;

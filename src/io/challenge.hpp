@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace varve {
@@ -32,6 +33,9 @@ struct ChallengeOptions {
 /// given, or an option makes no sense.
 std::unique_ptr<NetworkSource> open_challenge_network(std::filesystem::path const& folder,
                                                       ChallengeOptions const& options = {});
+
+/// True for nN-lK.tsv[.gz|.xz|.zst].
+bool is_layer_file_name(std::string_view name);
 
 /// The files that open_challenge_network reads, layer by layer. Throws as it does.
 std::vector<std::filesystem::path> challenge_layer_files(std::filesystem::path const& folder,

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "io/input_files.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -75,10 +76,11 @@ std::uint64_t checksum(std::string_view bytes, std::uint64_t before) {
 }
 
 std::uint64_t file_checksum(std::filesystem::path const& path) {
-  OpenDescriptor const file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  OpenDescriptor const file{open(readable_place(path).c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.number < 0) fail(path, errno);
   struct stat status {};
   if (fstat(file.number, &status) != 0) fail(path, errno);
+  if (S_ISDIR(status.st_mode)) throw InputError(fmt::format("{} is a folder, expected a file", path.string()));
   auto const length = static_cast<std::uint64_t>(status.st_size);
 
   constexpr std::uint64_t piece = std::uint64_t{1} << 24;

@@ -1,12 +1,14 @@
 #include "io/hdf5.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -154,14 +156,49 @@ Properties without_times(hid_t kind) {
   return properties;
 }
 
-Properties list_properties(bool chunked, hsize_t length) {
+/// Only chunks can be compressed and have checksums (Fletcher's, of their bytes as they are stored).
+Properties list_properties(bool compressed, hsize_t length) {
   auto properties = without_times(H5P_DATASET_CREATE);
-  if (!chunked) return properties;
-  hsize_t const chunk = std::min(chunk_elements, length);
+  if (length == 0) return properties;
+  auto const num_chunks = (length + chunk_elements - 1) / chunk_elements;
+  hsize_t const chunk = (length + num_chunks - 1) / num_chunks; // the last chunk takes as much room as the others
   H5Pset_chunk(properties.id(), 1, &chunk);
-  H5Pset_shuffle(properties.id());
-  H5Pset_deflate(properties.id(), deflate_level);
+  if (compressed) {
+    H5Pset_shuffle(properties.id());
+    H5Pset_deflate(properties.id(), deflate_level);
+  }
+  H5Pset_fletcher32(properties.id());
   return properties;
+}
+
+/// HDF5 asks this before it follows a link into another file.
+herr_t refuse_other_file(char const*, char const*, char const*, char const*, unsigned*, hid_t, void* was_asked) {
+  *static_cast<bool*>(was_asked) = true;
+  return -1;
+}
+
+/// Opens a group or dataset with open(properties), unless it lies in another file.
+template <class Object, class Open>
+Object open_in_this_file(hid_t kind, std::string const& what, std::string const& place, Open const& open) {
+  bool lies_elsewhere = false;
+  Properties const access(H5Pcreate(kind));
+  H5Pset_elink_cb(access.id(), refuse_other_file, &lies_elsewhere);
+  Object object(open(access.id()));
+  if (lies_elsewhere) {
+    throw InputError(fmt::format("{}: found a link to another file as {}, expected it in this file", place, what));
+  }
+  if (object.id() < 0) fail_reading(place, what);
+  return object;
+}
+
+/// What a dataset takes from other files may change without this one.
+void require_own_storage(Dataset const& dataset, std::string const& what, std::string const& place) {
+  Properties const properties(H5Dget_create_plist(dataset.id()));
+  bool const is_virtual = H5Pget_layout(properties.id()) == H5D_VIRTUAL;
+  if (!is_virtual && H5Pget_external_count(properties.id()) == 0) return;
+  throw InputError(
+      fmt::format("{}: found {} with its numbers {}, expected them in this file", place, what,
+                  is_virtual ? "in other datasets (virtual storage)" : "in another file (external storage)"));
 }
 
 Properties file_access() {
@@ -177,6 +214,9 @@ Properties file_access() {
 
 std::unique_lock<std::recursive_mutex> lock() {
   static std::recursive_mutex mutex;
+  static auto const no_locks =
+      setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); // outputs are locked already, see PartialOutput
+  static_cast<void>(no_locks);
   static auto const no_exit_handler = H5dont_atexit(); // it crashes over a file that a full disk kept from closing
   static_cast<void>(no_exit_handler);
   std::unique_lock held(mutex);
@@ -187,14 +227,17 @@ std::unique_lock<std::recursive_mutex> lock() {
 bool has_signature(fs::path const& path) {
   constexpr std::string_view signature("\x89HDF\r\n\x1a\n", 8);
   std::array<char, 8> begin{};
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(readable_place(path), std::ios::binary);
   return file.read(begin.data(), begin.size()) && std::string_view(begin.data(), begin.size()) == signature;
 }
 
 File open_file(fs::path const& path) {
-  std::ifstream const probe(path, std::ios::binary);
+  auto const place = readable_place(path);
+  std::ifstream const probe(place, std::ios::binary);
   if (!probe) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
-  File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, file_access().id()));
+  auto const access = file_access();
+  if (place != path) H5Pset_fapl_stdio(access.id()); // the usual driver wants to know the name of each file
+  File file(H5Fopen(place.c_str(), H5F_ACC_RDONLY, access.id()));
   if (file.id() < 0) {
     auto const why = reason();
     throw InputError(fmt::format("{} is no whole HDF5 file ({})", path.string(), why));
@@ -206,15 +249,16 @@ bool has_child(hid_t parent, std::string const& name) { return H5Lexists(parent,
 
 Group open_group(hid_t parent, std::string const& name, std::string const& place) {
   if (!has_child(parent, name)) throw InputError(fmt::format("{}: found no group \"{}\", expected one", place, name));
-  Group group(H5Gopen2(parent, name.c_str(), H5P_DEFAULT));
-  if (group.id() < 0) fail_reading(place, fmt::format("the group \"{}\"", name));
-  return group;
+  return open_in_this_file<Group>(H5P_GROUP_ACCESS, fmt::format("the group \"{}\"", name), place,
+                                  [&](hid_t access) { return H5Gopen2(parent, name.c_str(), access); });
 }
 
 Dataset open_dataset(hid_t parent, std::string const& name, std::string const& place) {
   if (!has_child(parent, name)) throw InputError(fmt::format("{}: found no dataset \"{}\", expected one", place, name));
-  Dataset dataset(H5Dopen2(parent, name.c_str(), H5P_DEFAULT));
-  if (dataset.id() < 0) fail_reading(place, fmt::format("the dataset \"{}\"", name));
+  auto const what = fmt::format("the dataset \"{}\"", name);
+  auto dataset = open_in_this_file<Dataset>(H5P_DATASET_ACCESS, what, place,
+                                            [&](hid_t access) { return H5Dopen2(parent, name.c_str(), access); });
+  require_own_storage(dataset, what, place);
   return dataset;
 }
 
@@ -352,6 +396,7 @@ template void write_list(hid_t, std::string const&, hid_t, std::vector<std::uint
 void write_scalar(hid_t parent, std::string const& name, double number, fs::path const& path) {
   Dataspace const space(H5Screate(H5S_SCALAR));
   auto const properties = without_times(H5P_DATASET_CREATE);
+  H5Pset_layout(properties.id(), H5D_COMPACT); // lies in the header of the dataset, which has a checksum
   Dataset const dataset(
       H5Dcreate2(parent, name.c_str(), H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
   require_written(dataset.id(), path);

@@ -48,7 +48,8 @@ using Properties = Handle<&H5Pclose>;
 /// True if the file begins as an HDF5 file does; false for folders and files that cannot be read.
 bool has_signature(std::filesystem::path const& path);
 
-// Reading. All throw InputError "PLACE ...".
+// Reading. All throw InputError "PLACE ...". Groups and datasets in other files (external links, external storage) and
+// datasets made of others (virtual ones) are refused: whoever knows a file by its bytes shall know all that is read.
 
 File open_file(std::filesystem::path const& path);
 bool has_child(hid_t parent, std::string const& name);
@@ -87,7 +88,8 @@ void write_text(hid_t object, std::string const& name, std::string const& text, 
 void write_integer(hid_t object, std::string const& name, std::uint64_t number, std::filesystem::path const& path);
 void write_real(hid_t object, std::string const& name, double number, std::filesystem::path const& path);
 
-/// Writes a list, converted to the type `stored`; `compressed` ones of at least 4 KiB are shuffled and deflated.
+/// Writes a list, converted to the type `stored`, with a checksum for each chunk; `compressed` ones of at least 4 KiB
+/// are shuffled and deflated.
 template <class Element>
 void write_list(hid_t parent, std::string const& name, hid_t stored, std::vector<Element> const& elements,
                 bool compressed, std::filesystem::path const& path);
@@ -95,7 +97,7 @@ void write_list(hid_t parent, std::string const& name, hid_t stored, std::vector
 /// Writes a dataset that is one number.
 void write_scalar(hid_t parent, std::string const& name, double number, std::filesystem::path const& path);
 
-/// A list that grows: compressed, in chunks.
+/// A list that grows: compressed, in chunks with checksums.
 class GrowingList {
 public:
   GrowingList() = default;

@@ -38,8 +38,13 @@ void require_network_file(hdf5::File const& file, std::string const& place) {
 
 Activation read_activation(hdf5::Group const& group, std::string const& place) {
   auto const name = hdf5::read_text(group.id(), "activation", place);
-  if (name == "identity") return Activation::identity();
-  if (name == "relu") return Activation::relu();
+  if (name == "identity" || name == "relu") {
+    if (H5Aexists(group.id(), "cap") > 0) {
+      throw InputError(fmt::format(
+          "{}: found a cap beside the activation {}, which has none; expected \"clipped_relu\"", place, quote(name)));
+    }
+    return name == "relu" ? Activation::relu() : Activation::identity();
+  }
   if (name != "clipped_relu") {
     throw InputError(fmt::format("{}: found the activation {}, expected \"relu\", \"clipped_relu\" or \"identity\"",
                                  place, quote(name)));

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
+#include "io/input_files.hpp"
 #include "io/layer_groups.hpp"
 #include "io/network_file.hpp"
 #include "io/sample_file.hpp"
@@ -96,9 +97,14 @@ SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons)
   return read_sample_file(path);
 }
 
+SampleRange first_samples(fs::path const& path, std::size_t count) {
+  SampleIndex const first = hdf5::has_signature(path) ? read_sample_header(path).first_sample : 0;
+  return {first, first + count};
+}
+
 bool holds_samples(fs::path const& path) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) return false;
+  if (!fs::is_regular_file(readable_place(path), error)) return false;
   if (!hdf5::has_signature(path)) return true;
   try {
     auto const guard = hdf5::lock();

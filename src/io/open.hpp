@@ -32,6 +32,9 @@ SampleSet open_samples(std::filesystem::path const& path, std::size_t neurons,
 /// The same without a network: an HDF5 file says its width, text needs it (UsageError if it is left open).
 SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons);
 
+/// The range of the first `count` samples of a file. Throws InputError as open_samples does.
+SampleRange first_samples(std::filesystem::path const& path, std::size_t count);
+
 /// True if PATH is a file that holds samples rather than a network: an HDF5 sample file, or a text file (networks in
 /// text are folders).
 bool holds_samples(std::filesystem::path const& path);

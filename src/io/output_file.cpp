@@ -1,6 +1,7 @@
 #include "io/output_file.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -21,49 +22,55 @@ namespace fs = std::filesystem;
   throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
 }
 
-fs::path partial_beside(fs::path const& path) { return fs::path(path.string() + fmt::format(".partial-{}", getpid())); }
-
-/// The file or folder that a name stands for: links followed, no separator at the end.
-fs::path without_links(fs::path path) {
-  if (path.empty()) throw UsageError("the name of an output is empty");
+/// Whether a path exists and is neither file nor folder.
+bool is_special(fs::path const& path) {
   std::error_code error;
-  if (!path.has_filename()) path = path.parent_path();
-  if (!fs::is_symlink(path, error)) return path;
-  auto const real = fs::weakly_canonical(path, error);
-  return error ? path : real;
-}
-
-void move_to_name(fs::path const& from, fs::path const& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error) fail(to, error.value());
+  return fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error);
 }
 
 } // namespace
 
-OutputFile::OutputFile(fs::path path) {
+fs::path target_of(fs::path path) {
+  constexpr int most_links = 40; // as many as Linux follows
+  if (path.empty()) throw UsageError("the name of an output is empty");
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code error;
+  auto target = path;
+  for (int link = 0; fs::is_symlink(target, error); ++link) {
+    if (is_special(target)) return target; // what /dev/stdout leads to may have no name
+    if (link == most_links) fail(path, ELOOP);
+    auto const next = fs::read_symlink(target, error);
+    if (error) fail(path, error.value());
+    target = target.parent_path() / next; // next alone if it is absolute
+    if (!target.has_filename()) target = target.parent_path();
+  }
+  return target;
+}
+
+OutputFile::OutputFile(fs::path path, Appears appears) : is_in_folder_(appears == Appears::with_folder) {
   std::error_code error;
   bool const ends_in_separator = !path.empty() && !path.has_filename();
-  path_ = without_links(std::move(path));
+  path_ = target_of(std::move(path));
   if (ends_in_separator || fs::is_directory(path_, error)) {
     throw UsageError(fmt::format("{} is a folder, expected the name of a file to write", path_.string()));
   }
-  bool const is_direct = fs::exists(path_, error) && !fs::is_regular_file(path_, error);
-  partial_ = is_direct ? path_ : partial_beside(path_);
-  descriptor_ = open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (is_in_folder_) {
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  } else if (is_special(path_)) {
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    partial_.emplace(path_, PartialOutput::Kind::file);
+    descriptor_ = partial_->descriptor();
+  }
   if (descriptor_ < 0) fail(path_, errno);
 }
 
 OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-  if (!committed_ && partial_ != path_) {
-    std::error_code ignored;
-    fs::remove(partial_, ignored);
-  }
+  if (!partial_ && descriptor_ >= 0) close(descriptor_);
 }
 
 void OutputFile::write(std::string_view bytes) {
-  VARVE_REQUIRE(descriptor_ >= 0, "an output file is written after its commit");
+  VARVE_REQUIRE(!is_committed_, "an output file is written after its commit");
   while (!bytes.empty()) {
     auto const written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -73,24 +80,26 @@ void OutputFile::write(std::string_view bytes) {
 }
 
 void OutputFile::commit() {
-  VARVE_REQUIRE(descriptor_ >= 0, "an output file is committed twice");
+  VARVE_REQUIRE(!std::exchange(is_committed_, true), "an output file is committed twice");
+  if (partial_) {
+    require_unchanged_inputs();
+    partial_->appear();
+    return;
+  }
+  if (is_in_folder_ && fsync(descriptor_) != 0) fail(path_, errno);
   if (close(std::exchange(descriptor_, -1)) != 0) fail(path_, errno);
-  if (partial_ != path_) move_to_name(partial_, path_);
-  committed_ = true;
 }
 
 void require_writable(fs::path const& path) {
-  std::error_code error;
-  auto const file = without_links(path);
-  bool const is_direct = fs::exists(file, error) && !fs::is_regular_file(file, error) && !fs::is_directory(file, error);
-  if (!is_direct) {
+  auto const file = target_of(path);
+  if (!is_special(file)) {
     OutputFile const probe(path);
   } else if (access(file.c_str(), W_OK) != 0) {
     fail(file, errno);
   }
 }
 
-OutputFolder::OutputFolder(fs::path path) : path_(without_links(std::move(path))), partial_(partial_beside(path_)) {
+OutputFolder::OutputFolder(fs::path path) : path_(target_of(std::move(path))) {
   std::error_code error;
   if (fs::exists(path_, error)) {
     if (!fs::is_directory(path_, error)) {
@@ -101,20 +110,12 @@ OutputFolder::OutputFolder(fs::path path) : path_(without_links(std::move(path))
           fmt::format("{} is a folder that already holds files, expected a new or empty one", path_.string()));
     }
   }
-  fs::remove_all(partial_, error);
-  if (!fs::create_directory(partial_, error)) fail(path_, error ? error.value() : EEXIST);
-}
-
-OutputFolder::~OutputFolder() {
-  if (committed_) return;
-  std::error_code ignored;
-  fs::remove_all(partial_, ignored);
+  partial_.emplace(path_, PartialOutput::Kind::folder);
 }
 
 void OutputFolder::commit() {
-  VARVE_REQUIRE(!committed_, "an output folder is committed twice");
-  move_to_name(partial_, path_);
-  committed_ = true;
+  require_unchanged_inputs();
+  partial_->appear();
 }
 
 } // namespace varve

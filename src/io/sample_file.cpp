@@ -58,13 +58,16 @@ OpenSampleFile open_sample_file(fs::path const& path) {
   return open;
 }
 
-SampleRange range_within(fs::path const& path, std::uint64_t num_samples, OptionalSampleRange const& range) {
+/// The rows of a file that holds the wanted samples.
+SampleRange rows_of(fs::path const& path, SampleIndex first_sample, std::uint64_t num_samples,
+                    OptionalSampleRange const& range) {
   if (!range) return {0, num_samples};
-  if (range->first > range->second || range->second > num_samples) {
-    throw UsageError(fmt::format("the samples {}:{} were asked for, but {} holds the samples 0:{}", range->first,
-                                 range->second, path.string(), num_samples));
-  }
-  return *range;
+  bool const is_within =
+      range->first >= first_sample && range->first <= range->second && range->second - first_sample <= num_samples;
+  if (is_within) return {range->first - first_sample, range->second - first_sample};
+  throw UsageError(fmt::format(
+      "the samples {}:{} were asked for, but {} holds {}", range->first + 1, range->second, path.string(),
+      num_samples == 0 ? "none" : fmt::format("the samples {}:{}", first_sample + 1, first_sample + num_samples)));
 }
 
 bool same_bits(double left, double right) {
@@ -171,7 +174,7 @@ struct SampleFileReader::Contents {
   fs::path path;
   std::string place;
   OpenSampleFile open;
-  SampleRange range;
+  SampleRange rows; ///< of the matrix in the file
   EdgeOffset num_entries = 0;
 };
 
@@ -182,9 +185,10 @@ SampleFileReader::SampleFileReader(fs::path const& path, OptionalSampleRange con
   contents_->place = path.string() + ": samples";
   contents_->open = open_sample_file(path);
   auto const& [file, samples, descriptor, first_sample] = contents_->open;
-  contents_->range = range_within(path, descriptor.num_rows, range);
+  auto const rows = rows_of(path, first_sample, descriptor.num_rows, range);
+  contents_->rows = rows;
   contents_->num_entries =
-      range ? binsparse::count_entries(samples, descriptor, range->first, range->second, contents_->place)
+      range ? binsparse::count_entries(samples, descriptor, rows.first, rows.second, contents_->place)
             : descriptor.num_entries;
 }
 
@@ -193,10 +197,10 @@ SampleFileReader::~SampleFileReader() {
   contents_.reset();
 }
 
-std::size_t SampleFileReader::num_samples() const { return contents_->range.second - contents_->range.first; }
+std::size_t SampleFileReader::num_samples() const { return contents_->rows.second - contents_->rows.first; }
 std::size_t SampleFileReader::num_neurons() const { return contents_->open.descriptor.num_columns; }
 EdgeOffset SampleFileReader::num_entries() const { return contents_->num_entries; }
-SampleIndex SampleFileReader::first_sample() const { return contents_->open.first_sample + contents_->range.first; }
+SampleIndex SampleFileReader::first_sample() const { return contents_->open.first_sample + contents_->rows.first; }
 
 bool SampleFileReader::has_one_value() const { return contents_->open.descriptor.is_iso; }
 
@@ -209,7 +213,7 @@ SampleSet SampleFileReader::read_set(std::size_t first, std::size_t last) {
   samples.first_sample = first_sample() + first;
   try {
     auto const lock = hdf5::lock();
-    auto const begin = contents_->range.first;
+    auto const begin = contents_->rows.first;
     samples.matrix = binsparse::read_rows(contents_->open.samples, contents_->open.descriptor, begin + first,
                                           begin + last, contents_->place);
   } catch (std::bad_alloc const&) {

@@ -7,7 +7,8 @@
 
 namespace varve {
 
-/// The samples [first, last) of a file, counted from 0 at the file's first sample.
+/// The samples [first, last) of a file, by their numbers within the whole input, from 0: those of a file whose
+/// first_sample is 100 begin with 100.
 using SampleRange = std::pair<SampleIndex, SampleIndex>;
 
 /// A range, or everything.

@@ -54,8 +54,8 @@ std::string read_text(std::filesystem::path const& path) {
   }
 }
 
-TextWriter::TextWriter(std::filesystem::path const& path)
-    : file_(path), sink_(make_byte_sink(file_, compression_of_name(path))) {}
+TextWriter::TextWriter(std::filesystem::path const& path, Appears appears)
+    : file_(path, appears), sink_(make_byte_sink(file_, compression_of_name(path))) {}
 
 void TextWriter::write(std::string_view text) { sink_->write(text); }
 

@@ -45,7 +45,7 @@ std::string read_text(std::filesystem::path const& path);
 class TextWriter {
 public:
   /// Throws as OutputFile does.
-  explicit TextWriter(std::filesystem::path const& path);
+  explicit TextWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself);
 
   void write(std::string_view text);
   void commit();

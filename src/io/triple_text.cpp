@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "io/checksum.hpp"
 #include "io/line_error.hpp"
 
 #include <fmt/format.h>
@@ -211,25 +212,49 @@ TripleBlock parse_block(TextBlock const& text, TripleFormat const& format, Wante
 /// Parses a text some blocks at a time.
 class BlockParser {
 public:
-  BlockParser(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, bool parallel)
-      : path_(path), format_(format), wanted_(wanted), reader_(path), texts_(parallel ? 2 * num_host_threads() : 1) {}
+  /// With `expected`, the checksums of all blocks, the text must be the one that gave them.
+  BlockParser(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, bool parallel,
+              std::optional<std::vector<std::uint64_t>> expected = std::nullopt)
+      : path_(path),
+        format_(format),
+        wanted_(wanted),
+        reader_(path_),
+        texts_(parallel ? 2 * num_host_threads() : 1),
+        expected_(std::move(expected)) {}
 
   /// The next blocks; none at the end of the file.
   std::vector<TripleBlock> next() {
     std::size_t num_texts = 0;
     while (num_texts < texts_.size() && reader_.next(texts_[num_texts])) ++num_texts;
+    auto const first = sums_.size();
+    sums_.resize(first + num_texts);
+    if (num_texts == 0 && expected_ && first < expected_->size()) fail_changed();
     std::vector<TripleBlock> blocks(num_texts);
-    for_each_on_host_threads(
-        num_texts, [&](std::size_t number) { blocks[number] = parse_block(texts_[number], format_, wanted_, path_); });
+    for_each_on_host_threads(num_texts, [&](std::size_t number) {
+      auto& sum = sums_[first + number];
+      sum = checksum(texts_[number].text);
+      if (expected_ && (first + number >= expected_->size() || (*expected_)[first + number] != sum)) fail_changed();
+      blocks[number] = parse_block(texts_[number], format_, wanted_, path_);
+    });
     return blocks;
   }
 
+  /// Checksums of the text of all blocks so far.
+  std::vector<std::uint64_t> take_sums() { return std::move(sums_); }
+
 private:
+  [[noreturn]] void fail_changed() const {
+    throw InputError(fmt::format("{} changed while it was read: its second reading gave another text than its first",
+                                 path_.string()));
+  }
+
   fs::path path_;
   TripleFormat format_;
   WantedRows wanted_;
   TextReader reader_;
   std::vector<TextBlock> texts_;
+  std::vector<std::uint64_t> sums_;
+  std::optional<std::vector<std::uint64_t>> expected_;
 };
 
 std::vector<TripleBlock> parse_file(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
@@ -437,6 +462,7 @@ TripleScan scan_triples(fs::path const& path, TripleFormat const& format, std::s
     }
     if (needed > bytes) kept = {};
   }
+  scan.sums = parser.take_sums();
   if (needed <= bytes) {
     scan.whole = matrix_of_blocks(std::move(kept), path, format, num_columns, wanted, true);
   } else {
@@ -454,8 +480,10 @@ struct TripleRows::Contents {
   std::deque<TripleBlock> ahead; ///< parsed, not taken yet
 };
 
-TripleRows::TripleRows(fs::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted)
-    : contents_(new Contents{path, format, num_columns, wanted, BlockParser(path, format, wanted, true), {}}) {}
+TripleRows::TripleRows(fs::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted,
+                       std::vector<std::uint64_t> sums)
+    : contents_(new Contents{
+          path, format, num_columns, wanted, BlockParser(path, format, wanted, true, std::move(sums)), {}}) {}
 
 TripleRows::~TripleRows() = default;
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace varve {
 
@@ -47,6 +48,7 @@ struct TripleScan {
   std::uint64_t largest_row = 0;     ///< as in TripleMatrix
   std::uint64_t num_entries = 0;     ///< of the wanted rows
   bool has_one_value = false;        ///< all entries are equal
+  std::vector<std::uint64_t> sums;   ///< checksums of the blocks of the text, for TripleRows
 };
 
 /// As read_triples with `parallel`, for a text that may be too large: gives no matrix if it takes more than `bytes` of
@@ -58,12 +60,13 @@ TripleScan scan_triples(std::filesystem::path const& path, TripleFormat const& f
 /// Reads a text of triples whose rows ascend part by part, in memory bounded by the parts asked for.
 class TripleRows {
 public:
-  /// Throws InputError as TextReader does.
-  TripleRows(std::filesystem::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted);
+  /// `sums` are those that scan_triples has found. Throws InputError as TextReader does.
+  TripleRows(std::filesystem::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted,
+             std::vector<std::uint64_t> sums);
   ~TripleRows();
 
   /// The rows [first, last), counted from the first wanted one. Parts are asked for in ascending order; what lies
-  /// between them is skipped. Throws InputError as read_triples does.
+  /// between them is skipped. Throws InputError as read_triples does, and if the text is no longer what was scanned.
   SparseMatrix read(std::uint64_t first, std::uint64_t last);
 
 private:

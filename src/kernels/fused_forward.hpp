@@ -81,14 +81,13 @@ struct FusedForward {
         }
         ++stamp;
         if constexpr (Tune::in_place) {
-          forward_in_place(team, layer, num_done + 1, current, count, scratch, stamp);
+          is_live = forward_in_place(team, layer, num_done + 1, current, count, scratch, stamp);
         } else {
           current = inputs == scratch.tiles ? scratch.tiles + max_neurons * num_samples : scratch.tiles;
-          forward(team, layer, inputs, current, count, scratch, stamp);
+          is_live = forward(team, layer, inputs, current, count, scratch, stamp);
           inputs = current;
         }
         ++num_done;
-        is_live = !stops_when_dead || scratch.shared[0] >= stamp; // others may be a layer ahead
         if (is_live && looks_for_saturated(num_done)) {
           mark_open(team, current, layer.parameters.num_outputs, count, scratch, stamp);
           is_open = scratch.shared[2] >= stamp;
@@ -211,7 +210,13 @@ private:
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Edges const& layer, Scalar const* inputs,
+  /// Gives false if the tile can be left, because no sample is live. The barrier between this answer and the next
+  /// layer keeps it from being overwritten by threads that are a layer ahead.
+  KOKKOS_FORCEINLINE_FUNCTION bool goes_on(Scratch const& scratch, int stamp) const {
+    return !stops_when_dead || scratch.shared[0] == stamp;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION bool forward(Member const& team, Edges const& layer, Scalar const* inputs,
                                            Scalar* outputs, int count, Scratch const& scratch, int stamp) const {
     int const lane = team.team_rank() % lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];
@@ -224,11 +229,14 @@ private:
     }
     mark_live(seen, lane, count, scratch, stamp);
     team.team_barrier();
+    bool const is_live = goes_on(scratch, stamp);
+    team.team_barrier();
+    return is_live;
   }
 
   /// The same with all outputs of the team in registers until everybody has read the inputs; meanwhile brings layer
   /// `next`, if there is one, into scratch.
-  KOKKOS_FORCEINLINE_FUNCTION void forward_in_place(Member const& team, Edges const& layer, int next, Scalar* tile,
+  KOKKOS_FORCEINLINE_FUNCTION bool forward_in_place(Member const& team, Edges const& layer, int next, Scalar* tile,
                                                     int count, Scratch const& scratch, int stamp) const {
     int const lane = team.team_rank() % lane_ids;
     ImagePieces pieces;
@@ -248,6 +256,7 @@ private:
     }
     mark_live(seen, lane, count, scratch, stamp);
     team.team_barrier();
+    bool const is_live = goes_on(scratch, stamp);
     VARVE_UNROLL
     for (int pass = 0; pass < Tune::passes; ++pass) {
       int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
@@ -258,6 +267,7 @@ private:
       if (next < num_layers) pieces.store(team, scratch.image, image_of(next), image_bytes);
     }
     team.team_barrier();
+    return is_live;
   }
 
   /// All writers of a word write the same stamp, so no atomics are needed. Samples past the last are nobody's.

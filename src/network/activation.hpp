@@ -1,12 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 
 namespace varve {
 
 enum class ActivationKind { identity, relu, clipped_relu };
 
-/// Function applied to every output of a layer: identity, max(x, 0), or min(max(x, 0), cap).
+/// Function applied to every output of a layer: identity, max(x, 0), or min(max(x, 0), cap). Results beyond the largest
+/// finite number of the precision in which they are computed become that number, with their sign.
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
   double cap = std::numeric_limits<double>::infinity(); ///< positive; used by clipped_relu only
@@ -17,5 +19,13 @@ struct Activation {
 
   bool operator==(Activation const&) const = default;
 };
+
+/// The cap in Scalar: the largest finite number where that is less.
+template <class Scalar>
+Scalar finite_cap(Activation const& activation) {
+  constexpr Scalar largest = std::numeric_limits<Scalar>::max();
+  return activation.cap < static_cast<double>(largest) ? std::min(static_cast<Scalar>(activation.cap), largest)
+                                                       : largest;
+}
 
 } // namespace varve

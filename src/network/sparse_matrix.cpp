@@ -44,9 +44,11 @@ SparseMatrix rows_of(SparseMatrix const& matrix, std::size_t first, std::size_t 
 void require_valid(SparseMatrix const& matrix, char const* what) {
   auto const entries = matrix.num_entries();
   auto const& pointers = matrix.row_pointers;
-  if (pointers.size() != matrix.num_rows + 1 || pointers.front() != 0 || pointers.back() != entries) {
-    throw InputError(fmt::format("{}: the row pointers must be {} numbers from 0 to the number of entries, {}", what,
-                                 matrix.num_rows + 1, entries));
+  bool const has_all = !pointers.empty() && pointers.size() - 1 == matrix.num_rows; // num_rows + 1 may be 0
+  if (!has_all || pointers.front() != 0 || pointers.back() != entries) {
+    throw InputError(
+        fmt::format("{}: the row pointers must be one more than the {} rows, from 0 to the number of entries, {}", what,
+                    matrix.num_rows, entries));
   }
   if (matrix.values.size() != entries && !(matrix.values.size() == 1)) {
     throw InputError(fmt::format("{}: {} values for {} entries (expected one each, or one for all)", what,

@@ -102,7 +102,7 @@ public:
   void append(std::size_t row) {
     double const constant = inputs_.is_identity() ? copy_edges(row) : rename_edges(row);
     double const bias = constant == 0.0 ? layer_.bias_of(row) : constant + layer_.bias_of(row);
-    chunk_.is_in_range = chunk_.is_in_range && std::isfinite(bias);
+    chunk_.is_in_range = chunk_.is_in_range && std::abs(bias) <= kMaxSumOfWeights;
     chunk_.biases.push_back(bias);
     chunk_.row_pointers.push_back(chunk_.inputs.size());
   }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -25,13 +26,14 @@ bool has_nonzero(Activations<Scalar> const& activations) {
 
 template <class Scalar>
 Scalar activated(Activation const& activation, Scalar x) {
+  constexpr Scalar largest = std::numeric_limits<Scalar>::max();
   switch (activation.kind) {
   case ActivationKind::identity:
-    return x + Scalar{0};
+    return std::clamp(x, -largest, largest) + Scalar{0};
   case ActivationKind::relu:
-    return x > Scalar{0} ? x : Scalar{0};
+    return x > Scalar{0} ? std::min(x, largest) : Scalar{0};
   case ActivationKind::clipped_relu:
-    return x > Scalar{0} ? std::min(x, static_cast<Scalar>(activation.cap)) : Scalar{0};
+    return x > Scalar{0} ? std::min(x, finite_cap<Scalar>(activation)) : Scalar{0};
   }
   throw std::logic_error("varve: unknown activation");
 }

@@ -13,7 +13,8 @@ namespace varve {
 /// For every layer, sample and output j:
 ///   sum = fma(weight(j, i), previous(i), sum) over the edges of j as they are stored, in Scalar, from 0;
 ///   x = Scalar(double(sum) + bias(j)), that is, one rounding after the bias is added in double;
-///   next(j) = x > 0 ? min(x, cap) : 0, without the cap for relu, and x + 0 for identity (which makes -0 into 0).
+///   next(j) = x > 0 ? min(x, cap) : 0, without the cap for relu, and x + 0 for identity (which makes -0 into 0);
+///   what exceeds the largest finite Scalar becomes that number, with its sign.
 /// Scalar (float or double) is also the type that weights, samples and cap are rounded to. The only work left out is
 /// that of samples without any nonzero in layers that keep them so (keeps_zero()).
 ///

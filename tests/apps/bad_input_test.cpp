@@ -1,11 +1,14 @@
 #include "apps/subprocess.hpp"
 #include "io/hdf5_edit.hpp"
 
+#include "distribute/finished_batch.hpp"
+#include "distribute/record_file.hpp"
 #include "io/network_file.hpp"
 #include "io/sample_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <limits>
 #include <memory>
@@ -111,6 +114,42 @@ TEST_F(BadInput, MissingFiles) {
   auto const ended = run_varve({"info", bad("no.h5")});
   EXPECT_EQ(ended.exit_code, 3);
   EXPECT_EQ(ended.complaints().size(), 1U);
+}
+
+/// A journal whose records are whole, but not those of a run.
+TEST_F(BadInput, JournalsThatSayOtherThings) {
+  auto const journal = bad("run.journal");
+  succeed({"infer", "--network", good("net.h5"), "--input", good("img.h5"), "--journal", journal, "--predictions",
+           bad("best.tsv"), "--activations", bad("last.h5")});
+  std::vector<std::string> records;
+  {
+    RecordFile const file(journal, RecordFile::Purpose::read);
+    for (std::size_t number = 0; number < file.num_records(); ++number) records.push_back(file.read(number));
+  }
+  auto const refuse = [&](std::size_t number, std::string const& content, std::string const& part) {
+    std::filesystem::remove(journal);
+    {
+      RecordFile file(journal, RecordFile::Purpose::append);
+      for (std::size_t record = 0; record < records.size(); ++record)
+        file.append(record == number ? content : records[record]);
+    }
+    expect_refused(good("net.h5"), good("img.h5"), {journal, part}, {"--journal", journal});
+  };
+  auto head = nlohmann::ordered_json::parse(records[0]);
+  head["network"] = {{"layers", 3}, {"inputs", "many"}};
+  refuse(0, head.dump(), "does not say how many inputs its network has");
+  head["network"] = 7;
+  refuse(0, head.dump(), "does not say how many layers its network has");
+  auto batch = batch_of_bytes(records[1], "");
+  batch.predictions.clear();
+  refuse(1, to_bytes(batch), "has other predictions than this run wants");
+  batch = batch_of_bytes(records[1], "");
+  batch.activations.matrix.num_columns += 1;
+  refuse(1, to_bytes(batch), "has other activations than this run wants");
+  batch.activations = {};
+  refuse(1, to_bytes(batch), "has other activations than this run wants");
+  batch.samples.second = 0;
+  refuse(1, to_bytes(batch), "record 1");
 }
 
 TEST_F(BadInput, TruncatedCompressedImages) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -115,6 +116,34 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
     EXPECT_EQ(ended.complaints().size(), 1U) << where << ended.err;
     EXPECT_THAT(ended.err, StartsWith("varve: ")) << where;
     EXPECT_EQ(ended.out, "") << where;
+  }
+}
+
+TEST(Help, UnknownWordsAreNamedWithTheNearestKnownOne) {
+  using Words = std::vector<std::string>;
+  std::vector<std::pair<Words, std::string>> const sentences = {
+      {{"frobnicate"}, "varve has no subcommand 'frobnicate' (try varve --help)"},
+      {{"infr"}, "varve has no subcommand 'infr'; the nearest is infer (try varve --help)"},
+      {{"Tune", "--network", "a.h5"}, "varve has no subcommand 'Tune'; the nearest is tune (try varve --help)"},
+      {{"help"}, "varve has no subcommand 'help'; the nearest is --help (try varve --help)"},
+      {{"-V"}, "varve has no option '-V'; the nearest is --version (try varve --help)"},
+      {{"--nonsense"}, "varve has no option '--nonsense' (try varve --help)"},
+      {{"--nonsense", "infer"}, "varve has no option '--nonsense' (try varve --help)"},
+      {{"infer", "--netwrk", "a.h5", "--input", "b.h5"},
+       "varve infer has no option '--netwrk'; the nearest is --network (try varve infer --help)"},
+      {{"infer", "--network", "a.h5", "--input", "b.h5", "--Batch=12"},
+       "varve infer has no option '--Batch'; the nearest is --batch (try varve infer --help)"},
+      {{"generate", "image"},
+       "varve generate has no subcommand 'image'; the nearest is images (try varve generate --help)"},
+      {{"generate", "images", "--number", "3"},
+       "varve generate images has no option '--number' (try varve generate images --help)"},
+      {{"info", "a.h5", "b.h5"}, "varve info has no further argument 'b.h5' (try varve info --help)"},
+  };
+  for (auto const& [words, sentence] : sentences) {
+    auto const ended = run_varve(words);
+    EXPECT_EQ(ended.exit_code, 2) << ended.err;
+    EXPECT_EQ(ended.err, "varve: " + sentence + "\n");
+    EXPECT_EQ(ended.out, "");
   }
 }
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -399,6 +400,28 @@ TEST_F(Infer, RangesOfSamplesKeepTheirNumbers) {
   }
 }
 
+TEST_F(Infer, RangesCountAsTheFileDoes) {
+  save_samples(samples_of(read_sample_file(path("img.h5")), 100, 150), path("later.h5"));
+  auto const infer_later = [&](std::string const& input, std::string const& range) {
+    return run_varve({"infer", "--network", path("net.h5"), "--input", path(input), "--samples", range, "--activations",
+                      path("last.h5")});
+  };
+  for (auto const& [range, first, last] : {std::tuple("101:150", 100U, 150U), std::tuple("120:120", 119U, 120U)}) {
+    EXPECT_EQ(infer_later("later.h5", range).exit_code, 0) << range;
+    EXPECT_EQ(without_unused_value(read_sample_file(path("last.h5"))), samples_of(last_, first, last)) << range;
+  }
+  for (char const* const range : {"1:10", "100:101", "150:151", "59990:60010"}) {
+    auto const ended = infer_later("later.h5", range);
+    EXPECT_EQ(ended.exit_code, 2) << ended.err;
+    EXPECT_EQ(ended.err, std::string("varve: the samples ") + range + " were asked for, but " + path("later.h5") +
+                             " holds the samples 101:150\n");
+  }
+  succeed({"convert", path("later.h5"), path("later.tsv")});
+  auto const text = infer_later("later.tsv", "59990:60010");
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_THAT(text.err, HasSubstr("the samples 59990:60010 were asked for, but " + path("later.tsv") + " ends with "));
+}
+
 TEST_F(Infer, WrongRangesAreExitCode2) {
   for (char const* const range : {"0:5", "5", "5:", ":5", "9:3", "a:b", "1:5x", "1:151", "200:300", "-1:5"}) {
     auto const ended = run_varve(infer_with({"--samples", range}));
@@ -415,16 +438,17 @@ TEST_F(Infer, NotEnoughMemoryIsExitCode4) {
     ASSERT_EQ(ended.complaints().size(), 1U);
     EXPECT_THAT(ended.err, HasSubstr("GiB"));
     EXPECT_THAT(ended.err, HasSubstr("--memory-limit"));
+    for (std::string const nothing : {"0.000 GiB", "0.000000 GiB"}) EXPECT_THAT(ended.err, Not(HasSubstr(nothing)));
     EXPECT_FALSE(std::filesystem::exists(path("never.tsv")));
   }
 }
 
 TEST_F(Infer, OutputsThatCannotBeWrittenAreExitCode4) {
   for (char const* const option : {"--categories", "--predictions", "--activations", "--report"}) {
-    auto const ended = run_varve(infer_with({option, path("no/such/folder/file.h5")}));
+    auto const ended = run_varve(infer_with({option, path("no/such/folder/file")}));
     EXPECT_EQ(ended.exit_code, 4) << option << ended.err;
     EXPECT_EQ(ended.complaints().size(), 1U) << option << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr(path("no/such/folder/file.h5"))) << option;
+    EXPECT_THAT(ended.err, HasSubstr(path("no/such/folder/file"))) << option;
   }
 }
 

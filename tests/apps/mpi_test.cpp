@@ -41,6 +41,7 @@ protected:
   static Ended run_on(int ranks, std::vector<std::string> const& options) {
     std::vector<std::string> words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks), VARVE_COMMAND};
     words.insert(words.end(), options.begin(), options.end());
+    if (options.front() == "infer") words.emplace_back("--share-devices"); // the machine may have one GPU
     return run(words);
   }
 
@@ -293,8 +294,8 @@ TEST_F(Ranks, WriteNothingWhenOneFails) {
                                 path("no/such/folder.tsv"), "--activations", path("no/such/last.h5")});
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
-  auto const memory =
-      run_on(2, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--memory-limit", "0.0000001"});
+  auto const memory = run_on(
+      2, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--device-memory-limit", "0.0000001"});
   EXPECT_EQ(memory.exit_code, 4) << memory.err;
   EXPECT_EQ(sentences(memory).size(), 1U) << memory.err;
 }

@@ -89,6 +89,62 @@ TEST_F(Tune, TheCommandLineWinsOverTheFile) {
   EXPECT_EQ(report["backend"], "serial");
 }
 
+TEST_F(Tune, SaysWhatNothingBeats) {
+  auto const ended = succeed(with_data({"tune"}, {"--repeat", "1", "--samples", "1", "--output", path("tuning.json")}));
+  auto const tuning = nlohmann::json::parse(read_bytes(path("tuning.json")));
+  if (tuning["whole_runs"].is_null()) {
+    EXPECT_THAT(ended.out, HasSubstr("nothing is faster by more than the spread of the measurements"));
+    EXPECT_EQ(tuning["options"].size(), 1U) << "the backend only";
+  } else {
+    EXPECT_THAT(ended.out, HasSubstr("times as fast as what the plan chose; whole run "));
+    EXPECT_LT(tuning["whole_runs"]["best"]["loop_seconds"], tuning["whole_runs"]["defaults"]["loop_seconds"]);
+    EXPECT_GT(tuning["options"].size(), 1U);
+  }
+  EXPECT_EQ(tuning["target"]["network_checksum"].get<std::string>().size(), 16U);
+  EXPECT_EQ(tuning["target"]["precision"], "float");
+}
+
+TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
+  succeed(with_data({"tune"}, {"--repeat", "1", "--samples", "5", "--output", path("tuning.json")}));
+  std::vector<std::string> const infer = {
+      "infer", "--input", path("samples.h5"), "--options", path("tuning.json"), "--report", path("report.json")};
+  auto const remarks = [&](std::string const& network, std::vector<std::string> const& more = {}) {
+    auto words = infer;
+    words.insert(words.end(), {"--network", path(network)});
+    words.insert(words.end(), more.begin(), more.end());
+    auto const ended = run_varve(words);
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    std::string said; // on standard error as in the report
+    for (auto const& remark : report.value("remarks", nlohmann::json::array()))
+      said += "varve: " + remark.get<std::string>() + "\n";
+    EXPECT_EQ(ended.err, said);
+    return ended.err;
+  };
+  auto const sentence = [&](std::string const& words) {
+    return "varve: " + path("tuning.json") + " was tuned for " + words + ": run varve tune for this one\n";
+  };
+  EXPECT_EQ(remarks("net.h5"), "");
+
+  succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--seed", "2", "--output",
+           path("other.h5")});
+  EXPECT_EQ(remarks("other.h5"), sentence("another network"));
+  EXPECT_EQ(remarks("net.h5", {"--precision", "double"}), sentence("the precision float, found double"));
+
+  auto tuning = nlohmann::json::parse(read_bytes(path("tuning.json")));
+  auto const device = tuning["target"]["device"].get<std::string>();
+  tuning["target"]["device"] = "4711 threads";
+  write_bytes(path("tuning.json"), tuning.dump());
+  EXPECT_EQ(remarks("net.h5"), sentence("the device 4711 threads, found " + device));
+
+  tuning["target"] = 3; // a file that was not written by varve tune
+  write_bytes(path("tuning.json"), tuning.dump());
+  EXPECT_EQ(remarks("net.h5"), "");
+  tuning.erase("target");
+  write_bytes(path("tuning.json"), tuning.dump());
+  EXPECT_EQ(remarks("other.h5"), "");
+}
+
 TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
   for (char const* const text : {"", "{", "[]", "{}", R"({"options": 3})", R"({"options": {"colour": "red"}})",
                                  R"({"options": {"batch": 0}})", R"({"options": {"batch": "many"}})",

@@ -1,5 +1,6 @@
-# Every header of src/ is compiled alone, as a file that includes nothing else (twice, for the guard). Headers that see
-# Kokkos, themselves or through others, are compiled with it; a CUDA build leaves these to the CPU builds.
+# Every header of src/ is compiled alone, as a file that includes nothing else (twice, for the guard). A file x.cpp that
+# includes x.hpp first does that already. Headers that see Kokkos, themselves or through others, are compiled with it; a
+# CUDA build leaves these to the CPU builds.
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.hpp)
 
 set(headers_with_kokkos)
@@ -31,6 +32,24 @@ function(varve_header_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
+# The headers that no file of the same name includes first. Checks their guards as well.
+set(headers_of_no_source)
+foreach(header IN LISTS headers)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/src/${header} guard REGEX "^#pragma once$")
+  if(NOT guard)
+    message(FATAL_ERROR "src/${header} lacks #pragma once")
+  endif()
+  string(REGEX REPLACE "hpp$" "cpp" source ${header})
+  set(first_include)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/src/${source})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/src/${source} first_include REGEX "^#include" LIMIT_COUNT 1)
+  endif()
+  if(NOT first_include STREQUAL "#include \"${header}\"")
+    list(APPEND headers_of_no_source ${header})
+  endif()
+endforeach()
+set(headers ${headers_of_no_source})
+
 set(host_headers ${headers})
 list(REMOVE_ITEM host_headers ${headers_with_kokkos})
 varve_header_sources(sources ${host_headers})
@@ -39,7 +58,9 @@ target_link_libraries(varve_host_headers PRIVATE varve_host_flags fmt::fmt nlohm
 target_compile_options(varve_host_headers PRIVATE -O0)
 
 if(NOT CUDA IN_LIST VARVE_KOKKOS_BACKENDS)
-  varve_header_sources(sources ${headers_with_kokkos})
+  set(device_headers ${headers})
+  list(REMOVE_ITEM device_headers ${host_headers})
+  varve_header_sources(sources ${device_headers})
   add_library(varve_device_headers OBJECT ${sources})
   target_link_libraries(varve_device_headers PRIVATE varve_device_flags Kokkos::kokkos fmt::fmt)
   target_compile_options(varve_device_headers PRIVATE -O0)

@@ -15,7 +15,7 @@ FinishedBatch batch(std::uint64_t number) {
   FinishedBatch finished;
   finished.samples = {10 * number, 10 * number + 10};
   finished.activation_hash = number;
-  finished.live_samples.assign(number % 3, number);
+  for (std::uint64_t live = 0; live < number % 3; ++live) finished.live_samples.push_back(10 * number + live);
   return finished;
 }
 

@@ -8,10 +8,12 @@
 
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -201,6 +203,27 @@ TEST(FinishedBatchBytes, AreRefusedWhenCutOrTooLong) {
                  "here: found a record");
   }
   EXPECT_THROW(batch_of_bytes(bytes + "x", "here"), InputError);
+}
+
+TEST(FinishedBatchBytes, ThatContradictThemselvesAreRefused) {
+  auto const refuse = [](std::string const& sentence, auto const& change) {
+    auto changed = batch(3);
+    change(changed);
+    expect_holds(sentence_of<InputError>([&] { batch_of_bytes(to_bytes(changed), "here"); }), "here: " + sentence);
+  };
+  refuse("found a batch of the samples 31 to 29", [](FinishedBatch& changed) { changed.samples.second = 29; });
+  refuse("found 3 live samples",
+         [](FinishedBatch& changed) { std::swap(changed.live_samples[0], changed.live_samples[1]); });
+  refuse("found 3 live samples", [](FinishedBatch& changed) { changed.live_samples[2] = 40; });
+  refuse("found 11 predictions", [](FinishedBatch& changed) { changed.predictions.push_back(0); });
+  refuse("found activations of 9 samples", [](FinishedBatch& changed) { changed.activations.matrix.num_rows = 9; });
+  refuse("the row pointers", [](FinishedBatch& changed) { changed.activations.matrix.row_pointers.pop_back(); });
+  refuse("row 0 has column index 2", [](FinishedBatch& changed) { changed.activations.matrix.num_columns = 2; });
+  refuse("the row pointers", [](FinishedBatch& changed) { // one more than the largest number of rows is 0
+    changed = {};
+    changed.samples = {0, std::numeric_limits<SampleIndex>::max()};
+    changed.activations.matrix = {changed.samples.second, 5, {}, {}, {}};
+  });
 }
 
 TEST(FinishedBatchParts, AreJoined) {

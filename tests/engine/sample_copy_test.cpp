@@ -70,7 +70,7 @@ protected:
   /// Each batch through one copier, so that arrays that were used before are used again.
   template <class Scalar, bool InPlace>
   static void expect_right(std::size_t neurons, std::size_t chunk_length) {
-    SampleCopy<ExecutionSpace, Scalar, InPlace> copy(chunk_length);
+    SampleCopy<ExecutionSpace, Scalar, InPlace> copy("the samples", chunk_length);
     SampleArrays<ExecutionSpace, Scalar> arrays;
     auto const batches = draw_batches(neurons);
     for (std::size_t number = 0; number < batches.size(); ++number) {

@@ -52,7 +52,7 @@ protected:
 #if defined(VARVE_MPIRUN)
     if (ranks > 1) words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)};
 #endif
-    words.insert(words.end(), {VARVE_COMMAND, "infer", "--network", file("net.h5")});
+    words.insert(words.end(), {VARVE_COMMAND, "infer", "--share-devices", "--network", file("net.h5")});
     words.insert(words.end(), options.begin(), options.end());
     return words;
   }
@@ -113,12 +113,16 @@ TEST_F(Failures, OfAFullDiskAreSentences) {
   // A limit to the size of files, in KiB, stands for a full disk.
   for (auto const& [option, name] : {std::pair("--journal", out("journal")), std::pair("--activations", out("last.h5")),
                                      std::pair("--predictions", out("best.tsv"))}) {
-    std::string command = "trap '' XFSZ; ulimit -f 1; exec";
+    std::string command = "ulimit -f 1; exec";
     for (auto const& word : infer(1, {"--input", file("img.h5"), "--batch", "50", option, name})) command += " " + word;
     auto const ended = test::run({"bash", "-c", command});
     EXPECT_EQ(ended.exit_code, 4) << ended.err;
     EXPECT_THAT(sentence(ended), HasSubstr("cannot be written")) << option;
     EXPECT_THAT(sentence(ended), HasSubstr("File too large")) << option;
+    auto const what = std::string(option) == "--activations"
+                          ? "varve: a temporary file for finished batches in the folder " + out_.path().string() + " "
+                          : "varve: " + name + " ";
+    EXPECT_THAT(sentence(ended), StartsWith(what)) << option;
     EXPECT_EQ(out_.num_entries(), std::string(option) == "--journal" ? 1 : 0) << option;
     for (auto const& entry : std::filesystem::directory_iterator(out_.path())) std::filesystem::remove(entry.path());
   }

@@ -81,7 +81,7 @@ protected:
                                file("img.h5"),  "--reductions",  "none",         "--batch",        "10",
                                "--journal",     out("journal"),  "--categories", out("alive.tsv"), "--predictions",
                                out("best.tsv"), "--activations", out("last.h5"), "--report",       out("report.json")});
-    words.insert(words.end(), {"--split", split_});
+    words.insert(words.end(), {"--share-devices", "--split", split_});
     return words;
   }
 

@@ -344,14 +344,27 @@ TYPED_TEST(Formats, StagedBlocksHoldALayer) {
 TYPED_TEST(Formats, KeepTheOrderOfEdges) { test::expect_every_format_keeps_order<TypeParam>(); }
 
 TEST(BoundsOfActivations, AreThoseOfTheFunctions) {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(bounds_of<float>(Activation::identity()).lower, -infinity);
-  EXPECT_EQ(bounds_of<float>(Activation::identity()).upper, infinity);
+  constexpr float largest = std::numeric_limits<float>::max();
+  EXPECT_EQ(bounds_of<float>(Activation::identity()).lower, -largest);
+  EXPECT_EQ(bounds_of<float>(Activation::identity()).upper, largest);
   EXPECT_EQ(bounds_of<float>(Activation::relu()).lower, 0.0F);
-  EXPECT_EQ(bounds_of<float>(Activation::relu()).upper, infinity);
+  EXPECT_EQ(bounds_of<float>(Activation::relu()).upper, largest);
   EXPECT_EQ(bounds_of<float>(Activation::clipped_relu(0.1)).lower, 0.0F);
   EXPECT_EQ(bounds_of<float>(Activation::clipped_relu(0.1)).upper, 0.1F);
   EXPECT_EQ(bounds_of<double>(Activation::clipped_relu(0.1)).upper, 0.1);
+  EXPECT_EQ(bounds_of<float>(Activation::clipped_relu(1e39)).upper, largest);
+  EXPECT_EQ(bounds_of<double>(Activation::clipped_relu(1e39)).upper, 1e39);
+}
+
+TEST(CountsOfFormats, BeyondThirtyTwoBitsAreRefused) {
+  EXPECT_EQ(in_32_bits(4294967295ULL, "chunks of edges"), 4294967295U);
+  try {
+    static_cast<void>(in_32_bits(4294967296ULL, "chunks of edges"));
+    FAIL() << "a count that wraps";
+  } catch (InputError const& error) {
+    EXPECT_STREQ(error.what(),
+                 "a layer has 4294967296 chunks of edges, more than 32 bits count; --formats csr takes such layers");
+  }
 }
 
 } // namespace

@@ -1,6 +1,9 @@
 # Installs BUILD_DIR to a fresh prefix in WORK_DIR; configures, builds and runs the project in EXAMPLE_DIR against it.
+# PREFIX_PATH: where the build found libraries, beside the system's folders.
 cmake_minimum_required(VERSION 3.25)
 set(prefix ${WORK_DIR}/prefix)
+list(JOIN PREFIX_PATH ":" beside)
+set(ENV{CMAKE_PREFIX_PATH} "${beside}:$ENV{CMAKE_PREFIX_PATH}")
 file(REMOVE_RECURSE ${WORK_DIR})
 
 function(run)

@@ -267,11 +267,11 @@ TEST(ChallengeSamples, WrongInputIsNamed) {
   expect_holds(sentence_of<UsageError>([&] {
                  read_challenge_samples(path, 4, SampleRange{7, 9});
                }),
-               "the samples 7:9 were asked for");
+               "the samples 8:9 were asked for");
   expect_holds(sentence_of<UsageError>([&] {
                  read_challenge_samples(path, 4, SampleRange{3, 2});
                }),
-               "the samples 3:2 were asked for");
+               "the samples 4:2 were asked for");
 }
 
 } // namespace

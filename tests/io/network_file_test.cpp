@@ -209,6 +209,10 @@ TEST(NetworkFile, WrongAttributesAreNamed) {
   EXPECT_EQ(with_text("/", "version", "1"), ": found no number in the attribute \"version\", expected one");
   EXPECT_EQ(with_text("layers/000000", "activation", "tanh"),
             ": layer 0: found the activation \"tanh\", expected \"relu\", \"clipped_relu\" or \"identity\"");
+  EXPECT_EQ(with_text("layers/000000", "activation", "relu"),
+            ": layer 0: found a cap beside the activation \"relu\", which has none; expected \"clipped_relu\"");
+  EXPECT_EQ(with_text("layers/000000", "activation", "identity"),
+            ": layer 0: found a cap beside the activation \"identity\", which has none; expected \"clipped_relu\"");
   EXPECT_EQ(with_number("layers/000000", "cap", -1), ": layer 0: found the cap -1, expected a positive finite number");
   EXPECT_EQ(with_number("layers/000000", "cap", std::nan("")),
             ": layer 0: found the cap nan, expected a positive finite number");

@@ -3,7 +3,13 @@
 #include "io/files.hpp"
 #include "io/text_file.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <set>
 #include <string>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -20,7 +26,7 @@ TEST(OutputFile, AppearsWithCommitOnly) {
   auto const path = folder / "out.txt";
   {
     OutputFile file(path);
-    EXPECT_EQ(file.partial_path().string(), path.string() + ".partial-" + std::to_string(getpid()));
+    expect_holds(file.partial_path().string(), path.string() + ".partial-");
     file.write("half");
     EXPECT_FALSE(fs::exists(path));
     EXPECT_TRUE(fs::exists(file.partial_path()));
@@ -52,6 +58,62 @@ TEST(OutputFile, SymbolicLinkStaysAndItsFileIsReplaced) {
   file.commit();
   EXPECT_TRUE(fs::is_symlink(folder / "link.txt"));
   EXPECT_EQ(read_bytes(real), "newer");
+}
+
+TEST(OutputFile, NobodyCanForeseeThePartialName) {
+  TemporaryFolder const folder;
+  std::set<std::string> names;
+  for (int round = 0; round < 20; ++round) names.insert(OutputFile(folder / "out.txt").partial_path().string());
+  EXPECT_EQ(names.size(), 20U);
+  for (auto const& name : names) EXPECT_EQ(name.size(), (folder / "out.txt.partial-0123456789abcdef").string().size());
+}
+
+TEST(OutputFile, LinksThatLeadNowhereAreFollowedOrRefusedAndNeverReplaced) {
+  TemporaryFolder const folder;
+  fs::create_directory(folder / "below");
+  fs::create_symlink("below/new.txt", folder / "link.txt");
+  OutputFile file(folder / "link.txt");
+  file.write("new");
+  file.commit();
+  EXPECT_TRUE(fs::is_symlink(folder / "link.txt"));
+  EXPECT_EQ(read_bytes(folder / "below/new.txt"), "new");
+
+  fs::create_symlink("there", folder / "here");
+  fs::create_symlink("here", folder / "there");
+  EXPECT_EQ(sentence_of<ResourceError>([&] { OutputFile looping(folder / "here"); }),
+            (folder / "here").string() + " cannot be written: Too many levels of symbolic links");
+  EXPECT_THROW(OutputFolder(folder / "there"), ResourceError);
+  EXPECT_THROW(require_writable(folder / "there"), ResourceError);
+  EXPECT_TRUE(fs::is_symlink(folder / "here"));
+  EXPECT_TRUE(fs::is_symlink(folder / "there"));
+}
+
+TEST(Leftovers, OfKilledRunsAreRemovedAndOthersStay) {
+  TemporaryFolder const folder;
+  auto const path = folder / "out.txt";
+  write_bytes(folder / "out.txt.partial-0123456789abcdef", "half");
+  fs::create_directories(folder / "out.txt.partial-00112233445566ff/below");
+  for (std::string const name : {"out.txt", "out.txt.partial-12", "out.txt.partial-0123456789abcdeg",
+                                 "other.txt.partial-0123456789abcdef", "out.txt.partial-0123456789abcdef0"})
+    write_bytes(folder / name, "kept");
+  OutputFile alive(path);
+  EXPECT_TRUE(remove_leftovers(path).empty());
+  EXPECT_FALSE(fs::exists(folder / "out.txt.partial-0123456789abcdef"));
+  EXPECT_FALSE(fs::exists(folder / "out.txt.partial-00112233445566ff"));
+  EXPECT_TRUE(fs::exists(alive.partial_path())) << "somebody writes it";
+  EXPECT_EQ(folder.num_entries(), 6);
+}
+
+TEST(Leftovers, ThatMayBeInUseAreNamed) {
+  TemporaryFolder const folder;
+  auto const left = write_bytes(folder / "out.txt.partial-0123456789abcdef", "half");
+  int const reader = open(left.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(reader, LOCK_SH), 0); // neither free nor locked as its writer would
+  EXPECT_EQ(remove_leftovers(folder / "out.txt"), std::vector<fs::path>{left});
+  EXPECT_TRUE(fs::exists(left));
+  close(reader);
+  EXPECT_TRUE(remove_leftovers(folder / "out.txt").empty());
+  EXPECT_FALSE(fs::exists(left));
 }
 
 TEST(OutputFile, WhatCannotBeWrittenIsNamed) {

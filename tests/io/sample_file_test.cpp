@@ -4,6 +4,8 @@
 #include "io/hdf5_edit.hpp"
 #include "io/random_data.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -27,7 +29,7 @@ TEST(SampleFile, SamplesAndTheirRangesComeBack) {
     EXPECT_EQ(read_sample_file(path), samples);
     for (auto const& [first, last] : {SampleRange{0, 100}, SampleRange{0, 1}, SampleRange{17, 60}, SampleRange{99, 100},
                                       SampleRange{50, 50}, SampleRange{100, 100}}) {
-      EXPECT_EQ(read_sample_file(path, SampleRange{first, last}), samples_of(samples, first, last));
+      EXPECT_EQ(read_sample_file(path, SampleRange{1000 + first, 1000 + last}), samples_of(samples, first, last));
     }
     auto const header = read_sample_header(path);
     EXPECT_EQ(header.num_samples, 100U);
@@ -143,8 +145,16 @@ TEST(SampleFile, RangesOutsideTheFileAreRefused) {
   EXPECT_EQ(sentence_of<UsageError>([&] {
               read_sample_file(path, SampleRange{5, 11});
             }),
-            "the samples 5:11 were asked for, but " + path.string() + " holds the samples 0:10");
-  expect_holds(sentence_of<UsageError>([&] { read_sample_file(path, SampleRange{5, 4}); }), "the samples 5:4");
+            "the samples 6:11 were asked for, but " + path.string() + " holds the samples 1:10");
+  expect_holds(sentence_of<UsageError>([&] { read_sample_file(path, SampleRange{5, 4}); }), "the samples 6:4");
+  auto later = random_samples(1, 4, 4, Values::floats);
+  later.first_sample = 100;
+  write_sample_file(path, later);
+  for (auto const& range : {SampleRange{1, 2}, SampleRange{99, 101}, SampleRange{103, 105}}) {
+    EXPECT_EQ(sentence_of<UsageError>([&] { read_sample_file(path, range); }),
+              fmt::format("the samples {}:{} were asked for, but {} holds the samples 101:104", range.first + 1,
+                          range.second, path.string()));
+  }
 }
 
 TEST(SampleFile, FirstSampleIsZeroWhereAbsent) {

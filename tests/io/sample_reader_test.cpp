@@ -111,7 +111,7 @@ TEST(SampleReaders, NameWhatIsWrong) {
     expect_holds(sentence_of<UsageError>([&] {
                    open_sample_reader(path, 4, SampleRange{3, 9}, bytes);
                  }),
-                 "ends with sample 2 (counted from 0)");
+                 "the samples 4:9 were asked for, but " + path.string() + " ends with sample 3");
   }
   save_samples(random_samples(4, 50, 20, Values::floats), folder / "samples.h5");
   expect_holds(sentence_of<InputError>([&] { open_sample_reader(folder / "samples.h5", 21, std::nullopt, plenty); }),
@@ -119,7 +119,25 @@ TEST(SampleReaders, NameWhatIsWrong) {
   expect_holds(sentence_of<UsageError>([&] {
                  open_sample_reader(folder / "samples.h5", 20, SampleRange{20, 51}, plenty);
                }),
-               "the samples 20:51 were asked for");
+               "the samples 21:51 were asked for");
+}
+
+TEST(SampleReaders, NoticeThatTheTextChangedBetweenItsTwoReadings) {
+  TemporaryFolder const folder;
+  auto const path = folder / "images.tsv";
+  save_samples(random_samples(5, 9000, 500, Values::one_for_all), path);
+  auto const text = read_bytes(path);
+  ASSERT_GT(text.size(), 3 * TextReader::default_block_size);
+  auto other_value = text;
+  other_value[text.rfind("0.0625") + 5] = '6';
+  auto const middle = text.find('\n', text.size() / 2) + 1;
+  for (auto const& later : {text.substr(0, middle), text + "9001\t1\t0.0625\n", other_value, std::string()}) {
+    write_bytes(path, text);
+    auto const reader = open_sample_reader(path, 500, std::nullopt, 0);
+    write_bytes(path, later);
+    EXPECT_EQ(sentence_of<InputError>([&] { reader->read(0, 9000); }),
+              path.string() + " changed while it was read: its second reading gave another text than its first");
+  }
 }
 
 /// Samples so many times over, written out.

@@ -143,15 +143,18 @@ template <class ExecutionSpace, class Scalar>
 void expect_special_numbers_are_finished() {
   constexpr Scalar nan = std::numeric_limits<Scalar>::quiet_NaN();
   constexpr Scalar infinity = std::numeric_limits<Scalar>::infinity();
+  constexpr Scalar largest = std::numeric_limits<Scalar>::max();
   auto const relu = bounds_of<Scalar>(Activation::relu());
   auto const clipped = bounds_of<Scalar>(Activation::clipped_relu(32.0));
   auto const identity = bounds_of<Scalar>(Activation::identity());
   auto const is_positive_zero = [](Scalar x) { return std::bit_cast<BitsOf<Scalar>>(x) == 0; };
   EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(nan, 0.0, relu))));
   EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(nan, -1.0, clipped))));
-  EXPECT_EQ((finished<ExecutionSpace, Scalar>(nan, 0.0, identity)), -infinity);
+  EXPECT_EQ((finished<ExecutionSpace, Scalar>(nan, 0.0, identity)), -largest);
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(infinity, -1.0, clipped)), Scalar(32));
-  EXPECT_EQ((finished<ExecutionSpace, Scalar>(infinity, -1.0, relu)), infinity);
+  EXPECT_EQ((finished<ExecutionSpace, Scalar>(infinity, -1.0, relu)), largest);
+  EXPECT_EQ((finished<ExecutionSpace, Scalar>(-infinity, 1.0, identity)), -largest);
+  EXPECT_EQ((finished<ExecutionSpace, Scalar>(largest, static_cast<double>(largest), identity)), largest);
   EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(-infinity, 1.0, clipped))));
   for (auto const& bounds : {relu, clipped, identity}) {
     EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(-Scalar(0), 0.0, bounds))));
@@ -162,6 +165,58 @@ void expect_special_numbers_are_finished() {
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(40), 0.5, clipped)), Scalar(32));
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(40), 0.5, relu)), Scalar(40.5));
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(-40), 0.5, identity)), Scalar(-39.5));
+}
+
+/// sums(i) = a chain of products of all values with the weights from the i-th on, in one pack: what a compiler that
+/// fuses by taste leaves unfused, because each sum waits for the one before.
+template <class ExecutionSpace, class Scalar, int Width>
+struct AddUpProducts {
+  DeviceArray<ExecutionSpace, Scalar> weights;
+  DeviceArray<ExecutionSpace, Pack<Scalar, Width>> values;
+  DeviceArray<ExecutionSpace, Pack<Scalar, Width>> sums;
+
+  KOKKOS_FUNCTION void operator()(int i) const {
+    Pack<Scalar, Width> sum;
+    clear(sum);
+    int const count = static_cast<int>(weights.extent(0));
+    for (int edge = 0; edge < count; ++edge) add_product(sum, weights((i + edge) % count), values(edge));
+    copy(sums(i), sum);
+  }
+};
+
+template <class ExecutionSpace, class Scalar, int Width>
+void expect_chains_are_fused() {
+  constexpr std::size_t count = 64;
+  RandomCases random(Width);
+  std::vector<Scalar> weights(count);
+  std::vector<Pack<Scalar, Width>> values(count);
+  for (auto& weight : weights) weight = static_cast<Scalar>(random.real(-2.0, 2.0));
+  for (auto& pack : values)
+    for (auto& lane : pack.lane) lane = static_cast<Scalar>(random.real(-2.0, 2.0));
+  AddUpProducts<ExecutionSpace, Scalar, Width> const use{
+      upload<ExecutionSpace>("weights", weights), upload<ExecutionSpace>("values", values),
+      DeviceArray<ExecutionSpace, Pack<Scalar, Width>>("sums", count)};
+  Kokkos::parallel_for("add_up_products", Kokkos::RangePolicy<ExecutionSpace>(0, static_cast<int>(count)), use);
+  ExecutionSpace().fence("add up products");
+  auto const found = download(use.sums);
+  std::size_t num_told_apart = 0; // where products that are rounded on their own give another sum
+  for (std::size_t i = 0; i < count; ++i) {
+    for (int lane = 0; lane < Width; ++lane) {
+      Scalar fused = 0;
+      Scalar volatile rounded_twice = 0;
+      for (std::size_t edge = 0; edge < count; ++edge) {
+        Scalar const weight = weights[(i + edge) % count];
+        fused = std::fma(weight, values[edge].lane[lane], fused);
+        Scalar const volatile product = weight * values[edge].lane[lane];
+        rounded_twice = rounded_twice + product;
+      }
+      num_told_apart += rounded_twice != fused ? 1 : 0;
+      using Bits = BitsOf<Scalar>;
+      ASSERT_EQ(std::bit_cast<Bits>(found[i].lane[lane]), std::bit_cast<Bits>(fused))
+          << Width << " " << i << " " << lane;
+    }
+  }
+  EXPECT_GT(num_told_apart, count * Width / 2);
 }
 
 } // namespace varve::test
@@ -185,6 +240,16 @@ TYPED_TEST(Packs, FollowTheRulesBitForBitInDouble) {
   test::expect_packs_follow_the_rules<TypeParam, double, 2>();
   test::expect_packs_follow_the_rules<TypeParam, double, 4>();
   test::expect_packs_follow_the_rules<TypeParam, double, 8>();
+}
+
+TYPED_TEST(Packs, ChainsOfProductsAreFused) {
+  test::expect_chains_are_fused<TypeParam, float, 1>();
+  test::expect_chains_are_fused<TypeParam, float, 4>();
+  test::expect_chains_are_fused<TypeParam, float, 8>();
+  test::expect_chains_are_fused<TypeParam, float, 16>();
+  test::expect_chains_are_fused<TypeParam, double, 1>();
+  test::expect_chains_are_fused<TypeParam, double, 4>();
+  test::expect_chains_are_fused<TypeParam, double, 8>();
 }
 
 TYPED_TEST(Packs, FinishSpecialNumbers) {

@@ -113,7 +113,8 @@ TEST(SparseMatrix, AcceptsWhatIsValid) {
 }
 
 TEST(SparseMatrix, NamesWhatIsWrong) {
-  auto const wrong_count = "layer 7: the row pointers must be 5 numbers from 0 to the number of entries, 5";
+  auto const wrong_count =
+      "layer 7: the row pointers must be one more than the 4 rows, from 0 to the number of entries, 5";
   EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers.pop_back(); }), wrong_count);
   EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers.front() = 1; }), wrong_count);
   EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.row_pointers.back() = 4; }), wrong_count);

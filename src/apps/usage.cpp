@@ -1,0 +1,97 @@
+#include "apps/usage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+/// Letters only matter for which word was meant: "-V", "--Version" and "version" are near each other.
+std::string letters_of(std::string const& word) {
+  std::string letters;
+  for (char const letter : word.substr(std::min(word.find_first_not_of('-'), word.size())))
+    letters += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return letters;
+}
+
+/// How many letters are to be inserted, removed or replaced (Levenshtein); 0 if one word begins the other.
+std::size_t distance_between(std::string const& word, std::string const& other) {
+  if (!word.empty() && other.starts_with(word)) return 0;
+  std::vector<std::size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      std::size_t const replaced = diagonal + (word[i] == other[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+/// The subcommands and options of a command.
+std::vector<std::string> words_of(CLI::App const& command) {
+  std::vector<std::string> words;
+  for (auto const* const subcommand : command.get_subcommands({})) words.push_back(subcommand->get_name());
+  for (auto const* const option : command.get_options({}))
+    if (!option->get_lnames().empty()) words.push_back("--" + option->get_lnames().front());
+  return words;
+}
+
+/// The nearest word, or nothing if none is near: more than a third of its letters differ.
+std::string nearest(std::string const& unknown, std::vector<std::string> const& words) {
+  constexpr std::size_t longest = 64; // longer words are no misspelt ones
+  auto const letters = letters_of(unknown);
+  if (letters.size() > longest) return {};
+  std::string best;
+  std::size_t least = letters.size() / 3 + 1;
+  for (auto const& word : words) {
+    auto const distance = distance_between(letters, letters_of(word));
+    if (distance >= least) continue;
+    least = distance;
+    best = word;
+  }
+  return best;
+}
+
+/// The first word that a command, or the subcommand that was called, does not know; empty if it knows all.
+std::string unknown_word(CLI::App const& command) {
+  for (auto const& word : command.remaining(false))
+    if (word != "--") return word;
+  return {};
+}
+
+std::string about_unknown(CLI::App const& command, std::string const& path, std::string const& word) {
+  bool const is_option = word.size() > 1 && word.starts_with('-');
+  auto const name = is_option ? word.substr(0, word.find('=')) : word;
+  bool const has_subcommands = !command.get_subcommands({}).empty();
+  char const* const kind = is_option ? "option" : has_subcommands ? "subcommand" : "further argument";
+  auto const near = nearest(name, words_of(command));
+  auto const suggestion = near.empty() ? std::string() : fmt::format("; the nearest is {}", near);
+  return fmt::format("{} has no {} '{}'{} (try {} --help)", path, kind, name, suggestion, path);
+}
+
+} // namespace
+
+std::string explain(CLI::App const& command_line, CLI::ParseError const& error) {
+  CLI::App const* command = &command_line;
+  std::string path = command_line.get_name();
+  while (true) {
+    if (auto const word = unknown_word(*command); !word.empty()) return about_unknown(*command, path, word);
+    auto const called = command->get_subcommands();
+    if (called.empty()) break;
+    command = called.front();
+    path += " " + command->get_name();
+  }
+  return fmt::format("{} (try {} --help)", error.what(), path);
+}
+
+} // namespace varve

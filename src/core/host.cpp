@@ -1,0 +1,150 @@
+#include "core/host.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t no_limit = SIZE_MAX;
+
+/// MemAvailable of the kernel, or the free pages where there is no such line.
+std::size_t available_on_machine(fs::path const& root) {
+  std::ifstream meminfo(root / "proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    std::size_t kibibytes = 0;
+    if (key == "MemAvailable:" && meminfo >> kibibytes) return kibibytes * 1024;
+    meminfo.ignore(256, '\n');
+  }
+  return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// True if `name` is one of the names in a list with commas between.
+bool names(std::string_view list, std::string_view name) {
+  for (std::size_t begin = 0; begin <= list.size();) {
+    auto const end = std::min(list.find(',', begin), list.size());
+    if (list.substr(begin, end - begin) == name) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+/// The files of one version of control groups.
+struct GroupFiles {
+  std::vector<char const*> limits; ///< a number of bytes, or "max"
+  char const* usage;
+  std::vector<std::string_view> caches; ///< lines of memory.stat: part of the usage that the kernel can drop
+};
+
+GroupFiles const version_1 = {
+    {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+GroupFiles const version_2 = {{"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
+
+/// The number that a file holds; nothing if there is no such file, or "max" in it.
+std::optional<std::size_t> read_number(fs::path const& path) {
+  std::ifstream file(path);
+  std::size_t number = 0;
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
+std::size_t droppable_bytes(fs::path const& group, GroupFiles const& files) {
+  std::ifstream statistics(group / "memory.stat");
+  std::size_t sum = 0;
+  std::string name;
+  for (std::size_t bytes = 0; statistics >> name >> bytes;)
+    if (std::ranges::find(files.caches, name) != files.caches.end()) sum += bytes;
+  return sum;
+}
+
+/// What one group leaves to its processes.
+std::size_t available_in_group(fs::path const& group, GroupFiles const& files) {
+  std::size_t limit = no_limit;
+  for (char const* const name : files.limits) limit = std::min(limit, read_number(group / name).value_or(no_limit));
+  if (limit == no_limit) return no_limit;
+  auto const usage = read_number(group / files.usage).value_or(0);
+  auto const used = usage - std::min(usage, droppable_bytes(group, files));
+  return limit - std::min(limit, used);
+}
+
+/// Where control groups that count memory are mounted, and which of them is the root of the mount.
+struct GroupMount {
+  fs::path point;
+  fs::path top;
+  GroupFiles const* files;
+};
+
+/// One line of mountinfo: number, parent, device, root of the mount, mount point, options ... - type, source, options.
+std::optional<GroupMount> parse_mount(std::string const& line) {
+  auto const dash = line.find(" - ");
+  if (dash == std::string::npos) return std::nullopt;
+  std::istringstream before(line.substr(0, dash));
+  std::istringstream after(line.substr(dash + 3));
+  std::string number, parent, device, top, point, type, source, options;
+  before >> number >> parent >> device >> top >> point;
+  after >> type >> source >> options;
+  if (type == "cgroup2") return GroupMount{point, top, &version_2};
+  if (type == "cgroup" && names(options, "memory")) return GroupMount{point, top, &version_1};
+  return std::nullopt;
+}
+
+/// The group of this process in the hierarchy of one version, as /proc/self/cgroup says: number:controllers:path.
+std::optional<fs::path> find_group(fs::path const& root, GroupFiles const& files) {
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    auto const first = line.find(':');
+    auto const second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::string_view const controllers = std::string_view(line).substr(first + 1, second - first - 1);
+    bool const is_this = &files == &version_2 ? controllers.empty() : names(controllers, "memory");
+    if (is_this) return line.substr(second + 1);
+  }
+  return std::nullopt;
+}
+
+/// The least that is left by the group of this process and the groups around it, as far as the mount shows them. (In a
+/// container the path of the group may be that of the host, which is not mounted: then the mount is the group.)
+std::size_t available_below(GroupMount const& mount, fs::path const& root) {
+  auto const group = find_group(root, *mount.files);
+  if (!group) return no_limit;
+  auto const inside = group->lexically_relative(mount.top);
+  bool const is_mounted = !inside.empty() && *inside.begin() != "..";
+  fs::path folder = root / mount.point.relative_path();
+  std::size_t available = available_in_group(folder, *mount.files);
+  if (!is_mounted) return available;
+  for (auto const& name : inside) {
+    folder /= name;
+    available = std::min(available, available_in_group(folder, *mount.files));
+  }
+  return available;
+}
+
+} // namespace
+
+std::size_t available_host_memory(fs::path const& root) {
+  std::size_t available = available_on_machine(root);
+  std::ifstream mounts(root / "proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);)
+    if (auto const mount = parse_mount(line)) available = std::min(available, available_below(*mount, root));
+  return available;
+}
+
+std::string processor_name(fs::path const& root) {
+  std::ifstream processors(root / "proc/cpuinfo");
+  for (std::string line; std::getline(processors, line);) {
+    auto const colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return {};
+}
+
+} // namespace varve

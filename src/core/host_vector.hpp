@@ -1,0 +1,111 @@
+#pragma once
+
+#include <Kokkos_SIMD.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+/// Vector registers of the host. fma is called by its name, from Kokkos SIMD: a multiplication followed by an addition
+/// is fused, or not, as the compiler's tuning of a processor likes (g++ 13 leaves chains of one sum unfused on Sapphire
+/// Rapids), so it must never stand for one. Everything else here is rounded in one way only and is written with the
+/// vectors of GCC and Clang.
+namespace varve::host {
+
+#if KOKKOS_VERSION >= 40600
+template <class Scalar, class Abi>
+using Simd = Kokkos::Experimental::basic_simd<Scalar, Abi>;
+#else
+template <class Scalar, class Abi>
+using Simd = Kokkos::Experimental::simd<Scalar, Abi>;
+#endif
+
+/// The widest register whose fma takes a whole number of instructions for `Width` lanes; void if there is none.
+template <class Scalar, int Width>
+struct FmaRegister {
+  using type = void;
+};
+
+#if defined(KOKKOS_ARCH_AVX512XEON)
+template <int Width>
+requires(Width % 8 == 0) struct FmaRegister<float, Width> {
+  static constexpr int lanes = Width % 16 == 0 ? 16 : 8;
+  using type = Simd<float, Kokkos::Experimental::simd_abi::avx512_fixed_size<lanes>>;
+};
+template <int Width>
+requires(Width % 8 == 0) struct FmaRegister<double, Width> {
+  using type = Simd<double, Kokkos::Experimental::simd_abi::avx512_fixed_size<8>>;
+};
+#elif defined(KOKKOS_ARCH_AVX2)
+template <int Width>
+requires(Width % 4 == 0) struct FmaRegister<float, Width> {
+  static constexpr int lanes = Width % 8 == 0 ? 8 : 4;
+  using type = Simd<float, Kokkos::Experimental::simd_abi::avx2_fixed_size<lanes>>;
+};
+template <int Width>
+requires(Width % 4 == 0) struct FmaRegister<double, Width> {
+  using type = Simd<double, Kokkos::Experimental::simd_abi::avx2_fixed_size<4>>;
+};
+#elif defined(KOKKOS_ARCH_ARM_NEON)
+template <int Width>
+requires(Width % 4 == 0) struct FmaRegister<float, Width> {
+  using type = Simd<float, Kokkos::Experimental::simd_abi::neon_fixed_size<4>>;
+};
+template <int Width>
+requires(Width % 2 == 0) struct FmaRegister<double, Width> {
+  using type = Simd<double, Kokkos::Experimental::simd_abi::neon_fixed_size<2>>;
+};
+#endif
+
+/// `Width` numbers as one vector of GCC and Clang, and as the integers of their bits.
+template <class Scalar, int Width>
+struct Vectors {
+  using Bits = std::conditional_t<sizeof(Scalar) == 4, std::int32_t, std::int64_t>;
+  typedef Scalar Vector __attribute__((vector_size(sizeof(Scalar) * Width)));
+  typedef double Doubles __attribute__((vector_size(sizeof(double) * Width)));
+  typedef Bits BitVector __attribute__((vector_size(sizeof(Scalar) * Width)));
+};
+
+/// The bytes at `lanes` as a vector, by one load.
+template <class Vector>
+inline Vector load(void const* lanes) {
+  static_assert(std::is_trivially_copyable_v<Vector>);
+  Vector vector;
+  std::memcpy(static_cast<void*>(&vector), lanes, sizeof(Vector));
+  return vector;
+}
+
+/// The other way.
+template <class Vector>
+inline void store(void* lanes, Vector const& vector) {
+  static_assert(std::is_trivially_copyable_v<Vector>);
+  std::memcpy(lanes, &vector, sizeof(Vector));
+}
+
+/// sum[i] = fma(factor, value[i], sum[i]) for every lane, each rounded once, on any processor and compiler.
+template <class Scalar, int Width>
+inline void fma_lanes(Scalar (&sum)[Width], Scalar factor, Scalar const (&value)[Width]) {
+  using Register = typename FmaRegister<Scalar, Width>::type;
+  if constexpr (std::is_void_v<Register>) {
+    for (int i = 0; i < Width; ++i) sum[i] = std::fma(factor, value[i], sum[i]);
+  } else {
+    for (int i = 0; i < Width; i += static_cast<int>(sizeof(Register) / sizeof(Scalar)))
+      store(sum + i, Kokkos::fma(Register(factor), load<Register>(value + i), load<Register>(sum + i)));
+  }
+}
+
+/// numbers + addend. Doubles that fill two registers are added half by half: g++ would put the addend into memory, once
+/// for each lane (measured: a quarter of the time of a layer of 32 edges).
+template <int Width>
+inline void add_to_doubles(typename Vectors<double, Width>::Vector& numbers, double addend) {
+  if constexpr (Width == 16) {
+    auto const low = __builtin_shufflevector(numbers, numbers, 0, 1, 2, 3, 4, 5, 6, 7) + addend;
+    auto const high = __builtin_shufflevector(numbers, numbers, 8, 9, 10, 11, 12, 13, 14, 15) + addend;
+    numbers = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  } else {
+    numbers = numbers + addend;
+  }
+}
+
+} // namespace varve::host

@@ -1,0 +1,166 @@
+#include "io/input_files.hpp"
+
+#include "core/error.hpp"
+#include "io/temporary_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Which file it is.
+using Identity = std::pair<dev_t, ino_t>;
+
+Identity identity_of(struct stat const& status) { return {status.st_dev, status.st_ino}; }
+
+/// What is known of the inputs of this process.
+struct Watched {
+  std::mutex guard;
+  bool is_on = false;
+  std::map<fs::path, struct stat> files; ///< as they were when they were opened first
+  std::map<Identity, int> pipes;         ///< descriptors of the temporary files with their bytes
+};
+
+Watched& watched() {
+  static Watched all;
+  return all;
+}
+
+std::string what_differs(struct stat const& first, struct stat const& now) {
+  if (identity_of(first) != identity_of(now)) return "it is another file now";
+  if (first.st_size != now.st_size) return fmt::format("it had {} bytes and has {} now", first.st_size, now.st_size);
+  bool const is_same_time = first.st_mtim.tv_sec == now.st_mtim.tv_sec && first.st_mtim.tv_nsec == now.st_mtim.tv_nsec;
+  return is_same_time ? "" : "it was written meanwhile";
+}
+
+[[noreturn]] void fail_changed(fs::path const& path, std::string const& what) {
+  throw InputError(fmt::format("{} changed while it was read: {}", path.string(), what));
+}
+
+void require_same(fs::path const& path, struct stat const& first, struct stat const& now) {
+  auto const what = what_differs(first, now);
+  if (!what.empty()) fail_changed(path, what);
+}
+
+void write_all(int descriptor, char const* bytes, std::size_t size, fs::path const& path, fs::path const& folder) {
+  while (size > 0) {
+    auto const count = write(descriptor, bytes, size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      throw ResourceError(
+          fmt::format("{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a "
+                      "folder with more room",
+                      path.string(), folder.string(), std::strerror(errno)));
+    }
+    bytes += count;
+    size -= static_cast<std::size_t>(count);
+  }
+}
+
+/// Closes a descriptor when it goes, unless it is taken.
+struct Descriptor {
+  int number = -1;
+  explicit Descriptor(int opened) : number(opened) {}
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+  Descriptor(Descriptor const&) = delete;
+  Descriptor& operator=(Descriptor const&) = delete;
+  int take() { return std::exchange(number, -1); }
+};
+
+/// Reads a pipe to its end into a temporary file. Returns the descriptor of that.
+int keep_bytes_of_pipe(fs::path const& path) {
+  std::error_code error;
+  auto folder = fs::temp_directory_path(error);
+  if (error) folder = "/tmp";
+  Descriptor const pipe(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (pipe.number < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
+  Descriptor kept(open_temporary_file(folder));
+  std::vector<char> buffer(std::size_t{1} << 18);
+  for (;;) {
+    auto const count = read(pipe.number, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
+    if (count == 0) return kept.take();
+    write_all(kept.number, buffer.data(), static_cast<std::size_t>(count), path, folder);
+  }
+}
+
+void require_file_or_pipe(fs::path const& path, struct stat const& status) {
+  auto const fail = [&](char const* what) {
+    throw InputError(fmt::format("{} is {}, expected a file or a pipe", path.string(), what));
+  };
+  bool const is_empty_device = S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3); // /dev/null
+  if ((S_ISCHR(status.st_mode) && !is_empty_device) || S_ISBLK(status.st_mode)) fail("a device");
+  if (S_ISSOCK(status.st_mode)) fail("a socket");
+}
+
+} // namespace
+
+InputFiles::InputFiles() {
+  auto& all = watched();
+  std::lock_guard const lock(all.guard);
+  VARVE_REQUIRE(!std::exchange(all.is_on, true), "inputs are watched twice");
+}
+
+InputFiles::~InputFiles() {
+  auto& all = watched();
+  std::lock_guard const lock(all.guard);
+  for (auto const& [identity, descriptor] : all.pipes) close(descriptor);
+  all.pipes.clear();
+  all.files.clear();
+  all.is_on = false;
+}
+
+fs::path readable_place(fs::path const& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return path;
+  require_file_or_pipe(path, status);
+  auto& all = watched();
+  std::lock_guard const lock(all.guard);
+  if (!all.is_on) return path;
+  if (S_ISREG(status.st_mode)) {
+    auto const [place, is_new] = all.files.emplace(path, status);
+    if (!is_new) require_same(path, place->second, status);
+  }
+  if (!S_ISFIFO(status.st_mode)) return path;
+  auto const identity = identity_of(status);
+  if (!all.pipes.contains(identity)) all.pipes.emplace(identity, keep_bytes_of_pipe(path));
+  return fmt::format("/proc/self/fd/{}", all.pipes.at(identity));
+}
+
+bool is_pipe(fs::path const& path) {
+  std::error_code error;
+  return fs::is_fifo(path, error);
+}
+
+void require_unchanged_inputs() {
+  auto& all = watched();
+  std::lock_guard const lock(all.guard);
+  for (auto const& [path, first] : all.files) {
+    struct stat now {};
+    if (stat(path.c_str(), &now) != 0) fail_changed(path, std::strerror(errno));
+    require_same(path, first, now);
+  }
+}
+
+} // namespace varve

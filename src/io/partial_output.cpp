@@ -1,0 +1,221 @@
+#include "io/partial_output.hpp"
+
+#include "core/error.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view mark = ".partial-";
+constexpr std::size_t num_digits = 16;
+
+[[noreturn]] void fail(fs::path const& path, int error) {
+  throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
+}
+
+/// The names of all partial outputs of this process. Whoever adds, renames or removes one holds the lock; a process
+/// that a signal ends keeps it for ever, so that nothing new appears.
+struct Registry {
+  std::mutex guard;
+  std::vector<fs::path> names;
+};
+
+Registry& registry() {
+  static auto* const all = new Registry; // outlives static objects: the thread that waits for signals uses it
+  return *all;
+}
+
+void forget(Registry& all, fs::path const& name) { std::erase(all.names, name); }
+
+void remove_quietly(fs::path const& name) {
+  constexpr int most_attempts = 100; // other threads may be writing into a folder
+  std::error_code error;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    fs::remove_all(name, error);
+    if (!error) return;
+  }
+}
+
+/// 16 digits that nobody can foresee.
+std::string random_digits() {
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+    throw ResourceError(fmt::format("the operating system gives no random number: {}", std::strerror(errno)));
+  }
+  return fmt::format("{:016x}", number);
+}
+
+bool is_partial_name(std::string_view name, std::string_view target) {
+  if (!name.starts_with(target) || !name.substr(target.size()).starts_with(mark)) return false;
+  auto const digits = name.substr(target.size() + mark.size());
+  return digits.size() == num_digits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+fs::path folder_of(fs::path const& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+/// Brings a file or folder to the disk, where the file system can do so; false, with errno, if the disk failed.
+bool is_synced(int descriptor) { return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP; }
+
+/// Whether somebody lives who writes this: only where locks work is an unlocked one certain to be a leftover.
+bool is_abandoned(fs::path const& name) {
+  int descriptor = open(name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) descriptor = open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC); // a folder
+  if (descriptor < 0) return false;
+  bool const is_free = flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  close(descriptor);
+  return is_free;
+}
+
+/// Whether another process writes this now.
+bool is_in_use(fs::path const& name) {
+  int const descriptor = open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  bool const is_locked = flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(descriptor);
+  return is_locked;
+}
+
+constexpr int ending_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE};
+
+std::atomic<int> signal_that_came = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "only then may a signal handler change it");
+sem_t signal_has_come;
+
+extern "C" void wake_remover(int number) {
+  int const error = errno;
+  signal_that_came = number;
+  sem_post(&signal_has_come);                    // one of the few calls that a handler may make
+  if (number == SIGPIPE) poll(nullptr, 0, 2000); // who reads no further wants no sentence about it: the end comes soon
+  errno = error;
+}
+
+/// Waits for a signal, removes what is partial, and lets the signal do what it would have done.
+[[noreturn]] void remove_when_signalled() {
+  while (sem_wait(&signal_has_come) != 0) {
+  }
+  auto& all = registry();
+  all.guard.lock(); // for ever
+  for (auto const& name : all.names) remove_quietly(name);
+  int const number = signal_that_came;
+  std::signal(number, SIG_DFL);
+  kill(getpid(), number); // reaches a thread that does not block it
+  for (;;) pause();
+}
+
+} // namespace
+
+PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
+  constexpr int most_attempts = 100;
+  auto& all = registry();
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    std::lock_guard const lock(all.guard);
+    name_ = fs::path(path_.string() + std::string(mark) + random_digits());
+    create(kind);
+    if (descriptor_ < 0 && errno == EEXIST) continue;
+    if (descriptor_ < 0) fail(path_, errno);
+    all.names.push_back(name_);
+    struct stat status {};
+    static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are taken as they are
+    if (fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
+    forget(all, name_); // another run took it for a leftover before it was locked
+    close(std::exchange(descriptor_, -1));
+  }
+  fail(path_, EEXIST);
+}
+
+void PartialOutput::create(Kind kind) {
+  if (kind == Kind::file) {
+    descriptor_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return;
+  }
+  if (mkdir(name_.c_str(), 0777) != 0) return;
+  descriptor_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+PartialOutput::~PartialOutput() {
+  if (descriptor_ < 0) return;
+  auto& all = registry();
+  std::lock_guard const lock(all.guard);
+  remove_quietly(name_);
+  forget(all, name_);
+  close(descriptor_);
+}
+
+void PartialOutput::appear() {
+  VARVE_REQUIRE(descriptor_ >= 0, "a partial output appears twice");
+  if (!is_synced(descriptor_)) fail(path_, errno);
+  auto& all = registry();
+  {
+    std::lock_guard const lock(all.guard);
+    if (rename(name_.c_str(), path_.c_str()) != 0) fail(path_, errno);
+    forget(all, name_);
+  }
+  if (close(std::exchange(descriptor_, -1)) != 0) fail(path_, errno);
+  sync_folder_of(path_);
+}
+
+std::vector<fs::path> remove_leftovers(fs::path const& path) {
+  std::vector<fs::path> kept;
+  std::error_code error;
+  auto const target = path.filename().string();
+  for (fs::directory_iterator entry(folder_of(path), error), end; !error && entry != end; entry.increment(error)) {
+    auto const& name = entry->path();
+    if (!is_partial_name(name.filename().string(), target)) continue;
+    std::error_code failure;
+    if (is_abandoned(name)) fs::remove_all(name, failure);
+    if (fs::exists(fs::symlink_status(name, failure)) && !is_in_use(name)) kept.push_back(name);
+  }
+  return kept;
+}
+
+void remove_partial_outputs_on_signals() {
+  sem_init(&signal_has_come, 0, 0);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); // signals go to other threads than the one that waits
+  std::thread(remove_when_signalled).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  struct sigaction action {};
+  action.sa_handler = wake_remover;
+  action.sa_flags = SA_RESTART;
+  for (int const number : ending_signals) {
+    struct sigaction old {};
+    if (sigaction(number, nullptr, &old) == 0 && old.sa_handler == SIG_DFL) sigaction(number, &action, nullptr);
+  }
+}
+
+void sync_folder_of(fs::path const& file) {
+  int const descriptor = open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return; // a folder that may be written and not read
+  bool const is_safe = is_synced(descriptor);
+  int const error = errno;
+  close(descriptor);
+  if (!is_safe) fail(file, error);
+}
+
+} // namespace varve

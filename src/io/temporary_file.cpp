@@ -1,0 +1,32 @@
+#include "io/temporary_file.hpp"
+
+#include "core/error.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace varve {
+
+int open_temporary_file(std::filesystem::path const& folder) {
+#if defined(O_TMPFILE)
+  int const nameless = open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  if (nameless >= 0) return nameless;
+#endif
+  // Not every file system has files without a name: this one has one for an instant.
+  auto name = (folder / "varve-temporary-XXXXXX").string();
+  int const descriptor = mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor < 0) {
+    throw ResourceError(
+        fmt::format("a temporary file in the folder {} cannot be created: {}", folder.string(), std::strerror(errno)));
+  }
+  unlink(name.c_str());
+  return descriptor;
+}
+
+} // namespace varve

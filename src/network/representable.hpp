@@ -1,0 +1,36 @@
+#pragma once
+
+#include "core/types.hpp"
+#include "network/network.hpp"
+#include "network/sample_batch.hpp"
+
+#include <string>
+
+namespace varve {
+
+/// The largest finite number of a precision.
+double largest_finite(Precision precision);
+
+/// Throws InputError, naming `network`, the layer and the number, if a weight or bias of layer `number` (from 0) rounds
+/// to infinity in this precision.
+void require_representable(Layer const& layer, std::size_t number, Precision precision, std::string const& network);
+
+/// Throws InputError, naming `input`, the sample (from 1) and the number, if a value rounds to infinity in this
+/// precision.
+void require_representable(SampleBatch const& samples, Precision precision, std::string const& input);
+
+/// A network whose layers are checked by require_representable() whenever they are read. The source must outlive it.
+class RepresentableNetwork final : public NetworkSource {
+public:
+  RepresentableNetwork(NetworkSource const& source, Precision precision) : source_(source), precision_(precision) {}
+
+  std::string name() const override { return source_.name(); }
+  std::size_t num_layers() const override { return source_.num_layers(); }
+  Layer layer(std::size_t number) const override;
+
+private:
+  NetworkSource const& source_;
+  Precision precision_;
+};
+
+} // namespace varve

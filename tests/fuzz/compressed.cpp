@@ -1,0 +1,49 @@
+#include "fuzz/target.hpp"
+
+#include "core/error.hpp"
+#include "io/byte_stream.hpp"
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace varve::fuzz {
+namespace {
+
+constexpr std::size_t most_read = std::size_t{1} << 22; // enough to see several buffers, and a bomb stays small
+
+struct Contents {
+  std::string bytes; ///< the first ones
+  std::string error;
+};
+
+Contents read_in_steps(std::filesystem::path const& path, std::size_t step) {
+  Contents contents;
+  try {
+    auto const source = open_bytes(path);
+    std::vector<char> buffer(step);
+    for (std::size_t count = step; count == step && contents.bytes.size() < most_read;) {
+      count = source->read(std::span(buffer));
+      contents.bytes.append(buffer.data(), count);
+    }
+  } catch (InputError const& error) {
+    contents.error = error.what();
+  }
+  return contents;
+}
+
+} // namespace
+
+/// A compressed text: the steps in which it is read make no difference.
+void read_input(std::string_view bytes) {
+  auto const path = file_of(bytes, "bytes");
+  auto const wide = read_in_steps(path, std::size_t{1} << 16);
+  auto const narrow = read_in_steps(path, 1021);
+  require(wide.error == narrow.error || wide.bytes.size() >= most_read || narrow.bytes.size() >= most_read,
+          "the size of a buffer changes what is wrong with compressed data");
+  bool const begin_equal = wide.bytes.starts_with(narrow.bytes) || narrow.bytes.starts_with(wide.bytes);
+  require(begin_equal, "the size of a buffer changes what compressed data hold");
+  if (!wide.error.empty()) throw InputError(wide.error);
+}
+
+} // namespace varve::fuzz

@@ -1,0 +1,18 @@
+#include "fuzz/target.hpp"
+
+#include "core/error.hpp"
+#include "io/open.hpp"
+
+/// A network in HDF5, read as `varve infer` and `varve info` do.
+void varve::fuzz::read_input(std::string_view bytes) {
+  auto const path = file_of(bytes, "network.h5");
+  if (holds_samples(path)) return;
+  ChallengeOptions options;
+  options.cap = 32.0;
+  auto const network = open_network(path);
+  for (std::size_t number = 0; number < network->num_layers(); ++number) require_valid(network->layer(number), number);
+  try {
+    open_network(path, options); // looks at the headers of all layers
+  } catch (UsageError const&) {
+  }
+}

@@ -1,0 +1,25 @@
+#include "fuzz/target.hpp"
+
+#include "core/error.hpp"
+#include "io/sample_file.hpp"
+
+#include <algorithm>
+
+namespace varve::fuzz {
+
+/// Samples in HDF5. Read as a whole or part by part, they are the same.
+void read_input(std::string_view bytes) {
+  auto const path = file_of(bytes, "samples.h5");
+  auto const all = read_sample_file(path);
+  require_valid(all.matrix, "samples");
+  if (all.num_samples() > 4096) return;
+  SampleFileReader reader(path);
+  auto const middle = reader.num_samples() / 2;
+  auto const begin = reader.read_set(0, middle);
+  auto const end = reader.read_set(middle, reader.num_samples());
+  require(begin.num_samples() + end.num_samples() == all.num_samples() &&
+              begin.matrix.num_entries() + end.matrix.num_entries() == all.matrix.num_entries(),
+          "samples that are read part by part differ");
+}
+
+} // namespace varve::fuzz

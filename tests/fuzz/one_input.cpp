@@ -1,0 +1,72 @@
+#include "fuzz/target.hpp"
+
+#include "core/error.hpp"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+
+namespace varve::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ScratchFolder {
+public:
+  ScratchFolder() {
+    std::error_code error;
+    auto const parent = fs::is_directory("/dev/shm", error) ? fs::path("/dev/shm") : fs::temp_directory_path();
+    std::string name = (parent / "varve-fuzz-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made in " + parent.string());
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (getpid() == owner_) fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(ScratchFolder const&) = delete;
+  ScratchFolder& operator=(ScratchFolder const&) = delete;
+
+  fs::path const& path() const { return path_; }
+
+private:
+  fs::path path_;
+  pid_t owner_ = getpid();
+};
+
+} // namespace
+
+bool read_and_check(std::string_view bytes) {
+  try {
+    read_input(bytes);
+    return true;
+  } catch (Error const& error) {
+    require(!std::string_view(error.what()).empty(), "the message of an error is empty");
+    return false;
+  }
+}
+
+fs::path const& scratch_folder() {
+  static ScratchFolder const folder;
+  return folder.path();
+}
+
+fs::path file_of(std::string_view bytes, std::string const& name) {
+  auto const path = scratch_folder() / name;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) throw std::runtime_error(path.string() + " cannot be written");
+  return path;
+}
+
+} // namespace varve::fuzz
+
+/// The entry of libFuzzer.
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t size) {
+  varve::fuzz::read_and_check({reinterpret_cast<char const*>(bytes), size});
+  return 0;
+}

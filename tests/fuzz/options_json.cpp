@@ -1,0 +1,21 @@
+#include "fuzz/target.hpp"
+
+#include "apps/infer_options.hpp"
+#include "apps/options_file.hpp"
+#include "core/error.hpp"
+
+/// The file of `varve infer --options`, up to what the engine is told.
+void varve::fuzz::read_input(std::string_view bytes) {
+  auto const path = file_of(bytes, "options.json");
+  CLI::App command("", "infer");
+  InferOptions options;
+  add_infer_options(command, options);
+  add_options_file(command, options.options_file);
+  try {
+    command.parse(std::vector<std::string>{path.string(), "--options", "images.h5", "--input", "net.h5", "--network"});
+  } catch (CLI::ParseError const& error) {
+    throw UsageError(error.what());
+  }
+  engine_options(options);
+  wanted_samples(options);
+}

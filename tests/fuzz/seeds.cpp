@@ -1,0 +1,219 @@
+#include "core/error.hpp"
+#include "distribute/journal.hpp"
+#include "io/binsparse.hpp"
+#include "io/categories.hpp"
+#include "io/hdf5.hpp"
+#include "io/open.hpp"
+#include "io/random_data.hpp"
+#include "io/text_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+/// Writes what each fuzz target begins with, by Varve's own writers:  fuzz_seeds FOLDER  makes FOLDER/TARGET.
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::random_challenge_network;
+using testing::random_network;
+using testing::random_samples;
+using testing::Values;
+
+std::string bytes_of(fs::path const& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void write_bytes(fs::path const& path, std::string const& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) throw ResourceError(path.string() + " cannot be written");
+}
+
+fs::path made(fs::path const& folder) {
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+/// A folder of layer files as one input: see network_text.cpp.
+void write_network_texts(fs::path const& folder) {
+  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst"}) {
+    auto const source = folder.parent_path() / ("network" + ending);
+    fs::remove_all(source);
+    save_network(random_challenge_network(1, 12, 2, Values::floats), source);
+    std::string input;
+    for (std::string const layer : {"n12-l1.tsv", "n12-l2.tsv"}) {
+      auto const name = layer + ending.substr(4);
+      input += (input.empty() ? "@" : "\n@") + name + "\n" + bytes_of(source / name);
+    }
+    write_bytes(folder / ("network" + ending), input);
+    fs::remove_all(source);
+  }
+}
+
+/// The first byte says what is asked of the text: see sample_text.cpp.
+void write_sample_texts(fs::path const& folder) {
+  auto const path = folder.parent_path() / "samples.tsv";
+  save_samples(random_samples(2, 8, 64, Values::doubles), path);
+  auto const text = bytes_of(path);
+  for (char const request : {'\0', '\2', '\3', '\4', '\5'})
+    write_bytes(folder / fmt::format("doubles-{}", int{request}), request + text);
+  save_samples(random_samples(3, 6, 1, Values::one_for_all), path);
+  write_bytes(folder / "one-neuron", '\1' + bytes_of(path));
+  fs::remove(path);
+}
+
+void write_compressed(fs::path const& folder, char const* ending) {
+  save_samples(random_samples(4, 20, 64, Values::doubles), folder / fmt::format("doubles.tsv{}", ending));
+  save_samples(random_samples(5, 200, 64, Values::one_for_all), folder / fmt::format("ones.tsv{}", ending));
+  std::vector<SampleIndex> const samples = {0, 2, 3, 11};
+  write_categories(folder / fmt::format("categories.tsv{}", ending), samples);
+  auto const once = bytes_of(folder / fmt::format("categories.tsv{}", ending));
+  write_bytes(folder / fmt::format("two-members.tsv{}", ending), once + once);
+  TextWriter empty(folder / fmt::format("empty.tsv{}", ending));
+  empty.commit();
+}
+
+/// A file as other programs write it: in the oldest format that holds it, whose structures have no checksums.
+hdf5::File create_old_file(fs::path const& path, char const* format) {
+  hdf5::File file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  if (file.id() < 0) throw ResourceError(path.string() + " cannot be written");
+  hdf5::write_text(file.id(), "format", format, path);
+  hdf5::write_integer(file.id(), "version", 1, path);
+  return file;
+}
+
+void write_old_network(fs::path const& path) {
+  auto const lock = hdf5::lock();
+  auto const file = create_old_file(path, "varve-network");
+  auto const layers = hdf5::create_group(file.id(), "layers", path);
+  auto const network = random_challenge_network(6, 12, 2, Values::doubles);
+  for (std::size_t number = 0; number < network.num_layers(); ++number) {
+    auto const layer = network.layer(number);
+    auto const group = hdf5::create_group(layers.id(), fmt::format("{:06}", number), path);
+    binsparse::write_matrix(hdf5::create_group(group.id(), "weights", path), layer.weights, path);
+    hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, std::vector<double>(12, -0.25), false, path);
+    hdf5::write_text(group.id(), "activation", "clipped_relu", path);
+    hdf5::write_real(group.id(), "cap", 32.0, path);
+  }
+}
+
+void write_old_samples(fs::path const& path) {
+  auto const lock = hdf5::lock();
+  auto const file = create_old_file(path, "varve-samples");
+  auto const samples = random_samples(7, 8, 12, Values::doubles);
+  binsparse::write_matrix(hdf5::create_group(file.id(), "samples", path), samples.matrix, path);
+}
+
+void write_hdf5_networks(fs::path const& folder) {
+  save_network(random_network(2), folder / "any.h5");
+  save_network(random_challenge_network(3, 12, 2, Values::one_for_all), folder / "ones.h5");
+  write_old_network(folder / "old-format.h5");
+}
+
+void write_hdf5_samples(fs::path const& folder) {
+  save_samples(random_samples(2, 8, 12, Values::doubles), folder / "doubles.h5");
+  save_samples(random_samples(3, 300, 12, Values::one_for_all), folder / "ones.h5");
+  write_old_samples(folder / "old-format.h5");
+}
+
+FinishedBatch finished_batch(SampleIndex first, SampleIndex last) {
+  FinishedBatch batch;
+  batch.samples = {first, last};
+  batch.activation_hash = 12345;
+  batch.live_edges = 67.0;
+  batch.live_samples = {first};
+  batch.predictions.assign(last - first, 3);
+  batch.activations = random_samples(first + 1, last - first, 4, Values::doubles);
+  batch.activations.first_sample = first;
+  return batch;
+}
+
+/// Once as a file, once as the list of records of which journal.cpp makes one.
+void write_journals(fs::path const& folder) {
+  auto const path = folder / "journal";
+  {
+    Journal journal(path, {{"samples", 100}}, 0, 1);
+    journal.begin({{"layers", 2}, {"inputs", 12}, {"outputs", 4}, {"edges", 57}});
+    journal.add(finished_batch(0, 8));
+    journal.add(finished_batch(8, 16));
+  }
+  std::string records;
+  RecordFile const file(path, RecordFile::Purpose::read);
+  for (std::size_t number = 0; number < file.num_records(); ++number) {
+    auto const content = file.read(number);
+    records += static_cast<char>(content.size() % 256);
+    records += static_cast<char>(content.size() / 256);
+    records += content;
+  }
+  write_bytes(folder / "records", records);
+}
+
+void write_options(fs::path const& folder) {
+  write_bytes(folder / "tuned.json", R"({"options": {"formats": "pattern_blocks", "kernel": "fused", "batch": 4096}})");
+  write_bytes(folder / "others.json", R"({"seconds": 1.5, "options": {"backend": "serial", "precision": "double",
+    "memory-limit": 2.5, "narrow-tiles": true, "reductions": "none", "bias": -0.3, "samples": "1:10"}})");
+}
+
+void write_command_lines(fs::path const& folder) {
+  std::vector<std::string> const lines = {
+      "infer\n--network\nnet.h5\n--input\nimages.h5\n--categories\nalive.tsv\n--report\nreport.json",
+      "infer\n--network=n\n--input=i\n--samples\n5:10\n--repeat-input\n3\n--batch\n100\n--cap\n32\n--bias=-0.3",
+      "infer\n--network=n\n--input=i\n--formats\ncsr,cones\n--reductions\nnone\n--schedule\nstatic\n--memory-limit\n0."
+      "5",
+      "infer\n--network=n\n--input=i\n--kernel\nfused\n--edge-order\nbalanced\n--split\nsamples\n--share-devices",
+      "generate\nradixnet\n--neurons\n1024\n--layers\n120\n--seed\n7\n--output\nnet.h5",
+      "generate\nrandom\n--widths\n784,512,10\n--density\n0.6\n--bias\n-0.1\n0.1\n--output\nnet.h5",
+      "generate\nimages\n--neurons\n1024\n--samples\n60000\n--output\nimages.h5",
+      "generate\nsamples\n--neurons\n256\n--samples\n10000\n--density\n0.5\n--output\nvalues.h5",
+      "convert\n--reduce\nnet.h5\nsmall.h5",
+      "info\nnet.h5\n--plan\n--json\n--precision\ndouble",
+      "tune\n--network\nnet.h5\n--input\nimages.h5\n--output\ntuning.json",
+      "--version",
+      "infer\n--help"};
+  for (std::size_t number = 0; number < lines.size(); ++number)
+    write_bytes(folder / fmt::format("line-{}", number), lines[number]);
+}
+
+void write_seeds(fs::path const& folder) {
+  write_network_texts(made(folder / "network_text"));
+  write_sample_texts(made(folder / "sample_text"));
+  std::vector<SampleIndex> const samples = {0, 2, 3, 11, 59999};
+  write_categories(made(folder / "categories") / "categories.tsv", samples);
+  write_compressed(made(folder / "gzip"), ".gz");
+  write_compressed(made(folder / "xz"), ".xz");
+  write_compressed(made(folder / "zstd"), ".zst");
+  write_hdf5_networks(made(folder / "hdf5_network"));
+  write_hdf5_samples(made(folder / "hdf5_samples"));
+  write_journals(made(folder / "journal"));
+  write_options(made(folder / "options_json"));
+  write_command_lines(made(folder / "command_line"));
+}
+
+} // namespace
+} // namespace varve
+
+int main(int num_arguments, char** arguments) {
+  if (num_arguments != 2) {
+    std::fputs("fuzz_seeds FOLDER: writes what each fuzz target begins with\n", stderr);
+    return 2;
+  }
+  try {
+    varve::write_seeds(arguments[1]);
+    return 0;
+  } catch (std::exception const& failure) {
+    fmt::print(stderr, "fuzz_seeds: {}\n", failure.what());
+    return 4;
+  }
+}

@@ -1,0 +1,51 @@
+#include "io/byte_stream.hpp"
+#include "io/files.hpp"
+#include "io/output_file.hpp"
+
+#include "core/error.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace varve {
+namespace {
+
+using testing::sentence_of;
+using testing::TemporaryFolder;
+
+/// This program is built with a byte_stream.cpp that lacks liblzma, as on a machine that has none.
+TEST(WithoutXz, ReadingIsRefusedWithTheNameOfTheFile) {
+  TemporaryFolder const folder;
+  auto const path = testing::write_bytes(folder / "img.tsv.xz", std::string("\xfd"
+                                                                            "7zXZ\0 and more",
+                                                                            15));
+  EXPECT_EQ(sentence_of<InputError>([&] { open_bytes(path); }),
+            path.string() + " is compressed by xz, which this build of Varve lacks; unpack it, or build with liblzma");
+}
+
+TEST(WithoutXz, WritingIsRefused) {
+  TemporaryFolder const folder;
+  OutputFile file(folder / "img.tsv.xz");
+  EXPECT_EQ(sentence_of<UsageError>([&] { make_byte_sink(file, Compression::xz); }),
+            "this build of Varve lacks xz; write .gz or .zst, or build with liblzma");
+}
+
+TEST(WithoutXz, OtherCompressionsRemain) {
+  for (auto const compression : {Compression::none, Compression::gzip, Compression::zstd}) {
+    TemporaryFolder const folder;
+    auto const path = folder / "text";
+    OutputFile file(path);
+    auto const sink = make_byte_sink(file, compression);
+    sink->write("1\t2\t3\n");
+    sink->finish();
+    file.commit();
+    std::string bytes(16, ' ');
+    bytes.resize(open_bytes(path)->read(bytes));
+    EXPECT_EQ(bytes, "1\t2\t3\n");
+  }
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,159 @@
+#include "apps/subprocess.hpp"
+
+#include "core/backend.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using ::testing::HasSubstr;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+
+std::string golden(std::string const& name) { return std::string(VARVE_GOLDEN_DIR) + "/" + name; }
+
+/// The lines of the first block of code behind a heading of README.md.
+std::vector<std::string> block_behind(std::string const& heading, int number = 1) {
+  auto const text = read_bytes(VARVE_README);
+  auto place = text.find("\n" + heading + "\n");
+  EXPECT_NE(place, std::string::npos) << heading;
+  for (int fence = 0; fence < 2 * number - 1; ++fence) place = text.find("\n```", place + 1);
+  auto const begin = text.find('\n', place + 1) + 1;
+  std::istringstream block(text.substr(begin, text.find("\n```", begin) - begin));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(block, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string replaced(std::string text, std::vector<std::pair<std::string, std::string>> const& replacements) {
+  for (auto const& [expression, replacement] : replacements)
+    text = std::regex_replace(text, std::regex(expression), replacement);
+  return text;
+}
+
+/// The same command on little data. What README.md leaves out ("...") is a network and samples.
+std::string on_little_data(std::string command) {
+  auto const backend = to_string(compiled_backends().front());
+  auto const shared = backend == "cuda" ? std::string(" --share-devices") : std::string();
+  return replaced(std::move(command), {{" *#.*", ""},
+                                       {"\\.\\.\\.", "--network net.h5 --input images.h5"},
+                                       {"--layers 120", "--layers 8"},
+                                       {"--samples (60000|10000)", "--samples 200"},
+                                       {"--repeat-input 1000", "--repeat-input 3"},
+                                       {"--backend cuda", "--backend " + backend},
+                                       {"--backend openmp", "--backend serial"},
+                                       {"16384", "1024"},
+                                       {"mpirun (.*)", std::string(VARVE_MPIRUN) + " $1" + shared},
+                                       {"\\bvarve (?=[a-z])", std::string(VARVE_COMMAND) + " "}});
+}
+
+TEST(Readme, ItsCommandsRunOnLittleData) {
+  TemporaryFolder const folder;
+  auto const path = [&](std::string const& name) { return (folder / name).string(); };
+  std::filesystem::create_directory_symlink(golden("neuron1024"), path("neuron1024"));
+  std::filesystem::create_symlink(golden("neuron1024-l120-categories.tsv"), path("neuron1024-l120-categories.tsv"));
+  test::succeed(
+      {"convert", golden("sparse-images-1024.tsv.gz"), path("sparse-images-1024.tsv.zst"), "--neurons", "1024"});
+
+  std::map<std::string, int> commands; // how often each subcommand was run
+  for (auto const& line : block_behind("## Using it")) {
+    auto const command = on_little_data(line);
+    auto const ended = test::run({"bash", "-c", "cd " + folder.path().string() + " && " + command});
+    EXPECT_EQ(ended.exit_code, 0) << line << "\n" << command << "\n" << ended.out << ended.err;
+    std::smatch subcommand;
+    ASSERT_TRUE(std::regex_search(line, subcommand, std::regex("varve ([a-z]+)"))) << line;
+    ++commands[subcommand[1]];
+  }
+  EXPECT_EQ(commands["generate"], 4);
+  EXPECT_GE(commands["infer"], 8);
+  for (char const* const subcommand : {"convert", "info", "tune"}) EXPECT_GE(commands[subcommand], 1) << subcommand;
+}
+
+/// Without what differs from run to run and from machine to machine.
+std::string lasting(std::string const& line) {
+  return replaced(line, {{", in [0-9.]+ m?u?s$", ""}, {" [^ ]*/(neuron1024|sparse-images)", " .../$1"}});
+}
+
+TEST(Readme, ItsExampleIsWhatIsPrinted) {
+  auto const backends = compiled_backends();
+  auto const backend = std::ranges::find(backends, Backend::openmp) != backends.end() ? "openmp" : "serial";
+  auto const ended =
+      test::succeed({"infer", "--network", golden("neuron1024"), "--input", golden("sparse-images-1024.tsv.gz"),
+                     "--truth", golden("neuron1024-l120-categories.tsv"), "--backend", backend});
+  std::string printed;
+  std::istringstream lines(ended.out);
+  for (std::string line; std::getline(lines, line);) printed += lasting(line) + "\n";
+  int num_checked = 0;
+  for (auto const& line : block_behind("## Two commands", 2)) {
+    if (line == "..." || line.starts_with("engine ")) continue; // the engine's line names this machine
+    EXPECT_THAT(printed, HasSubstr(lasting(line) + "\n"));
+    ++num_checked;
+  }
+  EXPECT_GE(num_checked, 8);
+}
+
+TEST(Readme, ThousandsOfLayersGiveTheReferencesBits) {
+  TemporaryFolder const folder;
+  auto const path = [&](std::string const& name) { return (folder / name).string(); };
+  test::succeed({"generate", "random", "--neurons", "64", "--layers", "3000", "--degree", "4", "--gain", "2",
+                 "--output", path("net.h5")});
+  test::succeed({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", path("samples.h5")});
+  auto const result = [&](std::string const& engine) {
+    test::succeed({"infer", "--network", path("net.h5"), "--input", path("samples.h5"), "--engine", engine,
+                   "--reductions", "none", "--report", path("report.json")});
+    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    EXPECT_EQ(report["network"]["layers"], 3000);
+    return std::pair(report["survivors"].get<int>(), report["activation_hash"].get<std::string>());
+  };
+  auto const reference = result("reference");
+  EXPECT_EQ(result("varve"), reference);
+  EXPECT_GT(reference.first, 0) << "nothing is left to compare";
+}
+
+TEST(Readme, ItNamesTheFoldersInTheirOrder) {
+  auto const folders = read_bytes(std::filesystem::path(VARVE_README).parent_path() / "cmake/folders.cmake");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(folders, found, std::regex("VARVE_FOLDERS ([a-z ]+)")));
+  EXPECT_THAT(read_bytes(VARVE_README), HasSubstr("src/" + found[1].str() + " "));
+}
+
+TEST(Readme, ItNamesEveryPreset) {
+  auto const text = read_bytes(VARVE_README);
+  int num_presets = 0;
+  for (auto const& file : std::filesystem::directory_iterator(VARVE_PRESETS)) {
+    auto const contents = nlohmann::json::parse(read_bytes(file.path()));
+    for (auto const& preset : contents["configurePresets"]) {
+      if (preset.value("hidden", false)) continue;
+      EXPECT_THAT(text, HasSubstr(fmt::format("`{}`", preset["name"].get<std::string>())));
+      ++num_presets;
+    }
+  }
+  EXPECT_GE(num_presets, 7);
+}
+
+TEST(Readme, TheFilesAndFoldersItNamesExist) {
+  auto const text = read_bytes(VARVE_README);
+  auto const top = std::filesystem::path(VARVE_README).parent_path();
+  std::regex const link("\\]\\(([^):]+)\\)|`((?:src|perf|env|tests)/[^` ]*)`");
+  int num_found = 0;
+  for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found, ++num_found) {
+    auto const name = (*found)[1].matched ? (*found)[1].str() : (*found)[2].str();
+    EXPECT_TRUE(std::filesystem::exists(top / name)) << name;
+  }
+  EXPECT_GE(num_found, 5);
+}
+
+} // namespace
+} // namespace varve
