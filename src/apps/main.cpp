@@ -1,17 +1,21 @@
 #include "apps/command.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
+#include "io/open.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -34,8 +38,23 @@ std::string version_text() {
 }
 
 int fail(int exit_code, std::string const& sentence, bool speaks) {
-  if (speaks) fmt::print(stderr, "varve: {}\n", sentence);
+  constexpr std::size_t longest = 2000; // of a sentence that quotes long names
+  if (speaks) fmt::print(stderr, "varve: {}\n", varve::printable(sentence, longest));
   return exit_code;
+}
+
+/// Broken HDF5 files are found by a child process, made before MPI, threads and devices start. What is wrong with them
+/// is said when they are opened.
+void try_out_files(int num_arguments, char** arguments) {
+  for (int number = 1; number < num_arguments; ++number) {
+    std::string_view name = arguments[number];
+    if (name.starts_with("-")) name.remove_prefix(std::min(name.find('='), name.size() - 1) + 1);
+    try {
+      varve::try_out_hdf5(name);
+    } catch (std::exception const&) {
+      continue;
+    }
+  }
 }
 
 int run(int num_arguments, char** arguments, varve::Communicator const& communicator) {
@@ -66,6 +85,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
 } // namespace
 
 int main(int num_arguments, char** arguments) {
+  try_out_files(num_arguments, arguments);
   varve::ParallelEnvironment const parallel(num_arguments, arguments);
   varve::Communicator const communicator;
   varve::ParallelEnvironment::set_last_words(

@@ -1,9 +1,11 @@
 #include "apps/command.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
+#include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 
@@ -130,7 +132,7 @@ private:
     if (trial.refusal.empty()) {
       fmt::print("{:10.3f} ms  {}\n", 1e3 * trial.seconds, as_text(alternative));
     } else {
-      fmt::print("         -     {}: {}\n", as_text(alternative), trial.refusal);
+      fmt::print("         -     {}: {}\n", as_text(alternative), printable(trial.refusal));
     }
     trials_.push_back(std::move(trial));
   }
@@ -249,8 +251,8 @@ int tune(TuneOptions const& options) {
   SampleBatch const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
   if (samples.num_samples() == 0) throw InputError(fmt::format("{} holds no samples to tune with", options.input));
 
-  fmt::print("tuning    {} on {}: {}, {}; {} samples\n", network->name(), options.backend, device_name(engine.backend),
-             options.precision, samples.num_samples());
+  fmt::print("tuning    {} on {}: {}, {}; {} samples\n", printable(network->name()), options.backend,
+             device_name(engine.backend), options.precision, samples.num_samples());
   Tuner tuner(*network, samples, engine, options.repeat);
   tuner.search();
   if (auto const* const other = tuner.contradiction()) {
@@ -262,7 +264,7 @@ int tune(TuneOptions const& options) {
              readable_seconds(tuner.best().seconds), tuner.defaults().seconds / tuner.best().seconds);
   if (!options.output.empty()) {
     OutputFile file(options.output);
-    file.write(describe(tuner, *network, samples, options).dump(2) + "\n");
+    file.write(json_text(describe(tuner, *network, samples, options), 2) + "\n");
     file.commit();
   }
   return 0;
