@@ -122,7 +122,7 @@ TEST(Hdf5Guard, NoChangedByteOfTheGlobalHeapCrashesOrHangs) {
   ASSERT_NE(heap, std::string::npos);
   std::size_t num_refused = 0;
   for (std::size_t place = heap; place < heap + 96; ++place) { // its head and the sizes of its first objects
-    for (int const change : {0x01, 0x80, 0xff}) {
+    for (int const change : {0x01, 0xff}) {
       auto changed = bytes;
       changed[place] = static_cast<char>(changed[place] ^ change);
       auto const mutant = write_bytes(folder / fmt::format("{}-{}-net.h5", place, change), changed);

@@ -79,6 +79,13 @@ bool try_mutant(fs::path const& path, bool is_samples, Counts& counts) {
   return !is_crash && !is_slow && !is_large;
 }
 
+/// Zeros within many zeros are space that nothing uses yet: one other value is enough.
+bool is_padding(std::string const& bytes, std::size_t place) {
+  constexpr std::size_t around = 16;
+  auto const begin = place < around ? 0 : place - around;
+  return bytes.find_first_not_of('\0', begin) > place + around;
+}
+
 bool try_mutants_of(fs::path const& original) {
   std::ifstream file(original, std::ios::binary);
   std::string const bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -87,7 +94,8 @@ bool try_mutants_of(fs::path const& original) {
   Counts counts;
   for (std::size_t place = 0; place < bytes.size(); ++place) {
     auto const byte = static_cast<unsigned char>(bytes[place]);
-    std::set<int> const values = {0x00, 0xff, byte ^ 0x01, byte ^ 0x80};
+    auto const values =
+        is_padding(bytes, place) ? std::set<int>{0xff} : std::set<int>{0x00, 0xff, byte ^ 0x01, byte ^ 0x80};
     for (int const value : values) {
       if (value == byte) continue;
       auto changed = bytes;
