@@ -29,7 +29,7 @@ std::size_t find_saturation(std::vector<LayerCaps> const& layers) {
   if (from == 0) return from;
   double const cap = layers.back().kept_cap;
   while (from > 1 && layers[from - 1].kept_cap > 0.0 && layers[from - 1].kept_cap == cap) --from;
-  if (from < layers.size() && layers[from - 1].cap != cap) ++from;
+  if (from < layers.size() && layers.at(from - 1).cap != cap) ++from;
   return from;
 }
 

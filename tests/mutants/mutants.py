@@ -43,8 +43,8 @@ MUTANTS = [
     (SATURATION, "no cap is kept as well", "layers[from - 1].kept_cap > 0.0 && ", ""),
     (SATURATION, "kept caps may differ", " && layers[from - 1].kept_cap == cap) --from;", ") --from;"),
     (SATURATION, "the layer before may have another cap",
-     "if (from < layers.size() && layers[from - 1].cap != cap) ++from;", ""),
-    (SATURATION, "the layer before must have another cap", "layers[from - 1].cap != cap", "layers[from - 1].cap == cap"),
+     "if (from < layers.size() && layers.at(from - 1).cap != cap) ++from;", ""),
+    (SATURATION, "the layer before must have another cap", "layers.at(from - 1).cap != cap", "layers.at(from - 1).cap == cap"),
     (SATURATION, "a last layer that keeps nothing is passed over", "if (from < layers.size() && ", "if ("),
 
     # --- rewriting a layer ---

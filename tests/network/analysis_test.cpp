@@ -136,6 +136,16 @@ TEST(Analysis, SumsUpANetwork) {
   EXPECT_FALSE(analysis.keeps_zero);
 }
 
+TEST(Analysis, OneLayerThatRevivesDeadSamplesSuffices) {
+  auto const keeps = layer_of(2, {{{0, 1.0}}, {{1, 1.0}}});
+  auto revives = keeps;
+  revives.bias = {0.0, 0.25};
+  EXPECT_TRUE(analyse(Network({keeps, keeps, keeps})).keeps_zero);
+  EXPECT_FALSE(analyse(Network({revives, keeps, keeps})).keeps_zero);
+  EXPECT_FALSE(analyse(Network({keeps, revives, keeps})).keeps_zero);
+  EXPECT_FALSE(analyse(Network({keeps, keeps, revives})).keeps_zero);
+}
+
 /// Two layers of which each is valid, but the second one does not take what the first one gives.
 class MisfitSource final : public NetworkSource {
 public:

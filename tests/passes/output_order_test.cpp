@@ -50,6 +50,15 @@ TEST(OutputOrder, EmptyListsAreListsToo) {
   EXPECT_EQ(order, (std::vector<NeuronIndex>{0, 2, 1, 3}));
 }
 
+TEST(OutputOrder, TellsListsOfOneHashApart) {
+  // Found by search: both lists have the same 64-bit hash.
+  std::vector<NeuronIndex> const one = {739310556, 754987065};
+  std::vector<NeuronIndex> const other = {2500918239, 3657445355};
+  auto matrix = matrix_of_lists({one, other, one, other});
+  matrix.num_columns = std::size_t{1} << 32U;
+  EXPECT_EQ(order_by_input_list(matrix, 2), (std::vector<NeuronIndex>{0, 2, 1, 3}));
+}
+
 TEST(OutputOrder, IsAPermutationThatMakesBlocksOfOneList) {
   for (std::size_t const neurons : {64U, 256U, 1024U}) {
     RadixNet const network(neurons, 9, 1);
