@@ -5,7 +5,9 @@
 #include "apps/options_file.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/tuning_target.hpp"
+#include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
 #include "distribute/batch_store.hpp"
@@ -18,6 +20,7 @@
 #include "engine/inference.hpp"
 #include "io/categories.hpp"
 #include "io/input_files.hpp"
+#include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
@@ -49,7 +52,7 @@ struct Job {
   std::size_t ranks_on_host = 1; ///< this one included
   std::unique_ptr<NetworkSource> network = {};
   std::unique_ptr<SampleReader> samples = {};
-  std::optional<std::vector<SampleIndex>> truth = {};
+  std::optional<std::vector<SampleIndex>> truth = {}; ///< of samples that are repeated: once
 
   std::unique_ptr<BatchStore> store = {}; ///< where finished batches wait for the end
   std::vector<SampleRange> left = {};     ///< what is still to be run, on all ranks together
@@ -69,8 +72,9 @@ struct Outcome {
 
 /// Ranks are started by one command each; what decides the outputs must be the same in all.
 void require_common_options(Job const& job) {
-  auto const mine = common_options(job.options);
-  auto const theirs = nlohmann::ordered_json::parse(job.communicator.broadcast(mine.dump()));
+  auto const text = json_text(common_options(job.options));
+  auto const mine = nlohmann::ordered_json::parse(text);
+  auto const theirs = nlohmann::ordered_json::parse(job.communicator.broadcast(text));
   job.communicator.together([&] {
     for (auto const& [name, value] : mine.items()) {
       if (theirs[name] == value) continue;
@@ -78,7 +82,7 @@ void require_common_options(Job const& job) {
           fmt::format("{} is {} here and {} on rank 0; only --backend, --memory-limit, --device-memory-limit, "
                       "--device-weight-limit, --input-memory, --formats, --kernel, --narrow-tiles and "
                       "options of Kokkos may differ",
-                      name, value.dump(), theirs[name].dump()));
+                      name, json_text(value), json_text(theirs[name])));
     }
   });
 }
@@ -108,13 +112,13 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
   return truth;
 }
 
-/// The categories of samples that are repeated, which alone the truth names.
-std::vector<SampleIndex> repeat_truth(std::vector<SampleIndex> const& once, SampleIndex num_samples,
-                                      std::size_t repetitions) {
+/// The true categories of all repetitions. Called at the end: what ran has few enough of them.
+std::vector<SampleIndex> repeat_truth(Job const& job) {
+  auto const repetitions = job.options.repeat_input;
+  auto const num_samples = job.num_samples() / repetitions;
   std::vector<SampleIndex> all;
-  all.reserve(once.size() * repetitions);
   for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
-    for (auto const sample : once) all.push_back(sample + repetition * num_samples);
+    for (auto const sample : *job.truth) all.push_back(sample + repetition * num_samples);
   }
   return all;
 }
@@ -146,12 +150,12 @@ void open_files(Job& job) {
     job.network = open_network(options.network, options.challenge);
     job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), wanted_samples(options),
                                      input_bytes(options, job.ranks_on_host));
-    if (!options.truth.empty())
-      job.truth = repeat_truth(read_truth(options, *job.samples), job.num_samples(), options.repeat_input);
+    if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
     job.samples = repeated(std::move(job.samples), options.repeat_input, input_bytes(options, job.ranks_on_host));
     if (!job.communicator.is_root()) return;
     for (auto const& path : output_paths(options)) require_writable(path);
   });
+  if (job.engine.batch) job.engine.batch = std::clamp<std::size_t>(job.num_samples(), 1, *job.engine.batch);
   job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
 }
 
@@ -173,7 +177,7 @@ void compare_tuning(Job& job) {
 std::unique_ptr<Journal> open_journal(Job const& job) {
   std::string run;
   job.communicator.together([&] {
-    if (job.communicator.is_root()) run = describe_run(job.options, *job.samples).dump();
+    if (job.communicator.is_root()) run = json_text(describe_run(job.options, *job.samples));
   });
   run = job.communicator.broadcast(run);
   std::unique_ptr<Journal> journal;
@@ -222,7 +226,7 @@ Journal* find_finished(Job& job) {
   job.store = std::move(journal);
   job.left = find_left(job);
   std::string facts;
-  for (auto const& found : job.communicator.gather(opened->network().dump()))
+  for (auto const& found : job.communicator.gather(json_text(opened->network())))
     if (facts.empty() || facts == "null") facts = found;
   job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
   job.communicator.together([&] {
@@ -240,7 +244,7 @@ BatchRules batch_rules(Job const& job) {
   auto usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
   if (job.splits_neurons()) usual = Schedule::together;
   rules.schedule = job.options.schedule ? parse_schedule(*job.options.schedule) : usual;
-  rules.grain = job.options.batch.value_or(grain_of(job.num_samples()));
+  rules.grain = job.engine.batch.value_or(grain_of(job.num_samples()));
   rules.one_grain = job.options.batch.has_value();
   if (has_journal || rules.schedule == Schedule::dynamic) rules.most_seconds = most_seconds;
   return rules;
@@ -251,7 +255,7 @@ BatchRules batch_rules(Job const& job) {
 PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules) {
   auto const num_samples = job.num_samples();
   auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
-  auto const share = (num_samples / num_shares / rules.grain + 1) * rules.grain;
+  auto const share = capped_multiply(num_samples / num_shares / rules.grain + 1, rules.grain);
   auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
   auto const enough = most_samples_at_a_time(job.engine.backend);
   auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
@@ -402,7 +406,7 @@ void write_lists(InferOptions const& options, Outcome const& outcome, SampleInde
 int say_stopped(Job const& job, SampleIndex num_finished) {
   if (job.communicator.is_root()) {
     say(fmt::format("varve: a signal stopped the run after {} of {} samples; the same command goes on from {}",
-                    num_finished, job.num_samples(), job.options.journal));
+                    num_finished, job.num_samples(), printable(job.options.journal)));
   }
   return stopped_by_signal;
 }
@@ -418,7 +422,7 @@ int finish(Job& job, Stopwatch const& total_time) {
     write_lists(job.options, outcome, job.samples->first_sample());
     job.report.phase("write", write_time.seconds());
     job.report.result(outcome.live_samples.size(), outcome.activation_hash, outcome.live_edges);
-    bool const matches = !job.truth || job.report.compare(*job.truth, outcome.live_samples);
+    bool const matches = !job.truth || job.report.compare(repeat_truth(job), outcome.live_samples);
     exit_code = matches ? 0 : 1;
     job.report.phase("total", total_time.seconds());
     if (!job.options.report.empty()) job.report.write(job.options.report);

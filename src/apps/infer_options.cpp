@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "distribute/batch_queue.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr double bytes_per_gibibyte = 1024.0 * 1024.0 * 1024.0;
 
-std::size_t bytes_of(double gibibytes) { return static_cast<std::size_t>(gibibytes * bytes_per_gibibyte); }
+std::size_t bytes_of(double gibibytes) { return capped_integer(gibibytes * bytes_per_gibibyte); }
 
 template <class Value>
 nlohmann::ordered_json or_null(std::optional<Value> const& value) {

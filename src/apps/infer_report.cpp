@@ -2,7 +2,9 @@
 
 #include "apps/command.hpp"
 #include "apps/reductions_report.hpp"
+#include "core/printable.hpp"
 #include "core/version.hpp"
+#include "io/json_text.hpp"
 #include "io/output_file.hpp"
 
 #include <fmt/chrono.h>
@@ -216,13 +218,13 @@ bool InferReport::compare(std::vector<SampleIndex> const& truth, std::vector<Sam
 
 void InferReport::print_start() const {
   auto const& network = json_["network"];
-  fmt::print("network   {}: {} layers, {} inputs, {} outputs, {}\n", network["name"].get<std::string>(),
+  fmt::print("network   {}: {} layers, {} inputs, {} outputs, {}\n", printable(network["name"].get<std::string>()),
              network["layers"].get<std::size_t>(), network["inputs"].get<std::size_t>(),
              network["outputs"].get<std::size_t>(), with_prefix(network["edges"].get<double>(), "edges"));
   auto const first = json_["input"]["first_sample"].get<std::size_t>();
   auto const count = json_["input"]["samples"].get<std::size_t>();
   auto const repetitions = json_["input"]["repetitions"].get<std::size_t>();
-  fmt::print("input     {}: {} samples ({}:{}{})\n", json_["input"]["name"].get<std::string>(), count, first,
+  fmt::print("input     {}: {} samples ({}:{}{})\n", printable(json_["input"]["name"].get<std::string>()), count, first,
              first + count - 1, repetitions == 1 ? "" : fmt::format(", {} times over", repetitions));
   print_devices();
   if (json_.contains("journal")) print_journal();
@@ -232,7 +234,7 @@ void InferReport::print_start() const {
 void InferReport::print_journal() const {
   auto const& journal = json_["journal"];
   auto const discarded = journal["bytes_discarded"].get<std::uint64_t>();
-  fmt::print("journal   {}: {} samples found finished{}\n", journal["name"].get<std::string>(),
+  fmt::print("journal   {}: {} samples found finished{}\n", printable(journal["name"].get<std::string>()),
              journal["samples_found"].get<SampleIndex>(),
              discarded == 0 ? "" : fmt::format(", {} bytes of a half-written record discarded", discarded));
 }
@@ -330,7 +332,7 @@ void InferReport::print_result() const {
 
 void InferReport::write(std::string const& path) const {
   OutputFile file(path);
-  file.write(json_.dump(2) + "\n");
+  file.write(json_text(json_, 2) + "\n");
   file.commit();
 }
 

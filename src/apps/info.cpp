@@ -2,8 +2,10 @@
 #include "apps/network_options.hpp"
 #include "apps/reductions_report.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "engine/inference.hpp"
 #include "io/input_files.hpp"
+#include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "network/analysis.hpp"
 
@@ -120,7 +122,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   if (auto const found = describe_reductions(plan); !found.empty()) json["reductions"] = found;
   if (orders_edges(plan)) json["edge_order"] = as_json(*plan.edge_order);
   if (options.as_json) {
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json_text(json, 2));
   } else {
     print_reductions(json.value("reductions", Json()));
     if (orders_edges(plan)) fmt::print("{}\n", describe(*plan.edge_order));
@@ -138,12 +140,12 @@ int info_network(InfoOptions const& options) {
   auto const network = analyse(*source);
   require_unchanged_inputs();
   if (options.as_json) {
-    fmt::print("{}\n", describe_network(source->name(), network).dump(2));
+    fmt::print("{}\n", json_text(describe_network(source->name(), network), 2));
     return 0;
   }
-  fmt::print("{}: network of {} layers, {} inputs, {} outputs, {} edges ({:.1f} per neuron)\n", source->name(),
-             network.layers.size(), network.layers.front().num_inputs, network.layers.back().num_outputs,
-             network.num_edges, network.mean_degree);
+  fmt::print("{}: network of {} layers, {} inputs, {} outputs, {} edges ({:.1f} per neuron)\n",
+             printable(source->name()), network.layers.size(), network.layers.front().num_inputs,
+             network.layers.back().num_outputs, network.num_edges, network.mean_degree);
   fmt::print("{} neurons, {} of them distinct within their layers; dead samples {}\n", network.num_neurons,
              network.num_distinct_neurons, network.keeps_zero ? "stay dead" : "can be revived by a layer");
   print_layers(network);
@@ -166,10 +168,10 @@ int info_samples(InfoOptions const& options) {
                        {"entries", matrix.num_entries()},
                        {"density", density},
                        {"equal_values", matrix.values.size() == 1}};
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json_text(json, 2));
     return 0;
   }
-  fmt::print("{}: {} samples of {} neurons, {} entries ({:.2f} % filled{})\n", options.path, matrix.num_rows,
+  fmt::print("{}: {} samples of {} neurons, {} entries ({:.2f} % filled{})\n", printable(options.path), matrix.num_rows,
              matrix.num_columns, matrix.num_entries(), 100.0 * density,
              matrix.values.size() == 1 ? ", all of one value" : "");
   return 0;

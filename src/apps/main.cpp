@@ -2,10 +2,12 @@
 #include "apps/standard_streams.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "io/input_files.hpp"
+#include "io/open.hpp"
 #include "io/partial_output.hpp"
 
 #include <fmt/format.h>
@@ -19,6 +21,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -42,8 +45,23 @@ std::string version_text() {
 }
 
 int fail(int exit_code, std::string const& sentence, bool speaks) {
-  if (speaks) varve::say("varve: " + sentence);
+  constexpr std::size_t longest = 2000; // of a sentence that quotes long names
+  if (speaks) varve::say("varve: " + varve::printable(sentence, longest));
   return exit_code;
+}
+
+/// Broken HDF5 files are found by a child process, made before MPI, threads and devices start. What is wrong with them
+/// is said when they are opened.
+void try_out_files(int num_arguments, char** arguments) {
+  for (int number = 1; number < num_arguments; ++number) {
+    std::string_view name = arguments[number];
+    if (name.starts_with("-")) name.remove_prefix(std::min(name.find('='), name.size() - 1) + 1);
+    try {
+      varve::try_out_hdf5(name);
+    } catch (std::exception const&) {
+      continue;
+    }
+  }
 }
 
 int run(int num_arguments, char** arguments, varve::Communicator const& communicator) {

@@ -1,12 +1,13 @@
 #include "apps/options_file.hpp"
 
 #include "core/error.hpp"
-#include "io/input_files.hpp"
+#include "io/byte_stream.hpp"
+#include "io/json_text.hpp"
+#include "io/line_error.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
 #include <string>
 
 namespace varve {
@@ -14,8 +15,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// As much of a file as parse_json takes, and a byte more if there is more.
+std::string read_start(std::string const& path) {
+  auto const source = open_bytes(path);
+  std::string text(longest_json + 1, '\0');
+  text.resize(source->read(text));
+  return text;
+}
+
 /// As it would stand on the command line.
-std::string text_of(Json const& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(Json const& value) { return value.is_string() ? value.get<std::string>() : json_text(value); }
+
+/// JSON has no nan, and a text that reads like a number is none.
+void require_value(CLI::Option const& option, Json const& value, std::string const& place) {
+  auto const type = option.get_type_name();
+  bool const takes_number = type.starts_with("FLOAT") || type.starts_with("UINT") || type.starts_with("INT");
+  bool const fits = takes_number ? value.is_number() : value.is_string() || value.is_number() || value.is_boolean();
+  if (fits) return;
+  throw InputError(fmt::format("{}: found {}, expected {}", place, quote(json_text(value)),
+                               takes_number ? "a number" : "a text, a number, true or false"));
+}
 
 /// For options that the command line left open.
 void take_defaults(CLI::App& command, std::string const& path) {
@@ -24,6 +43,7 @@ void take_defaults(CLI::App& command, std::string const& path) {
     auto* const option = command.get_option_no_throw("--" + name);
     if (option == nullptr)
       throw InputError(fmt::format("{} names the option '{}', which varve {} lacks", path, name, command.get_name()));
+    require_value(*option, value, fmt::format("{}, option '{}'", path, name));
     if (option->count() > 0) continue;
     try {
       option->add_result(text_of(value));
@@ -44,9 +64,7 @@ void add_options_file(CLI::App& command, std::string& path) {
 }
 
 nlohmann::ordered_json read_options_file(std::string const& path) {
-  std::ifstream file(readable_place(path));
-  if (!file) throw InputError(fmt::format("{} cannot be opened for reading", path));
-  Json contents = Json::parse(file, nullptr, false);
+  auto contents = parse_json(read_start(path), path);
   if (contents.is_discarded()) throw InputError(fmt::format("{} is no JSON", path));
   if (!contents.is_object() || !contents.contains("options") || !contents["options"].is_object())
     throw InputError(fmt::format("{} lacks the object 'options', which varve tune writes", path));

@@ -4,12 +4,14 @@
 #include "apps/tuner.hpp"
 #include "apps/tuning_target.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
 #include "engine/memory_limits.hpp"
 #include "io/input_files.hpp"
+#include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 
@@ -133,8 +135,8 @@ int tune(TuneOptions const& options) {
   limit_memory(engine, 1);
   engine.device_memory_limit = memory_limits(engine).device;
 
-  fmt::print("tuning    {} on {}: {}, {}; {} samples\n", network->name(), options.backend, device_name(engine.backend),
-             options.precision, samples.num_samples());
+  fmt::print("tuning    {} on {}: {}, {}; {} samples\n", printable(network->name()), options.backend,
+             device_name(engine.backend), options.precision, samples.num_samples());
   TuningInput const input{*network, samples, engine, options.repeat};
   Tuner tuner(input, print);
   tuner.search();
@@ -147,7 +149,7 @@ int tune(TuneOptions const& options) {
   print_best(tuner);
   if (!options.output.empty()) {
     OutputFile file(options.output);
-    file.write(describe(tuner, input, options).dump(2) + "\n");
+    file.write(json_text(describe(tuner, input, options), 2) + "\n");
     file.commit();
   }
   return 0;

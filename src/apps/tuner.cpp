@@ -8,6 +8,7 @@
 #include "distribute/batch_store.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/run_batches.hpp"
+#include "io/json_text.hpp"
 #include "io/sample_reader.hpp"
 
 #include <fmt/format.h>
@@ -75,7 +76,7 @@ std::string as_text(Alternative const& alternative) {
   auto const options = as_json(alternative); // lives as long as the loop over it
   for (auto const& [name, value] : options.items()) {
     text += (text.empty() ? "--" : " --") + name;
-    if (!value.is_boolean()) text += " " + (value.is_string() ? value.get<std::string>() : value.dump());
+    if (!value.is_boolean()) text += " " + (value.is_string() ? value.get<std::string>() : json_text(value));
   }
   return text.empty() ? "all left to the plan" : text;
 }

@@ -2,6 +2,7 @@
 
 #include "core/host.hpp"
 #include "core/runtime.hpp"
+#include "io/json_text.hpp"
 #include "io/open.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ std::vector<std::string> tuning_differences(nlohmann::ordered_json const& tuning
   for (auto const& [name, value] : here.items()) {
     if (!there.contains(name) || there[name] == value) continue;
     auto const& other = there[name];
-    sentences.push_back(sentence_on(name, other.is_string() ? other.get<std::string>() : other.dump(), value));
+    sentences.push_back(sentence_on(name, other.is_string() ? other.get<std::string>() : json_text(other), value));
   }
   return sentences;
 }

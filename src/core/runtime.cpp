@@ -3,9 +3,12 @@
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/host.hpp"
+#include "core/kokkos_settings.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +43,20 @@ Backend parse_backend(std::string const& name) {
   throw UsageError("this build has no backend '" + name + "'; it has: " + names);
 }
 
+namespace {
+
+/// Number of GPUs, in a build that uses some.
+std::optional<int> num_devices() {
+#if defined(KOKKOS_ENABLE_CUDA)
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+#else
+  return std::nullopt;
+#endif
+}
+
+} // namespace
+
 Runtime::Runtime(int& num_arguments, char** arguments) {
   setenv("OMP_PROC_BIND", "false", 0); // what an unset variable means to OpenMP; only quiets Kokkos's advice to set it
   // Kokkos sees its own options only: it would answer --help as well.
@@ -48,6 +65,7 @@ Runtime::Runtime(int& num_arguments, char** arguments) {
       arguments + 1, end, [](char const* argument) { return !std::string_view(argument).starts_with("--kokkos-"); });
   std::vector<char*> for_kokkos = {arguments[0]};
   for_kokkos.insert(for_kokkos.end(), ours_end, end);
+  require_valid_settings(std::span(for_kokkos).subspan(1), num_devices());
   auto num_for_kokkos = static_cast<int>(for_kokkos.size());
   for_kokkos.push_back(nullptr);
   num_arguments = static_cast<int>(ours_end - arguments);

@@ -10,7 +10,7 @@ namespace varve {
 /// Kokkos, alive as long as this object. Construct one, first thing in main (after MPI_Init).
 class Runtime {
 public:
-  /// Takes Kokkos's own --kokkos-* options out of the arguments. Throws ResourceError if a device cannot be used.
+  /// Takes the --kokkos-* options out of the arguments. Throws UsageError about values, ResourceError about devices.
   Runtime(int& num_arguments, char** arguments);
   ~Runtime();
   Runtime(Runtime const&) = delete;

@@ -1,5 +1,6 @@
 #include "distribute/batch_queue.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +29,9 @@ constexpr SampleIndex tile_samples = 64;      ///< a multiple of every tile widt
 constexpr SampleIndex grains_of_input = 1024; ///< or more
 constexpr SampleIndex largest_grain = 4096;
 
-SampleIndex rounded_up(SampleIndex number, SampleIndex step) { return (number + step - 1) / step * step; }
+SampleIndex rounded_up(SampleIndex number, SampleIndex step) {
+  return capped_multiply(number / step + (number % step == 0 ? 0 : 1), step);
+}
 
 SampleIndex samples_in(double seconds, double speed) {
   constexpr double most = 1e18;
@@ -103,7 +106,7 @@ bool is_too_slow(QueueState const& state, BatchRules const& rules) {
   auto const others = speed_of_all(state) - state.own_speed;
   if (state.own_speed <= 0.0 || others <= 0.0) return false;
   // The others work in grains as well: each may have just begun one.
-  auto const work = state.remaining + (state.num_ranks - 1) * rules.grain;
+  auto const work = capped_add(state.remaining, capped_multiply(state.num_ranks - 1, rules.grain));
   return static_cast<double>(rules.grain) / state.own_speed > static_cast<double>(work) / others;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/input_files.hpp"
+#include "io/json_text.hpp"
 
 #include <fmt/format.h>
 
@@ -50,7 +51,7 @@ std::vector<fs::path> files_left(fs::path const& path, int rank, int num_ranks) 
 }
 
 std::string shown(nlohmann::ordered_json const& object, std::string const& name) {
-  return object.contains(name) ? object[name].dump() : "not there";
+  return object.contains(name) ? json_text(object[name]) : "not there";
 }
 
 } // namespace
@@ -70,7 +71,7 @@ void Journal::open_files(fs::path const& path, int rank, int num_ranks) {
 }
 
 void Journal::require_this_run(RecordFile const& file) {
-  auto const head = nlohmann::ordered_json::parse(file.read(0), nullptr, false);
+  auto const head = parse_json(file.read(0), file.path().string());
   if (!head.is_object() || !head.contains("run") || !head["run"].is_object() || !head.contains("network")) {
     throw InputError(fmt::format("{} does not begin with the description of a run", file.path().string()));
   }
@@ -81,7 +82,7 @@ void Journal::require_this_run(RecordFile const& file) {
   for (auto const& [name, value] : run_.items()) {
     if (head["run"].contains(name) && head["run"][name] == value) continue;
     throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.path().string(),
-                                 name, shown(head["run"], name), value.dump()));
+                                 name, shown(head["run"], name), json_text(value)));
   }
   network_ = head["network"];
 }
@@ -97,7 +98,7 @@ void Journal::find_batches(std::size_t number) {
 
 void Journal::begin(nlohmann::ordered_json const& network) {
   if (files_.front().num_records() > 0) return;
-  files_.front().append(nlohmann::ordered_json{{"version", version}, {"run", run_}, {"network", network}}.dump());
+  files_.front().append(json_text({{"version", version}, {"run", run_}, {"network", network}}));
 }
 
 void Journal::add(FinishedBatch const& batch) {

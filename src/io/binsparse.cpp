@@ -1,6 +1,9 @@
 #include "io/binsparse.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
+#include "io/hdf5_guard.hpp"
+#include "io/json_text.hpp"
 #include "io/line_error.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +16,7 @@
 namespace varve::binsparse {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr char const* version = "0.1.0";
 
@@ -22,13 +25,13 @@ constexpr char const* version = "0.1.0";
 }
 
 /// A member of a JSON object, as text for messages.
-std::string shown(json const& object, char const* key) {
+std::string shown(Json const& object, char const* key) {
   if (!object.contains(key)) return fmt::format("no \"{}\" in the binsparse descriptor", key);
-  auto const text = object[key].dump(-1, ' ', false, json::error_handler_t::replace);
+  auto const text = object[key].dump(-1, ' ', false, Json::error_handler_t::replace);
   return fmt::format("\"{}\": {} in the binsparse descriptor", key, quote(text));
 }
 
-std::uint64_t read_count(json const& value, std::uint64_t largest, std::string const& place, std::string const& found) {
+std::uint64_t read_count(Json const& value, std::uint64_t largest, std::string const& place, std::string const& found) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > largest) {
     fail(place, found, fmt::format("a number from 0 to {}", largest));
   }
@@ -36,9 +39,9 @@ std::uint64_t read_count(json const& value, std::uint64_t largest, std::string c
 }
 
 /// The "binsparse" object of an attribute's text, be it wrapped in an object of that key or not.
-json parse_object(std::string const& text, std::string const& place) {
-  auto object = json::parse(text, nullptr, false);
-  if (object.is_object() && object.contains("binsparse")) object = json(object["binsparse"]);
+Json parse_object(std::string const& text, std::string const& place) {
+  auto object = parse_json(text, place + ": binsparse descriptor");
+  if (object.is_object() && object.contains("binsparse")) object = Json(object["binsparse"]);
   if (!object.is_object()) fail(place, "a binsparse descriptor that is no JSON object", "one");
   return object;
 }
@@ -61,6 +64,7 @@ hdf5::Dataset open_list(hdf5::Group const& group, char const* name, std::uint64_
   if (found != length) {
     fail(place, fmt::format("{} numbers in {}", found, name), fmt::format("{} as the descriptor says", length));
   }
+  hdf5::require_modest(dataset, fmt::format("{}: {}", place, name));
   return dataset;
 }
 
@@ -87,7 +91,7 @@ std::vector<EdgeOffset> read_pointers(hdf5::Group const& group, Descriptor const
 
 Descriptor read_descriptor(hdf5::Group const& group, std::string const& place) {
   auto const object = parse_object(hdf5::read_text(group.id(), "binsparse", place), place);
-  auto const text_of = [&](char const* key) { return object.contains(key) ? object[key] : json(); };
+  auto const text_of = [&](char const* key) { return object.contains(key) ? object[key] : Json(); };
   if (text_of("version") != "0.1" && text_of("version") != version) fail(place, shown(object, "version"), "\"0.1.0\"");
   if (text_of("format") != "CSR") fail(place, shown(object, "format"), "\"CSR\"");
   auto const shape = text_of("shape");
@@ -100,14 +104,27 @@ Descriptor read_descriptor(hdf5::Group const& group, std::string const& place) {
   descriptor.num_columns = read_count(shape[1], largest_index, place, shown(object, "shape"));
   descriptor.num_entries =
       read_count(text_of("number_of_stored_values"), largest_count, place, shown(object, "number_of_stored_values"));
+  if (descriptor.num_entries > capped_multiply(descriptor.num_rows, descriptor.num_columns)) {
+    fail(place,
+         fmt::format("{} stored values in a matrix of the shape {} x {}", descriptor.num_entries, descriptor.num_rows,
+                     descriptor.num_columns),
+         "each entry of a matrix once");
+  }
   auto const types = text_of("data_types");
   if (!types.is_object() || !types.contains("values") || !types["values"].is_string()) {
     fail(place, shown(object, "data_types"), "an object that names the type of the values");
   }
   auto const type = types["values"].get<std::string>();
   if (type.find("complex") != std::string::npos) fail(place, "values of the type " + quote(type), "real numbers");
-  descriptor.is_iso = type.starts_with("iso[");
+  auto const num_values = hdf5::length_of(hdf5::open_dataset(group.id(), "values", place), place + ": values");
+  descriptor.is_iso = num_values == 1 && (descriptor.num_entries != 1 || type.starts_with("iso["));
   return descriptor;
+}
+
+void require_arrays(hdf5::Group const& group, Descriptor const& descriptor, std::string const& place) {
+  open_list(group, "pointers_to_1", descriptor.num_rows + 1, place);
+  open_list(group, "indices_1", descriptor.num_entries, place);
+  open_list(group, "values", descriptor.is_iso ? 1 : descriptor.num_entries, place);
 }
 
 SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first, std::uint64_t last,
@@ -154,7 +171,7 @@ bool fit_float(std::vector<double> const& values) {
 
 void write_descriptor(hdf5::Group const& group, Descriptor const& descriptor, std::filesystem::path const& path) {
   auto const values = stored_type(group, "values", path);
-  json object;
+  nlohmann::json object;
   object["version"] = version;
   object["format"] = "CSR";
   object["shape"] = {descriptor.num_rows, descriptor.num_columns};
@@ -162,7 +179,7 @@ void write_descriptor(hdf5::Group const& group, Descriptor const& descriptor, st
   object["data_types"]["pointers_to_1"] = stored_type(group, "pointers_to_1", path);
   object["data_types"]["indices_1"] = stored_type(group, "indices_1", path);
   object["data_types"]["values"] = descriptor.is_iso ? fmt::format("iso[{}]", values) : values;
-  hdf5::write_text(group.id(), "binsparse", json{{"binsparse", object}}.dump(), path);
+  hdf5::write_text(group.id(), "binsparse", nlohmann::json{{"binsparse", object}}.dump(), path);
 }
 
 void write_matrix(hdf5::Group const& group, SparseMatrix const& matrix, std::filesystem::path const& path) {

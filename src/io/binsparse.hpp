@@ -11,7 +11,7 @@
 /// Sparse matrices in HDF5 groups after the binsparse specification, format CSR; see FORMAT.md.
 namespace varve::binsparse {
 
-/// What the descriptor of a group says.
+/// What the descriptor of a group says, and its values.
 struct Descriptor {
   std::uint64_t num_rows = 0;
   std::uint64_t num_columns = 0;
@@ -19,8 +19,12 @@ struct Descriptor {
   bool is_iso = false; ///< one stored value, shared by all entries
 };
 
-/// Reads and checks the descriptor. Throws InputError "PLACE: ...".
+/// Reads and checks the descriptor. Whether one value is shared is what the dataset says, whatever the descriptor says.
+/// Throws InputError "PLACE: ...".
 Descriptor read_descriptor(hdf5::Group const& group, std::string const& place);
+
+/// Opens the three arrays and checks their sizes. Throws InputError "PLACE: ...".
+void require_arrays(hdf5::Group const& group, Descriptor const& descriptor, std::string const& place);
 
 /// Reads the rows [first, last), and nothing else. Throws InputError unless the arrays have the sizes that the
 /// descriptor says and the row pointers ascend; the caller checks the matrix with require_valid.

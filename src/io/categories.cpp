@@ -16,49 +16,64 @@
 namespace varve {
 namespace {
 
-/// A sample and the line that names it.
-using NumberedSample = std::pair<SampleIndex, std::size_t>;
-
 std::string_view without_blanks(std::string_view line) {
   auto const begin = line.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos) return {};
   return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-void read_block(TextBlock const& block, std::filesystem::path const& path, std::vector<NumberedSample>& samples) {
-  std::string_view rest = block.text;
-  for (std::size_t number = block.first_line; !rest.empty(); ++number) {
-    auto const length = std::min(rest.find('\n'), rest.size());
-    auto const line = without_blanks(rest.substr(0, length));
-    rest.remove_prefix(std::min(length + 1, rest.size()));
-    if (line.empty() || line.front() == '%' || line.front() == '#') continue;
-    SampleIndex sample = 0;
-    auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), sample);
-    if (error != std::errc() || next != line.data() + line.size() || sample < 1) {
-      fail_at_line(path, number, quote(line),
-                   fmt::format("one sample number from 1 to {}", std::numeric_limits<SampleIndex>::max()));
+/// Calls visit(sample, line) for each sample of a file, the sample from 0.
+template <class Visit>
+void for_each_sample(std::filesystem::path const& path, Visit const& visit) {
+  TextReader reader(path);
+  TextBlock block;
+  while (reader.next(block)) {
+    std::string_view rest = block.text;
+    for (std::size_t number = block.first_line; !rest.empty(); ++number) {
+      auto const length = std::min(rest.find('\n'), rest.size());
+      auto const line = without_blanks(rest.substr(0, length));
+      rest.remove_prefix(std::min(length + 1, rest.size()));
+      if (line.empty() || line.front() == '%' || line.front() == '#') continue;
+      SampleIndex sample = 0;
+      auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), sample);
+      if (error != std::errc() || next != line.data() + line.size() || sample < 1) {
+        fail_at_line(path, number, quote(line),
+                     fmt::format("one sample number from 1 to {}", std::numeric_limits<SampleIndex>::max()));
+      }
+      visit(sample - 1, number);
     }
-    samples.emplace_back(sample - 1, number);
   }
+}
+
+/// Reads the file again to find the line that names a sample a second time.
+[[noreturn]] void fail_repeated(std::filesystem::path const& path, SampleIndex repeated) {
+  bool is_second = false;
+  for_each_sample(path, [&](SampleIndex sample, std::size_t line) {
+    if (sample == repeated && std::exchange(is_second, true))
+      fail_at_line(path, line, fmt::format("sample {} a second time", sample + 1), "each sample once");
+  });
+  fail_at_line(path, 1, "a file that changes while it is read", "one that stays as it is");
+}
+
+void sort_distinct(std::vector<SampleIndex>& samples, std::filesystem::path const& path) {
+  if (!std::ranges::is_sorted(samples)) std::ranges::sort(samples);
+  auto const repeated = std::ranges::adjacent_find(samples);
+  if (repeated != samples.end()) fail_repeated(path, *repeated);
 }
 
 } // namespace
 
 std::vector<SampleIndex> read_categories(std::filesystem::path const& path) {
-  TextReader reader(path);
-  TextBlock block;
-  std::vector<NumberedSample> samples;
-  while (reader.next(block)) read_block(block, path, samples);
-  std::ranges::sort(samples);
-  auto const repeated = std::ranges::adjacent_find(samples, {}, &NumberedSample::first);
-  if (repeated != samples.end()) {
-    auto const& [sample, line] = *std::next(repeated);
-    fail_at_line(path, line, fmt::format("sample {} a second time", sample + 1), "each sample once");
-  }
-  std::vector<SampleIndex> result;
-  result.reserve(samples.size());
-  for (auto const& [sample, line] : samples) result.push_back(sample);
-  return result;
+  std::vector<SampleIndex> samples;
+  std::size_t next_check = std::size_t{1} << 20; // the same few samples over and over shall not fill the memory
+  for_each_sample(path, [&](SampleIndex sample, std::size_t) {
+    samples.push_back(sample);
+    if (samples.size() < next_check) return;
+    sort_distinct(samples, path);
+    next_check *= 2;
+  });
+  sort_distinct(samples, path);
+  return samples;
 }
 
 void write_categories(std::filesystem::path const& path, std::span<SampleIndex const> samples) {

@@ -1,6 +1,7 @@
 #include "io/hdf5.hpp"
 
 #include "core/error.hpp"
+#include "io/hdf5_guard.hpp"
 #include "io/input_files.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -23,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t smallest_compressed = 4096; // bytes
 constexpr hsize_t chunk_elements = hsize_t{1} << 16;
 constexpr unsigned deflate_level = 4;
+constexpr std::size_t longest_text = std::size_t{1} << 16; // of an attribute, in bytes
 
 /// HDF5 wraps what the operating system says into a long list of details; its own descriptions stay as they are.
 std::string essence_of(std::string text) {
@@ -90,16 +93,27 @@ void require_single(Attribute const& attribute, std::string const& name, std::st
   }
 }
 
+[[noreturn]] void fail_long_text(std::string const& name, std::string const& place) {
+  throw InputError(
+      fmt::format("{}: found more than {} bytes in the attribute \"{}\", expected no more", place, longest_text, name));
+}
+
 bool is_number(H5T_class_t type) { return type == H5T_INTEGER || type == H5T_FLOAT; }
 
-template <class Number>
-Number read_number(hid_t object, std::string const& name, std::string const& place) {
-  auto const attribute = open_attribute(object, name, place);
+/// Opens an attribute that holds one number, and its type.
+std::pair<Attribute, Datatype> open_number(hid_t object, std::string const& name, std::string const& place) {
+  constexpr std::size_t largest = 16; // bytes
+  auto attribute = open_attribute(object, name, place);
   require_single(attribute, name, place);
-  Datatype const type(H5Aget_type(attribute.id()));
-  if (!is_number(H5Tget_class(type.id()))) {
+  Datatype type(H5Aget_type(attribute.id()));
+  if (!is_number(H5Tget_class(type.id())) || H5Tget_size(type.id()) > largest) {
     throw InputError(fmt::format("{}: found no number in the attribute \"{}\", expected one", place, name));
   }
+  return {std::move(attribute), std::move(type)};
+}
+
+template <class Number>
+Number read_number(Attribute const& attribute, std::string const& name, std::string const& place) {
   Number number{};
   if (H5Aread(attribute.id(), memory_type<Number>(), &number) < 0) {
     fail_reading(place, fmt::format("the attribute \"{}\"", name));
@@ -109,18 +123,21 @@ Number read_number(hid_t object, std::string const& name, std::string const& pla
 
 std::string read_variable_text(Attribute const& attribute, Datatype const& type, std::string const& name,
                                std::string const& place) {
+  require_tried(attribute.id());
   Datatype const memory(H5Tcopy(H5T_C_S1));
   H5Tset_size(memory.id(), H5T_VARIABLE);
   H5Tset_cset(memory.id(), H5Tget_cset(type.id()));
   char* text = nullptr;
   if (H5Aread(attribute.id(), memory.id(), &text) < 0) fail_reading(place, fmt::format("the attribute \"{}\"", name));
-  std::string result = text == nullptr ? "" : text;
+  std::string result(text == nullptr ? "" : text, text == nullptr ? 0 : strnlen(text, longest_text + 1));
   H5free_memory(text);
+  if (result.size() > longest_text) fail_long_text(name, place);
   return result;
 }
 
 std::string read_fixed_text(Attribute const& attribute, Datatype const& type, std::string const& name,
                             std::string const& place) {
+  if (H5Tget_size(type.id()) > longest_text) fail_long_text(name, place);
   std::string text(H5Tget_size(type.id()), '\0');
   if (H5Aread(attribute.id(), type.id(), text.data()) < 0)
     fail_reading(place, fmt::format("the attribute \"{}\"", name));
@@ -279,12 +296,27 @@ std::string read_text(hid_t object, std::string const& name, std::string const& 
   return is_variable ? read_variable_text(attribute, type, name, place) : read_fixed_text(attribute, type, name, place);
 }
 
-std::int64_t read_integer(hid_t object, std::string const& name, std::string const& place) {
-  return read_number<std::int64_t>(object, name, place);
+std::uint64_t read_count(hid_t object, std::string const& name, std::string const& place) {
+  auto const [attribute, type] = open_number(object, name, place);
+  auto const fail = [&, &shown_name = name](auto number) {
+    throw InputError(
+        fmt::format("{}: found {} in the attribute \"{}\", expected a whole number from 0", place, number, shown_name));
+  };
+  if (H5Tget_class(type.id()) == H5T_INTEGER && H5Tget_sign(type.id()) == H5T_SGN_NONE)
+    return read_number<std::uint64_t>(attribute, name, place);
+  if (H5Tget_class(type.id()) == H5T_INTEGER) {
+    auto const number = read_number<std::int64_t>(attribute, name, place);
+    if (number < 0) fail(number);
+    return static_cast<std::uint64_t>(number);
+  }
+  constexpr double largest_exact = 9007199254740992.0; // 2^53
+  auto const number = read_number<double>(attribute, name, place);
+  if (!(number >= 0.0 && number <= largest_exact) || std::floor(number) != number) fail(number);
+  return static_cast<std::uint64_t>(number);
 }
 
 double read_real(hid_t object, std::string const& name, std::string const& place) {
-  return read_number<double>(object, name, place);
+  return read_number<double>(open_number(object, name, place).first, name, place);
 }
 
 bool is_scalar(Dataset const& dataset) {

@@ -59,9 +59,10 @@ Dataset open_dataset(hid_t parent, std::string const& name, std::string const& p
 /// Number of links in a group.
 std::uint64_t num_children(Group const& group, std::string const& place);
 
-/// A string, of fixed or variable length.
+/// A string of up to 64 KiB, of fixed or variable length.
 std::string read_text(hid_t object, std::string const& name, std::string const& place);
-std::int64_t read_integer(hid_t object, std::string const& name, std::string const& place);
+/// A whole number from 0, of any type of numbers.
+std::uint64_t read_count(hid_t object, std::string const& name, std::string const& place);
 double read_real(hid_t object, std::string const& name, std::string const& place);
 
 /// Number of elements of a dataset that is a list, or 1 for a scalar.

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "io/binsparse.hpp"
 #include "io/hdf5.hpp"
+#include "io/hdf5_guard.hpp"
 #include "io/line_error.hpp"
 #include "io/output_file.hpp"
 
@@ -30,7 +31,7 @@ void require_network_file(hdf5::File const& file, std::string const& place) {
   if (format != format_name) {
     throw InputError(fmt::format("{}: found the format {}, expected \"{}\"", place, quote(format), format_name));
   }
-  auto const version = hdf5::read_integer(file.id(), "version", place);
+  auto const version = hdf5::read_count(file.id(), "version", place);
   if (version != format_version) {
     throw InputError(fmt::format("{}: found version {} of the format, expected {}", place, version, format_version));
   }
@@ -56,13 +57,19 @@ Activation read_activation(hdf5::Group const& group, std::string const& place) {
   return Activation::clipped_relu(cap);
 }
 
-std::vector<double> read_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
-  auto const dataset = hdf5::open_dataset(group.id(), "bias", place);
+hdf5::Dataset open_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
+  auto dataset = hdf5::open_dataset(group.id(), "bias", place);
   auto const length = hdf5::length_of(dataset, place + ": bias");
   if (length != 1 && length != num_outputs) {
     throw InputError(fmt::format("{}: found {} biases, expected 1 or {}", place, length, num_outputs));
   }
-  return hdf5::read_reals(dataset, 0, length, place + ": bias");
+  hdf5::require_modest(dataset, place + ": bias");
+  return dataset;
+}
+
+std::vector<double> read_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
+  auto const dataset = open_bias(group, num_outputs, place);
+  return hdf5::read_reals(dataset, 0, hdf5::length_of(dataset, place + ": bias"), place + ": bias");
 }
 
 char const* name_of(ActivationKind kind) {
@@ -110,30 +117,65 @@ struct NetworkFile::Contents {
     return hdf5::open_group(layers.id(), layer_name(number), place(number));
   }
 
+  void open(fs::path const& file_path) {
+    path = file_path;
+    file = hdf5::open_file(path);
+    require_network_file(file, path.string());
+    layers = hdf5::open_group(file.id(), "layers", path.string());
+  }
+
   void read_descriptors() {
+    auto const count = num_layers();
+    for (std::size_t number = 0; number < count; ++number)
+      take_descriptor(number, hdf5::open_group(open_layer(number).id(), "weights", place(number)));
+  }
+
+  /// Reads all but the numbers.
+  void walk() {
+    auto const count = num_layers();
+    for (std::size_t number = 0; number < count; ++number) {
+      auto const layer = open_layer(number);
+      auto const group = hdf5::open_group(layer.id(), "weights", place(number));
+      take_descriptor(number, group);
+      binsparse::require_arrays(group, weights[number], place(number));
+      open_bias(layer, weights[number].num_rows, place(number));
+      read_activation(layer, place(number));
+    }
+  }
+
+private:
+  std::size_t num_layers() const {
     auto const count = hdf5::num_children(layers, path.string());
     if (count == 0) throw InputError(fmt::format("{}: found no layers, expected at least one", path.string()));
-    for (std::size_t number = 0; number < count; ++number) {
-      auto const group = hdf5::open_group(open_layer(number).id(), "weights", place(number));
-      auto const descriptor = binsparse::read_descriptor(group, place(number));
-      if (number > 0 && descriptor.num_columns != weights.back().num_rows) {
-        throw InputError(fmt::format("{}: layer {} takes {} inputs, but layer {} has {} outputs", path.string(), number,
-                                     descriptor.num_columns, number - 1, weights.back().num_rows));
-      }
-      weights.push_back(descriptor);
+    return count;
+  }
+
+  void take_descriptor(std::size_t number, hdf5::Group const& group) {
+    auto const descriptor = binsparse::read_descriptor(group, place(number));
+    if (number > 0 && descriptor.num_columns != weights.back().num_rows) {
+      throw InputError(fmt::format("{}: layer {} takes {} inputs, but layer {} has {} outputs", path.string(), number,
+                                   descriptor.num_columns, number - 1, weights.back().num_rows));
     }
+    weights.push_back(descriptor);
   }
 };
 
-NetworkFile::NetworkFile(fs::path path) : contents_(std::make_unique<Contents>()) {
+void NetworkFile::walk(fs::path const& path) {
+  Contents contents;
+  contents.open(path);
+  contents.walk();
+}
+
+NetworkFile::NetworkFile(fs::path const& path) : contents_(std::make_unique<Contents>()) {
   auto const lock = hdf5::lock();
   try {
-    contents_->path = std::move(path);
-    auto const place = contents_->path.string();
-    contents_->file = hdf5::open_file(contents_->path);
-    require_network_file(contents_->file, place);
-    contents_->layers = hdf5::open_group(contents_->file.id(), "layers", place);
-    contents_->read_descriptors();
+    hdf5::guarded(
+        path, [&] { walk(path); },
+        [&] {
+          *contents_ = {};
+          contents_->open(path);
+          contents_->read_descriptors();
+        });
   } catch (...) {
     contents_.reset(); // while the lock is held
     throw;
@@ -151,12 +193,17 @@ std::size_t NetworkFile::num_layers() const { return contents_->weights.size(); 
 
 LayerHeader NetworkFile::header(std::size_t number) const {
   auto const lock = hdf5::lock();
-  return in_file(contents_->path, number, [&] {
+  auto const read = [&] {
     auto const& weights = contents_->weights.at(number);
     auto const group = contents_->open_layer(number);
     auto const place = contents_->place(number);
     return LayerHeader{weights.num_columns, weights.num_rows, weights.num_entries,
                        read_bias(group, weights.num_rows, place), read_activation(group, place)};
+  };
+  auto const& path = contents_->path;
+  return in_file(path, number, [&] {
+    return hdf5::guarded(
+        path, [&] { walk(path); }, read);
   });
 }
 

@@ -24,7 +24,7 @@ class NetworkFile final : public NetworkSource {
 public:
   /// Reads the descriptors of all layers. Throws InputError, naming file and layer, if the file is missing, broken or
   /// no network file, or if two layers do not fit together.
-  explicit NetworkFile(std::filesystem::path path);
+  explicit NetworkFile(std::filesystem::path const& path);
   ~NetworkFile() override;
 
   std::string name() const override;
@@ -33,6 +33,10 @@ public:
 
   /// All of layer `number` but its weights.
   LayerHeader header(std::size_t number) const;
+
+  /// Reads all of a network file but its numbers, as the constructor and layer() do: for hdf5::try_out, under its lock.
+  /// Throws InputError.
+  static void walk(std::filesystem::path const& path);
 
 private:
   struct Contents;

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
+#include "io/hdf5_guard.hpp"
 #include "io/input_files.hpp"
 #include "io/layer_groups.hpp"
 #include "io/network_file.hpp"
@@ -54,7 +55,34 @@ void require_agreement(NetworkFile const& file, ChallengeOptions const& options,
   }
 }
 
+/// Throws InputError if nothing can be read from a regular file.
+void require_readable(fs::path const& path) {
+  std::error_code error;
+  char letter = 0;
+  if (fs::is_regular_file(path, error)) open_bytes(path)->read({&letter, 1});
+}
+
+/// Whether an HDF5 file says that it holds samples; called by what guards it.
+bool says_samples(fs::path const& path) {
+  auto const file = hdf5::open_file(path);
+  return hdf5::read_text(file.id(), "format", path.string()) == "varve-samples";
+}
+
+/// The same, guarded.
+bool holds_hdf5_samples(fs::path const& path) {
+  auto const guard = hdf5::lock();
+  return hdf5::guarded(
+      path, [&] { says_samples(path) ? walk_sample_file(path) : NetworkFile::walk(path); },
+      [&] { return says_samples(path); });
+}
+
 } // namespace
+
+void try_out_hdf5(fs::path const& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || !hdf5::has_signature(path)) return;
+  holds_hdf5_samples(path);
+}
 
 std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptions const& options) {
   std::error_code error;
@@ -91,6 +119,7 @@ SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSample
 SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons) {
   if (neurons) return open_samples(path, *neurons);
   if (!hdf5::has_signature(path)) {
+    require_readable(path);
     throw UsageError(
         fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
   }
@@ -107,9 +136,7 @@ bool holds_samples(fs::path const& path) {
   if (!fs::is_regular_file(readable_place(path), error)) return false;
   if (!hdf5::has_signature(path)) return true;
   try {
-    auto const guard = hdf5::lock();
-    auto const file = hdf5::open_file(path);
-    return hdf5::read_text(file.id(), "format", path.string()) == "varve-samples";
+    return holds_hdf5_samples(path);
   } catch (InputError const&) {
     return false; // broken either way: reading it as a network says what is wrong
   }

@@ -35,6 +35,11 @@ SampleSet open_samples(std::filesystem::path const& path, std::optional<std::siz
 /// The range of the first `count` samples of a file. Throws InputError as open_samples does.
 SampleRange first_samples(std::filesystem::path const& path, std::size_t count);
 
+/// Reads the metadata of an HDF5 file of either kind in a child process with limits, if it needs that (hdf5::guarded),
+/// so that opening it later does not: a program that is going to use MPI, threads or devices calls it before it starts
+/// them. Does nothing if PATH is no HDF5 file. Throws InputError if the file is broken.
+void try_out_hdf5(std::filesystem::path const& path);
+
 /// True if PATH is a file that holds samples rather than a network: an HDF5 sample file, or a text file (networks in
 /// text are folders).
 bool holds_samples(std::filesystem::path const& path);

@@ -1,8 +1,10 @@
 #include "io/sample_file.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/binsparse.hpp"
 #include "io/hdf5.hpp"
+#include "io/hdf5_guard.hpp"
 #include "io/line_error.hpp"
 #include "io/output_file.hpp"
 
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -33,14 +36,19 @@ struct OpenSampleFile {
 
 SampleIndex read_first_sample(hdf5::File const& file, std::string const& place) {
   if (H5Aexists(file.id(), "first_sample") == 0) return 0;
-  auto const first = hdf5::read_integer(file.id(), "first_sample", place);
-  if (first < 0) {
-    throw InputError(fmt::format("{}: found {} as the number of the first sample, expected 0 or more", place, first));
-  }
-  return static_cast<SampleIndex>(first);
+  return hdf5::read_count(file.id(), "first_sample", place);
 }
 
-OpenSampleFile open_sample_file(fs::path const& path) {
+/// Numbers of samples have 64 bits, from 1 as well as from 0.
+void require_countable(SampleIndex first_sample, std::uint64_t num_samples, std::string const& place) {
+  constexpr auto largest = std::numeric_limits<SampleIndex>::max();
+  if (capped_add(first_sample, num_samples) < largest) return;
+  throw InputError(fmt::format("{}: found {} as the number of the first of {} samples, expected no more than {}", place,
+                               first_sample, num_samples, largest - 1 - num_samples));
+}
+
+/// Opens a file; called by what guards it.
+OpenSampleFile open_unguarded(fs::path const& path) {
   auto const place = path.string();
   OpenSampleFile open;
   open.file = hdf5::open_file(path);
@@ -48,14 +56,20 @@ OpenSampleFile open_sample_file(fs::path const& path) {
   if (format != format_name) {
     throw InputError(fmt::format("{}: found the format {}, expected \"{}\"", place, quote(format), format_name));
   }
-  auto const version = hdf5::read_integer(open.file.id(), "version", place);
+  auto const version = hdf5::read_count(open.file.id(), "version", place);
   if (version != format_version) {
     throw InputError(fmt::format("{}: found version {} of the format, expected {}", place, version, format_version));
   }
   open.first_sample = read_first_sample(open.file, place);
   open.samples = hdf5::open_group(open.file.id(), "samples", place);
   open.descriptor = binsparse::read_descriptor(open.samples, place + ": samples");
+  require_countable(open.first_sample, open.descriptor.num_rows, place);
   return open;
+}
+
+OpenSampleFile open_sample_file(fs::path const& path) {
+  return hdf5::guarded(
+      path, [&] { walk_sample_file(path); }, [&] { return open_unguarded(path); });
 }
 
 /// The rows of a file that holds the wanted samples.
@@ -151,6 +165,11 @@ private:
 };
 
 } // namespace
+
+void walk_sample_file(fs::path const& path) {
+  auto const open = open_unguarded(path);
+  binsparse::require_arrays(open.samples, open.descriptor, path.string() + ": samples");
+}
 
 SampleFileHeader read_sample_header(fs::path const& path) {
   auto const lock = hdf5::lock();

@@ -23,6 +23,10 @@ struct SampleFileHeader {
 /// broken or no sample file.
 SampleFileHeader read_sample_header(std::filesystem::path const& path);
 
+/// Reads all of a sample file but its numbers, as all readers of it do: for hdf5::try_out, under its lock. Throws
+/// as read_sample_header.
+void walk_sample_file(std::filesystem::path const& path);
+
 /// Throws InputError, as read_sample_header, or if the samples have another width than a network's inputs.
 void require_width(std::filesystem::path const& path, std::size_t num_inputs);
 

@@ -1,5 +1,6 @@
 #include "io/sample_reader.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/hdf5.hpp"
@@ -14,7 +15,8 @@ namespace varve {
 namespace {
 
 std::size_t bytes_in_memory(SampleReader const& reader) {
-  return reader.num_entries() * reader.bytes_per_entry() + reader.num_samples() * sizeof(EdgeOffset);
+  return capped_add(capped_multiply(reader.num_entries(), reader.bytes_per_entry()),
+                    capped_multiply(reader.num_samples(), sizeof(EdgeOffset)));
 }
 
 } // namespace
@@ -51,7 +53,9 @@ std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std
                                        std::size_t bytes) {
   if (repetitions == 1) return reader;
   auto const most = std::numeric_limits<std::size_t>::max() / sizeof(double) / repetitions;
-  if (reader->num_samples() > most || reader->num_entries() > most) {
+  auto const last = capped_add(reader->first_sample(), capped_multiply(reader->num_samples(), repetitions));
+  bool const has_numbers = last < std::numeric_limits<SampleIndex>::max();
+  if (reader->num_samples() > most || reader->num_entries() > most || !has_numbers) {
     throw UsageError(fmt::format("{} samples cannot be repeated {} times: there would be more than can be counted",
                                  reader->num_samples(), repetitions));
   }

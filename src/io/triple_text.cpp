@@ -1,5 +1,6 @@
 #include "io/triple_text.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/checksum.hpp"
@@ -229,6 +230,7 @@ public:
     auto const first = sums_.size();
     sums_.resize(first + num_texts);
     if (num_texts == 0 && expected_ && first < expected_->size()) fail_changed();
+    for (std::size_t number = 0; number < num_texts; ++number) num_bytes_ += texts_[number].text.size();
     std::vector<TripleBlock> blocks(num_texts);
     for_each_on_host_threads(num_texts, [&](std::size_t number) {
       auto& sum = sums_[first + number];
@@ -242,6 +244,9 @@ public:
   /// Checksums of the text of all blocks so far.
   std::vector<std::uint64_t> take_sums() { return std::move(sums_); }
 
+  /// Of the text that was parsed.
+  std::uint64_t num_bytes() const { return num_bytes_; }
+
 private:
   [[noreturn]] void fail_changed() const {
     throw InputError(fmt::format("{} changed while it was read: its second reading gave another text than its first",
@@ -252,18 +257,61 @@ private:
   TripleFormat format_;
   WantedRows wanted_;
   TextReader reader_;
+  std::uint64_t num_bytes_ = 0;
   std::vector<TextBlock> texts_;
   std::vector<std::uint64_t> sums_;
   std::optional<std::vector<std::uint64_t>> expected_;
 };
 
-std::vector<TripleBlock> parse_file(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
-                                    bool parallel) {
+/// Row after the last one of the matrix that a text becomes.
+std::uint64_t last_row(WantedRows const& wanted, std::uint64_t largest_row) {
+  return wanted.last.value_or(std::max(largest_row, wanted.first));
+}
+
+/// Compares what a text holds with what it says, so that a short text cannot fill the memory.
+class Extent {
+public:
+  Extent(WantedRows const& wanted, std::size_t num_columns) : wanted_(wanted), num_columns_(num_columns) {}
+
+  void look_at(TripleBlock const& block) {
+    largest_row_ = std::max(largest_row_, block.largest_row);
+    num_entries_ += block.columns.size();
+  }
+
+  std::uint64_t largest_row() const { return largest_row_; }
+  std::uint64_t num_entries() const { return num_entries_; }
+  std::uint64_t num_rows() const { return last_row(wanted_, largest_row_) - wanted_.first; }
+
+  /// True if there are more entries than pairs of a row and a column so far: some pair is there twice.
+  bool is_overfull() const { return num_entries_ > capped_multiply(largest_row_, num_columns_); }
+
+  /// Rows cost memory even if they are empty: a text without a line for most of them is refused.
+  void require_filled(fs::path const& path, TripleFormat const& format, std::uint64_t num_bytes) const {
+    constexpr std::uint64_t always_taken = std::uint64_t{1} << 21;
+    auto const most = std::max(always_taken, num_bytes / 2);
+    if (num_rows() <= most) return;
+    throw InputError(fmt::format("{}: found a text of {} bytes for {} rows ({} numbers), expected no more than {} rows",
+                                 path.string(), num_bytes, num_rows(), format.names[format.row_position], most));
+  }
+
+private:
+  WantedRows wanted_;
+  std::size_t num_columns_;
+  std::uint64_t largest_row_ = 0;
+  std::uint64_t num_entries_ = 0;
+};
+
+/// Stops where a pair must have been given twice.
+std::vector<TripleBlock> parse_file(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
+                                    WantedRows const& wanted, bool parallel) {
   BlockParser parser(path, format, wanted, parallel);
+  Extent extent(wanted, num_columns);
   std::vector<TripleBlock> blocks;
-  for (auto next = parser.next(); !next.empty(); next = parser.next()) {
+  for (auto next = parser.next(); !next.empty() && !extent.is_overfull(); next = parser.next()) {
+    for (auto const& block : next) extent.look_at(block);
     std::ranges::move(next, std::back_inserter(blocks));
   }
+  extent.require_filled(path, format, parser.num_bytes());
   return blocks;
 }
 
@@ -379,8 +427,8 @@ TripleMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, fs::path const& p
                               std::size_t num_columns, WantedRows const& wanted, bool parallel) {
   TripleMatrix result;
   for (auto const& block : blocks) result.largest_row = std::max(result.largest_row, block.largest_row);
-  auto const last = wanted.last.value_or(std::max(result.largest_row, wanted.first));
-  result.matrix = gather_rows(std::move(blocks), last - wanted.first, num_columns);
+  auto const num_rows = last_row(wanted, result.largest_row) - wanted.first;
+  result.matrix = gather_rows(std::move(blocks), num_rows, num_columns);
   if (auto const row = sort_rows(result.matrix, parallel)) fail_repeated(path, format, wanted, *row);
   return result;
 }
@@ -437,7 +485,8 @@ TripleBlock take_rows_below(TripleBlock& block, std::uint64_t row) {
 
 TripleMatrix read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
                           WantedRows const& wanted, bool parallel) {
-  return matrix_of_blocks(parse_file(path, format, wanted, parallel), path, format, num_columns, wanted, parallel);
+  return matrix_of_blocks(parse_file(path, format, num_columns, wanted, parallel), path, format, num_columns, wanted,
+                          parallel);
 }
 
 TripleScan scan_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
@@ -449,11 +498,11 @@ TripleScan scan_triples(fs::path const& path, TripleFormat const& format, std::s
   std::optional<double> shared;
   scan.has_one_value = true;
   BlockParser parser(path, format, wanted, true);
-  for (auto blocks = parser.next(); !blocks.empty(); blocks = parser.next()) {
+  Extent extent(wanted, num_columns);
+  for (auto blocks = parser.next(); !blocks.empty() && !extent.is_overfull(); blocks = parser.next()) {
     for (auto& block : blocks) {
       order.look_at(block);
-      scan.largest_row = std::max(scan.largest_row, block.largest_row);
-      scan.num_entries += block.columns.size();
+      extent.look_at(block);
       needed += bytes_of(block);
       if (!block.columns.empty() && !shared) shared = block.values[0];
       if (!block.columns.empty() && (block.values.size() != 1 || !same_bits(block.values[0], *shared)))
@@ -463,8 +512,15 @@ TripleScan scan_triples(fs::path const& path, TripleFormat const& format, std::s
     if (needed > bytes) kept = {};
   }
   scan.sums = parser.take_sums();
-  if (needed <= bytes) {
+  extent.require_filled(path, format, parser.num_bytes());
+  scan.largest_row = extent.largest_row();
+  scan.num_entries = extent.num_entries();
+  auto const fits = capped_add(needed, capped_multiply(extent.num_rows(), 2 * sizeof(EdgeOffset))) <= bytes;
+  if (fits || (extent.is_overfull() && needed <= bytes)) {
     scan.whole = matrix_of_blocks(std::move(kept), path, format, num_columns, wanted, true);
+  } else if (extent.is_overfull()) {
+    throw InputError(fmt::format("{}: found more than {} entries in {} rows of {} columns, expected each pair once",
+                                 path.string(), extent.num_entries() - 1, extent.largest_row(), num_columns));
   } else {
     order.require_ascending(path, format, wanted);
   }

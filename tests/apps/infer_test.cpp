@@ -345,6 +345,18 @@ TEST_F(Infer, RepeatedRangesAreNumberedOnAndComparedWithTheTruth) {
   EXPECT_EQ(run_varve(infer_with({"--repeat-input", "2", "--truth", path("wrong.tsv")})).exit_code, 1);
 }
 
+TEST_F(Infer, HugeNumbersWrapNowhere) {
+  auto const ended = run_varve(infer_with({"--truth", path("truth.tsv"), "--repeat-input", "9223372036854775808"}));
+  EXPECT_EQ(ended.exit_code, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("150 samples cannot be repeated 9223372036854775808 times"));
+  auto const report = report_of({"--batch", "18446744073709551615", "--truth", path("truth.tsv")});
+  EXPECT_EQ(report["truth"], "match");
+  EXPECT_EQ(report["plan"]["batch"], 150);
+  EXPECT_EQ(report["activation_hash"], report_of({"--batch", "150"})["activation_hash"]);
+  for (char const* const option : {"--memory-limit", "--input-memory", "--device-memory-limit"})
+    EXPECT_EQ(report_of({option, "1e300", "--truth", path("truth.tsv")})["truth"], "match") << option;
+}
+
 TEST_F(Infer, RefusesRepeatedInputsThatDoNotFit) {
   auto const ended = run_varve(infer_with({"--repeat-input", "2", "--input-memory", "0.000001"}));
   EXPECT_EQ(ended.exit_code, 4);

@@ -15,6 +15,7 @@ namespace {
 
 using test::run_varve;
 using test::succeed;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using varve::testing::read_bytes;
@@ -146,16 +147,28 @@ TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
 }
 
 TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
-  for (char const* const text : {"", "{", "[]", "{}", R"({"options": 3})", R"({"options": {"colour": "red"}})",
-                                 R"({"options": {"batch": 0}})", R"({"options": {"batch": "many"}})",
-                                 R"({"options": {"precision": "half"}})", R"({"options": {"batch": [1, 2]}})"}) {
+  for (char const* const text :
+       {"", "{", "[]", "{}", R"({"options": 3})", R"({"options": {"colour": "red"}})", R"({"options": {"batch": 0}})",
+        R"({"options": {"batch": "many"}})", R"({"options": {"precision": "half"}})",
+        R"({"options": {"batch": [1, 2]}})", R"({"options": {"bias": "nan"}})", R"({"options": {"cap": "inf"}})",
+        R"({"options": {"bias": true}})"}) {
     auto const ended = infer_with_file(text);
     EXPECT_EQ(ended.exit_code, 3) << text << ended.err;
     EXPECT_EQ(ended.complaints().size(), 1U) << text << ended.err;
     EXPECT_THAT(ended.err, StartsWith("varve: " + path("options.json"))) << text;
     EXPECT_EQ(ended.out, "") << text;
   }
-  EXPECT_EQ(run_varve(with_data({"infer"}, {"--options", path("none.json")})).exit_code, 3);
+  for (std::string const& name : {path("none.json"), path("")}) { // missing, a folder
+    auto const ended = run_varve(with_data({"infer"}, {"--options", name}));
+    EXPECT_EQ(ended.exit_code, 3) << ended.err;
+    EXPECT_EQ(ended.complaints().size(), 1U) << ended.err;
+  }
+  for (std::size_t const depth : {1000, 20000, 1000000}) {
+    auto const ended =
+        infer_with_file(R"({"options": {"batch": )" + std::string(depth, '[') + std::string(depth, ']') + "}}");
+    EXPECT_EQ(ended.exit_code, 3) << ended.err;
+    EXPECT_THAT(ended.err, AnyOf(HasSubstr("deep, expected no more than 32"), HasSubstr("more than 65536 bytes")));
+  }
 }
 
 TEST_F(Tune, WrongUsageIsNamed) {

@@ -22,11 +22,10 @@ if(VARVE_HAVE_XZ)
   target_compile_definitions(varve_fuzzed_files PRIVATE VARVE_HAVE_XZ)
 endif()
 target_compile_options(varve_fuzzed_files PUBLIC -fsanitize=fuzzer-no-link,${sanitizers} -fno-sanitize-recover=undefined
-                                                 -fno-omit-frame-pointer -g1)
+                                                 -fno-omit-frame-pointer -O1 -g1)
 target_link_options(varve_fuzzed_files PUBLIC -fsanitize=${sanitizers})
 add_library(varve_fuzzed_apps STATIC EXCLUDE_FROM_ALL ${host_sources} ${apps_sources} ${PROJECT_SOURCE_DIR}/src/core/runtime.cpp)
 target_link_libraries(varve_fuzzed_apps PUBLIC varve_fuzzed_files CLI11::CLI11 Kokkos::kokkos)
-target_compile_options(varve_fuzzed_apps PRIVATE -O1)
 
 add_custom_target(fuzzers)
 foreach(name IN LISTS fuzz_targets)

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Writes what each fuzz target begins with, by Varve's own writers:  fuzz_seeds FOLDER  makes FOLDER/TARGET.
@@ -24,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::random_challenge_network;
-using testing::random_network;
 using testing::random_samples;
 using testing::Values;
 
@@ -94,38 +94,74 @@ hdf5::File create_old_file(fs::path const& path, char const* format) {
   return file;
 }
 
-void write_old_network(fs::path const& path) {
+/// Writes the text of an attribute anew with variable length, as h5py does: it lies in a heap without checksums then.
+void make_variable(hid_t object, char const* name, fs::path const& path) {
+  auto const text = hdf5::read_text(object, name, path.string());
+  hdf5::Datatype const type(H5Tcopy(H5T_C_S1));
+  hdf5::Dataspace const space(H5Screate(H5S_SCALAR));
+  H5Tset_size(type.id(), H5T_VARIABLE);
+  bool is_written = H5Adelete(object, name) >= 0;
+  hdf5::Attribute const attribute(H5Acreate2(object, name, type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT));
+  char const* const begin = text.c_str();
+  is_written = is_written && attribute.id() >= 0 && H5Awrite(attribute.id(), type.id(), &begin) >= 0;
+  if (!is_written) throw ResourceError(path.string() + " cannot be written");
+}
+
+void write_old_network(fs::path const& path, bool has_variable_texts) {
   auto const lock = hdf5::lock();
   auto const file = create_old_file(path, "varve-network");
   auto const layers = hdf5::create_group(file.id(), "layers", path);
   auto const network = random_challenge_network(6, 12, 2, Values::doubles);
+  if (has_variable_texts) make_variable(file.id(), "format", path);
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
     auto const layer = network.layer(number);
     auto const group = hdf5::create_group(layers.id(), fmt::format("{:06}", number), path);
-    binsparse::write_matrix(hdf5::create_group(group.id(), "weights", path), layer.weights, path);
+    auto const weights = hdf5::create_group(group.id(), "weights", path);
+    binsparse::write_matrix(weights, layer.weights, path);
     hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, std::vector<double>(12, -0.25), false, path);
     hdf5::write_text(group.id(), "activation", "clipped_relu", path);
     hdf5::write_real(group.id(), "cap", 32.0, path);
+    if (!has_variable_texts) continue;
+    make_variable(weights.id(), "binsparse", path);
+    make_variable(group.id(), "activation", path);
   }
 }
 
-void write_old_samples(fs::path const& path) {
+void write_old_samples(fs::path const& path, bool has_variable_texts) {
   auto const lock = hdf5::lock();
   auto const file = create_old_file(path, "varve-samples");
   auto const samples = random_samples(7, 8, 12, Values::doubles);
-  binsparse::write_matrix(hdf5::create_group(file.id(), "samples", path), samples.matrix, path);
+  auto const group = hdf5::create_group(file.id(), "samples", path);
+  binsparse::write_matrix(group, samples.matrix, path);
+  if (!has_variable_texts) return;
+  make_variable(file.id(), "format", path);
+  make_variable(group.id(), "binsparse", path);
+}
+
+/// Rectangular layers with each activation, one bias and many.
+Network rectangular_network() {
+  testing::Generator generator(2);
+  std::vector<Layer> layers;
+  layers.push_back({testing::random_matrix(generator, 9, 12, 0.3, Values::doubles), std::vector<double>(9, 0.5),
+                    Activation::identity()});
+  layers.push_back({testing::random_matrix(generator, 7, 9, 0.3, Values::floats), {-0.5}, Activation::relu()});
+  layers.push_back({testing::random_matrix(generator, 5, 7, 0.3, Values::one_for_all), std::vector<double>(5, 0.25),
+                    Activation::clipped_relu(1.5)});
+  return Network(std::move(layers));
 }
 
 void write_hdf5_networks(fs::path const& folder) {
-  save_network(random_network(2), folder / "any.h5");
+  save_network(rectangular_network(), folder / "rectangular.h5");
   save_network(random_challenge_network(3, 12, 2, Values::one_for_all), folder / "ones.h5");
-  write_old_network(folder / "old-format.h5");
+  write_old_network(folder / "old-format.h5", false);
+  write_old_network(folder / "variable-texts.h5", true);
 }
 
 void write_hdf5_samples(fs::path const& folder) {
   save_samples(random_samples(2, 8, 12, Values::doubles), folder / "doubles.h5");
   save_samples(random_samples(3, 300, 12, Values::one_for_all), folder / "ones.h5");
-  write_old_samples(folder / "old-format.h5");
+  write_old_samples(folder / "old-format.h5", false);
+  write_old_samples(folder / "variable-texts.h5", true);
 }
 
 FinishedBatch finished_batch(SampleIndex first, SampleIndex last) {

@@ -5,6 +5,7 @@
 #include "io/hdf5_edit.hpp"
 #include "io/random_data.hpp"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <cmath>
@@ -206,6 +207,8 @@ TEST(NetworkFile, WrongAttributesAreNamed) {
             ": found the format \"varve-samples\", expected \"varve-network\"");
   EXPECT_EQ(with_number("/", "format", 1), ": found no text in the attribute \"format\", expected some");
   EXPECT_EQ(with_number("/", "version", 2), ": found version 2 of the format, expected 1");
+  EXPECT_EQ(with_number("/", "version", 1.7),
+            ": found 1.7 in the attribute \"version\", expected a whole number from 0");
   EXPECT_EQ(with_text("/", "version", "1"), ": found no number in the attribute \"version\", expected one");
   EXPECT_EQ(with_text("layers/000000", "activation", "tanh"),
             ": layer 0: found the activation \"tanh\", expected \"relu\", \"clipped_relu\" or \"identity\"");
@@ -241,10 +244,32 @@ TEST(NetworkFile, WrongDescriptorsAreNamed) {
                "expected real numbers");
   EXPECT_EQ(with(descriptor("0.1", shape + "3, " + types)),
             ": layer 1: found the last row pointer 2, expected the number of stored values, 3");
-  EXPECT_EQ(with(descriptor("0.1", shape + R"(2, "data_types": {"values": "iso[float32]"})")),
-            ": layer 1: found 2 numbers in values, expected 1 as the descriptor says");
+  EXPECT_EQ(
+      with(descriptor("0.1", R"("format": "CSR", "shape": [2, 2], "number_of_stored_values": 268435456, )" + types)),
+      ": layer 1: found 268435456 stored values in a matrix of the shape 2 x 2, expected each entry of a matrix once");
+  expect_holds(with(descriptor("0.1", "\"format\": " + std::string(40000, '['))), "nests 40002 deep");
+  expect_holds(sentence_after([](fs::path const& path) {
+                 testing::replace_text(path, "layers/000001/weights", "binsparse", std::string(65537, ' '), true);
+               }),
+               "more than 65536 bytes in the attribute \"binsparse\"");
   EXPECT_EQ(with(descriptor("0.1", R"("format": "CSR", "shape": [3, 2], "number_of_stored_values": 2, )" + types)),
             ": layer 1: found 3 numbers in pointers_to_1, expected 4 as the descriptor says");
+}
+
+TEST(NetworkFile, TheValuesSayWhetherOneIsSharedNotTheDescriptor) {
+  TemporaryFolder const folder;
+  auto const path = folder / "network.h5";
+  write(small_network(), path);
+  auto const weights = small_network().layers()[1].weights;
+  auto const shape =
+      fmt::format(R"("format": "CSR", "shape": [2, 2], "number_of_stored_values": {}, )", weights.num_entries());
+  auto const group = std::string("layers/000001/weights");
+  testing::replace_text(path, group, "binsparse",
+                        descriptor("0.1", shape + R"("data_types": {"values": "iso[float32]"})"));
+  EXPECT_EQ(load(*open_network_file(path)).layers()[1].weights, weights);
+  testing::replace_text(path, group, "binsparse", descriptor("0.1", shape + R"("data_types": {"values": "float32"})"));
+  testing::replace_list(path, group + "/values", H5T_IEEE_F32LE, {0.25});
+  EXPECT_EQ(load(*open_network_file(path)).layers()[1].weights.values, std::vector{0.25});
 }
 
 TEST(NetworkFile, LayersThatDoNotFitAreSeenWhenOpened) {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -127,7 +129,15 @@ TEST(SampleFile, WrongFilesAreNamed) {
   EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_number(path, "/", "version", 3); }),
             ": found version 3 of the format, expected 1");
   EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_number(path, "/", "first_sample", -3); }),
-            ": found -3 as the number of the first sample, expected 0 or more");
+            ": found -3 in the attribute \"first_sample\", expected a whole number from 0");
+  for (auto const first : {std::numeric_limits<std::uint64_t>::max(), std::numeric_limits<std::uint64_t>::max() - 2}) {
+    expect_holds(sentence_after([&](auto const& path) {
+                   testing::remove_attribute(path, "/", "first_sample");
+                   auto const lock = hdf5::lock();
+                   hdf5::write_integer(testing::open_to_edit(path).id(), "first_sample", first, path);
+                 }),
+                 ": found " + std::to_string(first) + " as the number of the first of 2 samples");
+  }
   EXPECT_EQ(sentence_after([](auto const& path) {
               testing::replace_list(path, "samples/indices_1", H5T_STD_U8LE, {2, 0, 1});
             }),

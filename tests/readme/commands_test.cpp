@@ -78,7 +78,8 @@ TEST(Readme, ItsCommandsRunOnLittleData) {
   }
   EXPECT_EQ(commands["generate"], 4);
   EXPECT_GE(commands["infer"], 8);
-  for (char const* const subcommand : {"convert", "info", "tune", "verify"}) EXPECT_GE(commands[subcommand], 1) << subcommand;
+  for (char const* const subcommand : {"convert", "info", "tune", "verify"})
+    EXPECT_GE(commands[subcommand], 1) << subcommand;
 }
 
 /// Without what differs from run to run and from machine to machine.

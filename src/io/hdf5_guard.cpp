@@ -1,0 +1,287 @@
+#include "io/hdf5_guard.hpp"
+
+#include "core/checked.hpp"
+#include "io/input_files.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace varve::hdf5 {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+
+/// What a child may use: the walk through the metadata of a good file needs a tiny part of it.
+struct Limits {
+  std::uint64_t memory_bytes = 64 * mebibyte; ///< beyond what the process has at the fork
+  std::uint64_t cpu_seconds = 2;
+  std::uint64_t clock_seconds = 30; ///< file systems may be slow
+};
+
+Limits limits_for(std::uint64_t file_size) {
+  Limits limits;
+  auto const growth = file_size / (16 * mebibyte);
+  limits.memory_bytes += std::min(file_size, 1024 * mebibyte);
+  limits.cpu_seconds += growth;
+  limits.clock_seconds += 10 * growth;
+  return limits;
+}
+
+/// Tells a file from what it was before.
+using Identity = std::array<std::uint64_t, 7>;
+
+Identity identity_of(struct stat const& status) {
+  auto const number = [](auto value) { return static_cast<std::uint64_t>(value); };
+  return {number(status.st_dev),         number(status.st_ino),          number(status.st_size),
+          number(status.st_mtim.tv_sec), number(status.st_mtim.tv_nsec), number(status.st_ctim.tv_sec),
+          number(status.st_ctim.tv_nsec)};
+}
+
+/// How a child begins what it says; nothing is said by one that dies.
+enum class Verdict : char { fine = 'f', usage = 'u', input = 'i', memory = 'm' };
+
+void set_limit(__rlimit_resource resource, std::uint64_t value) {
+  rlimit limit{};
+  getrlimit(resource, &limit);
+  limit.rlim_cur = limit.rlim_max = std::min<rlim_t>(value, limit.rlim_max);
+  setrlimit(resource, &limit);
+}
+
+/// Bytes of address space and of private writable memory that this process has.
+std::pair<std::uint64_t, std::uint64_t> memory_in_use() {
+  std::uint64_t all = 0;
+  std::uint64_t data = 0;
+  std::uint64_t other = 0;
+  std::ifstream("/proc/self/statm") >> all >> other >> other >> other >> other >> data;
+  auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return {all * page, data * page};
+}
+
+bool is_in_child = false;
+
+/// What is known of files that were tried out: null for good ones, else what is wrong with them.
+std::map<std::pair<std::string, Identity>, std::exception_ptr>& known_files() {
+  static std::map<std::pair<std::string, Identity>, std::exception_ptr> known;
+  return known;
+}
+
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    auto const written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+/// What the child does: it is quiet, dies by whatever HDF5 does, and never returns.
+[[noreturn]] void walk_and_exit(std::function<void()> const& walk, int descriptor, Limits const& limits) {
+  for (int const signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGTERM, SIGINT, SIGHUP, SIGPIPE})
+    std::signal(signal, SIG_DFL);
+  if (int const silence = open("/dev/null", O_RDWR); silence >= 0) {
+    for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      if (stream != descriptor) dup2(silence, stream);
+  }
+  is_in_child = true;
+  auto const [all, data] = memory_in_use();
+  set_limit(RLIMIT_CORE, 0);
+  set_limit(RLIMIT_CPU, limits.cpu_seconds);
+  set_limit(RLIMIT_DATA, data + limits.memory_bytes);
+  set_limit(RLIMIT_AS, all + 4 * limits.memory_bytes); // what is reserved counts here
+  auto const say = [&](Verdict verdict, std::string_view sentence) {
+    write_all(descriptor, fmt::format("{}{}", static_cast<char>(verdict), sentence));
+    _exit(0);
+  };
+  try {
+    walk();
+    say(Verdict::fine, "");
+  } catch (Error const& error) {
+    say(error.kind() == ErrorKind::usage ? Verdict::usage : Verdict::input, error.what());
+  } catch (std::exception const&) { // std::bad_alloc, or a size that no memory holds
+    say(Verdict::memory, "");
+  }
+  _exit(1);
+}
+
+/// What a child said until it ended; kills it at the deadline. True if it was in time.
+bool listen(int descriptor, pid_t child, Limits const& limits, std::string& said) {
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(limits.clock_seconds);
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    auto const left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd wanted{descriptor, POLLIN, 0};
+    auto const ready = poll(&wanted, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) {
+      kill(child, SIGKILL);
+      return false;
+    }
+    auto const count = ::read(descriptor, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return true;
+    said.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+[[noreturn]] void fail_broken(fs::path const& path, std::string const& what) {
+  throw InputError(fmt::format("{} is a broken HDF5 file: reading its structure {}", path.string(), what));
+}
+
+/// Turns what became of a child into an error, if it is one.
+void judge(fs::path const& path, Limits const& limits, bool in_time, int status, std::string const& said) {
+  if (!in_time) fail_broken(path, fmt::format("took more than {} seconds", limits.clock_seconds));
+  if (said.empty()) {
+    int const signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (signal == SIGXCPU || signal == SIGKILL)
+      fail_broken(path, fmt::format("took more than {} seconds of processor time", limits.cpu_seconds));
+    fail_broken(path, signal == 0 ? "failed" : fmt::format("crashes ({})", strsignal(signal)));
+  }
+  auto const sentence = said.substr(1);
+  switch (static_cast<Verdict>(said[0])) {
+  case Verdict::fine:
+    return;
+  case Verdict::usage:
+    throw UsageError(sentence);
+  case Verdict::input:
+    throw InputError(sentence);
+  case Verdict::memory:
+    break;
+  }
+  fail_broken(path, fmt::format("takes more than {} MiB of memory", limits.memory_bytes / mebibyte));
+}
+
+void walk_in_child(fs::path const& path, Limits const& limits, std::function<void()> const& walk) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw ResourceError(fmt::format("{} cannot be tried out: no pipe ({})", path.string(), std::strerror(errno)));
+  pid_t const child = fork();
+  if (child == 0) walk_and_exit(walk, ends[1], limits);
+  int const error = errno;
+  close(ends[1]);
+  std::string said;
+  bool const in_time = child < 0 || listen(ends[0], child, limits, said);
+  close(ends[0]);
+  if (child < 0)
+    throw ResourceError(fmt::format("{} cannot be tried out: no process ({})", path.string(), std::strerror(error)));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  judge(path, limits, in_time, status, said);
+}
+
+/// An upper bound for the bytes of a dataset that were written, before compression; never more than the file can hold.
+std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std::uint64_t chunk_bytes) {
+  constexpr std::uint64_t best_compression = 1032; // of deflate
+  File const file(H5Iget_file_id(dataset.id()));
+  hsize_t file_size = 0;
+  if (H5Fget_filesize(file.id(), &file_size) < 0) return 0;
+  auto const stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset.id()), file_size);
+  if (chunk_bytes == 0) return stored;
+  hsize_t num_chunks = 0;
+  if (H5Dget_num_chunks(dataset.id(), space.id(), &num_chunks) < 0) return 0;
+  return std::min(capped_multiply(num_chunks, chunk_bytes), capped_multiply(stored, best_compression));
+}
+
+/// Bytes of a chunk; 0 if the dataset is stored in one piece.
+std::uint64_t bytes_of_chunk(Dataset const& dataset, std::uint64_t element_size) {
+  if (H5Dget_offset(dataset.id()) != HADDR_UNDEF) return 0; // a piece has a place; the properties are expensive
+  Properties const properties(H5Dget_create_plist(dataset.id()));
+  hsize_t length = 0;
+  bool const is_chunked = H5Pget_layout(properties.id()) == H5D_CHUNKED;
+  return is_chunked && H5Pget_chunk(properties.id(), 1, &length) == 1 ? capped_multiply(length, element_size) : 0;
+}
+
+} // namespace
+
+void try_out(fs::path const& path, std::function<void()> const& walk) {
+  auto& known = known_files();
+  auto const place = readable_place(path);
+  struct stat status {};
+  if (stat(place.c_str(), &status) != 0) return; // opening it says why
+  std::pair const file(place.string(), identity_of(status));
+  auto found = known.find(file);
+  if (found == known.end()) {
+    std::exception_ptr failure;
+    try {
+      walk_in_child(path, limits_for(static_cast<std::uint64_t>(status.st_size)), walk);
+    } catch (InputError const&) {
+      failure = std::current_exception();
+    }
+    found = known.emplace(file, failure).first;
+  }
+  if (found->second) std::rethrow_exception(found->second);
+}
+
+bool has_checksums(fs::path const& path) {
+  constexpr std::streamoff root_place = 36; // of the address of the root group, in version 2 and 3 of the superblock
+  std::ifstream file(readable_place(path), std::ios::binary);
+  std::array<char, root_place + sizeof(std::uint64_t)> head{};
+  if (!file.read(head.data(), head.size()) || head[8] < 2 || head[9] != 8) return false; // offsets of 8 bytes
+  std::uint64_t root = 0;
+  for (std::size_t byte = sizeof(root); byte-- > 0;)
+    root = (root << 8U) | static_cast<unsigned char>(head[root_place + byte]);
+  std::array<char, 4> mark{};
+  file.seekg(static_cast<std::streamoff>(root));
+  return file.read(mark.data(), mark.size()) && std::string_view(mark.data(), mark.size()) == "OHDR";
+}
+
+void require_tried(hid_t object) {
+  if (is_in_child) return;
+  std::string path(static_cast<std::size_t>(std::max<ssize_t>(H5Fget_name(object, nullptr, 0), 0)), '\0');
+  H5Fget_name(object, path.data(), path.size() + 1);
+  struct stat status {};
+  auto const is_there = stat(path.c_str(), &status) == 0;
+  if (is_there && known_files().contains({path, identity_of(status)})) return;
+  throw UntriedText(fmt::format("{} holds text of variable length, but was not tried out", path));
+}
+
+void require_modest(Dataset const& dataset, std::string const& place) {
+  constexpr std::uint64_t always_modest = 16 * mebibyte;
+  constexpr std::uint64_t most_times = 4;
+  constexpr std::uint64_t largest_element = 16; // bytes of a number
+  Dataspace const space(H5Dget_space(dataset.id()));
+  Datatype const type(H5Dget_type(dataset.id()));
+  auto const element_size = static_cast<std::uint64_t>(H5Tget_size(type.id()));
+  if (element_size < 1 || element_size > largest_element) {
+    throw InputError(fmt::format("{}: found elements of {} bytes, expected numbers of 1 to {} bytes", place,
+                                 element_size, largest_element));
+  }
+  auto const elements = static_cast<std::uint64_t>(std::max<hssize_t>(H5Sget_simple_extent_npoints(space.id()), 0));
+  auto const bytes = capped_multiply(elements, element_size);
+  auto const chunk_bytes = bytes_of_chunk(dataset, element_size);
+  auto const most_chunk_bytes = std::max(always_modest, capped_multiply(most_times, bytes));
+  if (chunk_bytes > most_chunk_bytes) {
+    throw InputError(fmt::format("{}: found chunks of {} bytes for {} elements, expected no more than {} bytes", place,
+                                 chunk_bytes, elements, most_chunk_bytes));
+  }
+  if (bytes <= always_modest) return;
+  auto const written = written_bytes(dataset, space, chunk_bytes);
+  if (bytes > capped_multiply(most_times, written)) {
+    throw InputError(fmt::format("{}: found {} elements of which no more than {} were ever written, expected all",
+                                 place, elements, written / element_size));
+  }
+}
+
+} // namespace varve::hdf5

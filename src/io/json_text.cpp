@@ -1,0 +1,45 @@
+#include "io/json_text.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace varve {
+namespace {
+
+/// The largest number of brackets that are open at a time; brackets in strings do not count.
+std::size_t depth_of(std::string_view text) {
+  std::size_t depth = 0;
+  std::size_t deepest = 0;
+  bool in_string = false;
+  for (std::size_t place = 0; place < text.size(); ++place) {
+    char const letter = text[place];
+    if (letter == '"') in_string = !in_string;
+    if (in_string && letter == '\\') ++place;
+    if (in_string) continue;
+    if (letter == '[' || letter == '{') deepest = std::max(deepest, ++depth);
+    if ((letter == ']' || letter == '}') && depth > 0) --depth;
+  }
+  return deepest;
+}
+
+} // namespace
+
+nlohmann::ordered_json parse_json(std::string_view text, std::string const& place) {
+  if (text.size() > longest_json) {
+    throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, longest_json));
+  }
+  if (auto const depth = depth_of(text); depth > deepest_json) {
+    throw InputError(
+        fmt::format("{}: found JSON that nests {} deep, expected no more than {}", place, depth, deepest_json));
+  }
+  return nlohmann::ordered_json::parse(text, nullptr, false);
+}
+
+std::string json_text(nlohmann::ordered_json const& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+} // namespace varve

@@ -1,0 +1,117 @@
+#include "apps/subprocess.hpp"
+#include "io/network_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+
+/// What comes from outside: the environment, and names that hold any bytes.
+class Outside : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    succeed({"generate", "radixnet", "--neurons", "32", "--layers", "3", "--bias", "-0.2", "--output", path("net.h5")});
+    succeed({"generate", "images", "--neurons", "32", "--samples", "20", "--output", path("img.h5")});
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
+
+  static test::Ended infer_with(std::vector<std::string> words) {
+    words.insert(words.begin(), {"infer", "--network", path("net.h5"), "--input", path("img.h5")});
+    return run_varve(words);
+  }
+
+  static void expect_usage(test::Ended const& ended, std::string const& part) {
+    EXPECT_EQ(ended.exit_code, 2) << ended.err;
+    EXPECT_EQ(ended.complaints().size(), 1U) << ended.err;
+    EXPECT_THAT(ended.err, StartsWith("varve: "));
+    EXPECT_THAT(ended.err, HasSubstr(part));
+  }
+
+private:
+  static inline std::unique_ptr<TemporaryFolder> folder_;
+};
+
+TEST_F(Outside, OptionsOfKokkosAreChecked) {
+  for (std::string const value : {"banana", "0", "-5", "100000"}) {
+    expect_usage(infer_with({"--kokkos-num-threads=" + value}), "--kokkos-num-threads is '" + value + "'");
+  }
+  expect_usage(infer_with({"--kokkos-colour=red"}), "Kokkos has no option --kokkos-colour");
+  EXPECT_EQ(infer_with({"--kokkos-num-threads=1"}).exit_code, 0);
+}
+
+TEST_F(Outside, VariablesOfKokkosAndOpenMPAreChecked) {
+  for (std::string const name : {"KOKKOS_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    char const* const before = std::getenv(name.c_str());
+    std::string const kept = before == nullptr ? "" : before;
+    for (std::string const value : {"0", "-5", "100000", "banana"}) {
+      setenv(name.c_str(), value.c_str(), 1);
+      auto const ended = infer_with({});
+      EXPECT_EQ(ended.exit_code, 2) << ended.err;
+      EXPECT_THAT(ended.err, HasSubstr("varve: the environment variable " + name + " is '" + value + "'"));
+    }
+    before == nullptr ? unsetenv(name.c_str()) : setenv(name.c_str(), kept.c_str(), 1);
+  }
+}
+
+TEST_F(Outside, NamesOfAnyBytesAreQuotedSafely) {
+  for (std::string const name : {"two\nlines.h5", "escape\x1b[2J.h5", "bytes\xff\xfe.h5"}) {
+    std::filesystem::copy_file(path("net.h5"), path(name), std::filesystem::copy_options::overwrite_existing);
+    auto const ended =
+        succeed({"infer", "--network", path(name), "--input", path("img.h5"), "--report", path("report.json")});
+    EXPECT_THAT(ended.out, Not(HasSubstr("\x1b")));
+    EXPECT_THAT(ended.out, Not(HasSubstr("two\nlines")));
+    EXPECT_THAT(ended.out, Not(HasSubstr("\xff")));
+    EXPECT_FALSE(nlohmann::json::parse(read_bytes(path("report.json")), nullptr, false).is_discarded());
+    auto const info = succeed({"info", path(name), "--json"});
+    EXPECT_FALSE(nlohmann::json::parse(info.out, nullptr, false).is_discarded());
+
+    auto const missing = run_varve({"info", path("no " + name)});
+    EXPECT_EQ(missing.exit_code, 3);
+    EXPECT_EQ(missing.complaints().size(), 1U) << missing.err;
+    EXPECT_THAT(missing.err, Not(HasSubstr("\x1b")));
+    EXPECT_THAT(missing.err, Not(HasSubstr("\xff")));
+  }
+}
+
+TEST_F(Outside, LongAndStrangeValuesAreQuotedSafely) {
+  std::string const strange = "\x1b[31m\xff\n" + std::string(5000, 'x');
+  std::vector<std::vector<std::string>> const cases = {
+      {"--precision", strange}, {"--backend", strange}, {"--engine", strange},  {"--samples", strange},
+      {"--batch", strange},     {"--kernel", strange},  {"--formats", strange}, {strange},
+      {"--options", strange}};
+  for (auto const& words : cases) {
+    auto const ended = infer_with(words);
+    EXPECT_TRUE(ended.exit_code == 2 || ended.exit_code == 3) << words[0] << ended.exit_code << ended.err;
+    EXPECT_EQ(ended.complaints().size(), 1U) << words[0] << ended.err;
+    EXPECT_LT(ended.err.size(), 2100U) << words[0];
+    EXPECT_THAT(ended.err, Not(HasSubstr("\x1b"))) << words[0];
+    EXPECT_THAT(ended.err, Not(HasSubstr("\xff"))) << words[0];
+  }
+}
+
+TEST_F(Outside, FilesThatCannotBeReadAreExitCode3) {
+  auto const ended = run_varve({"info", "/proc/self/mem"}); // a regular file; reading its begin fails
+  EXPECT_EQ(ended.exit_code, 3) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("/proc/self/mem cannot be read: Input/output error"));
+}
+
+} // namespace
+} // namespace varve

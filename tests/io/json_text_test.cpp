@@ -1,0 +1,40 @@
+#include "io/files.hpp"
+#include "io/json_text.hpp"
+
+#include <string>
+
+namespace varve {
+namespace {
+
+using testing::expect_holds;
+using testing::sentence_of;
+
+std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+TEST(JsonText, FlatTextsAreParsed) {
+  EXPECT_EQ(parse_json(R"({"a": [1, 2], "b": "]]}{\"[["})", "x")["b"], "]]}{\"[[");
+  EXPECT_FALSE(parse_json(nested(deepest_json), "x").is_discarded());
+  EXPECT_FALSE(parse_json('"' + std::string(1000, '[') + '"', "x").is_discarded());
+  EXPECT_TRUE(parse_json("no JSON", "x").is_discarded());
+  EXPECT_TRUE(parse_json("", "x").is_discarded());
+}
+
+TEST(JsonText, DeepAndLongTextsAreRefused) {
+  for (std::size_t const depth : {deepest_json + 1, std::size_t{30000}}) {
+    auto const sentence = sentence_of<InputError>([&] { parse_json(nested(depth), "net.h5: layer 3"); });
+    expect_holds(sentence, "net.h5: layer 3: found JSON that nests " + std::to_string(depth) + " deep");
+  }
+  expect_holds(sentence_of<InputError>([] { parse_json(nested(100000), "x"); }), "more than 65536 bytes");
+  expect_holds(sentence_of<InputError>([] { parse_json(std::string(longest_json + 1, ' '), "x"); }), "more than 65536");
+  EXPECT_NO_THROW(parse_json("1" + std::string(longest_json - 1, ' '), "x"));
+}
+
+TEST(JsonText, TextThatIsNoUtf8IsWrittenAsJson) {
+  nlohmann::ordered_json const json = {{"name", "net\xff.h5"}, {"line", "a\nb"}};
+  auto const text = json_text(json);
+  EXPECT_EQ(text, "{\"name\":\"net\xef\xbf\xbd.h5\",\"line\":\"a\\nb\"}");
+  EXPECT_FALSE(nlohmann::ordered_json::parse(text, nullptr, false).is_discarded());
+}
+
+} // namespace
+} // namespace varve

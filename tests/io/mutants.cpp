@@ -1,0 +1,148 @@
+#include "core/error.hpp"
+#include "io/open.hpp"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+/// A tool, run by hand (see mutants.py): what becomes of HDF5 files of which one byte has changed.
+///   io_mutants FILE...        every byte of each file, four other values each; prints how many were taken, refused,
+///   ... io_mutants --cost FILE    processor seconds of the trial in a child process, and of reading the file
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int longest_seconds = 10;
+constexpr long most_kibibytes = 1 << 20;
+
+void read_file(fs::path const& path, bool is_samples) {
+  if (is_samples) {
+    open_samples(path, std::nullopt);
+  } else {
+    load(*open_network(path));
+  }
+}
+
+struct Counts {
+  long accepted = 0, refused = 0, crashed = 0, slow = 0, large = 0;
+  long largest_kibibytes = 0;
+  double slowest_seconds = 0.0;
+};
+
+/// Reads a file in a child; true if nothing is wrong with how that went.
+bool try_mutant(fs::path const& path, bool is_samples, Counts& counts) {
+  auto const begin = std::chrono::steady_clock::now();
+  auto const seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  pid_t const child = fork();
+  if (child == 0) {
+    try {
+      read_file(path, is_samples);
+      _exit(0);
+    } catch (Error const& error) {
+      _exit(static_cast<int>(error.kind()));
+    }
+  }
+  int status = 0;
+  rusage usage{};
+  bool is_slow = false;
+  while (wait4(child, &status, WNOHANG, &usage) == 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (is_slow || seconds() <= longest_seconds) continue;
+    is_slow = true;
+    kill(child, SIGKILL);
+  }
+  bool const is_large = usage.ru_maxrss > most_kibibytes;
+  int const code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  bool const is_crash = !is_slow && code != 0 && code != 3;
+  counts.accepted += code == 0 ? 1 : 0;
+  counts.refused += code == 3 ? 1 : 0;
+  counts.crashed += is_crash ? 1 : 0;
+  counts.slow += is_slow ? 1 : 0;
+  counts.large += is_large ? 1 : 0;
+  counts.largest_kibibytes = std::max(counts.largest_kibibytes, usage.ru_maxrss);
+  counts.slowest_seconds = std::max(counts.slowest_seconds, seconds());
+  return !is_crash && !is_slow && !is_large;
+}
+
+/// Zeros within many zeros are space that nothing uses yet: one other value is enough.
+bool is_padding(std::string const& bytes, std::size_t place) {
+  constexpr std::size_t around = 16;
+  auto const begin = place < around ? 0 : place - around;
+  return bytes.find_first_not_of('\0', begin) > place + around;
+}
+
+bool try_mutants_of(fs::path const& original) {
+  std::ifstream file(original, std::ios::binary);
+  std::string const bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  bool const is_samples = holds_samples(original);
+  auto const mutant = fs::temp_directory_path() / fmt::format("varve-mutant-{}.h5", getpid());
+  Counts counts;
+  for (std::size_t place = 0; place < bytes.size(); ++place) {
+    auto const byte = static_cast<unsigned char>(bytes[place]);
+    auto const values =
+        is_padding(bytes, place) ? std::set<int>{0xff} : std::set<int>{0x00, 0xff, byte ^ 0x01, byte ^ 0x80};
+    for (int const value : values) {
+      if (value == byte) continue;
+      auto changed = bytes;
+      changed[place] = static_cast<char>(value);
+      std::ofstream(mutant, std::ios::binary) << changed;
+      if (!try_mutant(mutant, is_samples, counts))
+        fmt::print("{}: byte {} as {:#04x} does what no file may\n", original.string(), place, value);
+    }
+  }
+  fs::remove(mutant);
+  fmt::print(
+      "{}: {} bytes; mutants {} accepted, {} refused, {} crashed, {} over {} s, {} over 1 GiB; slowest {:.1f} s, "
+      "largest {} MiB\n",
+      original.filename().string(), bytes.size(), counts.accepted, counts.refused, counts.crashed, counts.slow,
+      longest_seconds, counts.large, counts.slowest_seconds, counts.largest_kibibytes / 1024);
+  std::fflush(stdout);
+  return counts.crashed + counts.slow + counts.large == 0;
+}
+
+double cpu_seconds(__rusage_who who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  auto const seconds = [](timeval time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void print_cost(fs::path const& path) {
+  auto const self = cpu_seconds(RUSAGE_SELF);
+  try_out_hdf5(path);
+  auto const tried = cpu_seconds(RUSAGE_SELF);
+  read_file(path, holds_samples(path));
+  fmt::print("{}: trial {:.3f} s, reading {:.3f} s of processor time\n", path.filename().string(),
+             cpu_seconds(RUSAGE_CHILDREN) + tried - self, cpu_seconds(RUSAGE_SELF) - tried);
+}
+
+} // namespace
+} // namespace varve
+
+int main(int num_arguments, char** arguments) {
+  std::vector<std::string_view> const words(arguments + 1, arguments + num_arguments);
+  if (words.size() == 2 && words[0] == "--cost") {
+    varve::print_cost(words[1]);
+    return 0;
+  }
+  bool is_fine = !words.empty();
+  for (auto const word : words) is_fine = varve::try_mutants_of(word) && is_fine;
+  return is_fine ? 0 : 1;
+}
