@@ -142,6 +142,7 @@ int main(int num_arguments, char** arguments) {
   int exit_code = 0;
   try {
     require_descriptors();
+    try_out_files(num_arguments, arguments);
     exit_code = run_in_parallel(num_arguments, arguments);
   } catch (varve::Error const& error) {
     exit_code = fail(static_cast<int>(error.kind()), error.what(), true);
