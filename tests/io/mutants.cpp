@@ -31,6 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr double longest_seconds = 10.0; // of processor time, which other programs do not change
 constexpr double most_patience = 120.0;  // by the clock
+constexpr int is_refused = 3;            // exit code of a child
 constexpr long most_kibibytes = 1 << 20;
 
 void read_file(fs::path const& path, bool is_samples) {
@@ -58,8 +59,8 @@ bool try_mutant(fs::path const& path, bool is_samples, Counts& counts) {
     try {
       read_file(path, is_samples);
       _exit(0);
-    } catch (Error const& error) {
-      _exit(static_cast<int>(error.kind()));
+    } catch (Error const&) {
+      _exit(is_refused);
     }
   }
   int status = 0;
@@ -75,9 +76,9 @@ bool try_mutant(fs::path const& path, bool is_samples, Counts& counts) {
   bool const is_slow = is_killed || processor_seconds > longest_seconds;
   bool const is_large = usage.ru_maxrss > most_kibibytes;
   int const code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  bool const is_crash = !is_killed && code != 0 && code != 3;
+  bool const is_crash = !is_killed && code != 0 && code != is_refused;
   counts.accepted += code == 0 ? 1 : 0;
-  counts.refused += code == 3 ? 1 : 0;
+  counts.refused += code == is_refused ? 1 : 0;
   counts.crashed += is_crash ? 1 : 0;
   counts.slow += is_slow ? 1 : 0;
   counts.large += is_large ? 1 : 0;
