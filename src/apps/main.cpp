@@ -113,9 +113,9 @@ int run_in_parallel(int num_arguments, char** arguments) {
   varve::ParallelEnvironment::set_last_words(
       [](varve::Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); });
   try {
-    varve::remove_partial_outputs_on_signals();
     std::optional<varve::Runtime> runtime;
     communicator.together([&] { runtime.emplace(num_arguments, arguments); });
+    varve::remove_partial_outputs_on_signals(); // last, so that handlers of MPI and of devices do not replace ours
     int const exit_code = run(num_arguments, arguments, communicator);
     varve::flush_output(); // before libraries that end do so and forget why it failed
     return exit_code;
@@ -142,6 +142,7 @@ int main(int num_arguments, char** arguments) {
   int exit_code = 0;
   try {
     require_descriptors();
+    try_out_files(num_arguments, arguments);
     exit_code = run_in_parallel(num_arguments, arguments);
   } catch (varve::Error const& error) {
     exit_code = fail(static_cast<int>(error.kind()), error.what(), true);

@@ -74,7 +74,9 @@ std::string about_unknown(CLI::App const& command, std::string const& path, std:
   auto const name = is_option ? word.substr(0, word.find('=')) : word;
   bool const has_subcommands = !command.get_subcommands({}).empty();
   char const* const kind = is_option ? "option" : has_subcommands ? "subcommand" : "further argument";
-  auto const near = nearest(name, words_of(command));
+  auto words = words_of(command);
+  if (is_option) std::erase_if(words, [](std::string const& known) { return !known.starts_with('-'); });
+  auto const near = nearest(name, words);
   auto const suggestion = near.empty() ? std::string() : fmt::format("; the nearest is {}", near);
   return fmt::format("{} has no {} '{}'{} (try {} --help)", path, kind, name, suggestion, path);
 }

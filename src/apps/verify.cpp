@@ -6,6 +6,7 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/communicator.hpp"
+#include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "network/kept_network.hpp"
 #include "reference/infer.hpp"
@@ -154,6 +155,11 @@ void print(Comparison const& comparison, bool has_activations, VerifyOptions con
 
 int verify(VerifyOptions const& options) {
   if (Communicator().size() > 1) throw UsageError("varve verify runs as one rank");
+  FileRoles roles;
+  roles.reads("--network", options.files.network);
+  roles.reads("--input", options.files.input);
+  roles.reads("--result", options.result);
+  check_files(roles);
   auto const memory = available_memory(Backend::serial);
   auto const source = open_network(options.files.network, options.files.challenge);
   KeptNetwork const network(*source, memory / 4);
@@ -165,9 +171,10 @@ int verify(VerifyOptions const& options) {
              samples->num_neurons(), num_outputs);
   fmt::print("input     {}: {} samples ({}:{})\n", options.files.input, samples->num_samples(),
              samples->first_sample() + 1, samples->first_sample() + samples->num_samples());
-  fmt::print("judged by {}\n", options.exact ? "exact arithmetic on the numbers stored" : "plain loops in double");
+  fmt::print("judged    by {}\n", options.exact ? "exact arithmetic on the numbers stored" : "plain loops in double");
   Stopwatch const stopwatch;
   auto const comparison = compare_all(network, *samples, result, options);
+  require_unchanged_inputs();
   fmt::print("time      {}\n", readable_seconds(stopwatch.seconds()));
   print(comparison, result.has_activations(), options);
   return comparison.differences.empty() ? 0 : 1;

@@ -2,7 +2,6 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
-#include "io/hdf5_guard.hpp"
 #include "io/json_text.hpp"
 #include "io/line_error.hpp"
 
@@ -64,7 +63,6 @@ hdf5::Dataset open_list(hdf5::Group const& group, char const* name, std::uint64_
   if (found != length) {
     fail(place, fmt::format("{} numbers in {}", found, name), fmt::format("{} as the descriptor says", length));
   }
-  hdf5::require_modest(dataset, fmt::format("{}: {}", place, name));
   return dataset;
 }
 

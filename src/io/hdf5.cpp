@@ -209,8 +209,7 @@ Object open_in_this_file(hid_t kind, std::string const& what, std::string const&
 }
 
 /// What a dataset takes from other files may change without this one.
-void require_own_storage(Dataset const& dataset, std::string const& what, std::string const& place) {
-  Properties const properties(H5Dget_create_plist(dataset.id()));
+void require_own_storage(Properties const& properties, std::string const& what, std::string const& place) {
   bool const is_virtual = H5Pget_layout(properties.id()) == H5D_VIRTUAL;
   if (!is_virtual && H5Pget_external_count(properties.id()) == 0) return;
   throw InputError(
@@ -275,7 +274,9 @@ Dataset open_dataset(hid_t parent, std::string const& name, std::string const& p
   auto const what = fmt::format("the dataset \"{}\"", name);
   auto dataset = open_in_this_file<Dataset>(H5P_DATASET_ACCESS, what, place,
                                             [&](hid_t access) { return H5Dopen2(parent, name.c_str(), access); });
-  require_own_storage(dataset, what, place);
+  Properties const properties(H5Dget_create_plist(dataset.id()));
+  require_own_storage(properties, what, place);
+  require_modest(dataset, properties, fmt::format("{}: {}", place, name));
   return dataset;
 }
 

@@ -206,9 +206,7 @@ std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std:
 
 /// Bytes of a chunk; 0 if the dataset is stored in one piece. Throws InputError if the chunks of a list are no pieces
 /// of a list: HDF5 would look for the next one for ever.
-std::uint64_t bytes_of_chunk(Dataset const& dataset, std::uint64_t element_size, std::string const& place) {
-  if (H5Dget_offset(dataset.id()) != HADDR_UNDEF) return 0; // a piece has a place; the properties are expensive
-  Properties const properties(H5Dget_create_plist(dataset.id()));
+std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size, std::string const& place) {
   hsize_t length = 0;
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return 0;
   int const dimensions = H5Pget_chunk(properties.id(), 1, &length);
@@ -223,8 +221,8 @@ std::uint64_t bytes_of_chunk(Dataset const& dataset, std::uint64_t element_size,
 
 void try_out(fs::path const& path, std::function<void()> const& walk) {
   auto& known = known_files();
-  auto const place = readable_place(path);
   struct stat status {};
+  auto const place = readable_place(path);       // before the fork: a pipe can be read once
   if (stat(place.c_str(), &status) != 0) return; // opening it says why
   std::pair const file(place.string(), identity_of(status));
   auto found = known.find(file);
@@ -263,7 +261,7 @@ void require_tried(hid_t object) {
   throw UntriedText(fmt::format("{} holds text of variable length, but was not tried out", path));
 }
 
-void require_modest(Dataset const& dataset, std::string const& place) {
+void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place) {
   constexpr std::uint64_t always_modest = 16 * mebibyte;
   constexpr std::uint64_t most_times = 4;
   constexpr std::uint64_t largest_element = 16; // bytes of a number
@@ -276,7 +274,7 @@ void require_modest(Dataset const& dataset, std::string const& place) {
   }
   auto const elements = static_cast<std::uint64_t>(std::max<hssize_t>(H5Sget_simple_extent_npoints(space.id()), 0));
   auto const bytes = capped_multiply(elements, element_size);
-  auto const chunk_bytes = bytes_of_chunk(dataset, element_size, place);
+  auto const chunk_bytes = bytes_of_chunk(properties, element_size, place);
   auto const most_chunk_bytes = std::max(always_modest, capped_multiply(most_times, bytes));
   if (chunk_bytes > most_chunk_bytes) {
     throw InputError(fmt::format("{}: found chunks of {} bytes for {} elements, expected no more than {} bytes", place,

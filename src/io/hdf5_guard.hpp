@@ -50,7 +50,8 @@ auto guarded(std::filesystem::path const& path, std::function<void()> const& wal
 }
 
 /// Throws InputError "PLACE: ..." if reading any part of a list takes far more memory than the list has content: its
-/// chunks are much larger than all of it, or most of its elements were never written.
-void require_modest(Dataset const& dataset, std::string const& place);
+/// chunks are much larger than all of it, or most of its elements were never written. `properties` are those that it
+/// was created with.
+void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place);
 
 } // namespace varve::hdf5

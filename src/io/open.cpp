@@ -1,5 +1,6 @@
 #include "io/open.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
@@ -128,7 +129,7 @@ SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons)
 
 SampleRange first_samples(fs::path const& path, std::size_t count) {
   SampleIndex const first = hdf5::has_signature(path) ? read_sample_header(path).first_sample : 0;
-  return {first, first + count};
+  return {first, capped_add(first, count)};
 }
 
 bool holds_samples(fs::path const& path) {

@@ -205,7 +205,10 @@ void remove_partial_outputs_on_signals() {
   action.sa_flags = SA_RESTART;
   for (int const number : ending_signals) {
     struct sigaction old {};
-    if (sigaction(number, nullptr, &old) == 0 && old.sa_handler == SIG_DFL) sigaction(number, &action, nullptr);
+    bool const is_ignored = sigaction(number, nullptr, &old) != 0 || old.sa_handler == SIG_IGN; // as nohup asks
+    bool const is_free = old.sa_handler == SIG_DFL;
+    if (!is_ignored && (is_free || number != SIGUSR1))
+      sigaction(number, &action, nullptr); // SIGUSR1 may be a library's
   }
 }
 

@@ -226,7 +226,8 @@ public:
   /// The next blocks; none at the end of the file.
   std::vector<TripleBlock> next() {
     std::size_t num_texts = 0;
-    while (num_texts < texts_.size() && reader_.next(texts_[num_texts])) ++num_texts;
+    while (num_texts < most_texts_ && reader_.next(texts_[num_texts])) ++num_texts;
+    most_texts_ = std::min(2 * most_texts_, texts_.size());
     auto const first = sums_.size();
     sums_.resize(first + num_texts);
     if (num_texts == 0 && expected_ && first < expected_->size()) fail_changed();
@@ -259,6 +260,7 @@ private:
   TextReader reader_;
   std::uint64_t num_bytes_ = 0;
   std::vector<TextBlock> texts_;
+  std::size_t most_texts_ = 1; ///< next time: what is wrong with a text soon shows before it fills many blocks
   std::vector<std::uint64_t> sums_;
   std::optional<std::vector<std::uint64_t>> expected_;
 };

@@ -134,7 +134,7 @@ TEST_F(Verify, RefusesResultsOfOtherSamples) {
   refused(verify("wide.h5"), "wide.h5");
   refused(verify("missing.tsv"), "missing.tsv");
   write_bytes(path("nonsense.tsv"), "one\n");
-  refused(verify("nonsense.tsv"), "line 1");
+  refused(verify("nonsense.tsv"), "nonsense.tsv:1: found");
 }
 
 TEST_F(Verify, SaysWhichWayTiesFall) {

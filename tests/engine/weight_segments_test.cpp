@@ -88,7 +88,7 @@ TEST(WeightSegments, TooLittleRoomForTwoLayersIsASentence) {
     plan_segments({1024, 4096, 512}, {8191, false});
     FAIL();
   } catch (ResourceError const& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("layer 1"), HasSubstr("0.000004 GiB"), HasSubstr("0.000008 GiB"),
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("layer 1"), HasSubstr("0.00000381 GiB"), HasSubstr("0.00000763 GiB"),
                                     HasSubstr("--device-memory-limit"), HasSubstr("--device-weight-limit")));
   }
   EXPECT_EQ(plan_segments({1024, 4096, 512}, {8192, false}).device_bytes(), 8192U);

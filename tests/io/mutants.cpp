@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -27,7 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int longest_seconds = 10;
+constexpr double longest_seconds = 10.0; // of processor time, which other programs do not change
+constexpr double most_patience = 120.0;  // by the clock
+constexpr int is_refused = 3;            // exit code of a child
 constexpr long most_kibibytes = 1 << 20;
 
 void read_file(fs::path const& path, bool is_samples) {
@@ -37,6 +41,8 @@ void read_file(fs::path const& path, bool is_samples) {
     load(*open_network(path));
   }
 }
+
+double seconds_of(timeval time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); }
 
 struct Counts {
   long accepted = 0, refused = 0, crashed = 0, slow = 0, large = 0;
@@ -53,51 +59,58 @@ bool try_mutant(fs::path const& path, bool is_samples, Counts& counts) {
     try {
       read_file(path, is_samples);
       _exit(0);
-    } catch (Error const& error) {
-      _exit(static_cast<int>(error.kind()));
+    } catch (Error const&) {
+      _exit(is_refused);
     }
   }
   int status = 0;
   rusage usage{};
-  bool is_slow = false;
+  bool is_killed = false;
   while (wait4(child, &status, WNOHANG, &usage) == 0) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-    if (is_slow || seconds() <= longest_seconds) continue;
-    is_slow = true;
+    if (is_killed || seconds() <= most_patience) continue;
+    is_killed = true;
     kill(child, SIGKILL);
   }
+  auto const processor_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+  bool const is_slow = is_killed || processor_seconds > longest_seconds;
   bool const is_large = usage.ru_maxrss > most_kibibytes;
   int const code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  bool const is_crash = !is_slow && code != 0 && code != 3;
+  bool const is_crash = !is_killed && code != 0 && code != is_refused;
   counts.accepted += code == 0 ? 1 : 0;
-  counts.refused += code == 3 ? 1 : 0;
+  counts.refused += code == is_refused ? 1 : 0;
   counts.crashed += is_crash ? 1 : 0;
   counts.slow += is_slow ? 1 : 0;
   counts.large += is_large ? 1 : 0;
   counts.largest_kibibytes = std::max(counts.largest_kibibytes, usage.ru_maxrss);
-  counts.slowest_seconds = std::max(counts.slowest_seconds, seconds());
+  counts.slowest_seconds = std::max(counts.slowest_seconds, processor_seconds);
   return !is_crash && !is_slow && !is_large;
 }
 
-/// Zeros within many zeros are space that nothing uses yet: one other value is enough.
+/// Zeros within many zeros are space that nothing uses yet: every fourth of them is enough.
 bool is_padding(std::string const& bytes, std::size_t place) {
   constexpr std::size_t around = 16;
   auto const begin = place < around ? 0 : place - around;
   return bytes.find_first_not_of('\0', begin) > place + around;
 }
 
-bool try_mutants_of(fs::path const& original) {
+/// The values that a byte takes in mutants: one that its place chooses, or all four.
+std::set<int> other_values(std::string const& bytes, std::size_t place, bool takes_all) {
+  auto const byte = static_cast<unsigned char>(bytes[place]);
+  std::array<int, 4> const values = {byte == 0xff ? 0x00 : 0xff, byte ^ 0x01, byte ^ 0x80, byte == 0x00 ? 0x08 : 0x00};
+  if (takes_all) return {values.begin(), values.end()};
+  if (is_padding(bytes, place) && place % 4 != 0) return {};
+  return {values[place * 2654435761U / 256 % 4]};
+}
+
+bool try_mutants_of(fs::path const& original, bool takes_all) {
   std::ifstream file(original, std::ios::binary);
   std::string const bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   bool const is_samples = holds_samples(original);
   auto const mutant = fs::temp_directory_path() / fmt::format("varve-mutant-{}.h5", getpid());
   Counts counts;
   for (std::size_t place = 0; place < bytes.size(); ++place) {
-    auto const byte = static_cast<unsigned char>(bytes[place]);
-    auto const values =
-        is_padding(bytes, place) ? std::set<int>{0xff} : std::set<int>{0x00, 0xff, byte ^ 0x01, byte ^ 0x80};
-    for (int const value : values) {
-      if (value == byte) continue;
+    for (int const value : other_values(bytes, place, takes_all)) {
       auto changed = bytes;
       changed[place] = static_cast<char>(value);
       std::ofstream(mutant, std::ios::binary) << changed;
@@ -106,11 +119,11 @@ bool try_mutants_of(fs::path const& original) {
     }
   }
   fs::remove(mutant);
-  fmt::print(
-      "{}: {} bytes; mutants {} accepted, {} refused, {} crashed, {} over {} s, {} over 1 GiB; slowest {:.1f} s, "
-      "largest {} MiB\n",
-      original.filename().string(), bytes.size(), counts.accepted, counts.refused, counts.crashed, counts.slow,
-      longest_seconds, counts.large, counts.slowest_seconds, counts.largest_kibibytes / 1024);
+  fmt::print("{}: {} bytes; mutants {} accepted, {} refused, {} crashed, {} over {} s, {} over 1 GiB; slowest {:.1f} s "
+             "of processor time, "
+             "largest {} MiB\n",
+             original.filename().string(), bytes.size(), counts.accepted, counts.refused, counts.crashed, counts.slow,
+             longest_seconds, counts.large, counts.slowest_seconds, counts.largest_kibibytes / 1024);
   std::fflush(stdout);
   return counts.crashed + counts.slow + counts.large == 0;
 }
@@ -118,10 +131,7 @@ bool try_mutants_of(fs::path const& original) {
 double cpu_seconds(__rusage_who who) {
   rusage usage{};
   getrusage(who, &usage);
-  auto const seconds = [](timeval time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
 void print_cost(fs::path const& path) {
@@ -143,6 +153,8 @@ int main(int num_arguments, char** arguments) {
     return 0;
   }
   bool is_fine = !words.empty();
-  for (auto const word : words) is_fine = varve::try_mutants_of(word) && is_fine;
+  bool const takes_all = words.size() > 1 && words[0] == "--all";
+  for (std::size_t word = takes_all ? 1 : 0; word < words.size(); ++word)
+    is_fine = varve::try_mutants_of(words[word], takes_all) && is_fine;
   return is_fine ? 0 : 1;
 }

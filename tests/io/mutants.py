@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads all one-byte mutants of three files that h5py writes: run by hand, for it takes minutes.
 
-    cmake --build build/openmp --target io_mutants && /usr/bin/python3 tests/io/mutants.py build/openmp/tests/io/io_mutants
+    cmake --build build/openmp --target io_mutants && /usr/bin/python3 tests/io/mutants.py build/openmp/tests/io/io_mutants [--all]
 
 The files are those of src/io/FORMAT.md: a network with texts of variable length (as str is written by h5py), one with texts of
 fixed length, and samples with texts of variable length. Exit code 0 if no mutant crashed the reader, took it more than 10
@@ -50,7 +50,7 @@ def main():
         write_network(folder / "network-variable.h5", str)
         write_network(folder / "network-fixed.h5", numpy.bytes_)
         write_samples(folder / "samples-variable.h5", str)
-        runs = [subprocess.Popen([sys.argv[1], str(path)]) for path in sorted(folder.iterdir())]
+        runs = [subprocess.Popen([*sys.argv[1:], str(path)]) for path in sorted(folder.iterdir())]
         sys.exit(max(run.wait() for run in runs))
 
 

@@ -4,8 +4,9 @@
 #include "io/hdf5_edit.hpp"
 #include "io/random_data.hpp"
 
-#include <cstdint>
 #include <fmt/format.h>
+
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>

@@ -24,6 +24,11 @@ OUTPUTS = "passes/output_order.cpp"
 NETWORK = "network/network.cpp"
 ANALYSIS = "network/analysis.cpp"
 
+# Mutations after which the code does the same, and why.
+EQUIVALENT = {
+    "a stage without a whole unit is closed": "the piece that did not fit before does not fit afterwards either",
+}
+
 MUTANTS = [
     # --- saturation ---
     (SATURATION, "layers without a cap may keep one",
@@ -68,7 +73,8 @@ MUTANTS = [
      ""),
     (REWRITE, "weights of 0 stay where inputs keep their numbers", "      if (weight == 0.0) continue;\n      chunk_.inputs",
      "      chunk_.inputs"),
-    (REWRITE, "biases may be infinite", "chunk_.is_in_range = chunk_.is_in_range && std::isfinite(bias);", ""),
+    (REWRITE, "biases may be of any size",
+     "chunk_.is_in_range = chunk_.is_in_range && std::abs(bias) <= kMaxSumOfWeights;", ""),
     (REWRITE, "constants do not reach the bias", "constant == 0.0 ? layer_.bias_of(row) : constant + layer_.bias_of(row)",
      "constant + (constant == 0.0 ? layer_.bias_of(row) : 0.0)"),
     (REWRITE, "constants replace one another", "inputs_.constants[input], constant);", "inputs_.constants[input], 0.0);"),

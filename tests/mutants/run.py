@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutants import MUTANTS, TESTS  # noqa: E402
+from mutants import EQUIVALENT, MUTANTS, TESTS  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 300  # a mutant that runs longer hangs: that is noticed, too
@@ -79,7 +79,7 @@ def killer(program, test):
 
 
 def try_mutant(build, mutant):
-    """A sentence on who killed the mutant, or nothing."""
+    """Who killed the mutant, or why nobody can; else nothing."""
     file, _, old, new = mutant
     source = ROOT / "src" / file
     text = source.read_text()
@@ -99,7 +99,7 @@ def try_mutant(build, mutant):
             found = killer(program, test)
             if found:
                 return found
-    return None
+    return f"(equivalent: {EQUIVALENT[mutant[1]]})" if mutant[1] in EQUIVALENT else None
 
 
 def table_of(results):

@@ -78,6 +78,17 @@ TEST(OutputOrder, IsAPermutationThatMakesBlocksOfOneList) {
   }
 }
 
+TEST(ChainedBlocks, ShareInputsWithTheirNeighbours) {
+  using Order = std::vector<NeuronIndex>;
+  auto const pairs = matrix_of_lists({{1, 2}, {5, 6}, {2, 3}, {6, 7}});
+  EXPECT_EQ(chain_blocks(pairs, {}, 1, 2), (Order{0, 2, 1, 3}));
+  EXPECT_EQ(chain_blocks(pairs, {3, 2, 1, 0}, 1, 2), (Order{3, 1, 2, 0})) << "the blocks of the order that is given";
+  // Blocks of two: {0, 1} and {4, 5} share input 9; the seventh output is part of a block and stays last.
+  auto const blocks = matrix_of_lists({{1}, {9}, {5}, {6}, {9}, {3}, {1}});
+  EXPECT_EQ(chain_blocks(blocks, {}, 2, 2), (Order{0, 1, 4, 5, 2, 3, 6}));
+  EXPECT_EQ(chain_blocks(matrix_of_lists({{1}}), {}, 2, 2), Order{0});
+}
+
 /// Distinct inputs of the outputs at these positions.
 std::size_t num_inputs_of(SparseMatrix const& weights, OutputStages const& stages, std::size_t stage) {
   std::set<NeuronIndex> inputs;
@@ -135,12 +146,35 @@ TEST(OutputStages, OfManyShapes) {
   }
 }
 
+TEST(OutputStages, CountTheInputsOfWhatIsOver) {
+  // Three outputs fill a stage, of which two are a whole unit: the third one's inputs are of the next stage.
+  auto const apart = matrix_of_lists({{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, 12}, {13, 14}});
+  auto const stages = find_stages(apart, 2, 6, 100, 0.0);
+  ASSERT_TRUE(stages);
+  expect_stages(apart, *stages, 2, 6, 100);
+  EXPECT_EQ(stages->pointers, (std::vector<std::size_t>{0, 2, 4, 7}));
+}
+
 TEST(OutputStages, AreNotFormedWhereTheyCannotOrDoNotPay) {
   auto const apart = matrix_of_lists({{1, 2}, {3, 4}, {5, 6}, {7, 8}});
   EXPECT_FALSE(find_stages(apart, 2, 3, 4, 0.0)) << "two outputs have four inputs";
   EXPECT_FALSE(find_stages(apart, 1, 1, 4, 0.0)) << "one output has two";
+  EXPECT_FALSE(find_stages(matrix_of_lists({{1}, {2, 3, 4}}), 1, 2, 4, 0.0)) << "the second one has three";
+  EXPECT_TRUE(find_stages(matrix_of_lists({{1}, {2, 3, 4}}), 1, 3, 4, 0.0));
   EXPECT_TRUE(find_stages(apart, 2, 4, 4, 1.0));
   EXPECT_FALSE(find_stages(apart, 2, 4, 4, 1.5)) << "each input is used once";
+}
+
+TEST(OutputStages, AreJudgedByAFewOfThem) {
+  // So many stages of two outputs that share nothing, then eight outputs with the same two inputs.
+  auto const stages_after = [](std::size_t num_apart) {
+    std::vector<std::vector<NeuronIndex>> lists;
+    for (NeuronIndex output = 0; output < 2 * num_apart; ++output) lists.push_back({2 * output, 2 * output + 1});
+    lists.insert(lists.end(), 8 * num_apart, {98, 99});
+    return find_stages(matrix_of_lists(lists), 1, 4, 2, 1.5);
+  };
+  EXPECT_TRUE(stages_after(1)) << "20 edges for 12 inputs, though only 4 for 4 in the first stage";
+  EXPECT_FALSE(stages_after(4)) << "nothing is shared in four stages";
 }
 
 } // namespace
