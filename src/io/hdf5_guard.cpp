@@ -204,11 +204,17 @@ std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std:
   return std::min(capped_multiply(num_chunks, chunk_bytes), capped_multiply(stored, best_compression));
 }
 
-/// Bytes of a chunk; 0 if the dataset is stored in one piece.
-std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size) {
+/// Bytes of a chunk; 0 if the dataset is stored in one piece. Throws InputError if the chunks of a list are no pieces
+/// of a list: HDF5 would look for the next one for ever.
+std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size, std::string const& place) {
   hsize_t length = 0;
-  bool const is_chunked = H5Pget_layout(properties.id()) == H5D_CHUNKED;
-  return is_chunked && H5Pget_chunk(properties.id(), 1, &length) == 1 ? capped_multiply(length, element_size) : 0;
+  if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return 0;
+  int const dimensions = H5Pget_chunk(properties.id(), 1, &length);
+  if (dimensions != 1 || length == 0) {
+    throw InputError(fmt::format("{}: found chunks of {} dimensions and {} elements, expected 1 dimension", place,
+                                 dimensions, length));
+  }
+  return capped_multiply(length, element_size);
 }
 
 } // namespace
@@ -268,7 +274,7 @@ void require_modest(Dataset const& dataset, Properties const& properties, std::s
   }
   auto const elements = static_cast<std::uint64_t>(std::max<hssize_t>(H5Sget_simple_extent_npoints(space.id()), 0));
   auto const bytes = capped_multiply(elements, element_size);
-  auto const chunk_bytes = bytes_of_chunk(properties, element_size);
+  auto const chunk_bytes = bytes_of_chunk(properties, element_size, place);
   auto const most_chunk_bytes = std::max(always_modest, capped_multiply(most_times, bytes));
   if (chunk_bytes > most_chunk_bytes) {
     throw InputError(fmt::format("{}: found chunks of {} bytes for {} elements, expected no more than {} bytes", place,
