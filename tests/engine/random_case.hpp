@@ -27,7 +27,6 @@ public:
   explicit RandomCases(std::uint64_t seed) : random_(seed, 0), seed_(seed) {}
 
   /// Of three networks one keeps samples saturated, or barely does not.
-
   RandomCase draw() {
     std::size_t width = draw_width();
     auto samples = draw_samples(draw_count(), width);
