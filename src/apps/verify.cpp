@@ -3,6 +3,7 @@
 #include "apps/network_options.hpp"
 #include "apps/verify_result.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/communicator.hpp"
@@ -167,9 +168,9 @@ int verify(VerifyOptions const& options) {
   auto const samples = open_sample_reader(options.files.input, network.layer(0).num_inputs(), range, memory / 4);
   auto const num_outputs = network.layer(network.num_layers() - 1).num_outputs();
   ResultFile result(options.result, *samples, num_outputs, range.has_value());
-  fmt::print("network   {}: {} layers, {} inputs, {} outputs\n", network.name(), network.num_layers(),
+  fmt::print("network   {}: {} layers, {} inputs, {} outputs\n", printable(network.name()), network.num_layers(),
              samples->num_neurons(), num_outputs);
-  fmt::print("input     {}: {} samples ({}:{})\n", options.files.input, samples->num_samples(),
+  fmt::print("input     {}: {} samples ({}:{})\n", printable(options.files.input), samples->num_samples(),
              samples->first_sample() + 1, samples->first_sample() + samples->num_samples());
   fmt::print("judged    by {}\n", options.exact ? "exact arithmetic on the numbers stored" : "plain loops in double");
   Stopwatch const stopwatch;
