@@ -97,7 +97,7 @@ TEST_P(NeuronSplit, EachRankMayHaveAnotherFormatTileAndBatch) {
   options.formats = {is_odd ? FormatName::csr : FormatName::pattern_blocks};
   options.narrow_tiles = is_odd && test::has_narrow_tiles(options.backend);
   options.kernel = is_odd ? "direct" : "stationary";
-  for (std::size_t const batch : {1, 13, 64, 65, 150}) {
+  for (std::size_t const batch : {1U, 13U, 64U, 65U, 150U}) {
     options.batch = batch;
     expect_same(network, samples, options);
   }
