@@ -163,7 +163,7 @@ TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
     EXPECT_EQ(ended.complaints().size(), 1U) << ended.err;
   }
-  for (std::size_t const depth : {1000, 20000, 1000000}) {
+  for (std::size_t const depth : {1000U, 20000U, 1000000U}) {
     auto const ended =
         infer_with_file(R"({"options": {"batch": )" + std::string(depth, '[') + std::string(depth, ']') + "}}");
     EXPECT_EQ(ended.exit_code, 3) << ended.err;

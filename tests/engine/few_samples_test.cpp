@@ -33,7 +33,7 @@ RandomNetwork network_of(std::vector<std::size_t> widths, double density) {
 TEST_P(FewSamples, GetTheSameAnswerSpreadOrNot) {
   for (auto const& network :
        {network_of({64, 64, 64}, 1.0), network_of({100, 33, 257, 1}, 0.3), network_of({2000, 60, 2000}, 0.05)}) {
-    for (std::size_t const num_samples : {1, 7, 8, 64, 130}) {
+    for (std::size_t const num_samples : {1U, 7U, 8U, 64U, 130U}) {
       auto const samples = random_samples(network.layer(0).num_inputs(), num_samples, 0.5, 3);
       auto const expected = test::reference_of(network, samples, GetParam().precision);
       for (bool const is_forced : {false, true}) {

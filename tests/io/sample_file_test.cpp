@@ -75,7 +75,7 @@ TEST(SampleFile, BatchesGrowIntoTheSameFile) {
   for (auto const values : {Values::one_for_all, Values::floats, Values::doubles}) {
     auto samples = random_samples(2, 60, 40, values);
     samples.first_sample = 5;
-    for (std::size_t const batch_size : {1, 7, 60}) {
+    for (std::size_t const batch_size : {1U, 7U, 60U}) {
       EXPECT_EQ(through_batches(samples, batch_size, folder / "samples.h5"), samples);
     }
   }

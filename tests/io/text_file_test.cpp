@@ -80,7 +80,7 @@ TEST(TextFile, BlocksEndAtLineEndsAndKnowTheirFirstLine) {
   for (auto const& ending : endings) {
     auto const path = folder / ("text" + ending);
     write_text(path, text);
-    for (std::size_t const block_size : {16, 1000, 4096, 1 << 20}) {
+    for (std::size_t const block_size : {16U, 1000U, 4096U, 1U << 20U}) {
       TextReader reader(path, block_size);
       TextBlock block;
       std::string all;
