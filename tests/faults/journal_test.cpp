@@ -260,7 +260,7 @@ TEST_F(Faults, DamagedJournalsCostOnlyTime) {
     if (time % 2 == 0) {
       bytes.resize(place); // torn
     } else {
-      bytes[place] = static_cast<char>(bytes[place] ^ (1U << random() % 8U)); // one bit turned over
+      bytes[place] = static_cast<char>(static_cast<unsigned char>(bytes[place]) ^ (1U << random() % 8U)); // one bit
     }
     write_bytes(out("journal"), bytes);
     expect_resumed(1);

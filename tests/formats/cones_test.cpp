@@ -73,7 +73,7 @@ void expect_cones_compute_the_layers(std::vector<Layer> const& layers, ConeRun c
 TEST(Cones, ComputeRunsOfButterflies) {
   RandomStream random(1, 0);
   auto const all = test::butterfly_layers(256, 8, random);
-  for (std::size_t const group_size : {1, 4}) {
+  for (std::size_t const group_size : {1U, 4U}) {
     ConeLimits const limits{80, group_size, 1000};
     for (std::size_t first = 0; first < all.size(); ++first) {
       for (std::size_t count = 1; count <= 4 && first + count <= all.size(); ++count) {
@@ -116,7 +116,7 @@ TEST(Cones, OfRandomLayersComputeThem) {
 TEST(Cones, AreTheComponentsWhereLayersFallApart) {
   RandomStream random(3, 0);
   std::vector<Layer> layers;
-  for (std::size_t const stride : {16, 32, 64}) layers.push_back(test::stride_layer(128, 128, {0, stride}, random));
+  for (std::size_t const stride : {16U, 32U, 64U}) layers.push_back(test::stride_layer(128, 128, {0, stride}, random));
   auto const found = find_cones(layers, {16, 1, 1000}); // components of 8
   ASSERT_TRUE(found);
   EXPECT_EQ(found->cones.size(), 16U);

@@ -31,7 +31,7 @@ TEST(Checksum, NoticesEveryTurnedBit) {
   std::string const text(100, 'x');
   for (std::size_t bit = 0; bit < 8 * text.size(); ++bit) {
     auto changed = text;
-    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1U << bit % 8));
+    changed[bit / 8] = static_cast<char>(static_cast<unsigned char>(changed[bit / 8]) ^ (1U << bit % 8));
     EXPECT_NE(checksum(changed), checksum(text)) << bit;
   }
 }
