@@ -245,17 +245,36 @@ public:
   ~ZstdSource() override { ZSTD_freeDStream(stream_); }
 
 private:
-  void begin_member() override { ZSTD_initDStream(stream_); }
+  void begin_member() override {
+    ZSTD_initDStream(stream_);
+    header_.clear();
+    num_bytes_ = 0;
+  }
 
   Step advance(std::string_view in, std::span<char> out) override {
     ZSTD_inBuffer input{in.data(), in.size(), 0};
     ZSTD_outBuffer output{out.data(), out.size(), 0};
     auto const status = ZSTD_decompressStream(stream_, &output, &input);
     if (ZSTD_isError(status)) fail_corrupt(ZSTD_getErrorName(status));
+    header_ += in.substr(0, std::min(input.pos, max_header - header_.size()));
+    num_bytes_ += output.pos;
+    if (status == 0) require_announced_size();
     return {input.pos, output.pos, status == 0};
   }
 
+  /// The library compares the size of a frame with the one that its header announces, but not where the last block of a
+  /// streamed frame is empty.
+  void require_announced_size() const {
+    auto const announced = ZSTD_getFrameContentSize(header_.data(), header_.size());
+    if (announced == ZSTD_CONTENTSIZE_UNKNOWN || announced == ZSTD_CONTENTSIZE_ERROR) return;
+    if (announced != num_bytes_) fail_corrupt("a frame holds another number of bytes than it announces");
+  }
+
+  static constexpr std::size_t max_header = 18; ///< bytes of a frame's header, at most
+
   ZSTD_DStream* stream_;
+  std::string header_;          ///< the first bytes of the frame
+  std::uint64_t num_bytes_ = 0; ///< that the frame has given so far
 };
 
 class PlainSink final : public ByteSink {
