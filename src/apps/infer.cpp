@@ -252,7 +252,7 @@ BatchRules batch_rules(Job const& job) {
 
 /// Plans for the largest batch that this rank can get: its equal share of the samples (all, where ranks take them
 /// together), if so many fit.
-PlanSummary plan_batches(Inference& inference, Job const& job, BatchRules& rules) {
+Plan plan_batches(Inference& inference, Job const& job, BatchRules& rules) {
   auto const num_samples = job.num_samples();
   auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
   auto const share = capped_multiply(num_samples / num_shares / rules.grain + 1, rules.grain);
@@ -283,7 +283,7 @@ nlohmann::ordered_json facts_of(Inference const& inference) {
 struct Prepared {
   BatchRules rules;
   std::unique_ptr<Inference> inference;
-  PlanSummary plan;
+  Plan plan;
 };
 
 void prepare_for(Job const& job, Prepared& prepared) {

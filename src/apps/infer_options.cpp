@@ -125,7 +125,6 @@ void add_choices(CLI::App& command, InferOptions& options) {
   command.add_option(
       "--kernel", options.kernel,
       "direct, stationary, staged, fused, cones or spread, where it can run (default: chosen per layer)");
-  command.add_flag("--narrow-tiles", options.narrow_tiles, "fewer samples per tile, for studies");
 }
 
 } // namespace
@@ -147,7 +146,6 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.reductions = parse_reductions(options.reductions);
   engine.edge_order = parse_edge_order(options.edge_order);
   engine.kernel = options.kernel;
-  engine.narrow_tiles = options.narrow_tiles;
   engine.repeat = options.repeat;
   if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // is it one?
   if (options.schedule && options.split == "neurons")

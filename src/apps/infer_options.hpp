@@ -36,7 +36,6 @@ struct InferOptions {
   std::string reductions = "auto";
   std::string edge_order = "auto";
   std::optional<std::string> kernel;
-  bool narrow_tiles = false;
   bool share_devices = false;
   std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< GiB
   std::size_t repeat = 1;

@@ -88,31 +88,16 @@ void InferReport::network(std::string const& name, nlohmann::ordered_json const&
 
 void InferReport::remark(std::string const& sentence) { json_["remarks"].push_back(sentence); }
 
-void InferReport::plan(PlanSummary const& plan) {
+void InferReport::plan(Plan const& plan) {
   json_["engine"] = plan.engine;
-  auto choices = nlohmann::ordered_json::array();
-  for (auto const& choice : plan.choices) choices.push_back(describe(choice));
-  if (!plan.method.empty()) choices.push_back(plan.method);
-  json_["plan"] = {{"choices", choices},
-                   {"batch", plan.batch},
-                   {"tile_samples", plan.tile_samples},
-                   {"weight_bytes", plan.weight_bytes},
-                   {"panel_bytes", plan.panel_bytes},
-                   {"sample_bytes", plan.sample_bytes}};
-  if (plan.stream) {
-    json_["plan"]["stream"] = {{"description", describe(*plan.stream)},
-                               {"segments", plan.stream->num_segments},
-                               {"resident_segments", plan.stream->num_resident},
-                               {"remade_segments", plan.stream->num_remade},
-                               {"buffers", plan.stream->num_buffers},
-                               {"buffer_bytes", plan.stream->buffer_bytes},
-                               {"host_bytes", plan.stream->host_bytes}};
-  }
+  json_["plan"] = to_json(plan);
   if (auto const found = describe_reductions(plan); !found.empty()) json_["reductions"] = found;
   if (!orders_edges(plan)) return;
   json_["edge_order"] = as_json(*plan.edge_order);
-  json_["edge_order"]["description"] = describe(*plan.edge_order);
+  json_["edge_order"]["description"] = to_text(*plan.edge_order);
 }
+
+void InferReport::later_plan(Plan const& plan) { json_["later_plan"] = to_json(plan); }
 
 void InferReport::journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes) {
   json_["journal"] = {{"name", path}, {"samples_found", num_found}, {"bytes_discarded", num_discarded_bytes}};
@@ -248,7 +233,6 @@ void InferReport::print_plan() const {
   print_reductions(json_.value("reductions", nlohmann::ordered_json()));
   if (json_.contains("edge_order")) fmt::print("ordered   {}\n", json_["edge_order"]["description"].get<std::string>());
   for (auto const& choice : plan["choices"]) fmt::print("plan      {}\n", choice.get<std::string>());
-  if (plan.contains("stream")) fmt::print("plan      {}\n", plan["stream"]["description"].get<std::string>());
   fmt::print("memory    weights {}, panel {}, samples {}; {} samples at a time\n",
              with_prefix(plan["weight_bytes"].get<double>(), "B"), with_prefix(plan["panel_bytes"].get<double>(), "B"),
              with_prefix(plan["sample_bytes"].get<double>(), "B"), plan["batch"].get<std::size_t>());
@@ -311,6 +295,10 @@ void InferReport::print_result() const {
     phases += fmt::format("{}{} {}", phases.empty() ? "" : ", ", name, readable_seconds(seconds.get<double>()));
   }
   fmt::print("time      {}\n", phases);
+  if (json_.contains("later_plan")) {
+    for (auto const& choice : json_["later_plan"]["choices"])
+      fmt::print("replanned {}\n", choice.get<std::string>());
+  }
   if (json_.contains("run") && json_["ranks"] > 1) print_ranks();
   if (json_.contains("streamed_samples")) print_streamed_samples();
   if (json_.contains("streamed_weights")) print_streamed_weights();

@@ -26,7 +26,9 @@ public:
   void network(std::string const& name, nlohmann::ordered_json const& facts);
   /// What the user should know, said on standard error as well.
   void remark(std::string const& sentence);
-  void plan(PlanSummary const& plan);
+  void plan(Plan const& plan);
+  /// The plan that later batches were run by, if it is another one.
+  void later_plan(Plan const& plan);
   void journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes);
   /// What the ranks did within `seconds`; nothing if they are none (on all ranks but the first).
   void run(Schedule schedule, double seconds, std::vector<RankTimes> const& ranks);

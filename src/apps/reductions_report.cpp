@@ -11,14 +11,14 @@ nlohmann::ordered_json describe(ReductionReport const& found) {
           {"unread_neurons", found.unread_neurons}, {"seconds", found.seconds}};
 }
 
-nlohmann::ordered_json describe_reductions(PlanSummary const& plan) {
+nlohmann::ordered_json describe_reductions(Plan const& plan) {
   nlohmann::ordered_json json;
   if (plan.reduction) json = describe(*plan.reduction);
   if (plan.saturates_from) json["saturates_from_layer"] = *plan.saturates_from;
   return json;
 }
 
-bool orders_edges(PlanSummary const& plan) { return plan.edge_order && plan.edge_order->num_layers > 0; }
+bool orders_edges(Plan const& plan) { return plan.edge_order && plan.edge_order->num_layers > 0; }
 
 nlohmann::ordered_json as_json(EdgeOrderReport const& order) {
   return {{"layers", order.num_layers},

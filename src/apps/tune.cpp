@@ -9,7 +9,7 @@
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
-#include "engine/memory_limits.hpp"
+#include "plan/memory.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
@@ -133,7 +133,7 @@ int tune(TuneOptions const& options) {
   SampleBatch const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
   if (samples.num_samples() == 0) throw InputError(fmt::format("{} holds no samples to tune with", options.input));
   limit_memory(engine, 1);
-  engine.device_memory_limit = memory_limits(engine).device;
+  engine.device_memory_limit = memory_limits(engine, engine.backend).device;
 
   fmt::print("tuning    {} on {}: {}, {}; {} samples\n", printable(network->name()), options.backend,
              device_name(engine.backend), options.precision, samples.num_samples());

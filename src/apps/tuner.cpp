@@ -26,14 +26,13 @@ InferenceOptions options_with(TuningInput const& input, Alternative const& alter
   InferenceOptions options = input.options;
   options.expected_samples = std::min(input.samples.num_samples(), alternative.batch.value_or(SIZE_MAX));
   options.formats = parse_formats(alternative.formats.value_or("auto"));
-  options.kernel = alternative.kernel;
-  options.narrow_tiles = alternative.narrow_tiles;
+  if (alternative.kernel) options.kernel = parse_kernel(*alternative.kernel);
   options.batch = alternative.batch;
   return options;
 }
 
 /// A plan for as many samples at a time as varve infer would take.
-PlanSummary plan_for(Inference& inference, TuningInput const& input) {
+Plan plan_for(Inference& inference, TuningInput const& input) {
   auto const whole = shape_of(input.samples);
   auto const most = std::min<std::size_t>(whole.num_samples, most_samples_at_a_time(input.options.backend));
   auto const part = static_cast<double>(most) / static_cast<double>(whole.num_samples);
@@ -66,7 +65,6 @@ nlohmann::ordered_json as_json(Alternative const& alternative) {
   auto options = nlohmann::ordered_json::object();
   if (alternative.formats) options["formats"] = *alternative.formats;
   if (alternative.kernel) options["kernel"] = *alternative.kernel;
-  if (alternative.narrow_tiles) options["narrow-tiles"] = true;
   if (alternative.batch) options["batch"] = *alternative.batch;
   return options;
 }
@@ -140,7 +138,7 @@ private:
   TuningInput const& input_;
   Trial trial_;
   std::unique_ptr<Inference> inference_;
-  PlanSummary plan_;
+  Plan plan_;
   bool stays_ = true;
   std::vector<double> seconds_, all_seconds_;
 };
@@ -160,13 +158,14 @@ void Tuner::search() {
     return alternative;
   };
   std::vector<Alternative> changed;
-  for (char const* const formats : {"cones", "pattern_blocks", "staged_blocks", "sliced_ell", "csr"})
-    changed.push_back(from_kept([&](Alternative& alternative) { alternative.formats = formats; }));
+  for (auto const& entry : all_formats())
+    changed.push_back(from_kept([&](Alternative& alternative) { alternative.formats = entry.option; }));
   compare(std::exchange(changed, {}));
-  for (char const* const kernel : {"direct", "stationary", "staged", "fused", "spread"})
-    changed.push_back(from_kept([&](Alternative& alternative) { alternative.kernel = kernel; }));
+  for (auto const& entry : all_kernels()) {
+    if (entry.can_be_asked_for && entry.kernel != KernelName::cones) // a format of its own, tried above
+      changed.push_back(from_kept([&](Alternative& alternative) { alternative.kernel = entry.option; }));
+  }
   compare(std::exchange(changed, {}));
-  compare({from_kept([](Alternative& alternative) { alternative.narrow_tiles = true; })});
   constexpr std::size_t smallest = 1024;
   for (std::size_t batch = input_.samples.num_samples() / 2; batch >= smallest; batch /= 2)
     changed.push_back(from_kept([&](Alternative& alternative) { alternative.batch = batch; }));

@@ -21,7 +21,6 @@ namespace varve {
 struct Alternative {
   std::optional<std::string> formats;
   std::optional<std::string> kernel;
-  bool narrow_tiles = false;
   std::optional<std::size_t> batch;
 
   bool operator==(Alternative const&) const = default;

@@ -11,6 +11,9 @@ enum class Backend { serial, openmp, cuda };
 /// "serial", "openmp" or "cuda".
 std::string to_string(Backend backend);
 
+/// True if the backend's device has memory of its own, to which weights and samples are copied.
+bool has_own_memory(Backend backend);
+
 /// The backends of this binary, the fastest first.
 std::vector<Backend> compiled_backends();
 

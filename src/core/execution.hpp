@@ -47,6 +47,15 @@ constexpr Backend to_backend() {
   return Backend::serial;
 }
 
+/// What launches are sized by: threads on a host, multiprocessors on a GPU.
+template <class ExecutionSpace>
+int num_processors(ExecutionSpace const& space) {
+#if defined(KOKKOS_ENABLE_CUDA)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>) return space.cuda_device_prop().multiProcessorCount;
+#endif
+  return space.concurrency();
+}
+
 /// One-dimensional array on the memory space of an execution space.
 template <class ExecutionSpace, class T>
 using DeviceArray = Kokkos::View<T*, typename ExecutionSpace::memory_space>;

@@ -26,6 +26,8 @@ std::string to_string(Backend backend) {
   throw std::logic_error("varve: unknown backend");
 }
 
+bool has_own_memory(Backend backend) { return backend == Backend::cuda; }
+
 std::vector<Backend> compiled_backends() {
   std::vector<Backend> backends;
   if (kHasCuda) backends.push_back(Backend::cuda);

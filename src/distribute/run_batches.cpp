@@ -42,7 +42,7 @@ public:
     }
     if (batches_.empty() || batches_.front().staged.valid()) return;
     batches_.front().staged = std::async(
-        std::launch::async, [this, samples = batches_.front().samples] { inference_.stage(samples.get().samples); });
+        std::launch::async, [this, samples = batches_.front().samples] { inference_.upload_ahead(samples.get().samples); });
   }
 
   bool has_next() const { return !batches_.empty(); }

@@ -19,15 +19,6 @@ constexpr bool kHasKokkosKernels = true;
 constexpr bool kHasKokkosKernels = false;
 #endif
 
-/// Throws UsageError unless the value, if there is one, is among the names.
-void require_one_of(std::optional<std::string> const& value, std::vector<std::string> const& names,
-                    std::string const& what) {
-  if (!value || std::ranges::find(names, *value) != names.end()) return;
-  std::string list;
-  for (auto const& name : names) list += (list.empty() ? "" : ", ") + name;
-  throw UsageError("there is no " + what + " '" + *value + "'; there are: " + list);
-}
-
 std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options) {
   switch (options.backend) { // the build defines VARVE_HAVE_* for the backends of its Kokkos
 #if defined(VARVE_HAVE_SERIAL)
@@ -105,36 +96,12 @@ Engine parse_engine(std::string const& name) {
                    (kHasKokkosKernels ? "kokkos-kernels, " : "") + "reference");
 }
 
-std::string to_string(FormatName format) {
-  switch (format) {
-  case FormatName::cones:
-    return "cones";
-  case FormatName::pattern_blocks:
-    return "pattern_blocks";
-  case FormatName::staged_blocks:
-    return "staged_blocks";
-  case FormatName::sliced_ell:
-    return "sliced_ell";
-  case FormatName::csr:
-    return "csr";
-  }
-  throw std::logic_error("varve: unknown format");
-}
-
-std::vector<FormatName> parse_formats(std::string const& list) {
-  std::vector<FormatName> formats;
-  if (list == "auto") return formats;
-  for_each_name(list, [&](std::string const& name) {
-    auto const all = {FormatName::cones, FormatName::pattern_blocks, FormatName::staged_blocks, FormatName::sliced_ell,
-                      FormatName::csr};
-    auto const found = std::ranges::find(all, name, [](FormatName format) { return to_string(format); });
-    if (found == all.end()) {
-      throw UsageError("there is no format '" + name +
-                       "'; there are: auto, or some of cones, pattern_blocks, staged_blocks, sliced_ell, csr");
-    }
-    formats.push_back(*found);
-  });
-  return formats;
+WeightTraffic& WeightTraffic::operator+=(WeightTraffic const& other) {
+  wait_seconds += other.wait_seconds;
+  copy_seconds += other.copy_seconds;
+  make_seconds += other.make_seconds;
+  copied_bytes += other.copied_bytes;
+  return *this;
 }
 
 Reductions parse_reductions(std::string const& list) {
@@ -167,7 +134,6 @@ std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOption
   if (options.exchange && options.engine != Engine::varve) {
     throw UsageError("the engine " + to_string(options.engine) + " cannot split neurons across ranks; take varve");
   }
-  require_one_of(options.kernel, {"direct", "stationary", "staged", "fused", "cones", "spread"}, "kernel");
   auto const checked = std::make_shared<RepresentableNetwork const>(network, options.precision);
   switch (options.engine) {
   case Engine::varve:

@@ -3,8 +3,8 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
-#include "engine/memory_limits.hpp"
-#include "engine/sentences.hpp"
+#include "plan/memory.hpp"
+#include "plan/sentences.hpp"
 #include "formats/device_layer.hpp"
 #include "network/activations.hpp"
 #include "network/representable.hpp"
@@ -71,7 +71,7 @@ public:
   };
 
   KokkosKernelsEngine(NetworkSource const& network, InferenceOptions const& options) : options_(options) {
-    memory_limit_ = memory_limits(options).device;
+    memory_limit_ = memory_limits(options, options.backend).device;
     for (std::size_t number = 0; number < network.num_layers(); ++number) add_layer(network.layer(number), number);
   }
 
@@ -80,7 +80,7 @@ public:
   std::size_t num_layers() const override { return layers_.size(); }
   EdgeOffset num_edges() const override { return num_edges_; }
 
-  PlanSummary plan(InputShape const& input) override {
+  Plan const& plan(InputShape const& input) override {
     std::size_t const sample_bytes = 2 * max_neurons_ * sizeof(Scalar) + 4 * sizeof(int);
     std::size_t const fitting = weight_bytes_ < memory_limit_ ? (memory_limit_ - weight_bytes_) / sample_bytes : 0;
     std::size_t const most = std::min<std::size_t>(fitting, 1U << 30);
@@ -95,16 +95,17 @@ public:
     }
     for (auto& ids : ids_) ids = DeviceArray<ExecutionSpace, int>("varve::sample_ids", batch);
     position_ = DeviceArray<ExecutionSpace, int>("varve::position", batch + 1);
-    PlanSummary summary;
-    summary.engine = to_string(Engine::kokkos_kernels);
-    summary.device = device_name(options_.backend);
-    summary.method = "KokkosSparse::spmv on a multi-vector, then bias and activation, then removal of dead samples";
-    summary.batch = batch;
-    summary.tile_samples = 1;
-    summary.weight_bytes = weight_bytes_;
-    summary.panel_bytes = batch * sample_bytes;
-    return summary;
+    plan_ = {};
+    plan_.engine = to_string(Engine::kokkos_kernels);
+    plan_.device = device_name(options_.backend);
+    plan_.method = "KokkosSparse::spmv on a multi-vector, then bias and activation, then removal of dead samples";
+    plan_.batch = batch;
+    plan_.weight_bytes = weight_bytes_;
+    plan_.panel_bytes = batch * sample_bytes;
+    return plan_;
   }
+
+  Plan const& plan() const override { return plan_; }
 
   BatchResult infer(SampleBatch const& batch, WantedOutputs wanted) override {
     require_representable(batch, options_.precision, options_.input_name);
@@ -244,6 +245,7 @@ private:
   }
 
   InferenceOptions options_;
+  Plan plan_;
   ExecutionSpace space_;
   std::vector<DeviceLayer> layers_;
   DeviceArray<ExecutionSpace, Scalar> buffers_[2];

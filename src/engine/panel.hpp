@@ -30,23 +30,21 @@ public:
   struct Size {
     std::size_t max_samples = 0;
     std::size_t max_neurons = 0;
-    std::size_t max_lists = 0;    ///< how often samples are listed or packed in a run
+    std::size_t max_lists = 0;    ///< how often samples are listed or compacted in a run
     std::size_t num_bits = 0;     ///< neurons that come as bits; 0: the samples of a run are expanded instead
     bool finds_equal = false;     ///< equal samples are looked for
-    bool takes_one_value = false; ///< samples whose values are all equal are not brought into tiles
   };
 
   explicit Panel(Size const& size) {
-    auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal, takes_one_value] = size;
-    takes_one_value_ = takes_one_value;
+    auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal] = size;
     std::size_t const slots = slots_of(max_samples);
     for (auto& buffer : buffers_) allocate(buffer, "varve::panel", slots * max_neurons);
     for (auto& ids : ids_) allocate(ids, "varve::sample_ids", slots);
     for (auto& from_slot : from_slot_) allocate(from_slot, "varve::from_slot", slots);
     allocate(live_stamps_, "varve::live_stamps", slots);
-    allocate(open_stamps_, "varve::open_stamps", slots);
-    allocate(done_ids_, "varve::done_ids", slots);
-    allocate(counts_, "varve::live_counts", max_lists + 2); // and of those done
+    allocate(unsaturated_stamps_, "varve::unsaturated_stamps", slots);
+    allocate(saturated_ids_, "varve::saturated_ids", slots);
+    allocate(counts_, "varve::live_counts", max_lists + 2); // and of those saturated
     allocate(bits_, "varve::sample_bits", slots / SampleBits<Scalar>::samples_per_word * num_bits);
     if (!finds_equal) return;
     allocate(hashes_, "varve::sample_hashes", slots);
@@ -83,7 +81,7 @@ public:
     seeks_equal_ = false;
     int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
     Kokkos::parallel_for("varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
-                         StartPanel{ids_[0].data(), live_stamps_.data(), open_stamps_.data(), counts_.data(),
+                         StartPanel{ids_[0].data(), live_stamps_.data(), unsaturated_stamps_.data(), counts_.data(),
                                     max_samples_, static_cast<int>(counts_.size()), represented_by_.data(),
                                     is_worth_it_.data()});
   }
@@ -91,9 +89,6 @@ public:
   /// The samples of this run, if they have not been brought into tiles.
   bool is_expanded() const { return tile_samples_ != 0; }
   DeviceSamples<ExecutionSpace, Scalar> const& samples() const { return samples_; }
-
-  /// True if the samples of this run, whose values are all equal, are taken without tiles.
-  bool has_one_value() const { return takes_one_value_ && !is_expanded() && samples_.value_stride == 0; }
 
   /// Makes the bits of the samples.
   SampleBits<Scalar> set_bits(ExecutionSpace const& space) {
@@ -119,7 +114,7 @@ public:
 
   /// After a launch that appended the samples it kept to target(), in tiles of this many samples, and counted them in
   /// next_count().
-  void advance_packed(ExecutionSpace const& space, int num_neurons, int tile_samples) {
+  void advance_compacted(ExecutionSpace const& space, int num_neurons, int tile_samples) {
     advance(num_neurons, tile_samples);
     ++num_lists_;
     learn_count(space);
@@ -128,13 +123,13 @@ public:
   /// Lists the live samples (those stamped last), who alone have positions from now on. Call only after advance().
   void list_live(ExecutionSpace const& space) { list(space, nullptr); }
 
-  /// The same, but live samples whose activations all equal `cap` are done and lose their positions too.
-  void list_live_and_done(ExecutionSpace const& space, Scalar cap) {
+  /// The same, but live samples whose activations all equal `cap` leave too, and lose their positions.
+  void list_live_and_saturated(ExecutionSpace const& space, Scalar cap) {
     find_saturated(space,
                    FindSaturated<ExecutionSpace, Scalar>{source(), tile_samples_, num_samples(), num_neurons_, cap,
-                                                         open_stamps_.data(), stamp_},
+                                                         unsaturated_stamps_.data(), stamp_},
                    max_samples_);
-    list(space, open_stamps_.data());
+    list(space, unsaturated_stamps_.data());
   }
 
   /// Lists one of each kind of samples that are equal in all bits; the others are represented by it from now on. Does
@@ -157,7 +152,7 @@ public:
   }
 
   /// Brings all samples into slots in order, in tiles of this many samples, unless they are.
-  void pack(ExecutionSpace const& space, int tile_samples) {
+  void compact(ExecutionSpace const& space, int tile_samples) {
     if (!is_listed_ && tile_samples == tile_samples_) return;
     move_live_samples(space,
                       MoveLiveSamples<ExecutionSpace, Scalar>{source(), target(), tile_samples_, tile_samples,
@@ -169,6 +164,16 @@ public:
   /// What a kernel reads and writes that takes all samples through one layer. It stamps the live ones.
   LayerPass<Scalar> next_pass() {
     return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_.data(), ++stamp_};
+  }
+
+  /// How many samples there are, from the device. Fences.
+  int count_samples(ExecutionSpace const& space) const {
+    int count = 0;
+    Kokkos::View<int const, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const on_device(
+        num_samples());
+    Kokkos::deep_copy(space, Kokkos::View<int, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&count), on_device);
+    space.fence("varve: is anybody left");
+    return count;
   }
 
   /// Says that no more than so many samples are left: what was found out elsewhere.
@@ -187,7 +192,7 @@ public:
   int num_neurons() const { return num_neurons_; }
   int tile_samples() const { return tile_samples_; }
   int num_lists() const { return num_lists_; }
-  DoneSamples done() const { return {done_ids_.data(), counts_.data() + counts_.size() - 1}; }
+  SaturatedSamples saturated() const { return {saturated_ids_.data(), counts_.data() + counts_.size() - 1}; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
   /// By sample: the one that represents it, or itself; null if equal samples have not been looked for in this run.
@@ -201,11 +206,11 @@ private:
     Kokkos::deep_copy(array, 0);
   }
 
-  void list(ExecutionSpace const& space, int const* open_stamps) {
+  void list(ExecutionSpace const& space, int const* unsaturated_stamps) {
     if (max_samples_ > 0) {
       list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,
                                                                ids(), next_ids(), from_slot_[current_list_].data(),
-                                                               max_samples_, open_stamps, done()});
+                                                               max_samples_, unsaturated_stamps, saturated()});
     }
     ++num_lists_;
     learn_count(space);
@@ -224,9 +229,9 @@ private:
   DeviceArray<ExecutionSpace, int> ids_[2];
   DeviceArray<ExecutionSpace, int> from_slot_[2]; ///< the list, and room for one made from it
   DeviceArray<ExecutionSpace, int> live_stamps_;
-  DeviceArray<ExecutionSpace, int> open_stamps_;
-  DeviceArray<ExecutionSpace, int> done_ids_;
-  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list; the last: samples that are done
+  DeviceArray<ExecutionSpace, int> unsaturated_stamps_;
+  DeviceArray<ExecutionSpace, int> saturated_ids_;
+  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list; the last: samples that left saturated
   DeviceArray<ExecutionSpace, std::uint32_t> bits_;
   DeviceArray<ExecutionSpace, std::uint64_t> hashes_; ///< this and the next: see EqualSamples
   DeviceArray<ExecutionSpace, int> hash_table_;
@@ -242,7 +247,6 @@ private:
   int tile_samples_ = 0; ///< 0 before the samples are in tiles
   bool is_listed_ = false;
   bool seeks_equal_ = false;
-  bool takes_one_value_ = false;
 };
 
 } // namespace varve

@@ -27,16 +27,17 @@ public:
   std::size_t num_layers() const override { return layers().num_layers(); }
   EdgeOffset num_edges() const override { return num_edges_; }
 
-  PlanSummary plan(InputShape const& input) override {
-    PlanSummary summary;
-    summary.engine = to_string(Engine::reference);
-    summary.device = "host threads";
-    summary.method = "plain loops, layers read when they are needed";
-    if (network_.ordered) summary.edge_order = network_.ordered->report();
-    summary.batch = std::max<std::size_t>(1, std::min(input.num_samples, options_.batch.value_or(input.num_samples)));
-    summary.tile_samples = 1;
-    return summary;
+  Plan const& plan(InputShape const& input) override {
+    plan_ = {};
+    plan_.engine = to_string(Engine::reference);
+    plan_.device = "host threads";
+    plan_.method = "plain loops, layers read when they are needed";
+    if (network_.ordered) plan_.edge_order = network_.ordered->report();
+    plan_.batch = std::max<std::size_t>(1, std::min(input.num_samples, options_.batch.value_or(input.num_samples)));
+    return plan_;
   }
+
+  Plan const& plan() const override { return plan_; }
 
   BatchResult infer(SampleBatch const& batch, WantedOutputs wanted) override {
     require_representable(batch, options_.precision, options_.input_name);
@@ -61,6 +62,7 @@ private:
 
   NetworkToRun network_;
   InferenceOptions options_;
+  Plan plan_;
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   EdgeOffset num_edges_ = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "formats/cones.hpp"
+#include "passes/cones.hpp"
 #include "formats/device_layer.hpp"
 
 #include <algorithm>
@@ -53,13 +53,6 @@ struct ConePrograms {
     NeuronIndex const* outputs;         ///< and at the end
     std::uint16_t const* output_places; ///< there its outputs, in bytes
   };
-
-  /// What of a layer must agree with the others of a run.
-  static bool agree(Layer const& one, Layer const& other) {
-    auto const a = bounds_of<Scalar>(one.activation);
-    auto const b = bounds_of<Scalar>(other.activation);
-    return a.lower == b.lower && a.upper == b.upper;
-  }
 
   ConePrograms() = default;
   ConePrograms(std::span<Layer const> layers, ConeRun const& run)

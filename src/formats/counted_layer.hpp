@@ -8,13 +8,13 @@
 
 namespace varve {
 
-/// A layer whose edges all have one weight and whose outputs share a bias, by input: which outputs read it. For samples
+/// A layer whose edges all have one weight and whose outputs share a bias (see suits_counts), by input: which outputs
+/// read it. For samples
 /// whose entries all have one value, an output depends on nothing but the number of its inputs that have an entry.
 template <class ExecutionSpace, class Scalar_>
 struct CountedLayer {
   using Scalar = Scalar_;
-  static constexpr EdgeOffset max_degree = 255; ///< counts are bytes,
-  static constexpr int outputs_per_word = 4;    ///< four to a word
+  static constexpr int outputs_per_word = 4; ///< counts are bytes, four to a word
 
   /// Words that hold counts of a sample, and all its words: one to spare at least, and an odd number, so that those of
   /// neighbouring samples are in different banks.
@@ -44,17 +44,6 @@ struct CountedLayer {
     Bounds<Scalar> bounds;
     std::uint16_t const* places; ///< [reader of an input][input, or one that nobody reads]: of its count
   };
-
-  /// True if a valid layer is of this kind, with at most `max_outputs` outputs and few readers of each input.
-  static bool suits(Layer const& layer, std::size_t max_outputs) {
-    SparseMatrix const& matrix = layer.weights;
-    if (matrix.values.size() != 1 || layer.bias.size() != 1 || matrix.num_rows > max_outputs) return false;
-    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
-      if (matrix.row_size(output) > max_degree) return false;
-    }
-    constexpr EdgeOffset many = 4; // with more, each entry is too much work
-    return matrix.num_entries() <= many * matrix.num_columns && most_readers(matrix) <= 2 * many;
-  }
 
   CountedLayer() = default;
   explicit CountedLayer(Layer const& layer)

@@ -4,6 +4,7 @@
 #include "core/execution.hpp"
 #include "core/pack.hpp"
 #include "network/network.hpp"
+#include "plan/layer_image.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -99,8 +100,7 @@ struct LayerFrame {
         num_outputs(static_cast<int>(layer.num_outputs())),
         bounds(bounds_of<Scalar>(layer.activation)),
         bias_stride(layer.bias.size() == 1 ? 0 : 1) {
-    constexpr std::size_t most_block_outputs = 16;
-    std::size_t const padded = (layer.num_outputs() + most_block_outputs - 1) / most_block_outputs * most_block_outputs;
+    std::size_t const padded = padded_outputs(layer.num_outputs());
     std::vector<NeuronIndex> by_position(padded, 0);
     for (std::size_t position = 0; position < layer.num_outputs(); ++position)
       by_position[position] = order.empty() ? static_cast<NeuronIndex>(position) : order[position];

@@ -3,7 +3,6 @@
 #include "formats/device_layer.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <vector>
 
 namespace varve {
@@ -17,7 +16,7 @@ public:
   using Scalar = typename Format::Scalar;
   using Index = typename Format::Index;
   using Edges = typename Format::Edges;
-  static constexpr std::size_t alignment = 16;
+  static constexpr std::size_t alignment = ImageLayout::alignment;
 
   /// Bytes that the image of a layer needs.
   static std::size_t bytes_of(Format const& layer) { return header_of(layer).end; }
@@ -69,6 +68,8 @@ private:
     int slice_chunks, bias, neurons, indices, weights, end; ///< offsets in bytes
   };
 
+  static_assert(sizeof(Header) <= image_header_bytes);
+
   static Header header_of(Format const& layer) {
     Header header{};
     header.bounds = layer.frame.bounds;
@@ -76,20 +77,24 @@ private:
     header.num_outputs = layer.frame.num_outputs;
     header.bias_stride = layer.frame.bias_stride;
     header.chunks_per_slice = layer.chunks_per_slice;
-    std::size_t end = sizeof(Header);
-    auto const place = [&](auto const& array) {
-      auto const begin = static_cast<int>(end);
-      std::size_t const bytes = array.size() * sizeof(typename std::decay_t<decltype(array)>::value_type);
-      end += (bytes + alignment - 1) / alignment * alignment;
-      return begin;
-    };
-    header.slice_chunks = place(layer.slice_chunks);
-    header.bias = place(layer.frame.bias);
-    header.neurons = place(layer.frame.neurons);
-    header.indices = place(layer.indices);
-    header.weights = place(layer.weights);
-    header.end = static_cast<int>(end);
+    auto const layout = layout_of({.header = image_header_bytes,
+                                   .slice_chunks = bytes_of_array(layer.slice_chunks),
+                                   .bias = bytes_of_array(layer.frame.bias),
+                                   .neurons = bytes_of_array(layer.frame.neurons),
+                                   .indices = bytes_of_array(layer.indices),
+                                   .weights = bytes_of_array(layer.weights)});
+    header.slice_chunks = static_cast<int>(layout.slice_chunks);
+    header.bias = static_cast<int>(layout.bias);
+    header.neurons = static_cast<int>(layout.neurons);
+    header.indices = static_cast<int>(layout.indices);
+    header.weights = static_cast<int>(layout.weights);
+    header.end = static_cast<int>(layout.end);
     return header;
+  }
+
+  template <class Array>
+  static std::size_t bytes_of_array(Array const& array) {
+    return array.size() * sizeof(typename Array::value_type);
   }
 
   static auto bytes_at(unsigned char* place, std::size_t bytes) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "formats/device_layer.hpp"
+#include "passes/block_lists.hpp"
 #include "passes/edge_order.hpp"
+#include "plan/device_traits.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -181,7 +183,7 @@ struct SlicedEll {
   int num_outputs() const { return frame.num_outputs; }
 
   /// A layer in this format, on the host: made by several threads at a time, then moved to the device one by one.
-  struct Packed {
+  struct Encoded {
     using Format = SlicedEll;
     std::vector<NeuronIndex> order; ///< position -> output; empty: as they are
     std::vector<std::uint32_t> slice_chunks;
@@ -193,49 +195,45 @@ struct SlicedEll {
     std::size_t bytes() const { return indices.size() * sizeof(Index) + weights.size() * sizeof(Scalar); }
   };
 
-  /// Weights stored, zeros included, if the layer were packed in this order.
-  static EdgeOffset num_stored(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order) {
-    EdgeOffset chunks = 0;
-    std::vector<NeuronIndex> inputs;
-    for (std::size_t first = 0; first < num_blocks(matrix); first += SliceWidth)
-      chunks += longest_list(matrix, order, first, inputs);
-    return chunks * SliceWidth * ChunkSize * BlockOutputs;
+  static constexpr EllShape shape() {
+    return {static_cast<std::size_t>(SliceWidth), static_cast<std::size_t>(ChunkSize),
+            static_cast<std::size_t>(BlockOutputs)};
   }
 
-  /// Packs a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index. Throws InputError if there are
+  /// Encodes a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index. Throws InputError if there are
   /// more chunks than 32 bits count.
-  static Packed pack(SparseMatrix const& matrix, std::vector<NeuronIndex> order) {
-    Packed packed;
-    packed.order = std::move(order);
-    std::size_t const blocks = num_blocks(matrix);
+  static Encoded encode(SparseMatrix const& matrix, std::vector<NeuronIndex> order) {
+    Encoded encoded;
+    encoded.order = std::move(order);
+    std::size_t const blocks = count_blocks(matrix, BlockOutputs);
     std::size_t const slices = (blocks + SliceWidth - 1) / SliceWidth;
     std::vector<NeuronIndex> inputs;
-    packed.slice_chunks.assign(slices + 1, 0);
+    encoded.slice_chunks.assign(slices + 1, 0);
     for (std::size_t slice = 0; slice < slices; ++slice) {
-      auto const chunks = longest_list(matrix, packed.order, slice * SliceWidth, inputs);
-      packed.slice_chunks[slice + 1] = in_32_bits(packed.slice_chunks[slice] + chunks, "chunks of edges");
-      packed.is_uniform = packed.is_uniform && chunks == packed.slice_chunks[1];
-      packed.max_chunks = std::max(packed.max_chunks, static_cast<int>(chunks));
+      auto const chunks = chunks_of_slice(matrix, encoded.order, slice * SliceWidth, inputs);
+      encoded.slice_chunks[slice + 1] = in_32_bits(encoded.slice_chunks[slice] + chunks, "chunks of edges");
+      encoded.is_uniform = encoded.is_uniform && chunks == encoded.slice_chunks[1];
+      encoded.max_chunks = std::max(encoded.max_chunks, static_cast<int>(chunks));
     }
-    std::size_t const stored = static_cast<std::size_t>(packed.slice_chunks.back()) * SliceWidth * ChunkSize;
-    packed.indices.assign(stored, Index(0));
-    packed.weights.assign(stored * BlockOutputs, Scalar(0));
+    std::size_t const stored = static_cast<std::size_t>(encoded.slice_chunks.back()) * SliceWidth * ChunkSize;
+    encoded.indices.assign(stored, Index(0));
+    encoded.weights.assign(stored * BlockOutputs, Scalar(0));
     std::vector<std::size_t> lengths(blocks);
-    for (std::size_t block = 0; block < blocks; ++block) lengths[block] = pack_block(matrix, block, packed, inputs);
+    for (std::size_t block = 0; block < blocks; ++block) lengths[block] = encode_block(matrix, block, encoded, inputs);
     for (std::size_t first = 0; first < blocks; first += blocks_at_a_time)
-      pad_blocks(first, std::span(lengths).subspan(first, std::min(blocks_at_a_time, blocks - first)), packed);
-    return packed;
+      pad_blocks(first, std::span(lengths).subspan(first, std::min(blocks_at_a_time, blocks - first)), encoded);
+    return encoded;
   }
 
   SlicedEll() = default;
   template <class Arrays = ArraysOnDevice<ExecutionSpace>>
-  SlicedEll(Layer const& layer, Packed const& packed, Arrays&& arrays = Arrays())
-      : frame(layer, packed.order, arrays),
-        slice_chunks(arrays.put("varve::slice_chunks", packed.slice_chunks)),
-        indices(arrays.put("varve::indices", packed.indices)),
-        weights(arrays.put("varve::weights", packed.weights)),
-        chunks_per_slice(packed.is_uniform ? packed.max_chunks : 0),
-        max_chunks(packed.max_chunks) {}
+  SlicedEll(Layer const& layer, Encoded const& encoded, Arrays&& arrays = Arrays())
+      : frame(layer, encoded.order, arrays),
+        slice_chunks(arrays.put("varve::slice_chunks", encoded.slice_chunks)),
+        indices(arrays.put("varve::indices", encoded.indices)),
+        weights(arrays.put("varve::weights", encoded.weights)),
+        chunks_per_slice(encoded.is_uniform ? encoded.max_chunks : 0),
+        max_chunks(encoded.max_chunks) {}
 
   /// The nonzero weights back (as values of Scalar, one per entry).
   SparseMatrix to_matrix() const {
@@ -272,68 +270,35 @@ struct SlicedEll {
   }
 
 private:
-  static std::size_t num_blocks(SparseMatrix const& matrix) {
-    return (matrix.num_rows + BlockOutputs - 1) / BlockOutputs;
-  }
-
-  static std::size_t output_at(std::vector<NeuronIndex> const& order, std::size_t position) {
-    return order.empty() ? position : order[position];
-  }
-
   template <class Element>
   static std::size_t place_in(std::size_t chunk, int per_chunk, int block_in_slice, int element) {
     return chunk * static_cast<std::size_t>(SliceWidth * per_chunk) +
            static_cast<std::size_t>(place_of<Element>(per_chunk, block_in_slice, element));
   }
 
-  /// A list that the input lists of all outputs of a block are parts of, in their order: where they ascend, their
-  /// union; else one after the other.
-  static void list_inputs(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, std::size_t block,
-                          std::vector<NeuronIndex>& inputs) {
-    std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
-    auto const first_list = matrix.row_columns(output_at(order, block * BlockOutputs));
-    inputs.assign(first_list.begin(), first_list.end());
-    for (std::size_t position = block * BlockOutputs + 1; position < last; ++position) {
-      auto const list = matrix.row_columns(output_at(order, position));
-      if (std::ranges::equal(list, inputs)) continue;
-      if (!std::ranges::is_sorted(list) || !std::ranges::is_sorted(inputs)) {
-        inputs.insert(inputs.end(), list.begin(), list.end());
-        continue;
-      }
-      std::vector<NeuronIndex> merged;
-      std::ranges::set_union(inputs, list, std::back_inserter(merged));
-      inputs.swap(merged);
-    }
-  }
-
   /// Chunks of the slice that begins with this block.
-  static EdgeOffset longest_list(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order,
-                                 std::size_t first_block, std::vector<NeuronIndex>& inputs) {
-    std::size_t longest = 0;
-    for (std::size_t block = first_block; block < std::min(first_block + SliceWidth, num_blocks(matrix)); ++block) {
-      list_inputs(matrix, order, block, inputs);
-      longest = std::max(longest, inputs.size());
-    }
-    return (longest + ChunkSize - 1) / ChunkSize;
+  static EdgeOffset chunks_of_slice(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order,
+                                    std::size_t first_block, std::vector<NeuronIndex>& inputs) {
+    return (longest_list(matrix, order, BlockOutputs, first_block, SliceWidth, inputs) + ChunkSize - 1) / ChunkSize;
   }
 
   /// Gives the length of the block's list.
-  static std::size_t pack_block(SparseMatrix const& matrix, std::size_t block, Packed& packed,
+  static std::size_t encode_block(SparseMatrix const& matrix, std::size_t block, Encoded& encoded,
                                 std::vector<NeuronIndex>& inputs) {
     std::size_t const slice = block / SliceWidth;
     int const block_in_slice = static_cast<int>(block % SliceWidth);
-    std::size_t const first_chunk = packed.slice_chunks[slice];
-    list_inputs(matrix, packed.order, block, inputs);
+    std::size_t const first_chunk = encoded.slice_chunks[slice];
+    list_inputs(matrix, encoded.order, BlockOutputs, block, inputs);
     for (std::size_t edge = 0; edge < inputs.size(); ++edge)
-      index_at(packed, block, edge) = static_cast<Index>(inputs[edge]);
+      index_at(encoded, block, edge) = static_cast<Index>(inputs[edge]);
     std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
     for (std::size_t position = block * BlockOutputs; position < last; ++position) {
-      std::size_t const output = output_at(packed.order, position);
+      std::size_t const output = output_at(encoded.order, position);
       std::size_t edge = 0; // in the block's list, which contains the output's
       for (EdgeOffset entry = matrix.row_pointers[output]; entry < matrix.row_pointers[output + 1]; ++entry, ++edge) {
         while (inputs[edge] != matrix.column_indices[entry]) ++edge;
         int const element = static_cast<int>(edge % ChunkSize * BlockOutputs + position % BlockOutputs);
-        packed.weights[place_in<Scalar>(first_chunk + edge / ChunkSize, ChunkSize * BlockOutputs, block_in_slice,
+        encoded.weights[place_in<Scalar>(first_chunk + edge / ChunkSize, ChunkSize * BlockOutputs, block_in_slice,
                                         element)] = static_cast<Scalar>(matrix.value(entry));
       }
     }
@@ -343,25 +308,25 @@ private:
   /// Blocks of a slice that read side by side.
   static constexpr std::size_t blocks_at_a_time = std::min<std::size_t>(SliceWidth, kOutputsAtATime);
 
-  static Index& index_at(Packed& packed, std::size_t block, std::size_t edge) {
-    std::size_t const first_chunk = packed.slice_chunks[block / SliceWidth];
-    return packed.indices[place_in<Index>(first_chunk + edge / ChunkSize, ChunkSize,
+  static Index& index_at(Encoded& encoded, std::size_t block, std::size_t edge) {
+    std::size_t const first_chunk = encoded.slice_chunks[block / SliceWidth];
+    return encoded.indices[place_in<Index>(first_chunk + edge / ChunkSize, ChunkSize,
                                           static_cast<int>(block % SliceWidth), static_cast<int>(edge % ChunkSize))];
   }
 
   /// Lets padding of these blocks of one slice read what the first of them with an edge there reads, or, past the end
   /// of all, what was read last.
-  static void pad_blocks(std::size_t first_block, std::span<std::size_t const> lengths, Packed& packed) {
+  static void pad_blocks(std::size_t first_block, std::span<std::size_t const> lengths, Encoded& encoded) {
     std::size_t const slice = first_block / SliceWidth;
-    std::size_t const padded = (packed.slice_chunks[slice + 1] - packed.slice_chunks[slice]) * ChunkSize;
+    std::size_t const padded = (encoded.slice_chunks[slice + 1] - encoded.slice_chunks[slice]) * ChunkSize;
     std::size_t const shortest = std::ranges::min(lengths);
     Index input = 0;
     for (std::size_t edge = shortest > 0 ? shortest - 1 : 0; edge < padded; ++edge) {
       auto const reader = std::ranges::find_if(lengths, [&](std::size_t length) { return edge < length; });
       if (reader != lengths.end())
-        input = index_at(packed, first_block + static_cast<std::size_t>(reader - lengths.begin()), edge);
+        input = index_at(encoded, first_block + static_cast<std::size_t>(reader - lengths.begin()), edge);
       for (std::size_t i = 0; i < lengths.size(); ++i) {
-        if (lengths[i] <= edge) index_at(packed, first_block + i, edge) = input;
+        if (lengths[i] <= edge) index_at(encoded, first_block + i, edge) = input;
       }
     }
   }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,9 +62,9 @@ struct StagedBlocks {
   int max_inputs = 0;
 
   /// A layer in this format, on the host.
-  struct Packed {
+  struct Encoded {
     using Format = StagedBlocks;
-    typename Blocks::Packed blocks;
+    typename Blocks::Encoded blocks;
     std::vector<NeuronIndex> inputs;
     std::vector<std::uint32_t> input_pointers;
     std::vector<int> block_pointers;
@@ -73,52 +72,47 @@ struct StagedBlocks {
     std::size_t bytes() const { return blocks.bytes() + inputs.size() * sizeof(NeuronIndex); }
   };
 
-  /// Packs a valid layer in stages of at most `max_inputs` distinct inputs (65536 or fewer) and about `max_outputs`
-  /// outputs. Nothing if a slice has more inputs than that, or if on average an input is used by fewer than `min_uses`
-  /// edges of its stage: then reading it from memory each time costs no more than staging it.
-  static std::optional<Packed> pack(SparseMatrix const& matrix, std::size_t max_inputs, std::size_t max_outputs,
-                                    double min_uses) {
-    constexpr std::size_t unit = std::size_t(SliceWidth) * BlockOutputs;
-    auto stages = find_stages(matrix, unit, max_inputs, max_outputs, min_uses);
-    if (!stages) return std::nullopt;
-    Packed packed;
+  /// Encodes a valid layer whose outputs are ordered in stages of whole slices, but for the last, with at most 65536
+  /// distinct inputs each.
+  static Encoded encode(SparseMatrix const& matrix, OutputStages stages) {
+    Encoded encoded;
     SparseMatrix staged = matrix; // with places in the stages' lists for inputs
-    packed.input_pointers = {0};
-    packed.block_pointers = {0};
-    for (std::size_t stage = 0; stage + 1 < stages->pointers.size(); ++stage) {
+    encoded.input_pointers = {0};
+    encoded.block_pointers = {0};
+    for (std::size_t stage = 0; stage + 1 < stages.pointers.size(); ++stage) {
       std::vector<NeuronIndex> list;
-      for (std::size_t position = stages->pointers[stage]; position < stages->pointers[stage + 1]; ++position) {
-        auto const columns = matrix.row_columns(stages->order[position]);
+      for (std::size_t position = stages.pointers[stage]; position < stages.pointers[stage + 1]; ++position) {
+        auto const columns = matrix.row_columns(stages.order[position]);
         list.insert(list.end(), columns.begin(), columns.end());
       }
       std::ranges::sort(list);
       list.erase(std::ranges::unique(list).begin(), list.end());
-      for (std::size_t position = stages->pointers[stage]; position < stages->pointers[stage + 1]; ++position) {
-        auto const output = stages->order[position];
+      for (std::size_t position = stages.pointers[stage]; position < stages.pointers[stage + 1]; ++position) {
+        auto const output = stages.order[position];
         for (EdgeOffset edge = matrix.row_pointers[output]; edge < matrix.row_pointers[output + 1]; ++edge) {
           auto const place = std::ranges::lower_bound(list, matrix.column_indices[edge]) - list.begin();
           staged.column_indices[edge] = static_cast<NeuronIndex>(place);
         }
       }
-      packed.inputs.insert(packed.inputs.end(), list.begin(), list.end());
-      packed.input_pointers.push_back(in_32_bits(packed.inputs.size(), "inputs of stages"));
-      packed.block_pointers.push_back(
-          static_cast<int>((stages->pointers[stage + 1] + BlockOutputs - 1) / BlockOutputs));
+      encoded.inputs.insert(encoded.inputs.end(), list.begin(), list.end());
+      encoded.input_pointers.push_back(in_32_bits(encoded.inputs.size(), "inputs of stages"));
+      encoded.block_pointers.push_back(
+          static_cast<int>((stages.pointers[stage + 1] + BlockOutputs - 1) / BlockOutputs));
     }
-    packed.blocks = Blocks::pack(staged, std::move(stages->order));
-    return packed;
+    encoded.blocks = Blocks::encode(staged, std::move(stages.order));
+    return encoded;
   }
 
   StagedBlocks() = default;
   template <class Arrays = ArraysOnDevice<ExecutionSpace>>
-  StagedBlocks(Layer const& layer, Packed const& packed, Arrays&& arrays = Arrays())
-      : blocks(layer, packed.blocks, arrays),
-        inputs(arrays.put("varve::stage_inputs", packed.inputs)),
-        input_pointers(arrays.put("varve::stage_input_pointers", packed.input_pointers)),
-        block_pointers(arrays.put("varve::stage_block_pointers", packed.block_pointers)) {
-    for (std::size_t stage = 0; stage + 1 < packed.input_pointers.size(); ++stage) {
+  StagedBlocks(Layer const& layer, Encoded const& encoded, Arrays&& arrays = Arrays())
+      : blocks(layer, encoded.blocks, arrays),
+        inputs(arrays.put("varve::stage_inputs", encoded.inputs)),
+        input_pointers(arrays.put("varve::stage_input_pointers", encoded.input_pointers)),
+        block_pointers(arrays.put("varve::stage_block_pointers", encoded.block_pointers)) {
+    for (std::size_t stage = 0; stage + 1 < encoded.input_pointers.size(); ++stage) {
       max_inputs =
-          std::max(max_inputs, static_cast<int>(packed.input_pointers[stage + 1] - packed.input_pointers[stage]));
+          std::max(max_inputs, static_cast<int>(encoded.input_pointers[stage + 1] - encoded.input_pointers[stage]));
     }
   }
 

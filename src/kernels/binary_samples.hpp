@@ -235,7 +235,7 @@ void set_sample_bits(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, 
   int const neurons_per_task = std::min(samples.num_neurons, +Kernel::max_neurons_per_task);
   int const ranges = (samples.num_neurons + neurons_per_task - 1) / neurons_per_task;
   int const num_tasks = num_tiles(samples.num_samples, +Kernel::num_samples) * ranges;
-  typename Kernel::Policy policy(space, Kernel::Tune::league_size(space, num_tasks), +Kernel::team_size);
+  typename Kernel::Policy policy(space, Kernel::Tune::league_size(num_processors(space), num_tasks), +Kernel::team_size);
   policy.set_scratch_size(Kernel::Tune::expand_level, Kokkos::PerTeam(neurons_per_task * 4 + 128));
   Kokkos::parallel_for("varve::set_sample_bits", policy, Kernel{samples, bits, neurons_per_task});
 }
@@ -250,7 +250,7 @@ void binary_forward(ExecutionSpace const& space, Format const& layer, SampleBits
   int const num_outputs = layer.num_outputs();
   if (tiles == 0 || num_outputs == 0) return;
   int const team_size = Tune::binary_team_size(num_outputs);
-  int const outputs_per_task = Tune::blocks_per_task(space, tiles, num_outputs, team_size);
+  int const outputs_per_task = Tune::blocks_per_task(num_processors(space), tiles, num_outputs, team_size);
   int const num_tasks = tiles * ((num_outputs + outputs_per_task - 1) / outputs_per_task);
   typename Kernel::Policy policy(space, num_tasks, team_size);
   if (Tune::binary_gathers_lines) policy.set_scratch_size(0, Kokkos::PerTeam(Kernel::scratch_bytes(team_size) + 128));

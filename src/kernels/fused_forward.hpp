@@ -46,9 +46,9 @@ struct FusedForward {
   int target_tile_samples;
   int* num_kept; ///< counts up from 0
   int* kept_ids;
-  DoneSamples done;
-  Scalar cap;           ///< of samples that are done: all activations equal it
-  int saturates_from;   ///< such samples are done after this many of these layers, or more
+  SaturatedSamples saturated;
+  Scalar cap;           ///< every activation of saturated samples
+  int saturates_from;   ///< saturated samples leave after this many of these layers, or more
   bool keeps_dead;      ///< because a later layer may revive them
   bool stops_when_dead; ///< no layer of this launch but the first, and none later, revives a dead sample
 
@@ -62,16 +62,16 @@ struct FusedForward {
     Scratch const scratch(team, max_neurons, image_bytes);
     int const slots = *num_slots;
     int stamp = 0; // of the layer whose live samples are being marked
-    team_for(team, num_samples, [&](int sample) { scratch.live[sample] = scratch.open[sample] = 0; });
+    team_for(team, num_samples, [&](int sample) { scratch.live[sample] = scratch.unsaturated[sample] = 0; });
     if (team.team_rank() == 0) scratch.shared[0] = scratch.shared[2] = 0;
     for (int tile = team.league_rank(); tile * num_samples < slots; tile += team.league_size()) {
       int const count = slots - tile * num_samples < num_samples ? slots - tile * num_samples : num_samples;
       Scalar* current = scratch.tiles;
       Scalar const* inputs = load(team, tile, count, scratch);
       bool is_live = true;
-      bool is_open = true;
+      bool is_unsaturated = true;
       int num_done = 0; // layers
-      for (; num_done < num_layers && is_live && is_open;) {
+      for (; num_done < num_layers && is_live && is_unsaturated;) {
         Edges const layer = Tune::prefetches ? Images::edges_in(scratch.image) : layers[num_done];
         if constexpr (!Tune::prefetches) {
           assume_global(layer.weights);
@@ -89,8 +89,8 @@ struct FusedForward {
         }
         ++num_done;
         if (is_live && looks_for_saturated(num_done)) {
-          mark_open(team, current, layer.parameters.num_outputs, count, scratch, stamp);
-          is_open = scratch.shared[2] >= stamp;
+          mark_unsaturated(team, current, layer.parameters.num_outputs, count, scratch, stamp);
+          is_unsaturated = scratch.shared[2] >= stamp;
         }
       }
       if (is_live) {
@@ -107,8 +107,8 @@ private:
     Scalar* tiles;
     int* kept_sample; ///< number in the tile of the k-th live sample
     int* live;        ///< stamp of the last layer after which each sample was live
-    int* open;        ///< stamp of the last layer after which each sample was looked at and not saturated
-    int* shared; ///< [0] and [2]: the last stamp of any in live and in open; [1] first slot and [3] number of those
+    int* unsaturated;        ///< stamp of the last layer after which each sample was looked at and not saturated
+    int* shared; ///< [0] and [2]: the last stamp of any in live and in unsaturated; [1] first slot and [3] number of those
                  ///< that are kept
 
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons, int image_bytes) {
@@ -118,8 +118,8 @@ private:
       tiles = reinterpret_cast<Scalar*>(image + image_bytes);
       kept_sample = reinterpret_cast<int*>(tiles + Tune::num_tiles * max_neurons * num_samples);
       live = kept_sample + num_samples;
-      open = live + num_samples;
-      shared = open + num_samples;
+      unsaturated = live + num_samples;
+      shared = unsaturated + num_samples;
     }
   };
 
@@ -286,36 +286,36 @@ private:
   }
 
   /// Looks for samples with an activation that is not the cap; stops when all it sees are such. Those that are dead for
-  /// ever do not count as open.
-  KOKKOS_FORCEINLINE_FUNCTION void mark_open(Member const& team, Scalar const* tile, int num_neurons, int count,
+  /// ever do not count as unsaturated.
+  KOKKOS_FORCEINLINE_FUNCTION void mark_unsaturated(Member const& team, Scalar const* tile, int num_neurons, int count,
                                              Scratch const& scratch, int stamp) const {
     constexpr int neurons_at_a_time = 32;
     int const lane = team.team_rank() % lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    bool all_open = false;
-    for (int neuron = team.team_rank() / Tile::num_lanes; neuron < num_neurons && !all_open;) {
+    bool all_unsaturated = false;
+    for (int neuron = team.team_rank() / Tile::num_lanes; neuron < num_neurons && !all_unsaturated;) {
       for (int i = 0; i < neurons_at_a_time && neuron < num_neurons; ++i, neuron += num_slots_of_blocks) {
         for (int k = 0; k < Tile::packs_per_lane; ++k)
           see_difference(seen[k], Tile::pack_at(tile, neuron, lane, k), cap);
       }
-      all_open = true;
+      all_unsaturated = true;
       for (auto const& bits : seen) {
-        for (auto const bit : bits.lane) all_open = all_open && bit != 0;
+        for (auto const bit : bits.lane) all_unsaturated = all_unsaturated && bit != 0;
       }
     }
     for (int k = 0; k < Tile::packs_per_lane; ++k) {
       for (int i = 0; i < Tile::pack_width; ++i) {
         int const sample = Tile::sample_of(lane, k) + i;
         if (seen[k].lane[i] == 0 || sample >= count) continue;
-        scratch.open[sample] = stamp;
+        scratch.unsaturated[sample] = stamp;
         if (!stops_when_dead || scratch.live[sample] == stamp) scratch.shared[2] = stamp;
       }
     }
     team.team_barrier();
   }
 
-  /// Appends the tile's live samples to the target panel, those that are saturated to the list of the done.
+  /// Appends the tile's live samples to the target panel, those that are saturated to the list of the saturated.
   KOKKOS_FORCEINLINE_FUNCTION void hand_over(Member const& team, int tile, int count, Scalar const* activations,
                                              int num_neurons, bool looked_for_saturated, Scratch const& scratch,
                                              int stamp) const {
@@ -323,8 +323,8 @@ private:
       int kept = 0;
       for (int sample = 0; sample < count; ++sample) {
         bool const is_live = scratch.live[sample] == stamp;
-        if (is_live && looked_for_saturated && scratch.open[sample] != stamp) {
-          done.append(ids[tile * num_samples + sample]);
+        if (is_live && looked_for_saturated && scratch.unsaturated[sample] != stamp) {
+          saturated.append(ids[tile * num_samples + sample]);
         } else if (keeps_dead || is_live) {
           scratch.kept_sample[kept++] = sample;
         }
@@ -382,7 +382,7 @@ void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, For
   using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune>;
   int const tiles = num_tiles(max_slots, Tile::num_samples);
   if (tiles == 0) return;
-  typename Kernel::Policy policy(space, Tune::league_size(space, tiles), Tune::team_size);
+  typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), tiles), Tune::team_size);
   policy.set_scratch_size(
       Tune::scratch_level,
       Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(kernel.max_neurons, kernel.image_bytes)) + 128));

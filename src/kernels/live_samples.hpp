@@ -12,7 +12,7 @@ namespace varve {
 struct StartPanel {
   int* ids;
   int* live_stamps;
-  int* open_stamps;
+  int* unsaturated_stamps;
   int* counts;
   int num_samples;
   int num_counts;
@@ -23,14 +23,14 @@ struct StartPanel {
     if (represented_by != nullptr && i < num_samples) represented_by[i] = i;
     if (represented_by != nullptr && i == 0) *is_worth_it = 1;
     if (i < num_samples) ids[i] = i;
-    if (i < num_samples) live_stamps[i] = open_stamps[i] = 0;
+    if (i < num_samples) live_stamps[i] = unsaturated_stamps[i] = 0;
     if (i < num_counts) counts[i] = i == 0 ? num_samples : 0;
   }
 };
 
 /// The samples whose result is known before the last layer, because they are saturated and all layers to come keep them
 /// so.
-struct DoneSamples {
+struct SaturatedSamples {
   int* ids = nullptr;
   int* count = nullptr;
 
@@ -40,8 +40,8 @@ struct DoneSamples {
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
 ///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); *num_live = their
 ///   number
-/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Where `open_stamps` is
-/// given, slots that are live but do not carry the stamp there go to the list of the done instead, in any order. Reads
+/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Where `unsaturated_stamps` is
+/// given, slots that are live but do not carry the stamp there go to the list of the saturated instead, in any order. Reads
 /// 8 to 12 bytes and writes 8 per slot.
 template <class ExecutionSpace>
 struct ListLiveSamples {
@@ -53,8 +53,8 @@ struct ListLiveSamples {
   int* next_ids;
   int* from_slot;
   int max_slots;
-  int const* open_stamps = nullptr;
-  DoneSamples done = {};
+  int const* unsaturated_stamps = nullptr;
+  SaturatedSamples saturated = {};
 
   /// For parallel_scan.
   KOKKOS_FUNCTION void operator()(int slot, int& position, bool is_final) const {
@@ -66,15 +66,15 @@ struct ListLiveSamples {
 
   /// True if a slot that is held goes on the list.
   KOKKOS_FORCEINLINE_FUNCTION bool is_listed(int slot) const {
-    return is_live(slot) && (open_stamps == nullptr || open_stamps[slot] == stamp);
+    return is_live(slot) && (unsaturated_stamps == nullptr || unsaturated_stamps[slot] == stamp);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void put(int slot, bool goes_on, int position) const {
     if (goes_on) {
       from_slot[position] = slot;
       next_ids[position] = ids[slot];
-    } else if (open_stamps != nullptr && is_live(slot)) {
-      done.append(ids[slot]);
+    } else if (unsaturated_stamps != nullptr && is_live(slot)) {
+      saturated.append(ids[slot]);
     }
   }
 
@@ -83,7 +83,7 @@ private:
 };
 
 /// The same list, in the same order, by one launch instead of a scan's two: a team lists 512 slots, behind those that
-/// it counts in all slots before its own. Reads 4 bytes (8 with open_stamps) for each pair of a team and a slot before
+/// it counts in all slots before its own. Reads 4 bytes (8 with unsaturated_stamps) for each pair of a team and a slot before
 /// it, so it is for GPUs and lists that are not too long.
 template <class ExecutionSpace>
 struct CountAndListLiveSamples {
@@ -127,14 +127,14 @@ struct CountAndListLiveSamples {
 private:
   /// Of the slots that are read at a time, all of them held.
   KOKKOS_FORCEINLINE_FUNCTION int count_listed(int number) const {
-    if (list.stamp < 0 && list.open_stamps == nullptr) return slots_per_load;
+    if (list.stamp < 0 && list.unsaturated_stamps == nullptr) return slots_per_load;
     Stamps const live = reinterpret_cast<Stamps const*>(list.live_stamps)[number];
-    Stamps const open =
-        reinterpret_cast<Stamps const*>(list.open_stamps == nullptr ? list.live_stamps : list.open_stamps)[number];
+    Stamps const unsaturated =
+        reinterpret_cast<Stamps const*>(list.unsaturated_stamps == nullptr ? list.live_stamps : list.unsaturated_stamps)[number];
     int count = 0;
     for (int i = 0; i < slots_per_load; ++i) {
       bool const is_live = list.stamp < 0 || live.lane[i] == list.stamp;
-      count += is_live && (list.open_stamps == nullptr || open.lane[i] == list.stamp) ? 1 : 0;
+      count += is_live && (list.unsaturated_stamps == nullptr || unsaturated.lane[i] == list.stamp) ? 1 : 0;
     }
     return count;
   }
@@ -217,9 +217,9 @@ void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpa
   using Tune = Tuning<ExecutionSpace, Scalar>;
   int const groups = (max_live + Kernel::slots_per_task - 1) / Kernel::slots_per_task;
   if (groups == 0 || kernel.num_neurons == 0) return;
-  kernel.neurons_per_task = Tune::blocks_per_task(space, groups, kernel.num_neurons, 4 * Tune::move_team_size);
+  kernel.neurons_per_task = Tune::blocks_per_task(num_processors(space), groups, kernel.num_neurons, 4 * Tune::move_team_size);
   int const num_tasks = groups * ((kernel.num_neurons + kernel.neurons_per_task - 1) / kernel.neurons_per_task);
-  typename Kernel::Policy const policy(space, Tune::league_size(space, num_tasks), Tune::move_team_size,
+  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), Tune::move_team_size,
                                        Tune::move_lanes);
   Kokkos::parallel_for("varve::move_live_samples", policy, kernel);
 }

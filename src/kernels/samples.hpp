@@ -103,7 +103,7 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   using Kernel = ExpandSamples<ExecutionSpace, Tile>;
   int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
   if (tiles == 0) return;
-  typename Kernel::Policy policy(space, Tune::league_size(space, tiles), +Kernel::team_size);
+  typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), tiles), +Kernel::team_size);
   policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(Tune::expand_bytes + 128));
   Kokkos::parallel_for("varve::expand_samples", policy, Kernel{samples, target});
 }

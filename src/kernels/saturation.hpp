@@ -6,7 +6,7 @@
 
 namespace varve {
 
-/// Finds the saturated samples of a panel: those whose activations all equal `cap`. open[p] becomes `stamp` for the
+/// Finds the saturated samples of a panel: those whose activations all equal `cap`. unsaturated[p] becomes `stamp` for the
 /// others. A task is 32 positions and a range of neurons; each lane walks along one sample until it meets another
 /// value, which in unsaturated samples is at once. Else bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
@@ -21,7 +21,7 @@ struct FindSaturated {
   int const* num_samples;
   int num_neurons;
   Scalar cap;
-  int* open_stamps;
+  int* unsaturated_stamps;
   int stamp;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -41,12 +41,12 @@ struct FindSaturated {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION void look_at(int position, int first) const {
-    if (open_stamps[position] == stamp) return; // somebody else has seen another value
+    if (unsaturated_stamps[position] == stamp) return; // somebody else has seen another value
     int const last = first + neurons_per_task < num_neurons ? first + neurons_per_task : num_neurons;
     Scalar const* const activations = panel + place_of_slot(position, num_neurons, tile_samples);
     for (int neuron = first; neuron < last; ++neuron) {
       if (activations[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(tile_samples)] == cap) continue;
-      store_common(open_stamps + position, stamp);
+      store_common(unsaturated_stamps + position, stamp);
       return;
     }
   }
@@ -61,7 +61,7 @@ void find_saturated(ExecutionSpace const& space, FindSaturated<ExecutionSpace, S
   int const num_tasks = (max_samples + Kernel::samples_per_task - 1) / Kernel::samples_per_task * ranges;
   if (num_tasks == 0) return;
   int const teams = (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size;
-  typename Kernel::Policy const policy(space, Tune::league_size(space, teams), Tune::move_team_size, Tune::move_lanes);
+  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), teams), Tune::move_team_size, Tune::move_lanes);
   Kokkos::parallel_for("varve::find_saturated", policy, kernel);
 }
 

@@ -127,7 +127,7 @@ void spread_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   int const num_outputs = edges.parameters.num_outputs;
   if (tiles == 0 || num_outputs == 0) return;
-  int const wanted_parts = (Tune::spread_teams(space) + tiles - 1) / tiles;
+  int const wanted_parts = (Tune::spread_teams(num_processors(space)) + tiles - 1) / tiles;
   constexpr int at_a_time = Kernel::outputs_at_a_time;
   int const outputs_per_team = (num_outputs / wanted_parts + at_a_time) / at_a_time * at_a_time;
   int const parts = (num_outputs + outputs_per_team - 1) / outputs_per_team;

@@ -299,7 +299,7 @@ void launch_stationary(std::string const& label, ExecutionSpace const& space, Fo
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   if (tiles == 0 || edges.num_blocks() == 0) return;
   int const num_groups = (edges.num_blocks() + Kernel::blocks_per_group - 1) / Kernel::blocks_per_group;
-  int const num_parts = std::clamp(Kernel::Tune::stationary_teams(space) / num_groups, 1, tiles);
+  int const num_parts = std::clamp(Kernel::Tune::stationary_teams(num_processors(space)) / num_groups, 1, tiles);
   typename Kernel::Policy policy(space, num_groups * num_parts, Kernel::Tune::stationary_team_size, Tile::num_lanes);
   policy.set_scratch_size(Kernel::Tune::stationary_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_chunks)) + 32));

@@ -2,6 +2,7 @@
 
 #include "engine/panel.hpp"
 #include "formats/counted_layer.hpp"
+#include "formats/layer_images.hpp"
 #include "kernels/binary_samples.hpp"
 #include "kernels/cone_forward.hpp"
 #include "kernels/counted_samples.hpp"
@@ -19,21 +20,22 @@
 
 namespace varve {
 
-/// One or more consecutive layers on the device, in the format and with the kernel that the plan chose for them.
+/// A step of the plan on a device: one or more consecutive layers, in the format and with the kernel that the plan chose
+/// for them.
 template <class ExecutionSpace, class Scalar>
-class Stretch {
+class Launch {
 public:
-  /// What becomes of the samples behind this stretch.
+  /// What becomes of the samples behind the step (see Step).
   struct HandOver {
-    bool lists = true;        ///< list the live samples, who alone go on
-    bool lists_done = false;  ///< and those who are saturated for ever apart (where `lists`)
-    bool joins_equal = false; ///< go on with one of each kind of samples that are equal in all bits
-    bool keeps_dead = true;   ///< because a later layer may revive them
-    int tile_samples = 0;     ///< of the tiles the next stretch takes
-    Scalar cap = 0;           ///< of saturated samples
+    bool lists_live = true;
+    bool lists_saturated = false;
+    bool joins_equal = false;
+    bool keeps_dead = true;
+    int tile_samples = 0; ///< of the tiles that the next step takes
+    Scalar cap = 0;       ///< every activation of a saturated sample
   };
 
-  virtual ~Stretch() = default;
+  virtual ~Launch() = default;
 
   /// Takes the panel through the layers. Launches only.
   virtual void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
@@ -89,25 +91,26 @@ struct ConeKernel {
 
 /// One layer (or run of layers) by one of these kernels.
 template <class ExecutionSpace, class Format, class Tile, class Kernel>
-class LayerStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
+class LayerLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
 public:
-  using Base = Stretch<ExecutionSpace, typename Tile::Scalar>;
+  using Base = Launch<ExecutionSpace, typename Tile::Scalar>;
 
-  explicit LayerStretch(Format layer) : layer_(std::move(layer)) {}
+  /// `reads_bits`: samples, whose values are all equal, are read as bits.
+  LayerLaunch(Format layer, bool reads_bits) : layer_(std::move(layer)), reads_bits_(reads_bits) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    if (Kernel::reads_bits && panel.has_one_value()) {
+    if (reads_bits_) {
       if constexpr (Kernel::reads_bits)
         stationary_forward_bits(space, layer_, panel.next_pass(), panel.set_bits(space));
     } else {
       if (!panel.is_expanded()) panel.template expand<Tile>(space);
-      if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.pack(space, Tile::num_samples);
+      if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.compact(space, Tile::num_samples);
       Kernel::template launch<Tile>(space, layer_, panel.next_pass());
     }
     panel.advance(layer_.num_outputs(), Tile::num_samples);
-    if (hand_over.lists && hand_over.lists_done) panel.list_live_and_done(space, hand_over.cap);
-    if (hand_over.lists && !hand_over.lists_done) panel.list_live(space);
+    if (hand_over.lists_live && hand_over.lists_saturated) panel.list_live_and_saturated(space, hand_over.cap);
+    if (hand_over.lists_live && !hand_over.lists_saturated) panel.list_live(space);
     if (hand_over.joins_equal) panel.list_distinct(space);
   }
 
@@ -115,18 +118,19 @@ public:
 
 private:
   Format layer_;
+  bool reads_bits_;
 };
 
 /// Several layers of one format by the fused kernel. The first takes at most Tune::max_neurons inputs.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
-class FusedStretch final : public Stretch<ExecutionSpace, typename Tile::Scalar> {
+class FusedLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
 public:
   using Scalar = typename Tile::Scalar;
-  using Base = Stretch<ExecutionSpace, Scalar>;
+  using Base = Launch<ExecutionSpace, Scalar>;
 
   /// stops_when_dead: samples that are dead after the first of these layers are dead for ever. saturates_from: those
   /// that are saturated after so many of these layers or more are done.
-  FusedStretch(std::vector<Format> layers, bool stops_when_dead, int saturates_from)
+  FusedLaunch(std::vector<Format> layers, bool stops_when_dead, int saturates_from)
       : layers_(std::move(layers)), stops_when_dead_(stops_when_dead), saturates_from_(saturates_from) {
     std::vector<typename Format::Edges> edges;
     for (auto const& layer : layers_) {
@@ -139,7 +143,7 @@ public:
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    if (panel.is_expanded()) panel.pack(space, Tile::num_samples);
+    if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     FusedForward<ExecutionSpace, Format, Tile, Tune> kernel;
     kernel.layers = edges_.data();
     kernel.num_layers = static_cast<int>(layers_.size());
@@ -155,13 +159,13 @@ public:
     kernel.target_tile_samples = hand_over.tile_samples;
     kernel.num_kept = panel.next_count();
     kernel.kept_ids = panel.next_ids();
-    kernel.done = panel.done();
+    kernel.saturated = panel.saturated();
     kernel.cap = hand_over.cap;
     kernel.saturates_from = saturates_from_;
     kernel.keeps_dead = hand_over.keeps_dead;
     kernel.stops_when_dead = stops_when_dead_;
     fused_forward(space, kernel, panel.max_samples());
-    panel.advance_packed(space, layers_.back().frame.num_outputs, hand_over.tile_samples);
+    panel.advance_compacted(space, layers_.back().frame.num_outputs, hand_over.tile_samples);
     if (hand_over.joins_equal) panel.list_distinct(space);
   }
 
@@ -191,32 +195,28 @@ void launch_first(ExecutionSpace const& space, CountedLayer<ExecutionSpace, Scal
   counted_forward(space, layer, panel.samples(), panel.target(), tile_samples);
 }
 
-/// The first layer: of samples whose values are all equal in one of these ways, of others by the stretch that it would
-/// be without. It hands on samples that have died, few as they are.
+/// The first layer of samples whose values are all equal, in one of these ways. It hands on samples that have died, few
+/// as they are.
 template <class ExecutionSpace, class Format>
-class FirstStretch final : public Stretch<ExecutionSpace, typename Format::Scalar> {
+class FirstLaunch final : public Launch<ExecutionSpace, typename Format::Scalar> {
 public:
   using Scalar = typename Format::Scalar;
-  using Base = Stretch<ExecutionSpace, Scalar>;
+  using Base = Launch<ExecutionSpace, Scalar>;
 
-  FirstStretch(Format layer, std::unique_ptr<Base> otherwise)
-      : layer_(std::move(layer)), otherwise_(std::move(otherwise)) {}
+  /// `tile_samples`: of the tiles in which the layer would take other samples.
+  FirstLaunch(Format layer, int tile_samples) : layer_(std::move(layer)), tile_samples_(tile_samples) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
-    if (!panel.has_one_value()) {
-      otherwise_->forward(space, panel, hand_over);
-      return;
-    }
     launch_first(space, layer_, panel, hand_over.tile_samples);
     panel.advance(layer_.num_outputs(), hand_over.tile_samples);
   }
 
-  int tile_samples() const override { return otherwise_->tile_samples(); }
+  int tile_samples() const override { return tile_samples_; }
 
 private:
   Format layer_;
-  std::unique_ptr<Base> otherwise_;
+  int tile_samples_;
 };
 
 } // namespace varve

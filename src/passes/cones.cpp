@@ -1,4 +1,4 @@
-#include "formats/cones.hpp"
+#include "passes/cones.hpp"
 
 #include "core/host_threads.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/packing_costs.hpp"
+#include "plan/device_traits.hpp"
 
 #include <cstddef>
 #include <span>
@@ -25,16 +25,16 @@ struct FusedLayer {
 };
 
 /// Where a run of layers is cut into launches.
-struct Packing {
+struct LaunchCuts {
   std::vector<std::size_t> cuts; ///< ascending: the layers that begin a launch, but for layer 0
   double seconds = 0.0;          ///< that the run takes
 };
 
 /// The seconds that a run takes with these cuts; live: samples before each layer, and behind the last one.
 double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
-                  std::span<double const> live, PackingCosts const& costs);
+                  std::span<double const> live, LaunchCosts const& costs);
 
 /// The cuts that take least, the fewest of equals. Takes time proportional to the square of the number of layers.
-Packing choose_packing(std::span<FusedLayer const> layers, std::span<double const> live, PackingCosts const& costs);
+LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs);
 
 } // namespace varve

@@ -17,14 +17,14 @@ namespace varve {
 /// Samples on their way to the device, where there are two places for them, so that those of the next batch can come,
 /// on another thread, while one is computed.
 template <class ExecutionSpace, class Scalar>
-class SampleStage {
+class SampleUpload {
 public:
   using Copy = SampleCopy<ExecutionSpace, Scalar>;
   using OnDevice = typename Copy::OnDevice;
   static constexpr std::size_t num_places = 2;
 
   /// `input_name`: what messages call the samples.
-  explicit SampleStage(std::string const& input_name = "the samples") : copy_(input_name) {}
+  explicit SampleUpload(std::string const& input_name = "the samples") : copy_(input_name) {}
 
   /// Bytes on the device for a sample of so many entries.
   static std::size_t bytes_per_sample(std::size_t entries, bool has_one_value) {
@@ -32,31 +32,31 @@ public:
   }
 
   /// Brings samples to the device, unless both places are taken; on any thread.
-  void stage(SampleBatch const& samples) {
+  void upload(SampleBatch const& samples) {
     std::size_t place = 0;
     {
       std::unique_lock lock(guard_);
-      changed_.wait(lock, [this] { return !is_staging_; });
-      if (num_staged_ == num_places) return;
-      place = (first_ + num_staged_) % num_places; // whatever is released meanwhile
-      is_staging_ = true;
+      changed_.wait(lock, [this] { return !is_uploading_; });
+      if (num_uploaded_ == num_places) return;
+      place = (first_ + num_uploaded_) % num_places; // whatever is released meanwhile
+      is_uploading_ = true;
     }
     SampleTraffic traffic;
     try {
       traffic = fill(places_[place], samples);
     } catch (...) {
-      finish_staging(0, traffic);
+      finish_upload(0, traffic);
       throw;
     }
-    finish_staging(1, traffic);
+    finish_upload(1, traffic);
   }
 
-  /// These samples on the device, where they stay until release(): already staged, or brought now. Others that were
-  /// staged before them are given up.
+  /// These samples on the device, where they stay until release(): already uploaded, or uploaded now. Others that were
+  /// uploaded before them are given up.
   OnDevice take(SampleBatch const& samples) {
-    Place const* staged = nullptr;
-    while ((staged = find(samples)) == nullptr) stage(samples);
-    return staged->samples;
+    Place const* place = nullptr;
+    while ((place = find(samples)) == nullptr) upload(samples);
+    return place->samples;
   }
 
   void release() {
@@ -80,24 +80,24 @@ private:
   Place const* find(SampleBatch const& samples) {
     std::unique_lock lock(guard_);
     for (;;) {
-      while (num_staged_ > 0 && places_[first_].batch != samples) give_up_first();
-      if (num_staged_ > 0) return &places_[first_];
-      if (!is_staging_) return nullptr;
-      changed_.wait(lock, [this] { return !is_staging_; });
+      while (num_uploaded_ > 0 && places_[first_].batch != samples) give_up_first();
+      if (num_uploaded_ > 0) return &places_[first_];
+      if (!is_uploading_) return nullptr;
+      changed_.wait(lock, [this] { return !is_uploading_; });
     }
   }
 
   void give_up_first() {
     places_[first_].batch.reset();
     first_ = (first_ + 1) % num_places;
-    --num_staged_;
+    --num_uploaded_;
   }
 
-  void finish_staging(std::size_t num_more, SampleTraffic const& traffic) {
+  void finish_upload(std::size_t num_more, SampleTraffic const& traffic) {
     {
       std::lock_guard const lock(guard_);
-      is_staging_ = false;
-      num_staged_ += num_more;
+      is_uploading_ = false;
+      num_uploaded_ += num_more;
       traffic_.seconds += traffic.seconds;
       traffic_.copied_bytes += traffic.copied_bytes;
     }
@@ -117,8 +117,8 @@ private:
   std::condition_variable changed_;
   std::array<Place, num_places> places_;
   std::size_t first_ = 0;
-  std::size_t num_staged_ = 0; ///< and not released yet, from the first place on
-  bool is_staging_ = false;
+  std::size_t num_uploaded_ = 0; ///< and not released yet, from the first place on
+  bool is_uploading_ = false;
   SampleTraffic traffic_;
 };
 

@@ -1,6 +1,6 @@
-#include "engine/weight_segments.hpp"
+#include "plan/weight_segments.hpp"
 
-#include "engine/sentences.hpp"
+#include "plan/sentences.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "engine/packing.hpp"
+#include "plan/launches.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 /// Of launches of any neighbouring layers of a run.
 class LaunchSeconds {
 public:
-  LaunchSeconds(std::span<FusedLayer const> layers, std::span<double const> live, PackingCosts const& costs)
+  LaunchSeconds(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs)
       : layers_(layers), live_(live), costs_(costs), stored_(layers.size() + 1, 0.0) {
     for (std::size_t i = 0; i < layers.size(); ++i) stored_[i + 1] = stored_[i] + layers[i].num_stored;
   }
@@ -25,7 +25,7 @@ public:
 private:
   std::span<FusedLayer const> layers_;
   std::span<double const> live_;
-  PackingCosts const& costs_;
+  LaunchCosts const& costs_;
   std::vector<double> stored_; ///< weights of all layers before
 };
 
@@ -46,7 +46,7 @@ std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t
 }
 
 double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
-                  std::span<double const> live, PackingCosts const& costs) {
+                  std::span<double const> live, LaunchCosts const& costs) {
   LaunchSeconds const launch(layers, live, costs);
   double seconds = 0.0;
   std::size_t first = 0;
@@ -57,7 +57,7 @@ double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer con
   return seconds + launch.of(first, layers.size());
 }
 
-Packing choose_packing(std::span<FusedLayer const> layers, std::span<double const> live, PackingCosts const& costs) {
+LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs) {
   LaunchSeconds const launch(layers, live, costs);
   // least[i]: seconds of the first i layers; from[i]: where their last launch begins
   std::vector<double> least(layers.size() + 1, std::numeric_limits<double>::infinity());
@@ -71,10 +71,10 @@ Packing choose_packing(std::span<FusedLayer const> layers, std::span<double cons
       from[last] = first;
     }
   }
-  Packing packing{{}, least.back()};
-  for (std::size_t first = from.back(); first > 0; first = from[first]) packing.cuts.push_back(first);
-  std::ranges::reverse(packing.cuts);
-  return packing;
+  LaunchCuts chosen{{}, least.back()};
+  for (std::size_t first = from.back(); first > 0; first = from[first]) chosen.cuts.push_back(first);
+  std::ranges::reverse(chosen.cuts);
+  return chosen;
 }
 
 } // namespace varve

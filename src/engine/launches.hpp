@@ -1,0 +1,130 @@
+#pragma once
+
+#include "core/error.hpp"
+#include "engine/launch.hpp"
+#include "engine/layer_store.hpp"
+#include "plan/cuts.hpp"
+
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace varve {
+
+/// Makes the launches that carry out the steps of a plan: the one place that knows which kernels exist for which
+/// formats and tiles.
+template <class ExecutionSpace, class Scalar>
+class LaunchMaker {
+public:
+  using Work = Launch<ExecutionSpace, Scalar>;
+
+  /// Both are used by make() only; launches share the arrays of the store.
+  LaunchMaker(LayerStore<ExecutionSpace, Scalar> const& store, LaunchCutter const& cutter)
+      : store_(store), cutter_(cutter) {}
+
+  std::unique_ptr<Work> make(Step const& step) const {
+    if (step.kernel == KernelName::bits || step.kernel == KernelName::counts) return make_first(step);
+    return std::visit(
+        [&]<class F>(F const& format) -> std::unique_ptr<Work> {
+          if (step.kernel == KernelName::fused) return make_fused<F>(step);
+          return make_layer(format, step);
+        },
+        store_.format(step.first_layer));
+  }
+
+private:
+  using Formats = LayerFormats<ExecutionSpace, Scalar>;
+  using Tune = typename Formats::Tune;
+  using Short = typename Formats::Short;
+  template <class F>
+  static constexpr bool can_be_fused =
+      std::is_same_v<F, typename Formats::FusedBlocks> || std::is_same_v<F, typename Formats::template Single<Short>>;
+  template <class F>
+  static constexpr bool is_wide_blocks =
+      std::is_same_v<F, typename Formats::template WideBlocks<typename F::Index>>;
+
+  std::unique_ptr<Work> make_first(Step const& step) const {
+    return std::visit(
+        [&]<class First>(First const& format) -> std::unique_ptr<Work> {
+          if constexpr (!std::is_same_v<First, std::monostate>) {
+            return std::make_unique<FirstLaunch<ExecutionSpace, First>>(format,
+                                                                        static_cast<int>(step.choice.tile_samples));
+          }
+          return nullptr;
+        },
+        store_.first());
+  }
+
+  template <class F>
+  std::unique_ptr<Work> make_fused(Step const& step) const {
+    if constexpr (can_be_fused<F>) {
+      constexpr int outputs = F::block_outputs;
+      if constexpr (Tune::has_large_tiles) {
+        if (step.choice.fused_tile == FusedTile::with_image)
+          return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::with_image>>(step);
+        if (step.choice.fused_tile == FusedTile::large)
+          return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::large>>(step);
+      }
+      return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::small>>(step);
+    }
+    return nullptr;
+  }
+
+  template <class F, class FusedTune>
+  std::unique_ptr<Work> make_fused_with(Step const& step) const {
+    std::vector<F> formats;
+    for (std::size_t number = step.first_layer; number <= step.last_layer; ++number)
+      formats.push_back(std::get<F>(store_.format(number)));
+    int saturates_from = std::numeric_limits<int>::max();
+    if (cutter_.saturates_from() < cutter_.num_layers())
+      saturates_from =
+          static_cast<int>(cutter_.saturates_from() - std::min(cutter_.saturates_from(), step.first_layer));
+    return std::make_unique<FusedLaunch<ExecutionSpace, F, typename FusedTune::Tile, FusedTune>>(
+        std::move(formats), cutter_.is_dead_for_ever_after(step.first_layer), saturates_from);
+  }
+
+  template <class F>
+  std::unique_ptr<Work> make_layer(F const& format, Step const& step) const {
+    if constexpr (std::is_same_v<F, typename Formats::Cones>) {
+      return by<typename Tune::ConeTile, ConeKernel>(format);
+    } else if constexpr (std::is_same_v<F, typename Formats::Staged>) {
+      return by<typename Tune::StagedTile, StagedKernel>(format);
+    } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks>) {
+      return nullptr; // layers that are not fused have wide blocks
+    } else if constexpr (is_wide_blocks<F>) {
+      if constexpr (Tune::has_stationary) {
+        if (step.kernel == KernelName::stationary)
+          return by<typename Tune::StationaryTile, StationaryKernel>(format, step.reads_bits);
+      }
+      return by<typename Tune::WideBlockTile, DirectKernel>(format);
+    } else {
+      return make_single(format, step);
+    }
+  }
+
+  /// Sliced ELL of single outputs, or rows.
+  template <class F>
+  std::unique_ptr<Work> make_single(F const& format, Step const& step) const {
+    if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {
+      if (step.kernel == KernelName::spread) return by<typename Tune::SpreadTile, SpreadKernel>(format);
+    }
+    using Few = typename Tune::FewTile;
+    if constexpr (Few::num_samples < Tune::Tile::num_samples) {
+      if (step.choice.tile_samples == static_cast<std::size_t>(Few::num_samples)) return by<Few, DirectKernel>(format);
+    }
+    return by<typename Tune::Tile, DirectKernel>(format);
+  }
+
+  template <class Tile, class Kernel, class F>
+  std::unique_ptr<Work> by(F const& format, bool reads_bits = false) const {
+    return std::make_unique<LayerLaunch<ExecutionSpace, F, Tile, Kernel>>(format, reads_bits);
+  }
+
+  LayerStore<ExecutionSpace, Scalar> const& store_;
+  LaunchCutter const& cutter_;
+};
+
+} // namespace varve

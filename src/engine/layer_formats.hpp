@@ -1,0 +1,115 @@
+#pragma once
+
+#include "core/error.hpp"
+#include "formats/array_image.hpp"
+#include "formats/cone_programs.hpp"
+#include "formats/counted_layer.hpp"
+#include "formats/csr.hpp"
+#include "formats/sliced_ell.hpp"
+#include "formats/staged_blocks.hpp"
+#include "kernels/tuning.hpp"
+#include "plan/choose.hpp"
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace varve {
+
+/// The formats that layers may have on an execution space, by what they are for, and how a layer gets the one that the
+/// plan chose for it: encoded on the host, by several threads at a time, then placed on the device one by one.
+template <class ExecutionSpace, class Scalar>
+struct LayerFormats {
+  using Tune = Tuning<ExecutionSpace, Scalar>;
+  using Short = std::uint16_t;
+  using Long = std::uint32_t;
+
+  using FusedBlocks =
+      SlicedEll<ExecutionSpace, Scalar, Short, Tune::slice_width, Tune::chunk_size, Tune::block_outputs>;
+  template <class Index>
+  using WideBlocks = SlicedEll<ExecutionSpace, Scalar, Index, 1, Tune::chunk_size, Tune::wide_block_outputs>;
+  template <class Index>
+  using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
+  using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
+  template <class Index>
+  using Rows = Csr<ExecutionSpace, Scalar, Index>;
+  using Cones =
+      ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
+  using Counted = CountedLayer<ExecutionSpace, Scalar>;
+  static_assert(!std::is_same_v<FusedBlocks, WideBlocks<Short>>, "the variants below tell them apart by type");
+
+  using Format = std::variant<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
+                              Rows<Short>, Rows<Long>, Cones>;
+
+  /// The second form of layer 0, for samples whose values are all equal.
+  using FirstLayer = std::variant<std::monostate, Single<Short>, Single<Long>, Counted>;
+
+  /// A layer that goes to the device row by row: there is nothing to encode.
+  template <class Index>
+  struct EncodedRows {
+    using Format = Rows<Index>;
+    std::size_t bytes() const { return 0; }
+  };
+  using Encoded =
+      std::variant<typename FusedBlocks::Encoded, typename WideBlocks<Short>::Encoded,
+                   typename WideBlocks<Long>::Encoded, typename Single<Short>::Encoded, typename Single<Long>::Encoded,
+                   typename Staged::Encoded, EncodedRows<Short>, EncodedRows<Long>>;
+
+  static Encoded encode(Layer const& layer, Encoding encoding) {
+    SparseMatrix const& matrix = layer.weights;
+    LayerChoice const& choice = encoding.choice;
+    bool const is_short = choice.index_bits == 16;
+    switch (choice.format) {
+    case FormatName::pattern_blocks:
+      if (choice.shape == FusedBlocks::shape()) return FusedBlocks::encode(matrix, std::move(encoding.order));
+      return encode_as<WideBlocks>(matrix, std::move(encoding.order), is_short);
+    case FormatName::sliced_ell:
+      return encode_as<Single>(matrix, std::move(encoding.order), is_short);
+    case FormatName::staged_blocks:
+      return Staged::encode(matrix, std::move(*encoding.stages));
+    default:
+      break;
+    }
+    VARVE_REQUIRE(choice.format == FormatName::csr, "cones are placed, not encoded");
+    if (is_short) return EncodedRows<Short>();
+    return EncodedRows<Long>();
+  }
+
+  /// `arrays`: where the format's arrays go (ArraysOnDevice, ArraysInImage).
+  template <class Arrays>
+  static Format place(Layer const& layer, Encoded const& encoded, Arrays&& arrays) {
+    return std::visit(
+        [&]<class One>(One const& one) -> Format {
+          using F = typename One::Format;
+          if constexpr (std::is_empty_v<One>) {
+            return F(layer, arrays);
+          } else {
+            return F(layer, one, arrays);
+          }
+        },
+        encoded);
+  }
+
+  static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice, bool is_short) {
+    if (choice.way == FirstLayerWay::counts) return Counted(layer);
+    if (is_short) return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order));
+    return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order));
+  }
+
+  static std::size_t bytes_of(Encoded const& encoded, Layer const& layer, int index_bits) {
+    std::size_t const bytes = std::visit([](auto const& arrays) { return arrays.bytes(); }, encoded);
+    std::size_t const row_bytes = layer.num_edges() * (static_cast<std::size_t>(index_bits) / 8 + sizeof(Scalar));
+    return bytes > 0 ? bytes : row_bytes;
+  }
+
+private:
+  template <template <class> class Ell>
+  static Encoded encode_as(SparseMatrix const& matrix, std::vector<NeuronIndex> order, bool is_short) {
+    if (is_short) return Ell<Short>::encode(matrix, std::move(order));
+    return Ell<Long>::encode(matrix, std::move(order));
+  }
+};
+
+} // namespace varve

@@ -1,0 +1,241 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "core/host_threads.hpp"
+#include "engine/inference.hpp"
+#include "engine/panel.hpp"
+#include "engine/sample_copy.hpp"
+#include "kernels/samples.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace varve {
+
+/// Where the samples of a batch have ended, those that are represented by others included.
+struct SampleEnds {
+  std::vector<int> live;      ///< samples that are in the panel
+  std::vector<int> positions; ///< their positions there, if some are represented; else they are there in this order
+  std::vector<int> saturated; ///< samples that left because they were saturated for ever
+  bool has_represented = false; ///< else `live` and `saturated` are lists of the panel
+
+  int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
+};
+
+/// Brings back from a panel what is asked for, and nothing else: there may be many batches of less than a millisecond
+/// each.
+template <class ExecutionSpace, class Scalar>
+class Results {
+public:
+  /// What a panel's activations are of.
+  struct Outputs {
+    NeuronIndex const* neurons = nullptr; ///< output -> neuron of the last layer, on the device; null: the same
+    std::size_t num_outputs = 0;
+    Scalar saturated_value = 0; ///< every activation of samples that are saturated for ever
+  };
+  using PanelType = Panel<ExecutionSpace, Scalar>;
+
+  explicit Results(ExecutionSpace const& space) : space_(space) {}
+
+  /// Live samples after each list of the last run, and last those that are saturated for ever.
+  std::vector<int> fetch_counts(PanelType const& panel) { return fetch(panel.counts().data(), panel.counts().size()); }
+
+  /// Fills everything of `result` that depends on last activations.
+  void collect(PanelType const& panel, std::vector<int> const& counts, SampleBatch const& samples, Outputs outputs,
+               WantedOutputs wanted, BatchResult& result) {
+    auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel.num_lists())]);
+    auto const num_saturated = static_cast<std::size_t>(counts.back());
+    SampleEnds const ends = find_ends(panel, samples.num_samples(), num_live, num_saturated);
+    result.activation_hash = hash_live(panel, ends, outputs, samples.first_sample()) +
+                             hash_saturated(panel, ends, outputs, samples.first_sample());
+    result.num_saturated = ends.saturated.size();
+    result.num_represented = ends.live.size() + ends.saturated.size() - num_live - num_saturated;
+    if (wanted.activations || wanted.predictions) collect_rows(panel, samples, ends, num_live, outputs, wanted, result);
+    list_live_samples(samples, ends, result.live_samples);
+  }
+
+private:
+  static constexpr int is_dead = -1;
+  static constexpr int is_saturated = -2;
+
+  static void list_live_samples(SampleBatch const& samples, SampleEnds const& ends,
+                                std::vector<SampleIndex>& live_samples) {
+    std::vector<char> is_live(samples.num_samples(), 0); // to sort them would take longer
+    for (auto const* const ids : {&ends.live, &ends.saturated}) {
+      for (int const id : *ids) is_live[static_cast<std::size_t>(id)] = 1;
+    }
+    live_samples.reserve(ends.live.size() + ends.saturated.size());
+    for (std::size_t sample = 0; sample < is_live.size(); ++sample) {
+      if (is_live[sample] != 0) live_samples.push_back(samples.first_sample() + sample);
+    }
+  }
+
+  SampleEnds find_ends(PanelType const& panel, std::size_t num_samples, std::size_t num_live,
+                       std::size_t num_saturated) {
+    SampleEnds ends;
+    auto live = fetch(panel.ids(), num_live);
+    auto saturated = fetch(panel.saturated().ids, num_saturated);
+    if (panel.represented_by() == nullptr) {
+      ends.live = std::move(live);
+      ends.saturated = std::move(saturated);
+      return ends;
+    }
+    ends.has_represented = true;
+    auto const represented_by = fetch(panel.represented_by(), num_samples);
+    std::vector<int> end_of(num_samples, is_dead);
+    for (std::size_t position = 0; position < num_live; ++position)
+      end_of[static_cast<std::size_t>(live[position])] = static_cast<int>(position);
+    for (int const id : saturated) end_of[static_cast<std::size_t>(id)] = is_saturated;
+    for (std::size_t sample = 0; sample < num_samples; ++sample) {
+      auto root = sample;
+      while (static_cast<std::size_t>(represented_by[root]) != root)
+        root = static_cast<std::size_t>(represented_by[root]);
+      if (end_of[root] == is_saturated) {
+        ends.saturated.push_back(static_cast<int>(sample));
+      } else if (end_of[root] != is_dead) {
+        ends.live.push_back(static_cast<int>(sample));
+        ends.positions.push_back(end_of[root]);
+      }
+    }
+    return ends;
+  }
+
+  std::uint64_t hash_live(PanelType const& panel, SampleEnds const& ends, Outputs outputs, SampleIndex first_sample) {
+    std::uint64_t hash = 0;
+    if (ends.live.empty()) return hash;
+    int const* const ids = ends.has_represented ? send(ends.live, ids_) : panel.ids();
+    int const* const positions = ends.has_represented ? send(ends.positions, positions_) : nullptr;
+    Kokkos::parallel_reduce(
+        "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.live.size())),
+        HashActivations<ExecutionSpace, Scalar>{panel.source(), panel.tile_samples(), panel.from_slot(), positions, ids,
+                                                outputs.neurons, panel.num_neurons(),
+                                                static_cast<int>(outputs.num_outputs), first_sample},
+        hash);
+    return hash;
+  }
+
+  std::uint64_t hash_saturated(PanelType const& panel, SampleEnds const& ends, Outputs outputs,
+                               SampleIndex first_sample) {
+    std::uint64_t hash = 0;
+    if (ends.saturated.empty()) return hash;
+    int const* const ids = ends.has_represented ? send(ends.saturated, ids_) : panel.saturated().ids;
+    Kokkos::parallel_reduce(
+        "varve::hash_saturated", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.saturated.size())),
+        HashEqualActivations<Scalar>{outputs.saturated_value, ids, static_cast<int>(outputs.num_outputs), first_sample},
+        hash);
+    return hash;
+  }
+
+  /// Numbers on the device. Waits for what was launched on this space, not for samples that are on their way.
+  std::vector<int> fetch(int const* numbers, std::size_t count) {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      return {numbers, numbers + count};
+    } else {
+      using Source = Kokkos::View<int const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+      using Target = Kokkos::View<int*, Kokkos::SharedHostPinnedSpace, Kokkos::MemoryUnmanaged>;
+      make_room(fetched_, count, "varve::results");
+      Kokkos::deep_copy(space_, Target(fetched_.data(), count), Source(numbers, count));
+      space_.fence("varve: results have arrived");
+      return {fetched_.data(), fetched_.data() + count};
+    }
+  }
+
+  /// Numbers of the host, on the device; the room is kept for others.
+  int const* send(std::vector<int> const& numbers, DeviceArray<ExecutionSpace, int>& room) {
+    make_room(room, numbers.size(), "varve::results");
+    using Source = Kokkos::View<int const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+    using Target = Kokkos::View<int*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+    Kokkos::deep_copy(space_, Target(room.data(), numbers.size()), Source(numbers.data(), numbers.size()));
+    return room.data();
+  }
+
+  /// Brings the panel's last activations back in blocks of rows and keeps what is wanted of them. Saturated samples have
+  /// their value at every output, the first of which is their prediction.
+  void collect_rows(PanelType const& panel, SampleBatch const& samples, SampleEnds const& ends, std::size_t num_rows,
+                    Outputs outputs, WantedOutputs wanted, BatchResult& result) {
+    std::size_t const width = outputs.num_outputs;
+    Rows rows{std::vector<std::vector<NeuronIndex>>(wanted.activations ? num_rows : 0), {}};
+    rows.values.resize(rows.columns.size());
+    std::vector<NeuronIndex> largest(num_rows, 0);
+    constexpr std::size_t most_values = std::size_t(1) << 25U;
+    std::size_t const rows_at_a_time = std::max<std::size_t>(1, most_values / std::max<std::size_t>(1, width));
+    for (std::size_t first = 0; first < num_rows; first += rows_at_a_time) {
+      std::size_t const count = std::min(rows_at_a_time, num_rows - first);
+      auto const row_values = gather_rows(panel, outputs, first, count);
+      for_each_on_host_threads(count, [&](std::size_t row) {
+        Scalar const* const activations = row_values.data() + row * width;
+        largest[first + row] =
+            static_cast<NeuronIndex>(std::max_element(activations, activations + width) - activations);
+        if (wanted.activations) rows.take(first + row, activations, width);
+      });
+    }
+    if (wanted.predictions) {
+      result.predictions.assign(samples.num_samples(), 0);
+      for (std::size_t i = 0; i < ends.live.size(); ++i)
+        result.predictions[static_cast<std::size_t>(ends.live[i])] = largest[static_cast<std::size_t>(ends.position(i))];
+    }
+    if (wanted.activations) join_rows(samples, ends, rows, outputs, result);
+  }
+
+  /// The nonzero activations of the positions of a panel.
+  struct Rows {
+    std::vector<std::vector<NeuronIndex>> columns;
+    std::vector<std::vector<double>> values;
+
+    void take(std::size_t row, Scalar const* activations, std::size_t width) {
+      for (std::size_t neuron = 0; neuron < width; ++neuron) {
+        if (activations[neuron] == Scalar(0)) continue;
+        columns[row].push_back(static_cast<NeuronIndex>(neuron));
+        values[row].push_back(static_cast<double>(activations[neuron]));
+      }
+    }
+  };
+
+  std::vector<Scalar> gather_rows(PanelType const& panel, Outputs outputs, std::size_t first, std::size_t count) const {
+    std::size_t const width = outputs.num_outputs;
+    DeviceArray<ExecutionSpace, Scalar> const rows(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::rows"),
+                                                   count * width);
+    Kokkos::parallel_for("varve::gather_rows",
+                         Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
+                         GatherRows<ExecutionSpace, Scalar>{
+                             panel.source(), panel.tile_samples(), panel.from_slot(), outputs.neurons,
+                             static_cast<int>(first), panel.num_neurons(), static_cast<int>(width), rows.data()});
+    space_.fence("varve: gather rows");
+    return download(rows);
+  }
+
+  /// The rows of all samples, in order.
+  static void join_rows(SampleBatch const& samples, SampleEnds const& ends, Rows const& rows, Outputs outputs,
+                        BatchResult& result) {
+    std::vector<int> end_of(samples.num_samples(), is_dead);
+    for (std::size_t i = 0; i < ends.live.size(); ++i)
+      end_of[static_cast<std::size_t>(ends.live[i])] = ends.position(i);
+    for (int const id : ends.saturated) end_of[static_cast<std::size_t>(id)] = is_saturated;
+    SparseMatrix& matrix = result.activations.matrix;
+    result.activations.first_sample = samples.first_sample();
+    matrix.num_rows = samples.num_samples();
+    matrix.num_columns = outputs.num_outputs;
+    for (int const end : end_of) {
+      if (end == is_saturated) {
+        for (std::size_t output = 0; output < matrix.num_columns; ++output)
+          matrix.column_indices.push_back(static_cast<NeuronIndex>(output));
+        matrix.values.insert(matrix.values.end(), matrix.num_columns, static_cast<double>(outputs.saturated_value));
+      } else if (end != is_dead) {
+        auto const row = static_cast<std::size_t>(end);
+        matrix.column_indices.insert(matrix.column_indices.end(), rows.columns[row].begin(), rows.columns[row].end());
+        matrix.values.insert(matrix.values.end(), rows.values[row].begin(), rows.values[row].end());
+      }
+      matrix.row_pointers.push_back(matrix.column_indices.size());
+    }
+  }
+
+  ExecutionSpace space_;
+  DeviceArray<ExecutionSpace, int> ids_, positions_; ///< of samples that have ended, where some are represented
+  Kokkos::View<int*, Kokkos::SharedHostPinnedSpace> fetched_;
+};
+
+} // namespace varve

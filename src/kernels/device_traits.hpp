@@ -1,0 +1,85 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "formats/cone_programs.hpp"
+#include "kernels/tuning.hpp"
+#include "plan/device_traits.hpp"
+
+#include <cstddef>
+#include <limits>
+
+namespace varve {
+
+namespace detail {
+
+template <class Tile>
+constexpr auto samples_of = static_cast<std::size_t>(Tile::num_samples);
+
+constexpr EllShape ell_shape(int slice_width, int chunk_size, int block_outputs) {
+  return {static_cast<std::size_t>(slice_width), static_cast<std::size_t>(chunk_size),
+          static_cast<std::size_t>(block_outputs)};
+}
+
+template <class Singles, class Blocks>
+DeviceTraits::Fused fused_traits(int processors) {
+  return {static_cast<std::size_t>(Singles::max_neurons), samples_of<typename Singles::Tile>,
+          static_cast<std::size_t>(Singles::league_size(processors, std::numeric_limits<int>::max())),
+          Singles::launch_costs(processors), Blocks::launch_costs(processors)};
+}
+
+} // namespace detail
+
+/// What the tuning of a backend says to the plan, for a device of so many processors.
+template <class ExecutionSpace, class Scalar, template <class, class> class TuningOf = Tuning,
+          template <class, class, int, FusedTile> class FusedTuningOf = FusedTuning>
+DeviceTraits device_traits(int processors) {
+  using Tune = TuningOf<ExecutionSpace, Scalar>;
+  using Cones = ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
+  constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
+  constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
+  static_assert(slot_bytes <= 65536, "programs name places of slots in 16 bits");
+  using detail::ell_shape;
+  using detail::samples_of;
+  DeviceTraits traits;
+  traits.scalar_bytes = sizeof(Scalar);
+  traits.single_shape = ell_shape(Tune::slice_width, Tune::chunk_size, 1);
+  traits.fused_blocks = ell_shape(Tune::slice_width, Tune::chunk_size, Tune::block_outputs);
+  traits.wide_blocks = ell_shape(1, Tune::chunk_size, Tune::wide_block_outputs);
+  traits.staged_shape = ell_shape(Tune::staged_slice_width, Tune::chunk_size, 1);
+  auto const fused = [&]<FusedTile Kind>() {
+    return detail::fused_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, Kind>,
+                                FusedTuningOf<ExecutionSpace, Scalar, Tune::block_outputs, Kind>>(processors);
+  };
+  traits.fused[0] = fused.template operator()<FusedTile::small>();
+  if (Tune::has_large_tiles) {
+    traits.fused[1] = fused.template operator()<FusedTile::large>();
+    traits.fused[2] = fused.template operator()<FusedTile::with_image>();
+  }
+  traits.max_image_bytes = Tune::max_image_bytes;
+  traits.most_stored_in_fused_blocks = Tune::most_stored_in_fused_blocks;
+  traits.stationary_layers_before_fused = Tune::stationary_layers_before_fused;
+  traits.direct_tile_samples = samples_of<typename Tune::Tile>;
+  traits.direct_block_tile_samples = samples_of<typename Tune::WideBlockTile>;
+  traits.few_tile_samples = samples_of<typename Tune::FewTile>;
+  traits.has_stationary = Tune::has_stationary;
+  traits.stationary_tile_samples = samples_of<typename Tune::StationaryTile>;
+  traits.stationary_blocks = static_cast<std::size_t>(Tune::stationary_blocks);
+  traits.max_stationary_bytes = Tune::max_stationary_bytes;
+  traits.staged_tile_samples = samples_of<typename Tune::StagedTile>;
+  traits.max_staged_inputs = Tune::max_staged_inputs;
+  traits.max_staged_outputs = Tune::max_staged_outputs;
+  traits.min_staged_uses = Tune::min_staged_uses;
+  traits.few_samples = Tune::few_samples(processors);
+  traits.prefers_spread = Tune::prefers_spread;
+  traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
+  traits.max_spread_bytes = Tune::max_spread_bytes;
+  traits.max_counted_outputs = Tune::max_counted_outputs;
+  traits.cone_tile_samples = samples_of<typename Tune::ConeTile>;
+  traits.cone_slots = Tune::cone_slots;
+  traits.cone_group_size = static_cast<std::size_t>(Tune::cone_group_size);
+  traits.max_cone_rounds = (Tune::max_cone_bytes - slot_bytes) / round_bytes;
+  traits.cone_other_cost = Tune::cone_other_cost;
+  return traits;
+}
+
+} // namespace varve

@@ -1,0 +1,158 @@
+#pragma once
+
+#include "kernels/tuning/host.hpp"
+#include "passes/edge_order.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace varve {
+
+/// CUDA: a tile of the direct kernel is 32 samples (one 128-byte line per neuron in float); loads of 16 bytes, so 8
+/// lanes per block in float and 4 blocks per warp, whose indices and weights are interleaved in slices.
+/// ExecutionSpace is a parameter so that plans for such a device can be made and tested without it.
+template <class ExecutionSpace, class Scalar>
+struct CudaTuning {
+  static constexpr int pack_width = 16 / static_cast<int>(sizeof(Scalar));
+  using Tile = TileShape<Scalar, pack_width, 1, 32 / pack_width>;
+  using FewTile = Tile; ///< smaller ones would save nothing: few samples are spread
+
+  static constexpr int slice_width = 16; ///< blocks per warp of the fused kernel
+  static constexpr int chunk_size = 8;   ///< sixteen bytes of 16-bit indices
+  static constexpr int block_outputs = 8;
+
+  /// Weights per edge: blocks take in 14e12 weights a second, single outputs of a random pattern 2.5e12 edges.
+  static constexpr double most_stored_in_fused_blocks = 4.0;
+  static constexpr bool has_large_tiles = true;
+  static constexpr std::size_t max_image_bytes = 28000; ///< beside a tile of 16 KB and 4 KB of Kokkos's own
+  /// While samples leave in crowds, the stationary kernel is ahead even where tiles would fit: it packs for nothing.
+  static constexpr std::size_t stationary_layers_before_fused = 9;
+
+  /// A warp holds 16 outputs of 64 samples in 32 sums per thread, and reads each line of the L2 for 16 outputs.
+  using WideBlockTile = TileShape<Scalar, 8 / static_cast<int>(sizeof(Scalar)), 1, 32>;
+  static constexpr int wide_block_outputs = 16;
+  static constexpr int direct_threads = 256;
+
+  /// Two teams of 256 threads (128 registers each: none spill, and 32 loads are on their way) with 17 KB of weights (32
+  /// inputs) leave 190 KB of L1.
+  using StationaryTile = WideBlockTile;
+  /// Through a list, a lane's samples lie 32 positions apart, so that the lanes of a load meet in one line.
+  using ListedStationaryTile = TileShape<Scalar, 1, 8 / static_cast<int>(sizeof(Scalar)), 32>;
+  static constexpr bool has_stationary = true;
+  using StationaryBounds = Kokkos::LaunchBounds<256, 2>;
+  static constexpr int stationary_blocks = 8;
+  static constexpr int stationary_team_size = 8;
+  static constexpr int stationary_level = 0;
+  static constexpr std::size_t max_stationary_bytes = 48000; ///< Kokkos gives a team 48 KiB at most
+  static int stationary_teams(int processors) { return 2 * processors; }
+
+  /// A thread holds 8 float samples of an output, so an index and a weight serve two loads of 16 bytes.
+  using StagedTile = RotatedTileShape<Scalar, pack_width, 4>;
+  using StagedPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<256, 4>>;
+  static constexpr int staged_slice_width = 8;
+  static constexpr int staged_team_size = 256;
+  static constexpr int staged_level = 0;
+  static constexpr std::size_t max_staged_inputs = 288; ///< 36 KiB
+  static constexpr std::size_t max_staged_outputs = 128;
+  static constexpr double min_staged_uses = 3.0;
+  static int staged_league_size(int processors, int num_tiles, int num_stages) {
+    return std::min(num_tiles * num_stages, 4 * processors);
+  }
+
+  static constexpr int expand_level = 0;
+  static constexpr int expand_bytes = 16384; ///< eight teams of 256 threads per multiprocessor
+  static constexpr int expand_team_size = 256;
+
+  /// A thread holds 32 samples of its output, one for each bit of a word.
+  using BinaryTile = TileShape<Scalar, pack_width, 32 / pack_width, 1>;
+  static constexpr bool binary_gathers_lines = true; ///< else each store of a warp goes to 32 lines: 1.0 ms, not 0.2
+  static int binary_team_size(int num_outputs) {     // whose lines take 34 KB of team scratch at most
+    return std::min(1024 / static_cast<int>(sizeof(Scalar)), (num_outputs + 31) / 32 * 32);
+  }
+
+  /// With fewer samples than this, layers are spread: a tile of 8 keeps 1/264 of the fused kernel's teams at work.
+  static std::size_t few_samples(int /*processors*/) { return 256; }
+  static constexpr bool prefers_spread = true;
+  using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
+  using SpreadBounds = Kokkos::LaunchBounds<64, 4>;
+  static constexpr int spread_team_size = 64;
+  static constexpr int spread_chunks_ahead = 8; ///< 96 registers of edges on their way
+  static constexpr int spread_level = 0;
+  static constexpr std::size_t max_spread_bytes = 40960;
+  static int spread_teams(int processors) { return 2 * processors; }
+
+  static constexpr int log2_counted_samples = 5; ///< whose counts a team keeps, or fewer where outputs are many
+  static constexpr int max_counted_bytes = 36000;
+  static constexpr std::size_t max_counted_outputs = 4096;
+
+  /// A warp has 64 float samples of up to 80 neurons in 20 KB; four steps at a time hide what scratch takes to answer.
+  using ConeTile = TileShape<Scalar, 8 / static_cast<int>(sizeof(Scalar)), 1, 32>;
+  using ConeBounds = Kokkos::LaunchBounds<64, 5>;
+  static constexpr std::size_t cone_slots = 80;
+  static constexpr int cone_group_size = 4;
+  static constexpr int cone_team_size = 2;
+  static constexpr int cone_level = 0;
+  static constexpr std::size_t max_cone_bytes = 46000;
+  static constexpr double cone_other_cost = 3.0; ///< the fused kernel, whose chunks of 8 edges are mostly padding here
+  static int cone_teams(int processors) { return 5 * processors; }
+
+  static constexpr int move_team_size = 8;
+  static constexpr int move_lanes = 32;
+
+  /// Eight resident teams of 256 threads fill a multiprocessor; more only wait.
+  static int league_size(int processors, int num_tasks) {
+    return std::min(num_tasks, 8 * processors);
+  }
+
+  static int blocks_per_task(int /*processors*/, int /*num_tiles*/, int num_blocks, int team_size) {
+    return std::min(num_blocks, 4 * team_size);
+  }
+};
+
+/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples of 1024 neurons (32 KB) and two lanes of 4:
+/// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams than
+/// that make the tail slower, for they share what few busy multiprocessors there are. Layers of 256 neurons or less:
+/// tiles of 32 samples, which also meet no bank conflicts; of 128 or less: the image of a layer beside the tile.
+template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedTile Kind>
+struct CudaFusedTuning {
+  static constexpr bool is_small = Kind == FusedTile::small;
+  static constexpr bool has_image = Kind == FusedTile::with_image;
+  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, is_small ? 2 : 8>;
+  static constexpr int max_neurons = is_small ? 1024 : has_image ? 128 : 256;
+  static constexpr bool in_place = true;
+  static constexpr bool prefetches = has_image;
+  static constexpr int num_tiles = 1;
+  static constexpr int team_size = BlockOutputs == 1 ? 512 : has_image ? 128 : 256;
+  static constexpr int teams_per_multiprocessor = has_image && BlockOutputs > 1 ? 3 : 2;
+  static constexpr int passes = max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
+  static_assert(passes > 0);
+  static constexpr int scratch_level = 0;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, teams_per_multiprocessor>>;
+  static int league_size(int processors, int num_tiles) {
+    return std::min(num_tiles, teams_per_multiprocessor * processors);
+  }
+
+  /// Of an H200: 14e12 weights a second in blocks, 2.5e12 of single outputs; 3e12 bytes are moved, each twice.
+  static LaunchCosts launch_costs(int processors) {
+    int const teams = teams_per_multiprocessor * processors;
+    return {.launch = 5e-6,
+            .weight = BlockOutputs == 1 ? 4e-13 : 7e-14,
+            .moved_value = 2.0 * sizeof(Scalar) / 3e12,
+            .full = static_cast<double>(teams * Tile::num_samples)};
+  }
+};
+
+// The pass that orders edges against bank conflicts knows these tiles by two numbers.
+static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::Tile::num_samples * sizeof(float) * kNumBanks == 128 &&
+              CudaFusedTuning<void, double, 1, FusedTile::small>::Tile::num_samples * sizeof(double) * kNumBanks == 128);
+static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::max_neurons == kWidestBalanced);
+
+#if defined(KOKKOS_ENABLE_CUDA)
+template <class Scalar>
+struct Tuning<Kokkos::Cuda, Scalar> : CudaTuning<Kokkos::Cuda, Scalar> {};
+
+template <class Scalar, int BlockOutputs, FusedTile Kind>
+struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, Kind> : CudaFusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, Kind> {};
+#endif
+
+} // namespace varve

@@ -1,0 +1,381 @@
+#include "plan/choose.hpp"
+
+#include "core/error.hpp"
+#include "passes/block_lists.hpp"
+#include "passes/edge_order.hpp"
+#include "plan/layer_image.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace varve {
+namespace {
+
+constexpr std::size_t most_short_inputs = std::size_t(std::numeric_limits<std::uint16_t>::max()) + 1;
+
+std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
+bool is_short(Layer const& layer) { return layer.num_inputs() <= most_short_inputs; }
+
+/// Bytes of the image of a layer in this shape.
+std::size_t image_bytes(Layer const& layer, EllShape const& shape, EllSize const& size, std::size_t scalar_bytes) {
+  std::size_t const stored = num_stored(size, shape);
+  std::size_t const padded = padded_outputs(layer.num_outputs());
+  return layout_of({.header = image_header_bytes,
+                    .slice_chunks = (size.num_slices + 1) * sizeof(std::uint32_t),
+                    .bias = (layer.bias.size() == 1 ? 1 : padded) * sizeof(double),
+                    .neurons = padded * sizeof(NeuronIndex),
+                    .indices = stored / shape.block_outputs * sizeof(std::uint16_t),
+                    .weights = stored * scalar_bytes})
+      .end;
+}
+
+EdgeOffset count_stage_inputs(SparseMatrix const& matrix, OutputStages const& stages) {
+  EdgeOffset count = 0;
+  std::vector<std::size_t> last_stage(matrix.num_columns, 0); // + 1, that listed an input
+  for (std::size_t stage = 0; stage + 1 < stages.pointers.size(); ++stage) {
+    for (std::size_t position = stages.pointers[stage]; position < stages.pointers[stage + 1]; ++position) {
+      for (NeuronIndex const input : matrix.row_columns(stages.order[position]))
+        count += std::exchange(last_stage[input], stage + 1) == stage + 1 ? 0 : 1;
+    }
+  }
+  return count;
+}
+
+EdgeOffset most_readers(SparseMatrix const& matrix) {
+  std::vector<EdgeOffset> num_readers(matrix.num_columns, 0);
+  for (NeuronIndex const input : matrix.column_indices) ++num_readers[input];
+  return num_readers.empty() ? 0 : *std::ranges::max_element(num_readers);
+}
+
+/// True if so few more weights are stored than there are edges.
+bool is_cheap(EdgeOffset stored, EdgeOffset edges, double factor) {
+  constexpr double anyhow = 512.0;
+  return static_cast<double>(stored) <= static_cast<double>(edges) * factor + anyhow;
+}
+
+constexpr double little_padding = 1.25;
+constexpr double much_padding = 2.0; ///< which a block's cheaper fma, or one format for all layers, make up for
+
+} // namespace
+
+struct LayerChooser::Question {
+  Layer const& layer;
+  std::size_t number;
+  bool is_short;
+  bool fuses; ///< if a format for the fused kernel suits it
+
+  SparseMatrix const& matrix() const { return layer.weights; }
+  std::size_t width() const { return width_of(layer); }
+  EdgeOffset num_edges() const { return layer.weights.num_entries(); }
+};
+
+LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
+    : device_(device),
+      request_(std::move(request)),
+      has_few_samples_(request_.kernel ? *request_.kernel == KernelName::spread
+                                       : request_.expected_samples &&
+                                             (*request_.expected_samples < device_.few_samples || takes_few_samples())),
+      spreads_(has_few_samples_ && (request_.kernel || device_.prefers_spread)) {}
+
+Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
+  constexpr std::size_t most = std::numeric_limits<int>::max();
+  if (width_of(layer) > most) {
+    throw InputError("layer " + std::to_string(number) + " has " + std::to_string(layer.num_inputs()) + " inputs and " +
+                     std::to_string(layer.num_outputs()) + " outputs, expected at most 2^31 - 1 of each");
+  }
+  Question const question{layer, number, is_short(layer),
+                          is_short(layer) && fits_fused(width_of(layer)) && may_run(KernelName::fused) &&
+                              !has_few_samples_};
+  std::optional<Encoding> encoding = as_spread(question);
+  if (!encoding) encoding = as_singles_for_idle_threads(question);
+  if (!encoding) encoding = as_blocks(question);
+  if (!encoding) encoding = as_stages(question);
+  if (!encoding) encoding = as_singles(question);
+  if (!encoding) encoding = as_rows(question);
+  LayerChoice& choice = encoding->choice;
+  choice.index_bits = question.is_short || choice.format == FormatName::staged_blocks ? 16 : 32;
+  choice.num_edges = question.num_edges();
+  choice.tile_samples = tile_samples_of(choice);
+  return std::move(*encoding);
+}
+
+bool LayerChooser::can_be_spread(Question const& question) const {
+  std::size_t const bytes = question.layer.num_inputs() * device_.spread_tile_samples * device_.scalar_bytes;
+  return spreads_ && question.is_short && bytes <= device_.max_spread_bytes;
+}
+
+std::optional<Encoding> LayerChooser::as_spread(Question const& question) const {
+  if (!can_be_spread(question) || !may_use(FormatName::sliced_ell)) return std::nullopt;
+  auto encoding = in_singles(question, KernelName::spread);
+  // Where tiles are small, launches cost more than padding: then all layers should have one format.
+  if (is_last(FormatName::sliced_ell) || is_cheap(encoding.choice.num_stored, question.num_edges(), much_padding))
+    return encoding;
+  return std::nullopt;
+}
+
+std::optional<Encoding> LayerChooser::as_singles_for_idle_threads(Question const& question) const {
+  if (!question.fuses || !leaves_threads_idle_in_blocks(question.width()) || !may_use(FormatName::sliced_ell))
+    return std::nullopt;
+  auto encoding = in_singles(question, KernelName::fused);
+  if (is_cheap(encoding.choice.num_stored, question.num_edges(), little_padding)) return encoding;
+  return std::nullopt;
+}
+
+std::optional<Encoding> LayerChooser::as_blocks(Question const& question) const {
+  bool const is_staged = request_.kernel == KernelName::staged;
+  if (!may_use(FormatName::pattern_blocks) || (is_staged && !is_last(FormatName::pattern_blocks))) return std::nullopt;
+  bool const is_early = question.number < device_.stationary_layers_before_fused && !request_.kernel &&
+                        !is_within(FusedTile::with_image, question.width());
+  if (question.fuses && is_early) { // while its weights fit the stationary kernel's scratch
+    auto encoding = as_blocks_of(question, device_.wide_blocks, KernelName::stationary);
+    if (encoding && encoding->choice.kernel == KernelName::stationary) return encoding;
+  }
+  return question.fuses ? as_blocks_of(question, device_.fused_blocks, KernelName::fused)
+                        : as_blocks_of(question, device_.wide_blocks, KernelName::stationary);
+}
+
+std::optional<Encoding> LayerChooser::as_blocks_of(Question const& question, EllShape const& shape,
+                                                   KernelName kernel) const {
+  constexpr EdgeOffset many_edges = 64; // of an output; with fewer, other things than edges take the time
+  SparseMatrix const& matrix = question.matrix();
+  bool const has_long_lists = question.num_edges() >= many_edges * matrix.num_rows;
+  double const most = is_within(FusedTile::with_image, question.width()) ? little_padding
+                      : question.fuses && has_long_lists                ? device_.most_stored_in_fused_blocks
+                                                                        : much_padding;
+  auto order = order_by_input_list(matrix, shape.block_outputs);
+  auto const size = ell_size(matrix, order, shape);
+  if (!is_last(FormatName::pattern_blocks) && !is_cheap(num_stored(size, shape), question.num_edges(), most))
+    return std::nullopt;
+  if (kernel != KernelName::fused && device_.has_stationary) // the same blocks in another order
+    order = chain_blocks(matrix, order, shape.block_outputs, device_.stationary_blocks);
+  return in_ell(question, FormatName::pattern_blocks, shape, std::move(order), size, kernel);
+}
+
+std::optional<Encoding> LayerChooser::as_stages(Question const& question) const {
+  bool const at_any_cost = is_last(FormatName::staged_blocks) || request_.kernel == KernelName::staged;
+  bool const may_gain = !question.fuses && !request_.kernel;
+  if (!may_use(FormatName::staged_blocks) || !(at_any_cost || may_gain)) return std::nullopt;
+  EllShape const& shape = device_.staged_shape;
+  auto stages = find_stages(question.matrix(), shape.slice_width * shape.block_outputs, device_.max_staged_inputs,
+                            device_.max_staged_outputs, at_any_cost ? 0.0 : device_.min_staged_uses);
+  if (!stages) return std::nullopt;
+  Encoding encoding;
+  encoding.choice.format = FormatName::staged_blocks;
+  encoding.choice.kernel = KernelName::staged;
+  encoding.choice.shape = shape;
+  encoding.choice.num_stored = num_stored(ell_size(question.matrix(), stages->order, shape), shape);
+  encoding.choice.num_staged_inputs = count_stage_inputs(question.matrix(), *stages);
+  encoding.stages = std::move(stages);
+  return encoding;
+}
+
+std::optional<Encoding> LayerChooser::as_singles(Question const& question) const {
+  // Staged blocks, which not every layer can have, give way to sliced ELL.
+  if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks)) return std::nullopt;
+  auto encoding = in_singles(question, question.fuses            ? KernelName::fused
+                                       : can_be_spread(question) ? KernelName::spread
+                                                                 : KernelName::direct);
+  // A fused layer may be padded to a chunk per output: a row of CSR would end the launch.
+  EdgeOffset const in_chunks = question.fuses ? question.matrix().num_rows * device_.single_shape.chunk_size : 0;
+  EdgeOffset const stored = encoding.choice.num_stored;
+  if (is_last(FormatName::sliced_ell) ||
+      is_cheap(stored - std::min(stored, in_chunks), question.num_edges(), little_padding))
+    return encoding;
+  return std::nullopt;
+}
+
+Encoding LayerChooser::as_rows(Question const& question) const {
+  Encoding encoding;
+  encoding.choice.format = FormatName::csr;
+  encoding.choice.kernel = KernelName::direct;
+  encoding.choice.num_stored = question.num_edges();
+  return encoding;
+}
+
+Encoding LayerChooser::in_singles(Question const& question, KernelName kernel) const {
+  auto order = order_of_singles(question.matrix());
+  auto const size = ell_size(question.matrix(), order, device_.single_shape);
+  return in_ell(question, FormatName::sliced_ell, device_.single_shape, std::move(order), size, kernel);
+}
+
+/// A layer in sliced ELL or pattern blocks by this kernel; by the direct one where the stationary one cannot take it.
+Encoding LayerChooser::in_ell(Question const& question, FormatName format, EllShape const& shape,
+                              std::vector<NeuronIndex> order, EllSize const& size, KernelName kernel) const {
+  Encoding encoding;
+  LayerChoice& choice = encoding.choice;
+  choice.format = format;
+  choice.shape = shape;
+  choice.index_bits = question.is_short ? 16 : 32;
+  choice.num_stored = num_stored(size, shape);
+  choice.kernel = kernel;
+  if (kernel == KernelName::stationary && !is_stationary(choice, size.max_chunks)) choice.kernel = KernelName::direct;
+  if (kernel == KernelName::fused) choice.fused_tile = fused_tile_of(question, shape, size);
+  encoding.order = std::move(order);
+  return encoding;
+}
+
+std::vector<InConeRun> LayerChooser::choose_cones(std::vector<Layer> const& layers, std::size_t number) const {
+  std::vector<InConeRun> runs(layers.size());
+  if (!may_use(FormatName::cones) || !may_run(KernelName::cones) || request_.is_split) return runs;
+  constexpr double at_any_cost = 1e9;
+  double const other_cost = is_last(FormatName::cones) || request_.kernel ? at_any_cost : device_.cone_other_cost;
+  ConeLimits const limits{device_.cone_slots, device_.cone_group_size, device_.max_cone_rounds};
+  for (std::size_t first = number == 0 ? 1 : 0; first < layers.size();) {
+    std::size_t last = first;
+    while (last < layers.size() && is_short(layers[last]) && suits_cones(layers[last]) &&
+           layers[last].activation == layers[first].activation &&
+           (last == first || layers[last].num_inputs() == layers[last - 1].num_outputs()))
+      ++last;
+    auto const part = std::span<Layer const>(layers).subspan(first, last - first);
+    for (auto& [first_layer, run] : place_cone_runs(part, limits, other_cost)) {
+      std::size_t const count = run.num_layers;
+      for (std::size_t i = 0; i < count; ++i) runs[first + first_layer + i].num_layers = count;
+      runs[first + first_layer].is_first = true;
+      runs[first + first_layer].cones = std::move(run);
+    }
+    first = std::max(last, first + 1);
+  }
+  return runs;
+}
+
+LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& cones) const {
+  LayerChoice choice;
+  choice.format = FormatName::cones;
+  choice.kernel = KernelName::cones;
+  choice.index_bits = 16; // of slots
+  choice.tile_samples = device_.cone_tile_samples;
+  choice.num_edges = run.front().num_edges();
+  choice.num_layers = run.size();
+  choice.num_cones = cones.cones.size();
+  constexpr std::size_t edges_per_move = 2;
+  for (Cone const& cone : cones.cones) choice.num_stored += edges_per_move * device_.cone_group_size * cone.num_rounds;
+  return choice;
+}
+
+FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice const& choice) const {
+  if (choice.kernel == KernelName::stationary) return {FirstLayerWay::own_bits, {}};
+  if (request_.kernel || !may_use(FormatName::sliced_ell)) return {};
+  if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerWay::counts, {}};
+  EllShape const& shape = device_.single_shape;
+  auto order = order_of_singles(layer.weights);
+  EdgeOffset const stored = num_stored(ell_size(layer.weights, order, shape), shape);
+  EdgeOffset const anyhow = shape.slice_width * shape.chunk_size * (layer.num_outputs() / shape.slice_width + 1);
+  if (stored > 2 * layer.num_edges() + anyhow) return {};
+  return {FirstLayerWay::bits, std::move(order)};
+}
+
+LayerChoice LayerChooser::streamed(LayerChoice choice) const {
+  if (choice.is_fused() && choice.fused_tile == FusedTile::with_image) choice.fused_tile = FusedTile::large;
+  choice.tile_samples = tile_samples_of(choice);
+  return choice;
+}
+
+bool LayerChooser::may_use(FormatName name) const {
+  return request_.formats.empty() || std::ranges::find(request_.formats, name) != request_.formats.end();
+}
+
+/// True if no format that comes later in the order of preference may be used.
+bool LayerChooser::is_last(FormatName name) const {
+  return !request_.formats.empty() && may_use(name) && *std::ranges::max_element(request_.formats) == name;
+}
+
+bool LayerChooser::fits_fused(std::size_t width) const {
+  return !request_.is_split && is_within(FusedTile::small, width);
+}
+
+bool LayerChooser::is_within(FusedTile tile, std::size_t width) const {
+  auto const& tiles = device_.fused_with(tile);
+  return tiles.tile_samples > 0 && width <= tiles.max_neurons;
+}
+
+/// True if every sample that is expected is in a tile that is computed, all tiles at the same time.
+bool LayerChooser::has_room_in_small_tiles() const {
+  auto const& small = device_.fused_with(FusedTile::small);
+  return request_.expected_samples && *request_.expected_samples <= small.tiles_at_a_time * small.tile_samples;
+}
+
+/// True if blocks would give too few threads something to do: in layers so narrow, with tiles for half of the teams.
+bool LayerChooser::leaves_threads_idle_in_blocks(std::size_t width) const {
+  auto const& small = device_.fused_with(FusedTile::small);
+  return is_within(FusedTile::large, width) && request_.expected_samples &&
+         *request_.expected_samples <= small.tiles_at_a_time / 2 * small.tile_samples;
+}
+
+bool LayerChooser::is_stationary(LayerChoice const& choice, std::size_t max_chunks) const {
+  std::size_t const bytes = stationary_bytes(choice.shape, device_.stationary_blocks, max_chunks, device_.scalar_bytes,
+                                             static_cast<std::size_t>(choice.index_bits) / 8);
+  return device_.has_stationary && may_run(KernelName::stationary) && bytes <= device_.max_stationary_bytes;
+}
+
+/// The tile with the most samples that the layer fits; but where all samples have room on the device at a time in small
+/// tiles, these give it the most to do at a time.
+FusedTile LayerChooser::fused_tile_of(Question const& question, EllShape const& shape, EllSize const& size) const {
+  if (has_room_in_small_tiles()) return FusedTile::small;
+  if (is_within(FusedTile::with_image, question.width()) &&
+      image_bytes(question.layer, shape, size, device_.scalar_bytes) <= device_.max_image_bytes)
+    return FusedTile::with_image;
+  return is_within(FusedTile::large, question.width()) ? FusedTile::large : FusedTile::small;
+}
+
+bool LayerChooser::takes_few_samples() const {
+  return device_.few_tile_samples < device_.direct_tile_samples && request_.expected_samples &&
+         *request_.expected_samples <= device_.few_tile_samples;
+}
+
+std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
+  switch (choice.kernel) {
+  case KernelName::fused:
+    return device_.fused_with(choice.fused_tile).tile_samples;
+  case KernelName::stationary:
+    return device_.stationary_tile_samples;
+  case KernelName::staged:
+    return device_.staged_tile_samples;
+  case KernelName::spread:
+    return device_.spread_tile_samples;
+  case KernelName::cones:
+    return device_.cone_tile_samples;
+  default:
+    break;
+  }
+  if (choice.format == FormatName::pattern_blocks) return device_.direct_block_tile_samples;
+  return takes_few_samples() ? device_.few_tile_samples : device_.direct_tile_samples;
+}
+
+std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix) {
+  return is_ascending(matrix) ? order_by_input_list(matrix, 1) : balance_outputs(matrix);
+}
+
+EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, EllShape const& shape) {
+  EllSize size;
+  std::vector<NeuronIndex> inputs;
+  std::size_t const num_blocks = count_blocks(matrix, shape.block_outputs);
+  for (std::size_t first = 0; first < num_blocks; first += shape.slice_width) {
+    std::size_t const longest = longest_list(matrix, order, shape.block_outputs, first, shape.slice_width, inputs);
+    std::size_t const chunks = (longest + shape.chunk_size - 1) / shape.chunk_size;
+    ++size.num_slices;
+    size.num_chunks += chunks;
+    size.max_chunks = std::max(size.max_chunks, chunks);
+  }
+  return size;
+}
+
+bool suits_counts(Layer const& layer, std::size_t max_outputs) {
+  constexpr EdgeOffset max_degree = 255; // counts are bytes
+  constexpr EdgeOffset many = 4;         // edges of an input: with more, each entry is too much work
+  SparseMatrix const& matrix = layer.weights;
+  if (matrix.values.size() != 1 || layer.bias.size() != 1 || matrix.num_rows > max_outputs) return false;
+  for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+    if (matrix.row_size(output) > max_degree) return false;
+  }
+  return matrix.num_entries() <= many * matrix.num_columns && most_readers(matrix) <= 2 * many;
+}
+
+std::size_t stationary_bytes(EllShape const& shape, std::size_t blocks_per_team, std::size_t max_chunks,
+                             std::size_t scalar_bytes, std::size_t index_bytes) {
+  return blocks_per_team * max_chunks * shape.chunk_size * (shape.block_outputs * scalar_bytes + index_bytes) +
+         blocks_per_team * shape.block_outputs * (sizeof(double) + sizeof(NeuronIndex));
+}
+
+} // namespace varve

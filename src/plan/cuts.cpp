@@ -1,0 +1,182 @@
+#include "plan/cuts.hpp"
+
+#include "passes/saturation.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace varve {
+namespace {
+
+std::vector<LayerCaps> caps_of(std::vector<PlannedLayer> const& layers) {
+  std::vector<LayerCaps> caps;
+  for (auto const& layer : layers) caps.push_back({layer.cap, layer.kept_cap});
+  return caps;
+}
+
+std::size_t num_layers_that_may_revive(std::vector<PlannedLayer> const& layers) {
+  std::size_t count = 0;
+  for (std::size_t number = 0; number < layers.size(); ++number) {
+    if (!layers[number].keeps_zero) count = number + 1;
+  }
+  return count;
+}
+
+} // namespace
+
+LaunchCutter::LaunchCutter(std::vector<PlannedLayer> layers, DeviceTraits const& device, CutRequest const& request)
+    : layers_(std::move(layers)),
+      device_(device),
+      request_(request),
+      saturates_from_(request.finds_saturated ? find_saturation(caps_of(layers_)) : layers_.size()),
+      dead_for_ever_(num_layers_that_may_revive(layers_)) {
+  constexpr std::size_t layers_of_many = 8;
+  for (std::size_t number = dead_for_ever_ + layers_of_many; seeks_saturated() && number < layers_.size(); ++number) {
+    // Those few that are left where samples saturate do not fill the device in large tiles.
+    LayerChoice& choice = layers_[number].choice;
+    if (!choice.is_fused() || choice.fused_tile != FusedTile::large) continue;
+    choice.fused_tile = FusedTile::small;
+    choice.tile_samples = device_.fused_with(FusedTile::small).tile_samples;
+  }
+}
+
+std::vector<Step> LaunchCutter::steps() const {
+  std::vector<Step> steps;
+  for (std::size_t first = 0; first < layers_.size();) {
+    std::size_t last = first;
+    while (last + 1 < layers_.size() && is_joinable(first, last + 1) && !is_cut_before(last + 1)) ++last;
+    last = std::max(last, first + layers_[first].choice.num_layers - 1);
+    steps.push_back(step_of(first, last));
+    first = last + 1;
+  }
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) steps[i].next_tile_samples = steps[i + 1].choice.tile_samples;
+  steps.back().lists_live = true;
+  steps.back().next_tile_samples = steps.back().choice.tile_samples;
+  return steps;
+}
+
+Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
+  Step step;
+  step.first_layer = first;
+  step.last_layer = last;
+  step.choice = layers_[first].choice;
+  step.kernel = step.choice.kernel;
+  step.segment = layers_[first].segment;
+  for (std::size_t number = first + 1; number <= last; ++number) {
+    LayerChoice const& choice = layers_[number].choice;
+    step.choice.num_edges += choice.num_edges;
+    if (step.choice.num_layers > 1) continue; // a run of cones, all of which the first layer's choice counts
+    step.choice.num_stored += choice.num_stored;
+  }
+  step.choice.num_layers = last - first + 1;
+  step.keeps_dead = last + 1 < dead_for_ever_;
+  step.joins_equal = joins_equal_after(last);
+  constexpr std::size_t first_look = 15; // layers after which the first saturated samples are worth a look
+  step.lists_saturated = seeks_saturated() && last + 1 >= saturates_from_ + first_look;
+  if (step.kernel == KernelName::spread) {
+    step.lists_live = false; // few samples do not get fewer
+  } else if (step.kernel != KernelName::fused) {
+    step.lists_live = lists_after(last, entry_of(step.kernel).reads_lists);
+  }
+  if (first > 0 || request_.first == FirstLayerWay::tiles) return step;
+  step.reads_bits = request_.first == FirstLayerWay::own_bits;
+  if (step.reads_bits) return step;
+  step.kernel = request_.first == FirstLayerWay::bits ? KernelName::bits : KernelName::counts;
+  step.lists_live = step.lists_saturated = step.joins_equal = false; // it hands on samples that have died, few as they are
+  return step;
+}
+
+/// True if layer `layer` may go into the launch that begins with layer `first`.
+bool LaunchCutter::is_joinable(std::size_t first, std::size_t layer) const {
+  if (first == 0 && request_.first != FirstLayerWay::tiles) return false;
+  LayerChoice const& one = layers_[first].choice;
+  LayerChoice const& other = layers_[layer].choice;
+  return one.is_fused() && other.is_fused() && one.format == other.format && one.fused_tile == other.fused_tile &&
+         layers_[first].segment == layers_[layer].segment;
+}
+
+bool LaunchCutter::is_cut_before(std::size_t layer) const {
+  return is_learned_cut_.empty() ? is_compacted_before(layer) : is_learned_cut_[layer];
+}
+
+/// True if the live samples are compacted before this layer of a fused kernel, as long as nothing is known of the
+/// samples: never before dead samples stay dead, then often, then seldom. Measured on the challenge's data, where half
+/// of the samples leave within four layers and nearly all within nine; where samples saturate, those that are left
+/// leave within twenty.
+bool LaunchCutter::is_compacted_before(std::size_t layer) const {
+  if (layer <= dead_for_ever_) return layer == dead_for_ever_ && layer > 0;
+  std::size_t const since = layer - dead_for_ever_;
+  if (layers_[layer].choice.fused_tile == FusedTile::with_image)
+    return since == 3 || since == 5 || since == 8; // a launch costs a layer
+  if (seeks_saturated() && (since == 12 || since == 14 || since == 16 || since == 20)) return true;
+  return since >= 3 && since <= 9;
+}
+
+/// True if the live samples are listed after this layer. A kernel that reads lists pays two short launches for one; the
+/// others must compact the samples, which costs about as much as a layer: not before a good part has left.
+bool LaunchCutter::lists_after(std::size_t layer, bool reads_lists) const {
+  std::size_t const done = layer + 1;
+  if (done < dead_for_ever_) return false;
+  std::size_t const since = done - dead_for_ever_;
+  if (since > 16) return since % (since > 32 ? 8 : 4) == 0;
+  if (reads_lists) return since >= 2;
+  return (since >= 3 && since <= 6) || (since >= 8 && since % 2 == 0);
+}
+
+/// True if equal samples are joined after the launch that ends with this layer. A look costs as much as several short
+/// launches and reads the panel once or twice, so it pays when what is left is many layers of samples that have become
+/// alike; and not where saturated samples leave, who are those that are equal (measured: perf/RESULTS.md). The first
+/// look that finds little is the last.
+bool LaunchCutter::joins_equal_after(std::size_t layer) const {
+  std::size_t const done = layer + 1;
+  bool const looks = request_.finds_equal && !seeks_saturated();
+  if (!looks || done < dead_for_ever_ || done + 8 > layers_.size()) return false;
+  std::size_t const since = done - dead_for_ever_;
+  return since == 8 || since == 9 || since == 16 || since == 24 || since == 32 || since == 64;
+}
+
+bool LaunchCutter::learn(std::vector<LiveShare> const& known, std::size_t num_samples) {
+  constexpr double worth_it = 0.97; // of the time before
+  auto live = live_shares(known, layers_.size());
+  for (double& share : live) share *= static_cast<double>(num_samples);
+  std::vector<bool> is_cut(layers_.size(), false);
+  double seconds = 0.0;
+  double seconds_before = 0.0;
+  for (std::size_t first = 0; first < layers_.size();) {
+    std::size_t last = first + 1;
+    while (last < layers_.size() && is_joinable(first, last)) ++last;
+    if (layers_[first].choice.is_fused() && last - first > 1) {
+      std::size_t const may_leave = std::clamp(dead_for_ever_, first, last);
+      if (may_leave > first && may_leave < last) is_cut[may_leave] = true;
+      auto const [best, before] = cut_run(may_leave, last, live);
+      for (std::size_t const cut : best.cuts) is_cut[may_leave + cut] = true;
+      seconds += best.seconds;
+      seconds_before += before;
+    }
+    first = last;
+  }
+  if (seconds >= worth_it * seconds_before || is_cut == is_learned_cut_) return false;
+  is_learned_cut_ = std::move(is_cut);
+  return true;
+}
+
+/// The best cuts of layers [first, last), which can be one launch, for so many live samples before each of all layers;
+/// and the seconds that the run takes with the cuts so far.
+std::pair<LaunchCuts, double> LaunchCutter::cut_run(std::size_t first, std::size_t last,
+                                                    std::vector<double> const& live) const {
+  if (first == last) return {};
+  std::vector<FusedLayer> layers;
+  std::vector<std::size_t> cuts_so_far;
+  for (std::size_t number = first; number < last; ++number) {
+    auto const& layer = layers_[number];
+    layers.push_back({static_cast<double>(layer.choice.num_stored), static_cast<double>(layer.num_outputs)});
+    if (number > first && is_cut_before(number)) cuts_so_far.push_back(number - first);
+  }
+  auto const& traits = device_.fused_with(layers_[first].choice.fused_tile);
+  auto const& costs =
+      layers_[first].choice.format == FormatName::pattern_blocks ? traits.block_costs : traits.single_costs;
+  std::span<double const> const of_run(live.data() + first, layers.size() + 1);
+  return {choose_cuts(layers, of_run, costs), seconds_of(cuts_so_far, layers, of_run, costs)};
+}
+
+} // namespace varve

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+
+namespace varve {
+
+/// Where the parts of a layer in sliced ELL lie in its image (formats/layer_images.hpp): offsets in bytes, each a
+/// multiple of the alignment.
+struct ImageLayout {
+  static constexpr std::size_t alignment = 16;
+
+  std::size_t slice_chunks = 0, bias = 0, neurons = 0, indices = 0, weights = 0;
+  std::size_t end = 0; ///< bytes of the whole image
+};
+
+/// Bytes of each part of an image.
+struct ImageParts {
+  std::size_t header = 0, slice_chunks = 0, bias = 0, neurons = 0, indices = 0, weights = 0;
+};
+
+constexpr ImageLayout layout_of(ImageParts const& parts) {
+  ImageLayout layout;
+  std::size_t end = parts.header;
+  auto const place = [&end](std::size_t bytes) {
+    std::size_t const begin = end;
+    end += (bytes + ImageLayout::alignment - 1) / ImageLayout::alignment * ImageLayout::alignment;
+    return begin;
+  };
+  layout.slice_chunks = place(parts.slice_chunks);
+  layout.bias = place(parts.bias);
+  layout.neurons = place(parts.neurons);
+  layout.indices = place(parts.indices);
+  layout.weights = place(parts.weights);
+  layout.end = end;
+  return layout;
+}
+
+/// Outputs of a layer with those that round them up to whole blocks of any size: biases and numbers of neurons are
+/// stored for so many, so that kernels may read past the last output.
+constexpr std::size_t padded_outputs(std::size_t num_outputs) {
+  constexpr std::size_t most_block_outputs = 16;
+  return (num_outputs + most_block_outputs - 1) / most_block_outputs * most_block_outputs;
+}
+
+/// Bytes of the header of an image.
+inline constexpr std::size_t image_header_bytes = 64;
+
+} // namespace varve

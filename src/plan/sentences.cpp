@@ -1,0 +1,56 @@
+#include "plan/sentences.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace varve {
+namespace {
+
+constexpr char const* raise_limit = "raise --device-memory-limit (without a device of its own: --memory-limit)";
+
+double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
+
+/// "1.234 GiB", "0.0000000931 GiB": the unit of the options that limit memory, with three digits that say something.
+std::string in_gibibytes(std::size_t bytes) {
+  if (bytes == 0) return "0 GiB";
+  auto const number = gibibytes(bytes);
+  auto const leading_zeros = std::max(0, static_cast<int>(std::ceil(-std::log10(number))));
+  return fmt::format("{:.{}f} GiB", number, leading_zeros == 0 ? 3 : 2 + leading_zeros);
+}
+
+} // namespace
+
+void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_t limit) {
+  throw ResourceError(fmt::format("the weights of the first {} layers need {}, but only {} may be used; "
+                                  "{} or take a device with more memory",
+                                  num_layers, in_gibibytes(bytes), in_gibibytes(limit), raise_limit));
+}
+
+void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit) {
+  throw ResourceError(fmt::format(
+      "the weights of layer {} need {}, and twice as much is needed to stream the weights of all layers to the "
+      "device, but only {} may be used for weights; {} or --device-weight-limit, or take a device with more "
+      "memory",
+      number, in_gibibytes(bytes), in_gibibytes(limit), raise_limit));
+}
+
+void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes, std::size_t limit,
+                          std::size_t most) {
+  throw ResourceError(fmt::format("a batch of {} samples needs {} beside {} of weights, but only {} "
+                                  "may be used, enough for {} samples; {}",
+                                  samples, in_gibibytes(batch_bytes), in_gibibytes(weight_bytes), in_gibibytes(limit),
+                                  most,
+                                  most == 0 ? raise_limit + std::string(" or take a device with more memory")
+                                            : std::string("lower --batch or ") + raise_limit));
+}
+
+void engine_lacks_backend(std::string const& engine, std::string const& has, std::string const& asked) {
+  throw UsageError(fmt::format("the engine {} runs on {} in this build, not on {}", engine, has, asked));
+}
+
+} // namespace varve
