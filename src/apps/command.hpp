@@ -10,10 +10,12 @@
 
 namespace varve {
 
-/// What a subcommand does once its options are parsed; returns the exit code (0 fine, 1 truth differs) or throws.
+/// Runs a subcommand whose options have been parsed. Returns the exit code (0 success, 1 results differ from the truth)
+/// or throws.
 using Action = std::function<int()>;
 
-/// Each adds one subcommand with its options to the command line and sets `action` when it is the one called.
+/// Each function adds one subcommand with its options to the command line; if that subcommand is called, it sets
+/// `action`.
 void add_infer(CLI::App& command_line, Action& action);
 void add_generate(CLI::App& command_line, Action& action);
 void add_convert(CLI::App& command_line, Action& action);
@@ -21,20 +23,20 @@ void add_info(CLI::App& command_line, Action& action);
 void add_tune(CLI::App& command_line, Action& action);
 void add_verify(CLI::App& command_line, Action& action);
 
-/// Throws what FileRoles::require_sound does, removes what killed runs have left of the outputs, and names on standard
-/// error what it must leave. Call before anything is read or written.
+/// Checks the files of a command (FileRoles::require_sound), removes partial outputs that killed runs left, and reports
+/// on standard error those it must keep. Call it before anything is read or written. Throws as require_sound does.
 void check_files(FileRoles const& files);
 
-/// For options that take a number above 0.
+/// Validator for options that take a number above 0.
 CLI::Validator above_zero();
 
-/// A bar on standard error that names what is going on, if that is a terminal; else nothing.
+/// A progress bar on standard error, labelled `what`; empty if standard error is not a terminal.
 Progress terminal_progress(std::string const& what);
 
-/// "12.3 MB", "4.56 TB": three digits and a decimal prefix.
+/// A number with three digits and a decimal prefix: "12.3 MB", "4.56 TB".
 std::string with_prefix(double number, std::string const& unit);
 
-/// Readable seconds: "12.3 ms", "4.56 s".
+/// Seconds with three digits and a fitting unit: "12.3 ms", "4.56 s".
 std::string readable_seconds(double seconds);
 
 } // namespace varve

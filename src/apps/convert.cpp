@@ -24,7 +24,7 @@ struct ConvertOptions {
   bool reduce = false;
 };
 
-/// Rewritten layers are kept in memory up to this size and rewritten twice beyond.
+/// Memory limit, in bytes, for rewritten layers; layers beyond it are rewritten twice.
 constexpr std::size_t kept_bytes = std::size_t(4) << 30U;
 
 void convert_network(NetworkSource const& network, ConvertOptions const& options) {
@@ -38,10 +38,10 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
   print_reductions(describe(reduced.report()));
 }
 
-/// Some samples at a time, so that there may be more than fit into memory.
+/// Converts a limited number of samples at a time, so that the input may be larger than memory.
 void convert_samples(ConvertOptions const& options) {
   constexpr std::size_t samples_at_a_time = 16384;
-  auto const half_of_memory = available_memory(Backend::serial) / 2; // only so much unsorted text can be sorted
+  auto const half_of_memory = available_memory(Backend::serial) / 2; // unsorted text must be sorted in memory
   auto const reader = open_sample_reader(options.source, options.challenge.neurons, half_of_memory);
   auto const writer = open_sample_writer(options.target, reader->num_neurons());
   auto const progress = terminal_progress("converting samples");
@@ -77,17 +77,18 @@ void add_convert(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("convert", "Rewrite a network or samples in another format");
   auto const options = std::make_shared<ConvertOptions>();
   command
-      ->add_option("SRC", options->source, "network (.h5, folder of layer files) or samples (.h5, .tsv and compressed)")
+      ->add_option("SRC", options->source,
+                   "input: network (.h5, folder of layer files) or samples (.h5, .tsv, compressed .tsv)")
       ->required();
   command
       ->add_option("DST", options->target,
-                   "file (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text is a folder")
+                   "output, in the format of its ending (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
+                   "becomes a folder")
       ->required();
   add_network_options(*command, options->challenge);
   command->add_flag(
       "--reduce", options->reduce,
-      "store the network with equal neurons merged, constants folded and unread neurons dropped; its outputs "
-      "are the same");
+      "write a smaller network with the same outputs: merge equal neurons, fold constants, drop unread neurons");
   command->callback([options, &action] { action = [options] { return convert(*options); }; });
 }
 

@@ -15,8 +15,8 @@
 namespace varve {
 namespace {
 
-constexpr char const* output_help =
-    "file (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text is a folder of layer files";
+constexpr char const* output_help = "output, in the format of its ending (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a "
+                                    "network in text becomes a folder of layer files";
 
 void check_output(std::string const& path) {
   FileRoles files;
@@ -34,13 +34,15 @@ struct RadixNetOptions {
 };
 
 void add_radixnet(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("radixnet", "A network of the challenge's structure, from a seed");
+  auto* const command =
+      generate.add_subcommand("radixnet", "Generate a network with the structure of the challenge's networks");
   auto const options = std::make_shared<RadixNetOptions>();
-  command->add_option("--neurons", options->neurons, "neurons per layer, a power of two from 32")
+  command->add_option("--neurons", options->neurons, "neurons per layer, a power of two, at least 32")
       ->capture_default_str();
   command->add_option("--layers", options->layers, "number of layers")->capture_default_str();
-  command->add_option("--seed", options->seed, "same seed, same network, on every machine")->capture_default_str();
-  command->add_option("--bias", options->bias, "bias of every neuron (default: the challenge's for this width)");
+  command->add_option("--seed", options->seed, "the same seed gives the same network on every machine")
+      ->capture_default_str();
+  command->add_option("--bias", options->bias, "bias of every neuron (default: the challenge's bias for this width)");
   command->add_option("--cap", options->cap, "cap of the clipped ReLU")->capture_default_str();
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
@@ -62,7 +64,7 @@ struct RandomOptions {
   std::string output;
 };
 
-/// The recipe with what its other options say. Throws UsageError.
+/// The recipe completed with the other options.
 RandomNetworkRecipe recipe_of(RandomOptions const& options) {
   RandomNetworkRecipe recipe = options.recipe;
   if (recipe.widths.empty()) recipe.widths.assign(options.layers + 1, options.neurons);
@@ -75,27 +77,32 @@ RandomNetworkRecipe recipe_of(RandomOptions const& options) {
 }
 
 void add_random(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("random", "A network without structure, sparse or dense, from a seed");
+  auto* const command = generate.add_subcommand("random", "Generate a network with random edges, sparse or dense");
   auto const options = std::make_shared<RandomOptions>();
   RandomNetworkRecipe& recipe = options->recipe;
   auto* const neurons = command->add_option("--neurons", options->neurons, "neurons per layer")->capture_default_str();
   auto* const layers = command->add_option("--layers", options->layers, "number of layers")->capture_default_str();
-  command->add_option("--widths", recipe.widths, "instead of both: inputs and outputs of each layer, 784,512,10")
+  command
+      ->add_option("--widths", recipe.widths,
+                   "number of inputs, then outputs of each layer, such as 784,512,10; replaces --neurons and --layers")
       ->delimiter(',')
       ->excludes(neurons)
       ->excludes(layers);
-  auto* const degree = command->add_option("--degree", recipe.degree, "inputs that every output reads (default: 32)");
-  command->add_option("--density", recipe.density, "instead: the chance of every edge, 1 for a dense network")
+  auto* const degree =
+      command->add_option("--degree", recipe.degree, "number of inputs that every output reads (default: 32)");
+  command
+      ->add_option("--density", recipe.density, "probability of every edge, 1 for a dense network; replaces --degree")
       ->excludes(degree);
   auto* const gain =
-      command->add_option("--gain", recipe.gain, "weights are uniform in +- GAIN * sqrt(6 / inputs read)")
+      command->add_option("--gain", recipe.gain, "weights are uniform in +- GAIN * sqrt(6 / inputs per output)")
           ->capture_default_str();
-  command->add_option("--weight", recipe.weight, "instead: the weight of every edge")->excludes(gain);
-  command->add_option("--bias", options->bias, "lowest and highest bias of a neuron, or one number for all")
+  command->add_option("--weight", recipe.weight, "weight of every edge; replaces --gain")->excludes(gain);
+  command->add_option("--bias", options->bias, "lowest and highest bias of a neuron, or one bias for all neurons")
       ->expected(1, 2)
       ->default_str("-0.1 0.1");
   command->add_option("--cap", recipe.cap, "cap of the clipped ReLU")->capture_default_str();
-  command->add_option("--seed", recipe.seed, "same seed, same network, on every machine")->capture_default_str();
+  command->add_option("--seed", recipe.seed, "the same seed gives the same network on every machine")
+      ->capture_default_str();
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
@@ -113,7 +120,7 @@ struct ImageOptions {
   std::string output;
 };
 
-/// Draws and writes some images at a time, so that there may be more than fit into memory.
+/// Draws and writes a limited number of images at a time, so that the output may be larger than memory.
 void write_images(ImageOptions const& options) {
   constexpr std::size_t images_at_a_time = 16384;
   auto const progress = terminal_progress("drawing images");
@@ -131,11 +138,13 @@ void write_images(ImageOptions const& options) {
 }
 
 void add_images(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("images", "Digit-like 0/1 images, from a seed");
+  auto* const command = generate.add_subcommand("images", "Generate digit-like 0/1 images");
   auto const options = std::make_shared<ImageOptions>();
-  command->add_option("--neurons", options->neurons, "pixels per image, a power of two from 32")->capture_default_str();
+  command->add_option("--neurons", options->neurons, "pixels per image, a power of two, at least 32")
+      ->capture_default_str();
   command->add_option("--samples", options->samples, "number of images")->capture_default_str();
-  command->add_option("--seed", options->seed, "same seed, same images, on every machine")->capture_default_str();
+  command->add_option("--seed", options->seed, "the same seed gives the same images on every machine")
+      ->capture_default_str();
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
@@ -155,13 +164,13 @@ struct SampleOptions {
 };
 
 void add_samples(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("samples", "Samples of random values from 0 to 1, from a seed");
+  auto* const command = generate.add_subcommand("samples", "Generate samples of random values from 0 to 1");
   auto const options = std::make_shared<SampleOptions>();
   command->add_option("--neurons", options->neurons, "neurons per sample")->capture_default_str();
   command->add_option("--samples", options->samples, "number of samples")->capture_default_str();
-  command->add_option("--density", options->density, "the chance of every neuron to hold a value")
+  command->add_option("--density", options->density, "probability that a neuron holds a value")->capture_default_str();
+  command->add_option("--seed", options->seed, "the same seed gives the same samples on every machine")
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "same seed, same samples, on every machine")->capture_default_str();
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {

@@ -16,7 +16,7 @@
 
 namespace varve {
 
-/// The options of `varve infer`, as they were given.
+/// The options of `varve infer` as given by the user.
 struct InferOptions {
   std::string network, input;
   ChallengeOptions challenge;
@@ -37,7 +37,7 @@ struct InferOptions {
   std::string edge_order = "auto";
   std::optional<std::string> kernel;
   bool share_devices = false;
-  std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< GiB
+  std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB
   std::size_t repeat = 1;
 
   WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty()}; }
@@ -45,35 +45,37 @@ struct InferOptions {
 
 void add_infer_options(CLI::App& command, InferOptions& options);
 
-/// What the engine is told. Throws UsageError about names that it does not know.
+/// Converts the options to those of the engine. Throws UsageError about an unknown name.
 InferenceOptions engine_options(InferOptions const& options);
 
-/// The samples of --samples, by their numbers within the whole input, from 0. Throws UsageError.
+/// The samples selected by --samples, by their numbers within the whole input, from 0; nullopt for all samples. Throws
+/// UsageError if the range is malformed.
 OptionalSampleRange wanted_samples(InferOptions const& options);
 
-/// Bytes of host memory for samples that are read: --input-memory, or this rank's part of an eighth of what is
-/// available.
+/// Host memory, in bytes, for the samples being read: --input-memory, or this rank's share of an eighth of the
+/// available memory.
 std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
 
-/// Where no limit was given: this rank's part of three quarters of what the host has available, or, beside a device, of
-/// half of it.
+/// Sets memory limits that the user did not give: this rank's share of three quarters of the available host memory, or
+/// of half of it if the backend has a device with its own memory.
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
 
-/// All files that are read and written, by the options that name them.
+/// All files that the command reads and writes, with the options that name them.
 FileRoles file_roles(InferOptions const& options);
 
-/// More samples at a time make nothing faster, and reading overlap less.
+/// The most samples a rank should take at a time; larger batches would not be faster and would overlap less with
+/// reading.
 SampleIndex most_samples_at_a_time(Backend backend);
 
-/// The outputs that were asked for.
+/// The paths of all requested outputs.
 std::vector<std::string> output_paths(InferOptions const& options);
 
-/// Options that must be the same on all ranks of a job, by name. The others (backend, memory, formats, kernel)
-/// change no output and may differ, for jobs on unlike machines.
+/// The options that must be equal on all ranks of a job, by name. All others (backend, memory, formats, kernel) do not
+/// affect outputs and may differ between unlike machines.
 nlohmann::ordered_json common_options(InferOptions const& options);
 
-/// All that outputs and batches depend on, for the journal: contents of the files, what is computed, and how it is cut.
-/// Throws InputError if a file cannot be read.
+/// Everything that outputs and batches depend on, for the journal: contents of the files, what is computed, and the
+/// division into batches. Throws InputError if a file cannot be read.
 nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader const& samples);
 
 } // namespace varve

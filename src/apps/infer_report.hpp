@@ -14,7 +14,7 @@
 
 namespace varve {
 
-/// What `varve infer` says: a few lines for people, and the same with full provenance as JSON.
+/// The report of `varve infer`: a few lines for the terminal, and a JSON file with full provenance.
 class InferReport {
 public:
   InferReport();
@@ -22,19 +22,20 @@ public:
   void phase(std::string const& name, double seconds);
   void samples(std::string const& input, SampleIndex first_sample, SampleIndex num_samples, std::size_t repetitions);
   void devices(std::string const& backend, std::string const& precision, std::vector<RankDevice> const& ranks);
-  /// `facts`: an object of layers, inputs, outputs and edges.
+  /// `facts` is an object with the numbers of layers, inputs, outputs and edges.
   void network(std::string const& name, nlohmann::ordered_json const& facts);
-  /// What the user should know, said on standard error as well.
+  /// Records a remark for the user and prints it on standard error.
   void remark(std::string const& sentence);
   void plan(Plan const& plan);
   /// The plan that later batches were run by, if it is another one.
   void later_plan(Plan const& plan);
   void journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes);
-  /// What the ranks did within `seconds`; nothing if they are none (on all ranks but the first).
+  /// Records what the ranks did within `seconds`; does nothing if the list is empty, as on all ranks but the first.
   void run(Schedule schedule, double seconds, std::vector<RankTimes> const& ranks);
   void result(std::size_t num_live_samples, std::uint64_t activation_hash, double live_edges);
 
-  /// Both ascending. True if equal; else remembers the first differences.
+  /// Compares two ascending lists of sample numbers. Returns true if they are equal; otherwise records the first
+  /// differences.
   bool compare(std::vector<SampleIndex> const& truth, std::vector<SampleIndex> const& live_samples);
 
   void print_start() const;

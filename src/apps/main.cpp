@@ -26,10 +26,10 @@
 namespace {
 
 constexpr char const* footer = R"(
-Exit codes: 0 fine; 1 the categories differ from the truth; 2 wrong usage; 3 bad input; 4 not enough memory, no such
-device, or an output that cannot be written; 5 stopped by SIGTERM or SIGUSR1, to go on from the journal.
-Options that start with --kokkos- go to Kokkos (--kokkos-num-threads=8, --kokkos-device-id=1, ...).
-Under mpirun, srun or flux every rank takes batches of the samples; one rank per device.
+Exit codes: 0 success; 1 results differ from the truth; 2 wrong usage; 3 bad input; 4 not enough memory, no such device,
+or an output that cannot be written; 5 stopped by SIGTERM or SIGUSR1, run again to continue from the journal.
+Options that start with --kokkos- are passed to Kokkos (--kokkos-num-threads=8, --kokkos-device-id=1, ...).
+Under mpirun, srun or flux the ranks share the samples; start one rank per device.
 Examples:
   varve generate radixnet --neurons 1024 --layers 120 --output net.h5
   varve generate images --neurons 1024 --samples 60000 --output images.h5
@@ -45,13 +45,13 @@ std::string version_text() {
 }
 
 int fail(int exit_code, std::string const& sentence, bool speaks) {
-  constexpr std::size_t longest = 2000; // of a sentence that quotes long names
+  constexpr std::size_t longest = 2000; // limit on the length of a sentence that quotes long names
   if (speaks) varve::say("varve: " + varve::printable(sentence, longest));
   return exit_code;
 }
 
-/// Broken HDF5 files are found by a child process, made before MPI, threads and devices start. What is wrong with them
-/// is said when they are opened.
+/// Tries out HDF5 files on the command line in a child process before MPI, threads and devices start. Errors are
+/// reported later, when the files are opened.
 void try_out_files(int num_arguments, char** arguments) {
   for (int number = 1; number < num_arguments; ++number) {
     std::string_view name = arguments[number];
@@ -78,7 +78,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_verify(command_line, action);
   varve::InputFiles const inputs;
   std::uint64_t is_answered = 0;
-  communicator.together([&] { // every rank has a command line of its own
+  communicator.together([&] { // each rank parses its own command line
     try {
       command_line.parse(num_arguments, arguments);
     } catch (CLI::Success const& help_or_version) {
@@ -96,7 +96,8 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   return exit_code;
 }
 
-/// MPI ends a process that lacks descriptors on its own account.
+/// Raises the limit of open files if it is too low: MPI ends a process that lacks descriptors without an error of ours.
+/// Throws ResourceError if the limit cannot be raised.
 void require_descriptors() {
   constexpr rlim_t fewest = 64;
   rlimit limit{};
@@ -115,19 +116,20 @@ int run_in_parallel(int num_arguments, char** arguments) {
   try {
     std::optional<varve::Runtime> runtime;
     communicator.together([&] { runtime.emplace(num_arguments, arguments); });
-    varve::remove_partial_outputs_on_signals(); // last, so that handlers of MPI and of devices do not replace ours
+    // last, so that the handlers of MPI and device libraries do not replace ours
+    varve::remove_partial_outputs_on_signals();
     int const exit_code = run(num_arguments, arguments, communicator);
-    varve::flush_output(); // before libraries that end do so and forget why it failed
+    varve::flush_output(); // before ending libraries flush it and discard the error
     return exit_code;
   } catch (varve::Error const& error) {
-    // Errors reach all ranks together (Communicator::together): one of them speaks.
+    // All ranks throw the same error (Communicator::together); only the root prints it.
     return fail(static_cast<int>(error.kind()), error.what(), communicator.is_root());
   } catch (std::bad_alloc const&) {
     fail(4, "the memory of this machine does not suffice; try a smaller --batch or --memory-limit", true);
     varve::ParallelEnvironment::abort_if_several(4);
     return 4;
   } catch (std::exception const& error) {
-    auto const failure = varve::failure_of_output(); // that may be what was thrown
+    auto const failure = varve::failure_of_output(); // the exception may be a consequence of this failure
     fail(4, failure.empty() ? error.what() : failure, true);
     varve::ParallelEnvironment::abort_if_several(4);
     return 4;
@@ -138,7 +140,8 @@ int run_in_parallel(int num_arguments, char** arguments) {
 
 int main(int num_arguments, char** arguments) {
   varve::open_missing_streams();
-  std::signal(SIGXFSZ, SIG_IGN); // a file that gets too large is a failed write then, which has its sentence
+  // writing beyond the file size limit then fails with an error instead of ending the process
+  std::signal(SIGXFSZ, SIG_IGN);
   int exit_code = 0;
   try {
     require_descriptors();

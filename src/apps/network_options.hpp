@@ -6,12 +6,13 @@
 
 namespace varve {
 
-/// What a network in text does not say; the challenge's own folders fill it in themselves.
+/// Adds options for the properties of a network that text files do not contain. Networks of the challenge have
+/// defaults.
 inline void add_network_options(CLI::App& command, ChallengeOptions& options) {
-  command.add_option("--neurons", options.neurons, "neurons per layer of a network in text");
-  command.add_option("--layers", options.layers, "layers to use of a network in text");
-  command.add_option("--bias", options.bias, "bias of every neuron of a network in text");
-  command.add_option("--cap", options.cap, "cap of the clipped ReLU of a network in text");
+  command.add_option("--neurons", options.neurons, "neurons per layer, for a network in text");
+  command.add_option("--layers", options.layers, "number of layers to use, for a network in text");
+  command.add_option("--bias", options.bias, "bias of every neuron, for a network in text");
+  command.add_option("--cap", options.cap, "cap of the clipped ReLU, for a network in text");
 }
 
 } // namespace varve

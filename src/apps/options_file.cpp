@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// As much of a file as parse_json takes, and a byte more if there is more.
+/// Reads as much of a file as parse_json accepts, and one byte more if the file is longer.
 std::string read_start(std::string const& path) {
   auto const source = open_bytes(path);
   std::string text(longest_json + 1, '\0');
@@ -23,10 +23,10 @@ std::string read_start(std::string const& path) {
   return text;
 }
 
-/// As it would stand on the command line.
+/// The value as text, as it would stand on the command line.
 std::string text_of(Json const& value) { return value.is_string() ? value.get<std::string>() : json_text(value); }
 
-/// JSON has no nan, and a text that reads like a number is none.
+/// Throws InputError unless the type of a JSON value fits the option: options that take numbers accept no text.
 void require_value(CLI::Option const& option, Json const& value, std::string const& place) {
   auto const type = option.get_type_name();
   bool const takes_number = type.starts_with("FLOAT") || type.starts_with("UINT") || type.starts_with("INT");
@@ -36,9 +36,9 @@ void require_value(CLI::Option const& option, Json const& value, std::string con
                                takes_number ? "a number" : "a text, a number, true or false"));
 }
 
-/// For options that the command line left open.
+/// Sets the options that the command line did not give.
 void take_defaults(CLI::App& command, std::string const& path) {
-  Json const options = read_options_file(path)["options"]; // lives as long as the loop over it
+  Json const options = read_options_file(path)["options"]; // must outlive the loop
   for (auto const& [name, value] : options.items()) {
     auto* const option = command.get_option_no_throw("--" + name);
     if (option == nullptr)
@@ -57,7 +57,7 @@ void take_defaults(CLI::App& command, std::string const& path) {
 } // namespace
 
 void add_options_file(CLI::App& command, std::string& path) {
-  command.add_option("--options", path, "JSON of varve tune: defaults for the other options");
+  command.add_option("--options", path, "JSON file written by varve tune: defaults for the other options");
   command.parse_complete_callback([&path, &command] {
     if (!path.empty()) take_defaults(command, path);
   });

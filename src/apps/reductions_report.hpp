@@ -6,19 +6,19 @@
 
 namespace varve {
 
-/// What rewriting a network found, for reports.
+/// The effect of rewriting a network, as JSON for reports.
 nlohmann::ordered_json describe(ReductionReport const& found);
 
-/// What all reductions found, for reports; empty if nothing was looked for, or nothing found.
+/// The effect of all reductions, as JSON for reports; empty if none was applied or none had an effect.
 nlohmann::ordered_json describe_reductions(Plan const& plan);
 
-/// True if edges of some layer are in another order than the ascending one.
+/// True if the edges of some layer are not in ascending order.
 bool orders_edges(Plan const& plan);
 
-/// What that gains, for reports.
+/// The gain from reordering edges, as JSON for reports.
 nlohmann::ordered_json as_json(EdgeOrderReport const& order);
 
-/// Prints reductions in a line or two.
+/// Prints the effect of reductions in one or two lines.
 void print_reductions(nlohmann::ordered_json const& found);
 
 } // namespace varve

@@ -16,7 +16,8 @@ namespace varve {
 void open_missing_streams() {
   for (int const number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is this one. No folder can be read as a file, and nothing written that is open to read.
+    // open() returns the lowest free descriptor, which is this one. Reading from a folder fails, and so does writing to
+    // a descriptor opened for reading.
     static_cast<void>(number == STDIN_FILENO ? open("/", O_RDONLY | O_DIRECTORY) : open("/dev/null", O_RDONLY));
   }
 }
@@ -40,9 +41,9 @@ void flush_output() {
 
 int exit_code_of_streams(int exit_code) {
   constexpr int not_written = static_cast<int>(ErrorKind::resource);
-  bool const has_spoken = exit_code > 1; // of standard output, if that failed earlier
+  bool const has_spoken = exit_code > 1; // an error was printed already, about standard output if that failed earlier
   auto failure = failure_of_output();
-  // Some file systems say that a disk is full only when a file is closed.
+  // Some file systems report a full disk only when a file is closed.
   int const copy = failure.empty() ? dup(STDOUT_FILENO) : -1;
   if (copy >= 0 && close(copy) != 0)
     failure = fmt::format("standard output cannot be written: {}", std::strerror(errno));

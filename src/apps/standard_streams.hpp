@@ -4,21 +4,21 @@
 
 namespace varve {
 
-/// Opens what is closed of standard input, output and error, so that no file of ours gets their numbers, which whatever
-/// is printed would go into. Using them stays an error. Call first.
+/// Opens standard input, output and error if they are closed, so that no file of ours gets their descriptors and
+/// receives what is printed. Reading or writing such a stream remains an error. Call it first in main.
 void open_missing_streams();
 
-/// One line on standard error. Never throws: what cannot be said is counted by exit_code_of_streams.
+/// Prints one line on standard error. Never throws: exit_code_of_streams() notices a failed write.
 void say(std::string const& sentence);
 
-/// Hands all that was printed to the operating system. Throws ResourceError if standard output takes it not.
+/// Flushes standard output. Throws ResourceError if it cannot be written.
 void flush_output();
 
-/// Why standard output failed, as a sentence; empty if it did not.
+/// A sentence that says why standard output failed; empty if it did not.
 std::string failure_of_output();
 
-/// The last flush: 4 if standard output or standard error could not be written (and the sentence, if that can be
-/// said), else the code given.
+/// Flushes the streams for the last time. Returns 4 if standard output or standard error could not be written (and
+/// reports it if possible), else `exit_code`.
 int exit_code_of_streams(int exit_code);
 
 } // namespace varve

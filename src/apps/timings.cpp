@@ -10,7 +10,7 @@
 namespace varve {
 namespace {
 
-/// Between the two measurements around the place, in proportion. `sorted` is ascending, `part` from 0 to 1.
+/// A quantile by linear interpolation. `sorted` is ascending, `part` is from 0 to 1.
 double quantile(std::vector<double> const& sorted, double part) {
   double const place = part * static_cast<double>(sorted.size() - 1);
   auto const below = static_cast<std::size_t>(place);

@@ -4,17 +4,17 @@
 
 namespace varve {
 
-/// What repeated measurements of one time say. Seconds.
+/// Summary of repeated measurements of one time, in seconds.
 struct Timings {
   double median = 0.0;
-  double spread = 0.0; ///< the width of the middle half of the measurements, as a part of the median
+  double spread = 0.0; ///< interquartile range divided by the median
 };
 
-/// Of at least one measurement.
+/// Summarizes at least one measurement.
 Timings summarize(std::vector<double> seconds);
 
-/// True if the medians differ by more than either spread, and by more than 2 %, which is worth an option: measured in
-/// turn with the other, less than that comes from elsewhere on the machine.
+/// True if `one` is faster by more than either spread and by more than 2 %. Smaller differences between alternating
+/// measurements come from other load on the machine and do not justify an option.
 bool is_clearly_faster(Timings const& one, Timings const& other);
 
 } // namespace varve

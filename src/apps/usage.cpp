@@ -12,7 +12,7 @@
 namespace varve {
 namespace {
 
-/// Letters only matter for which word was meant: "-V", "--Version" and "version" are near each other.
+/// Only letters count when looking for the nearest word: "-V", "--Version" and "version" are similar.
 std::string letters_of(std::string const& word) {
   std::string letters;
   for (char const letter : word.substr(std::min(word.find_first_not_of('-'), word.size())))
@@ -20,7 +20,7 @@ std::string letters_of(std::string const& word) {
   return letters;
 }
 
-/// How many letters are to be inserted, removed or replaced (Levenshtein); 0 if one word begins the other.
+/// The number of letters to insert, remove or replace (Levenshtein distance); 0 if `other` begins with `word`.
 std::size_t distance_between(std::string const& word, std::string const& other) {
   if (!word.empty() && other.starts_with(word)) return 0;
   std::vector<std::size_t> row(other.size() + 1);
@@ -37,7 +37,7 @@ std::size_t distance_between(std::string const& word, std::string const& other) 
   return row.back();
 }
 
-/// The subcommands and options of a command.
+/// The names of the subcommands and options of a command.
 std::vector<std::string> words_of(CLI::App const& command) {
   std::vector<std::string> words;
   for (auto const* const subcommand : command.get_subcommands({})) words.push_back(subcommand->get_name());
@@ -46,9 +46,9 @@ std::vector<std::string> words_of(CLI::App const& command) {
   return words;
 }
 
-/// The nearest word, or nothing if none is near: more than a third of its letters differ.
+/// The nearest known word; empty if more than a third of the letters differ for every known word.
 std::string nearest(std::string const& unknown, std::vector<std::string> const& words) {
-  constexpr std::size_t longest = 64; // longer words are no misspelt ones
+  constexpr std::size_t longest = 64; // longer words are not misspellings
   auto const letters = letters_of(unknown);
   if (letters.size() > longest) return {};
   std::string best;
@@ -62,7 +62,7 @@ std::string nearest(std::string const& unknown, std::vector<std::string> const& 
   return best;
 }
 
-/// The first word that a command, or the subcommand that was called, does not know; empty if it knows all.
+/// The first word that the command does not know; empty if it knows all.
 std::string unknown_word(CLI::App const& command) {
   for (auto const& word : command.remaining(false))
     if (word != "--") return word;

@@ -6,8 +6,8 @@
 
 namespace varve {
 
-/// The sentence about a command line that could not be parsed. A word that the command does not know is named, with the
-/// nearest word that it does know, rather than what lacks because of it.
+/// The error sentence for a command line that could not be parsed. If the command line contains an unknown word, the
+/// sentence names that word and the nearest known one, rather than an option that is missing because of it.
 std::string explain(CLI::App const& command_line, CLI::ParseError const& error);
 
 } // namespace varve

@@ -22,23 +22,25 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t lines_at_most = 100; // of each list
+constexpr std::size_t lines_at_most = 100; // limit for each printed list
 constexpr char const* footer = R"(
-What is true: a network and its samples are the numbers that their files hold, each the double nearest to what text or
-an option says (a bias of -0.3 is -0.299999999999999988897769753748434595763683319091796875), and 1/16 is 1/16.
-By default the reference computes in double: plain loops, one fused multiply-add per edge, sums in ascending order.
-With --exact nothing is rounded: sums, products and caps are exact. Bounds on all rounding errors decide most samples;
-the others are computed in integers, which takes long where layers are many and activations neither die nor are capped.
-Results in float come from weights and samples rounded to float and may truly differ; `certain` counts the samples that no
-rounding can change, in float and in double, whatever the order of sums, with equal neurons merged or not.
-The margin of a sample is how far it was from the other category, in units of a neuron's weighted sum plus bias: of one
-that died, how far the largest sum of the layer that it died in was from 0; of a survivor, how near the largest sum of a
-layer came to 0. Layers count from which on no layer revives a dead sample. Samples that are not certain in double are
-listed as `near`, the least margin first, with what plain loops in double and float say.
+What is true: a network and its samples are exactly the numbers in their files. Numbers in text and in options stand for
+the nearest double (a bias of -0.3 is -0.299999999999999988897769753748434595763683319091796875, and 1/16 is 1/16).
+By default the reference computes in double: plain loops, one fused multiply-add per edge, edges in ascending order.
+With --exact, sums, products and caps are computed without rounding. Bounds on all rounding errors decide most samples;
+the others are computed in integers, which takes long if layers are many and activations neither die nor reach the cap.
+Results in float use weights and samples rounded to float, so their categories may truly differ. `certain` counts the
+samples whose category no rounding can change, in float and in double, whatever the order of summation, and whether or
+not equal neurons are merged.
+The margin of a sample is its distance from the other category, in units of a neuron's weighted sum plus bias. For a
+sample that died, it is the distance from 0 of the largest sum in the layer where the sample died. For a survivor, it is
+the smallest distance from 0 that the largest sum of a layer had. Only layers after which no layer revives a dead sample
+count. Samples that are not certain in double are listed under `near`, smallest margin first, with their categories from
+plain loops in double and in float.
 Exit codes: 0 all samples agree; 1 some differ; 2 wrong usage; 3 bad input; 4 not enough memory.)";
 
 struct VerifyOptions {
-  InferOptions files; ///< network, input, challenge, samples; the rest is not used
+  InferOptions files; ///< only network, input, challenge and samples are used
   std::string result;
   bool exact = false;
   double tolerance = 1e-3;
@@ -46,7 +48,7 @@ struct VerifyOptions {
 
 char const* word_for(bool is_alive) { return is_alive ? "alive" : "dead"; }
 
-/// Some rows of a set, numbered from 0.
+/// The given rows of a set, numbered from 0.
 SampleSet rows_of_set(SampleSet const& samples, std::vector<std::size_t> const& rows) {
   SampleSet some;
   some.matrix.num_columns = samples.num_neurons();
@@ -55,7 +57,7 @@ SampleSet rows_of_set(SampleSet const& samples, std::vector<std::size_t> const& 
   return some;
 }
 
-/// Lists the samples that are not certain, with what plain loops make of them.
+/// Adds the samples that are not certain in double, with their categories from plain loops.
 void add_near_ties(NetworkSource const& network, SampleSet const& samples, Verdicts const& truth,
                    Comparison& comparison) {
   std::vector<std::size_t> rows;
@@ -71,7 +73,7 @@ void add_near_ties(NetworkSource const& network, SampleSet const& samples, Verdi
   }
 }
 
-/// So many that their activations and bounds take some 256 MB.
+/// The number of samples whose activations and bounds take about 256 MB.
 std::size_t samples_at_a_time(NetworkSource const& network) {
   std::size_t width = 1;
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
@@ -184,25 +186,28 @@ int verify(VerifyOptions const& options) {
 } // namespace
 
 void add_verify(CLI::App& command_line, Action& action) {
-  auto* const command =
-      command_line.add_subcommand("verify", "Check a result of varve infer in double or in exact arithmetic");
+  auto* const command = command_line.add_subcommand(
+      "verify", "Check a result of varve infer against a reference in double or in exact arithmetic");
   command->footer(footer);
   auto const options = std::make_shared<VerifyOptions>();
   auto& files = options->files;
   command->add_option("--network", files.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
-  command->add_option("--input", files.input, "samples: .h5, or text `sample neuron value`, also .gz, .xz, .zst")
+  command
+      ->add_option("--input", files.input,
+                   "samples: .h5, or text with lines `sample neuron value`, plain or compressed (.gz, .xz, .zst)")
       ->required();
   command
-      ->add_option("--result", options->result,
-                   "what is checked: categories as varve infer --categories writes them (.tsv and compressed, the "
-                   "challenge's truth too), or activations as --activations writes them (.h5)")
+      ->add_option(
+          "--result", options->result,
+          "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
+          "truth, or activations (.h5) from varve infer --activations")
       ->required();
   add_network_options(*command, files.challenge);
-  command->add_option("--samples", files.samples, "FIRST:LAST, from 1, both included: only these samples");
-  command->add_flag("--exact", options->exact, "without any rounding, instead of in double");
+  command->add_option("--samples", files.samples, "verify only the samples FIRST:LAST, from 1, both included");
+  command->add_flag("--exact", options->exact, "judge by exact arithmetic instead of double");
   command
       ->add_option("--tolerance", options->tolerance,
-                   "how far activations may be off, in units of the largest true one of their sample")
+                   "largest accepted error of an activation, in units of the sample's largest true activation")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->callback([options, &action] { action = [options] { return verify(*options); }; });

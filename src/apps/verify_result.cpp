@@ -13,12 +13,13 @@
 namespace varve {
 namespace {
 
-/// Samples numbered as in text files.
+/// A range of samples in the numbering of text files, which starts at 1.
 std::string range_text(SampleIndex first, SampleIndex count) { return fmt::format("{}:{}", first + 1, first + count); }
 
-/// How far one row of activations is from another.
+/// The difference between two rows of activations.
 struct RowDistance {
-  double largest = 0.0; ///< difference, in units of the largest true activation; infinity if there is none
+  /// Largest difference divided by the largest true activation; infinity if all true activations are 0.
+  double largest = 0.0;
   bool other_nonzeros = false;
 };
 

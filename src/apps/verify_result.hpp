@@ -11,17 +11,18 @@
 
 namespace varve {
 
-/// A file that varve infer wrote: categories in text, or activations in HDF5.
+/// A file written by varve infer: categories in text, or activations in HDF5.
 class ResultFile {
 public:
-  /// Throws InputError if the file is broken, names samples that the input lacks, or lacks samples that are verified.
-  /// `is_part`: only a part of the input is verified, so that the file may hold more samples.
+  /// Opens a result and checks it against the input. `is_part` means that only a part of the input is verified, so that
+  /// the file may hold more samples. Throws InputError if the file is broken, names samples that the input does not
+  /// contain, or lacks samples to be verified.
   ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part);
 
   bool has_activations() const { return activations_ != nullptr; }
 
-  /// What the file says about the samples [first, last), counted from the first one that is verified; parts are asked
-  /// for in ascending order. `activations`: without rows if the file holds categories.
+  /// The file's results for some samples: which are alive, and their activations (without rows if the file holds
+  /// categories).
   struct Part {
     std::vector<bool> is_alive;
     SampleSet activations;
@@ -32,29 +33,29 @@ private:
   SampleIndex first_sample_ = 0;
   std::vector<SampleIndex> categories_;
   std::unique_ptr<SampleReader> activations_;
-  std::size_t skipped_ = 0; ///< samples of the file before the first one that is verified
+  std::size_t skipped_ = 0; ///< number of samples in the file before the first one that is verified
 };
 
-/// A sample that the file is wrong about.
+/// A sample for which the file is wrong.
 struct Difference {
   SampleIndex sample = 0;
-  bool is_alive = false;       ///< in truth
-  bool is_found_alive = false; ///< in the file
-  double distance = 0.0;       ///< of activations, in units of the sample's largest
+  bool is_alive = false;       ///< true category
+  bool is_found_alive = false; ///< category in the file
+  double distance = 0.0;       ///< largest difference of activations, in units of the sample's largest true activation
 };
 
-/// A sample whose category rounding in double might change.
+/// A sample whose category could change by rounding in double.
 struct NearTie {
   SampleIndex sample = 0;
   Verdict verdict;
-  bool is_alive_in_float = false; ///< in the reference's loops over the whole network
+  bool is_alive_in_float = false; ///< category from the reference's plain loops, over the whole network
   bool is_alive_in_double = false;
 };
 
-/// What verifying all samples came to.
+/// The outcome of verifying all samples.
 class Comparison {
 public:
-  /// `tolerance`: how far activations may be off, in units of the sample's largest.
+  /// `tolerance` is the largest accepted difference of activations, in units of the sample's largest true activation.
   explicit Comparison(double tolerance) : tolerance_(tolerance) {}
 
   void add(Verdicts const& truth, ResultFile::Part const& found, SampleIndex first_sample);
@@ -64,10 +65,12 @@ public:
   std::size_t num_alive = 0;
   std::size_t num_certain_in_float = 0;
   std::size_t num_certain_in_double = 0;
-  std::size_t num_other_nonzeros = 0; ///< samples whose set of nonzero activations differs
-  double largest_distance = 0.0;      ///< of activations, in units of the sample's largest
+  std::size_t num_other_nonzeros = 0; ///< number of samples whose set of nonzero activations differs
+  /// Largest difference of activations, in units of the sample's largest true activation.
+  double largest_distance = 0.0;
   SampleIndex farthest_sample = 0;
-  std::optional<NearTie> least_margin; ///< the loops' categories are not set
+  /// Sample with the least margin; is_alive_in_float and is_alive_in_double are not set.
+  std::optional<NearTie> least_margin;
   std::vector<Difference> differences;
   std::vector<NearTie> near_ties;
 

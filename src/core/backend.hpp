@@ -5,19 +5,19 @@
 
 namespace varve {
 
-/// Where the layer loop runs. A binary holds every backend that its Kokkos has.
+/// The backend that runs the layer loop. A binary contains every backend that its Kokkos installation was built with.
 enum class Backend { serial, openmp, cuda };
 
-/// "serial", "openmp" or "cuda".
+/// The name of a backend: "serial", "openmp" or "cuda".
 std::string to_string(Backend backend);
 
 /// True if the backend's device has memory of its own, to which weights and samples are copied.
 bool has_own_memory(Backend backend);
 
-/// The backends of this binary, the fastest first.
+/// The backends compiled into this binary, fastest first.
 std::vector<Backend> compiled_backends();
 
-/// The backend of this name. Throws UsageError naming the backends this binary has.
+/// The backend with this name. Throws UsageError, which lists the backends of this binary, if there is none.
 Backend parse_backend(std::string const& name);
 
 } // namespace varve

@@ -4,23 +4,22 @@
 #include <limits>
 #include <optional>
 
-/// Arithmetic for sizes that come from outside (options, files, the environment), which no plain sum or product of 64
-/// bits may meet before it is known to fit.
+/// Overflow-safe arithmetic for sizes that come from outside: options, files, the environment.
 namespace varve {
 
-/// one + other; nothing if that needs more than 64 bits.
+/// one + other, or nullopt if the sum overflows 64 bits.
 constexpr std::optional<std::uint64_t> checked_add(std::uint64_t one, std::uint64_t other) {
   if (one > std::numeric_limits<std::uint64_t>::max() - other) return std::nullopt;
   return one + other;
 }
 
-/// one * other; nothing if that needs more than 64 bits.
+/// one * other, or nullopt if the product overflows 64 bits.
 constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t one, std::uint64_t other) {
   if (other != 0 && one > std::numeric_limits<std::uint64_t>::max() / other) return std::nullopt;
   return one * other;
 }
 
-/// The same for comparisons with a limit: what needs more than 64 bits is the largest number of 64 bits.
+/// one + other and one * other, saturated at the largest 64-bit number: for comparing a size with a limit.
 constexpr std::uint64_t capped_add(std::uint64_t one, std::uint64_t other) {
   return checked_add(one, other).value_or(std::numeric_limits<std::uint64_t>::max());
 }
@@ -28,7 +27,7 @@ constexpr std::uint64_t capped_multiply(std::uint64_t one, std::uint64_t other) 
   return checked_multiply(one, other).value_or(std::numeric_limits<std::uint64_t>::max());
 }
 
-/// The whole part of a number; the nearest number of 64 bits if it is negative, not a number or too large.
+/// The integer part of a number, clamped to the range of 64 bits; 0 for NaN and negative numbers.
 constexpr std::uint64_t capped_integer(double number) {
   constexpr double too_large = 18446744073709551616.0; // 2^64
   if (!(number > 0.0)) return 0;

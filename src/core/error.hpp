@@ -5,10 +5,10 @@
 
 namespace varve {
 
-/// What went wrong, as the exit code of the command tells it.
+/// The kind of an error; its number is the exit code of the command.
 enum class ErrorKind { usage = 2, input = 3, resource = 4 };
 
-/// An error that its reader can act on: one sentence with the place, what was found and what was expected.
+/// An error that the user can act on: one sentence that names the place, what was found and what was expected.
 class Error : public std::runtime_error {
 public:
   Error(ErrorKind kind, std::string const& sentence) : std::runtime_error(sentence), kind_(kind) {}
@@ -25,13 +25,13 @@ public:
   explicit UsageError(std::string const& sentence) : Error(ErrorKind::usage, sentence) {}
 };
 
-/// A file or a network is missing, broken or does not fit (exit code 3).
+/// A file or network is missing, broken or does not match the rest of the input (exit code 3).
 class InputError : public Error {
 public:
   explicit InputError(std::string const& sentence) : Error(ErrorKind::input, sentence) {}
 };
 
-/// Not enough memory, no such device, or a device that failed (exit code 4).
+/// There is not enough memory, the device does not exist, or the device failed (exit code 4).
 class ResourceError : public Error {
 public:
   explicit ResourceError(std::string const& sentence) : Error(ErrorKind::resource, sentence) {}
@@ -39,7 +39,8 @@ public:
 
 } // namespace varve
 
-/// Checks a contract between parts of Varve itself; a failure is a defect of the caller, not of the input.
+/// Checks a contract between parts of Varve: throws std::logic_error, since a violation is a bug of the caller and not
+/// bad input.
 #define VARVE_REQUIRE(condition, sentence)                                                                             \
   do {                                                                                                                 \
     if (!(condition)) throw std::logic_error(std::string("varve: ") + (sentence) + " [" #condition "]");               \

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-/// Before a short loop of constant length whose arrays must stay in registers. (The host pass of nvcc takes no pragma;
-/// g++ unrolls such loops at -O3 by itself.)
+/// Put VARVE_UNROLL before a short loop of constant trip count whose arrays must stay in registers. It is empty in
+/// nvcc's host pass, which rejects the pragma; g++ unrolls such loops at -O3 anyway.
 #if defined(__CUDA_ARCH__) || defined(__clang__)
 #define VARVE_UNROLL _Pragma("unroll")
 #elif defined(__CUDACC__)
@@ -35,7 +35,7 @@ inline constexpr bool kHasCuda = true;
 inline constexpr bool kHasCuda = false;
 #endif
 
-/// The name of an execution space at run time.
+/// The Backend value of an execution space type.
 template <class ExecutionSpace>
 constexpr Backend to_backend() {
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -56,28 +56,29 @@ int num_processors(ExecutionSpace const& space) {
   return space.concurrency();
 }
 
-/// One-dimensional array on the memory space of an execution space.
+/// One-dimensional array in the memory space of an execution space.
 template <class ExecutionSpace, class T>
 using DeviceArray = Kokkos::View<T*, typename ExecutionSpace::memory_space>;
 
-/// The same, to read only.
+/// Read-only DeviceArray.
 template <class ExecutionSpace, class T>
 using ConstDeviceArray = Kokkos::View<T const*, typename ExecutionSpace::memory_space>;
 
+/// True if the host can access the memory of the execution space.
 template <class ExecutionSpace>
 inline constexpr bool kOnHost =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
 
-/// Tells the compiler of device code that a pointer which was itself loaded from memory points to global memory, so
-/// that it reads there with the loads made for that.
+/// Tells the device compiler that a pointer which was itself loaded from memory points to global memory, so that it
+/// emits global loads instead of generic ones. Does nothing on the host.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] T const* pointer) {
   KOKKOS_IF_ON_DEVICE((__builtin_assume(__isGlobal(pointer));))
 }
 
-/// Adds to, or sets bits of, a word in team scratch that other threads of the team change too. On a GPU by the atomics
-/// made for level 0 (Kokkos's, which must work on any memory, take several times as long); on the host a team is one
-/// thread.
+/// add_in_scratch adds to a word in team scratch, set_bits_in_scratch sets bits of one; other threads of the team may
+/// update the same word. On a GPU both use shared-memory atomics (Kokkos's atomics, which accept any address, take
+/// several times as long); on the host a team has one thread.
 KOKKOS_FORCEINLINE_FUNCTION void add_in_scratch(std::uint32_t* word, std::uint32_t number) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
@@ -97,7 +98,7 @@ KOKKOS_FORCEINLINE_FUNCTION void set_bits_in_scratch(std::uint32_t* word, std::u
   // clang-format on
 }
 
-/// Labels everything launched while it lives, for Kokkos Tools.
+/// Labels everything launched during its lifetime for Kokkos Tools.
 using ProfilingRegion = Kokkos::Profiling::ScopedRegion;
 
 } // namespace varve

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t no_limit = SIZE_MAX;
 
-/// MemAvailable of the kernel, or the free pages where there is no such line.
+/// MemAvailable in bytes, or the free pages if the kernel does not report it.
 std::size_t available_on_machine(fs::path const& root) {
   std::ifstream meminfo(root / "proc/meminfo");
   for (std::string key; meminfo >> key;) {
@@ -29,7 +29,7 @@ std::size_t available_on_machine(fs::path const& root) {
   return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// True if `name` is one of the names in a list with commas between.
+/// True if `name` is an element of a comma-separated list.
 bool names(std::string_view list, std::string_view name) {
   for (std::size_t begin = 0; begin <= list.size();) {
     auto const end = std::min(list.find(',', begin), list.size());
@@ -39,18 +39,18 @@ bool names(std::string_view list, std::string_view name) {
   return false;
 }
 
-/// The files of one version of control groups.
+/// The memory files of one version of control groups.
 struct GroupFiles {
-  std::vector<char const*> limits; ///< a number of bytes, or "max"
+  std::vector<char const*> limits; ///< files that contain a number of bytes or "max"
   char const* usage;
-  std::vector<std::string_view> caches; ///< lines of memory.stat: part of the usage that the kernel can drop
+  std::vector<std::string_view> caches; ///< lines of memory.stat: the part of the usage that the kernel can reclaim
 };
 
 GroupFiles const version_1 = {
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 GroupFiles const version_2 = {{"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
 
-/// The number that a file holds; nothing if there is no such file, or "max" in it.
+/// The number in a file; nullopt if the file is missing or contains "max".
 std::optional<std::size_t> read_number(fs::path const& path) {
   std::ifstream file(path);
   std::size_t number = 0;
@@ -66,7 +66,7 @@ std::size_t droppable_bytes(fs::path const& group, GroupFiles const& files) {
   return sum;
 }
 
-/// What one group leaves to its processes.
+/// Bytes that the limits of one group leave to its processes.
 std::size_t available_in_group(fs::path const& group, GroupFiles const& files) {
   std::size_t limit = no_limit;
   for (char const* const name : files.limits) limit = std::min(limit, read_number(group / name).value_or(no_limit));
@@ -76,14 +76,15 @@ std::size_t available_in_group(fs::path const& group, GroupFiles const& files) {
   return limit - std::min(limit, used);
 }
 
-/// Where control groups that count memory are mounted, and which of them is the root of the mount.
+/// A mounted control group hierarchy that accounts memory: the mount point and the group mounted there.
 struct GroupMount {
   fs::path point;
   fs::path top;
   GroupFiles const* files;
 };
 
-/// One line of mountinfo: number, parent, device, root of the mount, mount point, options ... - type, source, options.
+/// Parses one line of mountinfo: number, parent, device, root of the mount, mount point, options ... - type, source,
+/// options. Returns nullopt unless it mounts memory control groups.
 std::optional<GroupMount> parse_mount(std::string const& line) {
   auto const dash = line.find(" - ");
   if (dash == std::string::npos) return std::nullopt;
@@ -97,7 +98,7 @@ std::optional<GroupMount> parse_mount(std::string const& line) {
   return std::nullopt;
 }
 
-/// The group of this process in the hierarchy of one version, as /proc/self/cgroup says: number:controllers:path.
+/// The group of this process in one hierarchy, from a line number:controllers:path of /proc/self/cgroup.
 std::optional<fs::path> find_group(fs::path const& root, GroupFiles const& files) {
   std::ifstream groups(root / "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -111,8 +112,8 @@ std::optional<fs::path> find_group(fs::path const& root, GroupFiles const& files
   return std::nullopt;
 }
 
-/// The least that is left by the group of this process and the groups around it, as far as the mount shows them. (In a
-/// container the path of the group may be that of the host, which is not mounted: then the mount is the group.)
+/// The smallest number of bytes left by the group of this process and by its parents up to the mount point. (In a
+/// container the path of the group may be the host's, which is not visible: then only the mounted group counts.)
 std::size_t available_below(GroupMount const& mount, fs::path const& root) {
   auto const group = find_group(root, *mount.files);
   if (!group) return no_limit;

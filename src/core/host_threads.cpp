@@ -26,7 +26,7 @@ void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)
   std::atomic<std::size_t> failed_index{count};
 
   auto const worker = [&] {
-    // Indices are handed out in ascending order, so every index below a failed one has begun and will be finished.
+    // Indices are handed out in ascending order, so every index below a failed one has been started and will finish.
     for (std::size_t index = next++; index < count && index < failed_index; index = next++) {
       try {
         work(index);

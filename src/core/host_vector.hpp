@@ -7,10 +7,10 @@
 #include <cstring>
 #include <type_traits>
 
-/// Vector registers of the host. fma is called by its name, from Kokkos SIMD: a multiplication followed by an addition
-/// is fused, or not, as the compiler's tuning of a processor likes (g++ 13 leaves chains of one sum unfused on Sapphire
-/// Rapids), so it must never stand for one. Everything else here is rounded in one way only and is written with the
-/// vectors of GCC and Clang.
+/// Host SIMD vectors. fma is always called by name, through Kokkos SIMD: a compiler may or may not contract a
+/// multiplication and an addition into one fma, depending on the tuned processor (g++ 13 leaves a single chain unfused
+/// on Sapphire Rapids), and the two results differ. All other operations here have only one possible rounding and use
+/// the vector extensions of GCC and Clang.
 namespace varve::host {
 
 #if KOKKOS_VERSION >= 40600
@@ -21,7 +21,7 @@ template <class Scalar, class Abi>
 using Simd = Kokkos::Experimental::simd<Scalar, Abi>;
 #endif
 
-/// The widest register whose fma takes a whole number of instructions for `Width` lanes; void if there is none.
+/// The widest SIMD type whose fma covers `Width` lanes in a whole number of instructions; void if there is none.
 template <class Scalar, int Width>
 struct FmaRegister {
   using type = void;
@@ -58,7 +58,8 @@ requires(Width % 2 == 0) struct FmaRegister<double, Width> {
 };
 #endif
 
-/// `Width` numbers as one vector of GCC and Clang, and as the integers of their bits.
+/// `Width` numbers as a GCC and Clang vector type, the same lanes as doubles, and the same lanes as integers of their
+/// bits.
 template <class Scalar, int Width>
 struct Vectors {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::int32_t, std::int64_t>;
@@ -67,7 +68,7 @@ struct Vectors {
   typedef Bits BitVector __attribute__((vector_size(sizeof(Scalar) * Width)));
 };
 
-/// The bytes at `lanes` as a vector, by one load.
+/// Loads a vector from the bytes at `lanes`, which need no alignment.
 template <class Vector>
 inline Vector load(void const* lanes) {
   static_assert(std::is_trivially_copyable_v<Vector>);
@@ -76,14 +77,14 @@ inline Vector load(void const* lanes) {
   return vector;
 }
 
-/// The other way.
+/// Stores a vector to the bytes at `lanes`, which need no alignment.
 template <class Vector>
 inline void store(void* lanes, Vector const& vector) {
   static_assert(std::is_trivially_copyable_v<Vector>);
   std::memcpy(lanes, &vector, sizeof(Vector));
 }
 
-/// sum[i] = fma(factor, value[i], sum[i]) for every lane, each rounded once, on any processor and compiler.
+/// sum[i] = fma(factor, value[i], sum[i]) for every lane, rounded once, on every processor and compiler.
 template <class Scalar, int Width>
 inline void fma_lanes(Scalar (&sum)[Width], Scalar factor, Scalar const (&value)[Width]) {
   using Register = typename FmaRegister<Scalar, Width>::type;
@@ -95,8 +96,8 @@ inline void fma_lanes(Scalar (&sum)[Width], Scalar factor, Scalar const (&value)
   }
 }
 
-/// numbers + addend. Doubles that fill two registers are added half by half: g++ would put the addend into memory, once
-/// for each lane (measured: a quarter of the time of a layer of 32 edges).
+/// Adds `addend` to every lane. Sixteen doubles are added in two halves: otherwise g++ stores the addend to memory once
+/// per lane, which took a quarter of the time of a layer with 32 edges per neuron.
 template <int Width>
 inline void add_to_doubles(typename Vectors<double, Width>::Vector& numbers, double addend) {
   if constexpr (Width == 16) {

@@ -16,7 +16,7 @@ namespace {
 
 enum class Kind { threads, thread_list, stack, device, device_list, device_map, flag, text };
 
-/// A setting of Kokkos or OpenMP: its option without "--kokkos-", its variable, and what it takes.
+/// A setting of Kokkos or OpenMP: the option without "--kokkos-", the environment variable, and the kind of value.
 struct Setting {
   std::string_view option;
   char const* variable;
@@ -37,7 +37,7 @@ constexpr std::array<Setting, 13> settings = {{{"num-threads", "KOKKOS_NUM_THREA
                                                {"", "OMP_NUM_THREADS", Kind::thread_list},
                                                {"", "OMP_STACKSIZE", Kind::stack}}};
 
-constexpr std::uint64_t most_threads = 512; // of the OpenMP backend of Kokkos
+constexpr std::uint64_t most_threads = 512; // limit of Kokkos's OpenMP backend
 
 std::string_view without_blanks(std::string_view text) {
   constexpr std::string_view blanks = " \t";
@@ -52,7 +52,7 @@ bool is_number(std::string_view text, std::uint64_t least, std::uint64_t most) {
   return error == std::errc() && next == text.data() + text.size() && number >= least && number <= most;
 }
 
-/// Numbers with commas between.
+/// True if the text is a comma-separated list of numbers from `least` to `most`.
 bool is_list(std::string_view text, std::uint64_t least, std::uint64_t most) {
   for (;;) {
     auto const comma = std::min(text.find(','), text.size());
@@ -70,7 +70,7 @@ bool is_flag(std::string_view text) {
   return std::ranges::find(words, lower) != words.end();
 }
 
-/// KiB, or with B, K, M or G behind it: up to 1 GiB for the stack of a thread.
+/// True if the text is a thread stack size of at most 1 GiB: a number in KiB, or followed by the unit B, K, M or G.
 bool is_stack(std::string_view text) {
   if (text.empty()) return false;
   constexpr std::string_view units = "BKMG";
@@ -84,7 +84,7 @@ std::string numbers_up_to(std::uint64_t least, std::uint64_t most) {
   return "from " + std::to_string(least) + " to " + std::to_string(most);
 }
 
-/// What a setting takes, if `value` is not it; else nothing.
+/// A description of the expected value if `value` is not valid for this kind; empty if it is valid.
 std::string complaint(Kind kind, std::string_view value, std::optional<int> num_devices) {
   auto const last_device = static_cast<std::uint64_t>(std::max(num_devices.value_or(1 << 16), 1) - 1);
   switch (kind) {
@@ -133,7 +133,7 @@ void require_valid_settings(std::span<char* const> kokkos_arguments, std::option
   for (auto const& setting : settings) {
     char const* const value = setting.variable == nullptr ? nullptr : std::getenv(setting.variable);
     if (value == nullptr) continue;
-    bool const is_empty_list = setting.option.empty() && *value == '\0'; // as if it were not set
+    bool const is_empty_list = setting.option.empty() && *value == '\0'; // counts as unset
     if (!is_empty_list)
       require_value(setting.kind, std::string("the environment variable ") + setting.variable, value, num_devices);
   }

@@ -9,22 +9,22 @@
 
 namespace varve {
 
-/// `Width` neighbouring samples of one neuron in registers: on CPUs one vector register (or a few), on GPUs a 16-byte
-/// load of one thread. Storage is a plain array, so that one source serves both; on the host each operation loads it as
-/// a vector and stores it back, which compilers keep in registers.
+/// `Width` neighbouring samples of one neuron in registers: one or a few vector registers on CPUs, one 16-byte load of
+/// a thread on GPUs. The storage is a plain array so that one source serves both; each host operation loads it as a
+/// vector and stores it back, which compilers keep in registers.
 template <class Scalar, int Width>
 struct alignas(sizeof(Scalar) * Width) Pack {
   Scalar lane[Width];
 };
 
-/// Bounds that every activation is clipped to: [0, cap] for a clipped ReLU, [0, largest finite number] for ReLU, and
-/// the same with both signs for identity.
+/// Bounds to which every activation is clipped: [0, cap] for clipped ReLU, [0, largest finite number] for ReLU,
+/// [-largest, largest finite number] for identity.
 template <class Scalar>
 struct Bounds {
   Scalar lower, upper;
 };
 
-/// sum = fma(weight, value, sum), lane by lane, rounded once.
+/// sum = fma(weight, value, sum) in every lane, rounded once.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void add_product(Pack<Scalar, Width>& sum, Scalar weight,
                                              Pack<Scalar, Width> const& value) {
@@ -38,7 +38,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product(Pack<Scalar, Width>& sum, Scalar we
   // clang-format on
 }
 
-/// The same in the lanes whose bit is set: sum = fma(weight, value, sum) in lane i if bit i is.
+/// sum = fma(weight, value, sum) in each lane i whose bit i of `bits` is set; other lanes keep their sum.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Scalar weight, Scalar value,
                                                    std::uint32_t bits) {
@@ -54,14 +54,15 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
     for (int i = 0; i < Width; ++i) lanes[i] = typename Vectors::Bits(1) << i;
     typename Vectors::BitVector const is_set = lanes & static_cast<typename Vectors::Bits>(bits);
     typename Vectors::Vector const zero = {};
-    Pack<Scalar, Width> values; // zero in the other lanes, which leaves their sums as they are
+    Pack<Scalar, Width> values; // the value is zero in lanes without a bit, so their sums do not change
     host::store(values.lane, is_set != 0 ? value - zero : zero);
     host::fma_lanes(sum.lane, weight, values.lane);
   ))
   // clang-format on
 }
 
-/// Bias in double, rounded once to Scalar, then clipped; never -0, so that "nonzero" can be read off the bits.
+/// Adds the bias in double, rounds once to Scalar, then clips. The result is never -0, so that the bits alone tell
+/// whether an activation is nonzero.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
   // clang-format off
@@ -85,15 +86,15 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
   // clang-format on
 }
 
-/// An order of the lanes of a pack: lane i takes what was in lane from[i].
+/// A permutation of the lanes of a pack: lane i of the result comes from lane from[i] of the source.
 template <class Scalar, int Width>
 struct LaneOrder {
   using Bits = typename host::Vectors<Scalar, Width>::Bits;
   alignas(sizeof(Scalar) * Width) Bits from[Width];
 };
 
-/// The lanes of a pack in another order, on the host. (One instruction where the processor has it; Clang has no such
-/// operation on vectors.)
+/// Host only: permutes the lanes of a pack. GCC compiles it to one instruction where the processor has one; Clang has
+/// no such vector builtin, hence the loop.
 template <class Scalar, int Width>
 inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source,
                           LaneOrder<Scalar, Width> const& order) {
@@ -107,13 +108,14 @@ inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const
 #endif
 }
 
-/// Bits that are set in any of the values seen, lane by lane: zero as long as all were zero.
+/// Bits seen so far in each lane: see() collects the bits of values, see_difference() their differences from one value.
 template <class Scalar, int Width>
 struct SeenBits {
   using Bits = typename host::Vectors<Scalar, Width>::Bits;
   alignas(sizeof(Scalar) * Width) Bits lane[Width];
 };
 
+/// ORs the bits of each lane of `value` into `seen`.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void see(SeenBits<Scalar, Width>& seen, Pack<Scalar, Width> const& value) {
   // clang-format off
@@ -127,7 +129,8 @@ KOKKOS_FORCEINLINE_FUNCTION void see(SeenBits<Scalar, Width>& seen, Pack<Scalar,
   // clang-format on
 }
 
-/// The same for bits in which the values differ from one value: zero as long as all were equal to it.
+/// ORs the XOR of each lane of `value` with `other` into `seen`, which therefore stays zero while all values equal
+/// `other` bit for bit.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, Pack<Scalar, Width> const& value,
                                                 Scalar other) {
@@ -144,7 +147,7 @@ KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, P
   // clang-format on
 }
 
-/// All lanes zero.
+/// Sets all lanes to zero.
 template <class PackType>
 KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {
   using Scalar = std::remove_reference_t<decltype(pack.lane[0])>;
@@ -159,7 +162,7 @@ KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {
   // clang-format on
 }
 
-/// Copies one pack; both places are aligned to the pack's size. The source may be memory or a register pack.
+/// Copies one pack. Both must be aligned to the size of a pack; the source may be in memory or in registers.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void copy(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source) {
   // clang-format off

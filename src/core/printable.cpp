@@ -7,7 +7,7 @@
 namespace varve {
 namespace {
 
-/// A character of a text and the bytes that it takes; of bytes that are no UTF-8, one byte.
+/// A code point and the number of bytes that encode it; for invalid UTF-8, a single byte.
 struct Character {
   std::uint32_t code = 0;
   std::size_t length = 1;
@@ -16,7 +16,7 @@ struct Character {
 
 std::uint32_t byte_at(std::string_view text, std::size_t place) { return static_cast<unsigned char>(text[place]); }
 
-/// The first character of a text that is not empty.
+/// The first character of a text, which must not be empty.
 Character first_character(std::string_view text) {
   auto const begin = byte_at(text, 0);
   if (begin < 0x80) return {begin, 1, true};
@@ -80,7 +80,7 @@ std::string printable(std::string_view text, std::size_t most) {
   };
   std::size_t begin = (most - gap.size()) / 2;
   std::size_t end = whole.size() - (most - gap.size() - begin);
-  while (begin > 0 && is_inside(begin)) --begin; // characters stay whole
+  while (begin > 0 && is_inside(begin)) --begin; // never cut within a character
   while (is_inside(end)) ++end;
   return whole.substr(0, begin) + std::string(gap) + whole.substr(end);
 }

@@ -47,7 +47,7 @@ Backend parse_backend(std::string const& name) {
 
 namespace {
 
-/// Number of GPUs, in a build that uses some.
+/// Number of GPUs; nullopt in builds without a GPU backend.
 std::optional<int> num_devices() {
 #if defined(KOKKOS_ENABLE_CUDA)
   int count = 0;
@@ -60,8 +60,8 @@ std::optional<int> num_devices() {
 } // namespace
 
 Runtime::Runtime(int& num_arguments, char** arguments) {
-  setenv("OMP_PROC_BIND", "false", 0); // what an unset variable means to OpenMP; only quiets Kokkos's advice to set it
-  // Kokkos sees its own options only: it would answer --help as well.
+  setenv("OMP_PROC_BIND", "false", 0); // false is OpenMP's default; setting it only silences Kokkos's advice to set it
+  // Pass only the --kokkos-* options on: Kokkos would otherwise answer --help as well.
   char** const end = arguments + num_arguments;
   char** const ours_end = std::stable_partition(
       arguments + 1, end, [](char const* argument) { return !std::string_view(argument).starts_with("--kokkos-"); });

@@ -7,24 +7,26 @@
 
 namespace varve {
 
-/// Kokkos, alive as long as this object. Construct one, first thing in main (after MPI_Init).
+/// Initializes Kokkos and finalizes it on destruction. Construct exactly one at the start of main, after MPI_Init.
 class Runtime {
 public:
-  /// Takes the --kokkos-* options out of the arguments. Throws UsageError about values, ResourceError about devices.
+  /// Removes the --kokkos-* options from the arguments and passes them to Kokkos. Throws UsageError about a bad value,
+  /// ResourceError if Kokkos or the device cannot start.
   Runtime(int& num_arguments, char** arguments);
   ~Runtime();
   Runtime(Runtime const&) = delete;
   Runtime& operator=(Runtime const&) = delete;
 };
 
-/// What a backend runs on, for people and reports: "NVIDIA H200 (device 0)", "2 threads".
+/// A readable name of the hardware behind a backend, for messages and reports: "NVIDIA H200 (device 0)", "2 threads".
 std::string device_name(Backend backend);
 
-/// A number, in hexadecimal, that no other device in the world has; empty for processors. (The visible number of a
-/// device may differ from rank to rank.)
+/// The UUID of the GPU in hexadecimal, unique worldwide; empty on CPU backends. (The visible index of one GPU may
+/// differ between ranks.)
 std::string device_identity(Backend backend);
 
-/// Bytes that a backend can still allocate: free memory of the device, or available_host_memory().
+/// Memory, in bytes, that a backend can still allocate: free device memory, or available_host_memory() on CPU backends.
+/// Throws ResourceError if the device does not report it.
 std::size_t available_memory(Backend backend);
 
 } // namespace varve

@@ -4,16 +4,17 @@
 
 namespace varve {
 
-/// What this binary was built from, for reports.
+/// What this binary was built from; shown in reports.
 struct Provenance {
-  std::string_view version;    ///< of Varve
-  std::string_view git_commit; ///< abbreviated, with "-dirty" if files differed from it; "unknown" outside a checkout
-  std::string_view compiler;   ///< name and version
-  std::string_view build_type; ///< of CMake
-  std::string_view flags;      ///< for host code: of the build type, and the processor compiled for
-  std::string_view kokkos_version;  ///< of Kokkos, and of Kokkos Kernels if it is in
-  std::string_view kokkos_backends; ///< comma-separated, lower case
-  std::string_view cuda_version;    ///< of the toolkit; empty without CUDA
+  std::string_view version; ///< version of Varve
+  /// Abbreviated hash; "-dirty" is appended if files differed from it; "unknown" outside a checkout.
+  std::string_view git_commit;
+  std::string_view compiler;        ///< compiler name and version
+  std::string_view build_type;      ///< CMake build type
+  std::string_view flags;           ///< host compiler flags, including those of the build type and the processor
+  std::string_view kokkos_version;  ///< version of Kokkos, followed by that of Kokkos Kernels if it is linked
+  std::string_view kokkos_backends; ///< comma-separated, in lower case
+  std::string_view cuda_version;    ///< version of the CUDA toolkit; empty without CUDA
 };
 
 extern Provenance const provenance;

@@ -12,21 +12,21 @@
 namespace varve {
 namespace {
 
-/// What the ranks count together.
+/// The counters shared by all ranks.
 enum Counter : std::size_t {
-  next_place,   ///< in the queue
-  is_stopped,   ///< 0 until somebody stops the queue
-  speed_sum,    ///< of all ranks that have finished a batch, in thousandths of samples per second
-  num_measured, ///< ranks that have finished a batch
-  num_gone,     ///< ranks that left because they were too slow
+  next_place,   ///< position in the queue of the next sample to hand out
+  is_stopped,   ///< nonzero once a rank has stopped the queue
+  speed_sum,    ///< sum of the speeds of all ranks that have finished a batch, in units of speed_unit
+  num_measured, ///< number of ranks that have finished a batch
+  num_gone,     ///< number of ranks that left because they were too slow
   num_counters
 };
 
-constexpr double speed_unit = 1e-3;           ///< speeds are counted in whole thousandths of samples per second
-constexpr double least_seconds = 0.02;        ///< a batch takes at least about so long
-constexpr SampleIndex largest_growth = 4;     ///< from one batch to the next
+constexpr double speed_unit = 1e-3;           ///< in samples per second; speeds are counted in whole multiples of it
+constexpr double least_seconds = 0.02;        ///< least duration of a batch, approximately
+constexpr SampleIndex largest_growth = 4;     ///< largest ratio of the sizes of two consecutive batches
 constexpr SampleIndex tile_samples = 64;      ///< a multiple of every tile width
-constexpr SampleIndex grains_of_input = 1024; ///< or more
+constexpr SampleIndex grains_of_input = 1024; ///< number of grains in an input; larger inputs have more
 constexpr SampleIndex largest_grain = 4096;
 
 SampleIndex rounded_up(SampleIndex number, SampleIndex step) {
@@ -38,14 +38,15 @@ SampleIndex samples_in(double seconds, double speed) {
   return static_cast<SampleIndex>(std::min(seconds * speed, most));
 }
 
-/// Ranks without a finished batch yet count as fast as this one.
+/// The sum of all ranks' speeds. A rank that has not finished a batch counts as fast as this one.
 double speed_of_all(QueueState const& state) {
   return state.known_speeds + static_cast<double>(state.num_ranks - state.num_known) * state.own_speed;
 }
 
 SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules const& rules) {
   if (rules.most_seconds) wanted = std::min(wanted, samples_in(*rules.most_seconds, state.own_speed));
-  // What is left goes as a whole if so many fit, multiple of the grain or not: no crumbs.
+  // If all remaining samples fit in one batch, take them all, even if they are no multiple of the grain: no tiny last
+  // batch.
   if (state.remaining > rules.most) wanted = std::min(wanted, rules.most / rules.grain * rules.grain);
   return rounded_up(std::max<SampleIndex>(wanted, 1), rules.grain);
 }
@@ -105,7 +106,7 @@ SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules) {
 bool is_too_slow(QueueState const& state, BatchRules const& rules) {
   auto const others = speed_of_all(state) - state.own_speed;
   if (state.own_speed <= 0.0 || others <= 0.0) return false;
-  // The others work in grains as well: each may have just begun one.
+  // The other ranks work in grains as well: each may have just begun one.
   auto const work = capped_add(state.remaining, capped_multiply(state.num_ranks - 1, rules.grain));
   return static_cast<double>(rules.grain) / state.own_speed > static_cast<double>(work) / others;
 }
@@ -183,7 +184,7 @@ std::optional<SampleRange> BatchQueue::take_from_queue() {
   return keep_rest(first, num_taken_);
 }
 
-/// Samples at the places [first, last) of the queue: returns the first range of them, keeps the others for later.
+/// Converts the positions [first, last) of the queue to samples: returns the first range and keeps the others in rest_.
 std::optional<SampleRange> BatchQueue::keep_rest(SampleIndex first, SampleIndex last) {
   for (std::size_t number = ranges_.size(); number-- > 0;) {
     auto const begin = std::max(first, places_[number]);
@@ -197,7 +198,7 @@ std::optional<SampleRange> BatchQueue::keep_rest(SampleIndex first, SampleIndex 
   return range;
 }
 
-/// The last rank that is there stays: somebody has to finish.
+/// Registers that this rank leaves; returns false if it is the last one, which must stay to finish the work.
 bool BatchQueue::leaves() {
   auto const gone = counters_.add(num_gone, 1);
   if (gone + 1 < static_cast<std::uint64_t>(communicator_.size())) return true;

@@ -12,81 +12,83 @@
 
 namespace varve {
 
-/// How samples are shared by the ranks.
+/// How the samples are divided among the ranks.
 enum class Schedule {
-  fixed,   ///< every rank has its part from the start ("static")
-  dynamic, ///< every rank takes its next batch from the queue when it is ready for it
-  together ///< all ranks take each batch together: of their samples each computes some neurons
+  fixed,   ///< every rank has a fixed part from the start; the option value is "static"
+  dynamic, ///< every rank takes its next batch from a shared queue when it is ready for one
+  together ///< all ranks compute every batch together; each rank computes some neurons of all its samples
 };
 
-/// "static", "dynamic" or "together".
+/// The name of a schedule: "static", "dynamic" or "together".
 std::string to_string(Schedule schedule);
 
-/// The schedule "static" or "dynamic". Throws UsageError naming both.
+/// The schedule named "static" or "dynamic". Throws UsageError, which lists both, for other names.
 Schedule parse_schedule(std::string const& name);
 
-/// The *grain*: batches begin and end at multiples of so many samples (or at the last sample). It depends on nothing
-/// but the number of samples, so a journal fits any number and kind of ranks. A thousandth of the samples, and in
-/// larger inputs whole tiles.
+/// The *grain*, in samples: batches begin and end at multiples of the grain (or at the last sample). It is about a
+/// thousandth of the samples, in larger inputs a multiple of every tile width. It depends on the number of samples
+/// only, so that a journal fits any number and kind of ranks.
 SampleIndex grain_of(SampleIndex num_samples);
 
-/// The samples of [0, num_samples) that lie in no finished range, in order. Throws InputError if two ranges overlap or
-/// one lies outside.
+/// The samples of [0, num_samples) outside all finished ranges, as ascending ranges. Throws InputError if two finished
+/// ranges overlap or one lies outside.
 std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRange> finished);
 
-/// How large the batches of one rank may be.
+/// Limits for the batches of one rank.
 struct BatchRules {
   Schedule schedule = Schedule::dynamic;
   SampleIndex grain = 1;
-  bool one_grain = false; ///< every batch is one grain: the user has chosen it
-  SampleIndex most = 1;   ///< that this rank takes at a time
-  std::optional<double>
-      most_seconds; ///< that a batch may take, by the speed of the batches before; the first is one grain
+  bool one_grain = false; ///< true if the user chose the grain: then every batch is one grain
+  SampleIndex most = 1;   ///< most samples that this rank may take at a time
+  /// Longest time for a batch, in seconds, estimated from the speed of earlier batches; the first batch is one grain.
+  std::optional<double> most_seconds;
 };
 
-/// What a rank knows when it takes a batch from the shared queue; speeds in samples per second.
+/// What a rank knows when it takes a batch from the shared queue. Speeds are in samples per second.
 struct QueueState {
   SampleIndex remaining = 0;
   std::size_t num_ranks = 1;
-  double own_speed = 0.0;     ///< 0 before the first batch
-  double known_speeds = 0.0;  ///< of all ranks that have finished a batch, together
-  std::size_t num_known = 0;  ///< how many those are
-  SampleIndex last_batch = 0; ///< size of this rank's last one
+  double own_speed = 0.0;     ///< speed of this rank; 0 before its first batch
+  double known_speeds = 0.0;  ///< sum of the speeds of all ranks that have finished a batch
+  std::size_t num_known = 0;  ///< number of ranks that have finished a batch
+  SampleIndex last_batch = 0; ///< number of samples in this rank's last batch
 };
 
-/// How many samples this rank should take: half of its share, by speed, of what remains (weighted factoring: Hummel,
-/// Schmidt, Uma and Wein, "Load-sharing in heterogeneous systems via weighted factoring", 1996), so batches shrink
-/// towards the end and all ranks finish together, whatever their speeds. Not less than one grain and, so that
-/// launching does not cost more than computing, a few hundredths of a second; not more than four times the last batch,
-/// for a small one says little of the speed of a large one. A multiple of the grain.
+/// The number of samples this rank should take: half of its share, by speed, of the remaining samples (weighted
+/// factoring: Hummel, Schmidt, Uma and Wein, "Load-sharing in heterogeneous systems via weighted factoring", 1996), so
+/// that batches shrink towards the end and all ranks finish together, whatever their speeds. At least one grain and a
+/// few hundredths of a second, so that computing outweighs launching; at most four times the last batch, because the
+/// speed of a small batch says little about that of a large one. A multiple of the grain.
 SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules);
 
-/// True if the other ranks finish all that remains before this rank could finish one grain: it does best to leave.
+/// True if the other ranks would finish everything that remains before this rank could finish one grain, so that this
+/// rank should leave.
 bool is_too_slow(QueueState const& state, BatchRules const& rules);
 
 /// The samples still to be run, shared by all ranks. No rank serves the others (see SharedCounters).
 class BatchQueue {
 public:
-  /// Collective, as the destructor. All ranks give the same ranges, from left_over.
+  /// Collective, as is the destructor. All ranks must pass the same ranges, from left_over().
   BatchQueue(Communicator const& communicator, std::vector<SampleRange> ranges, BatchRules rules);
 
-  /// This rank's next batch: neighbouring samples that no other rank gets; nothing if none are left, the queue was
-  /// stopped, or the others are done sooner without this rank. Where all work together it is collective, and all get
-  /// the batch that rank 0 takes.
+  /// This rank's next batch: consecutive samples that no other rank gets. Returns nullopt if no samples are left, the
+  /// queue was stopped, or the other ranks will finish sooner without this rank. With Schedule::together the call is
+  /// collective, and all ranks get the batch that rank 0 takes.
   std::optional<SampleRange> next();
 
-  /// Says how long this rank took for a batch: later ones are sized by it.
+  /// Reports the time this rank took for a batch; the sizes of later batches depend on it.
   void finished(SampleIndex num_samples, double seconds);
 
-  /// True if this rank does well to take another batch although it has not finished those it took. One runs, the next
-  /// is brought to the device, and the one behind it is read; but where other ranks may take that one, it is left to
-  /// them, and where the first one's time decides how large the next is, it is waited for.
+  /// True if this rank should take another batch before it has finished those it took. Up to three batches are in
+  /// progress: one runs, the next is uploaded, and the one after that is read. If other ranks could take the third
+  /// batch, it is left to them; if the size of the next batch depends on the time of the first, the rank waits for that
+  /// time.
   bool may_look_ahead() const { return num_unfinished_ < most_unfinished(); }
 
-  /// Nobody gets a batch any more.
+  /// Stops the queue: no rank gets another batch.
   void stop();
 
-  /// Samples that ranks have taken, as this rank saw it last (its own alone in a static schedule).
+  /// Samples taken by all ranks, as this rank last saw it; in a static schedule, those taken by this rank.
   SampleIndex num_taken() const { return num_taken_; }
 
 private:
@@ -101,16 +103,18 @@ private:
 
   Communicator communicator_;
   std::vector<SampleRange> ranges_;
-  std::vector<SampleIndex> places_; ///< of the first sample of each range in the queue, and of its end
+  /// Position in the queue of the first sample of each range, followed by the end of the queue.
+  std::vector<SampleIndex> places_;
   BatchRules rules_;
   SharedCounters counters_;
-  SampleRange part_;              ///< static: places of this rank that are left
-  std::vector<SampleRange> rest_; ///< taken, not handed out yet: what lay behind a gap, last first
+  SampleRange part_; ///< queue positions left for this rank; the dynamic schedule does not use it
+  /// Ranges taken but not yet handed out, last first: the rest of a batch that spans several ranges.
+  std::vector<SampleRange> rest_;
   SampleIndex num_taken_ = 0;
-  std::size_t num_unfinished_ = 0; ///< batches that were taken
+  std::size_t num_unfinished_ = 0; ///< number of batches taken but not finished
   SampleIndex last_batch_ = 0;
-  double speed_ = 0.0;              ///< of the last batch, in samples per second
-  std::uint64_t counted_speed_ = 0; ///< the same as it went into the common sum
+  double speed_ = 0.0;              ///< speed of the last batch, in samples per second
+  std::uint64_t counted_speed_ = 0; ///< the same speed as counted in speed_sum, in units of speed_unit
 };
 
 } // namespace varve

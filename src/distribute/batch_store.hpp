@@ -12,35 +12,37 @@
 
 namespace varve {
 
-/// Where a rank keeps its finished batches until all are done: in memory, in a temporary file, or in a journal.
+/// Keeps the finished batches of a rank until all are done: in memory, in a temporary file, or in a journal.
 class BatchStore {
 public:
   virtual ~BatchStore() = default;
 
-  /// Keeps a batch. Throws ResourceError if there is no room for it.
+  /// Stores a batch. Throws ResourceError if there is no room for it.
   virtual void add(FinishedBatch const& batch) = 0;
 
-  /// The bytes of a batch (see to_bytes).
+  /// The bytes of batch `number` (see to_bytes), counted from 0 in the order of add().
   virtual std::string read(std::size_t number) const = 0;
 
-  /// Samples of each batch, in the order in which they came.
+  /// The samples of each stored batch, in the order of add().
   std::vector<SampleRange> const& ranges() const { return ranges_; }
 
 protected:
   std::vector<SampleRange> ranges_;
 };
 
+/// A store that keeps batches in memory.
 std::unique_ptr<BatchStore> store_in_memory();
 
-/// Keeps nothing: for ranks whose batches another one keeps.
+/// A store that keeps nothing, for ranks whose batches another rank stores.
 std::unique_ptr<BatchStore> store_nowhere();
 
-/// A file in this folder that nobody sees and that goes with the process, for outputs larger than memory. Throws
-/// ResourceError if it cannot be created.
+/// A store in a nameless temporary file in this folder, for outputs larger than memory; the file disappears with the
+/// process. Throws ResourceError if it cannot be created.
 std::unique_ptr<BatchStore> store_in_temporary_file(std::filesystem::path const& folder);
 
-/// Rank 0 calls consume with the batches of all ranks, in the order of their samples, one in memory at a time; the
-/// others send theirs. Collective. What a store throws, or consume, is thrown on that rank once all have been through.
+/// Collective. Rank 0 calls consume with the batches of all ranks in the order of their samples, one in memory at a
+/// time; the other ranks send theirs. An exception from a store or from consume is rethrown on its rank after all
+/// batches have been sent.
 void for_each_in_order(Communicator const& communicator, BatchStore const& store,
                        std::function<void(FinishedBatch const&)> const& consume);
 

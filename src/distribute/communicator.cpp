@@ -47,7 +47,7 @@ MPI_Datatype mpi_type<char>() {
   return MPI_CHAR;
 }
 
-/// MPI counts are int: longer arrays go in several messages.
+/// MPI counts are int: longer arrays are sent in several messages.
 constexpr std::size_t kMessageLength = std::size_t(1) << 28;
 
 void send(void const* elements, std::size_t count, MPI_Datatype type, std::size_t size, int target) {
@@ -99,14 +99,14 @@ T reduce(T number, MPI_Op operation) {
   return result;
 }
 
-/// An item of gather_in_order.
+/// One item of gather_in_order.
 struct Item {
   std::uint64_t key = 0;
   int rank = 0;
   std::size_t place = 0;
 };
 
-/// On rank 0: the items of all ranks, by key.
+/// On rank 0: the items of all ranks, sorted by key.
 std::vector<Item> order_of_items(std::vector<std::uint64_t> const& own, int size) {
   std::vector<Item> items;
   for (int rank = 0; rank < size; ++rank) {
@@ -127,7 +127,7 @@ LastWords& last_words() {
   return words;
 }
 
-/// Waits with sleeps in between; gives up once `is_over` says so.
+/// Polls a request, sleeping in between; returns false if `is_over` returned true first.
 bool wait(MPI_Request& request, std::function<bool()> const& is_over) {
   int is_complete = 0;
   for (MPI_Test(&request, &is_complete, MPI_STATUS_IGNORE); is_complete == 0;
@@ -138,7 +138,7 @@ bool wait(MPI_Request& request, std::function<bool()> const& is_over) {
   return true;
 }
 
-/// The error of some work on this rank, if there was one.
+/// Runs `work` and returns its error on this rank, if any.
 std::optional<Error> error_of(std::function<void()> const& work) {
   try {
     work();
@@ -155,7 +155,8 @@ std::optional<Error> error_of(std::function<void()> const& work) {
 } // namespace
 
 ParallelEnvironment::ParallelEnvironment(int& num_arguments, char**& arguments) {
-  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0); // without mpirun, Open MPI need not start a daemon (0.2 s)
+  // without mpirun, Open MPI then starts no daemon, which would take 0.2 s
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   int provided = 0;
   MPI_Init_thread(&num_arguments, &arguments, MPI_THREAD_FUNNELED, &provided);
 }
@@ -230,7 +231,7 @@ std::string Communicator::broadcast(std::string text) const {
 void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
                                    std::function<std::string(std::size_t place)> const& produce,
                                    std::function<void(std::string const& bytes)> const& consume) const {
-  std::exception_ptr failure; // whoever fails goes on sending or receiving, so that the others can
+  std::exception_ptr failure; // a failed rank keeps sending or receiving, so that the others can finish
   auto const attempt = [&](auto const& work) {
     try {
       if (!failure) work();
@@ -250,7 +251,7 @@ void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
     for (auto const& [key, rank, place] : order_of_items(keys, size_)) {
       auto const bytes = rank == 0 ? bytes_of(place) : receive<std::string>(rank);
       attempt([&, &sent = bytes] {
-        if (!sent.empty()) consume(sent); // else its rank has failed and says so itself
+        if (!sent.empty()) consume(sent); // empty bytes: the sending rank has failed and reports it itself
       });
     }
   }

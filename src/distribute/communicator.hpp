@@ -11,7 +11,8 @@
 
 namespace varve {
 
-/// MPI, alive as long as this object; without MPI in the build, one rank. Construct before Runtime.
+/// Initializes MPI and finalizes it on destruction; in builds without MPI there is one rank. Construct it before
+/// Runtime.
 class ParallelEnvironment {
 public:
   ParallelEnvironment(int& num_arguments, char**& arguments);
@@ -19,15 +20,15 @@ public:
   ParallelEnvironment(ParallelEnvironment const&) = delete;
   ParallelEnvironment& operator=(ParallelEnvironment const&) = delete;
 
-  /// Ends all ranks with this exit code if there are several: for failures that only one rank knows of.
+  /// Ends all ranks with this exit code if there are several. For failures that only one rank knows of.
   static void abort_if_several(int exit_code);
 
-  /// What says the sentence of an error before all ranks are ended because of it, and how many seconds a rank that has
-  /// failed waits for the others before it does so (see Communicator::together).
+  /// Sets the function that reports an error before all ranks are aborted because of it, and the seconds that a failed
+  /// rank waits for the others before it aborts them (see Communicator::together).
   static void set_last_words(std::function<void(Error const&)> say, double patience = 5.0);
 };
 
-/// All ranks of the job. Every member function is collective: all ranks call it, in the same order.
+/// All ranks of the job. Every member function is collective: all ranks must call it, in the same order.
 class Communicator {
 public:
   Communicator();
@@ -36,29 +37,30 @@ public:
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// Runs work on every rank. If it throws on any, every rank throws the error of the lowest such rank (as
-  /// varve::Error), so that nobody waits for a rank that has left; the sentence names the rank if there are several. If
-  /// some rank does not come within seconds after this one has failed, this one says its sentence and ends all. Ranks
-  /// that wait sleep, so that the others have the processors.
+  /// Runs `work` on every rank. If it throws on some rank, every rank throws the error of the lowest such rank (as
+  /// varve::Error), so that no rank waits for one that has left; with several ranks the sentence names the rank. If
+  /// some rank does not arrive within the patience of set_last_words() after this rank has failed, this rank reports
+  /// its error and aborts all ranks. Waiting ranks sleep, so that the others have the processors.
   void together(std::function<void()> const& work) const;
 
   std::uint64_t sum(std::uint64_t number) const;
   double sum(double number) const;
   double max(double number) const;
 
-  /// The numbers, or the texts, of all ranks, in rank order, on rank 0; nothing elsewhere.
+  /// Gathers the numbers, or the texts, of all ranks on rank 0, in rank order; other ranks get an empty list.
   std::vector<double> gather(std::vector<double> const& numbers) const;
   std::vector<std::string> gather(std::string const& text) const;
 
-  /// The numbers of all ranks, in rank order, on every rank.
+  /// Gathers the numbers of all ranks on every rank, in rank order.
   std::vector<std::uint64_t> gather_everywhere(std::vector<std::uint64_t> const& numbers) const;
 
-  /// The text of rank 0, on every rank.
+  /// Returns the text of rank 0 on every rank.
   std::string broadcast(std::string text) const;
 
-  /// Every rank holds some items, each with a key; keys ascend on each rank and no two ranks hold the same. Rank 0
-  /// calls consume with the bytes of all items, in the order of their keys; the others send theirs, one by one, as
-  /// produce(place) gives them. What produce or consume throws is thrown on that rank once all have been through.
+  /// Gathers items in the order of their keys. Each rank passes the keys of its items, ascending; no two ranks share a
+  /// key. Rank 0 calls consume with the bytes of all items in the order of their keys; the other ranks send theirs, one
+  /// by one, as produce(place) returns them. An exception from produce or consume is rethrown on its rank after all
+  /// items have been sent.
   void gather_in_order(std::vector<std::uint64_t> const& keys,
                        std::function<std::string(std::size_t place)> const& produce,
                        std::function<void(std::string const& bytes)> const& consume) const;
@@ -68,8 +70,8 @@ private:
   int size_ = 1;
 };
 
-/// First and last (exclusive) of the samples [0, num_samples) that a rank takes in a static split: contiguous parts
-/// whose sizes differ by at most one.
+/// The part [first, last) of the samples [0, num_samples) that a rank takes in a static split: contiguous parts whose
+/// sizes differ by at most one.
 SampleRange static_part(SampleIndex num_samples, int rank, int num_ranks);
 
 } // namespace varve

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie in memory");
 
-/// Numbers one after the other, lists behind their lengths.
+/// Writes numbers one after the other, and lists preceded by their lengths.
 class ByteWriter {
 public:
   template <class Number>
@@ -34,6 +34,7 @@ private:
   std::string bytes_;
 };
 
+/// Reads what ByteWriter wrote; throws InputError if the bytes end early or too late.
 class ByteReader {
 public:
   ByteReader(std::string_view bytes, std::string const& place) : rest_(bytes), place_(place) {}
@@ -76,7 +77,8 @@ private:
   std::string const& place_;
 };
 
-/// A whole record may still hold lists that do not belong to one batch: any program can write one.
+/// Throws InputError unless the lists belong to one batch. A record with a valid checksum may still be inconsistent,
+/// since any program can write one.
 void require_consistent(FinishedBatch const& batch, std::string const& place) {
   auto const fail = [&](std::string const& found, std::string const& expected) {
     throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));

@@ -25,7 +25,7 @@ fs::path file_of_rank(fs::path const& path, int rank) {
   return rank == 0 ? path : fs::path(fmt::format("{}.{}", path.string(), rank));
 }
 
-/// 3 for FILE.3.
+/// The rank in a file name: 3 for FILE.3; nullopt for other names.
 std::optional<int> rank_of_file(fs::path const& path, std::string const& file) {
   auto const begin = path.filename().string() + ".";
   if (!file.starts_with(begin)) return std::nullopt;
@@ -36,7 +36,7 @@ std::optional<int> rank_of_file(fs::path const& path, std::string const& file) {
   return is_rank && file_of_rank(path, rank).filename() == file ? std::optional(rank) : std::nullopt;
 }
 
-/// The files of ranks that this job does not have, of which this rank reads every so-manieth.
+/// The files of ranks beyond this job's that this rank reads: every num_ranks-th one.
 std::vector<fs::path> files_left(fs::path const& path, int rank, int num_ranks) {
   std::vector<int> ranks;
   std::error_code error;
@@ -103,7 +103,7 @@ void Journal::begin(nlohmann::ordered_json const& network) {
 
 void Journal::add(FinishedBatch const& batch) {
   VARVE_REQUIRE(files_.front().num_records() > 0, "a journal is written before it has begun");
-  require_unchanged_inputs(); // or a run on what they are later would take this batch for its own
+  require_unchanged_inputs(); // otherwise a later run on the changed inputs would accept this batch as its own
   places_.push_back({0, files_.front().num_records()});
   files_.front().append(to_bytes(batch));
   ranges_.push_back(batch.samples);

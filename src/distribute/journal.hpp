@@ -12,26 +12,28 @@
 
 namespace varve {
 
-/// The finished batches of a run, on disk, so that a run that was killed goes on where it was. Rank 0 writes FILE, rank
-/// r FILE.r. Each rank also reads the files that ranks beyond those of this job have left, so that a job may go on with
-/// any number of ranks; all of them must lie in a folder that all ranks see. JOURNAL.md describes the file.
+/// The finished batches of a run on disk, so that a killed run can continue. Rank 0 writes FILE, rank r writes FILE.r.
+/// The ranks of this job also read files left by ranks with higher numbers than this job has, so that a job can
+/// continue with any number of ranks; all files must be in a folder visible to all ranks. JOURNAL.md describes the
+/// file.
 class Journal final : public BatchStore {
 public:
-  /// Opens, or creates, this rank's file, and finds what it and the left files hold. `run` holds, by name, all that
-  /// outputs depend on. Throws InputError if a file is no journal or the journal of another run, ResourceError if it
-  /// cannot be created.
+  /// Opens or creates this rank's file and finds the batches in it and in the left files assigned to this rank. `run`
+  /// holds, by name, everything that outputs depend on. Throws InputError if a file is not a journal or belongs to
+  /// another run, ResourceError if it cannot be created.
   Journal(std::filesystem::path const& path, nlohmann::ordered_json run, int rank, int num_ranks);
 
-  /// What the runs before found out about the network (see begin); null if there were none.
+  /// The description of the network that earlier runs stored with begin(); null if there is none.
   nlohmann::ordered_json const& network() const { return network_; }
 
-  /// Call before the first add(): a new file begins with what the run is, and what its network was found to be.
+  /// Writes the descriptions of the run and the network at the start of a new file; does nothing if the file has them
+  /// already. Call it before the first add().
   void begin(nlohmann::ordered_json const& network);
 
   void add(FinishedBatch const& batch) override;
   std::string read(std::size_t number) const override;
 
-  /// Bytes behind the last whole record, which a killed process left.
+  /// Bytes after the last complete record, left by a killed process.
   std::uint64_t num_discarded_bytes() const;
 
 private:
@@ -46,8 +48,8 @@ private:
 
   nlohmann::ordered_json run_;
   nlohmann::ordered_json network_;
-  std::vector<RecordFile> files_; ///< this rank's own first
-  std::vector<Place> places_;     ///< of each batch
+  std::vector<RecordFile> files_; ///< this rank's own file first
+  std::vector<Place> places_;     ///< file and record of each batch
 };
 
 } // namespace varve

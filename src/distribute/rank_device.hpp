@@ -7,16 +7,18 @@
 
 namespace varve {
 
-/// What one rank of a job computes on. Kokkos gives the ranks of a host its devices in turn, by their local rank.
+/// The device on which one rank of a job computes. Kokkos assigns the devices of a host to its ranks in turn, by local
+/// rank.
 struct RankDevice {
   std::string host;
-  std::string device;   ///< for people: "NVIDIA H200 (device 0)"
-  std::string identity; ///< of a device that ranks should not share, unique in the world; empty for processors
+  std::string device;   ///< readable name, such as "NVIDIA H200 (device 0)"
+  std::string identity; ///< worldwide unique identity of a GPU, which ranks should not share; empty for processors
 };
 
+/// The device that Kokkos has chosen on this rank for a backend.
 RankDevice device_of_this_rank(Backend backend);
 
-/// Throws ResourceError, naming both ranks, if two of them use one device.
+/// Throws ResourceError, naming both ranks, if two ranks use one device.
 void require_own_devices(std::vector<RankDevice> const& devices);
 
 } // namespace varve

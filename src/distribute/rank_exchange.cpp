@@ -18,7 +18,7 @@ namespace {
 
 #if defined(VARVE_HAVE_MPI)
 
-/// True if messages may lie in the memory of CUDA devices.
+/// True if the MPI library accepts pointers to CUDA device memory.
 bool library_reaches_cuda() {
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
   return MPIX_Query_cuda_support() == 1;
@@ -27,8 +27,8 @@ bool library_reaches_cuda() {
 #endif
 }
 
-/// Over a communicator of its own, so that no message meets one of another kind; in units of the granularity, so that
-/// int counts and places suffice for 512 GiB.
+/// Exchange over its own communicator, so that its messages never match others. Counts and offsets are in units of the
+/// granularity, so that int suffices up to 512 GiB.
 class RankExchange final : public ActivationExchange {
 public:
   explicit RankExchange(bool through_host) : reaches_cuda_(!through_host && library_reaches_cuda()) {
@@ -81,7 +81,7 @@ private:
 
 #else
 
-/// One rank hands nothing to nobody.
+/// Exchange for a single rank: nothing to send.
 class LoneExchange final : public ActivationExchange {
 public:
   int rank() const override { return 0; }

@@ -6,8 +6,8 @@
 
 namespace varve {
 
-/// Exchange between all ranks of the job, by messages of its own. Activations go from device to device where the MPI
-/// library says that it can do so, unless `through_host`. Collective, as the destructor.
+/// An exchange of activations between all ranks of the job over its own MPI communicator. Activations go directly from
+/// device to device if the MPI library supports it, unless `through_host` is set. Collective, as is the destructor.
 std::shared_ptr<ActivationExchange> exchange_between_ranks(bool through_host);
 
 } // namespace varve

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view signature("varvelog", 8);
 
-/// What stands before the content of a record: its length and the checksum of length and content.
+/// Precedes the content of a record: its length, and the checksum of length and content.
 struct RecordHead {
   std::uint64_t length = 0;
   std::uint64_t sum = 0;
@@ -35,7 +35,8 @@ struct RecordHead {
 
 std::uint64_t sum_of(std::string_view content) { return checksum(content, content.size() + 1); }
 
-/// Reads up to `size` bytes from a place of a file; fewer at its end, or an error as a negative number.
+/// Reads up to `size` bytes at an offset of a file. Returns the number of bytes read, smaller only at the end of the
+/// file, or -1 on an error.
 std::int64_t read_at(int descriptor, std::uint64_t first, char* target, std::size_t size) {
   std::size_t done = 0;
   while (done < size) {
@@ -63,7 +64,7 @@ RecordFile::RecordFile(fs::path path, Purpose purpose)
     if (purpose != Purpose::append) return;
     if (ftruncate(descriptor_, static_cast<off_t>(end_)) != 0) fail("written", errno);
     if (end_ == 0) write_at_end(signature);
-    sync_folder_of(path_); // a new name must reach the disk as well
+    sync_folder_of(path_); // makes sure that the name of a new file is on the disk, too
   } catch (...) {
     close(descriptor_);
     throw;
@@ -100,7 +101,8 @@ void RecordFile::open_file(Purpose purpose) {
   if (descriptor_ < 0) fail(purpose == Purpose::append ? "written" : "read", errno);
 }
 
-/// A run whose starter was killed may live on for a moment. File systems without locks are taken as they are.
+/// Locks the file. Waits a moment, because a run whose launcher was killed may still be ending. File systems without
+/// locks are accepted.
 void RecordFile::keep_others_out() const {
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {

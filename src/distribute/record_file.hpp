@@ -9,20 +9,19 @@
 
 namespace varve {
 
-/// A file of records that only grows: each has a length and a checksum, so that what a dying process or a full disk
-/// left half written is known for it (the layout is in JOURNAL.md).
+/// An append-only file of records. Each record has a length and a checksum, so that a record half written by a dying
+/// process or on a full disk is recognized (JOURNAL.md describes the layout).
 class RecordFile {
 public:
   enum class Purpose {
-    append,   ///< created if it is missing; what is broken at its end is cut off; records reach the disk before
-              ///< append() returns
-    read,     ///< as it is
-    temporary ///< without a name, gone with this object
+    append,   ///< creates a missing file; cuts off a broken end; append() returns once the record is on the disk
+    read,     ///< opens an existing file and does not change it
+    temporary ///< creates a nameless file that disappears with this object
   };
 
-  /// Opens PATH, or for a temporary file the folder it lies in, and finds its whole records. While it is open, another
-  /// process that opens it to append or to read waits, at most ten seconds. Throws InputError if the file does not
-  /// begin as a file of records does, or another process keeps it; ResourceError if it cannot be created or read.
+  /// Opens PATH, or for a temporary file the folder PATH, and finds the complete records. A process that opens a file
+  /// in use by another process waits up to ten seconds. Throws InputError if the file does not begin like a file of
+  /// records, or stays in use; ResourceError if it cannot be created or read.
   RecordFile(std::filesystem::path path, Purpose purpose);
   ~RecordFile();
   RecordFile(RecordFile&& other) noexcept;
@@ -33,18 +32,18 @@ public:
   std::filesystem::path const& path() const { return path_; }
   std::size_t num_records() const { return places_.size(); }
 
-  /// Bytes behind the last whole record that opening found (and, to append, cut off).
+  /// Bytes after the last complete record that were found on opening (and cut off by Purpose::append).
   std::uint64_t num_discarded_bytes() const { return num_discarded_; }
 
   /// The content of a record. Throws InputError if it has changed since the file was opened.
   std::string read(std::size_t number) const;
 
-  /// Writes a record behind the others. Throws ResourceError if the disk is full or fails.
+  /// Appends a record. Throws ResourceError if the disk is full or fails.
   void append(std::string_view content);
 
 private:
   struct Place {
-    std::uint64_t first = 0; ///< byte of the content within the file
+    std::uint64_t first = 0; ///< offset of the content in the file, in bytes
     std::uint64_t length = 0;
   };
 
@@ -59,7 +58,7 @@ private:
   bool is_temporary_ = false;
   bool is_durable_ = false;
   std::vector<Place> places_;
-  std::uint64_t end_ = 0; ///< of the last whole record
+  std::uint64_t end_ = 0; ///< end of the last complete record, in bytes
   std::uint64_t num_discarded_ = 0;
 };
 

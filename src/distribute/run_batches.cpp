@@ -11,21 +11,20 @@
 namespace varve {
 namespace {
 
-/// Samples that were read, and how long that took.
+/// The samples of a batch and the time it took to read them.
 struct ReadSamples {
   SampleBatch samples;
   double seconds = 0.0;
 };
 
-/// The batches that come next. One after the other they are read, on a thread, and the first of them is brought to the
-/// device once it is asked for, on another one.
+/// The batches after the current one. A thread reads them one after the other; another thread uploads the first of them
+/// ahead of its run.
 class BatchesAhead {
 public:
   BatchesAhead(BatchQueue& queue, SampleReader& reader, Inference& inference)
       : queue_(queue), reader_(reader), inference_(inference) {}
 
-  /// Takes batches from the queue, as many as should be on their way, and begins to bring the first of them to the
-  /// device.
+  /// Takes as many batches from the queue as should be in progress, and starts uploading the first of them.
   void look() {
     while (!is_queue_empty_ && queue_.may_look_ahead()) {
       auto const range = queue_.next();
@@ -47,7 +46,7 @@ public:
 
   bool has_next() const { return !batches_.empty(); }
 
-  /// The next batch, as soon as it has been read and brought to the device. Throws what reading it threw.
+  /// The next batch, once it has been read and uploaded. Throws what reading it threw.
   std::pair<SampleRange, ReadSamples> take() {
     auto batch = std::move(batches_.front());
     batches_.pop_front();
@@ -67,15 +66,15 @@ private:
   Inference& inference_;
   std::shared_future<ReadSamples> last_read_;
   std::deque<Batch> batches_;
-  bool is_queue_empty_ = false; ///< a rank that once got nothing has left
+  bool is_queue_empty_ = false; ///< stays true: a rank that got no batch has left the queue
 };
 
-/// Keeps finished batches on a thread, while the next one is computed.
+/// Stores finished batches on a thread while the next one is computed.
 class Recorder {
 public:
   explicit Recorder(BatchStore& store) : store_(store) {}
 
-  /// Begins to keep a batch, once the one before is kept. Throws what keeping that one threw.
+  /// Starts storing a batch after the previous one is stored. Throws what storing the previous one threw.
   void add(FinishedBatch batch) {
     finish();
     kept_ = std::async(std::launch::async, [this, batch = std::move(batch)] {
@@ -85,7 +84,7 @@ public:
     });
   }
 
-  /// Waits until all are kept.
+  /// Waits until all batches are stored.
   void finish() {
     if (kept_.valid()) seconds_ += kept_.get();
   }

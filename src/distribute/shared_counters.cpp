@@ -13,7 +13,7 @@ namespace varve {
 #if defined(VARVE_HAVE_MPI)
 
 struct SharedCounters::Window {
-  std::vector<std::uint64_t> own; ///< with one rank
+  std::vector<std::uint64_t> own; ///< used if there is one rank
   MPI_Win window = MPI_WIN_NULL;
 };
 

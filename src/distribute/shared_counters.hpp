@@ -8,22 +8,22 @@
 
 namespace varve {
 
-/// Counters that all ranks of a job read and change, one operation at a time and without a rank that serves them:
-/// MPI_Fetch_and_op on memory of rank 0; with one rank, plain numbers. They start at 0.
+/// Counters that all ranks of a job read and change atomically, without a serving rank: MPI_Fetch_and_op on memory of
+/// rank 0; plain numbers if there is one rank. They start at 0.
 ///
-/// What is relied on: rank 0 need not be inside MPI while others count. On one host the memory is shared and the
-/// others change it themselves (tests/distribute checks this); between hosts the network card does it where it has
-/// remote atomics (InfiniBand, Slingshot), else an operation waits until rank 0 is inside MPI again, at the latest
-/// when it takes its own next batch or waits for the others.
+/// Rank 0 need not be inside MPI while others count. On one host the memory is shared and the others change it
+/// themselves (tests/distribute checks this). Between hosts the network card does it if it has remote atomics
+/// (InfiniBand, Slingshot); otherwise an operation waits until rank 0 is inside MPI again, at the latest when it takes
+/// its own next batch or waits for the others.
 class SharedCounters {
 public:
-  /// Collective, as the destructor.
+  /// Collective, as is the destructor.
   SharedCounters(Communicator const& communicator, std::size_t count);
   ~SharedCounters();
   SharedCounters(SharedCounters const&) = delete;
   SharedCounters& operator=(SharedCounters const&) = delete;
 
-  /// Adds to a counter (modulo 2^64, so that one can also subtract) and returns what it was before.
+  /// Adds to a counter and returns its previous value. Addition is modulo 2^64, so adding 2^64 - k subtracts k.
   std::uint64_t add(std::size_t counter, std::uint64_t number);
   std::uint64_t read(std::size_t counter) { return add(counter, 0); }
 

@@ -5,8 +5,8 @@
 
 namespace varve {
 
-/// While an object of this kind lives, SIGTERM and SIGUSR1 (what batch systems send before the time limit) do not end
-/// the process: they are remembered, so that the work at hand can be finished. One at a time.
+/// During the lifetime of this object, SIGTERM and SIGUSR1 (sent by batch systems before the time limit) do not end the
+/// process but are remembered, so that the current batch can be finished. Only one object may exist at a time.
 class StopSignal {
 public:
   StopSignal();
@@ -14,11 +14,11 @@ public:
   StopSignal(StopSignal const&) = delete;
   StopSignal& operator=(StopSignal const&) = delete;
 
-  /// True once one of the signals has come.
+  /// True once one of the signals has arrived.
   static bool has_come();
 
 private:
-  std::array<struct sigaction, 2> before_{}; ///< what the signals did, and will do again
+  std::array<struct sigaction, 2> before_{}; ///< the previous signal handlers, restored on destruction
 };
 
 } // namespace varve

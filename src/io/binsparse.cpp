@@ -23,7 +23,7 @@ constexpr char const* version = "0.1.0";
   throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
 }
 
-/// A member of a JSON object, as text for messages.
+/// A member of a JSON object as text for messages.
 std::string shown(Json const& object, char const* key) {
   if (!object.contains(key)) return fmt::format("no \"{}\" in the binsparse descriptor", key);
   auto const text = object[key].dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -37,7 +37,7 @@ std::uint64_t read_count(Json const& value, std::uint64_t largest, std::string c
   return value.get<std::uint64_t>();
 }
 
-/// The "binsparse" object of an attribute's text, be it wrapped in an object of that key or not.
+/// Parses the "binsparse" object of an attribute, whether or not it is nested in an object with that key.
 Json parse_object(std::string const& text, std::string const& place) {
   auto object = parse_json(text, place + ": binsparse descriptor");
   if (object.is_object() && object.contains("binsparse")) object = Json(object["binsparse"]);
@@ -66,7 +66,7 @@ hdf5::Dataset open_list(hdf5::Group const& group, char const* name, std::uint64_
   return dataset;
 }
 
-/// Row pointers first ... last of the file, checked, so that what they point to can be read.
+/// Reads and checks the row pointers first ... last, so that the entries they point to can be read.
 std::vector<EdgeOffset> read_pointers(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,
                                       std::uint64_t last, std::string const& place) {
   auto const list = open_list(group, "pointers_to_1", descriptor.num_rows + 1, place);

@@ -30,9 +30,11 @@ using namespace std::string_view_literals;
 
 constexpr std::size_t buffer_size = std::size_t{1} << 18;
 constexpr int gzip_level = 6;
-[[maybe_unused]] constexpr std::uint32_t xz_preset = 1; // higher presets cost many times the time for a few per cent
+// higher presets take many times as long and save a few per cent
+[[maybe_unused]] constexpr std::uint32_t xz_preset = 1;
 constexpr int zstd_level = 3;
-[[maybe_unused]] constexpr std::uint64_t xz_memory_limit = std::uint64_t{1} << 30; // xz -9 needs 65 MiB to read
+// decompressing `xz -9` output needs 65 MiB
+[[maybe_unused]] constexpr std::uint64_t xz_memory_limit = std::uint64_t{1} << 30;
 
 constexpr std::string_view gzip_magic = "\x1f\x8b"sv;
 constexpr std::string_view xz_magic = "\xfd"
@@ -62,7 +64,7 @@ std::string_view magic_of(Compression compression) {
       fmt::format("{} is corrupt: its {} data cannot be decompressed ({})", path.string(), format, reason));
 }
 
-/// The stored bytes of a file, one buffer at a time.
+/// A file's stored (compressed) bytes, buffered.
 class StoredBytes {
 public:
   explicit StoredBytes(fs::path path) : path_(std::move(path)), buffer_(buffer_size) {
@@ -87,7 +89,7 @@ public:
     while (held().size() < count && !at_end_) refill();
   }
 
-  /// Copies bytes past the buffer where possible.
+  /// Fills `out` from the buffer, then reads directly into `out`; returns the number of bytes.
   std::size_t read(std::span<char> out) {
     auto const from_buffer = std::min(out.size(), held().size());
     std::memcpy(out.data(), held().data(), from_buffer);
@@ -136,14 +138,14 @@ private:
   std::unique_ptr<StoredBytes> stored_;
 };
 
-/// What one call of a decompressor did.
+/// The result of one call to a decompressor.
 struct Step {
   std::size_t consumed = 0;
   std::size_t produced = 0;
   bool member_ended = false;
 };
 
-/// Drives a decompressor over the members of a file; a decompressor only has to make one step.
+/// Base class that runs a decompressor over all members of a file; a derived class implements one decompression step.
 class CompressedSource : public ByteSource {
 public:
   CompressedSource(std::unique_ptr<StoredBytes> stored, char const* format)
@@ -168,7 +170,8 @@ public:
 protected:
   [[noreturn]] void fail_corrupt(char const* reason) const { varve::fail_corrupt(stored_->path(), format_, reason); }
   virtual void begin_member() = 0;
-  virtual Step advance(std::string_view in, std::span<char> out) = 0; ///< `in` is empty at the end of the file
+  /// Decompresses a part of `in` into `out`; `in` is empty at the end of the file.
+  virtual Step advance(std::string_view in, std::span<char> out) = 0;
 
 private:
   std::unique_ptr<StoredBytes> stored_;
@@ -176,7 +179,7 @@ private:
   bool in_member_ = false;
 };
 
-/// The parameter types of zlib, which takes sizes of 32 bits.
+/// Converts sizes and pointers to the parameter types of zlib, whose sizes have 32 bits; larger sizes are cut to 1 GiB.
 unsigned zlib_size(std::size_t size) { return static_cast<unsigned>(std::min(size, std::size_t{1} << 30)); }
 Bytef* zlib_bytes(char const* bytes) { return reinterpret_cast<Bytef*>(const_cast<char*>(bytes)); }
 
@@ -208,7 +211,8 @@ private:
 #if defined(VARVE_HAVE_XZ)
 std::uint8_t* lzma_bytes(char const* bytes) { return reinterpret_cast<std::uint8_t*>(const_cast<char*>(bytes)); }
 
-/// liblzma itself goes from one member to the next; for our driver a whole file is one member.
+/// Decompresses xz. liblzma continues from one member to the next by itself, so the base class sees the whole file as
+/// one member.
 class XzSource final : public CompressedSource {
 public:
   explicit XzSource(std::unique_ptr<StoredBytes> stored) : CompressedSource(std::move(stored), "xz") {
@@ -262,19 +266,19 @@ private:
     return {input.pos, output.pos, status == 0};
   }
 
-  /// The library compares the size of a frame with the one that its header announces, but not where the last block of a
-  /// streamed frame is empty.
+  /// Compares the size of a frame with the size that its header announces. The library does the same, except when the
+  /// last block of a streamed frame is empty.
   void require_announced_size() const {
     auto const announced = ZSTD_getFrameContentSize(header_.data(), header_.size());
     if (announced == ZSTD_CONTENTSIZE_UNKNOWN || announced == ZSTD_CONTENTSIZE_ERROR) return;
     if (announced != num_bytes_) fail_corrupt("a frame holds another number of bytes than it announces");
   }
 
-  static constexpr std::size_t max_header = 18; ///< bytes of a frame's header, at most
+  static constexpr std::size_t max_header = 18; ///< largest size of a frame header, in bytes
 
   ZSTD_DStream* stream_;
   std::string header_;          ///< the first bytes of the frame
-  std::uint64_t num_bytes_ = 0; ///< that the frame has given so far
+  std::uint64_t num_bytes_ = 0; ///< bytes decompressed from the frame so far
 };
 
 class PlainSink final : public ByteSink {
@@ -412,7 +416,7 @@ std::unique_ptr<ByteSink> make_xz_sink(OutputFile& /*file*/) {
 
 constexpr Compression compressions[] = {Compression::gzip, Compression::xz, Compression::zstd};
 
-/// The compression that the first bytes of a file show.
+/// The compression indicated by the first bytes of a file.
 Compression compression_of_bytes(StoredBytes& stored) {
   stored.hold(xz_magic.size());
   for (auto const compression : compressions) {
@@ -457,7 +461,7 @@ std::unique_ptr<ByteSource> open_bytes(fs::path const& path) {
   case Compression::none:
     break;
   }
-  // A file whose ending promises compression and that stops within the first bytes is cut off, not plain.
+  // A file whose name announces compression but that ends within its first bytes is truncated, not plain.
   auto const promised = compression_of_name(path);
   if (promised != Compression::none && magic_of(promised).starts_with(stored->held())) {
     fail_truncated(path, ending_of(promised) + 1);

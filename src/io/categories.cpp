@@ -22,7 +22,7 @@ std::string_view without_blanks(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-/// Calls visit(sample, line) for each sample of a file, the sample from 0.
+/// Calls visit(sample, line) for each sample of a file; the sample counts from 0, the line from 1.
 template <class Visit>
 void for_each_sample(std::filesystem::path const& path, Visit const& visit) {
   TextReader reader(path);
@@ -45,7 +45,7 @@ void for_each_sample(std::filesystem::path const& path, Visit const& visit) {
   }
 }
 
-/// Reads the file again to find the line that names a sample a second time.
+/// Reads the file again to report the line that repeats a sample.
 [[noreturn]] void fail_repeated(std::filesystem::path const& path, SampleIndex repeated) {
   bool is_second = false;
   for_each_sample(path, [&](SampleIndex sample, std::size_t line) {
@@ -65,7 +65,8 @@ void sort_distinct(std::vector<SampleIndex>& samples, std::filesystem::path cons
 
 std::vector<SampleIndex> read_categories(std::filesystem::path const& path) {
   std::vector<SampleIndex> samples;
-  std::size_t next_check = std::size_t{1} << 20; // the same few samples over and over shall not fill the memory
+  // sort and check early: a long file that repeats few samples must not fill the memory
+  std::size_t next_check = std::size_t{1} << 20;
   for_each_sample(path, [&](SampleIndex sample, std::size_t) {
     samples.push_back(sample);
     if (samples.size() < next_check) return;

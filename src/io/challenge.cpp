@@ -24,16 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t largest_image = std::uint64_t{1} << 30; // a slip of the pen must not fill the memory
+// limit on image numbers: a typing error must not fill the memory
+constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
 
-/// Takes `text` off the front of `rest`.
+/// Removes `text` from the front of `rest`; false if it is not there.
 bool take(std::string_view& rest, std::string_view text) {
   if (!rest.starts_with(text)) return false;
   rest.remove_prefix(text.size());
   return true;
 }
 
-/// Takes a number off the front of `rest`.
+/// Parses a number and removes it from the front of `rest`; false if there is none.
 bool take(std::string_view& rest, std::size_t& number) {
   auto const [next, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
   if (error != std::errc()) return false;
@@ -41,7 +42,7 @@ bool take(std::string_view& rest, std::size_t& number) {
   return true;
 }
 
-/// The layer files of a folder, by neurons and layer number (from 1).
+/// The layer files of a folder, by number of neurons and layer number (from 1).
 using LayerFiles = std::map<std::size_t, std::map<std::size_t, fs::path>>;
 
 bool is_layer_name(std::string_view name, std::size_t& neurons, std::size_t& number) {
@@ -88,7 +89,7 @@ std::map<std::size_t, fs::path> find_neuron_folders(fs::path const& folder) {
   return folders;
 }
 
-/// The number of neurons asked for, or the only one there is.
+/// The requested number of neurons, or the only one present.
 template <class ByNeurons>
 std::size_t choose_neurons(ByNeurons const& present, ChallengeOptions const& options, fs::path const& folder) {
   std::vector<std::size_t> neurons;
@@ -135,7 +136,7 @@ void require_sensible(ChallengeOptions const& options) {
   }
 }
 
-/// The files of one network, layer by layer.
+/// The width of a network and its files in layer order.
 struct ChallengeFiles {
   std::size_t neurons = 0;
   std::vector<fs::path> paths;
@@ -188,7 +189,7 @@ private:
   double cap_;
 };
 
-/// The first layer decides what all layers must be like to be told apart by nothing but their weights.
+/// Throws unless text can store this layer: it must match layer 0 in everything but its weights.
 void require_like_challenge(Layer const& layer, Layer const& first, std::size_t number, fs::path const& folder) {
   auto const fail = [&](std::string const& found) {
     throw UsageError(fmt::format("{} cannot hold the network as text: layer {} {}; write a .h5 file instead",
@@ -209,7 +210,7 @@ void require_like_challenge(Layer const& layer, Layer const& first, std::size_t 
   }
 }
 
-/// Text of numbers, handed on in pieces of bounded size.
+/// Writes lines of numbers through a buffer of bounded size.
 class LineWriter {
 public:
   explicit LineWriter(fs::path const& path, Appears appears = Appears::by_itself) : file_(path, appears) {}
@@ -252,7 +253,7 @@ WantedRows wanted_samples(TripleFormat const& format, OptionalSampleRange const&
   return {range->first, range->second};
 }
 
-/// A range may end behind the last image, for the last ones may be without a pixel, but not begin there.
+/// Throws if a range begins after the last image. It may end there, because trailing images may have no pixel.
 void require_begun(fs::path const& path, SampleRange range, std::uint64_t largest) {
   if (range.first < largest || range.first == range.second) return;
   throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {}", range.first + 1,

@@ -18,50 +18,51 @@
 
 namespace varve {
 
-/// What the text files of the Graph Challenge do not say about their network.
+/// Properties of a network that the challenge's text files do not contain.
 struct ChallengeOptions {
-  std::optional<std::size_t> neurons; ///< per layer
+  std::optional<std::size_t> neurons; ///< neurons per layer
   std::optional<std::size_t> layers;
-  std::optional<double> bias; ///< of every neuron
-  std::optional<double> cap;  ///< of the clipped relu, positive
+  std::optional<double> bias; ///< the bias of every neuron
+  std::optional<double> cap;  ///< the cap of every clipped ReLU, positive
 };
 
-/// Opens a folder of layer files nN-lK.tsv[.gz|.xz|.zst], K from 1, or a folder whose sub-folder neuronN holds them.
-/// What the options leave open is filled in: N if only one is present, all layers, the bias of the challenge for N,
-/// cap 32. Lines are `input output weight`, from 1, in any order; layer(k) reads its file when it is asked for. Throws
-/// InputError, naming the file, if a layer is missing or the folder holds none; UsageError if N or the bias must be
-/// given, or an option makes no sense.
+/// Opens a folder of layer files nN-lK.tsv[.gz|.xz|.zst], K from 1, or a folder whose sub-folder neuronN contains them.
+/// Defaults for omitted options: N if the folder contains only one, all layers, the challenge's bias for N, cap 32.
+/// Each line is `input output weight`, numbered from 1, in any order; layer(k) reads its file on demand. Throws
+/// InputError, naming the file, if a layer is missing or the folder contains none; UsageError if N or the bias has no
+/// default, or an option is invalid.
 std::unique_ptr<NetworkSource> open_challenge_network(std::filesystem::path const& folder,
                                                       ChallengeOptions const& options = {});
 
-/// True for nN-lK.tsv[.gz|.xz|.zst].
+/// True if the name has the form nN-lK.tsv[.gz|.xz|.zst].
 bool is_layer_file_name(std::string_view name);
 
-/// The files that open_challenge_network reads, layer by layer. Throws as it does.
+/// The files that open_challenge_network would read, in layer order. Throws as it does.
 std::vector<std::filesystem::path> challenge_layer_files(std::filesystem::path const& folder,
                                                          ChallengeOptions const& options = {});
 
-/// Reads samples from lines `image pixel value`, from 1, in any order; value 0 is no entry. Shape [samples, neurons]:
-/// the range's samples; else `num_samples`; else as many as the largest image number (images without a pixel may follow
-/// it unnoticed, and samples of a range that lie behind it are empty). Throws InputError with file and line.
+/// Reads samples from lines `image pixel value`, numbered from 1, in any order; entries of value 0 are dropped. The
+/// result has shape [samples, neurons]. The number of samples is the length of `range` if given, else `num_samples` if
+/// given, else the largest image number in the file (trailing images without a pixel are then not counted). Samples of
+/// a range beyond the last image are empty. Throws InputError with file and line.
 SampleSet read_challenge_samples(std::filesystem::path const& path, std::size_t neurons,
                                  OptionalSampleRange const& range = std::nullopt,
                                  std::optional<std::size_t> num_samples = std::nullopt);
 
-/// The same to be read part by part: in memory as a whole if that takes no more than `bytes`; else the file is read
-/// twice, once now to count and once part by part, and its images must ascend. Throws as read_challenge_samples, and
-/// InputError if they do not.
+/// Opens samples in the same text format for reading in parts. The file is kept in memory if that takes at most
+/// `bytes`; otherwise it is read twice, once now to count and once part by part, and its images must ascend. Throws as
+/// read_challenge_samples does, and InputError if the file is too large to keep and its images do not ascend.
 std::unique_ptr<SampleReader> open_challenge_samples(std::filesystem::path const& path, std::size_t neurons,
                                                      OptionalSampleRange const& range, std::size_t bytes);
 
-/// Writes a folder of layer files with the given compression. Text holds neither bias nor cap, and only networks like
-/// the challenge's: throws UsageError, naming the layer, unless all layers are square, of one width, with one bias
-/// common to all and a clipped relu of one cap; and if the folder exists and is not empty.
+/// Writes a folder of layer files with the given compression. Text stores neither bias nor cap: throws UsageError,
+/// naming the layer, unless all layers are square, have the same width and share one bias and one clipped ReLU; throws
+/// UsageError as well if the folder exists and is not empty.
 void write_challenge_network(NetworkSource const& network, std::filesystem::path const& folder, Compression compression,
                              Progress const& progress = {});
 
-/// Writes lines `image pixel value`, compressed as the ending of PATH says; image numbers count from the first batch's
-/// first_sample.
+/// Writes lines `image pixel value`, compressed as the ending of PATH implies. Image numbers start from the first
+/// batch's first_sample + 1.
 class ChallengeSampleWriter final : public SampleWriter {
 public:
   /// Throws as OutputFile does.

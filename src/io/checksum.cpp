@@ -26,14 +26,14 @@ std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
   return std::rotl((sum ^ word) * odd_factor, 29) + 0x165667b19e3779f9U;
 }
 
-/// The last step: every bit of the sum reaches every bit of the result (splitmix64).
+/// Final mixing step of splitmix64: every bit of the sum affects every bit of the result.
 std::uint64_t finished(std::uint64_t sum) {
   sum = (sum ^ (sum >> 30U)) * 0xbf58476d1ce4e5b9U;
   sum = (sum ^ (sum >> 27U)) * 0x94d049bb133111ebU;
   return sum ^ (sum >> 31U);
 }
 
-/// Closes a descriptor when it goes.
+/// Closes a descriptor on destruction.
 struct OpenDescriptor {
   int number = -1;
   ~OpenDescriptor() {

@@ -6,12 +6,12 @@
 
 namespace varve {
 
-/// A 64-bit checksum of bytes, going on from that of the bytes before them. It tells damaged or other bytes apart; it
-/// does not withstand somebody who wants two contents to be equal.
+/// A 64-bit checksum of bytes, chained to the checksum of the bytes before them. It detects damage and changes; it is
+/// not cryptographic.
 std::uint64_t checksum(std::string_view bytes, std::uint64_t before = 0);
 
-/// The checksum of a file's bytes as they are stored (compressed or not), read once on all host threads. Throws
-/// InputError if the file cannot be read.
+/// The checksum of a file's stored bytes (not decompressed), read once by all host threads. Throws InputError if the
+/// file cannot be read.
 std::uint64_t file_checksum(std::filesystem::path const& path);
 
 } // namespace varve

@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What makes two names the same file.
+/// Determines whether two names refer to the same file.
 struct Identity {
   fs::path path;                                ///< absolute, without links
-  std::optional<std::pair<dev_t, ino_t>> inode; ///< of what exists
-  bool is_device = false;                       ///< /dev/null and terminals: nothing in them can be lost
+  std::optional<std::pair<dev_t, ino_t>> inode; ///< set if the file exists
+  bool is_device = false;                       ///< true for /dev/null and terminals, where nothing can be overwritten
 };
 
 Identity identity_of(fs::path const& path) {
@@ -45,7 +45,7 @@ bool are_one(Identity const& left, Identity const& right) {
   return left.path == right.path || (left.inode && left.inode == right.inode);
 }
 
-/// True for FILE.1, FILE.2, ..., where other ranks keep the journal FILE.
+/// True for FILE.1, FILE.2, ..., the journals of other ranks beside the journal FILE.
 bool is_journal_of_rank(Identity const& file, Identity const& journal) {
   auto const name = file.path.string();
   auto const begin = journal.path.string() + ".";
@@ -53,7 +53,7 @@ bool is_journal_of_rank(Identity const& file, Identity const& journal) {
          name.find_first_not_of("0123456789", begin.size()) == std::string::npos;
 }
 
-/// The layer files in a folder and in its sub-folders neuronN.
+/// The layer files in a folder and in its sub-folders.
 std::vector<fs::path> layer_files_below(fs::path const& folder, bool may_descend = true) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -69,7 +69,7 @@ std::vector<fs::path> layer_files_below(fs::path const& folder, bool may_descend
   return files;
 }
 
-/// Whether writing `output` would replace a file of the network in `folder`, or add one.
+/// True if writing `output` would replace or add a layer file of the network in `folder`.
 bool is_part_of_network(Identity const& output, fs::path const& folder) {
   auto const is_output = [&](fs::path const& file) {
     struct stat status {};
@@ -83,7 +83,7 @@ bool is_part_of_network(Identity const& output, fs::path const& folder) {
 
 std::string shown(std::string const& role, fs::path const& path) { return fmt::format("{} {}", role, path.string()); }
 
-/// Standard output and standard error, where they go to a regular file.
+/// The regular files that standard output and standard error are redirected to.
 std::vector<std::pair<char const*, Identity>> files_of_streams() {
   std::vector<std::pair<char const*, Identity>> streams;
   for (auto const& [descriptor, name] :
@@ -99,7 +99,7 @@ bool is_one_of(std::string const& ending, std::vector<std::string_view> const& e
   return std::ranges::find(endings, ending) != endings.end();
 }
 
-/// What a name says of a format that is not that of the content; empty if it says nothing.
+/// Throws UsageError if the ending of a file name belongs to a format other than that of the content.
 void require_fitting_ending(std::string const& role, fs::path const& path, Content content) {
   bool const is_compressed = compression_of_name(path) != Compression::none;
   auto const ending = is_compressed ? path.stem().extension().string() : path.extension().string();
@@ -113,7 +113,7 @@ void require_fitting_ending(std::string const& role, fs::path const& path, Conte
   };
   switch (content) {
   case Content::network_or_samples:
-    return; // the ending chooses the format, and unknown ones are refused there
+    return; // the ending chooses the format; unknown endings are refused later
   case Content::hdf5:
     return require(!is_compressed && !names_json && !names_lines, "HDF5 is written", ".h5 or .hdf5");
   case Content::lines:
@@ -178,7 +178,7 @@ void FileRoles::require_readable_by(std::size_t num_ranks) const {
 std::vector<fs::path> FileRoles::remove_leftovers() const {
   std::vector<fs::path> kept;
   for (auto const& output : outputs_) {
-    if (output.content == Content::journal) continue; // grows in place
+    if (output.content == Content::journal) continue; // journals grow in place
     auto const left = varve::remove_leftovers(target_of(output.path));
     kept.insert(kept.end(), left.begin(), left.end());
   }

@@ -7,26 +7,27 @@
 
 namespace varve {
 
-/// What an output holds, as far as the ending of its name may contradict that.
+/// The kind of content of an output; it decides which file name endings are refused.
 enum class Content { network_or_samples, hdf5, lines, json, journal };
 
-/// All files that one command reads and writes, with the options that name them: collected, and checked before anything
-/// is read or written, so that nothing is lost.
+/// All files that a command reads and writes, with the options that name them. They are collected and checked before
+/// anything is read or written, so that no file is overwritten by mistake.
 class FileRoles {
 public:
-  /// `role` is the option, for messages; empty paths are left out.
+  /// `role` is the option that names the file, for messages. Empty paths are ignored.
   void reads(std::string const& role, std::filesystem::path const& path);
   void writes(std::string const& role, std::filesystem::path const& path, Content content);
 
-  /// Throws UsageError if an output is an input or another output (by another name or link, too), lies among the layer
-  /// files of a network that is read, is where standard output or standard error goes, or has an ending that belongs to
-  /// another format; ResourceError if the name of an output is a link that leads back to itself.
+  /// Throws UsageError if an output is an input or another output (also under another name or through a link), lies
+  /// among the layer files of a network that is read, is the file that standard output or standard error goes to, or
+  /// has the ending of another format. Throws ResourceError if the name of an output is a cyclic link.
   void require_sound() const;
 
-  /// Throws InputError if an input is a pipe and there are several ranks: only one of them could read it.
+  /// Throws InputError if an input is a pipe and there are several ranks, because only one rank could read it.
   void require_readable_by(std::size_t num_ranks) const;
 
-  /// Removes what killed runs left of these outputs. Returns what may belong to a run that lives.
+  /// Removes the partial files that killed runs left beside these outputs. Returns those it kept because they may
+  /// belong to a live run.
   std::vector<std::filesystem::path> remove_leftovers() const;
 
 private:

@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t smallest_compressed = 4096; // bytes
+constexpr std::uint64_t smallest_compressed = 4096; // in bytes
 constexpr hsize_t chunk_elements = hsize_t{1} << 16;
 constexpr unsigned deflate_level = 4;
-constexpr std::size_t longest_text = std::size_t{1} << 16; // of an attribute, in bytes
+constexpr std::size_t longest_text = std::size_t{1} << 16; // limit for a text attribute, in bytes
 
-/// HDF5 wraps what the operating system says into a long list of details; its own descriptions stay as they are.
+/// Extracts the operating system's error message from HDF5's long list of details; other messages stay unchanged.
 std::string essence_of(std::string text) {
   std::string_view const mark = "error message = '";
   if (auto const begin = text.find(mark); begin != std::string::npos) {
@@ -100,9 +100,9 @@ void require_single(Attribute const& attribute, std::string const& name, std::st
 
 bool is_number(H5T_class_t type) { return type == H5T_INTEGER || type == H5T_FLOAT; }
 
-/// Opens an attribute that holds one number, and its type.
+/// Opens an attribute that holds one number, together with its type.
 std::pair<Attribute, Datatype> open_number(hid_t object, std::string const& name, std::string const& place) {
-  constexpr std::size_t largest = 16; // bytes
+  constexpr std::size_t largest = 16; // in bytes
   auto attribute = open_attribute(object, name, place);
   require_single(attribute, name, place);
   Datatype type(H5Aget_type(attribute.id()));
@@ -146,7 +146,7 @@ std::string read_fixed_text(Attribute const& attribute, Datatype const& type, st
   return text;
 }
 
-/// Reads part of a list into memory of a given type.
+/// Reads a part of a list, converted to the type Element.
 template <class Element>
 std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
                                    std::string const& place) {
@@ -166,19 +166,21 @@ std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, 
   return elements;
 }
 
-/// How to create something whose bytes do not tell when it was: equal contents give equal files.
+/// Creation properties without time stamps, so that equal contents give equal files.
 Properties without_times(hid_t kind) {
   Properties properties(H5Pcreate(kind));
   H5Pset_obj_track_times(properties.id(), false);
   return properties;
 }
 
-/// Only chunks can be compressed and have checksums (Fletcher's, of their bytes as they are stored).
+/// Creation properties of a list. It is stored in chunks, because only chunks can be compressed and carry checksums
+/// (Fletcher-32 of the stored bytes).
 Properties list_properties(bool compressed, hsize_t length) {
   auto properties = without_times(H5P_DATASET_CREATE);
   if (length == 0) return properties;
   auto const num_chunks = (length + chunk_elements - 1) / chunk_elements;
-  hsize_t const chunk = (length + num_chunks - 1) / num_chunks; // the last chunk takes as much room as the others
+  // equal chunks: the last one takes as much room as the others
+  hsize_t const chunk = (length + num_chunks - 1) / num_chunks;
   H5Pset_chunk(properties.id(), 1, &chunk);
   if (compressed) {
     H5Pset_shuffle(properties.id());
@@ -188,13 +190,13 @@ Properties list_properties(bool compressed, hsize_t length) {
   return properties;
 }
 
-/// HDF5 asks this before it follows a link into another file.
+/// Callback that HDF5 calls before it follows a link into another file.
 herr_t refuse_other_file(char const*, char const*, char const*, char const*, unsigned*, hid_t, void* was_asked) {
   *static_cast<bool*>(was_asked) = true;
   return -1;
 }
 
-/// Opens a group or dataset with open(properties), unless it lies in another file.
+/// Opens a group or dataset with open(properties); throws InputError if it lies in another file.
 template <class Object, class Open>
 Object open_in_this_file(hid_t kind, std::string const& what, std::string const& place, Open const& open) {
   bool lies_elsewhere = false;
@@ -208,7 +210,7 @@ Object open_in_this_file(hid_t kind, std::string const& what, std::string const&
   return object;
 }
 
-/// What a dataset takes from other files may change without this one.
+/// Throws InputError if a dataset takes its data from other files: they may change while this file does not.
 void require_own_storage(Properties const& properties, std::string const& what, std::string const& place) {
   bool const is_virtual = H5Pget_layout(properties.id()) == H5D_VIRTUAL;
   if (!is_virtual && H5Pget_external_count(properties.id()) == 0) return;
@@ -220,8 +222,8 @@ void require_own_storage(Properties const& properties, std::string const& what, 
 Properties file_access() {
   Properties access(H5Pcreate(H5P_FILE_ACCESS));
 #if H5_VERSION_GE(1, 10, 7)
-  H5Pset_file_locking(access.id(), false,
-                      true); // locks fail on many cluster file systems, and renaming makes them needless
+  // locking fails on many cluster file systems; outputs are renamed when complete, so it is not needed
+  H5Pset_file_locking(access.id(), false, true);
 #endif
   return access;
 }
@@ -230,13 +232,14 @@ Properties file_access() {
 
 std::unique_lock<std::recursive_mutex> lock() {
   static std::recursive_mutex mutex;
-  static auto const no_locks =
-      setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); // outputs are locked already, see PartialOutput
+  // outputs are locked already, see PartialOutput
+  static auto const no_locks = setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
   static_cast<void>(no_locks);
-  static auto const no_exit_handler = H5dont_atexit(); // it crashes over a file that a full disk kept from closing
+  // HDF5's exit handler crashes if a full disk kept a file from being closed
+  static auto const no_exit_handler = H5dont_atexit();
   static_cast<void>(no_exit_handler);
   std::unique_lock held(mutex);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // a setting of each thread
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // this setting is per thread
   return held;
 }
 
@@ -252,7 +255,7 @@ File open_file(fs::path const& path) {
   std::ifstream const probe(place, std::ios::binary);
   if (!probe) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
   auto const access = file_access();
-  if (place != path) H5Pset_fapl_stdio(access.id()); // the usual driver wants to know the name of each file
+  if (place != path) H5Pset_fapl_stdio(access.id()); // for pipes: the default driver requires the name of the file
   File file(H5Fopen(place.c_str(), H5F_ACC_RDONLY, access.id()));
   if (file.id() < 0) {
     auto const why = reason();
@@ -352,7 +355,8 @@ std::vector<Index> read_indices(Dataset const& dataset, std::uint64_t first, std
   if (H5Tget_class(type.id()) != H5T_INTEGER) {
     throw InputError(fmt::format("{}: found a type that is no integer, expected integers", place));
   }
-  // HDF5 turns what does not fit into the nearest number that does: harmless above, where every limit is checked later.
+  // HDF5 converts numbers out of range to the nearest number in range. At the upper end this is harmless, because every
+  // limit is checked later.
   if (H5Tget_sign(type.id()) == H5T_SGN_NONE) return read_elements<Index>(dataset, first, count, place);
   auto const numbers = read_elements<std::int64_t>(dataset, first, count, place);
   std::vector<Index> indices(numbers.size());
@@ -429,7 +433,7 @@ template void write_list(hid_t, std::string const&, hid_t, std::vector<std::uint
 void write_scalar(hid_t parent, std::string const& name, double number, fs::path const& path) {
   Dataspace const space(H5Screate(H5S_SCALAR));
   auto const properties = without_times(H5P_DATASET_CREATE);
-  H5Pset_layout(properties.id(), H5D_COMPACT); // lies in the header of the dataset, which has a checksum
+  H5Pset_layout(properties.id(), H5D_COMPACT); // stored in the header of the dataset, which has a checksum
   Dataset const dataset(
       H5Dcreate2(parent, name.c_str(), H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
   require_written(dataset.id(), path);

@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-/// Small handles over the C API of HDF5. Its errors become one sentence of ours; `place` arguments say where, as in
-/// "net.h5: layer 3". Every use, closing included, happens while the caller holds lock().
+/// RAII handles and helpers over the C API of HDF5. HDF5 errors become one sentence; `place` says where, as in "net.h5:
+/// layer 3". Hold lock() during every use, including destruction.
 namespace varve::hdf5 {
 
-/// Only one thread at a time may be inside the library. Also turns its own printing of errors off.
+/// Locks the library, which only one thread at a time may enter, and silences HDF5's own error output.
 [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
 
-/// Owner of an identifier.
+/// Owns an HDF5 identifier and closes it on destruction.
 template <auto Close>
 class Handle {
 public:
@@ -45,11 +45,11 @@ using Dataspace = Handle<&H5Sclose>;
 using Datatype = Handle<&H5Tclose>;
 using Properties = Handle<&H5Pclose>;
 
-/// True if the file begins as an HDF5 file does; false for folders and files that cannot be read.
+/// True if the file begins with the HDF5 signature; false for folders and unreadable files.
 bool has_signature(std::filesystem::path const& path);
 
-// Reading. All throw InputError "PLACE ...". Groups and datasets in other files (external links, external storage) and
-// datasets made of others (virtual ones) are refused: whoever knows a file by its bytes shall know all that is read.
+// Reading functions. All throw InputError "PLACE ...". They refuse groups and datasets in other files (external links,
+// external storage) and virtual datasets, so that the bytes of one file determine everything that is read.
 
 File open_file(std::filesystem::path const& path);
 bool has_child(hid_t parent, std::string const& name);
@@ -59,46 +59,46 @@ Dataset open_dataset(hid_t parent, std::string const& name, std::string const& p
 /// Number of links in a group.
 std::uint64_t num_children(Group const& group, std::string const& place);
 
-/// A string of up to 64 KiB, of fixed or variable length.
+/// Reads a text attribute of fixed or variable length, up to 64 KiB.
 std::string read_text(hid_t object, std::string const& name, std::string const& place);
-/// A whole number from 0, of any type of numbers.
+/// Reads an attribute that is a whole number >= 0, of any numeric type.
 std::uint64_t read_count(hid_t object, std::string const& name, std::string const& place);
 double read_real(hid_t object, std::string const& name, std::string const& place);
 
-/// Number of elements of a dataset that is a list, or 1 for a scalar.
+/// Number of elements of a one-dimensional dataset; 1 for a scalar.
 std::uint64_t length_of(Dataset const& dataset, std::string const& place);
 bool is_scalar(Dataset const& dataset);
 
-/// Elements [first, first + count) of a list, or of a scalar, of any integer or floating-point type.
+/// Reads the elements [first, first + count) of a list or scalar of any integer or floating-point type.
 std::vector<double> read_reals(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
                                std::string const& place);
 
-/// The same of any integer type; `Index` is std::uint32_t or std::uint64_t. A number too large for it becomes its
-/// largest, a negative one is an error.
+/// Reads the elements [first, first + count) of a list or scalar of any integer type. `Index` is std::uint32_t or
+/// std::uint64_t. A number too large for Index becomes the largest Index; a negative number throws InputError.
 template <class Index>
 std::vector<Index> read_indices(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
                                 std::string const& place);
 
-// Writing. All throw ResourceError "PATH cannot be written ...".
+// Writing functions. All throw ResourceError "PATH cannot be written ...".
 
-/// Creates a file in the format of HDF5 1.10, whose structures carry checksums; `partial` is replaced, `path` is what
-/// messages name.
+/// Creates a file in the format of HDF5 1.10, whose metadata carries checksums. `partial` is the file to create or
+/// overwrite; `path` is the name for messages.
 File create_file(std::filesystem::path const& partial, std::filesystem::path const& path);
 Group create_group(hid_t parent, std::string const& name, std::filesystem::path const& path);
 void write_text(hid_t object, std::string const& name, std::string const& text, std::filesystem::path const& path);
 void write_integer(hid_t object, std::string const& name, std::uint64_t number, std::filesystem::path const& path);
 void write_real(hid_t object, std::string const& name, double number, std::filesystem::path const& path);
 
-/// Writes a list, converted to the type `stored`, with a checksum for each chunk; `compressed` ones of at least 4 KiB
+/// Writes a list, converted to the type `stored`, with a checksum per chunk. If `compressed`, lists of at least 4 KiB
 /// are shuffled and deflated.
 template <class Element>
 void write_list(hid_t parent, std::string const& name, hid_t stored, std::vector<Element> const& elements,
                 bool compressed, std::filesystem::path const& path);
 
-/// Writes a dataset that is one number.
+/// Writes a scalar dataset.
 void write_scalar(hid_t parent, std::string const& name, double number, std::filesystem::path const& path);
 
-/// A list that grows: compressed, in chunks with checksums.
+/// An appendable list, stored compressed in chunks with checksums.
 class GrowingList {
 public:
   GrowingList() = default;
@@ -116,7 +116,8 @@ private:
   std::uint64_t length_ = 0;
 };
 
-/// Hands all to the operating system; the only way to learn of a full disk before the file is closed.
+/// Hands all buffered data to the operating system. This is the only way to learn of a full disk before the file is
+/// closed.
 void flush(File const& file, std::filesystem::path const& path);
 
 } // namespace varve::hdf5

@@ -32,11 +32,11 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 
-/// What a child may use: the walk through the metadata of a good file needs a tiny part of it.
+/// Limits for a child process; reading the metadata of a good file needs a tiny part of them.
 struct Limits {
-  std::uint64_t memory_bytes = 64 * mebibyte; ///< beyond what the process has at the fork
+  std::uint64_t memory_bytes = 64 * mebibyte; ///< in addition to what the process uses at the fork
   std::uint64_t cpu_seconds = 2;
-  std::uint64_t clock_seconds = 30; ///< file systems may be slow
+  std::uint64_t clock_seconds = 30; ///< generous, because file systems may be slow
 };
 
 Limits limits_for(std::uint64_t file_size) {
@@ -48,7 +48,7 @@ Limits limits_for(std::uint64_t file_size) {
   return limits;
 }
 
-/// Tells a file from what it was before.
+/// Identifies a version of a file: device, inode, size and times.
 using Identity = std::array<std::uint64_t, 7>;
 
 Identity identity_of(struct stat const& status) {
@@ -58,7 +58,7 @@ Identity identity_of(struct stat const& status) {
           number(status.st_ctim.tv_nsec)};
 }
 
-/// How a child begins what it says; nothing is said by one that dies.
+/// The first byte of a child's report; a child that dies reports nothing.
 enum class Verdict : char { fine = 'f', usage = 'u', input = 'i', memory = 'm' };
 
 void set_limit(__rlimit_resource resource, std::uint64_t value) {
@@ -68,7 +68,7 @@ void set_limit(__rlimit_resource resource, std::uint64_t value) {
   setrlimit(resource, &limit);
 }
 
-/// Bytes of address space and of private writable memory that this process has.
+/// Address space and private writable memory of this process, in bytes.
 std::pair<std::uint64_t, std::uint64_t> memory_in_use() {
   std::uint64_t all = 0;
   std::uint64_t data = 0;
@@ -80,7 +80,7 @@ std::pair<std::uint64_t, std::uint64_t> memory_in_use() {
 
 bool is_in_child = false;
 
-/// What is known of files that were tried out: null for good ones, else what is wrong with them.
+/// Files that were tried out: null for a good file, else its error.
 std::map<std::pair<std::string, Identity>, std::exception_ptr>& known_files() {
   static std::map<std::pair<std::string, Identity>, std::exception_ptr> known;
   return known;
@@ -95,7 +95,7 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
-/// What the child does: it is quiet, dies by whatever HDF5 does, and never returns.
+/// Runs in the child: silences its streams, lets every HDF5 crash end the process, and never returns.
 [[noreturn]] void walk_and_exit(std::function<void()> const& walk, int descriptor, Limits const& limits) {
   for (int const signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGTERM, SIGINT, SIGHUP, SIGPIPE})
     std::signal(signal, SIG_DFL);
@@ -108,7 +108,8 @@ void write_all(int descriptor, std::string_view text) {
   set_limit(RLIMIT_CORE, 0);
   set_limit(RLIMIT_CPU, limits.cpu_seconds);
   set_limit(RLIMIT_DATA, data + limits.memory_bytes);
-  set_limit(RLIMIT_AS, all + 4 * limits.memory_bytes); // what is reserved counts here
+  // looser than RLIMIT_DATA, because reserved address space counts here
+  set_limit(RLIMIT_AS, all + 4 * limits.memory_bytes);
   auto const say = [&](Verdict verdict, std::string_view sentence) {
     write_all(descriptor, fmt::format("{}{}", static_cast<char>(verdict), sentence));
     _exit(0);
@@ -118,13 +119,13 @@ void write_all(int descriptor, std::string_view text) {
     say(Verdict::fine, "");
   } catch (Error const& error) {
     say(error.kind() == ErrorKind::usage ? Verdict::usage : Verdict::input, error.what());
-  } catch (std::exception const&) { // std::bad_alloc, or a size that no memory holds
+  } catch (std::exception const&) { // std::bad_alloc, or a size beyond all memory
     say(Verdict::memory, "");
   }
   _exit(1);
 }
 
-/// What a child said until it ended; kills it at the deadline. True if it was in time.
+/// Collects the child's report until it ends; kills the child at the deadline. Returns true if it ended in time.
 bool listen(int descriptor, pid_t child, Limits const& limits, std::string& said) {
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(limits.clock_seconds);
   std::array<char, 4096> buffer{};
@@ -149,7 +150,7 @@ bool listen(int descriptor, pid_t child, Limits const& limits, std::string& said
   throw InputError(fmt::format("{} is a broken HDF5 file: reading its structure {}", path.string(), what));
 }
 
-/// Turns what became of a child into an error, if it is one.
+/// Throws the error that the outcome of a child stands for; returns if the file is good.
 void judge(fs::path const& path, Limits const& limits, bool in_time, int status, std::string const& said) {
   if (!in_time) fail_broken(path, fmt::format("took more than {} seconds", limits.clock_seconds));
   if (said.empty()) {
@@ -191,9 +192,9 @@ void walk_in_child(fs::path const& path, Limits const& limits, std::function<voi
   judge(path, limits, in_time, status, said);
 }
 
-/// An upper bound for the bytes of a dataset that were written, before compression; never more than the file can hold.
+/// An upper bound on the uncompressed bytes of a dataset that were ever written, limited by the size of the file.
 std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std::uint64_t chunk_bytes) {
-  constexpr std::uint64_t best_compression = 1032; // of deflate
+  constexpr std::uint64_t best_compression = 1032; // highest ratio that deflate reaches
   File const file(H5Iget_file_id(dataset.id()));
   hsize_t file_size = 0;
   if (H5Fget_filesize(file.id(), &file_size) < 0) return 0;
@@ -204,8 +205,8 @@ std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std:
   return std::min(capped_multiply(num_chunks, chunk_bytes), capped_multiply(stored, best_compression));
 }
 
-/// Bytes of a chunk; 0 if the dataset is stored in one piece. Throws InputError if the chunks of a list are no pieces
-/// of a list: HDF5 would look for the next one for ever.
+/// Bytes per chunk; 0 if the dataset is contiguous. Throws InputError if the chunks of a list are not one-dimensional
+/// or are empty: HDF5 would search for the next chunk forever.
 std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size, std::string const& place) {
   hsize_t length = 0;
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return 0;
@@ -222,8 +223,8 @@ std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element
 void try_out(fs::path const& path, std::function<void()> const& walk) {
   auto& known = known_files();
   struct stat status {};
-  auto const place = readable_place(path);       // before the fork: a pipe can be read once
-  if (stat(place.c_str(), &status) != 0) return; // opening it says why
+  auto const place = readable_place(path);       // before the fork, because a pipe can be read only once
+  if (stat(place.c_str(), &status) != 0) return; // opening the file will report the reason
   std::pair const file(place.string(), identity_of(status));
   auto found = known.find(file);
   if (found == known.end()) {
@@ -239,10 +240,11 @@ void try_out(fs::path const& path, std::function<void()> const& walk) {
 }
 
 bool has_checksums(fs::path const& path) {
-  constexpr std::streamoff root_place = 36; // of the address of the root group, in version 2 and 3 of the superblock
+  constexpr std::streamoff root_place = 36; // offset of the root group's address in versions 2 and 3 of the superblock
   std::ifstream file(readable_place(path), std::ios::binary);
   std::array<char, root_place + sizeof(std::uint64_t)> head{};
-  if (!file.read(head.data(), head.size()) || head[8] < 2 || head[9] != 8) return false; // offsets of 8 bytes
+  // the superblock must use addresses of 8 bytes
+  if (!file.read(head.data(), head.size()) || head[8] < 2 || head[9] != 8) return false;
   std::uint64_t root = 0;
   for (std::size_t byte = sizeof(root); byte-- > 0;)
     root = (root << 8U) | static_cast<unsigned char>(head[root_place + byte]);
@@ -264,7 +266,7 @@ void require_tried(hid_t object) {
 void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place) {
   constexpr std::uint64_t always_modest = 16 * mebibyte;
   constexpr std::uint64_t most_times = 4;
-  constexpr std::uint64_t largest_element = 16; // bytes of a number
+  constexpr std::uint64_t largest_element = 16; // in bytes
   Dataspace const space(H5Dget_space(dataset.id()));
   Datatype const type(H5Dget_type(dataset.id()));
   auto const element_size = static_cast<std::uint64_t>(H5Tget_size(type.id()));

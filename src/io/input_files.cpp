@@ -26,17 +26,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Which file it is.
+/// Identifies a file: device and inode.
 using Identity = std::pair<dev_t, ino_t>;
 
 Identity identity_of(struct stat const& status) { return {status.st_dev, status.st_ino}; }
 
-/// What is known of the inputs of this process.
+/// The inputs of this process that are being watched.
 struct Watched {
   std::mutex guard;
   bool is_on = false;
-  std::map<fs::path, struct stat> files; ///< as they were when they were opened first
-  std::map<Identity, int> pipes;         ///< descriptors of the temporary files with their bytes
+  std::map<fs::path, struct stat> files; ///< state of each file when it was first opened
+  std::map<Identity, int> pipes;         ///< descriptors of the temporary files that hold the bytes of pipes
 };
 
 Watched& watched() {
@@ -75,7 +75,7 @@ void write_all(int descriptor, char const* bytes, std::size_t size, fs::path con
   }
 }
 
-/// Closes a descriptor when it goes, unless it is taken.
+/// Closes a descriptor on destruction unless it was taken.
 struct Descriptor {
   int number = -1;
   explicit Descriptor(int opened) : number(opened) {}
@@ -87,7 +87,7 @@ struct Descriptor {
   int take() { return std::exchange(number, -1); }
 };
 
-/// Reads a pipe to its end into a temporary file. Returns the descriptor of that.
+/// Copies a pipe, to its end, into a temporary file and returns its descriptor.
 int keep_bytes_of_pipe(fs::path const& path) {
   std::error_code error;
   auto folder = fs::temp_directory_path(error);

@@ -9,7 +9,7 @@
 namespace varve {
 namespace {
 
-/// The largest number of brackets that are open at a time; brackets in strings do not count.
+/// The greatest number of brackets open at a time, not counting brackets in strings.
 std::size_t depth_of(std::string_view text) {
   std::size_t depth = 0;
   std::size_t deepest = 0;

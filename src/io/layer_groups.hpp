@@ -10,8 +10,8 @@
 
 namespace varve {
 
-/// Calls visit(number, layer) for each layer in order, on the calling thread, while memory holds a few layers only: as
-/// many as there are host threads, which read them together.
+/// Calls visit(number, layer) for each layer in order, on the calling thread. Layers are read in groups, one layer per
+/// host thread, so that memory holds one group at a time.
 template <class Visit>
 void for_each_layer(NetworkSource const& network, Visit const& visit) {
   auto const num_layers = network.num_layers();

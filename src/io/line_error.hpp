@@ -7,7 +7,7 @@
 
 namespace varve {
 
-/// Text from a file, quoted for a message: shortened, with unprintable bytes escaped.
+/// Quotes text from a file for a message: shortened, with unprintable bytes escaped.
 std::string quote(std::string_view text);
 
 /// Throws InputError "FILE:LINE: found FOUND, expected EXPECTED".

@@ -83,8 +83,7 @@ char const* name_of(ActivationKind kind) {
   return "clipped_relu";
 }
 
-/// Adds the name of the file to what is thrown about a layer of it; a size that no memory holds becomes a sentence,
-/// too.
+/// Runs `work` and adds the file name to its InputError about a layer; an allocation failure becomes a ResourceError.
 template <class Work>
 auto in_file(fs::path const& path, std::size_t number, Work const& work) {
   auto const fail_memory = [&] {
@@ -129,7 +128,7 @@ struct NetworkFile::Contents {
       take_descriptor(number, hdf5::open_group(open_layer(number).id(), "weights", place(number)));
   }
 
-  /// Reads all but the numbers.
+  /// Reads all metadata.
   void walk() {
     auto const count = num_layers();
     for (std::size_t number = 0; number < count; ++number) {
@@ -176,7 +175,7 @@ NetworkFile::NetworkFile(fs::path const& path) : contents_(std::make_unique<Cont
           contents_->read_descriptors();
         });
   } catch (...) {
-    contents_.reset(); // while the lock is held
+    contents_.reset(); // must happen while the lock is held
     throw;
   }
 }
@@ -229,7 +228,7 @@ struct NetworkFileWriter::Contents {
   hdf5::File file;
   hdf5::Group layers;
   std::size_t num_layers = 0;
-  std::size_t num_outputs = 0; ///< of the last layer
+  std::size_t num_outputs = 0; ///< number of outputs of the last layer written
 
   explicit Contents(fs::path const& path) : output(path) {}
 };

@@ -10,12 +10,12 @@
 
 namespace varve {
 
-/// What a network file says about a layer beside its weights.
+/// Everything that a network file stores about a layer except its weights.
 struct LayerHeader {
   std::size_t num_inputs = 0;
   std::size_t num_outputs = 0;
   EdgeOffset num_edges = 0;
-  std::vector<double> bias; ///< one per output, or exactly one that all outputs share
+  std::vector<double> bias; ///< one per output, or exactly one shared by all outputs
   Activation activation;
 };
 
@@ -23,7 +23,7 @@ struct LayerHeader {
 class NetworkFile final : public NetworkSource {
 public:
   /// Reads the descriptors of all layers. Throws InputError, naming file and layer, if the file is missing, broken or
-  /// no network file, or if two layers do not fit together.
+  /// not a network file, or if a layer does not take as many inputs as the layer before it has outputs.
   explicit NetworkFile(std::filesystem::path const& path);
   ~NetworkFile() override;
 
@@ -31,10 +31,10 @@ public:
   std::size_t num_layers() const override;
   Layer layer(std::size_t number) const override;
 
-  /// All of layer `number` but its weights.
+  /// Everything about layer `number` except its weights.
   LayerHeader header(std::size_t number) const;
 
-  /// Reads all of a network file but its numbers, as the constructor and layer() do: for hdf5::try_out, under its lock.
+  /// Reads all metadata of a network file that the constructor and layer() read: for hdf5::try_out, under its lock.
   /// Throws InputError.
   static void walk(std::filesystem::path const& path);
 
@@ -43,21 +43,21 @@ private:
   std::unique_ptr<Contents> contents_;
 };
 
-/// Opens a network file as a source.
+/// Opens a network file as a source. Throws as the constructor of NetworkFile does.
 std::unique_ptr<NetworkSource> open_network_file(std::filesystem::path const& path);
 
-/// Writes a network file layer by layer; the file appears with commit() or not at all.
+/// Writes a network file layer by layer; the file appears on commit() or not at all.
 class NetworkFileWriter {
 public:
   /// Throws UsageError or ResourceError as OutputFile does.
   explicit NetworkFileWriter(std::filesystem::path const& path);
   ~NetworkFileWriter();
 
-  /// Writes the next layer. Throws InputError if it is malformed or does not fit the one before, ResourceError if the
-  /// disk is full or fails.
+  /// Writes the next layer. Throws InputError if it is malformed or does not take as many inputs as the layer before it
+  /// has outputs, ResourceError if the disk is full or fails.
   void append(Layer const& layer);
 
-  /// Makes the file appear; it needs at least one layer.
+  /// Makes the file appear; at least one layer must have been written. Throws as OutputFile::commit does.
   void commit();
 
 private:

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 bool is_hdf5_name(fs::path const& path) { return path.extension() == ".h5" || path.extension() == ".hdf5"; }
 
-/// The compression that a name ending in .tsv, .tsv.gz, .tsv.xz or .tsv.zst asks for; nothing for other names.
+/// The compression implied by an ending .tsv, .tsv.gz, .tsv.xz or .tsv.zst; nullopt for other names.
 std::optional<Compression> text_compression(fs::path const& path) {
   auto const compression = compression_of_name(path);
   auto const name = compression == Compression::none ? path : path.stem();
@@ -38,7 +38,7 @@ void require_equal(std::optional<Number> const& asked, Number found, char const*
   }
 }
 
-/// Options may repeat what a network file says, not contradict it.
+/// Throws UsageError if an option contradicts a network file; options may repeat what the file says.
 void require_agreement(NetworkFile const& file, ChallengeOptions const& options, fs::path const& path) {
   require_equal(options.layers, file.num_layers(), "the number of layers", path);
   if (!options.neurons && !options.bias && !options.cap) return;
@@ -56,20 +56,20 @@ void require_agreement(NetworkFile const& file, ChallengeOptions const& options,
   }
 }
 
-/// Throws InputError if nothing can be read from a regular file.
+/// Throws InputError if a regular file cannot be read.
 void require_readable(fs::path const& path) {
   std::error_code error;
   char letter = 0;
   if (fs::is_regular_file(path, error)) open_bytes(path)->read({&letter, 1});
 }
 
-/// Whether an HDF5 file says that it holds samples; called by what guards it.
+/// True if an HDF5 file declares that it holds samples. Call it under hdf5::guarded.
 bool says_samples(fs::path const& path) {
   auto const file = hdf5::open_file(path);
   return hdf5::read_text(file.id(), "format", path.string()) == "varve-samples";
 }
 
-/// The same, guarded.
+/// says_samples under hdf5::guarded.
 bool holds_hdf5_samples(fs::path const& path) {
   auto const guard = hdf5::lock();
   return hdf5::guarded(
@@ -139,7 +139,7 @@ bool holds_samples(fs::path const& path) {
   try {
     return holds_hdf5_samples(path);
   } catch (InputError const&) {
-    return false; // broken either way: reading it as a network says what is wrong
+    return false; // broken either way: reading it as a network reports the reason
   }
 }
 

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
   throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
 }
 
-/// Whether a path exists and is neither file nor folder.
+/// True if a path exists and is neither a regular file nor a folder.
 bool is_special(fs::path const& path) {
   std::error_code error;
   return fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error);
@@ -31,17 +31,17 @@ bool is_special(fs::path const& path) {
 } // namespace
 
 fs::path target_of(fs::path path) {
-  constexpr int most_links = 40; // as many as Linux follows
+  constexpr int most_links = 40; // the limit of Linux
   if (path.empty()) throw UsageError("the name of an output is empty");
   if (!path.has_filename()) path = path.parent_path();
   std::error_code error;
   auto target = path;
   for (int link = 0; fs::is_symlink(target, error); ++link) {
-    if (is_special(target)) return target; // what /dev/stdout leads to may have no name
+    if (is_special(target)) return target; // the target of /dev/stdout may have no name
     if (link == most_links) fail(path, ELOOP);
     auto const next = fs::read_symlink(target, error);
     if (error) fail(path, error.value());
-    target = target.parent_path() / next; // next alone if it is absolute
+    target = target.parent_path() / next; // if `next` is absolute, the result is `next`
     if (!target.has_filename()) target = target.parent_path();
   }
   return target;

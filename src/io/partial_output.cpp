@@ -37,22 +37,22 @@ constexpr std::size_t num_digits = 16;
   throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
 }
 
-/// The names of all partial outputs of this process. Whoever adds, renames or removes one holds the lock; a process
-/// that a signal ends keeps it for ever, so that nothing new appears.
+/// The names of all partial outputs of this process. Adding, renaming and removing require the lock. When a signal ends
+/// the process, the lock is never released, so that nothing new appears.
 struct Registry {
   std::mutex guard;
   std::vector<fs::path> names;
 };
 
 Registry& registry() {
-  static auto* const all = new Registry; // outlives static objects: the thread that waits for signals uses it
+  static auto* const all = new Registry; // never destroyed: the thread that waits for signals uses it during exit
   return *all;
 }
 
 void forget(Registry& all, fs::path const& name) { std::erase(all.names, name); }
 
 void remove_quietly(fs::path const& name) {
-  constexpr int most_attempts = 100; // other threads may be writing into a folder
+  constexpr int most_attempts = 100; // other threads may still be writing into the folder
   std::error_code error;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     fs::remove_all(name, error);
@@ -60,7 +60,7 @@ void remove_quietly(fs::path const& name) {
   }
 }
 
-/// 16 digits that nobody can foresee.
+/// 16 unpredictable hexadecimal digits.
 std::string random_digits() {
   std::uint64_t number = 0;
   if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
@@ -77,20 +77,20 @@ bool is_partial_name(std::string_view name, std::string_view target) {
 
 fs::path folder_of(fs::path const& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-/// Brings a file or folder to the disk, where the file system can do so; false, with errno, if the disk failed.
+/// Syncs a file or folder to the disk, if the file system supports it; false, with errno set, if the disk failed.
 bool is_synced(int descriptor) { return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP; }
 
-/// Whether somebody lives who writes this: only where locks work is an unlocked one certain to be a leftover.
+/// True if this is certainly a leftover: locks work on this file system and nobody holds the lock.
 bool is_abandoned(fs::path const& name) {
   int descriptor = open(name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) descriptor = open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC); // a folder
+  if (descriptor < 0) descriptor = open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC); // for folders
   if (descriptor < 0) return false;
   bool const is_free = flock(descriptor, LOCK_EX | LOCK_NB) == 0;
   close(descriptor);
   return is_free;
 }
 
-/// Whether another process writes this now.
+/// True if another process holds the lock of this partial output.
 bool is_in_use(fs::path const& name) {
   int const descriptor = open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return false;
@@ -108,21 +108,22 @@ sem_t signal_has_come;
 extern "C" void wake_remover(int number) {
   int const error = errno;
   signal_that_came = number;
-  sem_post(&signal_has_come);                    // one of the few calls that a handler may make
-  if (number == SIGPIPE) poll(nullptr, 0, 2000); // who reads no further wants no sentence about it: the end comes soon
+  sem_post(&signal_has_come); // async-signal-safe
+  // gives the remover time, so that no error about the closed pipe is printed first
+  if (number == SIGPIPE) poll(nullptr, 0, 2000);
   errno = error;
 }
 
-/// Waits for a signal, removes what is partial, and lets the signal do what it would have done.
+/// Waits for a signal, removes all partial outputs, and lets the signal end the process.
 [[noreturn]] void remove_when_signalled() {
   while (sem_wait(&signal_has_come) != 0) {
   }
   auto& all = registry();
-  all.guard.lock(); // for ever
+  all.guard.lock(); // never unlocked
   for (auto const& name : all.names) remove_quietly(name);
   int const number = signal_that_came;
   std::signal(number, SIG_DFL);
-  kill(getpid(), number); // reaches a thread that does not block it
+  kill(getpid(), number); // delivered to a thread that does not block it
   for (;;) pause();
 }
 
@@ -139,9 +140,9 @@ PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
     if (descriptor_ < 0) fail(path_, errno);
     all.names.push_back(name_);
     struct stat status {};
-    static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are taken as they are
+    static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are accepted
     if (fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
-    forget(all, name_); // another run took it for a leftover before it was locked
+    forget(all, name_); // another run removed it as a leftover before it was locked
     close(std::exchange(descriptor_, -1));
   }
   fail(path_, EEXIST);
@@ -197,7 +198,7 @@ void remove_partial_outputs_on_signals() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); // signals go to other threads than the one that waits
+  pthread_sigmask(SIG_SETMASK, &all, &before); // the new thread inherits this mask, so signals go to other threads
   std::thread(remove_when_signalled).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   struct sigaction action {};
@@ -205,16 +206,15 @@ void remove_partial_outputs_on_signals() {
   action.sa_flags = SA_RESTART;
   for (int const number : ending_signals) {
     struct sigaction old {};
-    bool const is_ignored = sigaction(number, nullptr, &old) != 0 || old.sa_handler == SIG_IGN; // as nohup asks
+    bool const is_ignored = sigaction(number, nullptr, &old) != 0 || old.sa_handler == SIG_IGN; // set by nohup
     bool const is_free = old.sa_handler == SIG_DFL;
-    if (!is_ignored && (is_free || number != SIGUSR1))
-      sigaction(number, &action, nullptr); // SIGUSR1 may be a library's
+    if (!is_ignored && (is_free || number != SIGUSR1)) sigaction(number, &action, nullptr); // a library may use SIGUSR1
   }
 }
 
 void sync_folder_of(fs::path const& file) {
   int const descriptor = open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return; // a folder that may be written and not read
+  if (descriptor < 0) return; // the folder may be writable but not readable
   bool const is_safe = is_synced(descriptor);
   int const error = errno;
   close(descriptor);

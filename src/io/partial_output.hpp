@@ -5,25 +5,26 @@
 
 namespace varve {
 
-/// A file or folder that is written under the name PATH.partial-<16 random hexadecimal digits> beside PATH, to be
-/// renamed once it is whole. It is locked (flock) while it lives, so that what a killed process left is told from what
-/// another process is writing.
+/// A file or folder that is written as PATH.partial-<16 random hexadecimal digits> beside PATH and renamed when
+/// complete. It is locked (flock) during its lifetime, which distinguishes leftovers of a killed process from outputs
+/// of a running one.
 class PartialOutput {
 public:
   enum class Kind { file, folder };
 
-  /// Creates it, empty; never follows a link and never takes over what exists. Throws ResourceError, naming PATH.
+  /// Creates the empty partial output. It never follows a link and never reuses an existing file. Throws ResourceError,
+  /// naming PATH.
   PartialOutput(std::filesystem::path const& path, Kind kind);
 
-  /// Removes it, unless it has appeared.
+  /// Removes the partial output unless appear() was called.
   ~PartialOutput();
   PartialOutput(PartialOutput const&) = delete;
   PartialOutput& operator=(PartialOutput const&) = delete;
 
   std::filesystem::path const& name() const { return name_; }
-  int descriptor() const { return descriptor_; } ///< of a file: open to write
+  int descriptor() const { return descriptor_; } ///< descriptor of the partial file, open for writing
 
-  /// Brings it to the disk, renames it to PATH, and brings the new name to the disk. Throws ResourceError.
+  /// Syncs the content to the disk, renames it to PATH, and syncs the new name. Throws ResourceError.
   void appear();
 
 private:
@@ -34,15 +35,15 @@ private:
   int descriptor_ = -1;
 };
 
-/// Removes the partial files and folders of PATH that killed processes have left. Returns those that cannot be removed,
-/// or that may belong to a living process because the file system has no locks.
+/// Removes the partial files and folders of PATH that killed processes left. Returns those that cannot be removed, or
+/// that may belong to a running process because the file system has no locks.
 std::vector<std::filesystem::path> remove_leftovers(std::filesystem::path const& path);
 
-/// From now on signals that end the process (SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE) remove all
-/// partial outputs of this process first. Signals that are ignored stay so. Call once, from the main thread.
+/// Installs handlers that remove all partial outputs of this process before a signal ends it (SIGTERM, SIGINT, SIGHUP,
+/// SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE). Ignored signals stay ignored. Call it once, from the main thread.
 void remove_partial_outputs_on_signals();
 
-/// Brings the names within the folder that holds `file` to the disk.
+/// Syncs the folder that contains `file`, so that its new name is on the disk. Throws ResourceError if the disk fails.
 void sync_folder_of(std::filesystem::path const& file);
 
 } // namespace varve

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr char const* format_name = "varve-samples";
 constexpr std::uint64_t format_version = 1;
 
-/// An open file whose attributes are read and checked; use and destroy it under the lock.
+/// An open file whose attributes have been read and checked; use and destroy it under the lock.
 struct OpenSampleFile {
   hdf5::File file;
   hdf5::Group samples;
@@ -39,7 +39,7 @@ SampleIndex read_first_sample(hdf5::File const& file, std::string const& place) 
   return hdf5::read_count(file.id(), "first_sample", place);
 }
 
-/// Numbers of samples have 64 bits, from 1 as well as from 0.
+/// Throws InputError unless all sample numbers fit in 64 bits, counted from 0 and from 1.
 void require_countable(SampleIndex first_sample, std::uint64_t num_samples, std::string const& place) {
   constexpr auto largest = std::numeric_limits<SampleIndex>::max();
   if (capped_add(first_sample, num_samples) < largest) return;
@@ -47,7 +47,7 @@ void require_countable(SampleIndex first_sample, std::uint64_t num_samples, std:
                                first_sample, num_samples, largest - 1 - num_samples));
 }
 
-/// Opens a file; called by what guards it.
+/// Opens and checks a file. Call it under hdf5::guarded.
 OpenSampleFile open_unguarded(fs::path const& path) {
   auto const place = path.string();
   OpenSampleFile open;
@@ -72,7 +72,7 @@ OpenSampleFile open_sample_file(fs::path const& path) {
       path, [&] { walk_sample_file(path); }, [&] { return open_unguarded(path); });
 }
 
-/// The rows of a file that holds the wanted samples.
+/// The rows of the file that hold the wanted samples.
 SampleRange rows_of(fs::path const& path, SampleIndex first_sample, std::uint64_t num_samples,
                     OptionalSampleRange const& range) {
   if (!range) return {0, num_samples};
@@ -88,8 +88,8 @@ bool same_bits(double left, double right) {
   return std::bit_cast<std::uint64_t>(left) == std::bit_cast<std::uint64_t>(right);
 }
 
-/// The values of a growing file, stored as narrow as they allow: once while all are equal, then as float while all are
-/// exact in it, then as double. What is stored already is widened when a value does not fit.
+/// The values of a growing file in the narrowest form possible: one shared value while all are equal, then float while
+/// all are exact in float, then double. Stored values are widened when a new value does not fit.
 class GrowingValues {
 public:
   GrowingValues(hid_t group, fs::path path) : group_(group), path_(std::move(path)) {}
@@ -106,7 +106,7 @@ public:
     num_entries_ += count;
   }
 
-  /// Stores a shared value, now that it is known to stay the only one.
+  /// Writes the shared value, if it remained the only one.
   void finish() {
     if (list_) return;
     auto const values = shared_ ? std::vector<double>{*shared_} : std::vector<double>{0.0};
@@ -193,7 +193,7 @@ struct SampleFileReader::Contents {
   fs::path path;
   std::string place;
   OpenSampleFile open;
-  SampleRange rows; ///< of the matrix in the file
+  SampleRange rows; ///< wanted rows of the matrix in the file
   EdgeOffset num_entries = 0;
 };
 
@@ -261,7 +261,7 @@ struct SampleFileWriter::Contents {
   std::size_t num_samples = 0;
   EdgeOffset num_entries = 0;
   SampleIndex first_sample = 0;
-  SparseMatrix block; ///< entries, each with its value, that are still to be written
+  SparseMatrix block; ///< entries not yet written, each with its own value
   std::vector<EdgeOffset> block_ends;
 
   Contents(fs::path const& path, std::size_t neurons) : output(path), num_neurons(neurons) {
@@ -275,7 +275,8 @@ struct SampleFileWriter::Contents {
     pointers.append(&begin, 1);
   }
 
-  /// Rows go to the library in blocks that begin and end at the same rows however they came.
+  /// Adds a row to the current block. Blocks end at rows that do not depend on how samples were divided into batches,
+  /// so equal samples give equal files.
   void append_row(SparseMatrix const& matrix, std::size_t row) {
     constexpr std::size_t most_rows = std::size_t{1} << 14;
     constexpr std::size_t most_entries = std::size_t{1} << 18;

@@ -11,7 +11,7 @@
 
 namespace varve {
 
-/// What a sample file says about its samples before they are read.
+/// The header of a sample file: everything but the samples.
 struct SampleFileHeader {
   std::size_t num_samples = 0;
   std::size_t num_neurons = 0;
@@ -20,21 +20,21 @@ struct SampleFileHeader {
 };
 
 /// Reads the header of an HDF5 sample file (see FORMAT.md). Throws InputError, naming the file, if it is missing,
-/// broken or no sample file.
+/// broken or not a sample file.
 SampleFileHeader read_sample_header(std::filesystem::path const& path);
 
-/// Reads all of a sample file but its numbers, as all readers of it do: for hdf5::try_out, under its lock. Throws
-/// as read_sample_header.
+/// Reads all metadata of a sample file that its readers read: for hdf5::try_out, under its lock. Throws as
+/// read_sample_header does.
 void walk_sample_file(std::filesystem::path const& path);
 
-/// Throws InputError, as read_sample_header, or if the samples have another width than a network's inputs.
+/// Throws InputError as read_sample_header does, or if the samples do not have `num_inputs` neurons.
 void require_width(std::filesystem::path const& path, std::size_t num_inputs);
 
-/// Reads the samples of an HDF5 file, or a range of them and nothing else from the disk. Throws InputError as
-/// read_sample_header, or if the content is malformed; UsageError if the file holds no such range.
+/// Reads the samples of an HDF5 file, or only the part of it that holds a range. Throws InputError as
+/// read_sample_header does, or if the content is malformed; UsageError if the file does not contain the range.
 SampleSet read_sample_file(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
 
-/// The samples of an HDF5 file, or a range of them, read from the disk part by part; the file stays open.
+/// Reads the samples of an HDF5 file, or a range of them, part by part; the file stays open.
 class SampleFileReader final : public SampleReader {
 public:
   /// Throws as read_sample_file does.
@@ -48,7 +48,7 @@ public:
   bool has_one_value() const override;
   SampleBatch read(std::size_t first, std::size_t last) override { return read_set(first, last); }
 
-  /// The same as a set of its own.
+  /// Reads the samples [first, last) as read() does, into a set.
   SampleSet read_set(std::size_t first, std::size_t last);
 
 private:
@@ -56,11 +56,11 @@ private:
   std::unique_ptr<Contents> contents_;
 };
 
-/// Writes a sample file; it appears whole or not at all.
+/// Writes a sample file, which appears whole or not at all. Throws as SampleFileWriter does.
 void write_sample_file(std::filesystem::path const& path, SampleSet const& samples);
 
-/// Writes a sample file batch by batch; the file appears with commit() or not at all. Its bytes depend on the samples
-/// alone, not on how they were divided into batches.
+/// Writes a sample file batch by batch; the file appears on commit() or not at all. Its bytes depend on the samples
+/// only, not on their division into batches.
 class SampleFileWriter final : public SampleWriter {
 public:
   /// Throws UsageError or ResourceError as OutputFile does.

@@ -11,26 +11,28 @@
 
 namespace varve {
 
-/// Samples of a file, read in parts, so that there may be more of them than fit into memory.
+/// Reads the samples of a file in parts, so that the file may be larger than memory.
 class SampleReader {
 public:
   virtual ~SampleReader() = default;
 
-  virtual std::size_t num_samples() const = 0; ///< of the wanted range, as the following
+  /// Number of samples in the wanted range; the other numbers below refer to the range, too.
+  virtual std::size_t num_samples() const = 0;
   virtual std::size_t num_neurons() const = 0;
-  virtual EdgeOffset num_entries() const = 0;   ///< of all of them together
-  virtual SampleIndex first_sample() const = 0; ///< number of the first one within the whole input
-  virtual bool has_one_value() const = 0;       ///< all entries have the same value
+  virtual EdgeOffset num_entries() const = 0;   ///< number of entries of all wanted samples
+  virtual SampleIndex first_sample() const = 0; ///< number of the first wanted sample within the whole input
+  virtual bool has_one_value() const = 0;       ///< true if all entries have the same value
 
-  /// In memory.
+  /// Bytes per entry of the samples in memory.
   std::size_t bytes_per_entry() const { return sizeof(NeuronIndex) + (has_one_value() ? 0 : sizeof(double)); }
 
-  /// The samples [first, last), counted from the first wanted one. Parts are asked for in ascending order, by one
+  /// Reads the samples [first, last), counted from the first wanted one. Ask for parts in ascending order, from one
   /// thread at a time. Throws InputError, naming the file, if its content is malformed.
   virtual SampleBatch read(std::size_t first, std::size_t last) = 0;
 };
 
-/// Samples that are in memory as a whole, once or several times over, numbered on. Their parts are no copies.
+/// Samples that are entirely in memory. With `repetitions` > 1 the input repeats that many times and numbering
+/// continues. Parts share the samples without copying.
 class SamplesInMemory final : public SampleReader {
 public:
   explicit SamplesInMemory(SampleBatch samples, std::size_t repetitions = 1)
@@ -48,23 +50,25 @@ private:
   std::size_t repetitions_;
 };
 
-/// The samples of a reader so many times over, read once and kept in memory. Throws ResourceError if they take more
-/// than `bytes`, UsageError if there are more samples or entries than can be counted.
+/// Repeats the samples of a reader `repetitions` times; they are read once and kept in memory. Throws ResourceError if
+/// they take more than `bytes`, UsageError if the samples or entries exceed what can be counted.
 std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std::size_t repetitions,
                                        std::size_t bytes);
 
-/// Opens samples for a network of `neurons` inputs: an HDF5 sample file, of which each part is read by itself, or lines
-/// `image pixel value` (plain, gz, xz, zst), which are kept in memory if that takes no more than `bytes` and read from
-/// end to end a second time else. Throws as open_samples does.
+/// Opens samples for a network with `neurons` inputs: an HDF5 sample file, whose parts are read separately, or lines
+/// `image pixel value` (plain, gzip, xz, zstd), which are kept in memory if that takes at most `bytes` and are
+/// otherwise read sequentially a second time. Throws as open_samples does.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes);
 
-/// The same without a network: an HDF5 file says its width, text needs it (UsageError if it is left open).
+/// Opens samples without a network. An HDF5 file states its width; for text, `neurons` is required (else UsageError).
+/// Throws otherwise as the function above.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                                                  std::size_t bytes);
 
-/// How many samples of this reader fit into so many bytes: all, or so many that three parts of them do (one runs, one
-/// is read ahead, one is on its way between the two). At least one.
+/// The number of samples per part so that a run stays within `bytes` of host memory: all samples if they fit, else a
+/// third of what fits, because three parts exist at a time (one runs, one is being read, one waits between them). At
+/// least one.
 std::size_t samples_that_fit(SampleReader const& reader, std::size_t bytes);
 
 } // namespace varve

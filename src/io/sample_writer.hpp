@@ -4,16 +4,16 @@
 
 namespace varve {
 
-/// Writes samples batch by batch into a file that appears with commit() or not at all.
+/// Writes samples batch by batch into a file that appears on commit() or not at all.
 class SampleWriter {
 public:
   virtual ~SampleWriter() = default;
 
-  /// Writes the next samples: of the file's number of neurons and, by number, right behind those before. Throws
-  /// InputError if they are malformed, ResourceError if the disk is full or fails.
+  /// Writes the next samples. They must have the file's number of neurons and be numbered directly after the samples
+  /// before. Throws InputError if they are malformed, ResourceError if the disk is full or fails.
   virtual void append(SampleSet const& batch) = 0;
 
-  /// Makes the file appear.
+  /// Makes the file appear. Throws as OutputFile::commit does.
   virtual void commit() = 0;
 };
 

@@ -18,7 +18,7 @@ int open_temporary_file(std::filesystem::path const& folder) {
   int const nameless = open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
   if (nameless >= 0) return nameless;
 #endif
-  // Not every file system has files without a name: this one has one for an instant.
+  // Not every file system supports nameless files: create a named one and remove its name at once.
   auto name = (folder / "varve-temporary-XXXXXX").string();
   int const descriptor = mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0) {

@@ -11,7 +11,7 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t smallest_read = std::size_t{1} << 16; // short files shall not pay for a whole block
+constexpr std::size_t smallest_read = std::size_t{1} << 16; // a short file must not pay for a whole block
 
 } // namespace
 

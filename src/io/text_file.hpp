@@ -10,22 +10,22 @@
 
 namespace varve {
 
-/// Some whole lines of a text file.
+/// A block of whole lines of a text file.
 struct TextBlock {
-  std::string text;           ///< ends at the end of a line, or at the end of the file
-  std::size_t first_line = 1; ///< number of its first line within the file, from 1
+  std::string text;           ///< ends with a line end or at the end of the file
+  std::size_t first_line = 1; ///< number of the first line of the block within the file, from 1
 };
 
-/// Reads a plain or compressed (gzip, xz, zstd) text file block by block, in memory bounded by the size of a block.
+/// Reads a plain or compressed (gzip, xz, zstd) text file block by block. Memory use is bounded by the block size.
 class TextReader {
 public:
   static constexpr std::size_t default_block_size = std::size_t{1} << 22;
 
-  /// Throws InputError, naming the file, if it is missing, a folder or unreadable. `block_size` in bytes also bounds
-  /// the length of a line.
+  /// `block_size` is in bytes and also limits the length of a line. Throws InputError, naming the file, if it is
+  /// missing, a folder or unreadable.
   explicit TextReader(std::filesystem::path path, std::size_t block_size = default_block_size);
 
-  /// Puts the next lines into `block`; false when there are none left. Throws InputError, naming the file, if it is
+  /// Reads the next lines into `block`; false if there are none left. Throws InputError, naming the file, if it is
   /// truncated, corrupt, or has a line longer than a block.
   bool next(TextBlock& block);
 
@@ -33,15 +33,15 @@ private:
   std::filesystem::path path_;
   std::size_t block_size_;
   std::unique_ptr<ByteSource> source_;
-  std::string rest_;          ///< the begun line after the last block
-  std::size_t next_line_ = 1; ///< number of the line that `rest_` begins
+  std::string rest_;          ///< the incomplete line after the last block
+  std::size_t next_line_ = 1; ///< number of the line at the start of `rest_`
   bool at_end_ = false;
 };
 
 /// The whole decompressed text of a file. Throws as TextReader does.
 std::string read_text(std::filesystem::path const& path);
 
-/// Writes text, compressed as the ending of PATH says; the file appears with commit() or not at all.
+/// Writes text, compressed as the ending of PATH implies; the file appears on commit() or not at all.
 class TextWriter {
 public:
   /// Throws as OutputFile does.

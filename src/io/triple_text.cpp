@@ -28,21 +28,21 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Triple {
-  std::array<std::uint64_t, 2> index{}; ///< from 1
+  std::array<std::uint64_t, 2> index{}; ///< both from 1
   double value = 0.0;
 };
 
-/// Neighbouring entries of a text that belong to one row.
+/// Consecutive entries of a text that belong to one row.
 struct Run {
   std::uint64_t row = 0; ///< from 0, counted from the first wanted row
   std::uint64_t num_entries = 0;
 };
 
-/// The entries of one block of text, in its order.
+/// The entries of one block of text, in the order of the text.
 struct TripleBlock {
   std::vector<Run> runs;
   std::vector<NeuronIndex> columns;
-  std::vector<double> values; ///< one per entry; or exactly one, shared by all
+  std::vector<double> values; ///< one per entry, or exactly one shared by all
   std::uint64_t largest_row = 0;
 };
 
@@ -53,7 +53,7 @@ bool same_bits(double left, double right) {
   return std::bit_cast<std::uint64_t>(left) == std::bit_cast<std::uint64_t>(right);
 }
 
-/// The words of a line, separated by blanks and tabs.
+/// The words of a line, separated by blanks, tabs and carriage returns.
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
   for (auto begin = line.find_first_not_of(" \t\r"); begin != std::string_view::npos;) {
@@ -64,7 +64,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// Reads any line with care: nothing for a blank line or a comment, or throws what is wrong with it.
+/// Parses any line: nullopt for a blank line or a comment. Throws InputError that says what is wrong with a malformed
+/// line.
 std::optional<Triple> parse_line(std::string_view line, TripleFormat const& format, fs::path const& path,
                                  std::size_t number) {
   auto const words = words_of(line);
@@ -93,7 +94,7 @@ std::optional<Triple> parse_line(std::string_view line, TripleFormat const& form
   return triple;
 }
 
-/// Reads regular lines fast: three numbers with one tab or blank between them. Everything else is left to parse_line.
+/// Fast path for regular lines: three numbers separated by single tabs or blanks. All other lines go to parse_line.
 class LineScanner {
 public:
   LineScanner(std::string_view text, TripleFormat const& format)
@@ -101,7 +102,7 @@ public:
 
   bool at_end() const { return cursor_ == end_; }
 
-  /// Reads a line into `triple` and steps behind it; false, without a step, if the line is not regular.
+  /// Parses a line into `triple` and advances past it; returns false without advancing if the line is not regular.
   bool scan(Triple& triple) {
     char const* next = scan_index(cursor_, largest_[0], triple.index[0]);
     if (next == nullptr) return false;
@@ -115,7 +116,7 @@ public:
     return true;
   }
 
-  /// Steps over a line and returns it without its end.
+  /// Advances past a line and returns it without its end.
   std::string_view take_line() {
     auto const begin = cursor_;
     auto const* found = static_cast<char const*>(std::memchr(begin, '\n', static_cast<std::size_t>(end_ - begin)));
@@ -124,14 +125,15 @@ public:
   }
 
 private:
-  /// An index and the one separator behind it.
+  /// Parses an index and the single separator after it.
   char const* scan_index(char const* begin, std::uint64_t largest, std::uint64_t& index) const {
     auto const [next, error] = std::from_chars(begin, end_, index);
     if (error != std::errc() || index < 1 || index > largest || next == end_ || !is_blank(*next)) return nullptr;
     return next + 1;
   }
 
-  /// A value up to the end of its line. Neighbouring lines often hold the same value: equal text needs no second look.
+  /// Parses a value up to the end of its line. Consecutive lines often repeat a value, so text equal to the last value
+  /// is not parsed again.
   char const* scan_value(char const* begin, double& value) {
     auto const room = static_cast<std::size_t>(end_ - begin);
     auto const length = last_value_text_.size();
@@ -154,7 +156,7 @@ private:
   double last_value_ = 0.0;
 };
 
-/// Collects triples as runs of rows; keeps one value for as long as all are equal.
+/// Collects triples as runs of rows; stores a single value as long as all are equal.
 class BlockBuilder {
 public:
   BlockBuilder(TripleFormat const& format, WantedRows const& wanted)
@@ -176,7 +178,7 @@ public:
   TripleBlock take() { return std::move(block_); }
 
 private:
-  /// Called before the column of the same entry is stored.
+  /// Call before the column of the same entry is stored.
   void add_value(double value) {
     if (all_equal_) {
       if (block_.columns.empty()) block_.values = {value};
@@ -210,10 +212,10 @@ TripleBlock parse_block(TextBlock const& text, TripleFormat const& format, Wante
   return builder.take();
 }
 
-/// Parses a text some blocks at a time.
+/// Parses a text, several blocks at a time.
 class BlockParser {
 public:
-  /// With `expected`, the checksums of all blocks, the text must be the one that gave them.
+  /// If `expected` is given, throws InputError unless it holds the checksums of all blocks of the text.
   BlockParser(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, bool parallel,
               std::optional<std::vector<std::uint64_t>> expected = std::nullopt)
       : path_(path),
@@ -223,7 +225,7 @@ public:
         texts_(parallel ? 2 * num_host_threads() : 1),
         expected_(std::move(expected)) {}
 
-  /// The next blocks; none at the end of the file.
+  /// Parses the next blocks; returns none at the end of the file.
   std::vector<TripleBlock> next() {
     std::size_t num_texts = 0;
     while (num_texts < most_texts_ && reader_.next(texts_[num_texts])) ++num_texts;
@@ -242,10 +244,10 @@ public:
     return blocks;
   }
 
-  /// Checksums of the text of all blocks so far.
+  /// Checksums of all blocks parsed so far.
   std::vector<std::uint64_t> take_sums() { return std::move(sums_); }
 
-  /// Of the text that was parsed.
+  /// Bytes of text parsed so far.
   std::uint64_t num_bytes() const { return num_bytes_; }
 
 private:
@@ -260,17 +262,18 @@ private:
   TextReader reader_;
   std::uint64_t num_bytes_ = 0;
   std::vector<TextBlock> texts_;
-  std::size_t most_texts_ = 1; ///< next time: what is wrong with a text soon shows before it fills many blocks
+  /// Number of blocks to parse next; it grows, so that errors near the start are reported before many blocks are read.
+  std::size_t most_texts_ = 1;
   std::vector<std::uint64_t> sums_;
   std::optional<std::vector<std::uint64_t>> expected_;
 };
 
-/// Row after the last one of the matrix that a text becomes.
+/// The row after the last row of the matrix.
 std::uint64_t last_row(WantedRows const& wanted, std::uint64_t largest_row) {
   return wanted.last.value_or(std::max(largest_row, wanted.first));
 }
 
-/// Compares what a text holds with what it says, so that a short text cannot fill the memory.
+/// Compares the number of rows and entries with the length of the text, so that a short text cannot demand much memory.
 class Extent {
 public:
   Extent(WantedRows const& wanted, std::size_t num_columns) : wanted_(wanted), num_columns_(num_columns) {}
@@ -284,10 +287,10 @@ public:
   std::uint64_t num_entries() const { return num_entries_; }
   std::uint64_t num_rows() const { return last_row(wanted_, largest_row_) - wanted_.first; }
 
-  /// True if there are more entries than pairs of a row and a column so far: some pair is there twice.
+  /// True if there are more entries than distinct (row, column) pairs so far, so that some pair occurs twice.
   bool is_overfull() const { return num_entries_ > capped_multiply(largest_row_, num_columns_); }
 
-  /// Rows cost memory even if they are empty: a text without a line for most of them is refused.
+  /// Throws InputError if the text is too short for its number of rows: rows cost memory even if they are empty.
   void require_filled(fs::path const& path, TripleFormat const& format, std::uint64_t num_bytes) const {
     constexpr std::uint64_t always_taken = std::uint64_t{1} << 21;
     auto const most = std::max(always_taken, num_bytes / 2);
@@ -303,7 +306,7 @@ private:
   std::uint64_t num_entries_ = 0;
 };
 
-/// Stops where a pair must have been given twice.
+/// Parses a whole file, but stops as soon as some pair must have occurred twice.
 std::vector<TripleBlock> parse_file(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
                                     WantedRows const& wanted, bool parallel) {
   BlockParser parser(path, format, wanted, parallel);
@@ -327,7 +330,7 @@ bool share_one_value(std::vector<TripleBlock> const& blocks) {
   return true;
 }
 
-/// Entries of all blocks as rows of a matrix, in the order of the text; blocks are freed on the way.
+/// Builds a matrix from the entries of all blocks, in the order of the text; frees each block once it is copied.
 SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, std::size_t num_columns) {
   SparseMatrix matrix;
   matrix.num_rows = num_rows;
@@ -382,7 +385,7 @@ void sort_row(SparseMatrix& matrix, std::size_t row) {
   for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
 }
 
-/// Sorts all rows; returns the first row that holds a column twice.
+/// Sorts all rows; returns the first row that contains a column twice.
 std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
   std::size_t const rows_per_call = parallel ? 1024 : std::max<std::size_t>(matrix.num_rows, 1);
   std::atomic<std::size_t> first_bad{matrix.num_rows};
@@ -400,7 +403,7 @@ std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
   return first_bad.load();
 }
 
-/// Reads the file again to find the line that gives a pair of this row a second time.
+/// Reads the file again to report the line that repeats a pair of this row.
 [[noreturn]] void fail_repeated(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
                                 std::uint64_t row) {
   TextReader reader(path);
@@ -435,13 +438,13 @@ TripleMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, fs::path const& p
   return result;
 }
 
-/// Memory of a block, and of the part of a matrix that it becomes.
+/// Memory of a block and of the part of the matrix built from it.
 std::size_t bytes_of(TripleBlock const& block) {
   auto const entries = block.columns.size() * sizeof(NeuronIndex) + block.values.size() * sizeof(double);
   return block.runs.size() * sizeof(Run) + 2 * entries;
 }
 
-/// Looks for the first row that stands before one of a smaller number.
+/// Finds the first row that is followed by a lower row.
 class OrderCheck {
 public:
   void look_at(TripleBlock const& block) {
@@ -462,10 +465,10 @@ public:
 
 private:
   std::uint64_t last_ = 0;
-  std::optional<std::pair<std::uint64_t, std::uint64_t>> descent_; ///< a row and the smaller one behind it
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> descent_; ///< the row and the lower row after it
 };
 
-/// Splits off the entries of a block up to the first row that is not below `row`.
+/// Moves the leading entries of a block with rows below `row` out of the block.
 TripleBlock take_rows_below(TripleBlock& block, std::uint64_t row) {
   auto const end_of_runs = std::ranges::find_if(block.runs, [&](Run const& run) { return run.row >= row; });
   TripleBlock taken;
@@ -535,7 +538,7 @@ struct TripleRows::Contents {
   std::size_t num_columns;
   WantedRows wanted;
   BlockParser parser;
-  std::deque<TripleBlock> ahead; ///< parsed, not taken yet
+  std::deque<TripleBlock> ahead; ///< parsed but not yet returned
 };
 
 TripleRows::TripleRows(fs::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted,

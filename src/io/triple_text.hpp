@@ -14,59 +14,59 @@
 
 namespace varve {
 
-/// Lines of three numbers: two indices from 1 and a value, separated by tabs or blanks. Blank lines, lines that begin
-/// with % or #, carriage returns and a missing end of the last line are accepted.
+/// Format of text lines with three numbers: two indices from 1 and a value, separated by tabs or blanks. Blank lines,
+/// lines that begin with % or #, carriage returns and a missing end of the last line are accepted.
 struct TripleFormat {
-  std::array<std::string_view, 3> names;  ///< what the columns hold, for messages
-  std::array<std::uint64_t, 2> largest{}; ///< largest index of the first and of the second column
+  std::array<std::string_view, 3> names;  ///< names of the columns, for messages
+  std::array<std::uint64_t, 2> largest{}; ///< largest valid index in the first and in the second column
   std::size_t row_position = 0;           ///< which of the two indices is the row of the matrix: 0 or 1
-  bool drops_zeros = false;               ///< entries of value 0 are not stored
+  bool drops_zeros = false;               ///< true if entries of value 0 are not stored
 };
 
-/// What a text of triples held.
+/// The content of a text of triples.
 struct TripleMatrix {
-  SparseMatrix matrix;           ///< rows in order, columns ascending, values once if all are equal
-  std::uint64_t largest_row = 0; ///< largest row index of the file, from 1; 0 if there is no line
+  SparseMatrix matrix;           ///< rows in order, columns ascending; one shared value if all values are equal
+  std::uint64_t largest_row = 0; ///< largest row index of the file, from 1; 0 if the file has no entry
 };
 
-/// Rows of the matrix wanted, from 0: [first, last); without a last one, all that the file names.
+/// The wanted rows [first, last) of the matrix, from 0. Without `last`, all rows from `first` that the file contains.
 struct WantedRows {
   std::uint64_t first = 0;
   std::optional<std::uint64_t> last;
 };
 
-/// Reads a file of triples, in any order, as the wanted rows of a sparse matrix with `num_columns` columns. With
-/// `parallel` its blocks are parsed on all host threads. Throws InputError with file, line, what was found and what was
-/// expected: half a line, a missing or an extra column, no number, an index out of range, a value that is not finite,
-/// a pair of indices given twice.
+/// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns. With
+/// `parallel`, blocks are parsed on all host threads. Throws InputError with file, line, what was found and what was
+/// expected for an incomplete line, a missing or extra column, a malformed number, an index out of range, a value that
+/// is not finite, or a pair of indices given twice.
 TripleMatrix read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
                           WantedRows const& wanted, bool parallel);
 
-/// What a first reading of a text of triples has found.
+/// The result of scan_triples: counts and checksums of a text, and its matrix if it is small.
 struct TripleScan {
-  std::optional<TripleMatrix> whole; ///< all of it, if it was small enough
-  std::uint64_t largest_row = 0;     ///< as in TripleMatrix
-  std::uint64_t num_entries = 0;     ///< of the wanted rows
-  bool has_one_value = false;        ///< all entries are equal
-  std::vector<std::uint64_t> sums;   ///< checksums of the blocks of the text, for TripleRows
+  std::optional<TripleMatrix> whole; ///< the matrix, if reading it took no more than the memory limit
+  std::uint64_t largest_row = 0;     ///< largest row index of the file, from 1; 0 if the file has no entry
+  std::uint64_t num_entries = 0;     ///< number of entries in the wanted rows
+  bool has_one_value = false;        ///< true if all entries have the same value
+  std::vector<std::uint64_t> sums;   ///< checksums of the text blocks, for TripleRows
 };
 
-/// As read_triples with `parallel`, for a text that may be too large: gives no matrix if it takes more than `bytes` of
-/// memory on the way. Throws InputError then, too, if a row stands before one of a smaller number, for TripleRows could
-/// not read it.
+/// Reads a text of triples that may be too large for memory, parsing in parallel. The result has no matrix if building
+/// it takes more than `bytes`; in that case, throws InputError if the rows do not ascend, because TripleRows could not
+/// read them. Throws otherwise as read_triples does.
 TripleScan scan_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
                         WantedRows const& wanted, std::size_t bytes);
 
-/// Reads a text of triples whose rows ascend part by part, in memory bounded by the parts asked for.
+/// Reads a text of triples with ascending rows part by part. Memory use is bounded by the size of a part.
 class TripleRows {
 public:
-  /// `sums` are those that scan_triples has found. Throws InputError as TextReader does.
+  /// `sums` are the checksums found by scan_triples. Throws InputError as TextReader does.
   TripleRows(std::filesystem::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted,
              std::vector<std::uint64_t> sums);
   ~TripleRows();
 
-  /// The rows [first, last), counted from the first wanted one. Parts are asked for in ascending order; what lies
-  /// between them is skipped. Throws InputError as read_triples does, and if the text is no longer what was scanned.
+  /// Reads the rows [first, last), counted from the first wanted one. Ask for parts in ascending order; rows between
+  /// parts are skipped. Throws InputError as read_triples does, and if the text differs from the one that was scanned.
   SparseMatrix read(std::uint64_t first, std::uint64_t last);
 
 private:

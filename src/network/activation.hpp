@@ -7,11 +7,11 @@ namespace varve {
 
 enum class ActivationKind { identity, relu, clipped_relu };
 
-/// Function applied to every output of a layer: identity, max(x, 0), or min(max(x, 0), cap). Results beyond the largest
-/// finite number of the precision in which they are computed become that number, with their sign.
+/// Function applied to every output of a layer: identity, max(x, 0), or min(max(x, 0), cap). A result beyond the
+/// largest finite number of the precision in use becomes that number, with its sign.
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
-  double cap = std::numeric_limits<double>::infinity(); ///< positive; used by clipped_relu only
+  double cap = std::numeric_limits<double>::infinity(); ///< positive; only clipped_relu uses it
 
   static Activation identity() { return {ActivationKind::identity, std::numeric_limits<double>::infinity()}; }
   static Activation relu() { return {ActivationKind::relu, std::numeric_limits<double>::infinity()}; }
@@ -20,7 +20,7 @@ struct Activation {
   bool operator==(Activation const&) const = default;
 };
 
-/// The cap in Scalar: the largest finite number where that is less.
+/// The cap converted to Scalar, at most the largest finite Scalar.
 template <class Scalar>
 Scalar finite_cap(Activation const& activation) {
   constexpr Scalar largest = std::numeric_limits<Scalar>::max();

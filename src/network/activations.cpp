@@ -25,7 +25,7 @@ std::vector<NeuronIndex> largest(SparseMatrix const& activations) {
   for (std::size_t row = 0; row < activations.num_rows; ++row) {
     auto const columns = activations.row_columns(row);
     EdgeOffset const begin = activations.row_pointers[row];
-    NeuronIndex first_absent = 0; // the smallest column without an entry: it stands for all zeros
+    NeuronIndex first_absent = 0; // the lowest column without an entry; it stands for all zeros
     for (NeuronIndex const column : columns) first_absent += column == first_absent ? 1U : 0U;
     bool const has_absent = first_absent < activations.num_columns;
     double best = has_absent ? 0.0 : activations.value(begin);

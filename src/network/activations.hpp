@@ -8,9 +8,9 @@
 
 namespace varve {
 
-/// Fingerprint of one activation, from its sample, its neuron and the bits of its value. The fingerprints of all
-/// nonzero activations are added up modulo 2^64, so the sum does not depend on order, batches or ranks. Mixing
-/// function: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// Fingerprint of one activation, computed from the indices of its sample and neuron and the bits of its value. hash()
+/// adds the fingerprints of all nonzero activations modulo 2^64, so the sum does not depend on order, batches or ranks.
+/// Mixing function: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 VARVE_HOST_DEVICE inline std::uint64_t activation_fingerprint(std::uint64_t sample, std::uint64_t neuron,
                                                               std::uint64_t bits) {
   std::uint64_t word = sample + 0x9e3779b97f4a7c15U;
@@ -23,10 +23,11 @@ VARVE_HOST_DEVICE inline std::uint64_t activation_fingerprint(std::uint64_t samp
   return word;
 }
 
-/// The sum of the fingerprints of a set of activations; values are taken as float or double, as they were computed.
+/// The sum of the fingerprints of all nonzero activations. Values are hashed as float or double, whichever precision
+/// computed them.
 std::uint64_t hash(SampleSet const& activations, Precision precision);
 
-/// For each row the column of the largest value, counting absent ones as 0, and the first of equals.
+/// For each row the column of the largest value. Absent entries count as 0; the lowest column wins a tie.
 std::vector<NeuronIndex> largest(SparseMatrix const& activations);
 
 } // namespace varve

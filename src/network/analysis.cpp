@@ -18,13 +18,13 @@ namespace {
 
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-/// Folds a word into a hash. It only has to spread: whatever has equal hashes is compared in full.
+/// Folds a word into a hash. Collisions are harmless: outputs with equal hashes are compared in full.
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
   return hash ^ (hash >> 29U);
 }
 
-/// What makes two outputs of a layer the same pattern: the inputs they read.
+/// Two outputs of a layer have the same pattern if they read the same inputs.
 struct PatternIdentity {
   Layer const& layer;
 
@@ -38,7 +38,7 @@ struct PatternIdentity {
   }
 };
 
-/// What makes two outputs of a layer the same neuron: the inputs they read, the weights and the bias.
+/// Two outputs of a layer are the same neuron if they have the same inputs, weights and bias.
 struct NeuronIdentity {
   Layer const& layer;
 
@@ -68,7 +68,7 @@ struct GroupCount {
   std::size_t largest = 0;
 };
 
-/// Counts the groups of equal outputs; each output is hashed once and, if a group has its hash, compared in full.
+/// Counts the groups of equal outputs. Each output is hashed once; outputs with equal hashes are compared in full.
 template <class Identity>
 GroupCount count_groups(std::size_t num_outputs, Identity const& identity) {
   std::vector<std::uint64_t> hashes(num_outputs);

@@ -8,10 +8,12 @@ namespace varve {
 /// Cap of every activation in the Sparse DNN Graph Challenge.
 inline constexpr double kChallengeCap = 32.0;
 
-/// Weight of every edge in the challenge's networks: half of what makes the 32 edges of a neuron an average.
+/// Weight of every edge in the challenge's networks: twice the weight with which the 32 edges of a neuron would average
+/// its inputs.
 inline constexpr double kChallengeWeight = 1.0 / 16.0;
 
-/// Bias of every neuron in the challenge's networks of this width; nothing if the challenge has no such width.
+/// Bias of every neuron in the challenge's networks of this width; nullopt if the challenge has no network of this
+/// width.
 constexpr std::optional<double> challenge_bias(std::size_t neurons) {
   switch (neurons) {
   case 1024:

@@ -10,11 +10,12 @@
 
 namespace varve {
 
-/// A network that is read several times over: layers stay in memory up to a limit, others are read from the source
-/// again each time. The source must outlive this object.
+/// Caches the layers of a network that is read several times: layers are kept in memory up to a limit, the rest are
+/// read from the source each time. The source must outlive this object.
 class KeptNetwork final : public NetworkSource {
 public:
-  /// `bytes`: most that kept layers take (12 per edge, 4 where all weights are equal, and 16 per output).
+  /// `bytes` is the limit for all kept layers. A layer takes 12 bytes per edge (4 if all its weights are equal) and up
+  /// to 16 per output.
   KeptNetwork(NetworkSource const& source, std::size_t bytes);
 
   std::string name() const override { return source_.name(); }

@@ -11,8 +11,8 @@ namespace varve {
 
 /// One layer: next(j) = activation(sum over edges (j, i) of weight(j, i) * previous(i) + bias(j)).
 struct Layer {
-  SparseMatrix weights;             ///< [outputs, inputs]
-  std::vector<double> bias = {0.0}; ///< one per output, or exactly one that all outputs share
+  SparseMatrix weights;             ///< shape [outputs, inputs]
+  std::vector<double> bias = {0.0}; ///< one per output, or exactly one shared by all outputs
   Activation activation;
 
   std::size_t num_inputs() const { return weights.num_columns; }
@@ -23,28 +23,29 @@ struct Layer {
   bool operator==(Layer const&) const = default;
 };
 
-/// True if a sample without any nonzero activation is still without one after this layer.
+/// True if a sample without a nonzero activation still has none after this layer.
 bool keeps_zero(Layer const& layer);
 
 /// Throws InputError, naming layer `number` (from 0), unless weights, bias and cap are well formed.
 void require_valid(Layer const& layer, std::size_t number);
 
-/// Layers in order, one at a time, from memory or from a file: whoever prepares or converts a network needs memory for
-/// a few layers only. Layers can be asked for in any order and more than once; layer() is safe to call from several
-/// threads at a time and returns a valid layer or throws InputError.
+/// The layers of a network, read one at a time from memory or a file, so that preparing or converting a network needs
+/// memory for a few layers only. Layers may be read in any order and more than once; layer() is thread-safe and returns
+/// a valid layer or throws InputError.
 class NetworkSource {
 public:
   virtual ~NetworkSource() = default;
 
-  virtual std::string name() const = 0;              ///< for messages: where it is from
+  virtual std::string name() const = 0;              ///< where the network comes from, for messages
   virtual std::size_t num_layers() const = 0;        ///< at least 1
-  virtual Layer layer(std::size_t number) const = 0; ///< number from 0
+  virtual Layer layer(std::size_t number) const = 0; ///< layer `number`, from 0
 };
 
 /// A whole network in memory; the outputs of each layer are the inputs of the next.
 class Network final : public NetworkSource {
 public:
-  /// Throws InputError if there is no layer, one is malformed, or two neighbours do not fit together.
+  /// Throws InputError if there is no layer, a layer is malformed, or a layer does not take as many inputs as the layer
+  /// before it has outputs.
   explicit Network(std::vector<Layer> layers, std::string name = "network in memory");
 
   std::string name() const override { return name_; }
@@ -61,10 +62,10 @@ private:
   std::string name_;
 };
 
-/// Reads every layer of a source into memory.
+/// Reads every layer of a source into memory. Throws what the source throws.
 Network load(NetworkSource const& source);
 
-/// Throws InputError unless layer `number` takes as many inputs as the layer before it has outputs.
+/// Throws InputError unless layer `number` takes `outputs_before` inputs.
 void require_fit(std::size_t outputs_before, Layer const& layer, std::size_t number);
 
 } // namespace varve

@@ -12,7 +12,7 @@
 namespace varve {
 namespace {
 
-/// The place of the first number that rounds to infinity; numbers.size() if none does.
+/// The index of the first number that rounds to infinity; numbers.size() if there is none.
 std::size_t find_too_large(std::span<double const> numbers, Precision precision) {
   if (precision == Precision::double_precision) return numbers.size();
   double largest = 0.0;
@@ -23,13 +23,13 @@ std::size_t find_too_large(std::span<double const> numbers, Precision precision)
   return static_cast<std::size_t>(found - numbers.begin());
 }
 
-/// The row of an entry.
+/// The row that contains an entry.
 std::size_t row_of(SparseMatrix const& matrix, EdgeOffset entry) {
   auto const above = std::ranges::upper_bound(matrix.row_pointers, entry);
   return static_cast<std::size_t>(above - matrix.row_pointers.begin()) - 1;
 }
 
-/// For the end of a sentence.
+/// The end of an error sentence about a number that single precision cannot hold.
 std::string beyond_single_precision() {
   return fmt::format("beyond {:.9g}, the largest number of single precision; --precision double can hold it",
                      std::numeric_limits<float>::max());

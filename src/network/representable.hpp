@@ -11,15 +11,15 @@ namespace varve {
 /// The largest finite number of a precision.
 double largest_finite(Precision precision);
 
-/// Throws InputError, naming `network`, the layer and the number, if a weight or bias of layer `number` (from 0) rounds
-/// to infinity in this precision.
+/// Throws InputError if a weight or bias of layer `number` (from 0) rounds to infinity in this precision. The message
+/// names `network`, the layer and the value.
 void require_representable(Layer const& layer, std::size_t number, Precision precision, std::string const& network);
 
-/// Throws InputError, naming `input`, the sample (from 1) and the number, if a value rounds to infinity in this
-/// precision.
+/// Throws InputError if a value rounds to infinity in this precision. The message names `input`, the sample (from 1)
+/// and the value.
 void require_representable(SampleBatch const& samples, Precision precision, std::string const& input);
 
-/// A network whose layers are checked by require_representable() whenever they are read. The source must outlive it.
+/// A network that checks each layer with require_representable() when it is read. The source must outlive this object.
 class RepresentableNetwork final : public NetworkSource {
 public:
   RepresentableNetwork(NetworkSource const& source, Precision precision) : source_(source), precision_(precision) {}

@@ -33,7 +33,7 @@ SampleBatch SampleBatch::part(std::size_t first, std::size_t last) const {
   part.rows_.clear();
   part.num_samples_ = last - first;
   part.first_sample_ = first_sample_ + first;
-  std::size_t begin = 0; // of some rows within this batch
+  std::size_t begin = 0; // first row of `rows`, counted within this batch
   for (auto const& rows : rows_) {
     std::size_t const end = begin + rows.num_samples();
     std::size_t const from = std::max(first, begin);

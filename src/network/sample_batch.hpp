@@ -8,7 +8,7 @@
 
 namespace varve {
 
-/// The rows [first, last) of a set in memory that nobody changes.
+/// The rows [first, last) of an immutable sample set in memory.
 struct SampleRows {
   std::shared_ptr<SampleSet const> set;
   std::size_t first = 0;
@@ -16,17 +16,17 @@ struct SampleRows {
 
   std::size_t num_samples() const { return last - first; }
   EdgeOffset first_entry() const { return set->matrix.row_pointers[first]; }
-  EdgeOffset last_entry() const { return set->matrix.row_pointers[last]; } ///< exclusive
+  EdgeOffset last_entry() const { return set->matrix.row_pointers[last]; } ///< one past the last entry
   EdgeOffset num_entries() const { return last_entry() - first_entry(); }
 
   bool operator==(SampleRows const&) const = default;
 };
 
-/// Samples on their way through an engine: rows of sets, one after the other, with the number of the first sample.
-/// Copies and parts of a batch share its sets, so they cost a few pointers however many samples there are.
+/// Samples on their way to an engine: consecutive rows of one or more shared sets, and the number of the first sample.
+/// Copies and parts of a batch share its sets, so they cost a few pointers regardless of the number of samples.
 class SampleBatch {
 public:
-  /// All samples of a set, which is moved here or copied.
+  /// A batch of all samples of a set, which is moved or copied into the batch.
   SampleBatch(SampleSet samples);
 
   std::size_t num_samples() const { return num_samples_; }
@@ -34,22 +34,23 @@ public:
   EdgeOffset num_entries() const;
   SampleIndex first_sample() const { return first_sample_; }
 
-  /// All entries have the same value, which their sets hold once.
+  /// True if all entries have the same value and every set stores it only once.
   bool has_one_value() const;
 
-  /// At least one, which may be without rows; all as wide.
+  /// The rows of this batch, set by set: at least one element, which may have no rows. All sets have the same width.
   std::vector<SampleRows> const& rows() const { return rows_; }
 
-  /// The samples [first, last), counted from the first of this batch.
+  /// The samples [first, last), counted from the first sample of this batch.
   SampleBatch part(std::size_t first, std::size_t last) const;
 
-  /// Takes in the samples right behind those so far; their own numbers do not matter.
+  /// Appends the samples of another batch. They are numbered after the last sample of this batch; their own numbers are
+  /// ignored.
   void append(SampleBatch const& next);
 
-  /// The same samples with other numbers.
+  /// A batch of the same samples, numbered from `first_sample`.
   SampleBatch numbered_from(SampleIndex first_sample) const;
 
-  /// True if the numbers are equal, and the samples are the same rows of the same sets.
+  /// True if the first sample numbers are equal and both batches refer to the same rows of the same sets.
   bool operator==(SampleBatch const&) const = default;
 
 private:
@@ -58,7 +59,7 @@ private:
   SampleIndex first_sample_ = 0;
 };
 
-/// A copy of the samples as one set.
+/// Copies the samples of a batch into one set.
 SampleSet to_set(SampleBatch const& batch);
 
 } // namespace varve

@@ -7,10 +7,10 @@
 namespace varve {
 
 /// Samples to classify, or activations of samples: a sparse matrix [samples, neurons] and the number of its first
-/// sample. Samples are numbered from 0 here; the challenge's text files and Varve's TSV outputs number from 1.
+/// sample. Samples are numbered from 0 here; the challenge's text files and Varve's TSV outputs number them from 1.
 struct SampleSet {
   SparseMatrix matrix;
-  SampleIndex first_sample = 0; ///< number of row 0 within the whole input
+  SampleIndex first_sample = 0; ///< number of row 0 within the whole input, from 0
 
   std::size_t num_samples() const { return matrix.num_rows; }
   std::size_t num_neurons() const { return matrix.num_columns; }
@@ -23,7 +23,7 @@ inline SampleSet samples_of(SampleSet const& samples, std::size_t first, std::si
   return {rows_of(samples.matrix, first, last), samples.first_sample + first};
 }
 
-/// Puts the rows of a part, of the same neurons, behind those of a set; an empty set becomes the part.
+/// Appends the rows of `part`, which must have the same number of neurons; an empty set becomes a copy of the part.
 void append_rows(SampleSet& all, SampleSet const& part);
 
 } // namespace varve

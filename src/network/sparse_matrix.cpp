@@ -44,7 +44,8 @@ SparseMatrix rows_of(SparseMatrix const& matrix, std::size_t first, std::size_t 
 void require_valid(SparseMatrix const& matrix, char const* what) {
   auto const entries = matrix.num_entries();
   auto const& pointers = matrix.row_pointers;
-  bool const has_all = !pointers.empty() && pointers.size() - 1 == matrix.num_rows; // num_rows + 1 may be 0
+  // comparing without num_rows + 1, which may overflow to 0
+  bool const has_all = !pointers.empty() && pointers.size() - 1 == matrix.num_rows;
   if (!has_all || pointers.front() != 0 || pointers.back() != entries) {
     throw InputError(
         fmt::format("{}: the row pointers must be one more than the {} rows, from 0 to the number of entries, {}", what,

@@ -8,14 +8,16 @@
 
 namespace varve {
 
-/// Compressed sparse rows, 0-based. Weights of a layer have one row per output neuron and one column per input neuron;
-/// a sample set has one row per sample and one column per input neuron.
+/// Sparse matrix in compressed sparse rows, 0-based. The weights of a layer have one row per output neuron and one
+/// column per input neuron; a sample set has one row per sample and one column per input neuron.
 struct SparseMatrix {
   std::size_t num_rows = 0;
   std::size_t num_columns = 0;
-  std::vector<EdgeOffset> row_pointers = {0}; ///< num_rows + 1 ascending offsets; entries of row r are [r], [r + 1)
-  std::vector<NeuronIndex> column_indices;    ///< distinct within each row; ascending unless a pass chose otherwise
-  std::vector<double> values;                 ///< one per entry; or exactly one, shared by all entries ("iso")
+  /// Ascending offsets, num_rows + 1 of them; row r holds the entries [row_pointers[r], row_pointers[r + 1]).
+  std::vector<EdgeOffset> row_pointers = {0};
+  /// Distinct within each row; ascending unless a pass chose another edge order.
+  std::vector<NeuronIndex> column_indices;
+  std::vector<double> values; ///< one per entry, or exactly one shared by all entries ("iso")
 
   EdgeOffset num_entries() const { return column_indices.size(); }
   bool is_iso() const { return values.size() == 1 && num_entries() != 1; }
@@ -28,14 +30,14 @@ struct SparseMatrix {
   bool operator==(SparseMatrix const&) const = default;
 };
 
-/// Stores the values once if all are equal (bit for bit) and there is more than one entry; else leaves them.
+/// Replaces the values by a single shared one if there are at least two and all are equal, bit for bit.
 void make_iso_if_equal(SparseMatrix& matrix);
 
 /// The rows [first, last) of a matrix, with all columns.
 SparseMatrix rows_of(SparseMatrix const& matrix, std::size_t first, std::size_t last);
 
-/// Throws InputError, naming `what`, unless pointers ascend, indices are ascending, distinct and below num_columns, and
-/// values are finite and of the right number.
+/// Throws InputError, naming `what`, unless row pointers ascend from 0 to the number of entries, column indices ascend,
+/// are distinct within each row and below num_columns, and values are finite and one per entry or one for all.
 void require_valid(SparseMatrix const& matrix, char const* what);
 
 } // namespace varve

@@ -13,7 +13,7 @@
 namespace varve {
 namespace {
 
-/// By bank.
+/// Number of reads per bank.
 using Counts = std::array<int, kNumBanks>;
 
 std::size_t bank_of(NeuronIndex neuron) { return neuron % kNumBanks; }
@@ -29,7 +29,7 @@ Counts sum_of(Counts one, Counts const& other) {
   return one;
 }
 
-/// 0 if all banks are read equally often.
+/// A measure of imbalance: 0 if all banks are read equally often.
 int unevenness(Counts const& counts) {
   int sum = 0;
   int squares = 0;
@@ -44,7 +44,7 @@ std::size_t degree_at(SparseMatrix const& weights, std::vector<NeuronIndex> cons
   return static_cast<std::size_t>(weights.row_size(order.empty() ? position : order[position]));
 }
 
-/// Wavefronts for some inputs at a time; equal ones are read once.
+/// Wavefronts for inputs read at the same time; equal inputs are read once.
 std::uint64_t num_wavefronts(std::span<NeuronIndex const> inputs) {
   Counts counts{};
   for (auto input = inputs.begin(); input != inputs.end(); ++input) {
@@ -53,7 +53,7 @@ std::uint64_t num_wavefronts(std::span<NeuronIndex const> inputs) {
   return static_cast<std::uint64_t>(std::ranges::max(counts));
 }
 
-/// Puts outputs together in fours.
+/// Groups outputs into fours for balance_outputs().
 class OutputBalancer {
 public:
   using Four = std::vector<NeuronIndex>;
@@ -64,7 +64,8 @@ public:
       open_[bank_of(static_cast<NeuronIndex>(output))].push_back(static_cast<NeuronIndex>(output));
     }
     bool const has_one_degree = degree_range() == 0;
-    window_ = has_one_degree ? 16 : 8; // measured: a wider one brings little, and fours of unlike degrees
+    // measured: a wider window gains little and puts outputs of different degrees together
+    window_ = has_one_degree ? 16 : 8;
     for (auto& outputs : open_) std::ranges::stable_sort(outputs, std::greater(), [&](auto o) { return degree(o); });
   }
 
@@ -86,7 +87,7 @@ private:
   }
 
   static void turn_every_other_run(std::span<Four> fours) {
-    constexpr std::size_t run = 64; // of the fused kernel's teams of 512 threads, two to an output
+    constexpr std::size_t run = 64; // fours per team of the fused kernel: 512 threads, two per output
     for (std::size_t first = run; first < fours.size(); first += 2 * run)
       std::ranges::reverse(fours.subspan(first, std::min(run, fours.size() - first)));
   }
@@ -101,12 +102,12 @@ private:
     return most - std::min(least, most);
   }
 
-  /// Those of a bank that may be taken next.
+  /// The outputs of a bank that may be taken next.
   std::span<NeuronIndex const> window(std::size_t bank) const {
     return std::span(open_[bank]).first(std::min(window_, open_[bank].size()));
   }
 
-  /// The most uneven output there is, and one of each other bank to go with it.
+  /// Takes the most uneven output and the best matching output of each other bank.
   Four next() {
     std::size_t worst_bank = 0;
     std::size_t worst = 0;
@@ -144,18 +145,19 @@ private:
   }
 
   SparseMatrix const& weights_;
-  std::vector<Counts> counts_; ///< by output
+  std::vector<Counts> counts_; ///< reads per bank of each output
   std::size_t window_ = 0;
-  std::array<std::vector<NeuronIndex>, kNumBanks> open_; ///< by the output's own bank, those with most edges first
+  /// Outputs not taken yet, by the bank of their own line, most edges first.
+  std::array<std::vector<NeuronIndex>, kNumBanks> open_;
 };
 
-/// Which bank each output of a four reads in a step.
+/// The banks that the outputs of a group read in one step.
 struct Assignment {
   std::array<std::size_t, kOutputsAtATime> banks;
   int num_wavefronts;
 };
 
-/// All there are, the cheapest first.
+/// All possible assignments, fewest wavefronts first.
 std::vector<Assignment> all_assignments() {
   std::vector<Assignment> all;
   for (std::size_t code = 0; code < kNumBanks * kNumBanks * kNumBanks * kNumBanks; ++code) {
@@ -174,7 +176,7 @@ std::vector<Assignment> all_assignments() {
   return all;
 }
 
-/// Orders the edges of outputs, four at a time.
+/// Reorders the edges of outputs, one group of four at a time.
 class EdgeBalancer {
 public:
   explicit EdgeBalancer(SparseMatrix& weights) : weights_(weights), assignments_(all_assignments()) {}
@@ -187,7 +189,7 @@ public:
   }
 
 private:
-  /// Lists the edges of an output by bank, ascending.
+  /// Sorts the edges of an output into banks, ascending by input.
   void open(std::size_t i, NeuronIndex output) {
     entries_.resize(static_cast<std::size_t>(weights_.row_size(output)));
     std::iota(entries_.begin(), entries_.end(), static_cast<std::size_t>(weights_.row_pointers[output]));
@@ -202,9 +204,9 @@ private:
 
   bool is_done(std::size_t i) const { return num_left_[i] == 0; }
 
-  /// Of the possible assignments with the fewest wavefronts the one whose edges are most, the first of equals. Where
-  /// conflicts cannot be avoided, banks count that all outputs together have most edges in. An output that is done may
-  /// be assigned anywhere.
+  /// The best possible assignment: fewest wavefronts, then largest weight_of, then first. Where conflicts cannot be
+  /// avoided, the weight prefers the banks with most edges over all outputs. An output without edges left matches any
+  /// bank.
   Assignment const& cheapest() const {
     Counts totals{};
     for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
@@ -222,7 +224,7 @@ private:
     return *best;
   }
 
-  /// -1 if it is not possible.
+  /// The number of edges left in the banks of an assignment; -1 if it is not possible.
   int weight_of(Assignment const& assignment, Counts const& totals) const {
     int weight = 0;
     for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
@@ -234,7 +236,8 @@ private:
     return weight;
   }
 
-  /// For one step, or without conflicts for so many that half of what they take from is left.
+  /// Applies an assignment for one step, or, if it has no conflict, for half of the edges that its scarcest bank has
+  /// left.
   void take(Assignment const& assignment) {
     int least = std::numeric_limits<int>::max();
     for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
@@ -251,7 +254,7 @@ private:
     }
   }
 
-  /// Gives the row of an output its new order.
+  /// Writes the new edge order of an output into its row.
   void apply(std::size_t i, NeuronIndex output) {
     auto const first = static_cast<std::ptrdiff_t>(weights_.row_pointers[output]);
     inputs_.clear();
@@ -268,8 +271,8 @@ private:
 
   SparseMatrix& weights_;
   std::vector<Assignment> assignments_;
-  std::array<std::array<Entries, kNumBanks>, kOutputsAtATime> open_; ///< of each output at hand, by bank
-  std::array<Counts, kOutputsAtATime> counts_{};                     ///< of these not chosen yet: the last ones
+  std::array<std::array<Entries, kNumBanks>, kOutputsAtATime> open_; ///< entries of each output of the group, by bank
+  std::array<Counts, kOutputsAtATime> counts_{}; ///< number of entries not chosen yet; they are the last ones of open_
   std::array<int, kOutputsAtATime> num_left_{};
   std::array<Entries, kOutputsAtATime> chosen_;
   Entries entries_;
@@ -277,7 +280,7 @@ private:
   std::vector<double> values_;
 };
 
-/// Weights that blocks of outputs with one list of inputs would store, per edge.
+/// Stored weights per edge if blocks of outputs share one list of inputs.
 double weights_in_blocks(SparseMatrix const& weights, std::size_t block_outputs) {
   auto const order = order_by_input_list(weights, block_outputs);
   std::vector<std::size_t> block_of_input(weights.num_columns, weights.num_rows);
@@ -332,13 +335,13 @@ std::vector<NeuronIndex> balance_edges(SparseMatrix& weights) {
 }
 
 bool suits_balanced_edges(SparseMatrix const& weights) {
-  constexpr std::size_t narrowest = 257; // tiles of narrower layers have lines of 128 bytes: no conflicts
-  constexpr EdgeOffset fewest_edges = 8; // of an output: sliced ELL would pad fewer to so many
+  constexpr std::size_t narrowest = 257; // tiles of narrower layers have lines of 128 bytes and no conflicts
+  constexpr EdgeOffset fewest_edges = 8; // per output; sliced ELL would pad fewer edges to this number
   std::size_t const width = std::max(weights.num_rows, weights.num_columns);
   if (width < narrowest || width > kWidestBalanced) return false;
   if (weights.num_entries() < fewest_edges * weights.num_rows) return false;
-  // Blocks are as fast as single outputs, or faster, if they store so many weights per edge: measured on CPUs for
-  // blocks of four, on GPUs for blocks of eight (see tuning.hpp).
+  // Blocks are at least as fast as single outputs if they store no more weights per edge than this: measured on CPUs
+  // for blocks of four, on GPUs for blocks of eight (see tuning.hpp).
   constexpr EdgeOffset many_edges = 64;
   bool const has_many_edges = weights.num_entries() >= many_edges * weights.num_rows;
   return weights_in_blocks(weights, 4) > 2.0 && weights_in_blocks(weights, 8) > (has_many_edges ? 2.25 : 2.0);

@@ -24,13 +24,13 @@ std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value)
 
 bool has_equal_bits(double one, double other) { return bits_of(one) == bits_of(other); }
 
-/// Folds a word into a hash. It only has to spread: whatever has equal hashes is compared in full.
+/// Folds a word into a hash. Collisions are harmless: neurons with equal hashes are compared in full.
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
   return hash ^ (hash >> 29U);
 }
 
-/// The function of a layer, as reference/infer.hpp defines it, in double.
+/// The activation function of a layer as reference/infer.hpp defines it, in double.
 double activated(Activation const& activation, double x) {
   switch (activation.kind) {
   case ActivationKind::identity:
@@ -43,13 +43,13 @@ double activated(Activation const& activation, double x) {
   throw std::logic_error("varve: unknown activation");
 }
 
-/// Neighbouring rows with renamed inputs.
+/// Consecutive rows with renamed inputs.
 struct RowChunk {
   std::vector<EdgeOffset> row_pointers = {0};
   std::vector<NeuronIndex> inputs;
   std::vector<double> weights;
   std::vector<double> biases;
-  bool is_in_range = true; ///< all sums of weights and all biases
+  bool is_in_range = true; ///< true if all sums of weights and all biases are within float's range
 };
 
 /// Adds up the edges of one output that read the same renamed input.
@@ -68,7 +68,7 @@ public:
     }
   }
 
-  /// Appends the edges that are not 0, ascending, to the last row of the chunk, and starts anew.
+  /// Appends the nonzero sums, ascending by input, to the last row of the chunk, and clears them here.
   void move_to(RowChunk& chunk) {
     if (!std::ranges::is_sorted(sums_, {}, &Sum::input)) std::ranges::sort(sums_, {}, &Sum::input);
     for (auto const& [input, weight] : sums_) {
@@ -88,12 +88,12 @@ private:
     double weight;
   };
 
-  std::vector<NeuronIndex> places_; ///< of each input among the sums
+  std::vector<NeuronIndex> places_; ///< position of each input in sums_
   std::vector<Sum> sums_;
   bool is_in_range_ = true;
 };
 
-/// Rewrites rows of a layer one after the other.
+/// Rewrites the rows of a layer one after the other.
 class RowRewriter {
 public:
   RowRewriter(Layer const& layer, NeuronMap const& inputs)
@@ -122,7 +122,7 @@ private:
     return 0.0;
   }
 
-  /// Appends the renamed edges of a row; gives what the edges from constants add up to.
+  /// Appends the renamed edges of a row; returns the sum of its edges from constants.
   double rename_edges(std::size_t row) {
     double constant = 0.0;
     auto const& weights = layer_.weights;
@@ -131,7 +131,8 @@ private:
       NeuronIndex const number = inputs_.number(input);
       if (number == NeuronMap::kConstant) {
         constant = std::fma(weights.value(edge), inputs_.constants[input], constant);
-      } else if (number != NeuronMap::kUnread) { // unread: its weights add up to 0, or the row goes as well
+      } else if (number != NeuronMap::kUnread) {
+        // an unread input has weights that add up to 0, or its row is dropped as well
         sums_.add(number, weights.value(edge));
       }
     }
@@ -145,10 +146,10 @@ private:
   RowChunk chunk_;
 };
 
-/// The renamed rows of a layer, in chunks that were made independently.
+/// The renamed rows of a layer, in chunks that are built independently.
 class Rows {
 public:
-  /// The given rows of the layer, which get the numbers 0, 1, ...
+  /// Renames the given rows of the layer; they get the numbers 0, 1, ...
   Rows(Layer const& layer, NeuronMap const& inputs, std::span<NeuronIndex const> rows, std::size_t num_chunks)
       : num_rows_(rows.size()),
         rows_per_chunk_(std::max<std::size_t>(1, (rows.size() + num_chunks - 1) / num_chunks)),
@@ -198,7 +199,7 @@ std::vector<NeuronIndex> ascending(std::size_t count) {
   return numbers;
 }
 
-/// The neurons of the source that are left, the first of each that became one; ascending.
+/// The source neurons that remain, ascending: the first of each set of merged neurons.
 std::vector<NeuronIndex> kept_neurons(NeuronMap const& map) {
   if (map.is_identity()) return ascending(map.num_before);
   std::vector<NeuronIndex> neurons;
@@ -209,7 +210,7 @@ std::vector<NeuronIndex> kept_neurons(NeuronMap const& map) {
   return neurons;
 }
 
-/// The rows of a layer as they are.
+/// The unchanged rows of a layer.
 struct SourceRows {
   Layer const& layer;
 
@@ -224,7 +225,7 @@ struct SourceRows {
   }
 
 private:
-  /// None if all weights of the layer are equal.
+  /// The weights of a row; empty if all weights of the layer are equal.
   std::span<double const> weights(std::size_t row) const {
     if (layer.weights.values.size() == 1) return {};
     return {layer.weights.values.data() + layer.weights.row_pointers[row],
@@ -243,7 +244,7 @@ std::vector<std::uint64_t> hashes_of(AnyRows const& rows, NeuronHash hash) {
   return hashes;
 }
 
-/// For each row the first one that equals it, found by hash and compared in full.
+/// For each row the first row that equals it. Candidates are found by hash and compared in full.
 template <class AnyRows>
 std::vector<NeuronIndex> firsts_of_equals(AnyRows const& rows, NeuronHash hash) {
   auto const hashes = hashes_of(rows, hash);
@@ -257,7 +258,7 @@ std::vector<NeuronIndex> firsts_of_equals(AnyRows const& rows, NeuronHash hash) 
   return firsts;
 }
 
-/// Decides where each row goes, and counts.
+/// Decides what each row becomes, and counts merged and constant neurons.
 void map_outputs(Rows const& rows, Activation const& activation, OutputPasses passes, NeuronHash hash,
                  RewrittenLayer& result) {
   auto& map = result.outputs;
@@ -281,7 +282,7 @@ void map_outputs(Rows const& rows, Activation const& activation, OutputPasses pa
   if (map.is_stand_in()) --result.constant_neurons;
 }
 
-/// Makes a map of all outputs from that of the distinct ones: each output goes where its first equal goes.
+/// Extends the map of the distinct outputs to all outputs: each output goes where the first output equal to it goes.
 void map_repetitions(std::vector<NeuronIndex> const& firsts, RewrittenLayer& result) {
   auto const distinct = std::exchange(result.outputs, {});
   auto& map = result.outputs;
@@ -301,7 +302,7 @@ void map_repetitions(std::vector<NeuronIndex> const& firsts, RewrittenLayer& res
   }
 }
 
-/// The neurons that are the first of their equals, ascending.
+/// The neurons that are the first among their equals, ascending.
 std::vector<NeuronIndex> distinct_neurons(std::vector<NeuronIndex> const& firsts) {
   std::vector<NeuronIndex> neurons;
   for (NeuronIndex neuron = 0; neuron < firsts.size(); ++neuron) {
@@ -310,7 +311,7 @@ std::vector<NeuronIndex> distinct_neurons(std::vector<NeuronIndex> const& firsts
   return neurons;
 }
 
-/// Whether folding or the edges of weight 0 change a layer whose inputs keep their numbers.
+/// True if folding, or removing edges of weight 0, changes a layer whose inputs keep their numbers.
 bool has_constants_or_zeros(Layer const& layer, OutputPasses passes) {
   auto const& pointers = layer.weights.row_pointers;
   if (passes.fold_constants && std::ranges::adjacent_find(pointers) != pointers.end()) return true;
@@ -321,7 +322,7 @@ std::size_t num_marked(std::vector<bool> const& is_kept) {
   return static_cast<std::size_t>(std::ranges::count(is_kept, true));
 }
 
-/// For each neuron that is marked how many before it are.
+/// For each neuron the number of marked neurons before it.
 std::vector<NeuronIndex> numbers_of_kept(std::vector<bool> const& is_kept) {
   std::vector<NeuronIndex> numbers(is_kept.size());
   NeuronIndex next = 0;
@@ -332,7 +333,7 @@ std::vector<NeuronIndex> numbers_of_kept(std::vector<bool> const& is_kept) {
   return numbers;
 }
 
-/// One neuron that reads nothing and is 0 for ever.
+/// A layer of one neuron that reads nothing and is always 0.
 Layer stand_in(std::size_t num_inputs, Activation const& activation) {
   Layer layer;
   layer.weights.num_rows = 1;
@@ -342,7 +343,7 @@ Layer stand_in(std::size_t num_inputs, Activation const& activation) {
   return layer;
 }
 
-/// The layer that consists of the given ones of the rows.
+/// The layer that consists of the rows in `kept`.
 Layer layer_of(Rows const& rows, std::span<NeuronIndex const> kept, std::size_t num_inputs,
                Activation const& activation) {
   Layer layer;
@@ -376,7 +377,7 @@ std::uint64_t neuron_hash(std::span<NeuronIndex const> inputs, std::span<double 
 }
 
 std::optional<RewrittenLayer> rewrite(Layer layer, NeuronMap const& inputs, OutputPasses passes, NeuronHash hash) {
-  // Outputs that are equal to begin with are looked for first: that saves renaming each of them.
+  // Find outputs that are equal in the source first: this saves renaming each of them.
   std::size_t const num_outputs = layer.num_outputs();
   auto const firsts = passes.merge_neurons ? firsts_of_equals(SourceRows{layer}, hash) : ascending(num_outputs);
   auto const distinct = distinct_neurons(firsts);

@@ -12,16 +12,18 @@
 
 namespace varve {
 
-/// Where the neurons of one layer of a source are in the rewritten layer. Neurons that became one share a number; the
-/// numbers ascend with the first neuron of each.
+/// Maps the neurons of one layer of a source to those of the rewritten layer. Merged neurons share a number; numbers
+/// ascend with the first neuron of each.
 struct NeuronMap {
-  static constexpr NeuronIndex kConstant = std::numeric_limits<NeuronIndex>::max(); ///< gone: always `constants[i]`
-  static constexpr NeuronIndex kUnread = kConstant - 1;                             ///< gone: nobody needs it
+  /// Removed: the neuron always equals `constants[i]`.
+  static constexpr NeuronIndex kConstant = std::numeric_limits<NeuronIndex>::max();
+  static constexpr NeuronIndex kUnread = kConstant - 1; ///< removed: nothing reads the neuron
 
-  std::size_t num_before = 0;       ///< neurons of the source's layer
-  std::size_t num_numbered = 0;     ///< neurons that are left
-  std::vector<NeuronIndex> numbers; ///< [num_before] number, kConstant or kUnread; empty if each keeps its own
-  std::vector<double> constants;    ///< [num_before] or empty if there is none
+  std::size_t num_before = 0;   ///< neurons of the source's layer
+  std::size_t num_numbered = 0; ///< neurons that remain
+  /// One per source neuron: its new number, kConstant or kUnread; empty if all keep their numbers.
+  std::vector<NeuronIndex> numbers;
+  std::vector<double> constants; ///< one per source neuron, valid for kConstant; empty if there is no constant
 
   static NeuronMap identity(std::size_t neurons) { return {neurons, neurons, {}, {}}; }
 
@@ -29,59 +31,62 @@ struct NeuronMap {
   NeuronIndex number(std::size_t neuron) const {
     return numbers.empty() ? static_cast<NeuronIndex>(neuron) : numbers[neuron];
   }
-  /// Where all neurons are gone, one that reads nothing and that nobody reads stands in for them, so that no layer
-  /// becomes empty.
+  /// True if all neurons are gone. One neuron that reads nothing and that nothing reads then stands in for them, so
+  /// that no layer becomes empty.
   bool is_stand_in() const { return num_before > 0 && num_numbered == 0; }
-  std::size_t width() const { return is_stand_in() ? 1 : num_numbered; } ///< outputs of the rewritten layer
+  std::size_t width() const { return is_stand_in() ? 1 : num_numbered; } ///< number of outputs of the rewritten layer
 };
 
-/// Fingerprint of a neuron, by which equal ones are found before they are compared in full. The weights are one per
-/// input; or none, if all neurons that are compared have equal ones.
+/// Hash of a neuron; neurons with equal hashes are compared in full. `weights` has one element per input, or none if
+/// all neurons compared have the same weights.
 using NeuronHash = std::uint64_t (*)(std::span<NeuronIndex const> inputs, std::span<double const> weights, double bias);
 
-/// The one that is used, except by tests that want collisions.
+/// The default hash of a neuron; only tests that want collisions use another.
 std::uint64_t neuron_hash(std::span<NeuronIndex const> inputs, std::span<double const> weights, double bias);
 
-/// What may become of the outputs of one layer.
+/// The passes to apply to the outputs of one layer.
 struct OutputPasses {
   bool merge_neurons = true;
   bool fold_constants = true;
 };
 
-/// A layer after its inputs were renamed and its outputs folded and merged.
+/// A layer whose inputs have been renamed and whose outputs have been folded and merged.
 struct RewrittenLayer {
   Layer layer;
   NeuronMap outputs;
-  std::size_t merged_neurons = 0;   ///< outputs that became one with an earlier one
-  std::size_t constant_neurons = 0; ///< outputs that were folded
+  std::size_t merged_neurons = 0;   ///< number of outputs merged into an earlier one
+  std::size_t constant_neurons = 0; ///< number of outputs folded into constants
 };
 
-/// Rewrites a valid layer, in time proportional to its edges, outputs and inputs, on all host threads:
-///   - inputs get the numbers of the map; edges whose inputs became one are added up in ascending order of the input;
-///   - edges from constants are taken into the bias: bias + (fma-chain of weight * constant from 0, ascending);
-///   - edges of weight 0, added up or not, go;
-///   - fold_constants: outputs without edges become constants, activation(bias);
-///   - merge_neurons: outputs with equal inputs, weights and bias, bit for bit, become one, the first of them.
-/// The result is canonical, see make_canonical(). Nothing, if a sum of weights is beyond float's range or a bias is not
-/// finite: then the layer before must stay as it was.
+/// Rewrites a valid layer on all host threads, in time linear in its edges, outputs and inputs:
+///   - Inputs get the numbers of the map; edges whose inputs were merged are added up in ascending order of the
+///     input.
+///   - Edges from constants join the bias: bias + (fma-chain of weight * constant from 0, ascending).
+///   - Edges of weight 0, summed or not, are removed.
+///   - fold_constants: outputs without edges become constants, activation(bias).
+///   - merge_neurons: outputs with equal inputs, weights and bias, bit for bit, are merged into the first of them.
+/// The result is canonical, see make_canonical(). Returns nullopt if a sum of weights or a bias exceeds float's range:
+/// then the previous layer must stay as it was.
 std::optional<RewrittenLayer> rewrite(Layer layer, NeuronMap const& inputs, OutputPasses passes, NeuronHash hash);
 
-/// The same layer once more, when it is known where its outputs go; on the calling thread only.
+/// Repeats the rewrite of a layer whose output map is known already; runs on the calling thread only.
 Layer rewrite(Layer const& layer, NeuronMap const& inputs, NeuronMap const& outputs);
 
-/// For each input of the layer whether any output reads it; nothing at all if every one is read.
+/// For each input of the layer whether any output reads it; empty if all inputs are read.
 std::vector<bool> unless_all_read(SparseMatrix const& weights);
 
-/// Drops the outputs of a canonical layer that are not marked; where none is marked, one that reads nothing stays.
+/// Drops the outputs of a canonical layer that are not marked. If none is marked, one output that reads nothing
+/// remains.
 void keep_outputs(Layer& layer, std::vector<bool> const& is_kept);
 
-/// Renumbers the inputs of a layer when those that are not marked, which no output reads, go; one stays in any case.
+/// Removes the inputs that are not marked, which no output may read, and renumbers the rest; at least one input
+/// remains.
 void keep_inputs(Layer& layer, std::vector<bool> const& is_kept);
 
-/// Marks as unread what is not marked to be kept; is_kept has an element for each of the map's width().
+/// Maps the neurons that are not marked to kUnread; is_kept has one element for each of the map's width().
 void keep_neurons(NeuronMap& map, std::vector<bool> const& is_kept);
 
-/// Stores equal weights once, an equal bias once, and no weight at all if there is no edge.
+/// Stores equal weights once, equal biases once, and no weight if there is no edge.
 void make_canonical(Layer& layer);
 
 } // namespace varve

@@ -44,7 +44,7 @@ bool OrderedNetwork::changes(Layer const& layer) const {
 }
 
 Layer OrderedNetwork::layer(std::size_t number) const {
-  constexpr double least_gain = 1.1; // in wavefronts; below that the order is not worth being another one
+  constexpr double least_gain = 1.1; // in wavefronts; a smaller gain does not justify another order of summation
   Layer layer = source_->layer(number);
   Stopwatch const stopwatch;
   if (!changes(layer)) return layer;

@@ -11,31 +11,30 @@
 
 namespace varve {
 
-/// In which order the products of an output are added up.
+/// The order in which the products of an output are added up.
 enum class EdgeOrder {
   ascending, ///< by input
-  automatic, ///< in layers that gain from it, so that bank conflicts are few; else ascending
-  balanced   ///< the same in all layers that are narrow enough, whether they gain or not
+  automatic, ///< balanced in layers that gain from it by fewer bank conflicts; else ascending
+  balanced   ///< balanced in all layers that are narrow enough, whether they gain or not
 };
 
-/// "ascending", "auto" or "balanced".
+/// The option value of an edge order: "ascending", "auto" or "balanced".
 std::string to_string(EdgeOrder order);
 
-/// The order of this name. Throws UsageError naming what there is.
+/// The edge order with this name. Throws UsageError, which lists the valid names, if there is none.
 EdgeOrder parse_edge_order(std::string const& name);
 
-/// What another order of edges gains, in all layers together that have one.
+/// The gain from reordering edges, summed over all reordered layers.
 struct EdgeOrderReport {
-  std::size_t num_layers = 0; ///< that have one
-  BankUse ascending;          ///< as it would be
+  std::size_t num_layers = 0; ///< number of reordered layers
+  BankUse ascending;          ///< cost of these layers in ascending order
   BankUse chosen;
-  double seconds = 0.0; ///< that it took, of all threads together
+  double seconds = 0.0; ///< time for reordering, summed over all threads
 };
 
-/// A network whose layers have their edges in another order, which is a property of the network: it depends on nothing
-/// but the layer, so that every backend, format and number of ranks computes the same bits. Rows of such a layer do not
-/// ascend; everything else is the source's. Layers are ordered whenever they are asked for, in time about proportional
-/// to their edges.
+/// A network that reorders the edges of its layers. The order depends on the layer alone, so that every backend, format
+/// and number of ranks computes the same bits. The column indices of a reordered row do not ascend; everything else
+/// equals the source. A layer is reordered whenever it is read, in time about linear in its edges.
 class OrderedNetwork final : public NetworkSource {
 public:
   OrderedNetwork(std::shared_ptr<NetworkSource const> source, EdgeOrder order);
@@ -44,7 +43,7 @@ public:
   std::size_t num_layers() const override { return source_->num_layers(); }
   Layer layer(std::size_t number) const override;
 
-  /// On the layers that were asked for until now.
+  /// The report on the layers read so far.
   EdgeOrderReport report() const;
 
 private:
@@ -53,7 +52,7 @@ private:
   std::shared_ptr<NetworkSource const> source_;
   EdgeOrder order_;
   mutable std::mutex guard_;
-  mutable std::vector<std::optional<EdgeOrderReport>> reports_; ///< by layer
+  mutable std::vector<std::optional<EdgeOrderReport>> reports_; ///< one per layer
 };
 
 } // namespace varve

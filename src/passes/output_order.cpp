@@ -8,7 +8,7 @@ namespace varve {
 namespace {
 
 std::uint64_t hash_of(std::span<NeuronIndex const> inputs) {
-  std::uint64_t hash = 0xcbf29ce484222325U; // FNV-1a, a word at a time
+  std::uint64_t hash = 0xcbf29ce484222325U; // FNV-1a by words, with an extra shift
   for (NeuronIndex const input : inputs) {
     hash = (hash ^ input) * 0x100000001b3U;
     hash ^= hash >> 29U;
@@ -16,7 +16,7 @@ std::uint64_t hash_of(std::span<NeuronIndex const> inputs) {
   return hash;
 }
 
-/// Outputs by input list, in order of first appearance.
+/// Groups the outputs by input list, in order of first appearance.
 std::vector<std::vector<NeuronIndex>> group(SparseMatrix const& weights) {
   std::vector<std::vector<NeuronIndex>> groups;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> groups_of_hash;
@@ -35,7 +35,7 @@ std::vector<std::vector<NeuronIndex>> group(SparseMatrix const& weights) {
   return groups;
 }
 
-/// Builds stages piece by piece: a piece is at most `unit` outputs with equal lists.
+/// Builds stages from pieces; a piece is at most `unit` outputs with equal input lists.
 class StageBuilder {
 public:
   StageBuilder(SparseMatrix const& weights, std::size_t unit, std::size_t max_inputs, std::size_t max_outputs)
@@ -86,7 +86,8 @@ private:
     return static_cast<double>(num_edges_) >= min_uses * static_cast<double>(num_inputs_of_stages_);
   }
 
-  /// The piece with the fewest new inputs of those that share any with the stage, the first of equals; else the next.
+  /// The piece with the fewest new inputs among those that share inputs with the stage, first of equals; if none shares
+  /// any, the next piece.
   std::size_t next_piece() {
     std::erase_if(neighbours_, [&](std::size_t piece) { return is_taken_[piece]; });
     while (next_ < pieces_.size() && is_taken_[next_]) ++next_;
@@ -117,7 +118,8 @@ private:
     }
   }
 
-  /// Ends the stage after its last whole unit; what is over goes to the next one. False if there is no whole unit.
+  /// Ends the stage after its last whole unit and moves the remaining outputs to the next stage. False if there is no
+  /// whole unit.
   bool close_stage() {
     std::size_t const whole = stage_outputs_.size() / unit_ * unit_;
     if (whole == 0) return false;
@@ -143,12 +145,12 @@ private:
   std::vector<bool> is_taken_;
   std::vector<std::vector<std::size_t>> pieces_of_input_;
   std::vector<std::size_t> neighbours_; ///< pieces that share inputs with the stage
-  std::vector<std::size_t> num_shared_; ///< how many, per piece
+  std::vector<std::size_t> num_shared_; ///< for each piece the number of inputs it shares with the stage
   std::vector<NeuronIndex> stage_outputs_;
-  std::vector<std::uint32_t> stage_of_input_; ///< the last stage that has it
+  std::vector<std::uint32_t> stage_of_input_; ///< for each input the last stage that reads it
   std::uint32_t stage_ = 1;
-  std::size_t num_inputs_ = 0; ///< of the stage
-  std::size_t next_ = 0;       ///< all pieces before it are taken
+  std::size_t num_inputs_ = 0; ///< number of distinct inputs of the stage
+  std::size_t next_ = 0;       ///< all pieces before this one are taken
   EdgeOffset num_edges_ = 0, num_inputs_of_stages_ = 0;
   OutputStages stages_{{}, {0}};
 };
@@ -176,7 +178,7 @@ std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<N
   auto const output_at = [&](std::size_t position) {
     return order.empty() ? static_cast<NeuronIndex>(position) : order[position];
   };
-  std::size_t const num_whole = weights.num_rows / block_outputs; // a part of a block stays last
+  std::size_t const num_whole = weights.num_rows / block_outputs; // an incomplete block stays at the end
   SparseMatrix inputs_of_blocks;
   inputs_of_blocks.num_rows = num_whole;
   inputs_of_blocks.num_columns = weights.num_columns;

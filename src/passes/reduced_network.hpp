@@ -11,54 +11,53 @@
 
 namespace varve {
 
-/// Which exact rewrites of a network are looked for.
+/// The exact rewrites to apply to a network.
 struct NetworkPasses {
-  bool merge_neurons = true;  ///< neurons of a layer with equal inputs, weights and bias become one
-  bool fold_constants = true; ///< neurons that read nothing become part of the next layer's biases
-  bool drop_unread = true;    ///< neurons that no neuron of the next layer reads go
-  bool merge_outputs = true;  ///< in the last layer too (where merge_neurons); else output_map() is the identity
+  bool merge_neurons = true;  ///< merge neurons of a layer with equal inputs, weights and bias
+  bool fold_constants = true; ///< fold neurons that read nothing into the biases of the next layer
+  bool drop_unread = true;    ///< drop neurons that no neuron of the next layer reads
+  bool merge_outputs = true;  ///< apply merge_neurons to the last layer, too; without it output_map() is the identity
 };
 
-/// What the passes found, all layers together.
+/// The effect of the passes, summed over all layers.
 struct ReductionReport {
   std::size_t neurons_before = 0; ///< outputs of all layers
   std::size_t neurons_after = 0;
   EdgeOffset edges_before = 0;
   EdgeOffset edges_after = 0;
-  std::size_t merged_neurons = 0; ///< these three: neurons that went because of each pass
+  /// Neurons removed by merging; the next two are those removed by folding and by dropping.
+  std::size_t merged_neurons = 0;
   std::size_t constant_neurons = 0;
   std::size_t unread_neurons = 0;
-  double seconds = 0.0; ///< that the search took, reading the source included
+  double seconds = 0.0; ///< time of the rewrite, including reading the source
 };
 
-/// A network rewritten by exact passes, and the way back.
+/// A network rewritten by exact passes, and the map back to the source's outputs.
 ///
-/// In one sweep from the first layer to the last, equal neurons of a layer become one (their weights add up in the next
-/// layer, in double and in ascending order, which may make its neurons equal in turn), neurons without edges become
-/// constants (weight * value joins the biases of the next layer), and edges of weight 0 go. Back from the last layer,
-/// neurons that nobody reads go, and then those that only they read. The inputs of the first layer stay as they are;
-/// the outputs of the last one are merged, but neither folded nor dropped. A layer of which all neurons would go keeps
+/// A sweep from the first layer to the last merges equal neurons of a layer (their weights add up in the next layer, in
+/// double and in ascending order, which may make its neurons equal in turn), folds neurons without edges into constants
+/// (weight * value joins the biases of the next layer), and removes edges of weight 0. A sweep back from the last layer
+/// drops neurons that nothing reads, then those that only they read. The inputs of the first layer stay as they are;
+/// the outputs of the last layer are merged, but neither folded nor dropped. A layer that would lose all neurons keeps
 /// one, without edges and with bias 0.
 ///
-/// The result is a network in its own right: its last activations, expanded by output_map(), are those of the source up
-/// to the rounding of what was added up in advance, and the very same bits where these sums need no rounding (weights
-/// and biases of few bits). So in double the categories are the source's, unless a sum meets its threshold up to
-/// rounding: then the source's sum and the merged one may fall on either side, in any precision, and which of them is
-/// right is not known without exact arithmetic (reference/verdict.hpp). Three equal neurons of 0.86, read with weights
-/// 0.75, 0.83 and 0.54 and bias -1.8232, give 0 in the source and 2.2e-16 here; the numbers stored add up to 3.6e-17.
-/// Likewise w * x - w * x of two equal neurons need not be 0 in the source and is 0 here. Edges of weight 0 matter for
-/// infinite activations only.
+/// The last activations, expanded by output_map(), are those of the source up to the rounding of the terms added up in
+/// advance; they are bit for bit equal if these sums need no rounding (weights and biases of few bits). In double the
+/// categories are therefore those of the source, unless a sum meets its threshold up to rounding: then the source's sum
+/// and the merged one may fall on either side, in any precision, and only exact arithmetic (reference/verdict.hpp)
+/// tells which is right. For example, three equal neurons of 0.86, read with weights 0.75, 0.83 and 0.54 and bias
+/// -1.8232, give 0 in the source and 2.2e-16 here; the stored numbers add up to 3.6e-17. Likewise, w * x - w * x of two
+/// equal neurons need not be 0 in the source and is 0 here. Edges of weight 0 matter for infinite activations only.
 ///
-/// Layers are canonical: ascending inputs; equal weights, and equal biases, stored once. They come from memory or,
-/// those that would take more than `keep_bytes` in all (12 bytes per edge, 4 where all weights of the layer are equal,
-/// and 8 or 16 per neuron), are rewritten again from the source whenever asked for. The source must outlive this
-/// object. A network in which nothing is found is the source itself, layer by layer, as it is stored there; so is one
-/// in which a sum of weights would leave float's range or a bias that of double.
+/// Layers are canonical: inputs ascend; equal weights and equal biases are stored once. Layers are kept in memory up to
+/// `keep_bytes` in all (12 bytes per edge, 4 if all weights of the layer are equal, and 8 or 16 per neuron); the others
+/// are rewritten from the source whenever they are read. The source must outlive this object. If the passes find
+/// nothing, or if a sum of weights or a bias would exceed float's range, every layer is the source's, as stored there.
 class ReducedNetwork final : public NetworkSource {
 public:
-  /// Reads the layers in order, each once, and one at a time; those that lose unread neurons and are not kept are read
-  /// again. Throws what the source throws, and InputError if two neighbouring layers do not fit together. The hash
-  /// decides how fast equal neurons are found, not which.
+  /// Reads the layers in order, each once and one at a time; a layer that is not kept is read again if it loses unread
+  /// neurons. `hash` affects only how fast equal neurons are found. Throws what the source throws, and InputError if a
+  /// layer does not take as many inputs as the layer before it has outputs.
   ReducedNetwork(NetworkSource const& source, NetworkPasses passes, std::size_t keep_bytes,
                  NeuronHash hash = neuron_hash);
 
@@ -66,38 +65,41 @@ public:
   std::size_t num_layers() const override { return source_.num_layers(); }
   Layer layer(std::size_t number) const override;
 
-  /// For each output of the source's last layer, the output of this network's last layer that equals it.
+  /// For each output of the source's last layer the equal output of this network's last layer.
   std::vector<NeuronIndex> const& output_map() const { return output_map_; }
 
   ReductionReport const& report() const { return report_; }
 
-  /// Whether some neuron or edge went.
+  /// True if the passes removed a neuron or an edge.
   bool found_any() const {
     return report_.neurons_after < report_.neurons_before || report_.edges_after < report_.edges_before;
   }
 
 private:
-  /// What is stored of a rewritten layer. The map is missing if the layer and the next one are in memory.
+  /// The stored part of a rewritten layer. The map is missing if this layer and the next one are in memory.
   struct Entry {
     std::optional<Layer> layer;
     std::optional<NeuronMap> outputs;
-    std::vector<bool> is_read; ///< which of the outputs the next layer reads; empty if all, or once that is settled
+    /// Outputs that the next layer reads; empty if it reads all, and after the backward sweep.
+    std::vector<bool> is_read;
   };
 
-  /// False if a sum was too large; then only part of the network has been seen.
+  /// Returns false if a sum was too large; then only a part of the network has been rewritten.
   bool sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, NeuronHash hash);
   void sweep_backwards();
-  /// Leaves everything as it is, and counts it.
+  /// Uses the source unchanged; counts its neurons and edges.
   void take_source();
 
   Layer next_of_source(std::size_t number, std::size_t outputs_before);
   void count(RewrittenLayer const& rewritten);
-  std::size_t store(RewrittenLayer rewritten, std::size_t number, std::size_t keep_bytes); ///< bytes that it takes
+  /// Keeps the layer in memory if it takes at most `keep_bytes`, and its map in any case. Returns the bytes that the
+  /// layer takes, or 0 if it is not kept.
+  std::size_t store(RewrittenLayer rewritten, std::size_t number, std::size_t keep_bytes);
   void drop_outputs(std::size_t number, std::vector<bool> const& is_read);
   Layer rewritten(std::size_t number) const;
 
   NetworkSource const& source_;
-  std::vector<Entry> entries_; ///< one per layer; none if nothing was found
+  std::vector<Entry> entries_; ///< one per layer; empty if the passes found nothing
   std::vector<NeuronIndex> output_map_;
   ReductionReport report_;
 };

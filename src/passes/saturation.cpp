@@ -10,7 +10,7 @@ double kept_cap(Layer const& layer) {
   if (layer.num_inputs() == 0 || layer.num_outputs() == 0) return 0.0;
   auto const& weights = layer.weights;
   auto const cap = static_cast<Scalar>(layer.activation.cap);
-  if (!std::isfinite(cap)) return 0.0; // activations stop at the largest finite number
+  if (!std::isfinite(cap)) return 0.0; // activations are clipped to the largest finite number
   for (std::size_t output = 0; output < layer.num_outputs(); ++output) {
     Scalar sum = 0;
     for (EdgeOffset edge = weights.row_pointers[output]; edge < weights.row_pointers[output + 1]; ++edge)

@@ -8,8 +8,8 @@ namespace varve {
 
 namespace {
 
-/// The largest whole number whose square is at most `square`. The processor's root is rounded correctly, so that it is
-/// off by one at most for the 53 bits and less that occur here; the loops make it exact.
+/// The integer square root, rounded down. std::sqrt is correctly rounded, so for the arguments of at most 53 bits here
+/// the first guess is off by at most one; the loops correct it.
 std::int64_t whole_root(std::int64_t square) {
   auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(square)));
   while (root * root > square) --root;
@@ -21,7 +21,7 @@ std::int64_t distance(Point one, Point other) {
   return whole_root((one.x - other.x) * (one.x - other.x) + (one.y - other.y) * (one.y - other.y));
 }
 
-/// The point of the curve after `step` of `num_steps` equal steps of its parameter.
+/// The point of the curve at parameter step / num_steps.
 Point point_on(Stroke const& stroke, std::int64_t step, std::int64_t num_steps) {
   std::int64_t const rest = num_steps - step;
   auto const blend = [&](std::int64_t from, std::int64_t control, std::int64_t to) {
@@ -30,12 +30,13 @@ Point point_on(Stroke const& stroke, std::int64_t step, std::int64_t num_steps) 
   return {blend(stroke.from.x, stroke.control.x, stroke.to.x), blend(stroke.from.y, stroke.control.y, stroke.to.y)};
 }
 
-/// The pixels [first, second), of 2^log2_count along one side, whose centres are at most `reach` from a position.
+/// The pixels [first, second) of a side with 2^log2_count pixels whose centres are at most `reach` away from a
+/// position.
 std::pair<std::int64_t, std::int64_t> pixels_within(std::int64_t position, std::int64_t reach, unsigned log2_count) {
   std::int64_t const pixel = kCanvasSide >> log2_count;
   std::int64_t const low = std::max(position - reach, std::int64_t{0});
   std::int64_t const high = std::max(position + reach, std::int64_t{0});
-  // Centres are at half pixels; the first division must round up, the second one down.
+  // Centres lie at half pixels; the first division must round up, the second one down.
   return {(low + pixel / 2 - 1) / pixel, std::min((high + pixel / 2) / pixel, std::int64_t{1} << log2_count)};
 }
 
@@ -47,7 +48,7 @@ Canvas::Canvas(std::size_t neurons)
       is_set_(neurons, 0) {}
 
 void Canvas::draw(Stroke const& stroke, std::int64_t brush) {
-  // Dabs a quarter of the radius apart leave edges that are smooth to a hundredth of it.
+  // Dabs a quarter of the radius apart give edges that are smooth to a hundredth of the radius.
   std::int64_t const length = distance(stroke.from, stroke.control) + distance(stroke.control, stroke.to);
   std::int64_t const num_steps = 1 + 4 * length / brush;
   for (std::int64_t step = 0; step <= num_steps; ++step) dab(point_on(stroke, step, num_steps), brush);
@@ -60,8 +61,8 @@ void Canvas::take_pixels(std::vector<NeuronIndex>& neurons) {
   std::ranges::fill(is_set_, std::uint8_t{0});
 }
 
-/// Sets every pixel whose centre the brush covers, or misses by a twentieth of a pixel at most: as in the challenge's
-/// images, which were scaled before they were thresholded, coarse pixels make slightly fatter digits.
+/// Sets every pixel whose centre is covered by the brush or misses it by at most a twentieth of a pixel: like the
+/// challenge's images, which were scaled before thresholding, coarse images have slightly thicker digits.
 void Canvas::dab(Point centre, std::int64_t brush) {
   std::int64_t const radius = brush + (kCanvasSide >> log2_rows_) / 20;
   auto const columns = pixels_within(centre.x, radius, log2_columns_);

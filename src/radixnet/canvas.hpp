@@ -9,32 +9,34 @@
 
 namespace varve {
 
-/// Lengths within an image are whole numbers of which so many make up its side: a power of two, so that pixels of every
-/// size have whole sides, and small enough that all products of lengths fit into 64 bits.
+/// The side of an image in the integer length units used for drawing. It is a power of two, so that pixels of every
+/// image size have integer sides, and small enough that all products of lengths fit in 64 bits.
 inline constexpr std::int64_t kCanvasSide = std::int64_t{1} << 20U;
 
+/// A point of the image in canvas units.
 struct Point {
-  std::int64_t x = 0; ///< to the right
-  std::int64_t y = 0; ///< down
+  std::int64_t x = 0; ///< from left to right
+  std::int64_t y = 0; ///< from top to bottom
 };
 
-/// A quadratic Bezier curve from one end to the other, pulled towards its control point.
+/// A quadratic Bezier curve between two end points, pulled towards its control point.
 struct Stroke {
   Point from, control, to;
 };
 
-/// The pixels of one image and a round brush to set them with. Computes in integers, so that the same strokes set the
-/// same pixels on every platform.
+/// The pixels of one image and a round brush that sets them. Uses integer arithmetic only, so that the same strokes set
+/// the same pixels on every platform.
 class Canvas {
 public:
-  /// neurons: a power of two from 2 to 2^32; 2^k rows of 2^k columns if it is 4^k, else of 2^(k+1) columns.
+  /// `neurons` is a power of two from 2 to 2^32. The canvas has 2^k rows; it has 2^k columns if neurons = 4^k, else
+  /// 2^(k+1).
   explicit Canvas(std::size_t neurons);
 
-  /// Draws a curve with a brush of this radius; what lies outside the canvas is cut off.
+  /// Draws a curve with a brush of this radius, clipped to the canvas.
   void draw(Stroke const& stroke, std::int64_t brush);
 
-  /// Appends the neurons of the set pixels, ascending, and clears the canvas.
-  /// Pixel (row, column) is neuron column * rows + row.
+  /// Appends the neurons of the set pixels in ascending order, and clears the canvas. Pixel (row, column) is neuron
+  /// column * rows + row.
   void take_pixels(std::vector<NeuronIndex>& neurons);
 
 private:
@@ -42,7 +44,7 @@ private:
 
   unsigned log2_rows_;
   unsigned log2_columns_;
-  std::vector<std::uint8_t> is_set_; ///< [column * rows + row]
+  std::vector<std::uint8_t> is_set_; ///< index column * rows + row
 };
 
 } // namespace varve

@@ -45,12 +45,12 @@ std::span<Stroke const> strokes_of(std::uint64_t digit) {
   return digits[digit];
 }
 
-/// A length given in thousandths of the side of the image.
+/// `count` thousandths of the side of the image, in canvas units.
 constexpr std::int64_t thousandths(std::int64_t count) { return count * kCanvasSide / 1000; }
 
-/// How one sample is written: its brush, and where the digit's box falls in the image (size, slant, turn, bend, place).
-/// The ranges are fitted to the challenge: to the spread and skewness of the number of pixels of its first 600 images,
-/// to the mean density of all 60000, and to the 3 % of them that survive its smallest network.
+/// The handwriting of one sample: the brush, and how the digit's box is placed in the image (size, slant, turn, bend,
+/// offset). The ranges are fitted to the challenge: to the spread and skewness of the pixel counts of its first 600
+/// images, the mean density of all 60000, and the 3 % of them that survive its smallest network.
 class Hand {
 public:
   explicit Hand(RandomStream& random)
@@ -68,10 +68,11 @@ public:
   Stroke placed(Stroke const& stroke) const { return {placed(stroke.from), placed(stroke.control), placed(stroke.to)}; }
 
 private:
-  /// 0 ... 1000, mostly small, so that few digits are very thick.
+  /// A random number from 0 to 1000, mostly small, so that few digits are very thick.
   static std::int64_t lean(RandomStream& random) {
     std::int64_t const once = random.between(0, 1000);
-    std::int64_t const again = random.between(0, 1000); // not in one expression: the order of two calls there is free
+    // a separate statement, because the evaluation order within one expression is unspecified
+    std::int64_t const again = random.between(0, 1000);
     return once * again / 1000;
   }
 
@@ -82,24 +83,25 @@ private:
   }
 
   std::int64_t width_, height_;
-  std::int64_t slant_; ///< thousandths of the height
-  std::int64_t turn_;  ///< thousandths of the width
-  std::int64_t bend_;  ///< thousandths of the width, of which a quarter at most comes about
+  std::int64_t slant_; ///< in thousandths of the height
+  std::int64_t turn_;  ///< in thousandths of the width
+  std::int64_t bend_;  ///< in thousandths of the width; the largest displacement is a quarter of that
   std::int64_t right_, down_;
-  std::int64_t brush_; ///< radius
+  std::int64_t brush_; ///< radius of the brush
 };
 
 void draw_sample(Canvas& canvas, std::uint64_t seed, SampleIndex sample) {
-  RandomStream random(seed, ~sample); // counted from the far end: a network from the same seed draws from other streams
+  // streams count down from 2^64 - 1, so that they differ from those of a network with the same seed
+  RandomStream random(seed, ~sample);
   auto const strokes = strokes_of(random.below(10));
   Hand const hand(random);
   for (auto const& stroke : strokes) canvas.draw(hand.placed(stroke), hand.brush());
 }
 
-/// Some neighbouring samples, on their way into the whole set.
+/// The drawn samples of one block of consecutive sample numbers.
 struct Block {
   std::vector<NeuronIndex> neurons;
-  std::vector<std::size_t> sizes; ///< neurons of each sample
+  std::vector<std::size_t> sizes; ///< number of set neurons of each sample
 };
 
 Block draw_block(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed) {
@@ -124,7 +126,7 @@ SparseMatrix joined(std::vector<Block> blocks, std::size_t neurons) {
   for (auto& block : blocks) {
     for (auto const size : block.sizes) matrix.row_pointers.push_back(matrix.row_pointers.back() + size);
     matrix.column_indices.insert(matrix.column_indices.end(), block.neurons.begin(), block.neurons.end());
-    block = {}; // gives its memory back before the next one is copied
+    block = {}; // frees its memory before the next block is copied
   }
   matrix.num_rows = matrix.row_pointers.size() - 1;
   return matrix;

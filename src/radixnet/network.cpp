@@ -29,7 +29,7 @@ std::size_t require_width(std::size_t neurons) {
                                neurons, kDegree, kMaxNeurons));
 }
 
-/// The input that takes the place of each input in a replica: a shuffle after Fisher and Yates, none in the first one.
+/// The permutation of the inputs in a replica (Fisher-Yates shuffle); the identity in replica 0.
 std::vector<NeuronIndex> permutation_of(std::size_t neurons, std::uint64_t seed, std::size_t replica) {
   std::vector<NeuronIndex> permutation(neurons);
   std::iota(permutation.begin(), permutation.end(), NeuronIndex{0});
@@ -41,7 +41,7 @@ std::vector<NeuronIndex> permutation_of(std::size_t neurons, std::uint64_t seed,
   return permutation;
 }
 
-/// The inputs, ascending, that all 16 neurons of each node read.
+/// For each node the inputs, ascending, that its 16 neurons read.
 std::vector<InputList> input_lists(std::vector<NeuronIndex> const& permutation, std::size_t offset) {
   std::size_t const num_nodes = permutation.size() / kNeuronsPerNode;
   std::vector<InputList> lists(num_nodes);

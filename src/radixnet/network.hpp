@@ -9,26 +9,26 @@
 
 namespace varve {
 
-/// Bias of every neuron in a network of this width: the challenge's where it has one; between and beyond its widths the
-/// straight line through them, -0.30 - 0.05 (log2(neurons) - 10) / 2.
+/// Bias of every neuron in a network of this width: the challenge's bias where it has that width; for other widths the
+/// value on the straight line through the challenge's biases, -0.30 - 0.05 (log2(neurons) - 10) / 2.
 double radixnet_bias(std::size_t neurons);
 
-/// A network of the challenge's structure, made from a seed, one layer at a time on demand (RadiX-Net: Kepner and
-/// Robinett, "RadiX-Net: Structured sparse matrices for deep neural networks", 2019; the details are read off the
-/// official files).
+/// A synthetic network with the structure of the challenge's networks, generated from a seed, one layer at a time on
+/// demand (RadiX-Net: Kepner and Robinett, "RadiX-Net: Structured sparse matrices for deep neural networks", 2019;
+/// details taken from the official files).
 ///
-/// With M = neurons / 16 and offset = 2^(k mod log2 M), output j of layer k reads the inputs i with i mod M equal to
-/// j mod M or (j + offset) mod M: 32 inputs of weight 1/16. That is a radix-2 butterfly on M nodes, each node being 16
-/// neurons that are M apart. Every log2 M layers make up one replica, after which each output depends on each input.
-/// The first replica is as written, hence equal to the official one; in each later one, a random permutation of its
-/// own, the same for all of its layers, renames the inputs: p(i) takes the place of i.
+/// With M = neurons / 16 and offset = 2^(k mod log2 M), output j of layer k reads the inputs i with i mod M equal to j
+/// mod M or (j + offset) mod M: 32 inputs of weight 1/16. This is a radix-2 butterfly on M nodes, each node consisting
+/// of 16 neurons that are M apart. Every log2 M layers form one replica, after which each output depends on each input.
+/// The first replica equals the official one. Each later replica renames the inputs of all its layers by a random
+/// permutation p of its own: p(i) takes the place of i.
 class RadixNet final : public NetworkSource {
 public:
   /// Throws UsageError unless neurons is a power of two from 32 to 2^31, there is at least one layer, the bias is
-  /// finite and the cap positive and finite.
+  /// finite, and the cap is positive and finite.
   RadixNet(std::size_t neurons, std::size_t layers, std::uint64_t seed, double bias, double cap = kChallengeCap);
 
-  /// The same with the bias that radixnet_bias() gives.
+  /// A network with the bias radixnet_bias(neurons). Throws as the other constructor does.
   RadixNet(std::size_t neurons, std::size_t layers, std::uint64_t seed);
 
   std::string name() const override;

@@ -5,8 +5,8 @@
 namespace varve {
 
 /// A stream of pseudo-random numbers that is the same on every platform: SplitMix64 (Steele, Lea and Flood, "Fast
-/// splittable pseudorandom number generators", 2014), a counter put through a mixing function. Streams with different
-/// numbers under one seed are independent, so parts of a whole can be made in any order.
+/// splittable pseudorandom number generators", 2014), a counter passed through a mixing function. Streams with
+/// different numbers under one seed are independent, so parts of a network or input can be generated in any order.
 class RandomStream {
 public:
   RandomStream(std::uint64_t seed, std::uint64_t stream) : counter_(mixed(mixed(seed + kStep) + stream)) {}
@@ -14,16 +14,17 @@ public:
   /// 64 random bits.
   std::uint64_t bits() { return mixed(counter_ += kStep); }
 
-  /// One of 0 ... bound - 1, all equally likely; bound is at least 1.
+  /// Uniform in 0 ... bound - 1; bound is at least 1.
   std::uint64_t below(std::uint64_t bound) {
-    // The 2^64 values are whole blocks of `bound` ones after the first few, which are drawn again to favour no result.
+    // Reject the first 2^64 mod bound values: the remaining ones form whole blocks of `bound` values, so every result
+    // is equally likely.
     std::uint64_t const first_few = (0 - bound) % bound;
     std::uint64_t value = bits();
     while (value < first_few) value = bits();
     return value % bound;
   }
 
-  /// One of low ... high, all equally likely; low <= high.
+  /// Uniform in low ... high, both inclusive; low <= high.
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
   }

@@ -48,14 +48,14 @@ void require_numbers(RandomNetworkRecipe const& recipe) {
     throw UsageError(fmt::format("the cap is {}, expected a positive finite number", recipe.cap));
 }
 
-/// Uniform in [low, high) and exact in float.
+/// A random number, uniform in [low, high) and exact in float.
 double real(RandomStream& random, double low, double high) {
   double const part = std::ldexp(static_cast<double>(random.bits() >> 11U), -53);
   return static_cast<double>(static_cast<float>(low + (high - low) * part));
 }
 
-/// `degree` distinct inputs of `inputs`, ascending, each such set as likely as any other (Bentley and Floyd,
-/// "Programming pearls: a sample of brilliance", 1987). `is_taken` is all false before and after.
+/// Appends `degree` distinct inputs out of `inputs`, ascending, every such set being equally likely (Bentley and Floyd,
+/// "Programming pearls: a sample of brilliance", 1987). All elements of `is_taken` are false before and after the call.
 void draw_inputs(RandomStream& random, std::size_t inputs, std::size_t degree, std::vector<bool>& is_taken,
                  std::vector<NeuronIndex>& taken) {
   auto const begin = static_cast<std::ptrdiff_t>(taken.size());
@@ -69,9 +69,10 @@ void draw_inputs(RandomStream& random, std::size_t inputs, std::size_t degree, s
   for (auto const input : taken | std::views::drop(begin)) is_taken[input] = false;
 }
 
-/// Each input with this chance, ascending.
+/// Appends each input with this probability, ascending.
 void draw_inputs(RandomStream& random, std::size_t inputs, double chance, std::vector<NeuronIndex>& taken) {
-  auto const bound = static_cast<std::uint64_t>(std::ldexp(chance, 53)); // 2^53, hence all, for 1
+  // 2^53 for chance 1, so that every input is drawn
+  auto const bound = static_cast<std::uint64_t>(std::ldexp(chance, 53));
   for (std::size_t input = 0; input < inputs; ++input) {
     if ((random.bits() >> 11U) < bound) taken.push_back(static_cast<NeuronIndex>(input));
   }
@@ -93,7 +94,7 @@ SparseMatrix draw_pattern(RandomNetworkRecipe const& recipe, RandomStream random
   return pattern;
 }
 
-/// How many inputs an output reads in the mean.
+/// Mean number of inputs per output.
 double mean_degree(RandomNetworkRecipe const& recipe, std::size_t inputs) {
   return recipe.degree ? static_cast<double>(*recipe.degree)
                        : std::max(1.0, *recipe.density * static_cast<double>(inputs));

@@ -16,14 +16,14 @@ SampleSet random_samples(std::size_t neurons, std::size_t samples, double densit
   if (!(density > 0.0 && density <= 1.0))
     throw UsageError(fmt::format("the density is {}, expected more than 0 and at most 1", density));
 
-  constexpr std::uint64_t steps = std::uint64_t{1} << 24U; // what a float tells apart up to 1
+  constexpr std::uint64_t steps = std::uint64_t{1} << 24U; // multiples of 2^-24 up to 1 are exact in float
   auto const bound = static_cast<std::uint64_t>(std::ldexp(density, 53));
   SampleSet set;
   SparseMatrix& matrix = set.matrix;
   matrix.num_rows = samples;
   matrix.num_columns = neurons;
   for (SampleIndex sample = 0; sample < samples; ++sample) {
-    RandomStream random(seed, ~sample); // counted from the far end, as images are
+    RandomStream random(seed, ~sample); // streams count down from 2^64 - 1, as for images
     for (std::size_t neuron = 0; neuron < neurons; ++neuron) {
       if ((random.bits() >> 11U) >= bound) continue;
       matrix.column_indices.push_back(static_cast<NeuronIndex>(neuron));

@@ -7,10 +7,10 @@
 
 namespace varve {
 
-/// Samples of random values, as features that some networks are trained on: every neuron holds a value with the chance
-/// `density`, uniform in (0, 1] and exact in float. Sample k depends on its number and the seed alone.
+/// Samples of random values, resembling features of other machine-learning data: every neuron has a value with
+/// probability `density`, uniform in (0, 1] and exact in float. Sample k depends on k and the seed only.
 ///
-/// Throws UsageError unless neurons is 1 to 2^31 and the density in (0, 1].
+/// Throws UsageError unless neurons is 1 to 2^31 and the density is in (0, 1].
 SampleSet random_samples(std::size_t neurons, std::size_t samples, double density, std::uint64_t seed);
 
 } // namespace varve

@@ -6,16 +6,16 @@
 
 namespace varve {
 
-/// A layer whose equal outputs are computed once. That is no rounding: equal input lists, weights and biases, bit for
-/// bit, give equal values in any arithmetic. Weights are not added up.
+/// A layer without repeated outputs. Outputs with equal input lists, weights and bias, bit for bit, have equal values
+/// in any arithmetic, so they are computed once; no weights are added up and nothing is rounded.
 struct DistinctLayer {
-  Layer layer;                    ///< [distinct outputs, inputs], one bias per output
-  std::vector<NeuronIndex> place; ///< [outputs of the source's layer] which of the distinct outputs it is
+  Layer layer;                    ///< shape [distinct outputs, inputs], one bias per output
+  std::vector<NeuronIndex> place; ///< for each output of the source's layer its distinct output
 
   std::size_t num_outputs() const { return place.size(); }
 };
 
-/// Takes time proportional to the edges and outputs of a valid layer.
+/// Finds the distinct outputs of a valid layer in time linear in its edges and outputs.
 DistinctLayer distinct_layer(Layer const& layer);
 
 } // namespace varve

@@ -8,11 +8,11 @@
 namespace varve {
 namespace {
 
-/// What rounding to a precision can do.
+/// Error constants of a floating-point precision.
 struct Rounding {
   double unit;    ///< largest relative error of one operation
-  double least;   ///< largest absolute error of one operation whose result is subnormal
-  double largest; ///< finite number
+  double least;   ///< largest absolute error of one operation with a subnormal result
+  double largest; ///< largest finite number
 };
 
 template <class Scalar>
@@ -26,6 +26,7 @@ Rounding rounding_of(Precision precision) {
   return precision == Precision::double_precision ? rounding_of<double>() : rounding_of<float>();
 }
 
+/// Distance between a number and its rounding to the precision; double numbers need none.
 double rounding_error(double value, Precision precision) {
   return precision == Precision::double_precision ? 0.0
                                                   : std::abs(value - static_cast<double>(static_cast<float>(value)));
@@ -33,13 +34,13 @@ double rounding_error(double value, Precision precision) {
 
 bool are_zero(std::vector<Enclosed> const& activations) { return std::ranges::all_of(activations, &Enclosed::is_zero); }
 
-/// An input of a layer: its centre, and what each unit of weight on it adds to the radius of an output.
+/// An input of a layer: its centre, and how much it adds to the radius of an output per unit of weight.
 struct Input {
   double centre = 0.0;
   double slack = 0.0;
 };
 
-/// The sums of a layer's outputs for one sample.
+/// Encloses the weighted sums of a layer's outputs for one sample.
 class Sums {
 public:
   Sums(Layer const& layer, std::vector<Enclosed> const& activations, Precision precision)
@@ -47,11 +48,12 @@ public:
     EdgeOffset most = 0;
     for (std::size_t output = 0; output < layer.num_outputs(); ++output)
       most = std::max(most, layer.weights.row_size(output));
-    // Rounded are, per edge, the weight and the product; the sum and the constants merged into the bias as often as
-    // there are edges; bias and activation. Both this computation and the one of the centre do so.
+    // Each term is rounded in its weight and its product, then in at most as many additions as there are edges
+    // (constants merged into the bias included), then in the bias and the activation. This applies to the enclosed
+    // computation and to that of the centre.
     double const count = static_cast<double>(most) + 8.0;
     error_ = 1.05 * count * (rounding_.unit + rounding_of<double>().unit);
-    inflation_ = 1.0 + 4.0 * count * rounding_of<double>().unit; // for the rounding of the radius itself
+    inflation_ = 1.0 + 4.0 * count * rounding_of<double>().unit; // covers the rounding of the radius itself
     is_bounded_ = error_ < 0.01;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       auto const& [centre, radius] = activations[i];
@@ -62,7 +64,7 @@ public:
     }
   }
 
-  /// False if the bounds of sum() would not hold: there are too many edges for the precision.
+  /// False if sum() would give no valid bounds, because there are too many edges for the precision.
   bool is_bounded() const { return is_bounded_; }
 
   Enclosed sum(std::size_t output) const {
@@ -88,7 +90,7 @@ public:
     return result;
   }
 
-  /// Whether no computation overflows on the way to this sum.
+  /// True if no enclosed computation of this sum can overflow.
   bool is_in_range(Enclosed const& sum) const {
     return std::abs(sum.centre) + sum.radius / error_ < rounding_.largest / 4.0; // false for NaN
   }
@@ -96,19 +98,20 @@ public:
 private:
   Layer const& layer_;
   Rounding rounding_;
-  double error_ = 0.0; ///< relative, of a sum
+  double error_ = 0.0; ///< relative error of a sum
   double inflation_ = 1.0;
   bool is_bounded_ = true;
   double largest_input_ = 0.0;
   std::vector<Input> inputs_;
 };
 
-/// All numbers in [low, high].
+/// The enclosure of all numbers in [low, high].
 Enclosed between(double low, double high) {
   double const centre = low + 0.5 * (high - low);
   return {centre, std::max(high - centre, centre - low) * (1.0 + 1e-14)};
 }
 
+/// The enclosure of the activation function's values on x; the cap may be rounded to the precision.
 Enclosed activated(Activation const& activation, Enclosed x, Precision precision) {
   if (activation.kind == ActivationKind::identity) return x;
   double const low = x.centre - x.radius;

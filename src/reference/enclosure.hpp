@@ -10,7 +10,7 @@
 
 namespace varve {
 
-/// All values that an activation can have: |value - centre| <= radius.
+/// An interval of possible values of an activation: |value - centre| <= radius.
 struct Enclosed {
   double centre = 0.0;
   double radius = 0.0;
@@ -18,39 +18,39 @@ struct Enclosed {
   bool is_zero() const { return centre == 0.0 && radius == 0.0; }
 };
 
-/// Bounds on the activations of one sample: on those of exact arithmetic, and on those of every computation in a
-/// precision, whatever the order in which it adds up products, whether equal neurons are merged and constants folded or
-/// not, with weights, samples and caps rounded to that precision.
+/// Rigorous bounds on the activations of one sample. They enclose the activations of exact arithmetic and of every
+/// computation in a given precision that rounds weights, samples and caps to that precision, whatever the order in
+/// which products are added, and whether or not equal neurons are merged and constants folded.
 ///
 /// For an output with n edges (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapter 3):
-///   |any sum - (sum of w * centre + bias)| <= sum of |w| * (radius + g * (|centre| + radius)) + g * |bias| +
-///   underflow,
-/// where g = (n + a few) * u / (1 - (n + a few) * u) and u is the unit roundoff. The centre is computed in double,
-/// whose rounding lies within the bound. The functions relu, clipped relu and identity move no two values further
-/// apart.
+///   |any sum - (sum of w * centre + bias)|
+///     <= sum of |w| * (radius + g * (|centre| + radius)) + g * |bias| + underflow,
+/// where g = (n + c) * u / (1 - (n + c) * u) with a small constant c, and u is the unit roundoff. The centre is
+/// computed in double; the bound covers its rounding. Relu, clipped relu and identity never increase the distance of
+/// two values.
 class Enclosure {
 public:
   enum class State {
-    open,   ///< not known yet
-    dead,   ///< every activation is 0 in all these computations, and stays 0 in all layers to come
-    unknown ///< a bound left the range of numbers: nothing can be said any more
+    open,   ///< the bounds are valid, and the sample may still change
+    dead,   ///< every activation is 0 in all these computations and stays 0 in all later layers
+    unknown ///< a bound overflowed, so nothing is known any more
   };
 
-  /// Row `row` of valid samples.
+  /// The bounds of row `row` of valid samples. `precision` is the precision of the enclosed computations.
   Enclosure(SampleSet const& samples, std::size_t row, Precision precision);
 
-  /// Takes the sample through a layer. `later_keep_zero`: keeps_zero() holds for all layers behind this one.
+  /// Advances the bounds through one layer. `later_keep_zero` means that keeps_zero() holds for all later layers.
   void forward(DistinctLayer const& layer, bool later_keep_zero);
 
   State state() const { return state_; }
-  bool is_dead() const;  ///< no activation can be other than 0
-  bool is_alive() const; ///< some activation is not 0 for certain
+  bool is_dead() const;  ///< true if every activation is certainly 0
+  bool is_alive() const; ///< true if some activation is certainly nonzero
   bool is_certain() const { return is_dead() || is_alive(); }
 
-  /// [neurons]; none if the state is not open.
+  /// The bounds, one per neuron; empty unless the state is open.
   std::vector<Enclosed> const& activations() const { return activations_; }
 
-  /// As Verdict has it, computed from the centres.
+  /// The margin as defined in Verdict, computed from the centres.
   double margin() const { return margin_; }
 
 private:

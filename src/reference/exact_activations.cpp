@@ -12,28 +12,28 @@ using Word = std::uint64_t;
 __extension__ using DoubleWord = unsigned __int128;
 
 constexpr std::int64_t kWordBits = 64;
-constexpr std::int64_t kNoExponent = std::int64_t{1} << 40U; ///< beyond all that there are
+constexpr std::int64_t kNoExponent = std::int64_t{1} << 40U; ///< larger than every exponent that occurs
 
 template <class Number>
 std::int64_t bits_in(Number number) {
   return static_cast<std::int64_t>(std::bit_width(static_cast<Word>(number)));
 }
 
-/// Number of the highest bit that is set, from 1; 0 if none is.
+/// Position of the highest set bit, from 1; 0 if there is none.
 std::int64_t bit_length(std::span<Word const> words) {
   for (std::size_t i = words.size(); i-- > 0;)
     if (words[i] != 0) return static_cast<std::int64_t>(i) * kWordBits + bits_in(words[i]);
   return 0;
 }
 
-/// Zero bits below the lowest that is set; not for 0.
+/// Number of zero bits below the lowest set bit; the integer must not be 0.
 std::int64_t trailing_zeros(std::span<Word const> words) {
   std::size_t i = 0;
   while (words[i] == 0) ++i;
   return static_cast<std::int64_t>(i) * kWordBits + std::countr_zero(words[i]);
 }
 
-/// target += source * factor; the target is long enough for the sum.
+/// target += source * factor; the target must be long enough for the sum.
 void add_product(std::span<Word> target, std::span<Word const> source, Word factor) {
   Word carry = 0;
   std::size_t i = 0;
@@ -48,7 +48,7 @@ void add_product(std::span<Word> target, std::span<Word const> source, Word fact
   }
 }
 
-/// target += source * factor * 2^shift.
+/// target += source * factor * 2^shift; the target must be long enough for the sum.
 void add_shifted(std::span<Word> target, std::span<Word const> source, Word factor, std::int64_t shift) {
   auto const shifted = static_cast<DoubleWord>(factor) << static_cast<unsigned>(shift % kWordBits);
   auto const place = static_cast<std::size_t>(shift / kWordBits);
@@ -58,14 +58,14 @@ void add_shifted(std::span<Word> target, std::span<Word const> source, Word fact
   if (high != 0) add_product(target.subspan(place + 1), source, high);
 }
 
-/// -1, 0 or 1 as one is less than, equal to or greater than the other, of the same length.
+/// -1, 0 or 1 if `one` is less than, equal to or greater than `other`; both have the same length.
 int compare(std::span<Word const> one, std::span<Word const> other) {
   for (std::size_t i = one.size(); i-- > 0;)
     if (one[i] != other[i]) return one[i] < other[i] ? -1 : 1;
   return 0;
 }
 
-/// one -= other, which is not greater.
+/// one -= other; `other` must not be greater.
 void subtract(std::span<Word> one, std::span<Word const> other) {
   Word borrow = 0;
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -76,7 +76,8 @@ void subtract(std::span<Word> one, std::span<Word const> other) {
   }
 }
 
-/// target = source / 2^shift, which leaves no remainder; the target may be shorter if only zeros are cut off.
+/// target = source / 2^shift, which must leave no remainder. The target may be shorter than the source if only zeros
+/// are lost.
 void shift_down(std::span<Word const> source, std::int64_t shift, std::span<Word> target) {
   auto const place = static_cast<std::size_t>(shift / kWordBits);
   auto const bits = static_cast<unsigned>(shift % kWordBits);
@@ -87,14 +88,14 @@ void shift_down(std::span<Word const> source, std::int64_t shift, std::span<Word
   }
 }
 
-/// words * 2^exponent, rounded once; at least the least and at most the largest number above 0.
+/// words * 2^exponent, rounded to nearest; a nonzero result is clamped to the range of positive finite doubles.
 double rounded(std::span<Word const> words, std::int64_t exponent) {
   auto const length = bit_length(words);
   if (length == 0) return 0.0;
   std::int64_t const cut = std::max<std::int64_t>(0, length - kWordBits);
   Word top = 0;
   shift_down(words, cut, {&top, 1});
-  if (cut > 0 && trailing_zeros(words) < cut) top |= 1U; // what is cut off decides a tie
+  if (cut > 0 && trailing_zeros(words) < cut) top |= 1U; // sticky bit: the bits cut off decide a tie
   auto const scale = static_cast<int>(std::clamp<std::int64_t>(cut + exponent, -100000, 100000));
   double const value = std::ldexp(static_cast<double>(top), scale);
   return std::clamp(value, std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::max());
@@ -135,7 +136,7 @@ ExactLayer::ExactLayer(DistinctLayer const& layer) : source(layer) {
   if (layer.layer.activation.kind == ActivationKind::clipped_relu) take(cap = dyadic_of(layer.layer.activation.cap));
 }
 
-/// A sum of numbers of either sign, as an integer times 2^exponent.
+/// A sum of numbers of both signs, as an integer times 2^exponent.
 class ExactActivations::Accumulator {
 public:
   Accumulator(std::size_t num_words, std::int64_t exponent)
@@ -159,7 +160,7 @@ public:
     add(1, {&one, 1}, 0, number);
   }
 
-  /// Leaves the magnitude of the sum in magnitude(). Gives its sign.
+  /// Computes the sum, leaves its magnitude in magnitude() and returns its sign.
   int finish() {
     int const sign = compare(positive_, negative_);
     if (sign < 0) std::swap(positive_, negative_);
@@ -179,7 +180,7 @@ ExactActivations::ExactActivations(SampleSet const& samples, std::size_t row) {
   auto const& matrix = samples.matrix;
   std::vector<Dyadic> numbers;
   std::vector<signed char> signs = {0};
-  std::vector<NeuronIndex> place(samples.num_neurons(), 0); // number 0 is 0
+  std::vector<NeuronIndex> place(samples.num_neurons(), 0); // index 0 stands for the value 0
   std::int64_t least = kNoExponent;
   std::int64_t top = 0;
   for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
@@ -212,7 +213,7 @@ void ExactActivations::set(std::span<Word const> words, std::span<signed char co
                            std::span<NeuronIndex const> place) {
   std::size_t const length = signs.empty() ? 0 : words.size() / signs.size();
   auto const magnitude_of = [&](std::size_t i) { return words.subspan(i * length, length); };
-  std::int64_t zeros = kNoExponent; // that all end in
+  std::int64_t zeros = kNoExponent; // trailing zero bits common to all magnitudes
   std::int64_t bits = 0;
   for (std::size_t i = 0; i < signs.size(); ++i) {
     if (signs[i] == 0) continue;

@@ -15,7 +15,7 @@ namespace varve {
 
 namespace {
 
-/// The activations of one sample, one per neuron; or nothing at all if every one is zero.
+/// The activations of one sample, one per neuron; an empty vector if all are zero.
 template <class Scalar>
 using Activations = std::vector<Scalar>;
 
@@ -49,7 +49,7 @@ Scalar next_activation(Layer const& layer, std::size_t output, Activations<Scala
   return activated(layer.activation, x);
 }
 
-/// Takes one sample through one layer.
+/// Advances one sample through one layer.
 template <class Scalar>
 Activations<Scalar> forward(Layer const& layer, Activations<Scalar> previous) {
   if (previous.empty()) previous.assign(layer.num_inputs(), Scalar{0});

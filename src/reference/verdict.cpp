@@ -16,9 +16,9 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t kExactAtATime = 64; // their integers may become long
+constexpr std::size_t kExactAtATime = 64; // a limit, because their integers may become long
 
-/// The number of layers up to and including the last one that revives dead samples, or else 0.
+/// One past the last layer that revives dead samples; 0 if there is none.
 std::size_t revived_until(NetworkSource const& network) {
   std::size_t until = 0;
   for (std::size_t number = 0; number < network.num_layers(); ++number)
@@ -26,7 +26,8 @@ std::size_t revived_until(NetworkSource const& network) {
   return until;
 }
 
-/// Calls visit(layer, later_keep_zero) for each layer in order.
+/// Calls visit(layer, later_keep_zero) for each layer in order. Throws InputError if layers or samples do not fit
+/// together.
 template <class Visit>
 void for_each_layer(NetworkSource const& network, std::size_t revived_until, std::size_t num_neurons,
                     Visit const& visit) {
@@ -59,10 +60,10 @@ SampleSet set_of(std::vector<Row> const& rows, std::size_t num_neurons, SampleIn
   return set;
 }
 
-/// True if the bounds say of each activation whether it is 0, and all of them well enough.
+/// True if the bounds decide whether each activation is 0 and are tight to 2^-40 of the largest activation.
 bool are_known(Enclosure const& enclosure) {
   double largest = 0.0;
-  double most = 0.0; // of the radii
+  double most = 0.0; // largest radius
   for (auto const& [centre, radius] : enclosure.activations()) {
     if (radius > 0.0 && std::abs(centre) <= radius) return false;
     largest = std::max(largest, std::abs(centre));
@@ -82,7 +83,7 @@ public:
         verdicts_(samples.num_samples()),
         rows_(wants_activations ? samples.num_samples() : 0) {}
 
-  /// Looks at the bounds and marks what they leave open, if it is wanted.
+  /// Computes the bounds of all samples and marks those that need exact integers as open.
   void enclose() {
     std::vector<Enclosure> in_double;
     std::vector<Enclosure> in_float;
@@ -106,7 +107,7 @@ public:
     }
   }
 
-  /// Computes the samples that are open, without rounding.
+  /// Computes the open samples without rounding.
   void compute() {
     for (std::size_t first = 0; first < open_.size(); first += kExactAtATime) {
       std::size_t const count = std::min(kExactAtATime, open_.size() - first);
@@ -157,7 +158,7 @@ private:
   std::vector<std::size_t> open_;
 };
 
-/// Takes what infer<double>() says; where the bounds are certain, it must say the same.
+/// Takes the categories of infer<double>(); where the bounds are certain, they must agree.
 void judge_in_double(NetworkSource const& network, SampleSet const& samples, bool wants_activations,
                      Verdicts& verdicts) {
   auto last = infer<double>(network, samples);
