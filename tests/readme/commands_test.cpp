@@ -1,6 +1,8 @@
 #include "apps/subprocess.hpp"
 
 #include "core/backend.hpp"
+#include "core/version.hpp"
+#include "reference/tie_network.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -24,9 +26,18 @@ using varve::testing::TemporaryFolder;
 
 std::string golden(std::string const& name) { return std::string(VARVE_GOLDEN_DIR) + "/" + name; }
 
-/// The lines of the first block of code behind a heading of README.md.
-std::vector<std::string> block_behind(std::string const& heading, int number = 1) {
-  auto const text = read_bytes(VARVE_README);
+/// A file of the checkout by its path there.
+std::filesystem::path in_checkout(std::string const& path) { return std::filesystem::path(VARVE_CHECKOUT) / path; }
+
+/// The pages for readers.
+std::vector<std::string> pages() {
+  return {"README.md",       "CONTRIBUTING.md",  "CHANGELOG.md",  "docs/numerics.md", "docs/cluster.md",
+          "perf/RESULTS.md", "perf/PROFILES.md", "perf/TRIED.md", "src/io/FORMAT.md", "tests/fuzz/README.md"};
+}
+
+/// The lines of a block of code behind a heading of a page.
+std::vector<std::string> block_behind(std::string const& page, std::string const& heading, int number = 1) {
+  auto const text = read_bytes(in_checkout(page));
   auto place = text.find("\n" + heading + "\n");
   EXPECT_NE(place, std::string::npos) << heading;
   for (int fence = 0; fence < 2 * number - 1; ++fence) place = text.find("\n```", place + 1);
@@ -43,7 +54,7 @@ std::string replaced(std::string text, std::vector<std::pair<std::string, std::s
   return text;
 }
 
-/// The same command on little data. What README.md leaves out ("...") is a network and samples.
+/// The same command on little data. What a page leaves out ("...") is a network and samples.
 std::string on_little_data(std::string command) {
   auto const backend = to_string(compiled_backends().front());
   auto const shared = backend == "cuda" ? std::string(" --share-devices") : std::string();
@@ -59,7 +70,7 @@ std::string on_little_data(std::string command) {
                                        {"\\bvarve (?=[a-z])", std::string(VARVE_COMMAND) + " "}});
 }
 
-TEST(Readme, ItsCommandsRunOnLittleData) {
+TEST(Pages, TheirCommandsRunOnLittleData) {
   TemporaryFolder const folder;
   auto const path = [&](std::string const& name) { return (folder / name).string(); };
   std::filesystem::create_directory_symlink(golden("neuron1024"), path("neuron1024"));
@@ -68,18 +79,35 @@ TEST(Readme, ItsCommandsRunOnLittleData) {
       {"convert", golden("sparse-images-1024.tsv.gz"), path("sparse-images-1024.tsv.zst"), "--neurons", "1024"});
 
   std::map<std::string, int> commands; // how often each subcommand was run
-  for (auto const& line : block_behind("## Using it")) {
-    auto const command = on_little_data(line);
-    auto const ended = test::run({"bash", "-c", "cd " + folder.path().string() + " && " + command});
-    EXPECT_EQ(ended.exit_code, 0) << line << "\n" << command << "\n" << ended.out << ended.err;
-    std::smatch subcommand;
-    ASSERT_TRUE(std::regex_search(line, subcommand, std::regex("varve ([a-z]+)"))) << line;
-    ++commands[subcommand[1]];
+  int num_compared = 0;
+  std::vector<std::pair<std::string, std::string>> const blocks = {{"README.md", "## Using it"},
+                                                                   {"docs/numerics.md", "## Checking a result"},
+                                                                   {"docs/cluster.md", "## Ranks, journal, memory"}};
+  for (auto const& [page, heading] : blocks) {
+    std::string result_above;
+    for (auto const& line : block_behind(page, heading)) {
+      auto const command = on_little_data(line);
+      auto const ended = test::run({"bash", "-c", "cd " + folder.path().string() + " && " + command});
+      EXPECT_EQ(ended.exit_code, 0) << line << "\n" << command << "\n" << ended.out << ended.err;
+      std::smatch subcommand;
+      ASSERT_TRUE(std::regex_search(line, subcommand, std::regex("varve ([a-z]+)"))) << line;
+      ++commands[subcommand[1]];
+
+      std::smatch result;
+      std::regex_search(ended.out, result, std::regex("survivors .* activations [0-9a-f]{16}"));
+      if (line.find("the same hash as the command above") != std::string::npos) {
+        EXPECT_EQ(result.str(), result_above) << line;
+        EXPECT_NE(result.str(), "") << line;
+        ++num_compared;
+      }
+      result_above = result.str();
+    }
   }
   EXPECT_EQ(commands["generate"], 4);
-  EXPECT_GE(commands["infer"], 8);
+  EXPECT_GE(commands["infer"], 14);
   for (char const* const subcommand : {"convert", "info", "tune", "verify"})
     EXPECT_GE(commands[subcommand], 1) << subcommand;
+  EXPECT_EQ(num_compared, 1);
 }
 
 /// Without what differs from run to run and from machine to machine.
@@ -97,7 +125,7 @@ TEST(Readme, ItsExampleIsWhatIsPrinted) {
   std::istringstream lines(ended.out);
   for (std::string line; std::getline(lines, line);) printed += lasting(line) + "\n";
   int num_checked = 0;
-  for (auto const& line : block_behind("## Two commands", 2)) {
+  for (auto const& line : block_behind("README.md", "## Two commands", 2)) {
     if (line == "..." || line.starts_with("engine ")) continue; // the engine's line names this machine
     EXPECT_THAT(printed, HasSubstr(lasting(line) + "\n"));
     ++num_checked;
@@ -124,16 +152,16 @@ TEST(Readme, ThousandsOfLayersGiveTheReferencesBits) {
 }
 
 TEST(Readme, ItNamesTheFoldersInTheirOrder) {
-  auto const folders = read_bytes(std::filesystem::path(VARVE_README).parent_path() / "cmake/folders.cmake");
+  auto const folders = read_bytes(in_checkout("cmake/folders.cmake"));
   std::smatch found;
   ASSERT_TRUE(std::regex_search(folders, found, std::regex("VARVE_FOLDERS ([a-z ]+)")));
-  EXPECT_THAT(read_bytes(VARVE_README), HasSubstr("src/" + found[1].str() + " "));
+  EXPECT_THAT(read_bytes(in_checkout("README.md")), HasSubstr("src/" + found[1].str() + " "));
 }
 
 TEST(Readme, ItNamesEveryPreset) {
-  auto const text = read_bytes(VARVE_README);
+  auto const text = read_bytes(in_checkout("README.md"));
   int num_presets = 0;
-  for (auto const& file : std::filesystem::directory_iterator(VARVE_PRESETS)) {
+  for (auto const& file : std::filesystem::directory_iterator(in_checkout("cmake/presets"))) {
     auto const contents = nlohmann::json::parse(read_bytes(file.path()));
     for (auto const& preset : contents["configurePresets"]) {
       if (preset.value("hidden", false)) continue;
@@ -144,16 +172,55 @@ TEST(Readme, ItNamesEveryPreset) {
   EXPECT_GE(num_presets, 7);
 }
 
-TEST(Readme, TheFilesAndFoldersItNamesExist) {
-  auto const text = read_bytes(VARVE_README);
-  auto const top = std::filesystem::path(VARVE_README).parent_path();
-  std::regex const link("\\]\\(([^):]+)\\)|`((?:src|perf|env|tests)/[^` ]*)`");
+TEST(Readme, ItsLinesOfCMakeAreThoseOfTheExample) {
+  auto const example = read_bytes(in_checkout("tests/install/example/CMakeLists.txt"));
+  auto const lines = block_behind("README.md", "## Install and link");
+  EXPECT_GE(lines.size(), 2U);
+  for (auto const& line : lines) EXPECT_THAT(example, HasSubstr(line + "\n"));
+}
+
+TEST(Readme, ItsTimesAreThoseOfTheResults) {
+  auto const results = read_bytes(in_checkout("perf/RESULTS.md"));
+  std::istringstream lines(read_bytes(in_checkout("README.md")));
+  std::regex const time(" ([0-9.]+) m?s ");
   int num_found = 0;
-  for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found, ++num_found) {
-    auto const name = (*found)[1].matched ? (*found)[1].str() : (*found)[2].str();
-    EXPECT_TRUE(std::filesystem::exists(top / name)) << name;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("|")) continue;
+    for (std::sregex_iterator found(line.begin(), line.end(), time), end; found != end; ++found, ++num_found) {
+      auto const number = replaced((*found)[1].str(), {{"\\.", "\\."}});
+      EXPECT_TRUE(std::regex_search(results, std::regex("[ *]" + number + "[ *]"))) << (*found)[1];
+    }
   }
-  EXPECT_GE(num_found, 5);
+  EXPECT_EQ(num_found, 9);
+}
+
+/// tests/apps/verify_test.cpp runs this tie.
+TEST(Pages, TheTieInNumericsIsTheTestedOne) {
+  auto const text = replaced(read_bytes(in_checkout("docs/numerics.md")), {{"\\s+", " "}});
+  auto const& tie = test::kTies.front();
+  EXPECT_THAT(text,
+              HasSubstr(fmt::format("three equal neurons of value {} are read with weights {}, {} and {} and bias {}",
+                                    tie.x, tie.weights[0], tie.weights[1], tie.weights[2], tie.bias)));
+}
+
+TEST(Pages, TheVersionIsThatOfTheBuild) {
+  auto const version = std::string(provenance.version);
+  EXPECT_THAT(read_bytes(in_checkout("CITATION.cff")), HasSubstr("\nversion: " + version + "\n"));
+  EXPECT_THAT(read_bytes(in_checkout("CHANGELOG.md")), HasSubstr("\n## [" + version + "]"));
+}
+
+TEST(Pages, TheFilesAndFoldersTheyNameExist) {
+  std::regex const link("\\]\\(([^):#]+)(?:#[^)]*)?\\)|`((?:src|perf|env|tests|docs)/[^` ]*)`");
+  int num_found = 0;
+  for (auto const& page : pages()) {
+    auto const text = read_bytes(in_checkout(page));
+    auto const folder = in_checkout(page).parent_path();
+    for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found, ++num_found) {
+      auto const name = (*found)[1].matched ? folder / (*found)[1].str() : in_checkout((*found)[2].str());
+      EXPECT_TRUE(std::filesystem::exists(name)) << page << ": " << name;
+    }
+  }
+  EXPECT_GE(num_found, 30);
 }
 
 } // namespace

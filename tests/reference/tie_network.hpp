@@ -19,7 +19,7 @@ struct Tie {
   bool is_alive_merged;    ///< in double, if the three neurons are merged and their weights added up
 };
 
-/// Every combination that there is; the first one is that of the README.
+/// Every combination that there is; the first one is that of docs/numerics.md.
 inline constexpr std::array<Tie, 7> kTies = {{
     {{0.75, 0.83, 0.54}, 0.86, -1.8232, true, false, true},
     {{0.18, 0.73, 0.98}, 0.09, -0.1701, false, false, false},
