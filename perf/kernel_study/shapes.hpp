@@ -13,7 +13,7 @@ struct List {};
 
 /// The tuning of the fused kernel with another tile and team.
 template <class ExecutionSpace, int BlockOutputs, class Tile_, int TeamSize>
-struct FusedShape : FusedTuning<ExecutionSpace, float, BlockOutputs, FusedWidth::wide> {
+struct FusedShape : FusedTuning<ExecutionSpace, float, BlockOutputs, FusedTile::small> {
   using Tile = Tile_;
   static constexpr int team_size = TeamSize;
 };
@@ -47,8 +47,8 @@ struct OtherBlocks {
 /// CUDA: as many threads per multiprocessor as in the product, and tiles that fit as much scratch.
 template <int BlockOutputs, class Tile_, int TeamSize>
 struct FusedShape<Kokkos::Cuda, BlockOutputs, Tile_, TeamSize>
-    : FusedTuning<Kokkos::Cuda, float, BlockOutputs, FusedWidth::wide> {
-  using Own = FusedTuning<Kokkos::Cuda, float, BlockOutputs, FusedWidth::wide>;
+    : FusedTuning<Kokkos::Cuda, float, BlockOutputs, FusedTile::small> {
+  using Own = FusedTuning<Kokkos::Cuda, float, BlockOutputs, FusedTile::small>;
   using Tile = Tile_;
   static constexpr int max_neurons =
       std::min(Own::max_neurons, Own::max_neurons* Own::Tile::num_samples / Tile::num_samples);
@@ -57,15 +57,15 @@ struct FusedShape<Kokkos::Cuda, BlockOutputs, Tile_, TeamSize>
   static constexpr int passes = max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
   static_assert(passes > 0 && teams_per_multiprocessor > 0);
   using Policy = Kokkos::TeamPolicy<Kokkos::Cuda, Kokkos::LaunchBounds<team_size, teams_per_multiprocessor>>;
-  static int league_size(Kokkos::Cuda const& space, int num_tiles) {
-    return std::min(num_tiles, teams_per_multiprocessor * space.cuda_device_prop().multiProcessorCount);
+  static int league_size(int processors, int num_tiles) {
+    return std::min(num_tiles, teams_per_multiprocessor * processors);
   }
 };
 
 /// Tiles of 4 samples are for teams of half the size, so that all threads have a block.
 template <int BlockOutputs>
 struct FusedShapes<Kokkos::Cuda, BlockOutputs> {
-  static constexpr int own_team = FusedTuning<Kokkos::Cuda, float, BlockOutputs, FusedWidth::wide>::team_size;
+  static constexpr int own_team = FusedTuning<Kokkos::Cuda, float, BlockOutputs, FusedTile::small>::team_size;
   template <int PackWidth, int PacksPerLane, int NumLanes, int TeamSize = own_team>
   using Shape = FusedShape<Kokkos::Cuda, BlockOutputs, TileShape<float, PackWidth, PacksPerLane, NumLanes>, TeamSize>;
 

@@ -7,14 +7,15 @@
 #include "core/execution.hpp"
 #include "core/host_threads.hpp"
 #include "core/stopwatch.hpp"
-#include "engine/format_choice.hpp"
-#include "engine/packing.hpp"
+#include "engine/launch.hpp"
+#include "engine/layer_formats.hpp"
 #include "engine/panel.hpp"
 #include "engine/sample_copy.hpp"
-#include "engine/stretch.hpp"
 #include "formats/sliced_ell.hpp"
+#include "kernels/device_traits.hpp"
 #include "kernels/samples.hpp"
 #include "passes/output_order.hpp"
+#include "plan/launches.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -55,7 +56,7 @@ public:
   StudyOn(Network const& network, SampleBatch const& samples) : network_(network), panel_(panel_size(samples)) {
     for (auto const& layer : network.layers())
       VARVE_REQUIRE(keeps_zero(layer), "the study takes networks in which dead samples stay dead");
-    if (Tune::has_fused_widths && width_of(network) <= medium_neurons)
+    if (Tune::has_large_tiles && width_of(network) <= medium_neurons)
       throw UsageError("on this backend layers of " + std::to_string(medium_neurons) +
                        " neurons or less have tiles of their own, which the study does not vary; ask for wider ones");
     take(samples);
@@ -63,7 +64,7 @@ public:
     study_fused<1>(own_outputs);
     study_fused<Tune::block_outputs>(own_outputs);
     OtherBlocks<ExecutionSpace>::for_each([&](auto outputs) { add_other_blocks<outputs>(); });
-    if constexpr (Tune::prefers_stationary) {
+    if constexpr (Tune::has_stationary) {
       study_stationary<8>();
       study_stationary<16>();
     }
@@ -93,40 +94,38 @@ public:
 private:
   using Tune = Tuning<ExecutionSpace, float>;
   using Index = std::uint16_t;
-  using Work = Stretch<ExecutionSpace, float>;
+  using Work = Launch<ExecutionSpace, float>;
   using Launches = std::vector<std::unique_ptr<Work>>;
   template <int BlockOutputs>
   using FusedFormat = SlicedEll<ExecutionSpace, float, Index, Tune::slice_width, Tune::chunk_size, BlockOutputs>;
   template <int BlockOutputs>
   using StationaryFormat = SlicedEll<ExecutionSpace, float, Index, 1, Tune::chunk_size, BlockOutputs>;
   template <int BlockOutputs>
-  using OwnFused = FusedTuning<ExecutionSpace, float, BlockOutputs, FusedWidth::wide>;
-  using Choice = FormatChoice<ExecutionSpace, float, false>;
+  using OwnFused = FusedTuning<ExecutionSpace, float, BlockOutputs, FusedTile::small>;
 
   static constexpr std::size_t widest_tile = 128; ///< of all that are tried
-  static constexpr std::size_t medium_neurons = FusedTuning<ExecutionSpace, float, 1, FusedWidth::medium>::max_neurons;
+  static constexpr std::size_t medium_neurons = FusedTuning<ExecutionSpace, float, 1, FusedTile::large>::max_neurons;
   static constexpr double most_stored = 4.0; ///< weights per edge of a layer in blocks that are worth a look
 
   static std::size_t width_of(Network const& network) {
     std::size_t width = 0;
-    for (auto const& layer : network.layers()) width = std::max(width, Choice::Formats::width_of(layer));
+    for (auto const& layer : network.layers())
+      width = std::max(width, std::max(layer.num_inputs(), layer.num_outputs()));
     return width;
   }
 
   typename Panel<ExecutionSpace, float>::Size panel_size(SampleBatch const& samples) const {
     std::size_t const in_tiles = (samples.num_samples() + widest_tile - 1) / widest_tile * widest_tile;
-    return {in_tiles, width_of(network_), 2 * network_.num_layers() + 1, 0, false, false};
+    return {in_tiles, width_of(network_), 2 * network_.num_layers() + 1, 0, false};
   }
 
   /// Outputs per block of the format that the product takes for the fused kernel.
   int own_block_outputs() const {
-    InferenceOptions options;
-    options.backend = to_backend<ExecutionSpace>();
-    options.kernel = "fused";
+    PlanRequest request;
+    request.kernel = KernelName::fused;
+    LayerChooser const chooser(device_traits<ExecutionSpace, float>(num_processors(space_)), request);
     std::size_t const last = network_.num_layers() - 1;
-    auto const packed = Choice(options, false).pack(network_.layers()[last], last);
-    using FusedBlocks = typename Choice::Formats::FusedBlocks;
-    return std::holds_alternative<typename FusedBlocks::Packed>(packed) ? FusedBlocks::block_outputs : 1;
+    return static_cast<int>(chooser.choose(network_.layers()[last], last).choice.shape.block_outputs);
   }
 
   /// The layers in a format, or none if it stores too many weights, judged by the last layer. order_of: matrix ->
@@ -135,15 +134,16 @@ private:
   std::vector<Format> make_layers(OrderOf const& order_of) const {
     auto const& layers = network_.layers();
     SparseMatrix const& last = layers.back().weights;
-    if (static_cast<double>(Format::num_stored(last, order_of(last))) >
+    if (static_cast<double>(num_stored(ell_size(last, order_of(last), Format::shape()), Format::shape())) >
         most_stored * static_cast<double>(last.num_entries()))
       return {};
-    std::vector<typename Format::Packed> packed(layers.size());
+    std::vector<typename Format::Encoded> encoded(layers.size());
     for_each_on_host_threads(layers.size(), [&](std::size_t number) {
-      packed[number] = Format::pack(layers[number].weights, order_of(layers[number].weights));
+      encoded[number] = Format::encode(layers[number].weights, order_of(layers[number].weights));
     });
     std::vector<Format> formats;
-    for (std::size_t number = 0; number < layers.size(); ++number) formats.emplace_back(layers[number], packed[number]);
+    for (std::size_t number = 0; number < layers.size(); ++number)
+      formats.emplace_back(layers[number], encoded[number]);
     return formats;
   }
 
@@ -151,7 +151,7 @@ private:
   std::vector<FusedFormat<BlockOutputs>> make_fused_layers() const {
     if (!fits<OwnFused<BlockOutputs>>()) return {};
     return make_layers<FusedFormat<BlockOutputs>>([](SparseMatrix const& matrix) {
-      return BlockOutputs == 1 ? Choice::order_of_singles(matrix) : order_by_input_list(matrix, BlockOutputs);
+      return BlockOutputs == 1 ? order_of_singles(matrix) : order_by_input_list(matrix, BlockOutputs);
     });
   }
 
@@ -204,7 +204,7 @@ private:
     std::vector<FusedLayer> costs;
     for (auto const& layer : layers)
       costs.push_back({static_cast<double>(layer.weights.size()), static_cast<double>(layer.num_outputs())});
-    auto const at = choose_packing(costs, live_, FusedTune::packing_costs(space_)).cuts;
+    auto const at = varve::choose_cuts(costs, live_, FusedTune::launch_costs(num_processors(space_))).cuts;
     return {at, static_cast<double>(layers.size()) / static_cast<double>(at.size() + 1)};
   }
 
@@ -217,7 +217,7 @@ private:
 
   template <class FusedTune, class Format>
   static Launches cut_fused(std::vector<Format> const& layers, Cuts const& cuts) {
-    using Fused = FusedStretch<ExecutionSpace, Format, typename FusedTune::Tile, FusedTune>;
+    using Fused = FusedLaunch<ExecutionSpace, Format, typename FusedTune::Tile, FusedTune>;
     Launches launches;
     std::size_t first = 0;
     for (std::size_t number = 0; number <= cuts.at.size(); ++number) {
@@ -245,7 +245,10 @@ private:
       return chain_blocks(matrix, order_by_input_list(matrix, BlockOutputs), BlockOutputs, Tune::stationary_blocks);
     });
     for (auto const& layer : layers) {
-      if (!can_be_stationary<ExecutionSpace>(layer)) return;
+      std::size_t const bytes =
+          stationary_bytes(Format::shape(), static_cast<std::size_t>(Tune::stationary_blocks),
+                           static_cast<std::size_t>(layer.max_chunks), sizeof(float), sizeof(Index));
+      if (bytes > Tune::max_stationary_bytes) return;
     }
     if (layers.empty()) return;
     constexpr bool has_own_blocks = BlockOutputs == Tune::wide_block_outputs;
@@ -261,7 +264,7 @@ private:
     using Kernel = StationaryOfShape<Tile, TileShape<float, 1, SamplesPerLane, lanes>>;
     Launches launches;
     for (auto const& layer : layers)
-      launches.push_back(std::make_unique<LayerStretch<ExecutionSpace, Format, Tile, Kernel>>(layer));
+      launches.push_back(std::make_unique<LayerLaunch<ExecutionSpace, Format, Tile, Kernel>>(layer, false));
     add<Format, Tile>("stationary", Tune::stationary_team_size, 1.0, std::move(launches), varied);
   }
 

@@ -148,7 +148,7 @@ void open_files(Job& job) {
   auto const& options = job.options;
   job.communicator.together([&] {
     job.network = open_network(options.network, options.challenge);
-    job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), wanted_samples(options),
+    job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), parse_samples(options.samples),
                                      input_bytes(options, job.ranks_on_host));
     if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
     job.samples = repeated(std::move(job.samples), options.repeat_input, input_bytes(options, job.ranks_on_host));
@@ -366,6 +366,8 @@ void run_left(Job& job, Journal* journal) {
     });
   });
   if (progress) progress(job.num_samples(), job.num_samples());
+  auto const& later = prepared.inference->plan();
+  if (to_text(later) != to_text(prepared.plan)) job.report.later_plan(later);
   job.report.run(prepared.rules.schedule, run_time.seconds(), gather(communicator, times));
 }
 

@@ -145,7 +145,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.formats = parse_formats(options.formats);
   engine.reductions = parse_reductions(options.reductions);
   engine.edge_order = parse_edge_order(options.edge_order);
-  engine.kernel = options.kernel;
+  if (options.kernel) engine.kernel = parse_kernel(*options.kernel);
   engine.repeat = options.repeat;
   if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // is it one?
   if (options.schedule && options.split == "neurons")
@@ -159,9 +159,8 @@ InferenceOptions engine_options(InferOptions const& options) {
   return engine;
 }
 
-OptionalSampleRange wanted_samples(InferOptions const& options) {
-  if (options.samples.empty()) return std::nullopt;
-  auto const& text = options.samples;
+OptionalSampleRange parse_samples(std::string const& text) {
+  if (text.empty()) return std::nullopt;
   SampleIndex first = 0;
   SampleIndex last = 0;
   char const* const end = text.data() + text.size();

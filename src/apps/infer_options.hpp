@@ -50,7 +50,7 @@ InferenceOptions engine_options(InferOptions const& options);
 
 /// The samples selected by --samples, by their numbers within the whole input, from 0; nullopt for all samples. Throws
 /// UsageError if the range is malformed.
-OptionalSampleRange wanted_samples(InferOptions const& options);
+OptionalSampleRange parse_samples(std::string const& text);
 
 /// Host memory, in bytes, for the samples being read: --input-memory, or this rank's share of an eighth of the
 /// available memory.

@@ -296,8 +296,7 @@ void InferReport::print_result() const {
   }
   fmt::print("time      {}\n", phases);
   if (json_.contains("later_plan")) {
-    for (auto const& choice : json_["later_plan"]["choices"])
-      fmt::print("replanned {}\n", choice.get<std::string>());
+    for (auto const& choice : json_["later_plan"]["choices"]) fmt::print("replanned {}\n", choice.get<std::string>());
   }
   if (json_.contains("run") && json_["ranks"] > 1) print_ranks();
   if (json_.contains("streamed_samples")) print_streamed_samples();

@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/infer_options.hpp"
 #include "apps/network_options.hpp"
 #include "apps/reductions_report.hpp"
 #include "core/error.hpp"
@@ -25,6 +26,8 @@ struct InfoOptions {
   bool plan = false;
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
+  std::string input;
+  std::string samples;
   std::string reductions = "auto";
   std::string edge_order = "auto";
 };
@@ -88,6 +91,18 @@ void print_layers(NetworkAnalysis const& network) {
   }
 }
 
+/// The input that a plan is for: that of --input, or one of unknown values and as many samples as there may be.
+InputShape input_of_plan(NetworkSource const& network, InfoOptions const& options) {
+  if (options.input.empty()) {
+    if (!options.samples.empty()) throw UsageError("--samples needs --input, whose samples it chooses");
+    return {1, 0};
+  }
+  constexpr std::size_t buffer_bytes = std::size_t(1) << 26U;
+  auto const reader =
+      open_sample_reader(options.input, network.layer(0).num_inputs(), parse_samples(options.samples), buffer_bytes);
+  return {reader->num_samples(), reader->num_entries(), reader->has_one_value()};
+}
+
 /// What the engine would do with the network, and why.
 int info_plan(NetworkSource const& network, InfoOptions const& options) {
   InferenceOptions engine;
@@ -95,41 +110,36 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.reductions = parse_reductions(options.reductions);
   engine.edge_order = parse_edge_order(options.edge_order);
-  auto const plan = prepare(network, engine)->plan({1, 0});
+  auto const input = input_of_plan(network, options);
+  if (!options.input.empty()) engine.expected_samples = input.num_samples;
+  auto const inference = prepare(network, engine);
+  auto const& plan = inference->plan(input);
   require_unchanged_inputs();
   Json choices = Json::array();
-  for (auto const& choice : plan.choices) {
-    choices.push_back({{"first_layer", choice.first_layer},
-                       {"last_layer", choice.last_layer},
-                       {"launches", choice.num_launches},
-                       {"kernel", choice.kernel},
-                       {"format", choice.format},
-                       {"index_bits", choice.index_bits},
-                       {"edges", choice.num_edges},
-                       {"stored_weights", choice.num_stored},
-                       {"staged_inputs", choice.num_staged_inputs},
-                       {"why", explain(choice)}});
-    if (!options.as_json) fmt::print("{}\n  {}\n", describe(choice), explain(choice));
+  for (auto const& run : runs_of(plan.steps)) {
+    choices.push_back(to_json(run));
+    if (!options.as_json) fmt::print("{}\n  {}\n", to_text(run), explain(run));
   }
   Json json = {{"name", network.name()},
                {"kind", "plan"},
                {"backend", options.backend},
                {"device", plan.device},
                {"precision", options.precision},
+               {"input", options.input},
                {"weight_bytes", plan.weight_bytes},
                {"choices", choices}};
-  if (plan.stream) json["stream"] = describe(*plan.stream);
+  if (plan.stream) json["stream"] = to_text(*plan.stream);
   if (auto const found = describe_reductions(plan); !found.empty()) json["reductions"] = found;
   if (orders_edges(plan)) json["edge_order"] = as_json(*plan.edge_order);
   if (options.as_json) {
     fmt::print("{}\n", json_text(json, 2));
   } else {
     print_reductions(json.value("reductions", Json()));
-    if (orders_edges(plan)) fmt::print("{}\n", describe(*plan.edge_order));
+    if (orders_edges(plan)) fmt::print("{}\n", to_text(*plan.edge_order));
     fmt::print("{:.3f} GiB of weights on {} ({}), in {} precision\n",
                static_cast<double>(plan.weight_bytes) / (1024.0 * 1024.0 * 1024.0), options.backend, plan.device,
                options.precision);
-    if (plan.stream) fmt::print("{}\n", describe(*plan.stream));
+    if (plan.stream) fmt::print("{}\n", to_text(*plan.stream));
   }
   return 0;
 }
@@ -188,6 +198,9 @@ void add_info(CLI::App& command_line, Action& action) {
   command->add_flag("--json", options->as_json, "everything, per layer, as JSON");
   command->add_flag("--plan", options->plan, "which format and kernel each layer gets, and why");
   command->add_option("--backend", options->backend, "with --plan: serial, openmp or cuda")->capture_default_str();
+  command->add_option("--input", options->input,
+                      "with --plan: the samples that the plan is for (default: many samples of any values)");
+  command->add_option("--samples", options->samples, "with --plan: those of --input to plan for, as FIRST:LAST");
   command->add_option("--reductions", options->reductions, "with --plan: auto, none, or a list (see infer)")
       ->capture_default_str();
   command->add_option("--edge-order", options->edge_order, "with --plan: auto, ascending or balanced (see infer)")

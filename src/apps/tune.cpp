@@ -9,11 +9,11 @@
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
-#include "plan/memory.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
+#include "plan/memory.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -166,7 +166,7 @@ int verify(VerifyOptions const& options) {
   auto const memory = available_memory(Backend::serial);
   auto const source = open_network(options.files.network, options.files.challenge);
   KeptNetwork const network(*source, memory / 4);
-  auto const range = wanted_samples(options.files);
+  auto const range = parse_samples(options.files.samples);
   auto const samples = open_sample_reader(options.files.input, network.layer(0).num_inputs(), range, memory / 4);
   auto const num_outputs = network.layer(network.num_layers() - 1).num_outputs();
   ResultFile result(options.result, *samples, num_outputs, range.has_value());

@@ -40,8 +40,9 @@ public:
       batches_.push_back({*range, last_read_, {}});
     }
     if (batches_.empty() || batches_.front().staged.valid()) return;
-    batches_.front().staged = std::async(
-        std::launch::async, [this, samples = batches_.front().samples] { inference_.upload_ahead(samples.get().samples); });
+    batches_.front().staged = std::async(std::launch::async, [this, samples = batches_.front().samples] {
+      inference_.upload_ahead(samples.get().samples);
+    });
   }
 
   bool has_next() const { return !batches_.empty(); }

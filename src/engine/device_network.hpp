@@ -178,9 +178,12 @@ private:
     steps_.clear();
     LaunchMaker<ExecutionSpace, Scalar> const maker(store_, *cutter_);
     for (auto const& step : cutter_->steps()) {
-      typename Work::HandOver const hand_over{step.lists_live,  step.lists_saturated,
-                                              step.joins_equal, step.keeps_dead,
-                                              static_cast<int>(step.next_tile_samples), saturated_value()};
+      typename Work::HandOver const hand_over{step.lists_live,
+                                              step.lists_saturated,
+                                              step.joins_equal,
+                                              step.keeps_dead,
+                                              static_cast<int>(step.next_tile_samples),
+                                              saturated_value()};
       steps_.push_back({step, maker.make(step), hand_over});
     }
   }

@@ -60,7 +60,7 @@ struct InferenceOptions : MemoryRequest {
   Precision precision = Precision::single_precision;
   std::string input_name = "the samples"; ///< what messages call them
   std::optional<std::size_t> batch;       ///< samples at a time
-  std::vector<FormatName> formats;                ///< those that the plan may use; empty: all
+  std::vector<FormatName> formats;        ///< those that the plan may use; empty: all
   std::optional<KernelName> kernel;       ///< for all layers that it can run
   Reductions reductions;
   /// In which the network's own engine and the reference add up products: part of what is computed.
@@ -123,8 +123,8 @@ inline InputShape shape_of(SampleBatch const& samples) {
   return {samples.num_samples(), samples.num_entries(), samples.has_one_value()};
 }
 
-/// A network prepared for one backend. Not safe to use from several threads at a time, but for upload_ahead(). Where its
-/// neurons are split across ranks, all of them call infer with the same batches in the same order.
+/// A network prepared for one backend. Not safe to use from several threads at a time, but for upload_ahead(). Where
+/// its neurons are split across ranks, all of them call infer with the same batches in the same order.
 class Inference {
 public:
   virtual ~Inference() = default;
@@ -138,8 +138,8 @@ public:
   /// Throws ResourceError, naming what is needed, if not even one tile fits the limit. Call before infer.
   virtual Plan const& plan(InputShape const& input) = 0;
 
-  /// The plan that the next infer() carries out. Another one than plan(input) gave, if the samples of a batch showed that
-  /// other launches take less time, or had values that the plan did not expect.
+  /// The plan that the next infer() carries out. Another one than plan(input) gave, if the samples of a batch showed
+  /// that other launches take less time, or had values that the plan did not expect.
   virtual Plan const& plan() const = 0;
 
   /// Brings the samples of the next infer() to the device; may be called on another thread while infer() runs. Changes

@@ -3,11 +3,11 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
-#include "plan/memory.hpp"
-#include "plan/sentences.hpp"
 #include "formats/device_layer.hpp"
 #include "network/activations.hpp"
 #include "network/representable.hpp"
+#include "plan/memory.hpp"
+#include "plan/sentences.hpp"
 
 #include <KokkosSparse_CrsMatrix.hpp>
 #include <KokkosSparse_spmv.hpp>

@@ -20,8 +20,8 @@
 
 namespace varve {
 
-/// A step of the plan on a device: one or more consecutive layers, in the format and with the kernel that the plan chose
-/// for them.
+/// A step of the plan on a device: one or more consecutive layers, in the format and with the kernel that the plan
+/// chose for them.
 template <class ExecutionSpace, class Scalar>
 class Launch {
 public:

@@ -43,8 +43,7 @@ private:
   static constexpr bool can_be_fused =
       std::is_same_v<F, typename Formats::FusedBlocks> || std::is_same_v<F, typename Formats::template Single<Short>>;
   template <class F>
-  static constexpr bool is_wide_blocks =
-      std::is_same_v<F, typename Formats::template WideBlocks<typename F::Index>>;
+  static constexpr bool is_wide_blocks = std::is_same_v<F, typename Formats::template WideBlocks<typename F::Index>>;
 
   std::unique_ptr<Work> make_first(Step const& step) const {
     return std::visit(

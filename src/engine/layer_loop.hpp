@@ -8,6 +8,7 @@
 #include "engine/results.hpp"
 #include "engine/sample_upload.hpp"
 #include "plan/memory.hpp"
+#include "plan/sentences.hpp"
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"
@@ -57,8 +58,8 @@ public:
     std::size_t const sample_bytes =
         SampleUpload<ExecutionSpace, Scalar>::bytes_per_sample(entries_per_sample, input.has_one_value);
     auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
-    BatchRequest const request{input.num_samples, options_.batch,        enough_to_exchange(),
-                               network_.bytes(),  PanelType::slot_granularity, max_slots};
+    BatchRequest const request{input.num_samples,           options_.batch, enough_to_exchange(), network_.bytes(),
+                               PanelType::slot_granularity, max_slots};
     plan_.batch = choose_batch(request, limits_.device, bytes_of);
     allocate_panel();
     plan_.sample_bytes = plan_.batch * sample_bytes;
@@ -121,11 +122,8 @@ private:
   }
 
   typename PanelType::Size panel_size(std::size_t samples) const {
-    return {samples,
-            network_.max_neurons(is_without_tiles_),
-            2 * network_.num_layers() + 1,
-            is_without_tiles_ && network_.reads_bits() ? num_inputs() : 0,
-            options_.reductions.equal_samples};
+    return {samples, network_.max_neurons(is_without_tiles_), 2 * network_.num_layers() + 1,
+            is_without_tiles_ && network_.reads_bits() ? num_inputs() : 0, options_.reductions.equal_samples};
   }
   std::size_t panel_bytes(std::size_t samples) const {
     std::size_t const part_bytes = gather_ ? gather_->bytes(samples, network_.max_neurons(is_without_tiles_)) : 0;
@@ -214,7 +212,8 @@ private:
     return samples;
   }
 
-  /// Looked for where saturated samples leave before the end, once in many launches, for it takes a copy from the device.
+  /// Looked for where saturated samples leave before the end, once in many launches, for it takes a copy from the
+  /// device.
   bool nobody_is_left(std::size_t step) {
     constexpr std::size_t steps_at_a_time = 32;
     if (gather_) return panel_.max_samples() == 0; // all ranks know
@@ -260,7 +259,8 @@ private:
   MemoryLimits limits_;
   std::shared_ptr<NetworkSource const> source_;   ///< of the slices
   std::shared_ptr<OrderedNetwork const> ordered_; ///< the same network, if its edges need not ascend
-  std::shared_ptr<LayerSlices const> slices_;     ///< where neurons are split across ranks; then gather_ joins what they compute
+  std::shared_ptr<LayerSlices const>
+      slices_; ///< where neurons are split across ranks; then gather_ joins what they compute
   DeviceNetwork<ExecutionSpace, Scalar> network_;
   std::optional<ActivationGather<ExecutionSpace, Scalar>> gather_;
   std::optional<ReductionReport> reduction_;

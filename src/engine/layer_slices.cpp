@@ -1,6 +1,6 @@
 #include "engine/layer_slices.hpp"
 
-#include "engine/sentences.hpp"
+#include "plan/sentences.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -30,9 +30,9 @@ public:
   struct Size {
     std::size_t max_samples = 0;
     std::size_t max_neurons = 0;
-    std::size_t max_lists = 0;    ///< how often samples are listed or compacted in a run
-    std::size_t num_bits = 0;     ///< neurons that come as bits; 0: the samples of a run are expanded instead
-    bool finds_equal = false;     ///< equal samples are looked for
+    std::size_t max_lists = 0; ///< how often samples are listed or compacted in a run
+    std::size_t num_bits = 0;  ///< neurons that come as bits; 0: the samples of a run are expanded instead
+    bool finds_equal = false;  ///< equal samples are looked for
   };
 
   explicit Panel(Size const& size) {

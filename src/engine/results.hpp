@@ -18,9 +18,9 @@ namespace varve {
 
 /// Where the samples of a batch have ended, those that are represented by others included.
 struct SampleEnds {
-  std::vector<int> live;      ///< samples that are in the panel
-  std::vector<int> positions; ///< their positions there, if some are represented; else they are there in this order
-  std::vector<int> saturated; ///< samples that left because they were saturated for ever
+  std::vector<int> live;        ///< samples that are in the panel
+  std::vector<int> positions;   ///< their positions there, if some are represented; else they are there in this order
+  std::vector<int> saturated;   ///< samples that left because they were saturated for ever
   bool has_represented = false; ///< else `live` and `saturated` are lists of the panel
 
   int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
@@ -124,7 +124,8 @@ private:
     if (ends.saturated.empty()) return hash;
     int const* const ids = ends.has_represented ? send(ends.saturated, ids_) : panel.saturated().ids;
     Kokkos::parallel_reduce(
-        "varve::hash_saturated", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.saturated.size())),
+        "varve::hash_saturated",
+        Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.saturated.size())),
         HashEqualActivations<Scalar>{outputs.saturated_value, ids, static_cast<int>(outputs.num_outputs), first_sample},
         hash);
     return hash;
@@ -153,8 +154,8 @@ private:
     return room.data();
   }
 
-  /// Brings the panel's last activations back in blocks of rows and keeps what is wanted of them. Saturated samples have
-  /// their value at every output, the first of which is their prediction.
+  /// Brings the panel's last activations back in blocks of rows and keeps what is wanted of them. Saturated samples
+  /// have their value at every output, the first of which is their prediction.
   void collect_rows(PanelType const& panel, SampleBatch const& samples, SampleEnds const& ends, std::size_t num_rows,
                     Outputs outputs, WantedOutputs wanted, BatchResult& result) {
     std::size_t const width = outputs.num_outputs;
@@ -176,7 +177,8 @@ private:
     if (wanted.predictions) {
       result.predictions.assign(samples.num_samples(), 0);
       for (std::size_t i = 0; i < ends.live.size(); ++i)
-        result.predictions[static_cast<std::size_t>(ends.live[i])] = largest[static_cast<std::size_t>(ends.position(i))];
+        result.predictions[static_cast<std::size_t>(ends.live[i])] =
+            largest[static_cast<std::size_t>(ends.position(i))];
     }
     if (wanted.activations) join_rows(samples, ends, rows, outputs, result);
   }
@@ -201,9 +203,9 @@ private:
                                                    count * width);
     Kokkos::parallel_for("varve::gather_rows",
                          Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
-                         GatherRows<ExecutionSpace, Scalar>{
-                             panel.source(), panel.tile_samples(), panel.from_slot(), outputs.neurons,
-                             static_cast<int>(first), panel.num_neurons(), static_cast<int>(width), rows.data()});
+                         GatherRows<ExecutionSpace, Scalar>{panel.source(), panel.tile_samples(), panel.from_slot(),
+                                                            outputs.neurons, static_cast<int>(first),
+                                                            panel.num_neurons(), static_cast<int>(width), rows.data()});
     space_.fence("varve: gather rows");
     return download(rows);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "passes/cones.hpp"
 #include "formats/device_layer.hpp"
+#include "passes/cones.hpp"
 
 #include <algorithm>
 #include <functional>

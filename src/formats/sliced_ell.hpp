@@ -200,8 +200,8 @@ struct SlicedEll {
             static_cast<std::size_t>(BlockOutputs)};
   }
 
-  /// Encodes a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index. Throws InputError if there are
-  /// more chunks than 32 bits count.
+  /// Encodes a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index. Throws InputError if there
+  /// are more chunks than 32 bits count.
   static Encoded encode(SparseMatrix const& matrix, std::vector<NeuronIndex> order) {
     Encoded encoded;
     encoded.order = std::move(order);
@@ -284,7 +284,7 @@ private:
 
   /// Gives the length of the block's list.
   static std::size_t encode_block(SparseMatrix const& matrix, std::size_t block, Encoded& encoded,
-                                std::vector<NeuronIndex>& inputs) {
+                                  std::vector<NeuronIndex>& inputs) {
     std::size_t const slice = block / SliceWidth;
     int const block_in_slice = static_cast<int>(block % SliceWidth);
     std::size_t const first_chunk = encoded.slice_chunks[slice];
@@ -299,7 +299,7 @@ private:
         while (inputs[edge] != matrix.column_indices[entry]) ++edge;
         int const element = static_cast<int>(edge % ChunkSize * BlockOutputs + position % BlockOutputs);
         encoded.weights[place_in<Scalar>(first_chunk + edge / ChunkSize, ChunkSize * BlockOutputs, block_in_slice,
-                                        element)] = static_cast<Scalar>(matrix.value(entry));
+                                         element)] = static_cast<Scalar>(matrix.value(entry));
       }
     }
     return inputs.size();
@@ -311,7 +311,7 @@ private:
   static Index& index_at(Encoded& encoded, std::size_t block, std::size_t edge) {
     std::size_t const first_chunk = encoded.slice_chunks[block / SliceWidth];
     return encoded.indices[place_in<Index>(first_chunk + edge / ChunkSize, ChunkSize,
-                                          static_cast<int>(block % SliceWidth), static_cast<int>(edge % ChunkSize))];
+                                           static_cast<int>(block % SliceWidth), static_cast<int>(edge % ChunkSize))];
   }
 
   /// Lets padding of these blocks of one slice read what the first of them with an edge there reads, or, past the end

@@ -235,7 +235,8 @@ void set_sample_bits(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, 
   int const neurons_per_task = std::min(samples.num_neurons, +Kernel::max_neurons_per_task);
   int const ranges = (samples.num_neurons + neurons_per_task - 1) / neurons_per_task;
   int const num_tasks = num_tiles(samples.num_samples, +Kernel::num_samples) * ranges;
-  typename Kernel::Policy policy(space, Kernel::Tune::league_size(num_processors(space), num_tasks), +Kernel::team_size);
+  typename Kernel::Policy policy(space, Kernel::Tune::league_size(num_processors(space), num_tasks),
+                                 +Kernel::team_size);
   policy.set_scratch_size(Kernel::Tune::expand_level, Kokkos::PerTeam(neurons_per_task * 4 + 128));
   Kokkos::parallel_for("varve::set_sample_bits", policy, Kernel{samples, bits, neurons_per_task});
 }

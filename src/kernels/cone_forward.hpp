@@ -236,8 +236,8 @@ void cone_forward(ExecutionSpace const& space, Programs const& run, LayerPass<ty
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   if (tiles == 0) return;
   int const team_size = cone_team_size<Tile, ExecutionSpace>(run);
-  int const num_parts =
-      std::clamp(Kernel::Tune::cone_teams(num_processors(space)) / edges.num_programs, 1, (tiles + team_size - 1) / team_size);
+  int const num_parts = std::clamp(Kernel::Tune::cone_teams(num_processors(space)) / edges.num_programs, 1,
+                                   (tiles + team_size - 1) / team_size);
   typename Kernel::Policy policy(space, edges.num_programs * num_parts, team_size, Tile::num_lanes);
   policy.set_scratch_size(Kernel::Tune::cone_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(run, team_size)) + 128));

@@ -34,7 +34,8 @@ template <class ExecutionSpace, class Scalar, template <class, class> class Tuni
           template <class, class, int, FusedTile> class FusedTuningOf = FusedTuning>
 DeviceTraits device_traits(int processors) {
   using Tune = TuningOf<ExecutionSpace, Scalar>;
-  using Cones = ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
+  using Cones =
+      ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
   constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
   constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
   static_assert(slot_bytes <= 65536, "programs name places of slots in 16 bits");

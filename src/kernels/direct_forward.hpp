@@ -66,7 +66,8 @@ void direct_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
   int const team_size = Tune::direct_threads / Tile::num_lanes;
   int const blocks_per_task = Tune::blocks_per_task(num_processors(space), tiles, num_blocks, team_size);
   int const num_tasks = tiles * ((num_blocks + blocks_per_task - 1) / blocks_per_task);
-  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), team_size, Tile::num_lanes);
+  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), team_size,
+                                       Tile::num_lanes);
   Kokkos::parallel_for("varve::direct_forward", policy, Kernel{edges, pass, blocks_per_task});
 }
 

@@ -222,7 +222,8 @@ void list_distinct_samples(ExecutionSpace const& space, PanelPositions<Scalar> c
   if (max_samples == 0 || positions.num_neurons == 0) return;
   int const ranges = (positions.num_neurons + Hash::neurons_per_task - 1) / Hash::neurons_per_task;
   int const num_tasks = (max_samples + Hash::samples_per_task - 1) / Hash::samples_per_task * ranges;
-  int const league = Tune::league_size(num_processors(space), (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size);
+  int const league =
+      Tune::league_size(num_processors(space), (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size);
   typename Hash::Policy const tasks(space, league, Tune::move_team_size, Tune::move_lanes);
   Kokkos::parallel_for("varve::start_equal_samples",
                        Range(space, 0, max_samples > equal.table_mask ? max_samples : equal.table_mask + 1),

@@ -107,9 +107,9 @@ private:
     Scalar* tiles;
     int* kept_sample; ///< number in the tile of the k-th live sample
     int* live;        ///< stamp of the last layer after which each sample was live
-    int* unsaturated;        ///< stamp of the last layer after which each sample was looked at and not saturated
-    int* shared; ///< [0] and [2]: the last stamp of any in live and in unsaturated; [1] first slot and [3] number of those
-                 ///< that are kept
+    int* unsaturated; ///< stamp of the last layer after which each sample was looked at and not saturated
+    int* shared; ///< [0] and [2]: the last stamp of any in live and in unsaturated; [1] first slot and [3] number of
+                 ///< those that are kept
 
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons, int image_bytes) {
       image = static_cast<unsigned char*>(
@@ -288,7 +288,7 @@ private:
   /// Looks for samples with an activation that is not the cap; stops when all it sees are such. Those that are dead for
   /// ever do not count as unsaturated.
   KOKKOS_FORCEINLINE_FUNCTION void mark_unsaturated(Member const& team, Scalar const* tile, int num_neurons, int count,
-                                             Scratch const& scratch, int stamp) const {
+                                                    Scratch const& scratch, int stamp) const {
     constexpr int neurons_at_a_time = 32;
     int const lane = team.team_rank() % lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];

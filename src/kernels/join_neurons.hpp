@@ -77,10 +77,11 @@ void join_neurons(ExecutionSpace const& space, JoinNeurons<ExecutionSpace, Scala
   if (kernel.num_slots == 0 || kernel.part.num_neurons == 0) return;
   kernel.line = kernel.part.tile_samples < kernel.tile_samples ? kernel.part.tile_samples : kernel.tile_samples;
   int const lines = num_tiles(kernel.num_slots, kernel.line);
-  kernel.neurons_per_task = Tune::blocks_per_task(num_processors(space), lines, kernel.part.num_neurons, 4 * Tune::move_team_size);
+  kernel.neurons_per_task =
+      Tune::blocks_per_task(num_processors(space), lines, kernel.part.num_neurons, 4 * Tune::move_team_size);
   int const num_tasks = lines * ((kernel.part.num_neurons + kernel.neurons_per_task - 1) / kernel.neurons_per_task);
-  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), +Tune::move_team_size,
-                                       +Tune::move_lanes);
+  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks),
+                                       +Tune::move_team_size, +Tune::move_lanes);
   Kokkos::parallel_for("varve::join_neurons", policy, kernel);
 }
 

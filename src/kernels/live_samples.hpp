@@ -40,9 +40,9 @@ struct SaturatedSamples {
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
 ///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); *num_live = their
 ///   number
-/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Where `unsaturated_stamps` is
-/// given, slots that are live but do not carry the stamp there go to the list of the saturated instead, in any order. Reads
-/// 8 to 12 bytes and writes 8 per slot.
+/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Where
+/// `unsaturated_stamps` is given, slots that are live but do not carry the stamp there go to the list of the saturated
+/// instead, in any order. Reads 8 to 12 bytes and writes 8 per slot.
 template <class ExecutionSpace>
 struct ListLiveSamples {
   int const* num_slots;
@@ -83,8 +83,8 @@ private:
 };
 
 /// The same list, in the same order, by one launch instead of a scan's two: a team lists 512 slots, behind those that
-/// it counts in all slots before its own. Reads 4 bytes (8 with unsaturated_stamps) for each pair of a team and a slot before
-/// it, so it is for GPUs and lists that are not too long.
+/// it counts in all slots before its own. Reads 4 bytes (8 with unsaturated_stamps) for each pair of a team and a slot
+/// before it, so it is for GPUs and lists that are not too long.
 template <class ExecutionSpace>
 struct CountAndListLiveSamples {
   static constexpr int team_size = 512;
@@ -129,8 +129,8 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION int count_listed(int number) const {
     if (list.stamp < 0 && list.unsaturated_stamps == nullptr) return slots_per_load;
     Stamps const live = reinterpret_cast<Stamps const*>(list.live_stamps)[number];
-    Stamps const unsaturated =
-        reinterpret_cast<Stamps const*>(list.unsaturated_stamps == nullptr ? list.live_stamps : list.unsaturated_stamps)[number];
+    Stamps const unsaturated = reinterpret_cast<Stamps const*>(
+        list.unsaturated_stamps == nullptr ? list.live_stamps : list.unsaturated_stamps)[number];
     int count = 0;
     for (int i = 0; i < slots_per_load; ++i) {
       bool const is_live = list.stamp < 0 || live.lane[i] == list.stamp;
@@ -217,7 +217,8 @@ void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpa
   using Tune = Tuning<ExecutionSpace, Scalar>;
   int const groups = (max_live + Kernel::slots_per_task - 1) / Kernel::slots_per_task;
   if (groups == 0 || kernel.num_neurons == 0) return;
-  kernel.neurons_per_task = Tune::blocks_per_task(num_processors(space), groups, kernel.num_neurons, 4 * Tune::move_team_size);
+  kernel.neurons_per_task =
+      Tune::blocks_per_task(num_processors(space), groups, kernel.num_neurons, 4 * Tune::move_team_size);
   int const num_tasks = groups * ((kernel.num_neurons + kernel.neurons_per_task - 1) / kernel.neurons_per_task);
   typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), Tune::move_team_size,
                                        Tune::move_lanes);

@@ -6,8 +6,8 @@
 
 namespace varve {
 
-/// Finds the saturated samples of a panel: those whose activations all equal `cap`. unsaturated[p] becomes `stamp` for the
-/// others. A task is 32 positions and a range of neurons; each lane walks along one sample until it meets another
+/// Finds the saturated samples of a panel: those whose activations all equal `cap`. unsaturated[p] becomes `stamp` for
+/// the others. A task is 32 positions and a range of neurons; each lane walks along one sample until it meets another
 /// value, which in unsaturated samples is at once. Else bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct FindSaturated {
@@ -61,7 +61,8 @@ void find_saturated(ExecutionSpace const& space, FindSaturated<ExecutionSpace, S
   int const num_tasks = (max_samples + Kernel::samples_per_task - 1) / Kernel::samples_per_task * ranges;
   if (num_tasks == 0) return;
   int const teams = (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size;
-  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), teams), Tune::move_team_size, Tune::move_lanes);
+  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), teams), Tune::move_team_size,
+                                       Tune::move_lanes);
   Kokkos::parallel_for("varve::find_saturated", policy, kernel);
 }
 

@@ -111,13 +111,6 @@ private:
   }
 };
 
-/// True if a layer of so many inputs fits.
-template <class Tile, class ExecutionSpace>
-constexpr bool can_be_spread(std::size_t num_inputs) {
-  using Tune = Tuning<ExecutionSpace, typename Tile::Scalar>;
-  return num_inputs * Tile::num_samples * sizeof(typename Tile::Scalar) <= Tune::max_spread_bytes;
-}
-
 /// Launches SpreadForward. Samples lie in tiles of Tile::num_samples. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
 void spread_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {

@@ -110,7 +110,8 @@ void staged_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
   auto const edges = layer.edges();
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   if (tiles == 0 || edges.num_stages == 0) return;
-  typename Kernel::Policy policy(space, Tune::staged_league_size(num_processors(space), tiles, edges.num_stages), +Kernel::team_size);
+  typename Kernel::Policy policy(space, Tune::staged_league_size(num_processors(space), tiles, edges.num_stages),
+                                 +Kernel::team_size);
   policy.set_scratch_size(Tune::staged_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(edges.max_inputs)) + 128));
   Kokkos::parallel_for("varve::staged_forward", policy, Kernel{edges, pass});

@@ -280,15 +280,6 @@ private:
   }
 };
 
-/// True if a group of the layer's blocks fits team scratch; `layer` is a format or what it is made from.
-template <class ExecutionSpace, class Layer>
-bool can_be_stationary(Layer const& layer) {
-  using Tune = Tuning<ExecutionSpace, typename Layer::Format::Scalar>;
-  using Kernel =
-      StationaryForward<ExecutionSpace, typename Layer::Format, typename Tune::StationaryTile, SamplesInOrder>;
-  return Kernel::scratch_bytes(layer.max_chunks) <= Tune::max_stationary_bytes;
-}
-
 namespace detail {
 
 template <class Tile, template <class> class Samples, class ExecutionSpace, class Format>

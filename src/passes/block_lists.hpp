@@ -17,7 +17,8 @@ inline std::size_t output_at(std::vector<NeuronIndex> const& order, std::size_t 
 void list_inputs(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, std::size_t block_outputs,
                  std::size_t block, std::vector<NeuronIndex>& inputs);
 
-/// Inputs of the longest list of `num_blocks` neighbouring blocks, or of as many as there are. `inputs` is room to work.
+/// Inputs of the longest list of `num_blocks` neighbouring blocks, or of as many as there are. `inputs` is room to
+/// work.
 std::size_t longest_list(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, std::size_t block_outputs,
                          std::size_t first_block, std::size_t num_blocks, std::vector<NeuronIndex>& inputs);
 

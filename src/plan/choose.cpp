@@ -1,13 +1,12 @@
 #include "plan/choose.hpp"
 
-#include "core/error.hpp"
 #include "passes/block_lists.hpp"
 #include "passes/edge_order.hpp"
 #include "plan/layer_image.hpp"
+#include "plan/sentences.hpp"
 
 #include <algorithm>
 #include <limits>
-#include <string>
 #include <utility>
 
 namespace varve {
@@ -81,10 +80,7 @@ LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
 
 Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   constexpr std::size_t most = std::numeric_limits<int>::max();
-  if (width_of(layer) > most) {
-    throw InputError("layer " + std::to_string(number) + " has " + std::to_string(layer.num_inputs()) + " inputs and " +
-                     std::to_string(layer.num_outputs()) + " outputs, expected at most 2^31 - 1 of each");
-  }
+  if (width_of(layer) > most) layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
   Question const question{layer, number, is_short(layer),
                           is_short(layer) && fits_fused(width_of(layer)) && may_run(KernelName::fused) &&
                               !has_few_samples_};
@@ -142,8 +138,8 @@ std::optional<Encoding> LayerChooser::as_blocks_of(Question const& question, Ell
   SparseMatrix const& matrix = question.matrix();
   bool const has_long_lists = question.num_edges() >= many_edges * matrix.num_rows;
   double const most = is_within(FusedTile::with_image, question.width()) ? little_padding
-                      : question.fuses && has_long_lists                ? device_.most_stored_in_fused_blocks
-                                                                        : much_padding;
+                      : question.fuses && has_long_lists                 ? device_.most_stored_in_fused_blocks
+                                                                         : much_padding;
   auto order = order_by_input_list(matrix, shape.block_outputs);
   auto const size = ell_size(matrix, order, shape);
   if (!is_last(FormatName::pattern_blocks) && !is_cheap(num_stored(size, shape), question.num_edges(), most))

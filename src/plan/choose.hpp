@@ -56,10 +56,10 @@ EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& ord
 
 /// How the first layer takes samples whose values are all equal, without bringing them into tiles.
 enum class FirstLayerWay {
-  tiles,     ///< it does not: they are brought into tiles, or read by the fused kernel
-  own_bits,  ///< its stationary kernel reads their bits
-  bits,      ///< a second copy of the layer, in sliced ELL, reads their bits
-  counts     ///< a second copy of the layer, by input, counts their entries
+  tiles,    ///< it does not: they are brought into tiles, or read by the fused kernel
+  own_bits, ///< its stationary kernel reads their bits
+  bits,     ///< a second copy of the layer, in sliced ELL, reads their bits
+  counts    ///< a second copy of the layer, by input, counts their entries
 };
 
 struct FirstLayerChoice {

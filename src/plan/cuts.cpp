@@ -82,7 +82,8 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   step.reads_bits = request_.first == FirstLayerWay::own_bits;
   if (step.reads_bits) return step;
   step.kernel = request_.first == FirstLayerWay::bits ? KernelName::bits : KernelName::counts;
-  step.lists_live = step.lists_saturated = step.joins_equal = false; // it hands on samples that have died, few as they are
+  step.lists_live = step.lists_saturated = step.joins_equal =
+      false; // it hands on samples that have died, few as they are
   return step;
 }
 

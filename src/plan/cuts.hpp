@@ -24,14 +24,14 @@ struct PlannedLayer {
 struct Step {
   std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
   KernelName kernel = KernelName::direct;
-  LayerChoice choice; ///< of all these layers; its numbers are sums
+  LayerChoice choice;      ///< of all these layers; its numbers are sums
   bool reads_bits = false; ///< the stationary kernel reads samples, whose values are all equal, as bits
   std::size_t segment = 0; ///< of streamed weights
 
-  bool keeps_dead = true;           ///< because a later layer may revive them
-  bool lists_live = true;           ///< lists the live samples, who alone go on
-  bool lists_saturated = false;     ///< and those that are saturated for ever apart (where lists_live)
-  bool joins_equal = false;         ///< goes on with one of each kind of samples that are equal in all bits
+  bool keeps_dead = true;            ///< because a later layer may revive them
+  bool lists_live = true;            ///< lists the live samples, who alone go on
+  bool lists_saturated = false;      ///< and those that are saturated for ever apart (where lists_live)
+  bool joins_equal = false;          ///< goes on with one of each kind of samples that are equal in all bits
   std::size_t next_tile_samples = 0; ///< of the tiles that the next step takes
 
   std::size_t num_layers() const { return last_layer - first_layer + 1; }
@@ -85,7 +85,7 @@ private:
   DeviceTraits device_;
   CutRequest request_;
   std::size_t saturates_from_ = 0;
-  std::size_t dead_for_ever_ = 0;     ///< a sample that is dead after so many layers or more stays dead
+  std::size_t dead_for_ever_ = 0;    ///< a sample that is dead after so many layers or more stays dead
   std::vector<bool> is_learned_cut_; ///< by layer, once samples have been seen: a launch begins there
 };
 

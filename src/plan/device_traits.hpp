@@ -32,19 +32,19 @@ struct LaunchCosts {
 /// a host without it. Each backend derives them from its tuning (kernels/device_traits.hpp).
 struct DeviceTraits {
   struct Fused {
-    std::size_t max_neurons = 0;       ///< widest layer that such tiles hold; 0: the device has no such tiles
+    std::size_t max_neurons = 0; ///< widest layer that such tiles hold; 0: the device has no such tiles
     std::size_t tile_samples = 0;
-    std::size_t tiles_at_a_time = 0;   ///< that the device computes at the same time
-    LaunchCosts single_costs;          ///< with sliced ELL
-    LaunchCosts block_costs;           ///< with pattern blocks
+    std::size_t tiles_at_a_time = 0; ///< that the device computes at the same time
+    LaunchCosts single_costs;        ///< with sliced ELL
+    LaunchCosts block_costs;         ///< with pattern blocks
   };
 
   std::size_t scalar_bytes = sizeof(float);
 
-  EllShape single_shape;  ///< sliced ELL of single outputs
-  EllShape fused_blocks;  ///< pattern blocks for the fused kernel
-  EllShape wide_blocks;   ///< pattern blocks for layers that the fused kernel does not take
-  EllShape staged_shape;  ///< within staged blocks
+  EllShape single_shape; ///< sliced ELL of single outputs
+  EllShape fused_blocks; ///< pattern blocks for the fused kernel
+  EllShape wide_blocks;  ///< pattern blocks for layers that the fused kernel does not take
+  EllShape staged_shape; ///< within staged blocks
 
   std::array<Fused, num_fused_tiles> fused; ///< by FusedTile
   std::size_t max_image_bytes = 0;          ///< of a layer beside a tile with_image

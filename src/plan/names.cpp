@@ -64,7 +64,8 @@ std::vector<FormatName> parse_formats(std::string const& list) {
   for (std::size_t first = 0; first <= list.size();) {
     std::size_t const last = std::min(list.find(',', first), list.size());
     auto const name = list.substr(first, last - first);
-    auto const found = std::ranges::find(formats, name, [](FormatEntry const& entry) { return std::string(entry.option); });
+    auto const found =
+        std::ranges::find(formats, name, [](FormatEntry const& entry) { return std::string(entry.option); });
     if (found == formats.end()) {
       throw UsageError("there is no format '" + name + "'; there are: auto, or some of " +
                        list_of(formats, [](auto const&) { return true; }));
@@ -76,10 +77,12 @@ std::vector<FormatName> parse_formats(std::string const& list) {
 }
 
 KernelName parse_kernel(std::string const& name) {
-  auto const found = std::ranges::find(kernels, name, [](KernelEntry const& entry) { return std::string(entry.option); });
+  auto const found =
+      std::ranges::find(kernels, name, [](KernelEntry const& entry) { return std::string(entry.option); });
   if (found != kernels.end() && found->can_be_asked_for) return found->kernel;
-  throw UsageError("there is no kernel '" + name +
-                   "'; there are: " + list_of(kernels, [](KernelEntry const& entry) { return entry.can_be_asked_for; }));
+  throw UsageError("there is no kernel '" + name + "'; there are: " + list_of(kernels, [](KernelEntry const& entry) {
+                     return entry.can_be_asked_for;
+                   }));
 }
 
 } // namespace varve

@@ -56,14 +56,16 @@ std::string explain_format(StepRun const& run) {
   double const stored = ratio(choice.num_stored, choice.num_edges);
   switch (choice.format) {
   case FormatName::cones:
-    return fmt::format("outputs depend on so few neurons, even over several layers, that {} groups of them are computed "
-                       "by themselves, {:.1f} layers in one pass over the activations",
-                       choice.num_cones, layers_per_launch(run));
+    return fmt::format(
+        "outputs depend on so few neurons, even over several layers, that {} groups of them are computed "
+        "by themselves, {:.1f} layers in one pass over the activations",
+        choice.num_cones, layers_per_launch(run));
   case FormatName::pattern_blocks:
     return explain_blocks(stored);
   case FormatName::staged_blocks:
-    return fmt::format("outputs share inputs, though not whole lists: an input brought into scratch serves {:.1f} edges",
-                       ratio(choice.num_edges, choice.num_staged_inputs));
+    return fmt::format(
+        "outputs share inputs, though not whole lists: an input brought into scratch serves {:.1f} edges",
+        ratio(choice.num_edges, choice.num_staged_inputs));
   case FormatName::sliced_ell:
     return fmt::format("outputs share few inputs; their degrees differ little: padding stores {:.2f} weights per edge",
                        stored);
@@ -112,7 +114,8 @@ std::string to_text(StepRun const& run) {
 
 std::string explain(StepRun const& run) {
   if (run.step.kernel == KernelName::counts) {
-    return "the values of all samples are equal, and so are the weights and biases of this layer: it counts the entries "
+    return "the values of all samples are equal, and so are the weights and biases of this layer: it counts the "
+           "entries "
            "that each output reads";
   }
   if (run.step.kernel == KernelName::bits)

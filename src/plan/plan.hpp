@@ -28,8 +28,8 @@ struct StreamSummary {
 struct Plan {
   std::string engine; ///< which engine, e.g. "varve"
   std::string device;
-  std::string method;      ///< what there is to say besides the steps
-  std::vector<Step> steps; ///< of Varve's own engine
+  std::string method;                        ///< what there is to say besides the steps
+  std::vector<Step> steps;                   ///< of Varve's own engine
   std::optional<ReductionReport> reduction;  ///< what rewriting the network found, where it was asked for
   std::optional<std::size_t> saturates_from; ///< layers after which a saturated sample is known to stay so, where that
                                              ///< was asked for and some are

@@ -49,6 +49,11 @@ void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::siz
                                             : std::string("lower --batch or ") + raise_limit));
 }
 
+void layer_is_too_wide(std::size_t number, std::size_t num_inputs, std::size_t num_outputs) {
+  throw InputError(fmt::format("layer {} has {} inputs and {} outputs, expected at most 2^31 - 1 of each", number,
+                               num_inputs, num_outputs));
+}
+
 void engine_lacks_backend(std::string const& engine, std::string const& has, std::string const& asked) {
   throw UsageError(fmt::format("the engine {} runs on {} in this build, not on {}", engine, has, asked));
 }

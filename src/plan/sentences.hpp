@@ -16,6 +16,9 @@ namespace varve {
 [[noreturn]] void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes,
                                        std::size_t limit, std::size_t most);
 
+/// Throws InputError: a layer has more inputs or outputs than 32-bit signed indices can count.
+[[noreturn]] void layer_is_too_wide(std::size_t number, std::size_t num_inputs, std::size_t num_outputs);
+
 /// Throws UsageError: the engine for comparison does not run on this backend.
 [[noreturn]] void engine_lacks_backend(std::string const& engine, std::string const& has, std::string const& asked);
 

@@ -82,8 +82,9 @@ struct FakeInference final : Inference {
   std::size_t num_outputs() const override { return 1; }
   std::size_t num_layers() const override { return 1; }
   EdgeOffset num_edges() const override { return 1; }
-  PlanSummary plan(InputShape const&) override { return {}; }
-  void stage(SampleBatch const& samples) override { events.tell("stage", samples.first_sample()); }
+  Plan const& plan(InputShape const&) override { return plan_; }
+  Plan const& plan() const override { return plan_; }
+  void upload_ahead(SampleBatch const& samples) override { events.tell("stage", samples.first_sample()); }
   BatchResult infer(SampleBatch const& samples, WantedOutputs) override {
     auto const first = samples.first_sample();
     EXPECT_TRUE(events.has("stage", first));
@@ -103,6 +104,7 @@ struct FakeInference final : Inference {
   Events& events;
   std::vector<std::pair<std::string, std::ptrdiff_t>> expected; ///< to happen while a batch is computed, and to which
   SampleIndex broken = ~SampleIndex{0};
+  Plan plan_;
 };
 
 struct FakeStore final : BatchStore {

@@ -180,7 +180,7 @@ TEST_P(EdgeOrders, ThePlanSaysWhatIsGained) {
   EXPECT_EQ(gained->num_layers, 7U);
   EXPECT_GT(gained->ascending.wavefronts_per_step(), 1.8);
   EXPECT_LT(gained->chosen.wavefronts_per_step(), 1.1);
-  EXPECT_THAT(describe(*gained), testing::HasSubstr("edges of 7 layers ordered against bank conflicts: 1.0"));
+  EXPECT_THAT(to_text(*gained), testing::HasSubstr("edges of 7 layers ordered against bank conflicts: 1.0"));
   EXPECT_EQ(plan_with(EdgeOrder::balanced).edge_order->num_layers, 8U);
 }
 

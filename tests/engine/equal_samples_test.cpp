@@ -32,11 +32,12 @@ TEST_P(SamplesOfABatch, ThatAreEqualAreComputedOnce) {
     auto const expected = test::reference_of(network, samples, GetParam().precision);
     ASSERT_GT(categories(expected).size(), 4U);
     for (bool const saturation : {false, true}) {
-      for (std::string const kernel : {"", "direct", "stationary", "fused"}) {
+      for (auto const kernel : {std::optional<KernelName>(), std::optional(KernelName::direct),
+                                std::optional(KernelName::stationary), std::optional(KernelName::fused)}) {
         auto options = test::options_at(GetParam());
         options.reductions.equal_samples = true;
         options.reductions.saturation = saturation;
-        if (!kernel.empty()) options.kernel = kernel;
+        options.kernel = kernel;
         auto const outcome = test::run_all(network, samples, options);
         EXPECT_EQ(outcome.result.activations, expected) << test::describe(options);
         EXPECT_EQ(outcome.result.activation_hash, hash(expected, GetParam().precision));

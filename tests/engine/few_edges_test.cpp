@@ -1,5 +1,5 @@
 #include "engine/places.hpp"
-#include "formats/stride_network.hpp"
+#include "passes/stride_network.hpp"
 
 #include "network/activations.hpp"
 #include "network/sample_set.hpp"
@@ -34,8 +34,8 @@ void expect_answer(Network const& network, SampleSet const& samples, InferenceOp
   }
 }
 
-bool has_kernel(PlanSummary const& plan, std::string const& kernel) {
-  return std::ranges::any_of(plan.choices, [&](LayerChoice const& choice) { return choice.kernel == kernel; });
+bool has_kernel(Plan const& plan, KernelName kernel) {
+  return std::ranges::any_of(plan.steps, [&](Step const& step) { return step.kernel == kernel; });
 }
 
 /// Values of their own.
@@ -55,16 +55,16 @@ TEST_P(FewEdges, CompleteRunsOfLayersAsCones) {
   Network const network(std::move(layers));
   auto options = test::options_at(GetParam());
   auto const plan = prepare(network, options)->plan({100, 1000});
-  EXPECT_TRUE(has_kernel(plan, "cones"));
-  EXPECT_LT(plan.choices.size(), 8U) << "several layers to a run";
+  EXPECT_TRUE(has_kernel(plan, KernelName::cones));
+  EXPECT_LT(runs_of(plan.steps).size(), 8U) << "several layers to a run";
   auto const images = digit_images(256, 150, 4);
   ASSERT_GT(categories(infer(network, images)).size(), 0U);
   expect_answer(network, images, options);
   expect_answer(network, real_samples(150, 256, random), options);
   options.formats = {FormatName::csr};
-  EXPECT_FALSE(has_kernel(prepare(network, options)->plan({100, 1000}), "cones"));
+  EXPECT_FALSE(has_kernel(prepare(network, options)->plan({100, 1000}), KernelName::cones));
   options.formats = {FormatName::cones, FormatName::csr};
-  EXPECT_TRUE(has_kernel(prepare(network, options)->plan({100, 1000}), "cones"));
+  EXPECT_TRUE(has_kernel(prepare(network, options)->plan({100, 1000}), KernelName::cones));
   expect_answer(network, images, options);
 }
 
@@ -107,8 +107,8 @@ TEST_P(FewEdges, EntriesAreCountedWhereWeightsAreEqual) {
     SCOPED_TRACE(testing::Message() << num_outputs << " outputs");
     auto const network = network_to_count(num_outputs, strides, random);
     auto const options = test::options_at(GetParam());
-    auto const choice = prepare(network, options)->plan({100, 1000, true}).choices.front();
-    EXPECT_TRUE(choice.counts_entries || (num_outputs == 1 && choice.kernel == "stationary"));
+    auto const kernel = prepare(network, options)->plan({100, 1000, true}).steps.front().kernel;
+    EXPECT_TRUE(kernel == KernelName::counts || (num_outputs == 1 && kernel == KernelName::stationary));
     auto images = digit_images(1024, 150, 4);
     images.matrix.values = {1.7};
     expect_answer(network, images, options);
@@ -122,7 +122,8 @@ TEST_P(FewEdges, EntriesAreNotCountedWhereWeightsOrBiasesDifferOrMostOutputsRead
     Network const network(std::move(layers));
     auto const images = digit_images(1024, 60, 4);
     expect_answer(network, images, test::options_at(GetParam()));
-    return prepare(network, test::options_at(GetParam()))->plan({60, 1000, true}).choices.front().counts_entries;
+    return prepare(network, test::options_at(GetParam()))->plan({60, 1000, true}).steps.front().kernel ==
+           KernelName::counts;
   };
   auto const fit = network_to_count(200, {0, 300}, random).layers();
   EXPECT_TRUE(counts(fit));

@@ -41,7 +41,7 @@ protected:
   static InferenceOptions options() { return test::options_at(GetParam()); }
 
   /// How much the engine says that it needs for a batch of this many of the samples.
-  PlanSummary plan_of(std::size_t batch) const {
+  Plan plan_of(std::size_t batch) const {
     auto some = options();
     some.batch = batch;
     return prepare(network_, some)->plan(shape_of(samples_));
@@ -121,8 +121,8 @@ TEST_P(Limits, ThePlanSaysWhatWasDecided) {
   auto const plan = plan_of(333);
   EXPECT_EQ(plan.engine, "varve");
   EXPECT_FALSE(plan.device.empty());
-  ASSERT_FALSE(plan.choices.empty());
-  EXPECT_THAT(describe(plan.choices.front()), HasSubstr("layer"));
+  ASSERT_FALSE(plan.steps.empty());
+  EXPECT_THAT(to_text(plan).front(), HasSubstr("layer"));
   EXPECT_GE(plan.weight_bytes, 10U * 128 * 32 * sizeof(std::uint16_t));
   EXPECT_GE(plan.panel_bytes, 333U * 128 * sizeof(float));
   EXPECT_GT(plan.sample_bytes, 0U);
@@ -163,20 +163,6 @@ TEST_P(Limits, WrongOptions) {
   wrong = options();
   wrong.repeat = 0;
   EXPECT_THROW(prepare(network_, wrong), UsageError);
-  wrong = options();
-  wrong.kernel = "magic";
-  EXPECT_THAT(sentence_of<UsageError>([&] { prepare(network_, wrong); }),
-              AllOf(HasSubstr("magic"), HasSubstr("direct")));
-}
-
-TEST(FormatNames, AreParsedInAnyOrder) {
-  EXPECT_TRUE(parse_formats("auto").empty());
-  EXPECT_EQ(parse_formats("csr"), std::vector<FormatName>{FormatName::csr});
-  EXPECT_EQ(parse_formats("sliced_ell,pattern_blocks,staged_blocks"),
-            (std::vector<FormatName>{FormatName::sliced_ell, FormatName::pattern_blocks, FormatName::staged_blocks}));
-  for (std::string const wrong : {"dense", "", "csr,", "csr,auto", "CSR"}) {
-    EXPECT_THAT(sentence_of<UsageError>([&] { parse_formats(wrong); }), HasSubstr("csr")) << wrong;
-  }
 }
 
 /// Inputs of one output, among them the first and the last one.
@@ -231,8 +217,7 @@ TEST_P(Limits, TwoToThe16InputsAndOneMore) {
       auto const outcome = test::run_all(network, samples, forced);
       EXPECT_EQ(outcome.result.activations, expected);
       EXPECT_EQ(outcome.result.activation_hash, hash(expected, GetParam().precision));
-      EXPECT_THAT(describe(outcome.plan.choices.front()),
-                  HasSubstr(inputs == 65536 ? "16-bit indices" : "32-bit indices"));
+      EXPECT_THAT(to_text(outcome.plan).front(), HasSubstr(inputs == 65536 ? "16-bit indices" : "32-bit indices"));
     }
   }
 }

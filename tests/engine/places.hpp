@@ -3,6 +3,7 @@
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "engine/inference.hpp"
+#include "plan/names.hpp"
 #include "reference/infer.hpp"
 
 #include <gtest/gtest.h>
@@ -44,30 +45,26 @@ inline InferenceOptions options_at(Place place) {
   return options;
 }
 
-/// CUDA has one width of tiles only.
-inline bool has_narrow_tiles(Backend backend) { return backend != Backend::cuda; }
-
 /// Every combination of format, kernel and tile that can be asked for, none of which may change the answer (a kernel
 /// that cannot run a layer on this backend gives way to the direct one). The first four leave formats to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place), options_at(place)};
   choices.back().reductions.saturation = choices.back().reductions.equal_samples = true; // which change no bit
-  for (char const* const kernel : {"cones", "spread"}) {
+  for (KernelName const kernel : {KernelName::cones, KernelName::spread}) {
     choices.push_back(options_at(place));
     choices.back().kernel = kernel;
   }
   for (auto const format :
        {FormatName::csr, FormatName::sliced_ell, FormatName::staged_blocks, FormatName::pattern_blocks}) {
-    for (std::string const kernel : {"direct", "stationary", "fused"}) {
-      for (bool const narrow_tiles : {false, true}) {
-        if (narrow_tiles && !has_narrow_tiles(place.backend)) continue;
-        auto options = options_at(place);
-        options.formats = {format};
-        options.kernel = kernel;
-        options.narrow_tiles = narrow_tiles;
-        choices.push_back(options);
-      }
+    for (KernelName const kernel : {KernelName::direct, KernelName::stationary, KernelName::fused}) {
+      auto options = options_at(place);
+      options.formats = {format};
+      options.kernel = kernel;
+      choices.push_back(options);
     }
+    choices.push_back(choices.back());
+    choices.back().kernel = KernelName::direct;
+    choices.back().expected_samples = 1; // for which hosts have smaller tiles
   }
   return choices;
 }
@@ -76,7 +73,7 @@ inline std::vector<InferenceOptions> all_choices(Place place) {
 inline std::string describe(InferenceOptions const& options) {
   return to_string(options.backend) + ", format " +
          (options.formats.empty() ? "any" : to_string(options.formats.front())) + ", kernel " +
-         options.kernel.value_or("any") + (options.narrow_tiles ? ", narrow tiles" : "") +
+         (options.kernel ? to_string(*options.kernel) : "any") + (options.expected_samples ? ", few samples" : "") +
          (options.batch ? ", batches of " + std::to_string(*options.batch) : "");
 }
 
@@ -86,7 +83,7 @@ inline SampleSet reference_of(NetworkSource const& network, SampleSet const& sam
 
 /// What all batches together gave.
 struct Outcome {
-  PlanSummary plan;
+  Plan plan;
   BatchResult result;
   std::size_t num_batches = 0;
 };

@@ -237,12 +237,12 @@ TEST(StreamSummaries, AreDescribed) {
   stream.num_segments = 24;
   stream.num_buffers = 2;
   stream.buffer_bytes = 64 * mebibyte;
-  EXPECT_EQ(describe(stream), "weights streamed: 24 segments through 2 buffers of 64.0 MiB");
+  EXPECT_EQ(to_text(stream), "weights streamed: 24 segments through 2 buffers of 64.0 MiB");
   stream.num_resident = 5;
   stream.num_remade = 7;
-  EXPECT_EQ(describe(stream),
+  EXPECT_EQ(to_text(stream),
             "weights streamed: 24 segments through 2 buffers of 64.0 MiB; 5 of them stay on the device; "
-            "7 are read and packed again each time, for the host cannot keep them");
+            "7 are read and encoded again each time, for the host cannot keep them");
 }
 
 } // namespace

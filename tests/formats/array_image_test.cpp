@@ -41,16 +41,16 @@ protected:
     EXPECT_EQ(format.bytes(), uploaded.bytes());
   }
 
-  template <class Format, class Packed>
-  static void expect_same_in_image(Packed const& packed) {
-    Format uploaded(layer(), packed);
+  template <class Format, class Encoded>
+  static void expect_same_in_image(Encoded const& encoded) {
+    Format uploaded(layer(), encoded);
     ArraysInImage<ExecutionSpace> image;
-    Format in_image(layer(), packed, image);
+    Format in_image(layer(), encoded, image);
     auto const bytes = place(in_image, image.bytes());
     expect_holds(in_image, uploaded);
 
     ArraysInImage<ExecutionSpace> taken; // the same bytes, by way of the device
-    Format back(layer(), packed);
+    Format back(layer(), encoded);
     back.for_each_array([&](auto& array) { taken.take(array); });
     EXPECT_EQ(taken.bytes(), image.bytes());
     auto const back_bytes = place(back, taken.bytes());
@@ -61,20 +61,20 @@ TYPED_TEST_SUITE(ArrayImages, test::ExecutionSpaces, test::NameOfSpace);
 
 TYPED_TEST(ArrayImages, OfSlicedEll) {
   using Format = SlicedEll<TypeParam, float, std::uint16_t, 16, 8, 1>;
-  TestFixture::template expect_same_in_image<Format>(Format::pack(this->layer().weights, {}));
+  TestFixture::template expect_same_in_image<Format>(Format::encode(this->layer().weights, {}));
 }
 
 TYPED_TEST(ArrayImages, OfPatternBlocks) {
   using Format = SlicedEll<TypeParam, double, std::uint32_t, 1, 1, 4>;
   auto const weights = this->layer().weights;
-  TestFixture::template expect_same_in_image<Format>(Format::pack(weights, order_by_input_list(weights, 4)));
+  TestFixture::template expect_same_in_image<Format>(Format::encode(weights, order_by_input_list(weights, 4)));
 }
 
 TYPED_TEST(ArrayImages, OfStagedBlocks) {
   using Format = StagedBlocks<TypeParam, float, 8, 8, 1>;
-  auto const packed = Format::pack(this->layer().weights, 70, 32, 0.0);
-  ASSERT_TRUE(packed.has_value());
-  TestFixture::template expect_same_in_image<Format>(*packed);
+  auto stages = find_stages(this->layer().weights, 8, 70, 32, 0.0);
+  ASSERT_TRUE(stages.has_value());
+  TestFixture::template expect_same_in_image<Format>(Format::encode(this->layer().weights, std::move(*stages)));
 }
 
 TYPED_TEST(ArrayImages, OfCsr) {

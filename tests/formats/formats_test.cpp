@@ -7,6 +7,8 @@
 #include "passes/output_order.hpp"
 #include "radixnet/network.hpp"
 
+#include "plan/choose.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -176,10 +178,10 @@ void expect_sliced_ell_holds(Layer const& layer, std::vector<NeuronIndex> const&
                                     << ", " << sizeof(Index) << "-byte indices, " << sizeof(Scalar) << "-byte weights, "
                                     << (order.empty() ? "in" : "out of") << " order");
   SparseMatrix const& weights = layer.weights;
-  auto const packed = Format::pack(weights, order);
-  Format const format(layer, packed);
+  auto const encoded = Format::encode(weights, order);
+  Format const format(layer, encoded);
   EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights));
-  EXPECT_EQ(format.weights.size(), Format::num_stored(weights, order));
+  EXPECT_EQ(format.weights.size(), num_stored(ell_size(weights, order, Format::shape()), Format::shape()));
   EXPECT_EQ(format.indices.size() * BlockOutputs, format.weights.size());
   EXPECT_GE(format.bytes(), format.indices.size() * sizeof(Index) + format.weights.size() * sizeof(Scalar));
 
@@ -189,8 +191,8 @@ void expect_sliced_ell_holds(Layer const& layer, std::vector<NeuronIndex> const&
     std::iota(positions.begin(), positions.end(), 0U);
   }
   std::uint32_t most_chunks = 0;
-  for (std::size_t slice = 0; slice + 1 < packed.slice_chunks.size(); ++slice)
-    most_chunks = std::max(most_chunks, packed.slice_chunks[slice + 1] - packed.slice_chunks[slice]);
+  for (std::size_t slice = 0; slice + 1 < encoded.slice_chunks.size(); ++slice)
+    most_chunks = std::max(most_chunks, encoded.slice_chunks[slice + 1] - encoded.slice_chunks[slice]);
   auto const room = static_cast<std::size_t>(most_chunks) * ChunkSize;
   auto const visits = visits_of<ExecutionSpace>(format, static_cast<int>(room));
   ASSERT_EQ(visits.counts.size(), (weights.num_rows + BlockOutputs - 1) / BlockOutputs);
@@ -217,27 +219,28 @@ void expect_sliced_ell_holds_layers() {
 template <class ExecutionSpace, class Scalar, int SliceWidth, int ChunkSize, int BlockOutputs>
 void expect_staged_blocks_hold_layers() {
   using Format = StagedBlocks<ExecutionSpace, Scalar, SliceWidth, ChunkSize, BlockOutputs>;
-  int num_packed = 0;
+  int num_encoded = 0;
   for (auto const& layer : layers_to_store()) {
     for (std::size_t const max_inputs : {16U, 40U, 1000U}) {
-      auto const packed = Format::pack(layer.weights, max_inputs, 32, 0.0);
-      if (!packed) continue;
-      ++num_packed;
-      Format const format(layer, *packed);
+      auto stages = find_stages(layer.weights, SliceWidth * BlockOutputs, max_inputs, 32, 0.0);
+      if (!stages) continue;
+      ++num_encoded;
+      auto const encoded = Format::encode(layer.weights, std::move(*stages));
+      Format const format(layer, encoded);
       EXPECT_EQ(format.to_matrix(), rounded<Scalar>(layer.weights));
       EXPECT_LE(format.max_inputs, static_cast<int>(max_inputs));
-      EXPECT_EQ(packed->block_pointers.size(), packed->input_pointers.size());
-      EXPECT_EQ(packed->block_pointers.back(), format.edges().blocks.num_blocks());
-      for (std::size_t stage = 0; stage + 1 < packed->block_pointers.size(); ++stage) {
-        EXPECT_EQ(packed->block_pointers[stage] % SliceWidth, 0);
-        auto const first = packed->inputs.begin() + packed->input_pointers[stage];
-        auto const last = packed->inputs.begin() + packed->input_pointers[stage + 1];
+      EXPECT_EQ(encoded.block_pointers.size(), encoded.input_pointers.size());
+      EXPECT_EQ(encoded.block_pointers.back(), format.edges().blocks.num_blocks());
+      for (std::size_t stage = 0; stage + 1 < encoded.block_pointers.size(); ++stage) {
+        EXPECT_EQ(encoded.block_pointers[stage] % SliceWidth, 0);
+        auto const first = encoded.inputs.begin() + encoded.input_pointers[stage];
+        auto const last = encoded.inputs.begin() + encoded.input_pointers[stage + 1];
         EXPECT_TRUE(std::ranges::is_sorted(first, last, std::ranges::less_equal())); // no input twice
       }
-      EXPECT_GE(format.bytes(), packed->bytes());
+      EXPECT_GE(format.bytes(), encoded.bytes());
     }
   }
-  EXPECT_GT(num_packed, 8);
+  EXPECT_GT(num_encoded, 8);
 }
 
 /// A format gives each output's edges back in the order that they have in the layer, ascending or not.
@@ -245,8 +248,8 @@ template <class Format>
 void expect_order_is_kept(std::vector<NeuronIndex> (*order_of)(SparseMatrix const&)) {
   for (auto layer : layers_to_store()) {
     balance_edges(layer.weights);
-    auto const packed = Format::pack(layer.weights, order_of(layer.weights));
-    EXPECT_EQ(Format(layer, packed).to_matrix(), rounded<typename Format::Scalar>(layer.weights))
+    auto const encoded = Format::encode(layer.weights, order_of(layer.weights));
+    EXPECT_EQ(Format(layer, encoded).to_matrix(), rounded<typename Format::Scalar>(layer.weights))
         << layer.num_outputs() << " x " << layer.num_inputs();
   }
 }
@@ -266,9 +269,9 @@ void expect_every_format_keeps_order() {
     auto const expected = rounded<float>(layer.weights);
     EXPECT_EQ((Csr<ExecutionSpace, float, std::uint16_t>(layer).to_matrix()), expected);
     using Staged = StagedBlocks<ExecutionSpace, float, 8, 8, 1>;
-    auto const staged = Staged::pack(layer.weights, 1000, 32, 0.0);
-    ASSERT_TRUE(staged);
-    EXPECT_EQ(Staged(layer, *staged).to_matrix(), expected);
+    auto stages = find_stages(layer.weights, 8, 1000, 32, 0.0);
+    ASSERT_TRUE(stages);
+    EXPECT_EQ(Staged(layer, Staged::encode(layer.weights, std::move(*stages))).to_matrix(), expected);
   }
   EXPECT_GE(num_changed, 6);
 }

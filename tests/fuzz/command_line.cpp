@@ -54,7 +54,7 @@ void read_input(std::string_view bytes) {
   add_infer_options(infer, options);
   parse(infer, arguments);
   engine_options(options);
-  wanted_samples(options);
+  parse_samples(options.samples);
 }
 
 } // namespace varve::fuzz

@@ -17,5 +17,5 @@ void varve::fuzz::read_input(std::string_view bytes) {
     throw UsageError(error.what());
   }
   engine_options(options);
-  wanted_samples(options);
+  parse_samples(options.samples);
 }

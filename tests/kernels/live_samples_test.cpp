@@ -160,9 +160,9 @@ TYPED_TEST(LiveSamples, AreExpandedIntoTiles) {
   for (std::size_t const count : {1U, 15U, 16U, 17U, 64U, 65U, 200U}) {
     auto const matrix = random.draw_matrix(count, 50, 20, 1.0);
     expect_expanded<TypeParam, typename Tuning<TypeParam, float>::Tile>(matrix);
-    expect_expanded<TypeParam, typename Tuning<TypeParam, float>::NarrowTile>(matrix);
+    expect_expanded<TypeParam, typename Tuning<TypeParam, float>::FewTile>(matrix);
     expect_expanded<TypeParam, typename Tuning<TypeParam, double>::Tile>(matrix);
-    expect_expanded<TypeParam, typename Tuning<TypeParam, double>::NarrowTile>(matrix);
+    expect_expanded<TypeParam, typename Tuning<TypeParam, double>::FewTile>(matrix);
   }
 }
 

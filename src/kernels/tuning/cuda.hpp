@@ -100,9 +100,7 @@ struct CudaTuning {
   static constexpr int move_lanes = 32;
 
   /// Eight resident teams of 256 threads fill a multiprocessor; more only wait.
-  static int league_size(int processors, int num_tasks) {
-    return std::min(num_tasks, 8 * processors);
-  }
+  static int league_size(int processors, int num_tasks) { return std::min(num_tasks, 8 * processors); }
 
   static int blocks_per_task(int /*processors*/, int /*num_tiles*/, int num_blocks, int team_size) {
     return std::min(num_blocks, 4 * team_size);
@@ -144,7 +142,8 @@ struct CudaFusedTuning {
 
 // The pass that orders edges against bank conflicts knows these tiles by two numbers.
 static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::Tile::num_samples * sizeof(float) * kNumBanks == 128 &&
-              CudaFusedTuning<void, double, 1, FusedTile::small>::Tile::num_samples * sizeof(double) * kNumBanks == 128);
+              CudaFusedTuning<void, double, 1, FusedTile::small>::Tile::num_samples * sizeof(double) * kNumBanks ==
+                  128);
 static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::max_neurons == kWidestBalanced);
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -152,7 +151,8 @@ template <class Scalar>
 struct Tuning<Kokkos::Cuda, Scalar> : CudaTuning<Kokkos::Cuda, Scalar> {};
 
 template <class Scalar, int BlockOutputs, FusedTile Kind>
-struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, Kind> : CudaFusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, Kind> {};
+struct FusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, Kind>
+    : CudaFusedTuning<Kokkos::Cuda, Scalar, BlockOutputs, Kind> {};
 #endif
 
 } // namespace varve

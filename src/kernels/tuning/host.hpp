@@ -32,7 +32,7 @@ struct Tuning {
   static constexpr std::size_t max_image_bytes = 0;
   static constexpr std::size_t stationary_layers_before_fused = 0;
 
-  using WideBlockTile = FewTile; ///< of the direct kernel with pattern blocks
+  using WideBlockTile = FewTile;           ///< of the direct kernel with pattern blocks
   static constexpr int direct_threads = 1; ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
 
   using StationaryTile = TileShape<Scalar, 2, 1, 32>; ///< lanes of two samples: slow here, and as exact

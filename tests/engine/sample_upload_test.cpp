@@ -54,7 +54,7 @@ TEST_P(Staged, WhileAnotherBatchIsComputed) {
   for (int round = 0; round < 5; ++round) {
     auto const read = [&](std::size_t number) {
       return std::async(std::launch::async, [this, number] {
-        inference_->stage(batches_.at(number));
+        inference_->upload_ahead(batches_.at(number));
         return batches_.at(number);
       });
     };
@@ -69,11 +69,11 @@ TEST_P(Staged, WhileAnotherBatchIsComputed) {
 }
 
 TEST_P(Staged, OthersThanAreInferredAreGivenUp) {
-  inference_->stage(batches_[0]);
+  inference_->upload_ahead(batches_[0]);
   expect_right(batches_[1]);
-  inference_->stage(batches_[2]);
-  inference_->stage(batches_[3]);
-  inference_->stage(batches_[4]); // there is no place left for them
+  inference_->upload_ahead(batches_[2]);
+  inference_->upload_ahead(batches_[3]);
+  inference_->upload_ahead(batches_[4]); // there is no place left for them
   expect_right(batches_[3]);
   expect_right(batches_[4]);
   expect_right(batches_[2]);
@@ -82,7 +82,7 @@ TEST_P(Staged, OthersThanAreInferredAreGivenUp) {
 
 TEST_P(Staged, WhileOthersAreTakenThatWereNot) {
   for (int round = 0; round < 20; ++round) {
-    auto const other = std::async(std::launch::async, [this] { inference_->stage(batches_[6]); });
+    auto const other = std::async(std::launch::async, [this] { inference_->upload_ahead(batches_[6]); });
     expect_right(batches_[7]);
     other.wait();
     expect_right(batches_[6]);
@@ -93,11 +93,11 @@ TEST_P(Staged, BatchesAreBroughtOnce) {
   expect_right(batches_[4]);
   auto const bytes_of_one = staged_bytes_;
   EXPECT_GT(bytes_of_one, 0U);
-  inference_->stage(batches_[4]);
+  inference_->upload_ahead(batches_[4]);
   auto const same = batches_[4];
   expect_right(same);
   EXPECT_EQ(staged_bytes_, 2 * bytes_of_one);
-  inference_->stage(batches_[4]);
+  inference_->upload_ahead(batches_[4]);
   expect_right(batches_[4].numbered_from(7)); // other samples, as it were
   EXPECT_EQ(staged_bytes_, 4 * bytes_of_one);
 }
@@ -113,7 +113,7 @@ TEST_P(Staged, NeighboursOfSeveralSetsAreOneBatch) {
 TEST_P(Staged, TooManySamplesAreLeftToTheirInfer) {
   test::RandomCases random(22);
   SampleSet const too_many{random.draw_matrix(91, 60, 10, 1.0), 0};
-  inference_->stage(too_many);
+  inference_->upload_ahead(too_many);
   expect_right(batches_[5]);
 }
 

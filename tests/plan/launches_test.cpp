@@ -1,4 +1,4 @@
-#include "engine/packing.hpp"
+#include "plan/launches.hpp"
 
 #include "engine/random_case.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 using testing::DoubleNear;
 using testing::ElementsAre;
 
-constexpr PackingCosts costs{.launch = 10.0, .weight = 0.01, .moved_value = 0.02, .full = 4.0};
+constexpr LaunchCosts costs{.launch = 10.0, .weight = 0.01, .moved_value = 0.02, .full = 4.0};
 
 std::vector<FusedLayer> equal_layers(std::size_t count) { return std::vector<FusedLayer>(count, {100.0, 10.0}); }
 
@@ -32,7 +32,7 @@ double least_of_all(std::vector<FusedLayer> const& layers, std::vector<double> c
   return least;
 }
 
-TEST(Packing, TakesTheTimeOfItsLaunches) {
+TEST(LaunchCuts, TakesTheTimeOfItsLaunches) {
   std::vector<FusedLayer> const layers{{100.0, 10.0}, {200.0, 20.0}, {50.0, 5.0}};
   std::vector<double> const live{8.0, 8.0, 6.0, 2.0};
   // 8 samples through 300 weights, 6 through 50; 6 samples of 20 activations and 2 of 5 are moved
@@ -43,23 +43,23 @@ TEST(Packing, TakesTheTimeOfItsLaunches) {
       << "fewer samples than fill the device";
 }
 
-TEST(Packing, IsLeftOutWhereNobodyLeaves) {
-  EXPECT_THAT(choose_packing(equal_layers(20), std::vector<double>(21, 1000.0), costs).cuts, ElementsAre());
+TEST(LaunchCuts, IsLeftOutWhereNobodyLeaves) {
+  EXPECT_THAT(choose_cuts(equal_layers(20), std::vector<double>(21, 1000.0), costs).cuts, ElementsAre());
 }
 
-TEST(Packing, ComesRightAfterMostHaveLeft) {
+TEST(LaunchCuts, ComesRightAfterMostHaveLeft) {
   std::vector<double> live(21, 1000.0);
   for (std::size_t layer = 7; layer < live.size(); ++layer) live[layer] = 10.0;
-  EXPECT_THAT(choose_packing(equal_layers(20), live, costs).cuts, ElementsAre(7));
+  EXPECT_THAT(choose_cuts(equal_layers(20), live, costs).cuts, ElementsAre(7));
 }
 
-TEST(Packing, IsNotWorthALaunchWhereTheDeviceIsNotFull) {
+TEST(LaunchCuts, IsNotWorthALaunchWhereTheDeviceIsNotFull) {
   std::vector<double> live(21, 3.0);
   for (std::size_t layer = 7; layer < live.size(); ++layer) live[layer] = 1.0;
-  EXPECT_THAT(choose_packing(equal_layers(20), live, costs).cuts, ElementsAre());
+  EXPECT_THAT(choose_cuts(equal_layers(20), live, costs).cuts, ElementsAre());
 }
 
-TEST(Packing, IsTheBestOfAllWays) {
+TEST(LaunchCuts, IsTheBestOfAllWays) {
   test::RandomCases random(5);
   for (int repetition = 0; repetition < 200; ++repetition) {
     std::vector<FusedLayer> layers(1 + random.below(10));
@@ -67,7 +67,7 @@ TEST(Packing, IsTheBestOfAllWays) {
       layer = {static_cast<double>(1 + random.below(300)), static_cast<double>(1 + random.below(40))};
     std::vector<double> live{static_cast<double>(1 + random.below(200))};
     while (live.size() <= layers.size()) live.push_back(live.back() * static_cast<double>(random.below(11)) / 10.0);
-    auto const packing = choose_packing(layers, live, costs);
+    auto const packing = choose_cuts(layers, live, costs);
     EXPECT_NEAR(packing.seconds, least_of_all(layers, live), 1e-9);
     EXPECT_NEAR(packing.seconds, seconds_of(packing.cuts, layers, live, costs), 1e-9);
   }

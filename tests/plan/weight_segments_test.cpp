@@ -1,4 +1,4 @@
-#include "engine/weight_segments.hpp"
+#include "plan/weight_segments.hpp"
 
 #include "core/error.hpp"
 

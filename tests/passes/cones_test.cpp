@@ -1,6 +1,6 @@
-#include "formats/cones.hpp"
+#include "passes/cones.hpp"
 
-#include "formats/stride_network.hpp"
+#include "passes/stride_network.hpp"
 #include "radixnet/network.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,177 @@
+#include "plan/choose.hpp"
+
+#include "core/error.hpp"
+#include "formats/sliced_ell.hpp"
+#include "kernels/stationary_forward.hpp"
+#include "passes/stride_network.hpp"
+#include "plan/devices.hpp"
+#include "radixnet/network.hpp"
+#include "radixnet/random_network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Device;
+
+class Choices : public testing::TestWithParam<Device> {
+protected:
+  LayerChoice choose(Layer const& layer, PlanRequest const& request = {}, std::size_t number = 20) const {
+    return LayerChooser(GetParam().traits, request).choose(layer, number).choice;
+  }
+  bool is_gpu() const { return GetParam().traits.has_stationary; }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Choices, testing::ValuesIn(test::all_devices()), [](auto const& info) {
+  std::string name = info.param.name;
+  for (char& letter : name)
+    if (letter == ' ') letter = '_';
+  return name;
+});
+
+Layer random_layer(std::size_t inputs, std::size_t outputs, double density) {
+  RandomNetworkRecipe recipe;
+  recipe.widths = {inputs, outputs};
+  recipe.density = density;
+  recipe.seed = 3;
+  return RandomNetwork(recipe).layer(0);
+}
+
+/// The last outputs have many times as many edges as the others.
+Layer uneven_layer(std::size_t width) {
+  Layer layer = random_layer(width, width, 0.01);
+  SparseMatrix& matrix = layer.weights;
+  for (std::size_t input = 0; input < matrix.num_columns; ++input) {
+    matrix.column_indices.push_back(static_cast<NeuronIndex>(input));
+    if (matrix.values.size() > 1) matrix.values.push_back(0.5);
+  }
+  matrix.row_pointers.push_back(matrix.column_indices.size());
+  ++matrix.num_rows;
+  if (layer.bias.size() > 1) layer.bias.push_back(0.0);
+  return layer;
+}
+
+TEST_P(Choices, SharedListsMakeBlocks) {
+  auto const choice = choose(RadixNet(1024, 4, 1).layer(2));
+  EXPECT_EQ(choice.format, FormatName::pattern_blocks);
+  EXPECT_EQ(choice.kernel, KernelName::fused);
+  EXPECT_EQ(choice.index_bits, 16);
+  EXPECT_EQ(choice.num_edges, 1024U * 32);
+  EXPECT_EQ(choice.num_stored, 1024U * 32);
+  EXPECT_EQ(choice.shape, GetParam().traits.fused_blocks);
+}
+
+TEST_P(Choices, RandomListsAreStoredOneByOne) {
+  auto const choice = choose(random_layer(1024, 1024, 32.0 / 1024.0));
+  EXPECT_EQ(choice.format, FormatName::sliced_ell);
+  EXPECT_EQ(choice.kernel, KernelName::fused);
+  EXPECT_EQ(choice.fused_tile, FusedTile::small);
+  EXPECT_GE(choice.num_stored, choice.num_edges);
+}
+
+TEST_P(Choices, UnevenListsAreRows) {
+  PlanRequest request;
+  request.kernel = KernelName::direct; // the fused kernel bears padding
+  auto const choice = choose(uneven_layer(3000), request);
+  EXPECT_EQ(choice.format, FormatName::csr);
+  EXPECT_EQ(choice.kernel, KernelName::direct);
+  EXPECT_EQ(choice.num_stored, choice.num_edges);
+}
+
+TEST_P(Choices, EarlyLayersOfGpusAreStationary) {
+  Layer const layer = RadixNet(1024, 1, 1).layer(0);
+  EXPECT_EQ(choose(layer, {}, 8).kernel, is_gpu() ? KernelName::stationary : KernelName::fused);
+  EXPECT_EQ(choose(layer, {}, 9).kernel, KernelName::fused);
+}
+
+TEST_P(Choices, WideLayersAreNotFused) {
+  Layer const layer = RadixNet(16384, 1, 1).layer(0);
+  auto const choice = choose(layer);
+  EXPECT_EQ(choice.kernel, is_gpu() ? KernelName::stationary : KernelName::direct);
+  EXPECT_EQ(choice.format, FormatName::pattern_blocks);
+  EXPECT_EQ(choice.shape, GetParam().traits.wide_blocks);
+  PlanRequest split;
+  split.is_split = true;
+  EXPECT_NE(choose(RadixNet(1024, 1, 1).layer(0), split).kernel, KernelName::fused) << "one layer a launch";
+}
+
+TEST_P(Choices, NarrowLayersOfGpusHaveLargeTiles) {
+  EXPECT_EQ(choose(random_layer(256, 256, 0.5)).fused_tile, is_gpu() ? FusedTile::large : FusedTile::small);
+  EXPECT_EQ(choose(random_layer(64, 64, 0.5)).fused_tile, is_gpu() ? FusedTile::with_image : FusedTile::small);
+  EXPECT_EQ(choose(random_layer(257, 256, 0.5)).fused_tile, FusedTile::small);
+  PlanRequest few;
+  few.expected_samples = 1000;
+  if (is_gpu()) { // which has room for all of them in small tiles
+    EXPECT_EQ(choose(random_layer(64, 64, 0.5), few).fused_tile, FusedTile::small);
+  }
+  LayerChooser const chooser(GetParam().traits, {});
+  auto const streamed = chooser.streamed(choose(random_layer(64, 64, 0.5)));
+  EXPECT_EQ(streamed.fused_tile, is_gpu() ? FusedTile::large : FusedTile::small) << "images are not streamed";
+}
+
+TEST_P(Choices, FewSamplesAreNotFused) {
+  Layer const layer = random_layer(1024, 1024, 0.03);
+  PlanRequest request;
+  request.expected_samples = 1;
+  auto const one = choose(layer, request);
+  EXPECT_EQ(one.kernel, is_gpu() ? KernelName::spread : KernelName::direct);
+  EXPECT_LE(one.tile_samples, 16U);
+  request.expected_samples = 100000;
+  EXPECT_EQ(choose(layer, request).kernel, KernelName::fused);
+}
+
+TEST_P(Choices, TakeWhatIsAskedFor) {
+  Layer const layer = RadixNet(1024, 1, 1).layer(0);
+  for (auto const& format : all_formats()) {
+    if (format.format == FormatName::cones) continue;
+    for (auto const& kernel : all_kernels()) {
+      if (!kernel.can_be_asked_for) continue;
+      PlanRequest request;
+      request.formats = {format.format};
+      request.kernel = kernel.kernel;
+      auto const choice = choose(layer, request);
+      bool const gives_way = format.format == FormatName::staged_blocks && choice.format == FormatName::sliced_ell;
+      EXPECT_TRUE(choice.format == format.format || gives_way) << format.option << " " << kernel.option;
+    }
+  }
+  PlanRequest fused;
+  fused.kernel = KernelName::fused;
+  EXPECT_EQ(choose(layer, fused, 0).kernel, KernelName::fused);
+}
+
+TEST_P(Choices, OfTheFirstLayer) {
+  LayerChooser const chooser(GetParam().traits, {});
+  auto const way_of = [&](Layer const& layer, std::size_t number) {
+    return chooser.choose_first(layer, chooser.choose(layer, number).choice).way;
+  };
+  EXPECT_EQ(way_of(RadixNet(1024, 1, 1).layer(0), 0), is_gpu() ? FirstLayerWay::own_bits : FirstLayerWay::bits);
+  EXPECT_EQ(way_of(random_layer(1024, 1024, 0.03), 0), FirstLayerWay::bits);
+  EXPECT_EQ(way_of(uneven_layer(3000), 0), FirstLayerWay::tiles) << "a second copy would be padded too much";
+  Layer counted = random_layer(1024, 512, 0.002);
+  counted.weights.values = {0.5};
+  counted.bias = {-0.25};
+  EXPECT_EQ(way_of(counted, 0), FirstLayerWay::counts);
+  PlanRequest forced;
+  forced.kernel = KernelName::fused;
+  LayerChooser const other(GetParam().traits, forced);
+  EXPECT_EQ(other.choose_first(counted, other.choose(counted, 0).choice).way, FirstLayerWay::tiles);
+}
+
+TEST(StationaryBytes, AreThoseOfTheKernel) {
+  using Host = Kokkos::DefaultHostExecutionSpace;
+  using Format = SlicedEll<Host, float, std::uint16_t, 1, 1, 16>;
+  using Tune = Tuning<Host, float>;
+  using Kernel = StationaryForward<Host, Format, typename Tune::StationaryTile, SamplesInOrder>;
+  for (int const chunks : {1, 7, 100}) {
+    EXPECT_EQ(Kernel::scratch_bytes(chunks),
+              stationary_bytes(Format::shape(), static_cast<std::size_t>(Tune::stationary_blocks),
+                               static_cast<std::size_t>(chunks), sizeof(float), sizeof(std::uint16_t)));
+  }
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,79 @@
+#include "plan/plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Step step_of(std::size_t first, std::size_t last, KernelName kernel, FormatName format) {
+  Step step;
+  step.first_layer = first;
+  step.last_layer = last;
+  step.kernel = step.choice.kernel = kernel;
+  step.choice.format = format;
+  step.choice.shape = {1, 1, 4};
+  step.choice.index_bits = 16;
+  step.choice.num_edges = step.choice.num_stored = 100;
+  step.choice.num_layers = last - first + 1;
+  return step;
+}
+
+TEST(PlanText, JoinsStepsThatDifferInTheirLayersOnly) {
+  Plan plan;
+  plan.steps = {step_of(0, 0, KernelName::counts, FormatName::sliced_ell),
+                step_of(1, 3, KernelName::fused, FormatName::pattern_blocks),
+                step_of(4, 9, KernelName::fused, FormatName::pattern_blocks),
+                step_of(10, 10, KernelName::direct, FormatName::csr)};
+  EXPECT_THAT(to_text(plan),
+              ElementsAre("layer 0: counts kernel, edges by input, 1 launch",
+                          "layers 1-9: fused kernel, pattern blocks of 4 outputs, 16-bit indices, 2 launches",
+                          "layer 10: direct kernel, CSR, 16-bit indices, 1 launch"));
+  plan.method = "neurons split";
+  plan.stream = StreamSummary{24, 0, 0, 2, 64U << 20U, 0};
+  EXPECT_THAT(to_text(plan)[3], "neurons split");
+  EXPECT_THAT(to_text(plan)[4], "weights streamed: 24 segments through 2 buffers of 64.0 MiB");
+  auto const json = to_json(plan);
+  ASSERT_EQ(json["steps"].size(), 3U);
+  EXPECT_EQ(json["steps"][1]["first_layer"], 1);
+  EXPECT_EQ(json["steps"][1]["last_layer"], 9);
+  EXPECT_EQ(json["steps"][1]["launches"], 2);
+  EXPECT_EQ(json["steps"][1]["edges"], 200);
+  EXPECT_EQ(json["stream"]["segments"], 24);
+}
+
+TEST(PlanText, SaysHowTheFirstLayerTakesSamples) {
+  auto stationary = step_of(0, 0, KernelName::stationary, FormatName::pattern_blocks);
+  EXPECT_THAT(to_text(runs_of({stationary}).front()), Not(HasSubstr("bits;")));
+  stationary.reads_bits = true;
+  EXPECT_THAT(to_text(runs_of({stationary}).front()), HasSubstr("1 launch; samples read as bits"));
+  EXPECT_THAT(explain(runs_of({stationary}).front()), HasSubstr("never as numbers"));
+  auto const bits = step_of(0, 0, KernelName::bits, FormatName::csr);
+  EXPECT_THAT(to_text(runs_of({bits}).front()), HasSubstr("bits kernel, sliced ELL"));
+  EXPECT_THAT(explain(runs_of({bits}).front()), HasSubstr("where bits of samples are set"));
+}
+
+TEST(PlanText, ExplainsBlocksByWhatTheyStore) {
+  auto step = step_of(0, 3, KernelName::fused, FormatName::pattern_blocks);
+  auto const why = [&](EdgeOffset stored) {
+    step.choice.num_stored = stored;
+    return explain(runs_of({step}).front());
+  };
+  EXPECT_THAT(why(100), HasSubstr("share whole input lists"));
+  EXPECT_THAT(why(170), HasSubstr("store 1.70 weights per edge"));
+  EXPECT_THAT(why(400), HasSubstr("zeros included"));
+  EXPECT_THAT(why(100), HasSubstr("4.0 layers a launch"));
+  step = step_of(0, 0, KernelName::direct, FormatName::csr);
+  EXPECT_THAT(why(100), HasSubstr("rows are stored without padding"));
+}
+
+} // namespace
+} // namespace varve
