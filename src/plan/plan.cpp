@@ -28,7 +28,11 @@ std::string format_text(Step const& step) {
   FormatName const format = step.kernel == KernelName::bits ? FormatName::sliced_ell : choice.format;
   std::string text = entry_of(format).text;
   if (format == FormatName::pattern_blocks) text += fmt::format(" of {} outputs", choice.shape.block_outputs);
-  return fmt::format("{}, {}-bit indices", text, choice.index_bits);
+  return text;
+}
+
+std::string index_text(Step const& step) {
+  return step.kernel == KernelName::counts ? "" : fmt::format(", {}-bit indices", step.choice.index_bits);
 }
 
 double ratio(EdgeOffset part, EdgeOffset whole) {
@@ -107,8 +111,8 @@ std::string to_text(StepRun const& run) {
   Step const& step = run.step;
   std::string const layers = step.num_layers() == 1 ? fmt::format("layer {}", step.first_layer)
                                                     : fmt::format("layers {}-{}", step.first_layer, step.last_layer);
-  return fmt::format("{}: {} kernel, {}, {} launch{}{}", layers, to_string(step.kernel), format_text(step),
-                     run.num_launches, run.num_launches == 1 ? "" : "es",
+  return fmt::format("{}: {} kernel, {}{}, {} launch{}{}", layers, to_string(step.kernel), format_text(step),
+                     index_text(step), run.num_launches, run.num_launches == 1 ? "" : "es",
                      step.reads_bits ? "; samples read as bits" : "");
 }
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -189,18 +190,51 @@ TEST_F(Files, InfoOfANetwork) {
 TEST_F(Files, InfoExplainsThePlan) {
   generate_network("net.h5", {"--neurons", "64", "--layers", "7"});
   generate_images("img.h5", {"--neurons", "64", "--samples", "4"});
-  auto const text = succeed({"info", path("net.h5"), "--plan", "--backend", "serial", "--reductions", "none"}).out;
-  for (char const* const word : {"layer 0: fused kernel", "0/1 samples as bits", "layers 1-6: fused kernel",
-                                 "1.00 weights per edge", "GiB of weights on serial"}) {
+  std::vector<std::string> const command{"info",   path("net.h5"), "--plan", "--backend",
+                                         "serial", "--reductions", "none"};
+  auto const text = succeed(command).out;
+  for (char const* const word : {"layers 0-6: fused kernel, pattern blocks of 4 outputs", "share whole input lists",
+                                 "GiB of weights on serial"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }
   auto const json =
       info({path("net.h5"), "--plan", "--backend", "serial", "--precision", "double", "--reductions", "none"});
   EXPECT_EQ(json["precision"], "double");
-  EXPECT_EQ(json["choices"][1]["edges"], 6 * 64 * 32);
-  EXPECT_EQ(json["choices"][1]["last_layer"], 6);
+  ASSERT_EQ(json["choices"].size(), 1U);
+  EXPECT_EQ(json["choices"][0]["edges"], 7 * 64 * 32);
+  EXPECT_EQ(json["choices"][0]["last_layer"], 6);
   EXPECT_EQ(info({path("net.h5"), "--plan", "--backend", "serial"})["reductions"]["neurons_before"], 7 * 64);
   EXPECT_EQ(run_varve({"info", path("img.h5"), "--plan"}).exit_code, 2);
+}
+
+/// The lines of a text that say what is done with which layers.
+std::vector<std::string> plan_lines(std::string const& text) {
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("plan      ")) line.erase(0, 10);
+    if (line.starts_with("layer")) found.push_back(line);
+  }
+  return found;
+}
+
+TEST_F(Files, InfoExplainsThePlanThatInferCarriesOut) {
+  generate_network("net.h5", {"--neurons", "1024", "--layers", "12"});
+  generate_images("img.h5", {"--neurons", "1024", "--samples", "90"});
+  for (std::string const reductions : {"none", "auto"}) {
+    for (std::string const samples : {"1:90", "1:20", "5:5"}) {
+      std::vector<std::string> const options{"--input",      path("img.h5"), "--samples", samples,
+                                             "--reductions", reductions,     "--backend", "serial"};
+      auto info = options;
+      info.insert(info.begin(), {"info", path("net.h5"), "--plan"});
+      auto infer = options;
+      infer.insert(infer.begin(), {"infer", "--network", path("net.h5")});
+      auto const explained = plan_lines(succeed(info).out);
+      EXPECT_FALSE(explained.empty());
+      EXPECT_EQ(explained, plan_lines(succeed(infer).out)) << samples << " " << reductions;
+    }
+  }
+  EXPECT_EQ(run_varve({"info", path("net.h5"), "--plan", "--samples", "1:2"}).exit_code, 2) << "of which input?";
 }
 
 TEST_F(Files, InfoSaysWhichEdgesAreOrdered) {

@@ -79,7 +79,7 @@ TEST_F(Tune, FindsOptionsThatInferTakes) {
 
 TEST_F(Tune, TheCommandLineWinsOverTheFile) {
   write_bytes(path("options.json"),
-              R"({"options": {"batch": 700, "precision": "double", "backend": "serial", "narrow-tiles": true}})");
+              R"({"options": {"batch": 700, "precision": "double", "backend": "serial"}})");
   auto report = report_of({"--options", path("options.json")});
   EXPECT_EQ(report["plan"]["batch"], 700);
   EXPECT_EQ(report["precision"], "double");

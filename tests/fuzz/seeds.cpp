@@ -199,7 +199,7 @@ void write_journals(fs::path const& folder) {
 void write_options(fs::path const& folder) {
   write_bytes(folder / "tuned.json", R"({"options": {"formats": "pattern_blocks", "kernel": "fused", "batch": 4096}})");
   write_bytes(folder / "others.json", R"({"seconds": 1.5, "options": {"backend": "serial", "precision": "double",
-    "memory-limit": 2.5, "narrow-tiles": true, "reductions": "none", "bias": -0.3, "samples": "1:10"}})");
+    "memory-limit": 2.5, "reductions": "none", "bias": -0.3, "samples": "1:10"}})");
 }
 
 void write_command_lines(fs::path const& folder) {
