@@ -18,10 +18,11 @@ struct alignas(sizeof(Scalar) * Width) Pack {
 };
 
 /// Bounds to which every activation is clipped: [0, cap] for clipped ReLU, [0, largest finite number] for ReLU,
-/// [-largest, largest finite number] for identity.
+/// [-largest, largest finite number] for identity and leaky ReLU.
 template <class Scalar>
 struct Bounds {
   Scalar lower, upper;
+  double slope = 1.0; ///< by which sums below zero are multiplied before they are clipped
 };
 
 /// sum = fma(weight, value, sum) in every lane, rounded once.
@@ -61,14 +62,16 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
   // clang-format on
 }
 
-/// Adds the bias in double, rounds once to Scalar, then clips. The result is never -0, so that the bits alone tell
-/// whether an activation is nonzero.
+/// Adds the bias in double, applies the slope there, rounds once to Scalar, then clips. The result is never -0, so that
+/// the bits alone tell whether an activation is nonzero.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
     for (int i = 0; i < Width; ++i) {
-      Scalar const x = static_cast<Scalar>(static_cast<double>(sum.lane[i]) + bias);
+      double z = static_cast<double>(sum.lane[i]) + bias;
+      if (bounds.slope != 1.0 && z < 0.0) z *= bounds.slope;
+      Scalar const x = static_cast<Scalar>(z);
       sum.lane[i] = Kokkos::fmin(Kokkos::fmax(x, bounds.lower), bounds.upper) + Scalar(0);
     }
   ))
@@ -76,6 +79,7 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
     using Vector = typename host::Vectors<Scalar, Width>::Vector;
     auto doubles = __builtin_convertvector(host::load<Vector>(sum.lane), typename host::Vectors<Scalar, Width>::Doubles);
     host::add_to_doubles<Width>(doubles, bias);
+    if (bounds.slope != 1.0) doubles = doubles < 0.0 ? doubles * bounds.slope : doubles;
     Vector y = __builtin_convertvector(doubles, Vector);
     Vector const lower = bounds.lower - Vector{};
     Vector const upper = bounds.upper - Vector{};

@@ -142,7 +142,7 @@ private:
     max_outputs_ = std::max(max_outputs_, num_outputs_);
     num_edges_ += layer.num_edges();
     planned.num_outputs = layer.num_outputs();
-    planned.cap = layer.activation.kind == ActivationKind::clipped_relu ? layer.activation.cap : 0.0;
+    planned.cap = layer.activation.has_cap() ? layer.activation.cap : 0.0;
     planned.keeps_zero = slices_ == nullptr ? keeps_zero(layer) : slices_->whole(number).keeps_zero;
     planned_.push_back(std::move(planned));
     store_.add(std::max(max_outputs_, num_inputs_));

@@ -54,16 +54,8 @@ struct ArraysOnDevice {
 /// Finite, so that every activation is: zero weights of padding then add nothing to a sum.
 template <class Scalar>
 Bounds<Scalar> bounds_of(Activation const& activation) {
-  constexpr Scalar largest = std::numeric_limits<Scalar>::max();
-  switch (activation.kind) {
-  case ActivationKind::identity:
-    return {-largest, largest};
-  case ActivationKind::relu:
-    return {Scalar(0), largest};
-  case ActivationKind::clipped_relu:
-    return {Scalar(0), finite_cap<Scalar>(activation)};
-  }
-  throw std::logic_error("varve: unknown activation");
+  Scalar const lowest = activation.slope > 0.0 ? std::numeric_limits<Scalar>::lowest() : Scalar(0);
+  return {lowest, finite_cap<Scalar>(activation), activation.scales_below_zero() ? activation.slope : 1.0};
 }
 
 /// Shape, order, bias and activation of a layer, as kernels take them. Outputs are stored at positions; neuron_of says

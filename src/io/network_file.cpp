@@ -37,24 +37,32 @@ void require_network_file(hdf5::File const& file, std::string const& place) {
   }
 }
 
+/// Refuses the parameters of other activations, which would say that somebody meant one of these.
+void require_no_other_parameter(hdf5::Group const& group, ActivationEntry const& found, std::string const& place) {
+  for (auto const& other : all_activations) {
+    if (other.parameter == nullptr || other.kind == found.kind || H5Aexists(group.id(), other.parameter) <= 0) continue;
+    throw InputError(fmt::format("{}: found a {} beside the activation {}, which has none; expected {}", place,
+                                 other.parameter, quote(found.name), quote(other.name)));
+  }
+}
+
 Activation read_activation(hdf5::Group const& group, std::string const& place) {
   auto const name = hdf5::read_text(group.id(), "activation", place);
-  if (name == "identity" || name == "relu") {
-    if (H5Aexists(group.id(), "cap") > 0) {
-      throw InputError(fmt::format(
-          "{}: found a cap beside the activation {}, which has none; expected \"clipped_relu\"", place, quote(name)));
-    }
-    return name == "relu" ? Activation::relu() : Activation::identity();
+  auto const found =
+      std::ranges::find(all_activations, name, [](auto const& entry) { return std::string(entry.name); });
+  if (found == all_activations.end()) {
+    std::string names;
+    for (auto const& entry : all_activations) names += (names.empty() ? "" : ", ") + quote(entry.name);
+    throw InputError(fmt::format("{}: found the activation {}, expected one of {}", place, quote(name), names));
   }
-  if (name != "clipped_relu") {
-    throw InputError(fmt::format("{}: found the activation {}, expected \"relu\", \"clipped_relu\" or \"identity\"",
-                                 place, quote(name)));
+  require_no_other_parameter(group, *found, place);
+  Activation activation = found->kind == ActivationKind::identity ? Activation::identity() : Activation::relu();
+  activation.kind = found->kind;
+  if (found->parameter != nullptr) {
+    activation.*(found->value) = hdf5::read_real(group.id(), found->parameter, place);
+    require_valid(activation, place);
   }
-  auto const cap = hdf5::read_real(group.id(), "cap", place);
-  if (!(cap > 0.0 && std::isfinite(cap))) {
-    throw InputError(fmt::format("{}: found the cap {}, expected a positive finite number", place, cap));
-  }
-  return Activation::clipped_relu(cap);
+  return activation;
 }
 
 hdf5::Dataset open_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
@@ -69,18 +77,6 @@ hdf5::Dataset open_bias(hdf5::Group const& group, std::size_t num_outputs, std::
 std::vector<double> read_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
   auto const dataset = open_bias(group, num_outputs, place);
   return hdf5::read_reals(dataset, 0, hdf5::length_of(dataset, place + ": bias"), place + ": bias");
-}
-
-char const* name_of(ActivationKind kind) {
-  switch (kind) {
-  case ActivationKind::identity:
-    return "identity";
-  case ActivationKind::relu:
-    return "relu";
-  case ActivationKind::clipped_relu:
-    break;
-  }
-  return "clipped_relu";
 }
 
 /// Runs `work` and adds the file name to its InputError about a layer; an allocation failure becomes a ResourceError.
@@ -266,10 +262,10 @@ void NetworkFileWriter::append(Layer const& layer) {
   } else {
     hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, layer.bias, false, path);
   }
-  hdf5::write_text(group.id(), "activation", name_of(layer.activation.kind), path);
-  if (layer.activation.kind == ActivationKind::clipped_relu) {
-    hdf5::write_real(group.id(), "cap", layer.activation.cap, path);
-  }
+  auto const& activation = entry_of(layer.activation.kind);
+  hdf5::write_text(group.id(), "activation", activation.name, path);
+  if (activation.parameter != nullptr)
+    hdf5::write_real(group.id(), activation.parameter, layer.activation.*activation.value, path);
   ++contents_->num_layers;
   contents_->num_outputs = layer.num_outputs();
 }

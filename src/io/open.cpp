@@ -48,7 +48,7 @@ void require_agreement(NetworkFile const& file, ChallengeOptions const& options,
     require_equal(options.neurons, header.num_inputs, in_layer("the number of inputs").c_str(), path);
     require_equal(options.neurons, header.num_outputs, in_layer("the number of outputs").c_str(), path);
     for (auto const bias : header.bias) require_equal(options.bias, bias, in_layer("the bias").c_str(), path);
-    if (options.cap && header.activation.kind != ActivationKind::clipped_relu) {
+    if (options.cap && !header.activation.has_cap()) {
       throw UsageError(fmt::format("the cap {} was asked for, but layer {} of {} has no clipped relu", *options.cap,
                                    number, path.string()));
     }

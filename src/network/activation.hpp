@@ -1,31 +1,73 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 
 namespace varve {
 
-enum class ActivationKind { identity, relu, clipped_relu };
+enum class ActivationKind { identity, relu, clipped_relu, leaky_relu };
 
-/// Function applied to every output of a layer: identity, max(x, 0), or min(max(x, 0), cap). A result beyond the
-/// largest finite number of the precision in use becomes that number, with its sign.
+/// The function applied to every output of a layer, of the sum of its products and its bias:
+///   f(x) = min(x, cap) for x > 0, slope * x for x <= 0.
+/// Identity has slope 1 and no cap, ReLU slope 0 and no cap, clipped ReLU slope 0 and a cap, leaky ReLU a slope between
+/// 0 and 1 and no cap. Results beyond the largest finite number of the precision become that number, with their sign.
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
-  double cap = std::numeric_limits<double>::infinity(); ///< positive; only clipped_relu uses it
+  double cap = std::numeric_limits<double>::infinity(); ///< positive
+  double slope = 0.0;                                   ///< 0 <= slope <= 1
 
-  static Activation identity() { return {ActivationKind::identity, std::numeric_limits<double>::infinity()}; }
-  static Activation relu() { return {ActivationKind::relu, std::numeric_limits<double>::infinity()}; }
-  static Activation clipped_relu(double cap) { return {ActivationKind::clipped_relu, cap}; }
+  static Activation identity() { return {ActivationKind::identity, no_cap, 1.0}; }
+  static Activation relu() { return {ActivationKind::relu, no_cap, 0.0}; }
+  static Activation clipped_relu(double cap) { return {ActivationKind::clipped_relu, cap, 0.0}; }
+  static Activation leaky_relu(double slope) { return {ActivationKind::leaky_relu, no_cap, slope}; }
+
+  /// True if an output of only zeros, with this bias, stays zero.
+  bool keeps_zero(double bias) const { return slope > 0.0 ? bias == 0.0 : bias <= 0.0; }
+  bool has_cap() const { return kind == ActivationKind::clipped_relu; }
+  /// True if sums below zero are multiplied, by a number that is neither 0 nor 1.
+  bool scales_below_zero() const { return slope > 0.0 && slope < 1.0; }
 
   bool operator==(Activation const&) const = default;
+
+  static constexpr double no_cap = std::numeric_limits<double>::infinity();
 };
 
-/// The cap converted to Scalar, at most the largest finite Scalar.
+/// What network files call an activation, and its parameter, if it has one.
+struct ActivationEntry {
+  ActivationKind kind;
+  char const* name;
+  char const* parameter;     ///< name of the attribute; null: none
+  double Activation::*value; ///< of the parameter
+  double least, most;        ///< the parameter lies strictly between
+};
+inline constexpr std::array all_activations = {
+    ActivationEntry{ActivationKind::identity, "identity", nullptr, nullptr, 0.0, 0.0},
+    ActivationEntry{ActivationKind::relu, "relu", nullptr, nullptr, 0.0, 0.0},
+    ActivationEntry{ActivationKind::clipped_relu, "clipped_relu", "cap", &Activation::cap, 0.0, Activation::no_cap},
+    ActivationEntry{ActivationKind::leaky_relu, "leaky_relu", "slope", &Activation::slope, 0.0, 1.0},
+};
+
+inline ActivationEntry const& entry_of(ActivationKind kind) {
+  return *std::ranges::find(all_activations, kind, &ActivationEntry::kind);
+}
+
+/// The cap in Scalar: the largest finite number where that is less.
 template <class Scalar>
 Scalar finite_cap(Activation const& activation) {
   constexpr Scalar largest = std::numeric_limits<Scalar>::max();
   return activation.cap < static_cast<double>(largest) ? std::min(static_cast<Scalar>(activation.cap), largest)
                                                        : largest;
+}
+
+/// f(x), computed in double, rounded once to Scalar and then clipped: what every kernel computes. Never -0.
+template <class Scalar>
+Scalar activated(Activation const& activation, double x) {
+  if (activation.scales_below_zero() && x < 0.0) x *= activation.slope;
+  Scalar const lowest = activation.slope > 0.0 ? std::numeric_limits<Scalar>::lowest() : Scalar{0};
+  auto const y = static_cast<Scalar>(x);
+  return std::min(y > lowest ? y : lowest, finite_cap<Scalar>(activation)) + Scalar{0};
 }
 
 } // namespace varve

@@ -12,8 +12,18 @@
 namespace varve {
 
 bool keeps_zero(Layer const& layer) {
-  bool const is_identity = layer.activation.kind == ActivationKind::identity;
-  return std::ranges::all_of(layer.bias, [&](double bias) { return is_identity ? bias == 0.0 : bias <= 0.0; });
+  return std::ranges::all_of(layer.bias, [&](double bias) { return layer.activation.keeps_zero(bias); });
+}
+
+void require_valid(Activation const& activation, std::string const& place) {
+  auto const& entry = entry_of(activation.kind);
+  if (entry.parameter == nullptr) return;
+  double const value = activation.*entry.value;
+  if (value > entry.least && value < entry.most) return;
+  throw InputError(fmt::format("{}: the {} is {}, expected {}", place, entry.parameter, value,
+                               entry.most == Activation::no_cap
+                                   ? "a positive finite number"
+                                   : fmt::format("a number between {} and {}", entry.least, entry.most)));
 }
 
 void require_valid(Layer const& layer, std::size_t number) {
@@ -27,11 +37,7 @@ void require_valid(Layer const& layer, std::size_t number) {
     throw InputError(fmt::format("layer {}: the bias of output {} is {}, expected a finite number", number,
                                  bad - layer.bias.begin(), *bad));
   }
-  if (layer.activation.kind == ActivationKind::clipped_relu &&
-      !(layer.activation.cap > 0.0 && std::isfinite(layer.activation.cap))) {
-    throw InputError(
-        fmt::format("layer {}: the cap is {}, expected a positive finite number", number, layer.activation.cap));
-  }
+  require_valid(layer.activation, fmt::format("layer {}", number));
 }
 
 void require_fit(std::size_t outputs_before, Layer const& layer, std::size_t number) {

@@ -26,6 +26,9 @@ struct Layer {
 /// True if a sample without a nonzero activation still has none after this layer.
 bool keeps_zero(Layer const& layer);
 
+/// Throws InputError, naming the place, unless the activation's parameter is in its range.
+void require_valid(Activation const& activation, std::string const& place);
+
 /// Throws InputError, naming layer `number` (from 0), unless weights, bias and cap are well formed.
 void require_valid(Layer const& layer, std::size_t number);
 

@@ -30,19 +30,6 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   return hash ^ (hash >> 29U);
 }
 
-/// The activation function of a layer as reference/infer.hpp defines it, in double.
-double activated(Activation const& activation, double x) {
-  switch (activation.kind) {
-  case ActivationKind::identity:
-    return x + 0.0;
-  case ActivationKind::relu:
-    return x > 0.0 ? x : 0.0;
-  case ActivationKind::clipped_relu:
-    return x > 0.0 ? std::min(x, activation.cap) : 0.0;
-  }
-  throw std::logic_error("varve: unknown activation");
-}
-
 /// Consecutive rows with renamed inputs.
 struct RowChunk {
   std::vector<EdgeOffset> row_pointers = {0};
@@ -268,7 +255,7 @@ void map_outputs(Rows const& rows, Activation const& activation, OutputPasses pa
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (passes.fold_constants && rows.inputs(row).empty()) {
       map.constants.resize(rows.size());
-      map.constants[row] = activated(activation, rows.bias(row));
+      map.constants[row] = activated<double>(activation, rows.bias(row));
       map.numbers[row] = NeuronMap::kConstant;
       ++result.constant_neurons;
     } else if (firsts[row] == row) {

@@ -6,7 +6,7 @@ namespace varve {
 
 template <class Scalar>
 double kept_cap(Layer const& layer) {
-  if (layer.activation.kind != ActivationKind::clipped_relu) return 0.0;
+  if (!layer.activation.has_cap()) return 0.0;
   if (layer.num_inputs() == 0 || layer.num_outputs() == 0) return 0.0;
   auto const& weights = layer.weights;
   auto const cap = static_cast<Scalar>(layer.activation.cap);

@@ -111,13 +111,25 @@ Enclosed between(double low, double high) {
   return {centre, std::max(high - centre, centre - low) * (1.0 + 1e-14)};
 }
 
+/// The enclosure of the values of a slope: one more rounding, of a product in double.
+Enclosed scaled(Enclosed x, double slope) {
+  if (slope == 1.0) return x;
+  constexpr double error = 1e-15;
+  return {slope * x.centre, (slope * x.radius + error * std::abs(slope * x.centre)) * (1.0 + error)};
+}
+
 /// The enclosure of the activation function's values on x; the cap may be rounded to the precision.
 Enclosed activated(Activation const& activation, Enclosed x, Precision precision) {
-  if (activation.kind == ActivationKind::identity) return x;
   double const low = x.centre - x.radius;
   double const high = x.centre + x.radius;
-  if (high <= 0.0) return {};
-  if (activation.kind == ActivationKind::relu) return low >= 0.0 ? x : between(0.0, high);
+  double const slope = activation.slope;
+  if (slope == 1.0) return x;
+  if (high <= 0.0) return slope == 0.0 ? Enclosed{} : scaled(x, slope);
+  if (!activation.has_cap()) {
+    if (low >= 0.0) return x;
+    auto const all = between(slope * low, high);
+    return {all.centre, all.radius * (1.0 + 1e-14)};
+  }
   double const cap = activation.cap;
   double const error = rounding_error(cap, precision);
   if (low >= cap + error) return {cap, error};
@@ -154,7 +166,7 @@ void Enclosure::forward(DistinctLayer const& layer, bool later_keep_zero) {
   for (std::size_t output = 0; output < distinct.size() && is_in_range; ++output) {
     auto const sum = sums.sum(output);
     is_in_range = sums.is_in_range(sum);
-    most = std::max(most, activation.kind == ActivationKind::identity ? std::abs(sum.centre) : sum.centre);
+    most = std::max(most, activation.slope > 0.0 ? std::abs(sum.centre) : sum.centre);
     distinct[output] = activated(activation, sum, precision_);
   }
   activations_.resize(is_in_range ? layer.num_outputs() : 0);

@@ -26,8 +26,7 @@ struct Enclosed {
 ///   |any sum - (sum of w * centre + bias)|
 ///     <= sum of |w| * (radius + g * (|centre| + radius)) + g * |bias| + underflow,
 /// where g = (n + c) * u / (1 - (n + c) * u) with a small constant c, and u is the unit roundoff. The centre is
-/// computed in double; the bound covers its rounding. Relu, clipped relu and identity never increase the distance of
-/// two values.
+/// computed in double; the bound covers its rounding. Activation functions never increase the distance of two values.
 class Enclosure {
 public:
   enum class State {

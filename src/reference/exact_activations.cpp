@@ -133,7 +133,8 @@ ExactLayer::ExactLayer(DistinctLayer const& layer) : source(layer) {
     top_of_rest = std::max(top_of_rest, top_of(number));
   };
   for (double const value : layer.layer.bias) take(biases.emplace_back(dyadic_of(value)));
-  if (layer.layer.activation.kind == ActivationKind::clipped_relu) take(cap = dyadic_of(layer.layer.activation.cap));
+  if (layer.layer.activation.has_cap()) take(cap = dyadic_of(layer.layer.activation.cap));
+  if (layer.layer.activation.scales_below_zero()) slope = dyadic_of(layer.layer.activation.slope);
 }
 
 /// A sum of numbers of both signs, as an integer times 2^exponent.
@@ -141,6 +142,11 @@ class ExactActivations::Accumulator {
 public:
   Accumulator(std::size_t num_words, std::int64_t exponent)
       : exponent_(exponent), positive_(num_words), negative_(num_words) {}
+
+  /// An accumulator with room for a product of this sum and a number of at most 1, or 1.
+  Accumulator scaled_by(Dyadic const& number) const {
+    return {positive_.size() + static_cast<std::size_t>(-number.exponent / kWordBits + 2), exponent_ + number.exponent};
+  }
 
   void clear() {
     std::ranges::fill(positive_, 0);
@@ -261,12 +267,13 @@ void ExactActivations::forward(ExactLayer const& layer, bool later_keep_zero) {
     signs_.assign(layer.source.num_outputs(), 0);
     return;
   }
-  bool const is_identity = source.activation.kind == ActivationKind::identity;
+  bool const keeps_negative = source.activation.slope > 0.0;
   Accumulator sum = accumulator_for(layer);
   sum.add(layer.cap);
   sum.finish();
   std::vector<Word> const cap(sum.magnitude().begin(), sum.magnitude().end());
   bool const is_capped = layer.cap.mantissa != 0;
+  Accumulator scaled = sum.scaled_by(layer.slope); // where the slope is neither 0 nor 1
   std::vector<Word> words;
   words.reserve(source.num_outputs() * cap.size());
   std::vector<signed char> signs;
@@ -276,14 +283,21 @@ void ExactActivations::forward(ExactLayer const& layer, bool later_keep_zero) {
     add_products(layer, output, sum);
     sum.add(layer.biases[output]);
     int sign = sum.finish();
-    most = std::max(most, (is_identity ? std::abs(sign) : sign) * rounded(sum.magnitude(), sum.exponent()));
-    if (!is_identity) sign = std::max(sign, 0);
+    most = std::max(most, (keeps_negative ? std::abs(sign) : sign) * rounded(sum.magnitude(), sum.exponent()));
+    if (!keeps_negative) sign = std::max(sign, 0);
     bool const is_above = is_capped && sign > 0 && compare(sum.magnitude(), cap) > 0;
-    std::span<Word const> const activation = is_above ? cap : sum.magnitude();
+    if (layer.slope.mantissa != 0) {
+      scaled.clear();
+      scaled.add(sign, sum.magnitude(), sum.exponent(), sign < 0 ? layer.slope : Dyadic{1, 0});
+      scaled.finish();
+    }
+    std::span<Word const> const activation = is_above                    ? cap
+                                             : layer.slope.mantissa != 0 ? scaled.magnitude()
+                                                                         : sum.magnitude();
     words.insert(words.end(), activation.begin(), activation.end());
     signs.push_back(static_cast<signed char>(sign));
   }
-  set(words, signs, sum.exponent(), layer.source.place);
+  set(words, signs, layer.slope.mantissa != 0 ? scaled.exponent() : sum.exponent(), layer.source.place);
   if (!later_keep_zero) return;
   margin_ = is_dead() ? std::abs(most) : std::min(margin_, std::abs(most));
 }

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <stdexcept>
 #include <utility>
 
 namespace varve {
@@ -25,28 +23,13 @@ bool has_nonzero(Activations<Scalar> const& activations) {
 }
 
 template <class Scalar>
-Scalar activated(Activation const& activation, Scalar x) {
-  constexpr Scalar largest = std::numeric_limits<Scalar>::max();
-  switch (activation.kind) {
-  case ActivationKind::identity:
-    return std::clamp(x, -largest, largest) + Scalar{0};
-  case ActivationKind::relu:
-    return x > Scalar{0} ? std::min(x, largest) : Scalar{0};
-  case ActivationKind::clipped_relu:
-    return x > Scalar{0} ? std::min(x, finite_cap<Scalar>(activation)) : Scalar{0};
-  }
-  throw std::logic_error("varve: unknown activation");
-}
-
-template <class Scalar>
 Scalar next_activation(Layer const& layer, std::size_t output, Activations<Scalar> const& previous) {
   auto const& weights = layer.weights;
   Scalar sum = 0;
   for (EdgeOffset edge = weights.row_pointers[output]; edge < weights.row_pointers[output + 1]; ++edge) {
     sum = std::fma(static_cast<Scalar>(weights.value(edge)), previous[weights.column_indices[edge]], sum);
   }
-  auto const x = static_cast<Scalar>(static_cast<double>(sum) + layer.bias_of(output));
-  return activated(layer.activation, x);
+  return activated<Scalar>(layer.activation, static_cast<double>(sum) + layer.bias_of(output));
 }
 
 /// Advances one sample through one layer.

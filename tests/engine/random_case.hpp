@@ -97,9 +97,10 @@ private:
     std::size_t const most = random_.below(4) == 0 ? inputs : 1 + random_.below(std::min<std::size_t>(inputs, 20));
     layer.weights = draw_matrix(outputs, inputs, most, 4.0 / std::sqrt(static_cast<double>(most)));
     layer.bias = draw_bias(outputs);
-    auto const kind = random_.below(4);
+    auto const kind = random_.below(5);
     layer.activation = kind == 0   ? Activation::relu()
                        : kind == 1 ? Activation::identity()
+                       : kind == 2 ? Activation::leaky_relu(real(0.001, 0.999))
                                    : Activation::clipped_relu(real(0.1, 3.0));
     return layer;
   }

@@ -84,8 +84,10 @@ TEST(NetworkFile, LayersWithoutOutputsOrEdgesComeBack) {
   TemporaryFolder const folder;
   Layer const no_edges{{2, 3, {0, 0, 0}, {}, {}}, {1.0}, Activation::identity()};
   Layer const shared_value_of_none{{1, 2, {0, 0}, {}, {0.5}}, {1.0}, Activation::identity()};
+  Layer const leaky{{2, 1, {0, 0, 0}, {}, {}}, {1.0}, Activation::leaky_relu(0.125)};
+  Layer const narrow{{1, 2, {0, 0}, {}, {}}, {1.0}, Activation::relu()};
   Layer const no_outputs{{0, 1, {0}, {}, {}}, {1.0}, Activation::relu()};
-  Network const network({no_edges, shared_value_of_none, no_outputs});
+  Network const network({no_edges, shared_value_of_none, leaky, narrow, no_outputs});
   write(network, folder / "network.h5");
   EXPECT_EQ(load(*open_network_file(folder / "network.h5")).layers(), network.layers());
 }
@@ -211,7 +213,10 @@ TEST(NetworkFile, WrongAttributesAreNamed) {
             ": found 1.7 in the attribute \"version\", expected a whole number from 0");
   EXPECT_EQ(with_text("/", "version", "1"), ": found no number in the attribute \"version\", expected one");
   EXPECT_EQ(with_text("layers/000000", "activation", "tanh"),
-            ": layer 0: found the activation \"tanh\", expected \"relu\", \"clipped_relu\" or \"identity\"");
+            ": layer 0: found the activation \"tanh\", expected one of \"identity\", \"relu\", "
+            "\"clipped_relu\", \"leaky_relu\"");
+  EXPECT_EQ(with_text("layers/000000", "activation", "leaky_relu"),
+            ": layer 0: found a cap beside the activation \"leaky_relu\", which has none; expected \"clipped_relu\"");
   EXPECT_EQ(with_text("layers/000000", "activation", "relu"),
             ": layer 0: found a cap beside the activation \"relu\", which has none; expected \"clipped_relu\"");
   EXPECT_EQ(with_text("layers/000000", "activation", "identity"),

@@ -153,9 +153,10 @@ TEST(ExactActivations, AreTheReferenceWhereDoubleNeedsNoRounding) {
       for (auto& weight : layer.weights.values) weight = in_eighths(-1.0, 1.0);
       layer.bias.assign(random.below(2) == 0 ? 1 : width, 0.0);
       for (auto& bias : layer.bias) bias = in_eighths(-0.5, 0.5);
-      auto const kind = random.below(3);
+      auto const kind = random.below(4);
       layer.activation = kind == 0   ? Activation::relu()
                          : kind == 1 ? Activation::identity()
+                         : kind == 2 ? Activation::leaky_relu(0.25)
                                      : Activation::clipped_relu(0.125 + std::abs(in_eighths(0.0, 2.0)));
     }
     Network const network(layers);
