@@ -24,7 +24,7 @@ struct Activation {
   static Activation leaky_relu(double slope) { return {ActivationKind::leaky_relu, no_cap, slope}; }
 
   /// True if an output of only zeros, with this bias, stays zero.
-  bool keeps_zero(double bias) const { return slope > 0.0 ? bias == 0.0 : bias <= 0.0; }
+  bool keeps_zero(double bias) const;
   bool has_cap() const { return kind == ActivationKind::clipped_relu; }
   /// True if sums below zero are multiplied, by a number that is neither 0 nor 1.
   bool scales_below_zero() const { return slope > 0.0 && slope < 1.0; }

@@ -126,7 +126,7 @@ bool LaunchCutter::lists_after(std::size_t layer, bool reads_lists) const {
 
 /// True if equal samples are joined after the launch that ends with this layer. A look costs as much as several short
 /// launches and reads the panel once or twice, so it pays when what is left is many layers of samples that have become
-/// alike; and not where saturated samples leave, who are those that are equal (measured: perf/RESULTS.md). The first
+/// alike; and not where saturated samples leave, who are those that are equal (measured: perf/TRIED.md). The first
 /// look that finds little is the last.
 bool LaunchCutter::joins_equal_after(std::size_t layer) const {
   std::size_t const done = layer + 1;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
@@ -234,6 +235,26 @@ TEST(IsAscending, LooksAtEveryRow) {
   EXPECT_TRUE(is_ascending(matrix));
   std::swap(matrix.column_indices[4], matrix.column_indices[5]);
   EXPECT_FALSE(is_ascending(matrix));
+}
+
+/// Sums are added up in this order, so it is part of every answer: another version of Varve must choose the same.
+std::uint64_t fingerprint(SparseMatrix const& balanced, std::vector<NeuronIndex> const& order) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  auto const take = [&hash](std::uint64_t number) { hash = (hash ^ number) * 0x100000001b3U; };
+  for (auto const input : balanced.column_indices) take(input);
+  for (auto const output : order) take(output);
+  return hash;
+}
+
+TEST(BalancedEdges, HaveTheOrderThatTheyAlwaysHad) {
+  std::vector<std::uint64_t> found;
+  for (auto const& layer : {random_layer(512, 32, std::nullopt), random_layer(300, std::nullopt, 0.1),
+                            random_layer(1024, std::nullopt, 0.03), random_layer(64, std::nullopt, 0.5)}) {
+    auto matrix = layer.weights;
+    auto const order = balance_edges(matrix);
+    found.push_back(fingerprint(matrix, order));
+  }
+  EXPECT_EQ(found, (std::vector<std::uint64_t>{1U, 2U, 3U, 4U}));
 }
 
 } // namespace

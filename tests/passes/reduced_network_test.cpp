@@ -282,6 +282,17 @@ TEST(MergeNeurons, KeepsWhatNearlyAddsUpToZero) {
   EXPECT_EQ(reduced.report().edges_after, 4U);
 }
 
+TEST(MergeNeurons, LeavesLastOutputsWhereTheyAreNotToBeMerged) {
+  Network const source({layer_of(1, Rows(2, {{0, 1.0}})), layer_of(2, Rows(3, {{0, 0.5}, {1, 0.5}}))});
+  ReducedNetwork const apart(source, {.merge_outputs = false}, kKeepAll);
+  EXPECT_EQ(apart.layer(0).num_outputs(), 1U);
+  EXPECT_EQ(apart.layer(1).num_outputs(), 3U);
+  EXPECT_EQ(apart.output_map(), (Map{0, 1, 2}));
+  ReducedNetwork const merged(source, kAllPasses, kKeepAll);
+  EXPECT_EQ(merged.layer(1).num_outputs(), 1U);
+  EXPECT_EQ(merged.output_map(), (Map{0, 0, 0}));
+}
+
 TEST(MergeNeurons, LeavesANetworkWhoseSumsAreTooLarge) {
   Rows const equal(2, {{0, 1.0}});
   double const large = 3e38;
@@ -290,6 +301,8 @@ TEST(MergeNeurons, LeavesANetworkWhoseSumsAreTooLarge) {
   EXPECT_FALSE(reduced.found_any());
   expect_consistent(reduced, source);
   EXPECT_EQ(reduced.output_map(), (Map{0}));
+  Network const below({layer_of(1, equal), layer_of(2, {{{0, -large}, {1, -large}}})});
+  EXPECT_FALSE(ReducedNetwork(below, kAllPasses, kKeepAll).found_any());
 
   Network const fits({layer_of(1, equal), layer_of(2, {{{0, large}, {1, large / 16}}})});
   EXPECT_EQ(ReducedNetwork(fits, kAllPasses, kKeepAll).report().merged_neurons, 1U);

@@ -9,7 +9,7 @@
 
 namespace varve {
 
-/// Constants that differ between backends, each with the measurement that chose it (perf/RESULTS.md). `processors` are
+/// Constants that differ between backends, each with the measurement that chose it (perf/TRIED.md). `processors` are
 /// threads on a host and multiprocessors on a GPU: see num_processors().
 /// Host: one thread per team, a lane is four 64-byte vectors of samples (64 float samples a tile: 55 of the 58 GE/s
 /// that the L2 can feed, against 36 with one vector); a scalar lane over ThreadVectorRange is 20 times slower.

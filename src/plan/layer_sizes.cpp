@@ -1,0 +1,69 @@
+#include "plan/layer_sizes.hpp"
+
+#include "passes/block_lists.hpp"
+#include "passes/edge_order.hpp"
+#include "passes/output_order.hpp"
+#include "plan/layer_image.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace varve {
+namespace {
+
+EdgeOffset most_readers(SparseMatrix const& matrix) {
+  std::vector<EdgeOffset> num_readers(matrix.num_columns, 0);
+  for (NeuronIndex const input : matrix.column_indices) ++num_readers[input];
+  return num_readers.empty() ? 0 : *std::ranges::max_element(num_readers);
+}
+
+} // namespace
+
+std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix) {
+  return is_ascending(matrix) ? order_by_input_list(matrix, 1) : balance_outputs(matrix);
+}
+
+EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, EllShape const& shape) {
+  EllSize size;
+  std::vector<NeuronIndex> inputs;
+  std::size_t const num_blocks = count_blocks(matrix, shape.block_outputs);
+  for (std::size_t first = 0; first < num_blocks; first += shape.slice_width) {
+    std::size_t const longest = longest_list(matrix, order, shape.block_outputs, first, shape.slice_width, inputs);
+    std::size_t const chunks = (longest + shape.chunk_size - 1) / shape.chunk_size;
+    ++size.num_slices;
+    size.num_chunks += chunks;
+    size.max_chunks = std::max(size.max_chunks, chunks);
+  }
+  return size;
+}
+
+bool suits_counts(Layer const& layer, std::size_t max_outputs) {
+  constexpr EdgeOffset max_degree = 255; // counts are bytes
+  constexpr EdgeOffset many = 4;         // edges of an input: with more, each entry is too much work
+  SparseMatrix const& matrix = layer.weights;
+  if (matrix.values.size() != 1 || layer.bias.size() != 1 || matrix.num_rows > max_outputs) return false;
+  for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+    if (matrix.row_size(output) > max_degree) return false;
+  }
+  return matrix.num_entries() <= many * matrix.num_columns && most_readers(matrix) <= 2 * many;
+}
+
+std::size_t stationary_bytes(EllShape const& shape, std::size_t blocks_per_team, std::size_t max_chunks,
+                             std::size_t scalar_bytes, std::size_t index_bytes) {
+  return blocks_per_team * max_chunks * shape.chunk_size * (shape.block_outputs * scalar_bytes + index_bytes) +
+         blocks_per_team * shape.block_outputs * (sizeof(double) + sizeof(NeuronIndex));
+}
+
+std::size_t image_bytes(Layer const& layer, EllShape const& shape, EllSize const& size, std::size_t scalar_bytes) {
+  std::size_t const stored = num_stored(size, shape);
+  std::size_t const padded = padded_outputs(layer.num_outputs());
+  return layout_of({.header = image_header_bytes,
+                    .slice_chunks = (size.num_slices + 1) * sizeof(std::uint32_t),
+                    .bias = (layer.bias.size() == 1 ? 1 : padded) * sizeof(double),
+                    .neurons = padded * sizeof(NeuronIndex),
+                    .indices = stored / shape.block_outputs * sizeof(std::uint16_t),
+                    .weights = stored * scalar_bytes})
+      .end;
+}
+
+} // namespace varve
