@@ -33,7 +33,7 @@ EQUIVALENT = {
 MUTANTS = [
     # --- saturation ---
     (SATURATION, "layers without a cap may keep one",
-     "if (layer.activation.kind != ActivationKind::clipped_relu) return 0.0;", ""),
+     "if (!layer.activation.has_cap()) return 0.0;", ""),
     (SATURATION, "layers without inputs may keep a cap", "layer.num_inputs() == 0 || ", ""),
     (SATURATION, "layers without outputs may keep a cap", " || layer.num_outputs() == 0", ""),
     (SATURATION, "sums must exceed the cap", "if (!(x >= cap))", "if (!(x > cap))"),
@@ -271,12 +271,12 @@ MUTANTS = [
      "for (NeuronIndex block = 0; block < num_whole; ++block) {"),
 
     # --- dead samples ---
-    (NETWORK, "any bias keeps zero", "return is_identity ? bias == 0.0 : bias <= 0.0;", "return is_identity ? bias == 0.0 : true;"),
-    (NETWORK, "a bias of 0 revives", "bias <= 0.0; });", "bias < 0.0; });"),
-    (NETWORK, "a negative bias keeps zero with identity", "is_identity ? bias == 0.0 : bias <= 0.0", "bias <= 0.0"),
-    (NETWORK, "only a bias of 0 keeps zero", "is_identity ? bias == 0.0 : bias <= 0.0", "bias == 0.0"),
-    (NETWORK, "one bias that keeps zero suffices", "return std::ranges::all_of(layer.bias, [&](double bias) { return is_identity",
-     "return std::ranges::any_of(layer.bias, [&](double bias) { return is_identity"),
+    (NETWORK, "any bias keeps zero", "return slope > 0.0 ? bias == 0.0 : bias <= 0.0;", "return slope > 0.0 ? bias == 0.0 : true;"),
+    (NETWORK, "a bias of 0 revives", ": bias <= 0.0;", ": bias < 0.0;"),
+    (NETWORK, "a negative bias keeps zero with identity", "slope > 0.0 ? bias == 0.0 : bias <= 0.0", "bias <= 0.0"),
+    (NETWORK, "only a bias of 0 keeps zero", "slope > 0.0 ? bias == 0.0 : bias <= 0.0", "bias == 0.0"),
+    (NETWORK, "one bias that keeps zero suffices", "return std::ranges::all_of(layer.bias, [&](double bias)",
+     "return std::ranges::any_of(layer.bias, [&](double bias)"),
     (ANALYSIS, "the last layer decides for all", "sum.keeps_zero = sum.keeps_zero && layer.keeps_zero;",
      "sum.keeps_zero = layer.keeps_zero;"),
     (ANALYSIS, "one layer that keeps zero suffices", "sum.keeps_zero = sum.keeps_zero && layer.keeps_zero;",
