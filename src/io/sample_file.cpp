@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/binsparse.hpp"
+#include "io/growing_values.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
 #include "io/line_error.hpp"
@@ -10,13 +11,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
 #include <limits>
 #include <new>
 #include <optional>
 #include <stdexcept>
-#include <utility>
 
 namespace varve {
 namespace {
@@ -83,86 +81,6 @@ SampleRange rows_of(fs::path const& path, SampleIndex first_sample, std::uint64_
       "the samples {}:{} were asked for, but {} holds {}", range->first + 1, range->second, path.string(),
       num_samples == 0 ? "none" : fmt::format("the samples {}:{}", first_sample + 1, first_sample + num_samples)));
 }
-
-bool same_bits(double left, double right) {
-  return std::bit_cast<std::uint64_t>(left) == std::bit_cast<std::uint64_t>(right);
-}
-
-/// The values of a growing file in the narrowest form possible: one shared value while all are equal, then float while
-/// all are exact in float, then double. Stored values are widened when a new value does not fit.
-class GrowingValues {
-public:
-  GrowingValues(hid_t group, fs::path path) : group_(group), path_(std::move(path)) {}
-
-  bool is_iso() const { return !list_ && num_entries_ != 1; }
-
-  void append(SparseMatrix const& matrix) {
-    auto const count = matrix.num_entries();
-    if (count == 0) return;
-    if (num_entries_ == 0) shared_ = matrix.values[0];
-    bool const stays_iso =
-        !list_ && std::ranges::all_of(matrix.values, [&](double value) { return same_bits(value, *shared_); });
-    if (!stays_iso) append_to_list(matrix.values, count);
-    num_entries_ += count;
-  }
-
-  /// Writes the shared value, if it remained the only one.
-  void finish() {
-    if (list_) return;
-    auto const values = shared_ ? std::vector<double>{*shared_} : std::vector<double>{0.0};
-    bool const is_float = binsparse::fit_float(values);
-    hdf5::write_list(group_, "values", is_float ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, values, false, path_);
-  }
-
-private:
-  static constexpr std::uint64_t block_size = std::uint64_t{1} << 16;
-
-  void append_to_list(std::vector<double> const& values, std::uint64_t count) {
-    bool const fits = binsparse::fit_float(values);
-    if (!list_) start_list(fits && binsparse::fit_float({*shared_}));
-    if (is_float_ && !fits) widen();
-    if (values.size() == count) {
-      list_->append(values.data(), count);
-    } else {
-      append_repeated(values[0], count);
-    }
-  }
-
-  void append_repeated(double value, std::uint64_t count) {
-    std::vector<double> const block(std::min(count, block_size), value);
-    for (std::uint64_t done = 0; done < count; done += block.size()) {
-      list_->append(block.data(), std::min<std::uint64_t>(block.size(), count - done));
-    }
-  }
-
-  void start_list(bool is_float) {
-    is_float_ = is_float;
-    list_.emplace(group_, "values", is_float ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, path_);
-    if (num_entries_ > 0) append_repeated(*shared_, num_entries_);
-  }
-
-  void widen() {
-    hdf5::GrowingList wide(group_, "wide_values", H5T_IEEE_F64LE, path_);
-    for (std::uint64_t done = 0; done < list_->length(); done += block_size) {
-      auto const block =
-          hdf5::read_reals(list_->dataset(), done, std::min(block_size, list_->length() - done), path_.string());
-      wide.append(block.data(), block.size());
-    }
-    list_.reset();
-    bool const is_moved = H5Ldelete(group_, "values", H5P_DEFAULT) >= 0 &&
-                          H5Lmove(group_, "wide_values", group_, "values", H5P_DEFAULT, H5P_DEFAULT) >= 0;
-    VARVE_REQUIRE(is_moved, "the values of a sample file cannot be widened");
-    list_.emplace(std::move(wide));
-    is_float_ = false;
-  }
-
-  hid_t group_;
-  fs::path path_;
-  std::optional<double> shared_;
-  std::optional<hdf5::GrowingList> list_;
-  bool is_float_ = false;
-  std::uint64_t num_entries_ = 0;
-};
 
 } // namespace
 

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
+#include "passes/unread_neurons.hpp"
 
 #include <stdexcept>
 #include <string>

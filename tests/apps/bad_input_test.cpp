@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 #include "io/hdf5_edit.hpp"
 
 #include "distribute/finished_batch.hpp"
@@ -11,37 +11,32 @@
 #include <nlohmann/json.hpp>
 
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace varve {
 namespace {
 
+using test::joined;
 using test::run_varve;
 using test::succeed;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using varve::testing::read_bytes;
 using varve::testing::TemporaryFolder;
 using varve::testing::write_bytes;
 
 /// Good files, of which each test breaks one. Outputs go to a folder of their own.
-class BadInput : public ::testing::Test {
-protected:
-  static void SetUpTestSuite() {
-    good_ = std::make_unique<TemporaryFolder>();
-    succeed({"generate", "radixnet", "--neurons", "32", "--layers", "3", "--bias", "-0.2", "--output", good("net.h5")});
-    succeed({"generate", "images", "--neurons", "32", "--samples", "20", "--output", good("img.h5")});
+class BadInput : public test::SharedFolder<BadInput> {
+public:
+  static void make_files() {
+    test::generate_small(good("net.h5"), good("img.h5"), 3, 20);
     for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
       succeed({"convert", good("net.h5"), good("net.tsv" + ending)});
       succeed({"convert", good("img.h5"), good("img.tsv" + ending)});
     }
   }
-  static void TearDownTestSuite() { good_.reset(); }
 
-  static std::string good(std::string const& name) { return (*good_ / name).string(); }
+protected:
+  static std::string good(std::string const& name) { return path(name); }
   std::string bad(std::string const& name) const { return (bad_ / name).string(); }
 
   /// A copy of a good file or folder.
@@ -71,29 +66,23 @@ protected:
         "--categories", out("alive.tsv"), "--predictions",   out("best.tsv"), "--activations",
         out("last.h5"), "--report",       out("report.json")};
     if (std::filesystem::is_directory(network)) words.insert(words.end(), {"--bias", "-0.2"});
-    words.insert(words.end(), options.begin(), options.end());
-    expect_sentence(run_varve(words), parts);
+    expect_sentence(run_varve(joined(words, options)), parts);
   }
 
   void expect_not_converted(std::string const& source, std::string const& target, std::vector<std::string> const& parts,
                             std::vector<std::string> const& options = {}) const {
     std::vector<std::string> words = {"convert", source, out(target)};
-    words.insert(words.end(), options.begin(), options.end());
-    expect_sentence(run_varve(words), parts);
+    expect_sentence(run_varve(joined(words, options)), parts);
   }
 
 private:
   std::string out(std::string const& name) const { return (out_ / name).string(); }
 
   void expect_sentence(test::Ended const& ended, std::vector<std::string> const& parts) const {
-    EXPECT_EQ(ended.exit_code, 3) << ended.err;
-    ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
-    EXPECT_THAT(ended.err, StartsWith("varve: "));
-    for (auto const& part : parts) EXPECT_THAT(ended.err, HasSubstr(part));
+    test::expect_sentence(ended, 3, parts);
     EXPECT_EQ(out_.num_entries(), 0) << "something was written";
   }
 
-  static inline std::unique_ptr<TemporaryFolder> good_;
   TemporaryFolder bad_;
   TemporaryFolder out_;
 };
@@ -111,9 +100,7 @@ TEST_F(BadInput, MissingFiles) {
   expect_refused(good("net.h5"), good("img.h5"), {bad("no-truth.tsv"), "No such file"},
                  {"--truth", bad("no-truth.tsv")});
   expect_not_converted(bad("no.h5"), "x.h5", {bad("no.h5")});
-  auto const ended = run_varve({"info", bad("no.h5")});
-  EXPECT_EQ(ended.exit_code, 3);
-  EXPECT_EQ(ended.complaints().size(), 1U);
+  test::expect_sentence(run_varve({"info", bad("no.h5")}), 3);
 }
 
 /// A journal whose records are whole, but not those of a run.

@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 
 #include "io/network_file.hpp"
 #include "io/open.hpp"
@@ -19,6 +19,8 @@
 namespace varve {
 namespace {
 
+using test::expect_sentence;
+using test::joined;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
@@ -29,18 +31,13 @@ class Files : public ::testing::Test {
 protected:
   std::string path(std::string const& name) const { return (folder_ / name).string(); }
   void generate_network(std::string const& name, std::vector<std::string> const& options) const {
-    std::vector<std::string> words = {"generate", "radixnet", "--output", path(name)};
-    words.insert(words.end(), options.begin(), options.end());
-    succeed(words);
+    succeed(joined({"generate", "radixnet", "--output", path(name)}, options));
   }
   void generate_images(std::string const& name, std::vector<std::string> const& options) const {
-    std::vector<std::string> words = {"generate", "images", "--output", path(name)};
-    words.insert(words.end(), options.begin(), options.end());
-    succeed(words);
+    succeed(joined({"generate", "images", "--output", path(name)}, options));
   }
-  nlohmann::json info(std::vector<std::string> words) const {
-    words.insert(words.begin(), {"info", "--json"});
-    return nlohmann::json::parse(succeed(words).out);
+  nlohmann::json info(std::vector<std::string> const& words) const {
+    return nlohmann::json::parse(succeed(joined({"info", "--json"}, words)).out);
   }
 
   TemporaryFolder folder_;
@@ -115,9 +112,7 @@ TEST_F(Files, NetworksConvertToEveryFormatAndBack) {
     bool const is_text = name != "copy.hdf5"; // which says neither bias nor cap
     std::vector<std::string> const extra =
         is_text ? std::vector<std::string>{"--bias", "-0.25", "--cap", "16"} : std::vector<std::string>{};
-    std::vector<std::string> words = {"convert", path(name), path("back-" + name + ".h5")};
-    words.insert(words.end(), extra.begin(), extra.end());
-    succeed(words);
+    succeed(joined({"convert", path(name), path("back-" + name + ".h5")}, extra));
     EXPECT_EQ(load(*open_network_file(path("back-" + name + ".h5"))).layers(), layers) << name;
   }
   EXPECT_TRUE(std::filesystem::exists(path("text.tsv.zst/n64-l7.tsv.zst")));
@@ -144,10 +139,7 @@ TEST_F(Files, ConvertRefusesWhatTextCannotHold) {
   writer.append(layer);
   writer.commit();
   for (std::string const name : {"text", "text.tsv.gz"}) {
-    auto const ended = run_varve({"convert", path("wide.h5"), path(name)});
-    EXPECT_EQ(ended.exit_code, 2);
-    EXPECT_EQ(ended.complaints().size(), 1U);
-    EXPECT_THAT(ended.err, HasSubstr("layer 0"));
+    expect_sentence(run_varve({"convert", path("wide.h5"), path(name)}), 2, {"layer 0"});
   }
   auto const ended = run_varve({"convert", path("wide.h5"), path("net.png")});
   EXPECT_EQ(ended.exit_code, 2);

@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 namespace varve {
 namespace {
 
+using test::expect_sentence;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
@@ -112,9 +113,7 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
   for (auto const& words : wrong) {
     auto const ended = run_varve(words);
     auto const where = ::testing::PrintToString(words);
-    EXPECT_EQ(ended.exit_code, 2) << where << ended.err;
-    EXPECT_EQ(ended.complaints().size(), 1U) << where << ended.err;
-    EXPECT_THAT(ended.err, StartsWith("varve: ")) << where;
+    expect_sentence(ended, 2, {}, where);
     EXPECT_EQ(ended.out, "") << where;
   }
 }

@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 
 #include "core/backend.hpp"
 #include "io/network_file.hpp"
@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -22,13 +21,14 @@
 namespace varve {
 namespace {
 
+using test::expect_sentence;
+using test::joined;
+using test::read_json;
 using test::run_varve;
 using test::succeed;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
 using varve::testing::write_bytes;
 
 std::string lines_of(std::vector<SampleIndex> const& samples) {
@@ -50,36 +50,30 @@ std::vector<std::string> keys_of(nlohmann::json const& json) {
 }
 
 /// A network of 256 neurons and 12 layers and 150 images, some of which survive.
-class Infer : public ::testing::Test {
-protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TemporaryFolder>();
-    succeed({"generate", "radixnet", "--neurons", "256", "--layers", "12", "--seed", "3", "--bias", "-0.15", "--output",
-             path("net.h5")});
-    succeed({"generate", "images", "--neurons", "256", "--samples", "150", "--seed", "5", "--output", path("img.h5")});
+class Infer : public test::SharedFolder<Infer> {
+public:
+  static void make_files() {
+    test::generate_medium(path("net.h5"), path("img.h5"), 150);
     auto const network = open_network_file(path("net.h5"));
     auto const samples = read_sample_file(path("img.h5"));
     last_ = infer<float>(*network, samples);
     exact_last_ = infer<double>(*network, samples);
     write_bytes(path("truth.tsv"), lines_of(categories(last_)));
   }
-  static void TearDownTestSuite() { folder_.reset(); }
 
-  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
-
+protected:
   /// Without reductions, which may change last bits, unless asked for.
   static std::vector<std::string> infer_with(std::vector<std::string> const& options) {
     std::vector<std::string> words = {"infer", "--network", path("net.h5"), "--input", path("img.h5")};
     if (std::ranges::find(options, "--reductions") == options.end())
       words.insert(words.end(), {"--reductions", "none"});
-    words.insert(words.end(), options.begin(), options.end());
-    return words;
+    return joined(words, options);
   }
 
   static nlohmann::json report_of(std::vector<std::string> options) {
     options.insert(options.end(), {"--report", path("report.json")});
     succeed(infer_with(options));
-    return nlohmann::json::parse(read_bytes(path("report.json")));
+    return read_json(path("report.json"));
   }
 
   static std::string gibibytes(double bytes) { return fmt::format("{:.12f}", bytes / (1024.0 * 1024.0 * 1024.0)); }
@@ -88,7 +82,6 @@ protected:
     return fmt::format("{:016x}", hash(activations, precision));
   }
 
-  static inline std::unique_ptr<TemporaryFolder> folder_;
   static inline SampleSet last_;
   static inline SampleSet exact_last_;
 };
@@ -219,9 +212,8 @@ TEST_F(Infer, EdgeOrdersArePartOfTheAnswer) {
   auto const infer_random = [](std::vector<std::string> options) {
     std::vector<std::string> words = {"infer",           "--network", path("random.h5"),  "--input",
                                       path("values.h5"), "--report",  path("report.json")};
-    words.insert(words.end(), options.begin(), options.end());
-    auto const printed = succeed(words).out;
-    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    auto const printed = succeed(joined(words, options)).out;
+    auto const report = read_json(path("report.json"));
     bool const is_ordered = report.contains("edge_order");
     EXPECT_EQ(printed.find("ordered   edges of 4 layers") != std::string::npos, is_ordered);
     if (is_ordered) {
@@ -268,7 +260,7 @@ TEST_F(Infer, WeightsThatDoNotFitAreStreamed) {
     auto const ended = succeed(infer_with(options));
     EXPECT_THAT(ended.out, HasSubstr("weights streamed: "));
     EXPECT_THAT(ended.out, HasSubstr("weights   waited for "));
-    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    auto const report = read_json(path("report.json"));
     EXPECT_EQ(report["activation_hash"], hash_text(last_, Precision::single_precision));
     EXPECT_GE(report["plan"]["stream"]["segments"], 2);
     EXPECT_LE(report["plan"]["weight_bytes"].get<double>(), weight_bytes / 2);
@@ -305,7 +297,7 @@ TEST_F(Infer, RepeatedInputsGiveWhatTheyGiveWrittenOut) {
       options.insert(options.end(), {"--report", path("report.json")});
       options.insert(options.begin(), "infer");
       succeed(options);
-      auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+      auto const report = read_json(path("report.json"));
       EXPECT_EQ(report["input"]["samples"], all.num_samples());
       return AllOutputs{read_bytes(path("alive.tsv")), read_bytes(path("best.tsv")), read_bytes(path("last.h5")),
                         report["activation_hash"]};
@@ -359,16 +351,14 @@ TEST_F(Infer, HugeNumbersWrapNowhere) {
 
 TEST_F(Infer, RefusesRepeatedInputsThatDoNotFit) {
   auto const ended = run_varve(infer_with({"--repeat-input", "2", "--input-memory", "0.000001"}));
-  EXPECT_EQ(ended.exit_code, 4);
-  ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("raise --input-memory"));
+  expect_sentence(ended, 4, {"raise --input-memory"});
   EXPECT_EQ(run_varve(infer_with({"--repeat-input", "0"})).exit_code, 2);
 }
 
 TEST_F(Infer, SaysHowSamplesCameToTheDevice) {
   auto const ended = succeed(infer_with({"--batch", "40", "--report", path("report.json")}));
   EXPECT_THAT(ended.out, HasSubstr("samples   waited for "));
-  auto const samples = nlohmann::json::parse(read_bytes(path("report.json")))["streamed_samples"];
+  auto const samples = read_json(path("report.json"))["streamed_samples"];
   for (char const* const name : {"wait_seconds", "read_seconds", "stage_seconds", "copied_bytes", "bytes_per_second"})
     EXPECT_GT(samples[name].get<double>(), 0.0) << name;
 }
@@ -387,7 +377,7 @@ TEST_F(Infer, WrongTruthIsNamedAndExitCode1) {
   EXPECT_THAT(ended.out, HasSubstr("truth: differ\n"));
   EXPECT_THAT(ended.out, HasSubstr("in the truth, but not alive here: " + std::to_string(invented + 1) + "\n"));
   EXPECT_THAT(ended.out, HasSubstr("alive here, but not in the truth: " + std::to_string(lost + 1) + "\n"));
-  auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+  auto const report = read_json(path("report.json"));
   EXPECT_EQ(report["truth"], "differ");
   EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(last_))); // still written
 }
@@ -437,8 +427,7 @@ TEST_F(Infer, RangesCountAsTheFileDoes) {
 TEST_F(Infer, WrongRangesAreExitCode2) {
   for (char const* const range : {"0:5", "5", "5:", ":5", "9:3", "a:b", "1:5x", "1:151", "200:300", "-1:5"}) {
     auto const ended = run_varve(infer_with({"--samples", range}));
-    EXPECT_EQ(ended.exit_code, 2) << range << " " << ended.err;
-    EXPECT_EQ(ended.complaints().size(), 1U) << range;
+    expect_sentence(ended, 2, {}, range);
   }
 }
 
@@ -446,10 +435,7 @@ TEST_F(Infer, NotEnoughMemoryIsExitCode4) {
   auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
   for (auto const& limit : {gibibytes(100), gibibytes(weight_bytes / 10), gibibytes(20000)}) {
     auto const ended = run_varve(infer_with({"--device-memory-limit", limit, "--categories", path("never.tsv")}));
-    EXPECT_EQ(ended.exit_code, 4) << ended.err;
-    ASSERT_EQ(ended.complaints().size(), 1U);
-    EXPECT_THAT(ended.err, HasSubstr("GiB"));
-    EXPECT_THAT(ended.err, HasSubstr("--memory-limit"));
+    expect_sentence(ended, 4, {"GiB", "--memory-limit"});
     for (std::string const nothing : {"0.000 GiB", "0.000000 GiB"}) EXPECT_THAT(ended.err, Not(HasSubstr(nothing)));
     EXPECT_FALSE(std::filesystem::exists(path("never.tsv")));
   }
@@ -458,9 +444,7 @@ TEST_F(Infer, NotEnoughMemoryIsExitCode4) {
 TEST_F(Infer, OutputsThatCannotBeWrittenAreExitCode4) {
   for (char const* const option : {"--categories", "--predictions", "--activations", "--report"}) {
     auto const ended = run_varve(infer_with({option, path("no/such/folder/file")}));
-    EXPECT_EQ(ended.exit_code, 4) << option << ended.err;
-    EXPECT_EQ(ended.complaints().size(), 1U) << option << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr(path("no/such/folder/file"))) << option;
+    expect_sentence(ended, 4, {path("no/such/folder/file")}, option);
   }
 }
 
@@ -484,7 +468,7 @@ TEST_F(Infer, EmptySampleFile) {
   EXPECT_EQ(read_bytes(path("nobody.tsv")), "");
   EXPECT_EQ(read_bytes(path("nobody_best.tsv")), "");
   EXPECT_EQ(without_unused_value(read_sample_file(path("nothing.h5"))), none);
-  EXPECT_EQ(nlohmann::json::parse(read_bytes(path("none.json")))["survivors"], 0);
+  EXPECT_EQ(read_json(path("none.json"))["survivors"], 0);
 }
 
 } // namespace

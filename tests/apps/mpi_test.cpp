@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 
 #include "core/backend.hpp"
 
@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,27 +19,19 @@ namespace varve {
 namespace {
 
 using test::Ended;
+using test::joined;
+using test::read_json;
 using test::run;
-using test::succeed;
 using ::testing::HasSubstr;
 using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
 
-class Ranks : public ::testing::Test {
+class Ranks : public test::SharedFolder<Ranks> {
+public:
+  static void make_files() { test::generate_medium(path("net.h5"), path("img.h5"), 103); }
+
 protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TemporaryFolder>();
-    succeed({"generate", "radixnet", "--neurons", "256", "--layers", "12", "--seed", "3", "--bias", "-0.15", "--output",
-             path("net.h5")});
-    succeed({"generate", "images", "--neurons", "256", "--samples", "103", "--seed", "5", "--output", path("img.h5")});
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
-
   static Ended run_on(int ranks, std::vector<std::string> const& options) {
-    std::vector<std::string> words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks), VARVE_COMMAND};
-    words.insert(words.end(), options.begin(), options.end());
+    auto words = joined({VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks), VARVE_COMMAND}, options);
     if (options.front() == "infer") words.emplace_back("--share-devices"); // the machine may have one GPU
     return run(words);
   }
@@ -62,14 +53,13 @@ protected:
         "infer",         "--network",       path("net.h5"),     "--input",        path("img.h5"),
         "--categories",  path("alive.tsv"), "--predictions",    path("best.tsv"), "--activations",
         path("last.h5"), "--report",        path("report.json")};
-    words.insert(words.end(), options.begin(), options.end());
-    auto const ended = run_on(ranks, words);
+    auto const ended = run_on(ranks, joined(words, options));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     Outputs outputs;
     outputs.categories = read_bytes(path("alive.tsv"));
     outputs.predictions = read_bytes(path("best.tsv"));
     outputs.activations = read_bytes(path("last.h5"));
-    outputs.report = nlohmann::json::parse(read_bytes(path("report.json")));
+    outputs.report = read_json(path("report.json"));
     outputs.hash = outputs.report["activation_hash"];
     EXPECT_EQ(outputs.report["ranks"], ranks);
     EXPECT_EQ(outputs.report["devices"].size(), static_cast<std::size_t>(ranks));
@@ -83,8 +73,6 @@ protected:
     std::erase_if(lines, [](std::string const& line) { return !line.starts_with("varve: "); });
     return lines;
   }
-
-  static inline std::unique_ptr<TemporaryFolder> folder_;
 };
 
 TEST_F(Ranks, GiveTheSameOutputs) {
@@ -234,7 +222,7 @@ TEST_F(Ranks, SplitNeuronsClassifyTheOfficialImages) {
     auto const ended = run_on(2, options);
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("truth: match\n"));
-    hashes.push_back(nlohmann::json::parse(read_bytes(path("report.json")))["activation_hash"]);
+    hashes.push_back(read_json(path("report.json"))["activation_hash"]);
     options.resize(options.size() - 2);
   }
   EXPECT_EQ(hashes.front(), hashes.back());
@@ -244,9 +232,7 @@ TEST_F(Ranks, RefuseToSplitNeuronsWhereTheyCannot) {
   std::vector<std::string> const options = {"infer",        "--network", path("net.h5"), "--input",
                                             path("img.h5"), "--split",   "neurons"};
   auto const expect_refusal = [&](std::vector<std::string> const& more, std::string const& part) {
-    auto words = options;
-    words.insert(words.end(), more.begin(), more.end());
-    auto const ended = run_on(2, words);
+    auto const ended = run_on(2, joined(options, more));
     EXPECT_EQ(ended.exit_code, 2) << ended.err;
     ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
     EXPECT_THAT(sentences(ended).front(), HasSubstr(part));

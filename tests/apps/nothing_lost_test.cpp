@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 
 #include "io/sample_file.hpp"
 
@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +18,9 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+using test::expect_sentence;
+using test::joined;
+using test::read_json;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
@@ -28,12 +30,10 @@ using varve::testing::TemporaryFolder;
 using varve::testing::write_bytes;
 
 /// A network and samples, of which no command may lose a byte.
-class NothingLost : public ::testing::Test {
-protected:
-  static void SetUpTestSuite() {
-    files_ = std::make_unique<TemporaryFolder>();
-    succeed({"generate", "radixnet", "--neurons", "32", "--layers", "3", "--bias", "-0.2", "--output", file("net.h5")});
-    succeed({"generate", "images", "--neurons", "32", "--samples", "2000", "--output", file("img.h5")});
+class NothingLost : public test::SharedFolder<NothingLost> {
+public:
+  static void make_files() {
+    test::generate_small(file("net.h5"), file("img.h5"), 3, 2000);
     succeed({"convert", file("net.h5"), file("net")});
     for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.zst"})
       succeed({"convert", file("img.h5"), file("img" + ending)});
@@ -42,9 +42,9 @@ protected:
     auto const ended = succeed({"infer", "--network", file("net.h5"), "--input", file("img.h5")});
     expected_ = survivors(ended);
   }
-  static void TearDownTestSuite() { files_.reset(); }
 
-  static std::string file(std::string const& name) { return (*files_ / name).string(); }
+protected:
+  static std::string file(std::string const& name) { return path(name); }
   std::string out(std::string const& name) const { return (out_ / name).string(); }
 
   /// The line with survivors and hash.
@@ -56,8 +56,7 @@ protected:
 
   static std::vector<std::string> infer(std::vector<std::string> const& options) {
     std::vector<std::string> words = {"infer", "--network", file("net.h5"), "--input", file("img.h5")};
-    words.insert(words.end(), options.begin(), options.end());
-    return words;
+    return joined(words, options);
   }
 
   /// Runs a line of the shell in which VARVE is the command.
@@ -73,7 +72,7 @@ protected:
   static void expect_refused(std::vector<std::string> const& words, std::string const& part) {
     auto const contents = [] {
       std::vector<std::pair<std::string, std::string>> all;
-      for (auto const& entry : fs::recursive_directory_iterator(files_->path()))
+      for (auto const& entry : fs::recursive_directory_iterator(folder().path()))
         all.emplace_back(entry.path().string(), entry.is_regular_file() ? read_bytes(entry.path()) : "");
       std::ranges::sort(all);
       return all;
@@ -81,15 +80,12 @@ protected:
     auto const before = contents();
     auto const ended = run_varve(words);
     auto const where = ::testing::PrintToString(words);
-    EXPECT_EQ(ended.exit_code, 2) << where << ended.err;
-    EXPECT_EQ(ended.complaints().size(), 1U) << where << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr(part)) << where;
+    expect_sentence(ended, 2, {part}, where);
     EXPECT_EQ(ended.out, "") << where;
     EXPECT_TRUE(contents() == before) << where << ": something was written";
   }
 
   TemporaryFolder out_;
-  static inline std::unique_ptr<TemporaryFolder> files_;
   static inline std::string expected_;
 };
 
@@ -158,8 +154,7 @@ TEST_F(NothingLost, StreamsThatCannotBeWrittenAreExitCode4) {
                               std::string("$VARVE infer --help"), info, info + " --json", infer_line(file("img.h5"))}) {
     for (std::string const redirection : {" >/dev/full", " >&-"}) {
       auto const ended = shell(command + redirection);
-      EXPECT_EQ(ended.exit_code, 4) << command << redirection << ended.err;
-      ASSERT_EQ(ended.complaints().size(), 1U) << command << redirection << ended.err;
+      expect_sentence(ended, 4, {}, command + redirection);
       EXPECT_THAT(ended.err, StartsWith("varve: standard output cannot be written")) << command;
     }
   }
@@ -219,10 +214,7 @@ TEST_F(NothingLost, WhatIsNoFileIsASentence) {
            {{"infer", "--network", file("net.h5"), "--input", file("img.h5"), "--truth", "/dev/random"}, "is a device"},
            {{"convert", "/dev/zero", out("x.h5")}, "is a device"},
            {{"info", "/dev/zero"}, "is a device"}}) {
-    auto const ended = run_varve(words);
-    EXPECT_EQ(ended.exit_code, 3) << ended.err;
-    ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr(part));
+    expect_sentence(run_varve(words), 3, {part});
   }
 }
 
@@ -238,10 +230,7 @@ TEST_F(NothingLost, LimitsOfTheShellAreSentences) {
        {"convert " + file("img.h5") + " " + out("x.tsv"), "generate radixnet --neurons 64 --output " + out("x.h5"),
         "generate radixnet --neurons 64 --output " + out("x")}) {
     auto const size = shell("ulimit -f 1; $VARVE " + command);
-    EXPECT_EQ(size.exit_code, 4) << size.err;
-    ASSERT_EQ(size.complaints().size(), 1U) << size.err;
-    EXPECT_THAT(size.err, HasSubstr("cannot be written")) << command;
-    EXPECT_THAT(size.err, HasSubstr("File too large")) << command;
+    expect_sentence(size, 4, {"cannot be written", "File too large"}, command);
     EXPECT_EQ(out_.num_entries(), 0) << command;
   }
 }
@@ -270,7 +259,7 @@ TEST_F(NothingLost, TuneTakesTheFirstSamplesByWhateverNumber) {
                       "1", "--output", out("tuning.json")});
   };
   EXPECT_EQ(tune("20").exit_code, 0);
-  auto const tuning = nlohmann::json::parse(read_bytes(out("tuning.json")));
+  auto const tuning = read_json(out("tuning.json"));
   EXPECT_EQ(tuning["samples"], 20);
   auto const ended = tune("2001");
   EXPECT_EQ(ended.exit_code, 2);

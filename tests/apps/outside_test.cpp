@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 #include "io/network_file.hpp"
 
 #include <gmock/gmock.h>
@@ -6,47 +6,31 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace varve {
 namespace {
 
+using test::expect_sentence;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
 
 /// What comes from outside: the environment, and names that hold any bytes.
-class Outside : public ::testing::Test {
+class Outside : public test::SharedFolder<Outside> {
+public:
+  static void make_files() { test::generate_small(path("net.h5"), path("img.h5"), 3, 20); }
+
 protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TemporaryFolder>();
-    succeed({"generate", "radixnet", "--neurons", "32", "--layers", "3", "--bias", "-0.2", "--output", path("net.h5")});
-    succeed({"generate", "images", "--neurons", "32", "--samples", "20", "--output", path("img.h5")});
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
-
   static test::Ended infer_with(std::vector<std::string> words) {
     words.insert(words.begin(), {"infer", "--network", path("net.h5"), "--input", path("img.h5")});
     return run_varve(words);
   }
 
-  static void expect_usage(test::Ended const& ended, std::string const& part) {
-    EXPECT_EQ(ended.exit_code, 2) << ended.err;
-    EXPECT_EQ(ended.complaints().size(), 1U) << ended.err;
-    EXPECT_THAT(ended.err, StartsWith("varve: "));
-    EXPECT_THAT(ended.err, HasSubstr(part));
-  }
-
-private:
-  static inline std::unique_ptr<TemporaryFolder> folder_;
+  static void expect_usage(test::Ended const& ended, std::string const& part) { expect_sentence(ended, 2, {part}); }
 };
 
 TEST_F(Outside, OptionsOfKokkosAreChecked) {
@@ -84,8 +68,7 @@ TEST_F(Outside, NamesOfAnyBytesAreQuotedSafely) {
     EXPECT_FALSE(nlohmann::json::parse(info.out, nullptr, false).is_discarded());
 
     auto const missing = run_varve({"info", path("no " + name)});
-    EXPECT_EQ(missing.exit_code, 3);
-    EXPECT_EQ(missing.complaints().size(), 1U) << missing.err;
+    expect_sentence(missing, 3);
     EXPECT_THAT(missing.err, Not(HasSubstr("\x1b")));
     EXPECT_THAT(missing.err, Not(HasSubstr("\xff")));
   }

@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 #include "io/byte_stream.hpp"
 #include "io/hdf5_edit.hpp"
 #include "io/network_file.hpp"
@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,19 +40,17 @@ Measured measure(std::vector<std::string> words) {
 }
 
 /// Small files that say that they are large. None may cost more than 64 MiB, or 8 times its uncompressed content.
-class SmallFiles : public ::testing::Test {
-protected:
-  static void SetUpTestSuite() {
-    good_ = std::make_unique<TemporaryFolder>();
-    succeed({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--bias", "-0.2", "--output", good("net.h5")});
-    succeed({"generate", "images", "--neurons", "32", "--samples", "20", "--output", good("img.h5")});
+class SmallFiles : public test::SharedFolder<SmallFiles> {
+public:
+  static void make_files() {
+    test::generate_small(good("net.h5"), good("img.h5"), 2, 20);
     succeed({"convert", good("img.h5"), good("img.tsv")});
     usual_ = std::max(measure({"infer", "--network", good("net.h5"), "--input", good("img.tsv")}).bytes,
                       measure({"info", good("net.h5")}).bytes);
   }
-  static void TearDownTestSuite() { good_.reset(); }
 
-  static std::string good(std::string const& name) { return (*good_ / name).string(); }
+protected:
+  static std::string good(std::string const& name) { return path(name); }
   std::string bad(std::string const& name) const { return (bad_ / name).string(); }
 
   /// The same few bytes many times over, compressed.
@@ -78,7 +75,6 @@ protected:
   }
 
 private:
-  static inline std::unique_ptr<TemporaryFolder> good_;
   static inline std::uint64_t usual_ = 0;
   TemporaryFolder bad_;
 };

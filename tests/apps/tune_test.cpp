@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 
 #include "core/backend.hpp"
 
@@ -6,43 +6,39 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace varve {
 namespace {
 
+using test::expect_sentence;
+using test::joined;
+using test::read_json;
 using test::run_varve;
 using test::succeed;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
 using varve::testing::write_bytes;
 
-class Tune : public ::testing::Test {
-protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TemporaryFolder>();
+class Tune : public test::SharedFolder<Tune> {
+public:
+  static void make_files() {
     succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--output", path("net.h5")});
     succeed({"generate", "samples", "--neurons", "64", "--samples", "3000", "--output", path("samples.h5")});
   }
-  static void TearDownTestSuite() { folder_.reset(); }
 
-  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
-
-  static std::vector<std::string> with_data(std::vector<std::string> words, std::vector<std::string> const& options) {
-    words.insert(words.end(), {"--network", path("net.h5"), "--input", path("samples.h5")});
-    words.insert(words.end(), options.begin(), options.end());
-    return words;
+protected:
+  static std::vector<std::string> with_data(std::vector<std::string> const& words,
+                                            std::vector<std::string> const& options) {
+    return joined(joined(words, {"--network", path("net.h5"), "--input", path("samples.h5")}), options);
   }
 
   static nlohmann::json report_of(std::vector<std::string> options) {
     options.insert(options.end(), {"--report", path("report.json")});
     succeed(with_data({"infer"}, options));
-    return nlohmann::json::parse(read_bytes(path("report.json")));
+    return read_json(path("report.json"));
   }
 
   /// A file of options; infer with it, and more on the command line.
@@ -51,8 +47,6 @@ protected:
     options.insert(options.end(), {"--options", path("options.json")});
     return run_varve(with_data({"infer"}, options));
   }
-
-  static inline std::unique_ptr<TemporaryFolder> folder_;
 };
 
 TEST_F(Tune, FindsOptionsThatInferTakes) {
@@ -64,7 +58,7 @@ TEST_F(Tune, FindsOptionsThatInferTakes) {
     EXPECT_THAT(ended.out, HasSubstr("--kernel direct"));
     EXPECT_THAT(ended.out, HasSubstr("--batch 1250"));
     EXPECT_THAT(ended.out, HasSubstr("best      "));
-    auto const tuning = nlohmann::json::parse(read_bytes(path("tuning.json")));
+    auto const tuning = read_json(path("tuning.json"));
     EXPECT_EQ(tuning["options"]["backend"], name);
     EXPECT_EQ(tuning["network"]["layers"], 6);
     EXPECT_EQ(tuning["samples"], 2500);
@@ -78,8 +72,7 @@ TEST_F(Tune, FindsOptionsThatInferTakes) {
 }
 
 TEST_F(Tune, TheCommandLineWinsOverTheFile) {
-  write_bytes(path("options.json"),
-              R"({"options": {"batch": 700, "precision": "double", "backend": "serial"}})");
+  write_bytes(path("options.json"), R"({"options": {"batch": 700, "precision": "double", "backend": "serial"}})");
   auto report = report_of({"--options", path("options.json")});
   EXPECT_EQ(report["plan"]["batch"], 700);
   EXPECT_EQ(report["precision"], "double");
@@ -92,7 +85,7 @@ TEST_F(Tune, TheCommandLineWinsOverTheFile) {
 
 TEST_F(Tune, SaysWhatNothingBeats) {
   auto const ended = succeed(with_data({"tune"}, {"--repeat", "1", "--samples", "1", "--output", path("tuning.json")}));
-  auto const tuning = nlohmann::json::parse(read_bytes(path("tuning.json")));
+  auto const tuning = read_json(path("tuning.json"));
   if (tuning["whole_runs"].is_null()) {
     EXPECT_THAT(ended.out, HasSubstr("nothing is faster by more than the spread of the measurements"));
     EXPECT_EQ(tuning["options"].size(), 1U) << "the backend only";
@@ -110,12 +103,9 @@ TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
   std::vector<std::string> const infer = {
       "infer", "--input", path("samples.h5"), "--options", path("tuning.json"), "--report", path("report.json")};
   auto const remarks = [&](std::string const& network, std::vector<std::string> const& more = {}) {
-    auto words = infer;
-    words.insert(words.end(), {"--network", path(network)});
-    words.insert(words.end(), more.begin(), more.end());
-    auto const ended = run_varve(words);
+    auto const ended = run_varve(joined(joined(infer, {"--network", path(network)}), more));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
-    auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
+    auto const report = read_json(path("report.json"));
     std::string said; // on standard error as in the report
     for (auto const& remark : report.value("remarks", nlohmann::json::array()))
       said += "varve: " + remark.get<std::string>() + "\n";
@@ -132,7 +122,7 @@ TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
   EXPECT_EQ(remarks("other.h5"), sentence("another network"));
   EXPECT_EQ(remarks("net.h5", {"--precision", "double"}), sentence("the precision float, found double"));
 
-  auto tuning = nlohmann::json::parse(read_bytes(path("tuning.json")));
+  auto tuning = read_json(path("tuning.json"));
   auto const device = tuning["target"]["device"].get<std::string>();
   tuning["target"]["device"] = "4711 threads";
   write_bytes(path("tuning.json"), tuning.dump());
@@ -153,15 +143,12 @@ TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
         R"({"options": {"batch": [1, 2]}})", R"({"options": {"bias": "nan"}})", R"({"options": {"cap": "inf"}})",
         R"({"options": {"bias": true}})"}) {
     auto const ended = infer_with_file(text);
-    EXPECT_EQ(ended.exit_code, 3) << text << ended.err;
-    EXPECT_EQ(ended.complaints().size(), 1U) << text << ended.err;
+    expect_sentence(ended, 3, {}, text);
     EXPECT_THAT(ended.err, StartsWith("varve: " + path("options.json"))) << text;
     EXPECT_EQ(ended.out, "") << text;
   }
   for (std::string const& name : {path("none.json"), path("")}) { // missing, a folder
-    auto const ended = run_varve(with_data({"infer"}, {"--options", name}));
-    EXPECT_EQ(ended.exit_code, 3) << ended.err;
-    EXPECT_EQ(ended.complaints().size(), 1U) << ended.err;
+    expect_sentence(run_varve(with_data({"infer"}, {"--options", name})), 3);
   }
   for (std::size_t const depth : {1000U, 20000U, 1000000U}) {
     auto const ended =

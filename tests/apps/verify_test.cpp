@@ -1,4 +1,4 @@
-#include "apps/subprocess.hpp"
+#include "apps/shared_folder.hpp"
 
 #include "io/categories.hpp"
 #include "io/open.hpp"
@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,36 +16,29 @@ namespace varve {
 namespace {
 
 using test::Ended;
+using test::expect_sentence;
+using test::joined;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using varve::testing::TemporaryFolder;
 using varve::testing::write_bytes;
 
 /// A network of 256 neurons and 12 layers, 150 images of which some survive, and what varve infer says of them.
-class Verify : public ::testing::Test {
-protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TemporaryFolder>();
-    succeed({"generate", "radixnet", "--neurons", "256", "--layers", "12", "--seed", "3", "--bias", "-0.15", "--output",
-             path("net.h5")});
-    succeed({"generate", "images", "--neurons", "256", "--samples", "150", "--seed", "5", "--output", path("img.h5")});
+class Verify : public test::SharedFolder<Verify> {
+public:
+  static void make_files() {
+    test::generate_medium(path("net.h5"), path("img.h5"), 150);
     succeed({"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--categories", path("alive.tsv"),
              "--activations", path("last.h5")});
   }
-  static void TearDownTestSuite() { folder_.reset(); }
 
-  static std::string path(std::string const& name) { return (*folder_ / name).string(); }
-
+protected:
   static Ended verify(std::string const& result, std::vector<std::string> const& options = {}) {
     std::vector<std::string> words = {"verify",       "--network", path("net.h5"), "--input",
                                       path("img.h5"), "--result",  path(result)};
-    words.insert(words.end(), options.begin(), options.end());
-    return run_varve(words);
+    return run_varve(joined(words, options));
   }
-
-  static inline std::unique_ptr<TemporaryFolder> folder_;
 };
 
 TEST_F(Verify, AgreesWithWhatInferWrites) {
@@ -117,9 +109,7 @@ TEST_F(Verify, TakesAPartOfTheSamples) {
 
 TEST_F(Verify, RefusesResultsOfOtherSamples) {
   auto const refused = [](Ended const& ended, std::string const& sentence) {
-    EXPECT_EQ(ended.exit_code, 3) << ended.out;
-    EXPECT_THAT(ended.err, HasSubstr(sentence));
-    EXPECT_EQ(ended.complaints().size(), 1U);
+    expect_sentence(ended, 3, {sentence}, ended.out);
   };
   write_bytes(path("beyond.tsv"), "3\n151\n");
   refused(verify("beyond.tsv"), "beyond.tsv names sample 151, but the input holds samples 1:150");
@@ -152,8 +142,7 @@ TEST_F(Verify, SaysWhichWayTiesFall) {
   auto const verify_tie = [](std::string const& result, std::vector<std::string> const& options) {
     std::vector<std::string> words = {"verify",   "--network", path("tie.h5"), "--input", path("tie_sample.h5"),
                                       "--result", path(result)};
-    words.insert(words.end(), options.begin(), options.end());
-    return run_varve(words);
+    return run_varve(joined(words, options));
   };
   auto const merged = verify_tie("tie_auto.tsv", {"--exact"});
   EXPECT_EQ(merged.exit_code, 0) << "the exact sum is just above 0";

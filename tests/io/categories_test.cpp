@@ -10,7 +10,6 @@ namespace varve {
 namespace {
 
 using testing::read_bytes;
-using testing::sentence_of;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 using Samples = std::vector<SampleIndex>;
@@ -38,8 +37,7 @@ TEST(Categories, WrongLinesAreNamed) {
   auto const path = folder / "in.tsv";
   auto const sentence = [&](std::string const& text) {
     write_bytes(path, text);
-    auto const found = sentence_of<InputError>([&] { read_categories(path); });
-    return found.substr(0, path.string().size()) == path.string() ? found.substr(path.string().size()) : found;
+    return testing::sentence_about(path, [&] { read_categories(path); });
   };
   std::string const expected = ", expected one sample number from 1 to 18446744073709551615";
   EXPECT_EQ(sentence("1\nseven\n"), ":2: found \"seven\"" + expected);

@@ -51,8 +51,7 @@ TEST(FileChecksum, IsOfTheContentAlone) {
 
 TEST(NetworkChecksum, IsOfAllLayerFiles) {
   TemporaryFolder const folder;
-  ChallengeOptions options;
-  options.bias = -0.25;
+  auto const options = testing::with_bias();
   auto const network = testing::random_challenge_network(4, 20, 3, testing::Values::floats);
   for (std::string const name : {"net.tsv", "net.h5"}) {
     save_network(network, folder / name);

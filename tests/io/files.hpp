@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -64,6 +65,14 @@ std::string sentence_of(Work const& work) {
   }
   ADD_FAILURE() << "no error";
   return {};
+}
+
+/// The sentence of the InputError that reading a file must throw, after the name of the file, with which it must begin.
+template <class Read>
+std::string sentence_about(std::filesystem::path const& path, Read const& read) {
+  auto const sentence = sentence_of<InputError>(read);
+  EXPECT_EQ(sentence.find(path.string()), 0U) << sentence;
+  return sentence.substr(std::min(sentence.size(), path.string().size()));
 }
 
 /// Expects that `text` holds `part`.

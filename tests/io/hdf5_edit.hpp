@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,18 @@ namespace varve::testing {
 inline hdf5::File open_to_edit(std::filesystem::path const& path) {
   return hdf5::File(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
 }
+
+/// A dataset of a file, open to look at how it is stored.
+struct StoredDataset {
+  StoredDataset(std::filesystem::path const& path, std::string const& name)
+      : file(hdf5::open_file(path)), dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT)) {}
+
+  hid_t id() const { return dataset.id(); }
+
+  std::unique_lock<std::recursive_mutex> lock = hdf5::lock();
+  hdf5::File file;
+  hdf5::Dataset dataset;
+};
 
 inline void remove_link(std::filesystem::path const& path, std::string const& name) {
   auto const lock = hdf5::lock();

@@ -35,9 +35,7 @@ fs::path written_samples(TemporaryFolder const& folder, Values values = Values::
 
 /// Where the bytes of a dataset of one chunk lie in its file, and how many there are.
 std::pair<std::size_t, std::size_t> stored_bytes(fs::path const& path, std::string const& name) {
-  auto const lock = hdf5::lock();
-  auto const file = hdf5::open_file(path);
-  hdf5::Dataset const dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT));
+  testing::StoredDataset const dataset(path, name);
   unsigned mask = 0;
   haddr_t place = 0;
   hsize_t size = 0;
@@ -47,9 +45,7 @@ std::pair<std::size_t, std::size_t> stored_bytes(fs::path const& path, std::stri
 }
 
 bool has_checksums(fs::path const& path, std::string const& name) {
-  auto const lock = hdf5::lock();
-  auto const file = hdf5::open_file(path);
-  hdf5::Dataset const dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT));
+  testing::StoredDataset const dataset(path, name);
   hdf5::Properties const properties(H5Dget_create_plist(dataset.id()));
   unsigned flags = 0;
   std::size_t num_values = 0;

@@ -94,9 +94,7 @@ TEST(NetworkFile, LayersWithoutOutputsOrEdgesComeBack) {
 
 /// The size in bytes of the stored type of a dataset.
 std::size_t stored_size(fs::path const& path, std::string const& name) {
-  auto const lock = hdf5::lock();
-  auto const file = hdf5::open_file(path);
-  hdf5::Dataset const dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT));
+  testing::StoredDataset const dataset(path, name);
   hdf5::Datatype const type(H5Dget_type(dataset.id()));
   return H5Tget_size(type.id());
 }
@@ -168,9 +166,7 @@ std::string sentence_after(Change const& change) {
   auto const path = folder / "network.h5";
   write(small_network(), path);
   change(path);
-  auto const sentence = sentence_of<InputError>([&] { read(path); });
-  EXPECT_EQ(sentence.find(path.string()), 0U) << sentence;
-  return sentence.substr(std::min(sentence.size(), path.string().size()));
+  return testing::sentence_about(path, [&] { read(path); });
 }
 
 TEST(NetworkFile, MissingPiecesAreNamed) {

@@ -20,12 +20,7 @@ using testing::random_samples;
 using testing::sentence_of;
 using testing::TemporaryFolder;
 using testing::Values;
-
-ChallengeOptions with_bias() {
-  ChallengeOptions options;
-  options.bias = -0.25;
-  return options;
-}
+using testing::with_bias;
 
 TEST(Open, NetworksComeBackThroughEveryEnding) {
   for (std::string const name : {"net", "net.tsv", "net.tsv.gz", "net.tsv.xz", "net.tsv.zst", "net.h5", "net.hdf5"}) {

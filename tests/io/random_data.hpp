@@ -1,5 +1,6 @@
 #pragma once
 
+#include "io/challenge.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
@@ -49,6 +50,13 @@ inline Network random_challenge_network(std::uint64_t seed, std::size_t neurons,
         {random_matrix(generator, neurons, neurons, 0.2, values), {-0.25}, Activation::clipped_relu(32.0)});
   }
   return Network(std::move(layers));
+}
+
+/// The options that random_challenge_network() needs when its text files are opened.
+inline ChallengeOptions with_bias() {
+  ChallengeOptions options;
+  options.bias = -0.25;
+  return options;
 }
 
 /// A network of any shape: rectangular layers, one bias or many, all activations, all kinds of values.

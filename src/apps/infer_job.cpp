@@ -1,0 +1,194 @@
+#include "apps/infer_job.hpp"
+
+#include "apps/command.hpp"
+#include "apps/journal_contents.hpp"
+#include "apps/options_file.hpp"
+#include "apps/standard_streams.hpp"
+#include "apps/tuning_target.hpp"
+#include "core/error.hpp"
+#include "distribute/rank_device.hpp"
+#include "distribute/run_batches.hpp"
+#include "io/categories.hpp"
+#include "io/input_files.hpp"
+#include "io/json_text.hpp"
+#include "io/open.hpp"
+#include "io/output_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace varve {
+namespace {
+
+/// Ranks are started by one command each; what decides the outputs must be the same in all.
+void require_common_options(InferJob const& job) {
+  auto const text = json_text(common_options(job.options));
+  auto const mine = nlohmann::ordered_json::parse(text);
+  auto const theirs = nlohmann::ordered_json::parse(job.communicator.broadcast(text));
+  job.communicator.together([&] {
+    for (auto const& [name, value] : mine.items()) {
+      if (theirs[name] == value) continue;
+      throw UsageError(
+          fmt::format("{} is {} here and {} on rank 0; only --backend, --memory-limit, --device-memory-limit, "
+                      "--device-weight-limit, --input-memory, --formats, --kernel, --narrow-tiles and "
+                      "options of Kokkos may differ",
+                      name, json_text(value), json_text(theirs[name])));
+    }
+  });
+}
+
+/// Before anything is read or written: no output is another file of this run, and every rank can read every input.
+void check_roles(InferJob const& job) {
+  job.communicator.together([&] {
+    auto const files = file_roles(job.options);
+    files.require_readable_by(static_cast<std::size_t>(job.communicator.size()));
+    if (job.communicator.is_root()) check_files(files);
+  });
+}
+
+/// True categories within the samples that are run, before they are repeated. Throws InputError if the file names
+/// samples beyond the input.
+std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
+  std::vector<SampleIndex> truth = read_categories(options.truth);
+  SampleIndex const first = samples.first_sample();
+  SampleIndex const last = first + samples.num_samples();
+  if (!options.samples.empty()) {
+    std::erase_if(truth, [&](SampleIndex sample) { return sample < first || sample >= last; });
+  } else if (!truth.empty() && truth.back() >= last) {
+    throw InputError(
+        fmt::format("{} names sample {}, but {} holds samples {} to {}; compare a part with --samples FIRST:LAST",
+                    options.truth, truth.back() + 1, options.input, first + 1, last));
+  }
+  return truth;
+}
+
+/// Says which rank runs where, and that no two share a device unless they may.
+void place_ranks(InferJob& job) {
+  auto const& communicator = job.communicator;
+  communicator.together([&] { job.engine = engine_options(job.options); });
+  auto const mine = device_of_this_rank(job.engine.backend);
+  auto const hosts = communicator.gather(mine.host);
+  auto const devices = communicator.gather(mine.device);
+  auto const identities = communicator.gather(mine.identity);
+  std::vector<RankDevice> ranks;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    ranks.push_back({hosts[rank], devices[rank], identities[rank]});
+  communicator.together([&] {
+    if (!job.options.share_devices) require_own_devices(ranks);
+  });
+  job.report.devices(job.options.backend, job.options.precision, ranks);
+  auto const all_hosts = nlohmann::json::parse(communicator.broadcast(nlohmann::json(hosts).dump()));
+  job.ranks_on_host = static_cast<std::size_t>(std::ranges::count(all_hosts, nlohmann::json(mine.host)));
+  limit_memory(job.engine, job.ranks_on_host);
+}
+
+/// Opens all files, so that what is wrong with them is found before the work begins.
+void open_files(InferJob& job) {
+  auto const& options = job.options;
+  job.communicator.together([&] {
+    job.network = open_network(options.network, options.challenge);
+    job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), parse_samples(options.samples),
+                                     input_bytes(options, job.ranks_on_host));
+    if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
+    job.samples = repeated(std::move(job.samples), options.repeat_input, input_bytes(options, job.ranks_on_host));
+    if (!job.communicator.is_root()) return;
+    for (auto const& path : output_paths(options)) require_writable(path);
+  });
+  if (job.engine.batch) job.engine.batch = std::clamp<std::size_t>(job.num_samples(), 1, *job.engine.batch);
+  job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
+}
+
+/// Options that were found for another network or device are taken all the same, but that is said.
+void compare_tuning(InferJob& job) {
+  if (job.options.options_file.empty()) return;
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    auto const here = describe_tuning_target(job.options.network, job.options.challenge, job.engine);
+    auto const tuning = read_options_file(job.options.options_file);
+    for (auto const& sentence : tuning_differences(tuning, here)) {
+      auto const remark = fmt::format("{} {}", job.options.options_file, sentence);
+      job.report.remark(remark);
+      say("varve: " + remark);
+    }
+  });
+}
+
+std::unique_ptr<Journal> open_journal(InferJob const& job) {
+  std::string run;
+  job.communicator.together([&] {
+    if (job.communicator.is_root()) run = json_text(describe_run(job.options, *job.samples));
+  });
+  run = job.communicator.broadcast(run);
+  std::unique_ptr<Journal> journal;
+  job.communicator.together([&] {
+    journal = std::make_unique<Journal>(job.options.journal, nlohmann::ordered_json::parse(run),
+                                        job.communicator.rank(), job.communicator.size());
+  });
+  return journal;
+}
+
+/// Activations may be larger than memory.
+std::unique_ptr<BatchStore> open_temporary_store(InferJob const& job) {
+  if (job.options.activations.empty()) return store_in_memory();
+  std::unique_ptr<BatchStore> store;
+  job.communicator.together(
+      [&] { store = store_in_temporary_file(std::filesystem::path(job.options.activations).parent_path()); });
+  return store;
+}
+
+/// The samples that are in no rank's store.
+std::vector<SampleRange> find_left(InferJob const& job) {
+  std::vector<std::uint64_t> bounds;
+  for (auto const& [first, last] : job.store->ranges()) bounds.insert(bounds.end(), {first, last});
+  auto const all = job.communicator.gather_everywhere(bounds);
+  std::vector<SampleRange> finished;
+  for (std::size_t place = 0; place < all.size(); place += 2) finished.emplace_back(all[place], all[place + 1]);
+  std::vector<SampleRange> left;
+  job.communicator.together([&] { left = left_over(job.num_samples(), finished); });
+  return left;
+}
+
+} // namespace
+
+void open_job(InferJob& job) {
+  require_common_options(job);
+  check_roles(job);
+  place_ranks(job);
+  open_files(job);
+  compare_tuning(job);
+}
+
+SampleIndex length_of(std::vector<SampleRange> const& ranges) {
+  return std::accumulate(ranges.begin(), ranges.end(), SampleIndex{0},
+                         [](SampleIndex sum, SampleRange range) { return sum + range.second - range.first; });
+}
+
+Journal* find_finished(InferJob& job) {
+  if (job.options.journal.empty()) {
+    job.store = open_temporary_store(job);
+    job.left = find_left(job);
+    return nullptr;
+  }
+  auto journal = open_journal(job);
+  auto* const opened = journal.get();
+  job.store = std::move(journal);
+  job.left = find_left(job);
+  std::string facts;
+  for (auto const& found : job.communicator.gather(json_text(opened->network())))
+    if (facts.empty() || facts == "null") facts = found;
+  job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
+  job.communicator.together([&] {
+    if (!job.facts.is_null()) require_facts(job.facts, job.options.journal);
+  });
+  job.report.journal(job.options.journal, job.num_samples() - length_of(job.left),
+                     job.communicator.sum(opened->num_discarded_bytes()));
+  return opened;
+}
+
+} // namespace varve

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "apps/infer_options.hpp"
+#include "apps/infer_report.hpp"
+#include "distribute/batch_store.hpp"
+#include "distribute/communicator.hpp"
+#include "distribute/journal.hpp"
+#include "engine/inference.hpp"
+#include "io/sample_range.hpp"
+#include "io/sample_reader.hpp"
+#include "network/network.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace varve {
+
+/// A run on this rank, from the options to the outputs.
+struct InferJob {
+  InferOptions const& options;
+  Communicator communicator = {};
+  InferReport report = {};
+
+  InferenceOptions engine = {};
+  std::size_t ranks_on_host = 1; ///< this one included
+  std::unique_ptr<NetworkSource> network = {};
+  std::unique_ptr<SampleReader> samples = {};
+  std::optional<std::vector<SampleIndex>> truth = {}; ///< of samples that are repeated: once
+
+  std::unique_ptr<BatchStore> store = {}; ///< where finished batches wait for the end
+  std::vector<SampleRange> left = {};     ///< what is still to be run, on all ranks together
+  nlohmann::ordered_json facts = {};      ///< what is known of the network: layers, inputs, outputs, edges
+
+  SampleIndex num_samples() const { return samples->num_samples(); }
+  bool splits_neurons() const { return engine.exchange != nullptr; }
+};
+
+/// Compares the options of all ranks, checks the names of all files, places ranks on devices and opens all files, so
+/// that what is wrong is found before the work begins.
+void open_job(InferJob& job);
+
+/// Finds what earlier runs have finished. Returns the journal, which the job's store is then, if there is one.
+Journal* find_finished(InferJob& job);
+
+/// Number of samples in these ranges.
+SampleIndex length_of(std::vector<SampleRange> const& ranges);
+
+} // namespace varve

@@ -1,0 +1,90 @@
+#include "apps/infer_outputs.hpp"
+
+#include "apps/journal_contents.hpp"
+#include "io/categories.hpp"
+#include "io/input_files.hpp"
+#include "io/sample_file.hpp"
+
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace varve {
+namespace {
+
+/// What a run gives: on rank 0, of all samples in order.
+struct Outcome {
+  std::vector<SampleIndex> live_samples;
+  std::vector<NeuronIndex> predictions;
+  std::uint64_t activation_hash = 0;
+  double live_edges = 0.0;
+};
+
+/// The true categories of all repetitions. Called at the end: what ran has few enough of them.
+std::vector<SampleIndex> repeat_truth(InferJob const& job) {
+  auto const repetitions = job.options.repeat_input;
+  auto const num_samples = job.num_samples() / repetitions;
+  std::vector<SampleIndex> all;
+  for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
+    for (auto const sample : *job.truth) all.push_back(sample + repetition * num_samples);
+  }
+  return all;
+}
+
+/// Rank 0 takes the batches of all ranks in order; activations go to their file at once.
+Outcome collect(InferJob const& job) {
+  Outcome outcome;
+  job.communicator.together([&] {
+    auto const num_outputs = job.facts["outputs"].get<std::size_t>();
+    std::optional<SampleFileWriter> writer;
+    if (job.communicator.is_root() && !job.options.activations.empty()) {
+      SampleSet none; // a run of no samples has a file, too
+      none.first_sample = job.samples->first_sample();
+      none.matrix.num_columns = num_outputs;
+      writer.emplace(job.options.activations, none.num_neurons());
+      writer->append(none);
+    }
+    for_each_in_order(job.communicator, *job.store, [&](FinishedBatch const& batch) {
+      require_fit(batch, job.options.wanted(), job.samples->first_sample(), num_outputs, job.options.journal);
+      outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
+      outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());
+      outcome.activation_hash += batch.activation_hash;
+      outcome.live_edges += batch.live_edges;
+      if (writer) writer->append(batch.activations);
+    });
+    if (writer) writer->commit();
+  });
+  return outcome;
+}
+
+void write_lists(InferOptions const& options, Outcome const& outcome, SampleIndex first_sample) {
+  if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples);
+  if (options.predictions.empty()) return;
+  std::vector<SampleIndex> numbers(outcome.predictions.size());
+  std::iota(numbers.begin(), numbers.end(), first_sample);
+  write_predictions(options.predictions, numbers, outcome.predictions);
+}
+
+} // namespace
+
+int finish_job(InferJob& job, Stopwatch const& total_time) {
+  Stopwatch const write_time;
+  job.communicator.together(require_unchanged_inputs);
+  auto const outcome = collect(job);
+  int exit_code = 0;
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    write_lists(job.options, outcome, job.samples->first_sample());
+    job.report.phase("write", write_time.seconds());
+    job.report.result(outcome.live_samples.size(), outcome.activation_hash, outcome.live_edges);
+    bool const matches = !job.truth || job.report.compare(repeat_truth(job), outcome.live_samples);
+    exit_code = matches ? 0 : 1;
+    job.report.phase("total", total_time.seconds());
+    if (!job.options.report.empty()) job.report.write(job.options.report);
+    job.report.print_result(); // last: a failure to print loses no output
+  });
+  return static_cast<int>(job.communicator.sum(static_cast<std::uint64_t>(exit_code)));
+}
+
+} // namespace varve

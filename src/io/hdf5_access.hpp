@@ -1,0 +1,27 @@
+#pragma once
+
+#include "io/hdf5.hpp"
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+/// What reading and writing share: why HDF5 failed, types in memory, how files are opened.
+namespace varve::hdf5 {
+
+/// The innermost reason that HDF5 gives for its last failure.
+std::string reason();
+
+/// How files are opened and created.
+Properties file_access();
+
+/// The HDF5 type of an Element in memory.
+template <class Element>
+hid_t memory_type() {
+  if constexpr (std::is_same_v<Element, double>) return H5T_NATIVE_DOUBLE;
+  if constexpr (std::is_same_v<Element, std::int64_t>) return H5T_NATIVE_INT64;
+  if constexpr (std::is_same_v<Element, std::uint32_t>) return H5T_NATIVE_UINT32;
+  if constexpr (std::is_same_v<Element, std::uint64_t>) return H5T_NATIVE_UINT64;
+}
+
+} // namespace varve::hdf5

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "network/network.hpp"
+#include "passes/neuron_hash.hpp"
+#include "passes/renamed_rows.hpp"
+
+#include <vector>
+
+namespace varve {
+
+/// For each row the first row that equals it. Candidates are found by hash and compared in full.
+std::vector<NeuronIndex> firsts_of_equals(RenamedRows const& rows, NeuronHash hash);
+
+/// The same for the rows of a layer as it is.
+std::vector<NeuronIndex> firsts_of_equals(Layer const& layer, NeuronHash hash);
+
+} // namespace varve
