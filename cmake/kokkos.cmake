@@ -3,8 +3,8 @@
 # takes it if it is installed with Kokkos (KokkosKernels_ROOT) or FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS is set, ON
 # downloads the pinned release otherwise.
 #
-#   -DKokkos_ENABLE_OPENMP=ON, -DKokkos_ENABLE_CUDA=ON   backends beside Serial
-#   -DKokkos_ARCH_AMPERE80=ON                            GPU to compile for (one a build)
+#   -DKokkos_ENABLE_OPENMP=ON                            backends beside Serial: OpenMP, and CUDA or HIP
+#   -DKokkos_ARCH_AMPERE80=ON, _AMD_GFX90A=ON            GPU to compile for (one a build)
 #   -DKokkos_ARCH_NATIVE=OFF                             portable host code; ON unless a host architecture is given
 #   -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON               from source although one is installed
 include(FetchContent)
@@ -15,9 +15,9 @@ set(kokkos_releases https://github.com/kokkos/kokkos/releases/download)
 set(kokkos_kernels_releases https://github.com/kokkos/kokkos-kernels/releases/download)
 
 # The backends asked for on the command line, before a found Kokkos says what it has.
-set(VARVE_KNOWN_BACKENDS SERIAL OPENMP CUDA)
+set(VARVE_KNOWN_BACKENDS SERIAL OPENMP CUDA HIP)
 set(varve_requested_backends)
-foreach(backend IN LISTS VARVE_KNOWN_BACKENDS ITEMS HIP SYCL THREADS HPX OPENMPTARGET OPENACC)
+foreach(backend IN LISTS VARVE_KNOWN_BACKENDS ITEMS SYCL THREADS HPX OPENMPTARGET OPENACC)
   if(Kokkos_ENABLE_${backend})
     list(APPEND varve_requested_backends ${backend})
   endif()
@@ -29,8 +29,8 @@ function(varve_require_known_backends whose)
   list(REMOVE_ITEM unknown ${VARVE_KNOWN_BACKENDS})
   list(JOIN unknown ", " unknown)
   if(unknown)
-    message(FATAL_ERROR "${whose} the backend ${unknown}, which Varve lacks: it has Serial, OpenMP and CUDA. Point Kokkos_ROOT to a "
-                        "Kokkos with these only, or build Kokkos from source with -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON.")
+    message(FATAL_ERROR "${whose} the backend ${unknown}, which Varve lacks: it has Serial, OpenMP, CUDA and HIP. Point Kokkos_ROOT to "
+                        "a Kokkos with these only, or build Kokkos from source with -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON.")
   endif()
 endfunction()
 varve_require_known_backends("The Kokkos_ENABLE options ask for" ${varve_requested_backends})
@@ -49,7 +49,7 @@ function(varve_default_to_native)
   endif()
   get_cmake_property(names CACHE_VARIABLES)
   list(FILTER names INCLUDE REGEX "^Kokkos_ARCH_")
-  list(FILTER names EXCLUDE REGEX "_(KEPLER|MAXWELL|PASCAL|VOLTA|TURING|AMPERE|ADA|HOPPER|BLACKWELL)[0-9]+$")
+  list(FILTER names EXCLUDE REGEX "_((KEPLER|MAXWELL|PASCAL|VOLTA|TURING|AMPERE|ADA|HOPPER|BLACKWELL|VEGA|NAVI)[0-9A-F]+|AMD_GFX[0-9A-F]+(_APU)?)$")
   foreach(name IN LISTS names)
     if(${name})
       return()
@@ -58,13 +58,13 @@ function(varve_default_to_native)
   set(Kokkos_ARCH_NATIVE ON CACHE BOOL "Compile for the processor of this machine")
 endfunction()
 
-# Calls of the CUDA runtime that CUDA 13 changed and Kokkos before 4.7.01 makes. Part of kokkoscore's interface, so it
-# reaches whoever sees its headers, also after installation.
-function(varve_bridge_cuda13)
-  set(shim ${PROJECT_SOURCE_DIR}/cmake/cuda13_shim.hpp)
-  set(installed_shim $<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/varve/cuda13_shim.hpp)
-  target_compile_options(kokkoscore PUBLIC "$<BUILD_INTERFACE:SHELL:-include ${shim}>"
-                                           "$<INSTALL_INTERFACE:SHELL:-include ${installed_shim}>")
+# varve_bridge(NAME PUBLIC|INTERFACE): cmake/NAME is included before everything that sees Kokkos's headers (PUBLIC: in Kokkos
+# itself, too), also after installation.
+function(varve_bridge name reach)
+  set(shim ${PROJECT_SOURCE_DIR}/cmake/${name})
+  set(installed_shim $<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/varve/${name})
+  target_compile_options(kokkoscore ${reach} "$<BUILD_INTERFACE:SHELL:-include ${shim}>"
+                                             "$<INSTALL_INTERFACE:SHELL:-include ${installed_shim}>")
   install(FILES ${shim} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/varve)
 endfunction()
 
@@ -107,9 +107,14 @@ else()
     endif()
   endforeach()
   if(Kokkos_ENABLE_CUDA AND VARVE_KOKKOS_VERSION VERSION_LESS 4.7.1)
-    varve_bridge_cuda13()
+    varve_bridge(cuda13_shim.hpp PUBLIC) # calls of the CUDA runtime that CUDA 13 changed and Kokkos before 4.7.01 makes
+  endif()
+  if(Kokkos_ENABLE_HIP AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 17)
+    varve_bridge(hip5_shim.hpp INTERFACE)
   endif()
 endif()
+set(VARVE_DEVICE_BACKEND ${VARVE_KOKKOS_BACKENDS}) # empty in a build for CPUs
+list(FILTER VARVE_DEVICE_BACKEND INCLUDE REGEX "^(CUDA|HIP)$")
 
 # --- Kokkos Kernels
 set(VARVE_HAVE_KOKKOS_KERNELS OFF)

@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "core/backend.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
@@ -52,7 +53,7 @@ void add_files(CLI::App& command, InferOptions& options) {
 }
 
 void add_resources(CLI::App& command, InferOptions& options) {
-  command.add_option("--backend", options.backend, "serial, openmp or cuda")->capture_default_str();
+  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
   command.add_option("--precision", options.precision, "of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
@@ -180,7 +181,7 @@ std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host) 
 
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
   if (engine.memory_limit) return;
-  std::size_t const quarters = engine.backend == Backend::cuda ? 2 : 3;
+  std::size_t const quarters = has_own_memory(engine.backend) ? 2 : 3;
   engine.memory_limit = available_memory(Backend::serial) / 4 * quarters / ranks_on_host;
 }
 
@@ -199,7 +200,7 @@ FileRoles file_roles(InferOptions const& options) {
 }
 
 SampleIndex most_samples_at_a_time(Backend backend) {
-  return backend == Backend::cuda ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
+  return has_own_memory(backend) ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
 std::vector<std::string> output_paths(InferOptions const& options) {

@@ -2,6 +2,7 @@
 #include "apps/infer_options.hpp"
 #include "apps/network_options.hpp"
 #include "apps/reductions_report.hpp"
+#include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "engine/inference.hpp"
@@ -197,7 +198,7 @@ void add_info(CLI::App& command_line, Action& action) {
   add_network_options(*command, options->challenge);
   command->add_flag("--json", options->as_json, "everything, per layer, as JSON");
   command->add_flag("--plan", options->plan, "which format and kernel each layer gets, and why");
-  command->add_option("--backend", options->backend, "with --plan: serial, openmp or cuda")->capture_default_str();
+  command->add_option("--backend", options->backend, "with --plan: " + compiled_backend_names())->capture_default_str();
   command->add_option("--input", options->input,
                       "with --plan: the samples that the plan is for (default: many samples of any values)");
   command->add_option("--samples", options->samples, "with --plan: those of --input to plan for, as FIRST:LAST");

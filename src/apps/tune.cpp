@@ -3,6 +3,7 @@
 #include "apps/standard_streams.hpp"
 #include "apps/tuner.hpp"
 #include "apps/tuning_target.hpp"
+#include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
@@ -164,7 +165,7 @@ void add_tune(CLI::App& command_line, Action& action) {
       ->required();
   command->add_option("--input", options->input, "samples like those that will be run, and as many")->required();
   command->add_option("--samples", options->samples, "only the first so many")->check(above_zero());
-  command->add_option("--backend", options->backend, "serial, openmp or cuda")->capture_default_str();
+  command->add_option("--backend", options->backend, compiled_backend_names())->capture_default_str();
   command->add_option("--precision", options->precision, "of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();

@@ -24,7 +24,7 @@ nlohmann::ordered_json describe_tuning_target(std::string const& network, Challe
   nlohmann::ordered_json target = {{"network_checksum", fmt::format("{:016x}", network_checksum(network, challenge))},
                                    {"backend", to_string(engine.backend)},
                                    {"device", device.substr(0, device.find(" (device "))}};
-  if (engine.backend != Backend::cuda) target["processor"] = processor_name();
+  if (!has_own_memory(engine.backend)) target["processor"] = processor_name();
   target["precision"] = engine.precision == Precision::double_precision ? "double" : "float";
   return target;
 }

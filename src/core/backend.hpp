@@ -6,9 +6,9 @@
 namespace varve {
 
 /// The backend that runs the layer loop. A binary contains every backend that its Kokkos installation was built with.
-enum class Backend { serial, openmp, cuda };
+enum class Backend { serial, openmp, cuda, hip };
 
-/// The name of a backend: "serial", "openmp" or "cuda".
+/// The name of a backend: "serial", "openmp", "cuda" or "hip".
 std::string to_string(Backend backend);
 
 /// True if the backend's device has memory of its own, to which weights and samples are copied.
@@ -16,6 +16,9 @@ bool has_own_memory(Backend backend);
 
 /// The backends compiled into this binary, fastest first.
 std::vector<Backend> compiled_backends();
+
+/// Their names, with commas between.
+std::string compiled_backend_names();
 
 /// The backend with this name. Throws UsageError, which lists the backends of this binary, if there is none.
 Backend parse_backend(std::string const& name);

@@ -6,6 +6,7 @@
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 /// Put VARVE_UNROLL before a short loop of constant trip count whose arrays must stay in registers. It is empty in
 /// nvcc's host pass, which rejects the pragma; g++ unrolls such loops at -O3 anyway.
@@ -19,21 +20,22 @@
 
 namespace varve {
 
-#if defined(KOKKOS_ENABLE_SERIAL)
-inline constexpr bool kHasSerial = true;
-#else
-inline constexpr bool kHasSerial = false;
+/// Types of execution spaces.
+template <class... Spaces>
+struct SpaceList {};
+
+/// The execution spaces of this build, fastest first. Every build has Serial.
+using CompiledSpaces = SpaceList<
+#if defined(KOKKOS_ENABLE_CUDA)
+    Kokkos::Cuda,
+#endif
+#if defined(KOKKOS_ENABLE_HIP)
+    Kokkos::HIP,
 #endif
 #if defined(KOKKOS_ENABLE_OPENMP)
-inline constexpr bool kHasOpenMP = true;
-#else
-inline constexpr bool kHasOpenMP = false;
+    Kokkos::OpenMP,
 #endif
-#if defined(KOKKOS_ENABLE_CUDA)
-inline constexpr bool kHasCuda = true;
-#else
-inline constexpr bool kHasCuda = false;
-#endif
+    Kokkos::Serial>;
 
 /// The Backend value of an execution space type.
 template <class ExecutionSpace>
@@ -41,17 +43,40 @@ constexpr Backend to_backend() {
 #if defined(KOKKOS_ENABLE_CUDA)
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>) return Backend::cuda;
 #endif
+#if defined(KOKKOS_ENABLE_HIP)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return Backend::hip;
+#endif
 #if defined(KOKKOS_ENABLE_OPENMP)
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::OpenMP>) return Backend::openmp;
 #endif
   return Backend::serial;
 }
 
-/// What launches are sized by: threads on a host, multiprocessors on a GPU.
+namespace detail {
+
+template <Backend Wanted, class First, class... Rest>
+constexpr auto find_space(SpaceList<First, Rest...> /*spaces*/) {
+  if constexpr (to_backend<First>() == Wanted) {
+    return std::type_identity<First>();
+  } else {
+    return find_space<Wanted>(SpaceList<Rest...>());
+  }
+}
+
+} // namespace detail
+
+/// The execution space type of a backend of this build.
+template <Backend Wanted>
+using SpaceOf = typename decltype(detail::find_space<Wanted>(CompiledSpaces()))::type;
+
+/// What launches are sized by: threads on a host, multiprocessors (AMD: compute units) on a GPU.
 template <class ExecutionSpace>
 int num_processors(ExecutionSpace const& space) {
 #if defined(KOKKOS_ENABLE_CUDA)
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>) return space.cuda_device_prop().multiProcessorCount;
+#endif
+#if defined(KOKKOS_ENABLE_HIP)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return space.hip_device_prop().multiProcessorCount;
 #endif
   return space.concurrency();
 }
@@ -70,30 +95,48 @@ inline constexpr bool kOnHost =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
 
 /// Tells the device compiler that a pointer which was itself loaded from memory points to global memory, so that it
-/// emits global loads instead of generic ones. Does nothing on the host.
+/// emits global loads instead of generic ones. Does nothing on the host. clang forgets such an assumption for AMD GPUs,
+/// so there the pointer goes through an integer into the address space of global memory and back.
+#if defined(KOKKOS_ENABLE_HIP)
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] T const*& pointer) {
+  using GlobalPointer [[maybe_unused]] = __attribute__((address_space(1))) T const*;
+  KOKKOS_IF_ON_DEVICE((pointer = (T const*)(GlobalPointer) reinterpret_cast<std::uintptr_t>(pointer);))
+}
+#else
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] T const* pointer) {
   KOKKOS_IF_ON_DEVICE((__builtin_assume(__isGlobal(pointer));))
 }
+#endif
+
+namespace detail {
+
+/// The same for a pointer to team scratch.
+KOKKOS_FORCEINLINE_FUNCTION void assume_in_scratch([[maybe_unused]] std::uint32_t const* pointer) {
+#if defined(KOKKOS_ENABLE_HIP)
+  KOKKOS_IF_ON_DEVICE((__builtin_assume(__builtin_amdgcn_is_shared(pointer));))
+#else
+  KOKKOS_IF_ON_DEVICE((__builtin_assume(__isShared(pointer));))
+#endif
+}
+
+} // namespace detail
 
 /// add_in_scratch adds to a word in team scratch, set_bits_in_scratch sets bits of one; other threads of the team may
 /// update the same word. On a GPU both use shared-memory atomics (Kokkos's atomics, which accept any address, take
 /// several times as long); on the host a team has one thread.
 KOKKOS_FORCEINLINE_FUNCTION void add_in_scratch(std::uint32_t* word, std::uint32_t number) {
+  detail::assume_in_scratch(word);
   // clang-format off
-  KOKKOS_IF_ON_DEVICE((
-    __builtin_assume(__isShared(word));
-    atomicAdd(word, number);
-  ))
+  KOKKOS_IF_ON_DEVICE((atomicAdd(word, number);))
   KOKKOS_IF_ON_HOST((*word += number;))
   // clang-format on
 }
 KOKKOS_FORCEINLINE_FUNCTION void set_bits_in_scratch(std::uint32_t* word, std::uint32_t bits) {
+  detail::assume_in_scratch(word);
   // clang-format off
-  KOKKOS_IF_ON_DEVICE((
-    __builtin_assume(__isShared(word));
-    atomicOr(word, bits);
-  ))
+  KOKKOS_IF_ON_DEVICE((atomicOr(word, bits);))
   KOKKOS_IF_ON_HOST((*word |= bits;))
   // clang-format on
 }

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 /// Marks functions that host and device code call, in headers that do not include Kokkos.
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__HIPCC__)
 #define VARVE_HOST_DEVICE __host__ __device__
 #else
 #define VARVE_HOST_DEVICE

@@ -14,7 +14,6 @@ struct Provenance {
   std::string_view flags;           ///< host compiler flags, including those of the build type and the processor
   std::string_view kokkos_version;  ///< version of Kokkos, followed by that of Kokkos Kernels if it is linked
   std::string_view kokkos_backends; ///< comma-separated, in lower case
-  std::string_view cuda_version;    ///< version of the CUDA toolkit; empty without CUDA
 };
 
 extern Provenance const provenance;

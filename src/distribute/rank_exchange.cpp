@@ -1,5 +1,6 @@
 #include "distribute/rank_exchange.hpp"
 
+#include "core/backend.hpp"
 #include "core/error.hpp"
 
 #include <fmt/format.h>
@@ -18,20 +19,22 @@ namespace {
 
 #if defined(VARVE_HAVE_MPI)
 
-/// True if the MPI library accepts pointers to CUDA device memory.
-bool library_reaches_cuda() {
+/// True if the MPI library says that it accepts pointers to the memory of a backend.
+bool library_reaches(Backend backend) {
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
-  return MPIX_Query_cuda_support() == 1;
-#else
-  return false;
+  if (backend == Backend::cuda) return MPIX_Query_cuda_support() == 1;
 #endif
+#if defined(MPIX_ROCM_AWARE_SUPPORT)
+  if (backend == Backend::hip) return MPIX_Query_rocm_support() == 1;
+#endif
+  return !has_own_memory(backend);
 }
 
 /// Exchange over its own communicator, so that its messages never match others. Counts and offsets are in units of the
 /// granularity, so that int suffices up to 512 GiB.
 class RankExchange final : public ActivationExchange {
 public:
-  explicit RankExchange(bool through_host) : reaches_cuda_(!through_host && library_reaches_cuda()) {
+  explicit RankExchange(bool through_host) : through_host_(through_host) {
     MPI_Comm_dup(MPI_COMM_WORLD, &ranks_);
     MPI_Comm_rank(ranks_, &rank_);
     MPI_Comm_size(ranks_, &num_ranks_);
@@ -47,7 +50,9 @@ public:
 
   int rank() const override { return rank_; }
   int num_ranks() const override { return num_ranks_; }
-  bool reaches_memory_of(Backend backend) const override { return backend != Backend::cuda || reaches_cuda_; }
+  bool reaches_memory_of(Backend backend) const override {
+    return through_host_ ? !has_own_memory(backend) : library_reaches(backend);
+  }
 
   std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) override {
     std::vector<std::uint64_t> all(numbers.size() * static_cast<std::size_t>(num_ranks_));
@@ -72,7 +77,7 @@ public:
   }
 
 private:
-  bool reaches_cuda_;
+  bool through_host_;
   MPI_Comm ranks_ = MPI_COMM_NULL;
   MPI_Datatype unit_ = MPI_DATATYPE_NULL;
   int rank_ = 0;

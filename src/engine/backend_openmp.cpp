@@ -1,10 +1,7 @@
-#include "engine/backends.hpp"
 #include "engine/prepare_on.hpp"
 
 namespace varve {
 
-std::unique_ptr<Inference> prepare_openmp(NetworkToRun const& network, InferenceOptions const& options) {
-  return prepare_on<Kokkos::OpenMP>(network, options);
-}
+template std::unique_ptr<Inference> prepare_on_backend<Backend::openmp>(NetworkToRun const&, InferenceOptions const&);
 
 } // namespace varve

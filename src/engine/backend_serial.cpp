@@ -1,10 +1,7 @@
-#include "engine/backends.hpp"
 #include "engine/prepare_on.hpp"
 
 namespace varve {
 
-std::unique_ptr<Inference> prepare_serial(NetworkToRun const& network, InferenceOptions const& options) {
-  return prepare_on<Kokkos::Serial>(network, options);
-}
+template std::unique_ptr<Inference> prepare_on_backend<Backend::serial>(NetworkToRun const&, InferenceOptions const&);
 
 } // namespace varve

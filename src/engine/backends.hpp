@@ -16,10 +16,10 @@ struct NetworkToRun {
   std::shared_ptr<OrderedNetwork const> ordered; ///< the layers, if their edges need not ascend
 };
 
-/// prepare() for one backend each; every one is compiled in its own file, if Kokkos has the backend.
-std::unique_ptr<Inference> prepare_serial(NetworkToRun const& network, InferenceOptions const& options);
-std::unique_ptr<Inference> prepare_openmp(NetworkToRun const& network, InferenceOptions const& options);
-std::unique_ptr<Inference> prepare_cuda(NetworkToRun const& network, InferenceOptions const& options);
+/// prepare() for one backend. backend_NAME.cpp instantiates it for the backend of that name; the build compiles those
+/// that Kokkos has.
+template <Backend backend>
+std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options);
 
 /// prepare() for the engines to compare with. That of Kokkos Kernels adds up in the library's own order in any case.
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options);

@@ -19,23 +19,17 @@ constexpr bool kHasKokkosKernels = true;
 constexpr bool kHasKokkosKernels = false;
 #endif
 
-std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options) {
-  switch (options.backend) { // the build defines VARVE_HAVE_* for the backends of its Kokkos
-#if defined(VARVE_HAVE_SERIAL)
-  case Backend::serial:
-    return prepare_serial(network, options);
-#endif
-#if defined(VARVE_HAVE_OPENMP)
-  case Backend::openmp:
-    return prepare_openmp(network, options);
-#endif
-#if defined(VARVE_HAVE_CUDA)
-  case Backend::cuda:
-    return prepare_cuda(network, options);
-#endif
-  default:
-    throw UsageError("this build has no backend " + to_string(options.backend));
-  }
+template <Backend... Compiled>
+std::unique_ptr<Inference> prepare_on_one_of(NetworkToRun const& network, InferenceOptions const& options) {
+  std::unique_ptr<Inference> inference;
+  ((options.backend == Compiled ? void(inference = prepare_on_backend<Compiled>(network, options)) : void()), ...);
+  if (inference == nullptr) throw UsageError("this build has no backend " + to_string(options.backend));
+  return inference;
+}
+
+/// On the backend of the options. The build defines VARVE_BACKENDS: those of its Kokkos.
+std::unique_ptr<Inference> prepare_on_chosen(NetworkToRun const& network, InferenceOptions const& options) {
+  return prepare_on_one_of<VARVE_BACKENDS>(network, options);
 }
 
 /// Rewritten layers are kept in memory up to this part of what may be used, and rewritten again when asked for beyond.
@@ -55,14 +49,14 @@ NetworkToRun as_given(SharedNetwork const& network) { return {network, std::null
 
 std::unique_ptr<Inference> prepare_varve(SharedNetwork const& network, InferenceOptions const& options) {
   auto const& wanted = options.reductions;
-  if (!wanted.rewrites_network()) return prepare_on_backend(with_order(as_given(network), options.edge_order), options);
+  if (!wanted.rewrites_network()) return prepare_on_chosen(with_order(as_given(network), options.edge_order), options);
   auto const memory = std::min(available_memory(Backend::serial), options.memory_limit.value_or(SIZE_MAX));
   NetworkPasses const passes{wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread};
   auto const keep_source = [network](ReducedNetwork const* reduced) { delete reduced; };
   std::shared_ptr<ReducedNetwork const> const reduced(
       new ReducedNetwork(*network, passes, memory / kept_part_of_memory), keep_source);
-  return prepare_on_backend(
-      with_order({reduced, reduced->report(), reduced->output_map(), nullptr}, options.edge_order), options);
+  return prepare_on_chosen(with_order({reduced, reduced->report(), reduced->output_map(), nullptr}, options.edge_order),
+                           options);
 }
 
 /// work(name) for each name of a comma-separated list, the empty ones too.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/execution.hpp"
 #include "engine/backends.hpp"
 #include "engine/layer_loop.hpp"
 
@@ -8,11 +9,11 @@
 namespace varve {
 
 /// Chooses the scalar type.
-template <class ExecutionSpace>
-std::unique_ptr<Inference> prepare_on(NetworkToRun const& network, InferenceOptions const& options) {
+template <Backend backend>
+std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options) {
   return options.precision == Precision::double_precision
-             ? std::unique_ptr<Inference>(std::make_unique<LayerLoop<ExecutionSpace, double>>(network, options))
-             : std::make_unique<LayerLoop<ExecutionSpace, float>>(network, options);
+             ? std::unique_ptr<Inference>(std::make_unique<LayerLoop<SpaceOf<backend>, double>>(network, options))
+             : std::make_unique<LayerLoop<SpaceOf<backend>, float>>(network, options);
 }
 
 } // namespace varve

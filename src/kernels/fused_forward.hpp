@@ -72,7 +72,7 @@ struct FusedForward {
       bool is_unsaturated = true;
       int num_done = 0; // layers
       for (; num_done < num_layers && is_live && is_unsaturated;) {
-        Edges const layer = Tune::prefetches ? Images::edges_in(scratch.image) : layers[num_done];
+        Edges layer = Tune::prefetches ? Images::edges_in(scratch.image) : layers[num_done];
         if constexpr (!Tune::prefetches) {
           assume_global(layer.weights);
           assume_global(layer.indices);

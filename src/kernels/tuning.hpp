@@ -1,4 +1,5 @@
 #pragma once
 
 #include "kernels/tuning/cuda.hpp"
+#include "kernels/tuning/hip.hpp"
 #include "kernels/tuning/host.hpp"

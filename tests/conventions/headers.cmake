@@ -1,6 +1,6 @@
 # Every header of src/ is compiled alone, as a file that includes nothing else (twice, for the guard). A file x.cpp that
 # includes x.hpp first does that already. Headers that see Kokkos, themselves or through others, are compiled with it; a
-# CUDA build leaves these to the CPU builds.
+# build for GPUs leaves these to the CPU builds.
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.hpp)
 
 set(headers_with_kokkos)
@@ -57,7 +57,7 @@ add_library(varve_host_headers OBJECT ${sources})
 target_link_libraries(varve_host_headers PRIVATE varve_host_flags fmt::fmt nlohmann_json::nlohmann_json hdf5::hdf5 CLI11::CLI11)
 target_compile_options(varve_host_headers PRIVATE -O0)
 
-if(NOT CUDA IN_LIST VARVE_KOKKOS_BACKENDS)
+if(NOT VARVE_DEVICE_BACKEND)
   set(device_headers ${headers})
   list(REMOVE_ITEM device_headers ${host_headers})
   varve_header_sources(sources ${device_headers})

@@ -124,7 +124,7 @@ TEST_P(EdgeOrders, StreamedWeightsKeepThem) {
   options.device_memory_limit = room;
   options.device_weight_limit = weights / 2;
   for (std::size_t const host_weights : {room, std::size_t(0)}) { // kept, or read and ordered each time
-    options.memory_limit = host_weights + (GetParam().backend == Backend::cuda ? 0 : room);
+    options.memory_limit = host_weights + (has_own_memory(GetParam().backend) ? 0 : room);
     auto const outcome = test::run_all(network, samples, options);
     ASSERT_TRUE(outcome.plan.stream.has_value());
     EXPECT_EQ(outcome.plan.stream->num_remade > 0, host_weights == 0);

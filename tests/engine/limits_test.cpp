@@ -76,7 +76,7 @@ TEST_P(Limits, TooLittleMemoryForOneSample) {
 }
 
 TEST_P(Limits, WithoutADeviceOfItsOwnTheMemoryLimitIsForEverything) {
-  if (GetParam().backend == Backend::cuda) {
+  if (has_own_memory(GetParam().backend)) {
     auto const plan = [&] {
       auto tight = options();
       tight.memory_limit = 1;

@@ -70,7 +70,7 @@ protected:
   static InferenceOptions limited(InferenceOptions options, std::size_t device_weights, std::size_t host_weights) {
     options.device_memory_limit = 64 * mebibyte;
     options.device_weight_limit = device_weights;
-    bool const shares_memory = options.backend != Backend::cuda;
+    bool const shares_memory = !has_own_memory(options.backend);
     options.memory_limit = host_weights + (shares_memory ? 64 * mebibyte : 0);
     return options;
   }
@@ -181,7 +181,7 @@ TEST_P(WeightStreams, LayersAreAskedForAgainOnlyIfTheHostCannotKeepThem) {
       auto const result = inference->infer(samples, {true, true});
       expect_equal(result, test::reference_of(network, samples, GetParam().precision));
       EXPECT_EQ(result.weights.make_seconds > 0.0, !fits);
-      bool const is_copied = fits || GetParam().backend == Backend::cuda; // else made where it is needed
+      bool const is_copied = fits || has_own_memory(GetParam().backend); // else made where it is needed
       EXPECT_EQ(result.weights.copied_bytes > weights / 2, is_copied);
     }
     if (fits) {

@@ -8,18 +8,16 @@
 
 namespace varve::test {
 
+template <class Spaces>
+struct TypesOf;
+template <class... Spaces>
+struct TypesOf<SpaceList<Spaces...>> {
+  using Types = ::testing::Types<Spaces...>;
+};
+
 /// Every execution space of the build, for typed tests. Device code stands in functors outside the test bodies, because
 /// nvcc takes no lambdas from there.
-using ExecutionSpaces = ::testing::Types<Kokkos::Serial
-#if defined(KOKKOS_ENABLE_OPENMP)
-                                         ,
-                                         Kokkos::OpenMP
-#endif
-#if defined(KOKKOS_ENABLE_CUDA)
-                                         ,
-                                         Kokkos::Cuda
-#endif
-                                         >;
+using ExecutionSpaces = TypesOf<CompiledSpaces>::Types;
 
 struct NameOfSpace {
   template <class ExecutionSpace>

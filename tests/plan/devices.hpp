@@ -20,7 +20,8 @@ inline std::vector<Device> all_devices() {
           {"two threads", device_traits<Host, double>(2)},
           {"64 threads", device_traits<Host, float>(64)},
           {"H200 in float", device_traits<Host, float, CudaTuning, CudaFusedTuning>(132)},
-          {"V100 in double", device_traits<Host, double, CudaTuning, CudaFusedTuning>(80)}};
+          {"V100 in double", device_traits<Host, double, CudaTuning, CudaFusedTuning>(80)},
+          {"half an MI250 in float", device_traits<Host, float, HipTuning, HipFusedTuning>(104)}};
 }
 
 inline Device const& device_of(std::string const& name) {

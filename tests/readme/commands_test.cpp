@@ -68,8 +68,9 @@ std::string replaced(std::string text, std::vector<std::pair<std::string, std::s
 
 /// The same command on little data. What a page leaves out ("...") is a network and samples.
 std::string on_little_data(std::string command) {
-  auto const backend = to_string(compiled_backends().front());
-  auto const shared = backend == "cuda" ? std::string(" --share-devices") : std::string();
+  auto const fastest = compiled_backends().front();
+  auto const backend = to_string(fastest);
+  auto const shared = has_own_memory(fastest) ? std::string(" --share-devices") : std::string();
   return replaced(std::move(command), {{" *#.*", ""},
                                        {"\\.\\.\\.", "--network net.h5 --input images.h5"},
                                        {"--layers 120", "--layers 8"},
