@@ -31,8 +31,9 @@ std::filesystem::path in_checkout(std::string const& path) { return std::filesys
 
 /// The pages for readers.
 std::vector<std::string> pages() {
-  return {"README.md",       "CONTRIBUTING.md",  "CHANGELOG.md",  "docs/numerics.md", "docs/cluster.md",
-          "perf/RESULTS.md", "perf/PROFILES.md", "perf/TRIED.md", "src/io/FORMAT.md", "tests/fuzz/README.md"};
+  return {"README.md",       "CONTRIBUTING.md",          "CHANGELOG.md",        "docs/numerics.md",
+          "docs/cluster.md", "docs/adding-a-backend.md", "perf/RESULTS.md",     "perf/PROFILES.md",
+          "perf/TRIED.md",   "src/io/FORMAT.md",         "tests/fuzz/README.md"};
 }
 
 /// The lines of a block of code behind a heading of a page.
