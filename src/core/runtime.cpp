@@ -62,7 +62,12 @@ Runtime::Runtime(int& num_arguments, char** arguments) {
       arguments + 1, end, [](char const* argument) { return !std::string_view(argument).starts_with("--kokkos-"); });
   std::vector<char*> for_kokkos = {arguments[0]};
   for_kokkos.insert(for_kokkos.end(), ours_end, end);
-  require_valid_settings(std::span(for_kokkos).subspan(1), gpu::num_devices());
+  auto const num_devices = gpu::num_devices();
+  require_valid_settings(std::span(for_kokkos).subspan(1), num_devices);
+  if (num_devices == 0) {
+    throw ResourceError("this build is for GPUs (backend " + to_string(*gpu::backend) +
+                        "), but this machine shows none: there is none, or no driver, or the job was given none");
+  }
   auto num_for_kokkos = static_cast<int>(for_kokkos.size());
   for_kokkos.push_back(nullptr);
   num_arguments = static_cast<int>(ours_end - arguments);

@@ -37,6 +37,7 @@ std::vector<std::string> pages() {
           "docs/numerics.md",
           "docs/cluster.md",
           "docs/architecture.md",
+          "docs/adding-a-backend.md",
           "docs/adding-a-format.md",
           "docs/adding-a-kernel.md",
           "docs/adding-an-activation.md",
