@@ -217,9 +217,9 @@ TEST(NetworkFile, WrongAttributesAreNamed) {
             ": layer 0: found a cap beside the activation \"relu\", which has none; expected \"clipped_relu\"");
   EXPECT_EQ(with_text("layers/000000", "activation", "identity"),
             ": layer 0: found a cap beside the activation \"identity\", which has none; expected \"clipped_relu\"");
-  EXPECT_EQ(with_number("layers/000000", "cap", -1), ": layer 0: found the cap -1, expected a positive finite number");
+  EXPECT_EQ(with_number("layers/000000", "cap", -1), ": layer 0: the cap is -1, expected a positive finite number");
   EXPECT_EQ(with_number("layers/000000", "cap", std::nan("")),
-            ": layer 0: found the cap nan, expected a positive finite number");
+            ": layer 0: the cap is nan, expected a positive finite number");
 }
 
 TEST(NetworkFile, WrongDescriptorsAreNamed) {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <functional>
 #include <limits>
 #include <string>
@@ -103,6 +105,29 @@ TEST(Challenge, HasABiasForItsFourWidthsOnly) {
   EXPECT_EQ(challenge_bias(16384), -0.40);
   EXPECT_EQ(challenge_bias(65536), -0.45);
   EXPECT_EQ(challenge_bias(2048), std::nullopt);
+}
+
+TEST(Activations, AreWhatTheirFormulasSay) {
+  EXPECT_EQ(activated<float>(Activation::identity(), -2.0), -2.0F);
+  EXPECT_EQ(activated<float>(Activation::relu(), -2.0), 0.0F);
+  EXPECT_FALSE(std::signbit(activated<float>(Activation::relu(), -0.0)));
+  EXPECT_FALSE(std::signbit(activated<float>(Activation::leaky_relu(0.5), -0.0)));
+  EXPECT_EQ(activated<float>(Activation::clipped_relu(3.0), 5.0), 3.0F);
+  EXPECT_EQ(activated<float>(Activation::leaky_relu(0.25), -2.0), -0.5F);
+  EXPECT_EQ(activated<float>(Activation::leaky_relu(0.25), 2.0), 2.0F);
+  constexpr float largest = std::numeric_limits<float>::max();
+  EXPECT_EQ(activated<float>(Activation::leaky_relu(0.5), -1e39), -largest);
+  EXPECT_EQ(activated<float>(Activation::relu(), 1e39), largest);
+}
+
+TEST(Activations, HaveParametersWithinTheirRange) {
+  for (double const slope : {0.0, 1.0, -0.5, 1.5, std::nan("")})
+    EXPECT_THROW(require_valid(Activation::leaky_relu(slope), "layer 3"), InputError) << slope;
+  EXPECT_NO_THROW(require_valid(Activation::leaky_relu(0.01), "layer 3"));
+  EXPECT_NO_THROW(require_valid(Activation::relu(), "layer 3"));
+  EXPECT_TRUE(Activation::leaky_relu(0.5).keeps_zero(0.0));
+  EXPECT_FALSE(Activation::leaky_relu(0.5).keeps_zero(-0.5)) << "which stays below zero, and is not zero";
+  EXPECT_TRUE(Activation::relu().keeps_zero(-0.5));
 }
 
 } // namespace
