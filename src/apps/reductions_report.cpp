@@ -39,8 +39,9 @@ void print_reductions(nlohmann::ordered_json const& found) {
         found["edges_after"].get<EdgeOffset>(), found["seconds"].get<double>());
   }
   if (found.contains("saturates_from_layer")) {
-    fmt::print("reduced   samples all of whose activations equal the cap after {} layers or more are done\n",
-               found["saturates_from_layer"].get<std::size_t>());
+    fmt::print(
+        "reduced   a sample whose activations all equal the cap after {} layers or more leaves: its result is known\n",
+        found["saturates_from_layer"].get<std::size_t>());
   }
 }
 
