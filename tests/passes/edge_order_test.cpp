@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
+#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -230,6 +232,31 @@ TEST(SuitsBalancedEdges, LayersOfManyNeuronsWithoutSharing) {
     EXPECT_FALSE(suits_balanced_edges(RadixNet(1024, 6, 1).layer(number).weights)) << "outputs share whole input lists";
 }
 
+/// A square layer whose outputs read `per_row` inputs each, chosen by every output from the `pool` inputs that `sharers`
+/// neighbouring outputs have in common. If the pool is as small as a list, these outputs read the same inputs.
+SparseMatrix shared_lists(std::size_t width, std::size_t per_row, std::size_t sharers, std::size_t pool) {
+  std::mt19937 random(7);
+  std::vector<NeuronIndex> inputs(width);
+  std::iota(inputs.begin(), inputs.end(), NeuronIndex(0));
+  std::vector<std::vector<NeuronIndex>> lists;
+  for (std::size_t output = 0; output < width; ++output) {
+    if (output % sharers == 0) std::ranges::shuffle(inputs, random);
+    std::vector<NeuronIndex> list(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(pool));
+    std::ranges::shuffle(list, random);
+    list.resize(per_row);
+    std::ranges::sort(list);
+    lists.push_back(list);
+  }
+  return matrix_of_lists(width, lists);
+}
+
+TEST(SuitsBalancedEdges, EachConditionDecidesSomeLayer) {
+  EXPECT_TRUE(suits_balanced_edges(random_layer(1024, 8, std::nullopt).weights)) << "the fewest edges that suffice";
+  EXPECT_FALSE(suits_balanced_edges(shared_lists(516, 16, 3, 16))) << "blocks of four store two weights an edge";
+  EXPECT_FALSE(suits_balanced_edges(shared_lists(1024, 64, 8, 143))) << "with 64 edges, blocks of eight with 2.2 do";
+  EXPECT_TRUE(suits_balanced_edges(shared_lists(1024, 60, 8, 134))) << "with fewer edges they do not";
+}
+
 TEST(IsAscending, LooksAtEveryRow) {
   auto matrix = matrix_of_lists(9, {{}, {1, 5}, {0}, {2, 3, 8}});
   EXPECT_TRUE(is_ascending(matrix));
@@ -246,16 +273,23 @@ std::uint64_t fingerprint(SparseMatrix const& balanced, std::vector<NeuronIndex>
   return hash;
 }
 
+/// Half as many outputs as inputs, which read inputs of two banks only: every step has conflicts.
+SparseMatrix of_two_banks(SparseMatrix matrix) {
+  for (auto& input : matrix.column_indices) input = 4 * (input / 2) + input % 2;
+  matrix.num_columns *= 2;
+  return matrix;
+}
+
 TEST(BalancedEdges, HaveTheOrderThatTheyAlwaysHad) {
   std::vector<std::uint64_t> found;
-  for (auto const& layer : {random_layer(512, 32, std::nullopt), random_layer(300, std::nullopt, 0.1),
-                            random_layer(1024, std::nullopt, 0.03), random_layer(64, std::nullopt, 0.5)}) {
-    auto matrix = layer.weights;
+  for (auto matrix : {random_layer(512, 32, std::nullopt).weights, random_layer(300, std::nullopt, 0.1).weights,
+                      random_layer(1024, std::nullopt, 0.03).weights, random_layer(64, std::nullopt, 0.5).weights,
+                      of_two_banks(random_layer(64, std::nullopt, 0.5).weights)}) {
     auto const order = balance_edges(matrix);
     found.push_back(fingerprint(matrix, order));
   }
   EXPECT_EQ(found, (std::vector<std::uint64_t>{10429575053948249888U, 18242753122421416584U, 9750434181152196809U,
-                                               714804240593250715U}));
+                                               714804240593250715U, 13489594497457467083U}));
 }
 
 } // namespace
