@@ -232,8 +232,9 @@ TEST(SuitsBalancedEdges, LayersOfManyNeuronsWithoutSharing) {
     EXPECT_FALSE(suits_balanced_edges(RadixNet(1024, 6, 1).layer(number).weights)) << "outputs share whole input lists";
 }
 
-/// A square layer whose outputs read `per_row` inputs each, chosen by every output from the `pool` inputs that `sharers`
-/// neighbouring outputs have in common. If the pool is as small as a list, these outputs read the same inputs.
+/// A square layer whose outputs read `per_row` inputs each, chosen by every output from the `pool` inputs that
+/// `sharers` neighbouring outputs have in common. If the pool is as small as a list, these outputs read the same
+/// inputs.
 SparseMatrix shared_lists(std::size_t width, std::size_t per_row, std::size_t sharers, std::size_t pool) {
   std::mt19937 random(7);
   std::vector<NeuronIndex> inputs(width);
