@@ -3,7 +3,7 @@ add_library(varve_host_flags INTERFACE)
 add_library(varve_device_flags INTERFACE)
 target_compile_features(varve_host_flags INTERFACE cxx_std_20)
 target_compile_features(varve_device_flags INTERFACE cxx_std_20)
-target_include_directories(varve_host_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(varve_host_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 target_include_directories(varve_device_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 
 target_compile_options(varve_host_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow)

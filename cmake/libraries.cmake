@@ -61,7 +61,7 @@ varve_require(ZLIB zlib1g-dev zlib)
 find_package(Zstd QUIET)
 varve_require(Zstd libzstd-dev zstd)
 
-# xz reaches src/io/ only, with VARVE_HAVE_XZ.
+# xz reaches src/io/ only.
 find_package(LibLZMA QUIET)
 set(VARVE_HAVE_XZ ${LIBLZMA_FOUND})
 if(VARVE_BUILD_TESTS)
@@ -82,7 +82,7 @@ if(VARVE_BUILD_TESTS)
   endif()
 endif()
 
-# MPI reaches src/distribute/ only, with VARVE_HAVE_MPI.
+# MPI reaches src/distribute/ only.
 set(VARVE_HAVE_MPI OFF)
 if(VARVE_ENABLE_MPI STREQUAL "AUTO")
   find_package(MPI QUIET COMPONENTS CXX)

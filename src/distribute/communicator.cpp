@@ -1,5 +1,6 @@
 #include "distribute/communicator.hpp"
 
+#include "core/config.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 
@@ -15,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#if defined(VARVE_HAVE_MPI)
+#if VARVE_HAVE_MPI
 #include <mpi.h>
 #endif
 
@@ -28,7 +29,7 @@ SampleRange static_part(SampleIndex num_samples, int rank, int num_ranks) {
   return {begin(part), begin(part + 1)};
 }
 
-#if defined(VARVE_HAVE_MPI)
+#if VARVE_HAVE_MPI
 
 namespace {
 

@@ -1,13 +1,14 @@
 #include "distribute/rank_exchange.hpp"
 
 #include "core/backend.hpp"
+#include "core/config.hpp"
 #include "core/error.hpp"
 
 #include <fmt/format.h>
 
 #include <limits>
 
-#if defined(VARVE_HAVE_MPI)
+#if VARVE_HAVE_MPI
 #include <mpi.h>
 #if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
@@ -17,7 +18,7 @@
 namespace varve {
 namespace {
 
-#if defined(VARVE_HAVE_MPI)
+#if VARVE_HAVE_MPI
 
 /// True if the MPI library says that it accepts pointers to the memory of a backend.
 bool library_reaches(Backend backend) {
@@ -101,7 +102,7 @@ public:
 } // namespace
 
 std::shared_ptr<ActivationExchange> exchange_between_ranks([[maybe_unused]] bool through_host) {
-#if defined(VARVE_HAVE_MPI)
+#if VARVE_HAVE_MPI
   return std::make_shared<RankExchange>(through_host);
 #else
   return std::make_shared<LoneExchange>();

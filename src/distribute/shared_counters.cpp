@@ -1,16 +1,18 @@
 #include "distribute/shared_counters.hpp"
 
+#include "core/config.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#if defined(VARVE_HAVE_MPI)
+#if VARVE_HAVE_MPI
 #include <mpi.h>
 #endif
 
 namespace varve {
 
-#if defined(VARVE_HAVE_MPI)
+#if VARVE_HAVE_MPI
 
 struct SharedCounters::Window {
   std::vector<std::uint64_t> own; ///< used if there is one rank

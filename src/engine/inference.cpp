@@ -1,5 +1,6 @@
 #include "engine/inference.hpp"
 
+#include "core/config.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "engine/backends.hpp"
@@ -13,11 +14,7 @@
 namespace varve {
 namespace {
 
-#if defined(VARVE_HAVE_KOKKOS_KERNELS)
-constexpr bool kHasKokkosKernels = true;
-#else
-constexpr bool kHasKokkosKernels = false;
-#endif
+constexpr bool kHasKokkosKernels = VARVE_HAVE_KOKKOS_KERNELS != 0;
 
 template <Backend... Compiled>
 std::unique_ptr<Inference> prepare_on_one_of(NetworkToRun const& network, InferenceOptions const& options) {
@@ -27,7 +24,7 @@ std::unique_ptr<Inference> prepare_on_one_of(NetworkToRun const& network, Infere
   return inference;
 }
 
-/// On the backend of the options. The build defines VARVE_BACKENDS: those of its Kokkos.
+/// On the backend of the options.
 std::unique_ptr<Inference> prepare_on_chosen(NetworkToRun const& network, InferenceOptions const& options) {
   return prepare_on_one_of<VARVE_BACKENDS>(network, options);
 }

@@ -1,10 +1,11 @@
+#include "core/config.hpp"
 #include "core/error.hpp"
 #include "io/compressed_source.hpp"
 #include "io/compressions.hpp"
 
 #include <fmt/format.h>
 
-#if defined(VARVE_HAVE_XZ)
+#if VARVE_HAVE_XZ
 #include <lzma.h>
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace varve {
 
-#if defined(VARVE_HAVE_XZ)
+#if VARVE_HAVE_XZ
 namespace {
 
 // higher presets take many times as long and save a few per cent

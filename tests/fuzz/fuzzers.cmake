@@ -1,5 +1,5 @@
 # The fuzzers fuzz_TARGET_libfuzzer: the host library and a target under libFuzzer and sanitizers. They hold no kernel: the
-# library is linked as archives, of which a target takes what it reads with, and inference.cpp knows no backend in them.
+# library is linked as archives, of which a target takes what it reads with, and no_backends.cpp stands in for backends.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "VARVE_BUILD_FUZZERS needs clang, whose libFuzzer drives the targets, found ${CMAKE_CXX_COMPILER_ID}: "
                       "add -DCMAKE_CXX_COMPILER=clang++-19, or use the preset fuzz")
@@ -18,13 +18,10 @@ set_source_files_properties(${PROJECT_BINARY_DIR}/generated/core/version.cpp PRO
 add_library(varve_fuzzed_files STATIC EXCLUDE_FROM_ALL ${file_sources})
 add_dependencies(varve_fuzzed_files varve_version)
 target_link_libraries(varve_fuzzed_files PUBLIC ${host_libraries})
-if(VARVE_HAVE_XZ)
-  target_compile_definitions(varve_fuzzed_files PRIVATE VARVE_HAVE_XZ)
-endif()
 target_compile_options(varve_fuzzed_files PUBLIC -fsanitize=fuzzer-no-link,${sanitizers} -fno-sanitize-recover=undefined
                                                  -fno-omit-frame-pointer -O1 -g1)
 target_link_options(varve_fuzzed_files PUBLIC -fsanitize=${sanitizers})
-add_library(varve_fuzzed_apps STATIC EXCLUDE_FROM_ALL ${host_sources} ${apps_sources} ${PROJECT_SOURCE_DIR}/src/core/runtime.cpp)
+add_library(varve_fuzzed_apps STATIC EXCLUDE_FROM_ALL ${host_sources} ${apps_sources} ${PROJECT_SOURCE_DIR}/src/core/runtime.cpp no_backends.cpp)
 target_link_libraries(varve_fuzzed_apps PUBLIC varve_fuzzed_files CLI11::CLI11 Kokkos::kokkos)
 
 add_custom_target(fuzzers)
