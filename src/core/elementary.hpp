@@ -49,6 +49,20 @@ struct Elementary<double> {
   static constexpr int exponential_terms = 13;
 };
 
+constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+
+/// The sum of x^(k - First) / k! for k from First to Last. (A recursion, because loops within a loop over samples keep
+/// compilers from using vector instructions.)
+template <int First, int Last, class Scalar>
+VARVE_HOST_DEVICE inline Scalar exponential_series(Scalar x) {
+  constexpr auto coefficient = static_cast<Scalar>(1.0 / factorial(First));
+  if constexpr (First == Last) {
+    return coefficient;
+  } else {
+    return multiply_add(exponential_series<First + 1, Last>(x), x, coefficient);
+  }
+}
+
 /// x = multiple * log 2 + rest with |rest| <= log(2) / 2, and exp(rest) - 1.
 template <class Scalar>
 struct ReducedExponent {
@@ -67,13 +81,7 @@ VARVE_HOST_DEVICE inline ReducedExponent<Scalar> reduce_exponent(Scalar x) {
   Scalar const multiple = shifted - rounder;
   Scalar rest = multiply_add(multiple, -Constants::log2_high, x);
   rest = multiply_add(multiple, -Constants::log2_low, rest);
-  // sum of rest^(k - 2) / k! for k from 2
-  constexpr double inverse_factorials[] = {
-      1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
-      1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
-  auto tail = static_cast<Scalar>(inverse_factorials[Constants::exponential_terms]);
-  for (int k = Constants::exponential_terms - 1; k >= 2; --k)
-    tail = multiply_add(tail, rest, static_cast<Scalar>(inverse_factorials[k]));
+  Scalar const tail = exponential_series<2, Constants::exponential_terms>(rest);
   return {__builtin_bit_cast(Bits, shifted) - __builtin_bit_cast(Bits, rounder), multiply_add(rest * rest, tail, rest)};
 }
 
@@ -140,6 +148,17 @@ VARVE_HOST_DEVICE inline Scalar hyperbolic_tangent(Scalar x) {
   Scalar const t = multiply_add(power, reduced.less_one, power - Scalar(1));
   Scalar const result = t / (t + Scalar(2));
   return x < Scalar(0) ? -result : result;
+}
+
+/// The smooth activation functions. `none`: the function is a line with a bend.
+enum class Curve : int { none, sigmoid, hyperbolic_tangent };
+
+/// A curve's value at x; x itself for Curve::none.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar curved(Curve curve, Scalar x) {
+  if (curve == Curve::sigmoid) return sigmoid(x);
+  if (curve == Curve::hyperbolic_tangent) return hyperbolic_tangent(x);
+  return x;
 }
 
 } // namespace varve

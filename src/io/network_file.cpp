@@ -56,7 +56,8 @@ Activation read_activation(hdf5::Group const& group, std::string const& place) {
     throw InputError(fmt::format("{}: found the activation {}, expected one of {}", place, quote(name), names));
   }
   require_no_other_parameter(group, *found, place);
-  Activation activation = found->kind == ActivationKind::identity ? Activation::identity() : Activation::relu();
+  bool const is_bent = found->kind == ActivationKind::relu || found->parameter != nullptr;
+  Activation activation = is_bent ? Activation::relu() : Activation::identity();
   activation.kind = found->kind;
   if (found->parameter != nullptr) {
     activation.*(found->value) = hdf5::read_real(group.id(), found->parameter, place);
