@@ -114,11 +114,13 @@ void ChallengeSampleWriter::append(SampleSet const& batch) {
 }
 
 void ChallengeSampleWriter::append_labels(Labels const& /*batch*/) {
-  throw UsageError(fmt::format("{} is text, which has no place for labels; expected .h5", contents_->path.string()));
+  throw UsageError(fmt::format("{} is text, which has no place for labels; expected .h5, or --samples-only",
+                               contents_->path.string()));
 }
 
 void ChallengeSampleWriter::append_targets(SampleSet const& /*batch*/) {
-  throw UsageError(fmt::format("{} is text, which has no place for targets; expected .h5", contents_->path.string()));
+  throw UsageError(fmt::format("{} is text, which has no place for targets; expected .h5, or --samples-only",
+                               contents_->path.string()));
 }
 
 void ChallengeSampleWriter::commit() { contents_->file.commit(); }

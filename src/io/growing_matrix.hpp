@@ -12,7 +12,8 @@
 namespace varve {
 
 /// A sparse matrix of samples in a file that grows row by row, as a group in the CSR format of binsparse. What is
-/// written, and in which pieces, depends on the rows only, not on their division into batches. Hold hdf5::lock() during every use.
+/// written, and in which pieces, depends on the rows only, not on their division into batches. Hold hdf5::lock() during
+/// every use.
 class GrowingMatrix {
 public:
   /// Creates the group `name` of the file `path`. Throws ResourceError.

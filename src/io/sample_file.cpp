@@ -104,18 +104,6 @@ OpenSampleFile open_sample_file(fs::path const& path) {
       path, [&] { walk_sample_file(path); }, [&] { return open_unguarded(path); });
 }
 
-/// The rows of the file that hold the wanted samples.
-SampleRange rows_of(fs::path const& path, SampleIndex first_sample, std::uint64_t num_samples,
-                    OptionalSampleRange const& range) {
-  if (!range) return {0, num_samples};
-  bool const is_within =
-      range->first >= first_sample && range->first <= range->second && range->second - first_sample <= num_samples;
-  if (is_within) return {range->first - first_sample, range->second - first_sample};
-  throw UsageError(fmt::format(
-      "the samples {}:{} were asked for, but {} holds {}", range->first + 1, range->second, path.string(),
-      num_samples == 0 ? "none" : fmt::format("the samples {}:{}", first_sample + 1, first_sample + num_samples)));
-}
-
 } // namespace
 
 void walk_sample_file(fs::path const& path) {
@@ -137,7 +125,10 @@ SampleFileHeader read_sample_header(fs::path const& path) {
 }
 
 void require_width(fs::path const& path, std::size_t num_inputs) {
-  auto const found = read_sample_header(path).num_neurons;
+  require_width(path, read_sample_header(path).num_neurons, num_inputs);
+}
+
+void require_width(fs::path const& path, std::size_t found, std::size_t num_inputs) {
   if (found == num_inputs) return;
   throw InputError(
       fmt::format("{} holds samples of {} neurons, the network takes {} inputs", path.string(), found, num_inputs));
@@ -156,7 +147,7 @@ Labels read_sample_labels(fs::path const& path, OptionalSampleRange const& range
                                  "(varve convert --labels adds one)",
                                  path.string()));
   }
-  auto const [first, last] = rows_of(path, open.first_sample, open.samples.descriptor.num_rows, range);
+  auto const [first, last] = rows_within(path, open.first_sample, open.samples.descriptor.num_rows, range);
   return {hdf5::read_indices<NeuronIndex>(*open.labels, first, last - first, path.string() + ": labels"),
           open.first_sample + first};
 }
@@ -187,7 +178,7 @@ SampleFileReader::SampleFileReader(fs::path const& path, OptionalSampleRange con
   contents_->matrix = std::move(part == SamplePart::samples ? open.samples : *open.targets);
   contents_->first_sample = open.first_sample;
   auto const& [group, descriptor] = contents_->matrix;
-  auto const rows = rows_of(path, open.first_sample, descriptor.num_rows, range);
+  auto const rows = rows_within(path, open.first_sample, descriptor.num_rows, range);
   contents_->rows = rows;
   contents_->num_entries = range
                                ? binsparse::count_entries(group, descriptor, rows.first, rows.second, contents_->place)

@@ -38,6 +38,9 @@ void walk_sample_file(std::filesystem::path const& path);
 /// Throws InputError as read_sample_header does, or if the samples do not have `num_inputs` neurons.
 void require_width(std::filesystem::path const& path, std::size_t num_inputs);
 
+/// Throws InputError, naming the file, if its samples have `found` neurons instead of `num_inputs`.
+void require_width(std::filesystem::path const& path, std::size_t found, std::size_t num_inputs);
+
 /// Reads the samples of an HDF5 file, or only the part of it that holds a range. Throws InputError as
 /// read_sample_header does, or if the content is malformed; UsageError if the file does not contain the range.
 SampleSet read_sample_file(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
@@ -72,8 +75,8 @@ private:
 /// Writes a sample file, which appears whole or not at all. Throws as SampleFileWriter does.
 void write_sample_file(std::filesystem::path const& path, SampleSet const& samples);
 
-/// Writes a sample file batch by batch; the file appears on commit() or not at all. The bytes of a file of samples alone
-/// do not depend on their division into batches. A file has labels or targets if any were appended, even an empty
+/// Writes a sample file batch by batch; the file appears on commit() or not at all. The bytes of a file of samples
+/// alone do not depend on their division into batches. A file has labels or targets if any were appended, even an empty
 /// batch; before commit() there must be as many as samples.
 class SampleFileWriter final : public SampleWriter {
 public:

@@ -37,28 +37,28 @@ TEST(Labels, ARangeAndWrongClassesAreFound) {
 TEST(Labels, TextHasOneClassALine) {
   TemporaryFolder const folder;
   auto const path = write_bytes(folder / "labels.tsv", "# classes\n3\n0\n\n 9\t\r\n% the last\n4");
-  EXPECT_EQ(open_labels(path, {0, 4}, OtherLabels::refused), (Labels{{3, 0, 9, 4}, 0}));
-  EXPECT_EQ(open_labels(path, {1, 3}, OtherLabels::ignored), (Labels{{0, 9}, 1}));
-  EXPECT_EQ(open_labels(path, {4, 4}, OtherLabels::ignored), (Labels{{}, 4}));
-  EXPECT_EQ(open_labels(write_bytes(folder / "none", ""), {0, 0}, OtherLabels::refused), Labels{});
+  EXPECT_EQ(open_labels(path, {0, 4}, OtherSamples::refused), (Labels{{3, 0, 9, 4}, 0}));
+  EXPECT_EQ(open_labels(path, {1, 3}, OtherSamples::ignored), (Labels{{0, 9}, 1}));
+  EXPECT_EQ(open_labels(path, {4, 4}, OtherSamples::ignored), (Labels{{}, 4}));
+  EXPECT_EQ(open_labels(write_bytes(folder / "none", ""), {0, 0}, OtherSamples::refused), Labels{});
   TextWriter compressed(folder / "labels.tsv.gz");
   compressed.write("7\n4294967294\n");
   compressed.commit();
-  EXPECT_EQ(open_labels(folder / "labels.tsv.gz", {0, 2}, OtherLabels::refused), (Labels{{7, 4294967294U}, 0}));
+  EXPECT_EQ(open_labels(folder / "labels.tsv.gz", {0, 2}, OtherSamples::refused), (Labels{{7, 4294967294U}, 0}));
 }
 
 TEST(Labels, OtherSamplesThanThoseAskedForAreRefused) {
   TemporaryFolder const folder;
   auto const text = write_bytes(folder / "labels.tsv", "3\n0\n9\n4\n");
-  auto const read = [](fs::path const& path, SampleRange const& samples, OtherLabels others) {
+  auto const read = [](fs::path const& path, SampleRange const& samples, OtherSamples others) {
     return sentence_about(path, [&] { open_labels(path, samples, others); });
   };
-  EXPECT_EQ(read(text, {0, 3}, OtherLabels::refused),
+  EXPECT_EQ(read(text, {0, 3}, OtherSamples::refused),
             ": found labels of the samples 1:4, expected labels of the samples 1:3");
-  EXPECT_EQ(read(text, {0, 5}, OtherLabels::ignored),
+  EXPECT_EQ(read(text, {0, 5}, OtherSamples::ignored),
             ": found labels of the samples 1:4, expected labels of the samples 1:5");
-  EXPECT_EQ(read(write_bytes(folder / "none", "#\n"), {0, 5}, OtherLabels::refused),
-            ": found labels of no samples, expected labels of the samples 1:5");
+  EXPECT_EQ(read(write_bytes(folder / "none", "#\n"), {0, 5}, OtherSamples::refused),
+            ": found labels of none, expected labels of the samples 1:5");
 
   auto const path = folder / "samples.h5";
   auto samples = random_samples(1, 4, 3, Values::floats);
@@ -67,11 +67,11 @@ TEST(Labels, OtherSamplesThanThoseAskedForAreRefused) {
   writer.append(samples);
   writer.append_labels({{3, 0, 9, 4}, 100});
   writer.commit();
-  EXPECT_EQ(open_labels(path, {100, 104}, OtherLabels::refused), (Labels{{3, 0, 9, 4}, 100}));
-  EXPECT_EQ(open_labels(path, {102, 103}, OtherLabels::ignored), (Labels{{9}, 102}));
-  EXPECT_EQ(read(path, {102, 103}, OtherLabels::refused),
+  EXPECT_EQ(open_labels(path, {100, 104}, OtherSamples::refused), (Labels{{3, 0, 9, 4}, 100}));
+  EXPECT_EQ(open_labels(path, {102, 103}, OtherSamples::ignored), (Labels{{9}, 102}));
+  EXPECT_EQ(read(path, {102, 103}, OtherSamples::refused),
             ": found labels of the samples 101:104, expected labels of the samples 103:103");
-  EXPECT_EQ(read(path, {0, 4}, OtherLabels::ignored),
+  EXPECT_EQ(read(path, {0, 4}, OtherSamples::ignored),
             ": found labels of the samples 101:104, expected labels of the samples 1:4");
 }
 
@@ -79,7 +79,7 @@ TEST(Labels, WrongLinesAreNamed) {
   TemporaryFolder const folder;
   auto const read = [&](std::string const& text) {
     auto const path = write_bytes(folder / "labels.tsv", text);
-    return sentence_about(path, [&] { open_labels(path, {0, 2}, OtherLabels::refused); });
+    return sentence_about(path, [&] { open_labels(path, {0, 2}, OtherSamples::refused); });
   };
   std::string const expected = ", expected one class from 0 to 4294967294";
   EXPECT_EQ(read("1\n\ncat\n"), ":3: found \"cat\"" + expected);
@@ -93,7 +93,7 @@ TEST(Labels, WrongLinesAreNamed) {
 TEST(Labels, LinesAreNoNumbersInAMissingFile) {
   TemporaryFolder const folder;
   auto const path = folder / "missing.tsv";
-  EXPECT_NE(sentence_about(path, [&] { open_labels(path, {0, 1}, OtherLabels::refused); }), "");
+  EXPECT_NE(sentence_about(path, [&] { open_labels(path, {0, 1}, OtherSamples::refused); }), "");
 }
 
 } // namespace

@@ -141,9 +141,9 @@ TEST(SampleAnswers, TextHasNoPlaceForThem) {
   auto const path = folder / "samples.tsv";
   auto const writer = open_sample_writer(path, 4);
   EXPECT_EQ(sentence_of<UsageError>([&] { writer->append_labels(some_labels(1)); }),
-            path.string() + " is text, which has no place for labels; expected .h5");
+            path.string() + " is text, which has no place for labels; expected .h5, or --samples-only");
   EXPECT_EQ(sentence_of<UsageError>([&] { writer->append_targets(samples_numbered(1, 2, 2)); }),
-            path.string() + " is text, which has no place for targets; expected .h5");
+            path.string() + " is text, which has no place for targets; expected .h5, or --samples-only");
 }
 
 /// The sentence about a file of two samples after a change to it.
