@@ -23,11 +23,10 @@ struct GatherPositions {
   ConstDeviceArray<ExecutionSpace, std::uint64_t> rows_of;
   TrainingPanel<ExecutionSpace, Scalar> panel;
   int num_neurons;
-  int first_position; ///< in rows_of, of the panel's position 0
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const position = team.league_rank();
-    auto const row = rows_of(first_position + position);
+    auto const row = rows_of(position);
     std::size_t const first_line =
         static_cast<std::size_t>(position / Tile::num_samples) * static_cast<std::size_t>(num_neurons);
     int const place = PlaceInLine<Tile>::place_of(position % Tile::num_samples);

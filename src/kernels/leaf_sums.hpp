@@ -82,4 +82,26 @@ void add_levels(ExecutionSpace const& space, AddLevels<ExecutionSpace, Scalar> c
   Kokkos::parallel_for("varve::add_levels", Policy(space, 0, kernel.levels.num_sums), kernel);
 }
 
+/// Takes sums that are subtrees of equally many leaves, all but the last, one set after the other up the tree.
+template <class ExecutionSpace, class Scalar>
+struct PushSums {
+  TreeLevels<ExecutionSpace, Scalar> levels; ///< of one run
+  ConstDeviceArray<ExecutionSpace, Scalar> sums;
+  int number; ///< of the subtree, from 0
+
+  KOKKOS_FUNCTION void operator()(std::size_t i) const {
+    Scalar value = sums(i);
+    int level = 0;
+    for (; (number >> level & 1) != 0; ++level) value = levels.sums(levels.place(0, level, i)) + value;
+    levels.sums(levels.place(0, level, i)) = value;
+  }
+};
+
+/// Launches PushSums. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void push_sums(ExecutionSpace const& space, PushSums<ExecutionSpace, Scalar> const& kernel) {
+  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+  Kokkos::parallel_for("varve::push_sums", Policy(space, 0, kernel.levels.num_sums), kernel);
+}
+
 } // namespace varve

@@ -46,6 +46,7 @@ struct UpdateStep {
   ConstDeviceArray<ExecutionSpace, Sum> sums;             ///< over the mini-batch
   DeviceArray<ExecutionSpace, Number> copies;             ///< empty: none
   ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< of the copies
+  DeviceArray<ExecutionSpace, int> bad; ///< one word: 1 after a number that is not finite; empty: not looked for
   UpdateFactors<Number> factors;
   OptimizerKind kind;
 
@@ -59,6 +60,12 @@ struct UpdateStep {
   }
 
 private:
+  KOKKOS_FORCEINLINE_FUNCTION void mark_bad(Number const (&number)[chunk]) const {
+    Number zero = 0; // times a number that is finite, added up
+    for (int i = 0; i < chunk; ++i) zero += number[i] * Number(0);
+    if (!(zero == Number(0))) Kokkos::atomic_store(&bad(0), 1);
+  }
+
   template <bool IsWhole>
   KOKKOS_FORCEINLINE_FUNCTION void take(std::size_t begin, int count) const {
     Number number[chunk], one[chunk], two[chunk], sum[chunk];
@@ -74,6 +81,7 @@ private:
       for (int i = 0; i < length; ++i) two[i] = second(begin + static_cast<std::size_t>(i));
     for (int i = 0; i < chunk; ++i) follow(kind, factors, sum[i], number[i], one[i], two[i]);
     for (int i = 0; i < length; ++i) numbers(begin + static_cast<std::size_t>(i)) = number[i];
+    if (bad.size() != 0) mark_bad(number);
     if (first.size() != 0)
       for (int i = 0; i < length; ++i) first(begin + static_cast<std::size_t>(i)) = one[i];
     if (second.size() != 0)

@@ -100,8 +100,7 @@ private:
          upload<ExecutionSpace>("columns", matrix.column_indices), upload<ExecutionSpace>("values", values)},
         upload<ExecutionSpace>("positions", rows),
         new_panel(neurons),
-        static_cast<int>(neurons),
-        0};
+        static_cast<int>(neurons)};
     gather_positions(space_, kernel, static_cast<int>(matrix.num_rows));
     space_.fence("gathered");
     return kernel.panel;
