@@ -20,6 +20,7 @@ void add_infer(CLI::App& command_line, Action& action);
 void add_generate(CLI::App& command_line, Action& action);
 void add_convert(CLI::App& command_line, Action& action);
 void add_info(CLI::App& command_line, Action& action);
+void add_train(CLI::App& command_line, Action& action);
 void add_tune(CLI::App& command_line, Action& action);
 void add_verify(CLI::App& command_line, Action& action);
 

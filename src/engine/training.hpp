@@ -37,19 +37,6 @@ struct TrainingPlan {
   std::size_t weight_bytes = 0, activation_bytes = 0, data_bytes = 0;
 };
 
-/// What weights and biases take with them from step to step.
-struct OptimizerState {
-  struct OfLayer {
-    std::vector<std::vector<double>> weights; ///< [moment][edge in the network's order]; numbers of the precision
-    std::vector<std::vector<double>> bias;    ///< [moment][output]
-    bool operator==(OfLayer const&) const = default;
-  };
-  std::vector<OfLayer> layers;
-  std::uint64_t num_steps = 0;
-
-  bool operator==(OptimizerState const&) const = default;
-};
-
 /// A network that is being trained on a device, and sets of samples with their answers. Bits equal those of
 /// ReferenceTraining (reference/train.hpp) on every backend.
 class Training {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace varve {
 
@@ -40,6 +41,19 @@ struct Optimizer {
 /// Throws UsageError, naming the number, unless momentum and betas lie in [0, 1), epsilon is positive and l2 is not
 /// negative.
 void require_valid(Optimizer const& optimizer);
+
+/// What weights and biases take with them from step to step.
+struct OptimizerState {
+  struct OfLayer {
+    std::vector<std::vector<double>> weights; ///< [moment][edge in the network's order]; numbers of the precision
+    std::vector<std::vector<double>> bias;    ///< [moment][output]
+    bool operator==(OfLayer const&) const = default;
+  };
+  std::vector<OfLayer> layers;
+  std::uint64_t num_steps = 0;
+
+  bool operator==(OptimizerState const&) const = default;
+};
 
 /// The numbers of one update.
 template <class Scalar>
