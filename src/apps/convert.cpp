@@ -1,94 +1,153 @@
 #include "apps/command.hpp"
+#include "apps/convert_samples.hpp"
 #include "apps/network_options.hpp"
 #include "apps/reductions_report.hpp"
 #include "core/error.hpp"
-#include "core/runtime.hpp"
 #include "io/open.hpp"
-#include "io/sample_reader.hpp"
+#include "network/kept_network.hpp"
+#include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace varve {
 namespace {
 
+constexpr char const* footer = R"(
+Samples may have labels (the class of each) and targets (the outputs wanted of it), which a network is trained with; only
+HDF5 has a place for them. IDX files are recognized by their content, compressed or not. MNIST becomes a sample file by
+  varve convert train-images-idx3-ubyte.gz train.h5 --labels train-labels-idx1-ubyte.gz
+Pruning keeps floor(DENSITY * places + 1/2) edges, where a layer has outputs * inputs places, or all edges if there are
+fewer: those with the largest absolute weights, of equal ones those of the lowest outputs, then inputs (and, with
+--prune-over network, layers). Biases stay.)";
+
 struct ConvertOptions {
-  std::string source, target;
+  SampleConversion samples;
   ChallengeOptions challenge;
-  bool is_samples = false;
   bool reduce = false;
+  std::optional<double> prune;
+  std::string prune_over = "layer";
 };
 
 /// Memory limit, in bytes, for rewritten layers; layers beyond it are rewritten twice.
 constexpr std::size_t kept_bytes = std::size_t(4) << 30U;
 
 void convert_network(NetworkSource const& network, ConvertOptions const& options) {
+  auto const& target = options.samples.target;
   auto const progress = terminal_progress("converting layers");
-  if (!options.reduce) {
-    save_network(network, options.target, progress);
-    return;
+  if (options.reduce) {
+    ReducedNetwork const reduced(network, {.merge_outputs = false}, kept_bytes);
+    save_network(reduced, target, progress);
+    print_reductions(describe(reduced.report()));
+  } else if (options.prune) {
+    KeptNetwork const kept(network, kept_bytes);
+    auto const scope = options.prune_over == "network" ? PruneScope::network : PruneScope::layer;
+    save_network(PrunedNetwork(kept, *options.prune, scope), target, progress);
+  } else {
+    save_network(network, target, progress);
   }
-  ReducedNetwork const reduced(network, {.merge_outputs = false}, kept_bytes);
-  save_network(reduced, options.target, progress);
-  print_reductions(describe(reduced.report()));
 }
 
-/// Converts a limited number of samples at a time, so that the input may be larger than memory.
-void convert_samples(ConvertOptions const& options) {
-  constexpr std::size_t samples_at_a_time = 16384;
-  auto const half_of_memory = available_memory(Backend::serial) / 2; // unsorted text must be sorted in memory
-  auto const reader = open_sample_reader(options.source, options.challenge.neurons, half_of_memory);
-  auto const writer = open_sample_writer(options.target, reader->num_neurons());
-  auto const progress = terminal_progress("converting samples");
-  auto const num_samples = reader->num_samples();
-  std::size_t done = 0;
-  do {
-    auto const samples = to_set(reader->read(done, std::min(done + samples_at_a_time, num_samples)));
-    writer->append(samples);
-    done += samples.num_samples();
-    if (progress) progress(done, num_samples);
-  } while (done < num_samples);
-  writer->commit();
+/// Throws UsageError if an option for networks was given with samples.
+void require_no_network_options(ConvertOptions const& options) {
+  if (!options.reduce && !options.prune) return;
+  throw UsageError(fmt::format("{} holds samples; only a network can be {}", options.samples.source,
+                               options.reduce ? "reduced" : "pruned"));
+}
+
+/// Throws UsageError if an option for samples was given with a network.
+void require_no_sample_options(ConvertOptions const& options) {
+  auto const& samples = options.samples;
+  char const* const option = !samples.labels.empty()    ? "--labels"
+                             : !samples.targets.empty() ? "--targets"
+                             : samples.pixels           ? "--pixels"
+                             : samples.drops_answers    ? "--samples-only"
+                                                        : nullptr;
+  if (option != nullptr) throw UsageError(fmt::format("{} is for samples; {} holds none", option, samples.source));
 }
 
 int convert(ConvertOptions const& options) {
+  auto const& samples = options.samples;
   FileRoles files;
-  files.reads("SRC", options.source);
-  files.writes("DST", options.target, Content::network_or_samples);
+  files.reads("SRC", samples.source);
+  files.reads("--labels", samples.labels);
+  files.reads("--targets", samples.targets);
+  files.writes("DST", samples.target, Content::network_or_samples);
   check_files(files);
-  if (options.is_samples || holds_samples(options.source)) {
-    if (options.reduce)
-      throw UsageError(fmt::format("{} holds samples; only a network can be reduced", options.source));
-    convert_samples(options);
+  if (holds_samples(samples.source)) {
+    require_no_network_options(options);
+    auto conversion = samples;
+    conversion.neurons = options.challenge.neurons;
+    convert_samples(conversion);
   } else {
-    convert_network(*open_network(options.source, options.challenge), options);
+    auto const network = open_network(samples.source, options.challenge);
+    require_no_sample_options(options);
+    convert_network(*network, options);
   }
   return 0;
+}
+
+void add_sample_options(CLI::App& command, SampleConversion& samples) {
+  auto* const labels = command.add_option("--labels", samples.labels,
+                                          "labels of the samples, which DST gets: .h5, IDX, or text with one class per "
+                                          "line, from 0 (default: those of SRC)");
+  auto* const targets =
+      command.add_option("--targets", samples.targets,
+                         "targets of the samples, which DST gets: those of a sample file (.h5) or, if it has none, its "
+                         "samples (default: those of SRC)");
+  command.add_flag("--samples-only", samples.drops_answers, "leave out the labels and targets of SRC")
+      ->excludes(labels)
+      ->excludes(targets);
+  command
+      .add_option("--pixels", samples.pixels,
+                  "values of IDX images: unit (byte / 255, rounded to float; default) or raw (0 to 255)")
+      ->check(CLI::IsMember({"unit", "raw"}));
+}
+
+void add_rewrites(CLI::App& command, ConvertOptions& options) {
+  auto* const reduce = command.add_flag(
+      "--reduce", options.reduce,
+      "write a smaller network with the same outputs: merge equal neurons, fold constants, drop unread neurons");
+  auto* const prune = command.add_option("--prune", options.prune,
+                                         "write a network without its smallest weights: DENSITY is the part of all "
+                                         "places for edges that stay filled, above 0 and at most 1");
+  prune->excludes(reduce)->type_name("DENSITY")->check([](std::string const& text) {
+    double density = 0.0;
+    bool const is_density = CLI::detail::lexical_cast(text, density) && density > 0.0 && density <= 1.0;
+    return is_density ? std::string() : fmt::format("found {}, expected a number above 0 and at most 1", text);
+  });
+  command
+      .add_option("--prune-over", options.prune_over,
+                  "with --prune, what has this density afterwards: each layer, or the network as a whole")
+      ->check(CLI::IsMember({"layer", "network"}))
+      ->needs(prune)
+      ->capture_default_str();
 }
 
 } // namespace
 
 void add_convert(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("convert", "Rewrite a network or samples in another format");
+  command->footer(footer);
   auto const options = std::make_shared<ConvertOptions>();
   command
-      ->add_option("SRC", options->source,
-                   "input: network (.h5, folder of layer files) or samples (.h5, .tsv, compressed .tsv)")
+      ->add_option("SRC", options->samples.source,
+                   "input: network (.h5, folder of layer files) or samples (.h5, .tsv, IDX images; .tsv and IDX also "
+                   "compressed)")
       ->required();
   command
-      ->add_option("DST", options->target,
+      ->add_option("DST", options->samples.target,
                    "output, in the format of its ending (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
                    "becomes a folder")
       ->required();
   add_network_options(*command, options->challenge);
-  command->add_flag(
-      "--reduce", options->reduce,
-      "write a smaller network with the same outputs: merge equal neurons, fold constants, drop unread neurons");
+  add_sample_options(*command, options->samples);
+  add_rewrites(*command, *options);
   command->callback([options, &action] { action = [options] { return convert(*options); }; });
 }
 

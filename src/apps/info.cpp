@@ -6,14 +6,17 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "engine/inference.hpp"
+#include "io/hdf5.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
+#include "io/sample_file.hpp"
 #include "network/analysis.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -163,28 +166,56 @@ int info_network(InfoOptions const& options) {
   return 0;
 }
 
+/// What is known of the labels and targets of samples: the largest label, or null where there are no samples, and the
+/// number of outputs.
+Json answers_in(std::string const& path) {
+  auto answers = Json::object();
+  if (!hdf5::has_signature(path)) return answers;
+  auto const header = read_sample_header(path);
+  if (header.has_labels) {
+    auto const labels = read_sample_labels(path);
+    answers["largest_label"] = labels.classes.empty() ? Json() : Json(std::ranges::max(labels.classes));
+  }
+  if (header.num_targets) answers["targets"] = *header.num_targets;
+  return answers;
+}
+
+void print_answers(Json const& answers) {
+  std::string text;
+  if (answers.contains("largest_label")) {
+    auto const& largest = answers["largest_label"];
+    text = largest.is_null() ? "labels of no sample" : fmt::format("labels 0 to {}", largest.get<NeuronIndex>());
+  }
+  if (answers.contains("targets"))
+    text += fmt::format("{}targets of {} outputs", text.empty() ? "" : ", ", answers["targets"].get<std::size_t>());
+  if (!text.empty()) fmt::print("{}\n", text);
+}
+
 int info_samples(InfoOptions const& options) {
   if (options.plan) throw UsageError(fmt::format("{} holds samples; only a network has a plan", options.path));
   auto const samples = open_samples(options.path, options.challenge.neurons);
+  auto const answers = answers_in(options.path);
   require_unchanged_inputs();
   SparseMatrix const& matrix = samples.matrix;
   double const cells = static_cast<double>(matrix.num_rows) * static_cast<double>(matrix.num_columns);
   double const density = cells > 0.0 ? static_cast<double>(matrix.num_entries()) / cells : 0.0;
   if (options.as_json) {
-    Json const json = {{"name", options.path},
-                       {"kind", "samples"},
-                       {"samples", matrix.num_rows},
-                       {"first_sample", samples.first_sample + 1},
-                       {"neurons", matrix.num_columns},
-                       {"entries", matrix.num_entries()},
-                       {"density", density},
-                       {"equal_values", matrix.values.size() == 1}};
+    Json json = {{"name", options.path},
+                 {"kind", "samples"},
+                 {"samples", matrix.num_rows},
+                 {"first_sample", samples.first_sample + 1},
+                 {"neurons", matrix.num_columns},
+                 {"entries", matrix.num_entries()},
+                 {"density", density},
+                 {"equal_values", matrix.values.size() == 1}};
+    json.update(answers);
     fmt::print("{}\n", json_text(json, 2));
     return 0;
   }
   fmt::print("{}: {} samples of {} neurons, {} entries ({:.2f} % filled{})\n", printable(options.path), matrix.num_rows,
              matrix.num_columns, matrix.num_entries(), 100.0 * density,
              matrix.values.size() == 1 ? ", all of one value" : "");
+  print_answers(answers);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/elementary.hpp"
 #include "core/host_vector.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -18,11 +19,18 @@ struct alignas(sizeof(Scalar) * Width) Pack {
 };
 
 /// Bounds to which every activation is clipped: [0, cap] for clipped ReLU, [0, largest finite number] for ReLU,
-/// [-largest, largest finite number] for identity and leaky ReLU.
+/// [-largest, largest finite number] for the others.
 template <class Scalar>
 struct Bounds {
   Scalar lower, upper;
-  double slope = 1.0; ///< by which sums below zero are multiplied before they are clipped
+  /// By which sums below zero are multiplied before they are clipped. Below zero it names a curve, which is applied to
+  /// what is clipped (a member of its own would not fit the head of a layer's image in team scratch).
+  double slope = 1.0;
+
+  static constexpr double slope_of(Curve curve) { return -static_cast<double>(curve); }
+  KOKKOS_FORCEINLINE_FUNCTION Curve curve() const {
+    return slope < 0.0 ? static_cast<Curve>(static_cast<int>(-slope)) : Curve::none;
+  }
 };
 
 /// sum = fma(weight, value, sum) in every lane, rounded once.
@@ -62,36 +70,52 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
   // clang-format on
 }
 
-/// Host only: finish() where sums below zero are multiplied by a slope. Apart, by value and lane by lane, so that it
-/// costs the layers without one nothing: within finish() it doubles the time of a fused layer.
+/// A curve's value, in code of its own: inlined, it would cost the layers without a curve registers.
+template <class Scalar>
+[[gnu::noinline]] KOKKOS_FUNCTION Scalar curved_apart(Curve curve, Scalar x) {
+  return curved(curve, x) + Scalar(0);
+}
+
+/// Host only: finish() where sums below zero are multiplied by a slope, or where there is a curve. Apart, by value and
+/// lane by lane, so that it costs other layers nothing: within finish() a slope doubles the time of a fused layer.
 template <class Scalar, int Width>
-[[gnu::noinline]] Pack<Scalar, Width> finish_with_slope(Pack<Scalar, Width> sum, double bias, Bounds<Scalar> bounds) {
+[[gnu::noinline]] Pack<Scalar, Width> finish_apart(Pack<Scalar, Width> sum, double bias, Bounds<Scalar> bounds) {
+  Curve const curve = bounds.curve();
+  double const slope = curve == Curve::none ? bounds.slope : 1.0;
   for (Scalar& lane : sum.lane) {
     double z = static_cast<double>(lane) + bias;
-    if (z < 0.0) z *= bounds.slope;
+    if (z < 0.0) z *= slope;
     auto const y = static_cast<Scalar>(z);
     Scalar const above = y > bounds.lower ? y : bounds.lower;
     lane = (above < bounds.upper ? above : bounds.upper) + Scalar(0);
   }
+  if (curve == Curve::sigmoid) { // a loop each, so that compilers make vector instructions of them
+    for (Scalar& lane : sum.lane) lane = sigmoid(lane) + Scalar(0);
+  } else if (curve == Curve::hyperbolic_tangent) {
+    for (Scalar& lane : sum.lane) lane = hyperbolic_tangent(lane) + Scalar(0);
+  }
   return sum;
 }
 
-/// Adds the bias in double, applies the slope there, rounds once to Scalar, then clips. The result is never -0, so that
-/// the bits alone tell whether an activation is nonzero.
+/// Adds the bias in double, applies the slope there, rounds once to Scalar, clips, and takes the curve's value, if
+/// there is one. The result is never -0, so that the bits alone tell whether an activation is nonzero.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
     for (int i = 0; i < Width; ++i) {
       double z = static_cast<double>(sum.lane[i]) + bias;
-      if (bounds.slope != 1.0 && z < 0.0) z *= bounds.slope;
+      if (bounds.slope != 1.0 && bounds.slope >= 0.0 && z < 0.0) z *= bounds.slope;
       Scalar const x = static_cast<Scalar>(z);
       sum.lane[i] = Kokkos::fmin(Kokkos::fmax(x, bounds.lower), bounds.upper) + Scalar(0);
+    }
+    if (bounds.slope < 0.0) {
+      for (int i = 0; i < Width; ++i) sum.lane[i] = curved_apart(bounds.curve(), sum.lane[i]);
     }
   ))
   KOKKOS_IF_ON_HOST((
     if (bounds.slope != 1.0) {
-      sum = finish_with_slope(sum, bias, bounds);
+      sum = finish_apart(sum, bias, bounds);
       return;
     }
     using Vector = typename host::Vectors<Scalar, Width>::Vector;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/inference.hpp"
+#include "engine/training.hpp"
 
 #include <memory>
 #include <optional>
@@ -20,6 +21,10 @@ struct NetworkToRun {
 /// that Kokkos has.
 template <Backend backend>
 std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options);
+
+/// prepare_training() for one backend; training_NAME.cpp instantiates it.
+template <Backend backend>
+std::unique_ptr<Training> train_on_backend(Network const& network, TrainingOptions const& options);
 
 /// prepare() for the engines to compare with. That of Kokkos Kernels adds up in the library's own order in any case.
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options);

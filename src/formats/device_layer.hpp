@@ -55,7 +55,10 @@ struct ArraysOnDevice {
 template <class Scalar>
 Bounds<Scalar> bounds_of(Activation const& activation) {
   Scalar const lowest = activation.slope > 0.0 ? std::numeric_limits<Scalar>::lowest() : Scalar(0);
-  return {lowest, finite_cap<Scalar>(activation), activation.scales_below_zero() ? activation.slope : 1.0};
+  double const slope = activation.curve() != Curve::none ? Bounds<Scalar>::slope_of(activation.curve())
+                       : activation.scales_below_zero()  ? activation.slope
+                                                         : 1.0;
+  return {lowest, finite_cap<Scalar>(activation), slope};
 }
 
 /// Shape, order, bias and activation of a layer, as kernels take them. Outputs are stored at positions; neuron_of says

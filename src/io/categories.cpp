@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "io/line_error.hpp"
 #include "io/text_file.hpp"
+#include "io/text_lines.hpp"
 
 #include <fmt/format.h>
 
@@ -16,33 +17,19 @@
 namespace varve {
 namespace {
 
-std::string_view without_blanks(std::string_view line) {
-  auto const begin = line.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
-}
-
 /// Calls visit(sample, line) for each sample of a file; the sample counts from 0, the line from 1.
 template <class Visit>
 void for_each_sample(std::filesystem::path const& path, Visit const& visit) {
-  TextReader reader(path);
-  TextBlock block;
-  while (reader.next(block)) {
-    std::string_view rest = block.text;
-    for (std::size_t number = block.first_line; !rest.empty(); ++number) {
-      auto const length = std::min(rest.find('\n'), rest.size());
-      auto const line = without_blanks(rest.substr(0, length));
-      rest.remove_prefix(std::min(length + 1, rest.size()));
-      if (line.empty() || line.front() == '%' || line.front() == '#') continue;
-      SampleIndex sample = 0;
-      auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), sample);
-      if (error != std::errc() || next != line.data() + line.size() || sample < 1) {
-        fail_at_line(path, number, quote(line),
-                     fmt::format("one sample number from 1 to {}", std::numeric_limits<SampleIndex>::max()));
-      }
-      visit(sample - 1, number);
+  for_each_line(path, [&](std::string_view line, std::size_t number) {
+    SampleIndex sample = 0;
+    auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), sample);
+    if (error != std::errc() || next != line.data() + line.size() || sample < 1) {
+      fail_at_line(path, number, quote(line),
+                   fmt::format("one sample number from 1 to {}", std::numeric_limits<SampleIndex>::max()));
     }
-  }
+    visit(sample - 1, number);
+    return true;
+  });
 }
 
 /// Reads the file again to report the line that repeats a sample.

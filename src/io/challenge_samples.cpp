@@ -94,10 +94,12 @@ std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::
 }
 
 struct ChallengeSampleWriter::Contents {
+  fs::path path;
   TripleWriter file;
 };
 
-ChallengeSampleWriter::ChallengeSampleWriter(fs::path const& path) : contents_(new Contents{TripleWriter(path)}) {}
+ChallengeSampleWriter::ChallengeSampleWriter(fs::path const& path)
+    : contents_(new Contents{path, TripleWriter(path)}) {}
 
 ChallengeSampleWriter::~ChallengeSampleWriter() = default;
 
@@ -109,6 +111,16 @@ void ChallengeSampleWriter::append(SampleSet const& batch) {
                             matrix.value(entry));
     }
   }
+}
+
+void ChallengeSampleWriter::append_labels(Labels const& /*batch*/) {
+  throw UsageError(fmt::format("{} is text, which has no place for labels; expected .h5, or --samples-only",
+                               contents_->path.string()));
+}
+
+void ChallengeSampleWriter::append_targets(SampleSet const& /*batch*/) {
+  throw UsageError(fmt::format("{} is text, which has no place for targets; expected .h5, or --samples-only",
+                               contents_->path.string()));
 }
 
 void ChallengeSampleWriter::commit() { contents_->file.commit(); }

@@ -6,6 +6,7 @@
 #include "io/hdf5_guard.hpp"
 #include "io/line_error.hpp"
 #include "io/output_file.hpp"
+#include "io/training_record.hpp"
 
 #include <fmt/format.h>
 
@@ -56,7 +57,8 @@ Activation read_activation(hdf5::Group const& group, std::string const& place) {
     throw InputError(fmt::format("{}: found the activation {}, expected one of {}", place, quote(name), names));
   }
   require_no_other_parameter(group, *found, place);
-  Activation activation = found->kind == ActivationKind::identity ? Activation::identity() : Activation::relu();
+  bool const is_bent = found->kind == ActivationKind::relu || found->parameter != nullptr;
+  Activation activation = is_bent ? Activation::relu() : Activation::identity();
   activation.kind = found->kind;
   if (found->parameter != nullptr) {
     activation.*(found->value) = hdf5::read_real(group.id(), found->parameter, place);
@@ -268,6 +270,12 @@ void NetworkFileWriter::append(Layer const& layer) {
     hdf5::write_real(group.id(), activation.parameter, layer.activation.*activation.value, path);
   ++contents_->num_layers;
   contents_->num_outputs = layer.num_outputs();
+}
+
+void NetworkFileWriter::append(TrainingRecord const& record) {
+  VARVE_REQUIRE(contents_, "a network file is written after its commit");
+  auto const lock = hdf5::lock();
+  write_training_record(contents_->file.id(), record, contents_->output.path());
 }
 
 void NetworkFileWriter::commit() {

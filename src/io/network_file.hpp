@@ -1,6 +1,7 @@
 #pragma once
 
 #include "network/network.hpp"
+#include "network/optimizer.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -46,6 +47,18 @@ private:
 /// Opens a network file as a source. Throws as the constructor of NetworkFile does.
 std::unique_ptr<NetworkSource> open_network_file(std::filesystem::path const& path);
 
+/// What a checkpoint of training holds besides the network (group `training` of FORMAT.md).
+struct TrainingRecord {
+  std::string recipe;   ///< JSON: what may not change between the parts of a training
+  std::string progress; ///< JSON: how far it has come
+  OptimizerState optimizer;
+
+  bool operator==(TrainingRecord const&) const = default;
+};
+
+/// Reads the group `training` of a network file. Throws InputError, naming the file, if it is no checkpoint or broken.
+TrainingRecord read_training_record(std::filesystem::path const& path);
+
 /// Writes a network file layer by layer; the file appears on commit() or not at all.
 class NetworkFileWriter {
 public:
@@ -56,6 +69,9 @@ public:
   /// Writes the next layer. Throws InputError if it is malformed or does not take as many inputs as the layer before it
   /// has outputs, ResourceError if the disk is full or fails.
   void append(Layer const& layer);
+
+  /// Makes the file a checkpoint. At most once; throws ResourceError if the disk is full or fails.
+  void append(TrainingRecord const& record);
 
   /// Makes the file appear; at least one layer must have been written. Throws as OutputFile::commit does.
   void commit();

@@ -5,6 +5,7 @@
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
+#include "io/idx.hpp"
 #include "io/input_files.hpp"
 #include "io/layer_groups.hpp"
 #include "io/network_file.hpp"
@@ -56,13 +57,6 @@ void require_agreement(NetworkFile const& file, ChallengeOptions const& options,
   }
 }
 
-/// Throws InputError if a regular file cannot be read.
-void require_readable(fs::path const& path) {
-  std::error_code error;
-  char letter = 0;
-  if (fs::is_regular_file(path, error)) open_bytes(path)->read({&letter, 1});
-}
-
 /// True if an HDF5 file declares that it holds samples. Call it under hdf5::guarded.
 bool says_samples(fs::path const& path) {
   auto const file = hdf5::open_file(path);
@@ -112,19 +106,26 @@ std::uint64_t network_checksum(fs::path const& path, ChallengeOptions const& opt
 }
 
 SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
-  if (!hdf5::has_signature(path)) return read_challenge_samples(path, neurons, range);
-  require_width(path, neurons);
-  return read_sample_file(path, range);
+  if (hdf5::has_signature(path)) {
+    require_width(path, neurons);
+    return read_sample_file(path, range);
+  }
+  if (!is_idx(path)) return read_challenge_samples(path, neurons, range);
+  auto const images = open_idx_images(path, range);
+  require_width(path, images->num_neurons(), neurons);
+  return to_set(images->read(0, images->num_samples()));
 }
 
 SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons) {
   if (neurons) return open_samples(path, *neurons);
-  if (!hdf5::has_signature(path)) {
-    require_readable(path);
-    throw UsageError(
-        fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
+  if (hdf5::has_signature(path)) return read_sample_file(path);
+  std::error_code error;
+  if (fs::is_regular_file(path, error) && is_idx(path)) {
+    auto const images = open_idx_images(path);
+    return to_set(images->read(0, images->num_samples()));
   }
-  return read_sample_file(path);
+  throw UsageError(
+      fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
 }
 
 SampleRange first_samples(fs::path const& path, std::size_t count) {

@@ -23,14 +23,14 @@ std::unique_ptr<NetworkSource> open_network(std::filesystem::path const& path, C
 /// InputError if a file is missing or cannot be read.
 std::uint64_t network_checksum(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
-/// Reads samples for a network with `neurons` inputs: an HDF5 sample file, recognized by its signature, or lines `image
-/// pixel value`. Throws InputError if the file is broken or its samples have another width, UsageError if it does not
-/// contain the range.
+/// Reads samples for a network with `neurons` inputs: an HDF5 sample file or an IDX file of images (values byte / 255),
+/// recognized by their first bytes, or lines `image pixel value`. Throws InputError if the file is broken or its
+/// samples have another width, UsageError if it does not contain the range.
 SampleSet open_samples(std::filesystem::path const& path, std::size_t neurons,
                        OptionalSampleRange const& range = std::nullopt);
 
-/// Reads samples without a network. An HDF5 file states its width; for text, `neurons` is required (else UsageError).
-/// Throws otherwise as the function above.
+/// Reads samples without a network. HDF5 and IDX files state their width; for text, `neurons` is required (else
+/// UsageError). Throws otherwise as the function above.
 SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons);
 
 /// The range of the first `count` samples of a file. Throws InputError as open_samples does.

@@ -3,11 +3,10 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/binsparse.hpp"
-#include "io/growing_values.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
 #include "io/line_error.hpp"
-#include "io/output_file.hpp"
+#include "io/sample_format.hpp"
 
 #include <fmt/format.h>
 
@@ -15,20 +14,25 @@
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char const* format_name = "varve-samples";
-constexpr std::uint64_t format_version = 1;
+/// A matrix of an open file; the descriptor has been checked.
+struct StoredMatrix {
+  hdf5::Group group;
+  binsparse::Descriptor descriptor;
+};
 
 /// An open file whose attributes have been read and checked; use and destroy it under the lock.
 struct OpenSampleFile {
   hdf5::File file;
-  hdf5::Group samples;
-  binsparse::Descriptor descriptor;
+  StoredMatrix samples;
+  std::optional<StoredMatrix> targets;
+  std::optional<hdf5::Dataset> labels;
   SampleIndex first_sample = 0;
 };
 
@@ -45,23 +49,53 @@ void require_countable(SampleIndex first_sample, std::uint64_t num_samples, std:
                                first_sample, num_samples, largest - 1 - num_samples));
 }
 
+StoredMatrix open_matrix(hdf5::File const& file, char const* name, std::string const& place) {
+  StoredMatrix matrix;
+  matrix.group = hdf5::open_group(file.id(), name, place);
+  matrix.descriptor = binsparse::read_descriptor(matrix.group, fmt::format("{}: {}", place, name));
+  return matrix;
+}
+
+/// Throws InputError unless there are as many of `what` as samples.
+void require_one_per_sample(std::uint64_t found, std::uint64_t num_samples, char const* what,
+                            std::string const& place) {
+  if (found == num_samples) return;
+  throw InputError(
+      fmt::format("{}: found {} for {} of {} samples, expected one for each", place, what, found, num_samples));
+}
+
+/// Opens the labels and targets of a file that has them.
+void open_answers(OpenSampleFile& open, std::string const& place) {
+  auto const num_samples = open.samples.descriptor.num_rows;
+  if (hdf5::has_child(open.file.id(), "labels")) {
+    open.labels = hdf5::open_dataset(open.file.id(), "labels", place);
+    require_one_per_sample(hdf5::length_of(*open.labels, place + ": labels"), num_samples, "labels", place);
+  }
+  if (hdf5::has_child(open.file.id(), "targets")) {
+    open.targets = open_matrix(open.file, "targets", place);
+    require_one_per_sample(open.targets->descriptor.num_rows, num_samples, "targets", place);
+  }
+}
+
 /// Opens and checks a file. Call it under hdf5::guarded.
 OpenSampleFile open_unguarded(fs::path const& path) {
   auto const place = path.string();
   OpenSampleFile open;
   open.file = hdf5::open_file(path);
   auto const format = hdf5::read_text(open.file.id(), "format", place);
-  if (format != format_name) {
-    throw InputError(fmt::format("{}: found the format {}, expected \"{}\"", place, quote(format), format_name));
+  if (format != sample_format::name) {
+    throw InputError(
+        fmt::format("{}: found the format {}, expected \"{}\"", place, quote(format), sample_format::name));
   }
   auto const version = hdf5::read_count(open.file.id(), "version", place);
-  if (version != format_version) {
-    throw InputError(fmt::format("{}: found version {} of the format, expected {}", place, version, format_version));
+  if (version != sample_format::version) {
+    throw InputError(
+        fmt::format("{}: found version {} of the format, expected {}", place, version, sample_format::version));
   }
   open.first_sample = read_first_sample(open.file, place);
-  open.samples = hdf5::open_group(open.file.id(), "samples", place);
-  open.descriptor = binsparse::read_descriptor(open.samples, place + ": samples");
-  require_countable(open.first_sample, open.descriptor.num_rows, place);
+  open.samples = open_matrix(open.file, "samples", place);
+  require_countable(open.first_sample, open.samples.descriptor.num_rows, place);
+  open_answers(open, place);
   return open;
 }
 
@@ -70,33 +104,31 @@ OpenSampleFile open_sample_file(fs::path const& path) {
       path, [&] { walk_sample_file(path); }, [&] { return open_unguarded(path); });
 }
 
-/// The rows of the file that hold the wanted samples.
-SampleRange rows_of(fs::path const& path, SampleIndex first_sample, std::uint64_t num_samples,
-                    OptionalSampleRange const& range) {
-  if (!range) return {0, num_samples};
-  bool const is_within =
-      range->first >= first_sample && range->first <= range->second && range->second - first_sample <= num_samples;
-  if (is_within) return {range->first - first_sample, range->second - first_sample};
-  throw UsageError(fmt::format(
-      "the samples {}:{} were asked for, but {} holds {}", range->first + 1, range->second, path.string(),
-      num_samples == 0 ? "none" : fmt::format("the samples {}:{}", first_sample + 1, first_sample + num_samples)));
-}
-
 } // namespace
 
 void walk_sample_file(fs::path const& path) {
   auto const open = open_unguarded(path);
-  binsparse::require_arrays(open.samples, open.descriptor, path.string() + ": samples");
+  auto const& [samples, descriptor] = open.samples;
+  binsparse::require_arrays(samples, descriptor, path.string() + ": samples");
+  if (open.targets)
+    binsparse::require_arrays(open.targets->group, open.targets->descriptor, path.string() + ": targets");
 }
 
 SampleFileHeader read_sample_header(fs::path const& path) {
   auto const lock = hdf5::lock();
   auto const open = open_sample_file(path);
-  return {open.descriptor.num_rows, open.descriptor.num_columns, open.descriptor.num_entries, open.first_sample};
+  auto const& samples = open.samples.descriptor;
+  std::optional<std::size_t> num_targets;
+  if (open.targets) num_targets = open.targets->descriptor.num_columns;
+  return {samples.num_rows,  samples.num_columns,     samples.num_entries,
+          open.first_sample, open.labels.has_value(), num_targets};
 }
 
 void require_width(fs::path const& path, std::size_t num_inputs) {
-  auto const found = read_sample_header(path).num_neurons;
+  require_width(path, read_sample_header(path).num_neurons, num_inputs);
+}
+
+void require_width(fs::path const& path, std::size_t found, std::size_t num_inputs) {
   if (found == num_inputs) return;
   throw InputError(
       fmt::format("{} holds samples of {} neurons, the network takes {} inputs", path.string(), found, num_inputs));
@@ -107,26 +139,50 @@ SampleSet read_sample_file(fs::path const& path, OptionalSampleRange const& rang
   return reader.read_set(0, reader.num_samples());
 }
 
+Labels read_sample_labels(fs::path const& path, OptionalSampleRange const& range) {
+  auto const lock = hdf5::lock();
+  auto const open = open_sample_file(path);
+  if (!open.labels) {
+    throw InputError(fmt::format("{} has no labels, expected a dataset \"labels\" with the class of each sample "
+                                 "(varve convert --labels adds one)",
+                                 path.string()));
+  }
+  auto const [first, last] = rows_within(path, open.first_sample, open.samples.descriptor.num_rows, range);
+  return {hdf5::read_indices<NeuronIndex>(*open.labels, first, last - first, path.string() + ": labels"),
+          open.first_sample + first};
+}
+
 struct SampleFileReader::Contents {
   fs::path path;
   std::string place;
-  OpenSampleFile open;
-  SampleRange rows; ///< wanted rows of the matrix in the file
+  hdf5::File file;
+  StoredMatrix matrix;          ///< that of the wanted part
+  SampleIndex first_sample = 0; ///< of the file
+  SampleRange rows;             ///< wanted rows of the matrix
   EdgeOffset num_entries = 0;
 };
 
-SampleFileReader::SampleFileReader(fs::path const& path, OptionalSampleRange const& range) {
+SampleFileReader::SampleFileReader(fs::path const& path, OptionalSampleRange const& range, SamplePart part) {
   auto const lock = hdf5::lock();
+  auto open = open_sample_file(path);
+  if (part == SamplePart::targets && !open.targets) {
+    throw InputError(
+        fmt::format("{} has no targets, expected a group \"targets\" with the wanted outputs of each sample "
+                    "(varve convert --targets adds one)",
+                    path.string()));
+  }
   contents_ = std::make_unique<Contents>();
   contents_->path = path;
-  contents_->place = path.string() + ": samples";
-  contents_->open = open_sample_file(path);
-  auto const& [file, samples, descriptor, first_sample] = contents_->open;
-  auto const rows = rows_of(path, first_sample, descriptor.num_rows, range);
+  contents_->place = path.string() + (part == SamplePart::samples ? ": samples" : ": targets");
+  contents_->file = std::move(open.file);
+  contents_->matrix = std::move(part == SamplePart::samples ? open.samples : *open.targets);
+  contents_->first_sample = open.first_sample;
+  auto const& [group, descriptor] = contents_->matrix;
+  auto const rows = rows_within(path, open.first_sample, descriptor.num_rows, range);
   contents_->rows = rows;
-  contents_->num_entries =
-      range ? binsparse::count_entries(samples, descriptor, rows.first, rows.second, contents_->place)
-            : descriptor.num_entries;
+  contents_->num_entries = range
+                               ? binsparse::count_entries(group, descriptor, rows.first, rows.second, contents_->place)
+                               : descriptor.num_entries;
 }
 
 SampleFileReader::~SampleFileReader() {
@@ -135,11 +191,11 @@ SampleFileReader::~SampleFileReader() {
 }
 
 std::size_t SampleFileReader::num_samples() const { return contents_->rows.second - contents_->rows.first; }
-std::size_t SampleFileReader::num_neurons() const { return contents_->open.descriptor.num_columns; }
+std::size_t SampleFileReader::num_neurons() const { return contents_->matrix.descriptor.num_columns; }
 EdgeOffset SampleFileReader::num_entries() const { return contents_->num_entries; }
-SampleIndex SampleFileReader::first_sample() const { return contents_->open.first_sample + contents_->rows.first; }
+SampleIndex SampleFileReader::first_sample() const { return contents_->first_sample + contents_->rows.first; }
 
-bool SampleFileReader::has_one_value() const { return contents_->open.descriptor.is_iso; }
+bool SampleFileReader::has_one_value() const { return contents_->matrix.descriptor.is_iso; }
 
 SampleSet SampleFileReader::read_set(std::size_t first, std::size_t last) {
   VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
@@ -151,7 +207,7 @@ SampleSet SampleFileReader::read_set(std::size_t first, std::size_t last) {
   try {
     auto const lock = hdf5::lock();
     auto const begin = contents_->rows.first;
-    samples.matrix = binsparse::read_rows(contents_->open.samples, contents_->open.descriptor, begin + first,
+    samples.matrix = binsparse::read_rows(contents_->matrix.group, contents_->matrix.descriptor, begin + first,
                                           begin + last, contents_->place);
   } catch (std::bad_alloc const&) {
     fail_memory();
@@ -160,112 +216,6 @@ SampleSet SampleFileReader::read_set(std::size_t first, std::size_t last) {
   }
   require_valid(samples.matrix, contents_->place.c_str());
   return samples;
-}
-
-void write_sample_file(fs::path const& path, SampleSet const& samples) {
-  SampleFileWriter writer(path, samples.num_neurons());
-  writer.append(samples);
-  writer.commit();
-}
-
-struct SampleFileWriter::Contents {
-  OutputFile output;
-  hdf5::File file;
-  hdf5::Group samples;
-  hdf5::GrowingList pointers;
-  hdf5::GrowingList indices;
-  std::optional<GrowingValues> values;
-  std::size_t num_neurons = 0;
-  std::size_t num_samples = 0;
-  EdgeOffset num_entries = 0;
-  SampleIndex first_sample = 0;
-  SparseMatrix block; ///< entries not yet written, each with its own value
-  std::vector<EdgeOffset> block_ends;
-
-  Contents(fs::path const& path, std::size_t neurons) : output(path), num_neurons(neurons) {
-    file = hdf5::create_file(output.partial_path(), path);
-    samples = hdf5::create_group(file.id(), "samples", path);
-    pointers = hdf5::GrowingList(samples.id(), "pointers_to_1", H5T_STD_U64LE, path);
-    auto const largest_index = neurons == 0 ? 0 : neurons - 1;
-    indices = hdf5::GrowingList(samples.id(), "indices_1", binsparse::index_type(largest_index), path);
-    values.emplace(samples.id(), path);
-    EdgeOffset const begin = 0;
-    pointers.append(&begin, 1);
-  }
-
-  /// Adds a row to the current block. Blocks end at rows that do not depend on how samples were divided into batches,
-  /// so equal samples give equal files.
-  void append_row(SparseMatrix const& matrix, std::size_t row) {
-    constexpr std::size_t most_rows = std::size_t{1} << 14;
-    constexpr std::size_t most_entries = std::size_t{1} << 18;
-    auto const begin = static_cast<std::ptrdiff_t>(matrix.row_pointers[row]);
-    auto const end = static_cast<std::ptrdiff_t>(matrix.row_pointers[row + 1]);
-    auto& columns = block.column_indices;
-    columns.insert(columns.end(), matrix.column_indices.begin() + begin, matrix.column_indices.begin() + end);
-    if (matrix.is_iso()) {
-      block.values.insert(block.values.end(), static_cast<std::size_t>(end - begin), matrix.values[0]);
-    } else {
-      block.values.insert(block.values.end(), matrix.values.begin() + begin, matrix.values.begin() + end);
-    }
-    num_entries += matrix.row_size(row);
-    ++num_samples;
-    block_ends.push_back(num_entries);
-    if (block_ends.size() >= most_rows || columns.size() >= most_entries) write_block();
-  }
-
-  void write_block() {
-    pointers.append(block_ends.data(), block_ends.size());
-    indices.append(block.column_indices.data(), block.column_indices.size());
-    values->append(block);
-    block_ends.clear();
-    block.column_indices.clear();
-    block.values.clear();
-  }
-};
-
-SampleFileWriter::SampleFileWriter(fs::path const& path, std::size_t num_neurons) {
-  auto const lock = hdf5::lock();
-  contents_ = std::make_unique<Contents>(path, num_neurons);
-}
-
-SampleFileWriter::~SampleFileWriter() {
-  auto const lock = hdf5::lock();
-  contents_.reset();
-}
-
-void SampleFileWriter::append(SampleSet const& batch) {
-  VARVE_REQUIRE(contents_, "a sample file is written after its commit");
-  auto& contents = *contents_;
-  if (contents.num_samples == 0) contents.first_sample = batch.first_sample;
-  VARVE_REQUIRE(batch.num_neurons() == contents.num_neurons, "batches of one sample file have the same neurons");
-  VARVE_REQUIRE(batch.first_sample == contents.first_sample + contents.num_samples,
-                "batches of one sample file follow each other without a gap");
-  require_valid(batch.matrix, "samples to write");
-  auto const lock = hdf5::lock();
-  for (std::size_t row = 0; row < batch.num_samples(); ++row) contents.append_row(batch.matrix, row);
-}
-
-void SampleFileWriter::commit() {
-  VARVE_REQUIRE(contents_, "a sample file is committed twice");
-  auto const lock = hdf5::lock();
-  auto& contents = *contents_;
-  auto const& path = contents.output.path();
-  contents.write_block();
-  contents.values->finish();
-  hdf5::write_text(contents.file.id(), "format", format_name, path);
-  hdf5::write_integer(contents.file.id(), "version", format_version, path);
-  hdf5::write_integer(contents.file.id(), "first_sample", contents.first_sample, path);
-  binsparse::write_descriptor(
-      contents.samples, {contents.num_samples, contents.num_neurons, contents.num_entries, contents.values->is_iso()},
-      path);
-  hdf5::flush(contents.file, path);
-  contents.values.reset();
-  contents.indices = {};
-  contents.pointers = {};
-  contents.samples = {};
-  contents.file = {};
-  contents.output.commit();
-  contents_.reset();
 }
 
 } // namespace varve

@@ -3,11 +3,13 @@
 #include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
 #include "io/sample_writer.hpp"
+#include "network/labels.hpp"
 #include "network/sample_set.hpp"
 
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace varve {
 
@@ -17,7 +19,13 @@ struct SampleFileHeader {
   std::size_t num_neurons = 0;
   EdgeOffset num_entries = 0;
   SampleIndex first_sample = 0;
+  bool has_labels = false;                ///< true if each sample has a class
+  std::optional<std::size_t> num_targets; ///< width of the targets, if each sample has some
 };
+
+/// The matrices of a sample file: what a network reads, and the outputs that it is trained to give (one row per sample
+/// in both).
+enum class SamplePart { samples, targets };
 
 /// Reads the header of an HDF5 sample file (see FORMAT.md). Throws InputError, naming the file, if it is missing,
 /// broken or not a sample file.
@@ -30,15 +38,23 @@ void walk_sample_file(std::filesystem::path const& path);
 /// Throws InputError as read_sample_header does, or if the samples do not have `num_inputs` neurons.
 void require_width(std::filesystem::path const& path, std::size_t num_inputs);
 
+/// Throws InputError, naming the file, if its samples have `found` neurons instead of `num_inputs`.
+void require_width(std::filesystem::path const& path, std::size_t found, std::size_t num_inputs);
+
 /// Reads the samples of an HDF5 file, or only the part of it that holds a range. Throws InputError as
 /// read_sample_header does, or if the content is malformed; UsageError if the file does not contain the range.
 SampleSet read_sample_file(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
 
-/// Reads the samples of an HDF5 file, or a range of them, part by part; the file stays open.
+/// Reads the classes of all samples of an HDF5 file, or of a range. Throws as read_sample_file does, and InputError if
+/// the file has no labels. The caller checks the classes (require_classes).
+Labels read_sample_labels(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
+
+/// Reads the samples of an HDF5 file, or their targets, or a range of them, part by part; the file stays open.
 class SampleFileReader final : public SampleReader {
 public:
-  /// Throws as read_sample_file does.
-  explicit SampleFileReader(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
+  /// Throws as read_sample_file does, and InputError if the file has no targets but they are wanted.
+  explicit SampleFileReader(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt,
+                            SamplePart part = SamplePart::samples);
   ~SampleFileReader() override;
 
   std::size_t num_samples() const override;
@@ -59,8 +75,9 @@ private:
 /// Writes a sample file, which appears whole or not at all. Throws as SampleFileWriter does.
 void write_sample_file(std::filesystem::path const& path, SampleSet const& samples);
 
-/// Writes a sample file batch by batch; the file appears on commit() or not at all. Its bytes depend on the samples
-/// only, not on their division into batches.
+/// Writes a sample file batch by batch; the file appears on commit() or not at all. The bytes of a file of samples
+/// alone do not depend on their division into batches. A file has labels or targets if any were appended, even an empty
+/// batch; before commit() there must be as many as samples.
 class SampleFileWriter final : public SampleWriter {
 public:
   /// Throws UsageError or ResourceError as OutputFile does.
@@ -68,6 +85,8 @@ public:
   ~SampleFileWriter() override;
 
   void append(SampleSet const& batch) override;
+  void append_labels(Labels const& batch) override;
+  void append_targets(SampleSet const& batch) override;
   void commit() override;
 
 private:

@@ -2,7 +2,10 @@
 
 #include "core/types.hpp"
 
+#include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace varve {
@@ -13,5 +16,21 @@ using SampleRange = std::pair<SampleIndex, SampleIndex>;
 
 /// A range of samples, or nullopt for all samples.
 using OptionalSampleRange = std::optional<SampleRange>;
+
+/// What becomes of labels or targets of samples that were not asked for.
+enum class OtherSamples { refused, ignored };
+
+/// "the samples 101:160", counted from 1 with both ends included as in options, or "none".
+std::string shown(SampleRange const& samples);
+
+/// The rows of the file `path` that hold a range of samples; the first of its `num_samples` rows is sample
+/// `first_sample`. Throws UsageError if the file does not hold the range.
+SampleRange rows_within(std::filesystem::path const& path, SampleIndex first_sample, std::uint64_t num_samples,
+                        OptionalSampleRange const& range);
+
+/// Throws InputError unless the file `path`, which has labels (or what `what` says) of the samples `found`, has those
+/// of all wanted samples, and of no others where these are refused.
+void require_samples(std::filesystem::path const& path, char const* what, SampleRange const& found,
+                     SampleRange const& wanted, OtherSamples others);
 
 } // namespace varve

@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/hdf5.hpp"
+#include "io/idx.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>
@@ -23,15 +24,21 @@ std::size_t bytes_in_memory(SampleReader const& reader) {
 
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes) {
-  if (!hdf5::has_signature(path)) return open_challenge_samples(path, neurons, range, bytes);
-  require_width(path, neurons);
-  return std::make_unique<SampleFileReader>(path, range);
+  if (hdf5::has_signature(path)) {
+    require_width(path, neurons);
+    return std::make_unique<SampleFileReader>(path, range);
+  }
+  if (!is_idx(path)) return open_challenge_samples(path, neurons, range, bytes);
+  auto images = open_idx_images(path, range);
+  require_width(path, images->num_neurons(), neurons);
+  return images;
 }
 
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                                                  std::size_t bytes) {
   if (neurons) return open_sample_reader(path, *neurons, std::nullopt, bytes);
   if (hdf5::has_signature(path)) return std::make_unique<SampleFileReader>(path);
+  if (is_idx(path)) return open_idx_images(path);
   throw UsageError(
       fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
 }

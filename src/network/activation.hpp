@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/elementary.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,12 +9,13 @@
 
 namespace varve {
 
-enum class ActivationKind { identity, relu, clipped_relu, leaky_relu };
+enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh };
 
 /// The function applied to every output of a layer, of the sum of its products and its bias:
 ///   f(x) = min(x, cap) for x > 0, slope * x for x <= 0.
 /// Identity has slope 1 and no cap, ReLU slope 0 and no cap, clipped ReLU slope 0 and a cap, leaky ReLU a slope between
 /// 0 and 1 and no cap. Results beyond the largest finite number of the precision become that number, with their sign.
+/// Sigmoid and tanh are curves: their sum is treated as by identity, and f is the curve's value there (elementary.hpp).
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
   double cap = std::numeric_limits<double>::infinity(); ///< positive
@@ -23,8 +26,17 @@ struct Activation {
   static Activation clipped_relu(double cap) { return {ActivationKind::clipped_relu, cap, 0.0}; }
   static Activation leaky_relu(double slope) { return {ActivationKind::leaky_relu, no_cap, slope}; }
 
+  static Activation sigmoid() { return {ActivationKind::sigmoid, no_cap, 1.0}; }
+  static Activation tanh() { return {ActivationKind::tanh, no_cap, 1.0}; }
+
   /// True if an output of only zeros, with this bias, stays zero.
   bool keeps_zero(double bias) const;
+  /// The smooth function; Curve::none for the others.
+  Curve curve() const {
+    return kind == ActivationKind::sigmoid ? Curve::sigmoid
+           : kind == ActivationKind::tanh  ? Curve::hyperbolic_tangent
+                                           : Curve::none;
+  }
   bool has_cap() const { return kind == ActivationKind::clipped_relu; }
   /// True if sums below zero are multiplied, by a number that is neither 0 nor 1.
   bool scales_below_zero() const { return slope > 0.0 && slope < 1.0; }
@@ -47,6 +59,8 @@ inline constexpr std::array all_activations = {
     ActivationEntry{ActivationKind::relu, "relu", nullptr, nullptr, 0.0, 0.0},
     ActivationEntry{ActivationKind::clipped_relu, "clipped_relu", "cap", &Activation::cap, 0.0, Activation::no_cap},
     ActivationEntry{ActivationKind::leaky_relu, "leaky_relu", "slope", &Activation::slope, 0.0, 1.0},
+    ActivationEntry{ActivationKind::sigmoid, "sigmoid", nullptr, nullptr, 0.0, 0.0},
+    ActivationEntry{ActivationKind::tanh, "tanh", nullptr, nullptr, 0.0, 0.0},
 };
 
 inline ActivationEntry const& entry_of(ActivationKind kind) {
@@ -61,13 +75,14 @@ Scalar finite_cap(Activation const& activation) {
                                                        : largest;
 }
 
-/// f(x), computed in double, rounded once to Scalar and then clipped: what every kernel computes. Never -0.
+/// f(x), computed in double, rounded once to Scalar and then clipped: what every kernel computes. Curves are computed
+/// in Scalar, of the clipped number. Never -0.
 template <class Scalar>
 Scalar activated(Activation const& activation, double x) {
   if (activation.scales_below_zero() && x < 0.0) x *= activation.slope;
   Scalar const lowest = activation.slope > 0.0 ? std::numeric_limits<Scalar>::lowest() : Scalar{0};
   auto const y = static_cast<Scalar>(x);
-  return std::min(y > lowest ? y : lowest, finite_cap<Scalar>(activation)) + Scalar{0};
+  return curved(activation.curve(), std::min(y > lowest ? y : lowest, finite_cap<Scalar>(activation))) + Scalar{0};
 }
 
 } // namespace varve

@@ -11,7 +11,10 @@
 
 namespace varve {
 
-bool Activation::keeps_zero(double bias) const { return slope > 0.0 ? bias == 0.0 : bias <= 0.0; }
+bool Activation::keeps_zero(double bias) const {
+  if (kind == ActivationKind::sigmoid) return false; // its values are positive, except where they underflow
+  return slope > 0.0 ? bias == 0.0 : bias <= 0.0;
+}
 
 bool keeps_zero(Layer const& layer) {
   return std::ranges::all_of(layer.bias, [&](double bias) { return layer.activation.keeps_zero(bias); });

@@ -118,11 +118,23 @@ Enclosed scaled(Enclosed x, double slope) {
   return {slope * x.centre, (slope * x.radius + error * std::abs(slope * x.centre)) * (1.0 + error)};
 }
 
+/// The enclosure of the values of a curve, which never falls, on [low, high]; computed values may be off by 3 units in
+/// the last place.
+Enclosed on_curve(Curve curve, double low, double high, Precision precision) {
+  double const ulp = precision == Precision::single_precision ? 0x1p-23 : 0x1p-52;
+  double const lowest = curved(curve, low);
+  double const highest = curved(curve, high);
+  auto const all = between(lowest, highest);
+  double const least = precision == Precision::single_precision ? 0x1p-126 : 0x1p-1022; // smaller ones may become 0
+  return {all.centre, all.radius + 8.0 * ulp * std::max(std::abs(lowest), std::abs(highest)) + least};
+}
+
 /// The enclosure of the activation function's values on x; the cap may be rounded to the precision.
 Enclosed activated(Activation const& activation, Enclosed x, Precision precision) {
   double const low = x.centre - x.radius;
   double const high = x.centre + x.radius;
   double const slope = activation.slope;
+  if (activation.curve() != Curve::none) return on_curve(activation.curve(), low, high, precision);
   if (slope == 1.0) return x;
   if (high <= 0.0) return slope == 0.0 ? Enclosed{} : scaled(x, slope);
   if (!activation.has_cap()) {

@@ -18,6 +18,17 @@ namespace {
 
 constexpr std::size_t kExactAtATime = 64; // a limit, because their integers may become long
 
+/// Throws InputError if a layer has a curve, whose values no finite number of bits holds.
+void require_exact_values(NetworkSource const& network) {
+  for (std::size_t number = 0; number < network.num_layers(); ++number) {
+    Activation const activation = network.layer(number).activation;
+    if (activation.curve() == Curve::none) continue;
+    throw InputError(fmt::format("{}: layer {} has the activation {}, which cannot be computed without rounding; "
+                                 "verify without --exact",
+                                 network.name(), number, entry_of(activation.kind).name));
+  }
+}
+
 /// One past the last layer that revives dead samples; 0 if there is none.
 std::size_t revived_until(NetworkSource const& network) {
   std::size_t until = 0;
@@ -177,6 +188,7 @@ void judge_in_double(NetworkSource const& network, SampleSet const& samples, boo
 Verdicts judge(NetworkSource const& network, SampleSet const& samples, Arithmetic arithmetic, bool wants_activations) {
   require_valid(samples.matrix, "samples");
   bool const is_exact = arithmetic == Arithmetic::exact;
+  if (is_exact) require_exact_values(network);
   ExactJudge judge(network, samples, is_exact && wants_activations);
   judge.enclose();
   if (is_exact) judge.compute();

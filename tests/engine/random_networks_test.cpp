@@ -46,6 +46,18 @@ TEST_P(RandomNetworks, EqualTheReferenceBitForBit) {
   }
 }
 
+TEST_P(RandomNetworks, WithCurvesEqualTheReferenceBitForBit) {
+  auto const choices = test::all_choices(GetParam());
+  for (std::uint64_t seed = 0; seed < 2 * choices.size(); ++seed) {
+    auto const options = options_for(seed, choices);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " on " << test::describe(options));
+    auto const [given, samples] = random_case(seed);
+    auto const network = test::with_curves(given, seed);
+    auto const outcome = test::run_all(network, samples, options);
+    ASSERT_EQ(outcome.result.activations, test::reference_of(network, samples, GetParam().precision));
+  }
+}
+
 TEST_P(RandomNetworks, LiveEdgesAreAtMostAllEdges) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     auto const [network, samples] = random_case(seed);

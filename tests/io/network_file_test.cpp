@@ -87,7 +87,9 @@ TEST(NetworkFile, LayersWithoutOutputsOrEdgesComeBack) {
   Layer const leaky{{2, 1, {0, 0, 0}, {}, {}}, {1.0}, Activation::leaky_relu(0.125)};
   Layer const narrow{{1, 2, {0, 0}, {}, {}}, {1.0}, Activation::relu()};
   Layer const no_outputs{{0, 1, {0}, {}, {}}, {1.0}, Activation::relu()};
-  Network const network({no_edges, shared_value_of_none, leaky, narrow, no_outputs});
+  Layer const curved{{1, 1, {0, 0}, {}, {}}, {1.0}, Activation::sigmoid()};
+  Layer const other_curve{{1, 1, {0, 0}, {}, {}}, {1.0}, Activation::tanh()};
+  Network const network({no_edges, shared_value_of_none, leaky, narrow, curved, other_curve, no_outputs});
   write(network, folder / "network.h5");
   EXPECT_EQ(load(*open_network_file(folder / "network.h5")).layers(), network.layers());
 }
@@ -208,9 +210,9 @@ TEST(NetworkFile, WrongAttributesAreNamed) {
   EXPECT_EQ(with_number("/", "version", 1.7),
             ": found 1.7 in the attribute \"version\", expected a whole number from 0");
   EXPECT_EQ(with_text("/", "version", "1"), ": found no number in the attribute \"version\", expected one");
-  EXPECT_EQ(with_text("layers/000000", "activation", "tanh"),
-            ": layer 0: found the activation \"tanh\", expected one of \"identity\", \"relu\", "
-            "\"clipped_relu\", \"leaky_relu\"");
+  EXPECT_EQ(with_text("layers/000000", "activation", "step"),
+            ": layer 0: found the activation \"step\", expected one of \"identity\", \"relu\", "
+            "\"clipped_relu\", \"leaky_relu\", \"sigmoid\", \"tanh\"");
   EXPECT_EQ(with_text("layers/000000", "activation", "leaky_relu"),
             ": layer 0: found a cap beside the activation \"leaky_relu\", which has none; expected \"clipped_relu\"");
   EXPECT_EQ(with_text("layers/000000", "activation", "relu"),

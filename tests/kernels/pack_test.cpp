@@ -54,15 +54,17 @@ template <class Scalar>
 Scalar finished_scalar(Scalar sum, PackCase<Scalar> const& one) {
   auto const x = static_cast<Scalar>(static_cast<double>(sum) + one.bias);
   Scalar const clipped = x > one.bounds.lower ? (x < one.bounds.upper ? x : one.bounds.upper) : one.bounds.lower;
-  return clipped == Scalar(0) ? Scalar(0) : clipped;
+  Scalar const y = curved(one.bounds.curve(), clipped);
+  return y == Scalar(0) ? Scalar(0) : y;
 }
 
 template <class Scalar>
 std::vector<PackCase<Scalar>> draw_cases(RandomCases& random, std::size_t count) {
   std::vector<PackCase<Scalar>> cases(count);
-  std::vector<Bounds<Scalar>> const bounds = {bounds_of<Scalar>(Activation::relu()),
-                                              bounds_of<Scalar>(Activation::identity()),
-                                              bounds_of<Scalar>(Activation::clipped_relu(1.25))};
+  std::vector<Bounds<Scalar>> const bounds = {
+      bounds_of<Scalar>(Activation::relu()), bounds_of<Scalar>(Activation::identity()),
+      bounds_of<Scalar>(Activation::clipped_relu(1.25)), bounds_of<Scalar>(Activation::sigmoid()),
+      bounds_of<Scalar>(Activation::tanh())};
   for (auto& one : cases) {
     one.weight = static_cast<Scalar>(random.real(-2.0, 2.0));
     one.bias = random.below(4) == 0 ? 0.0 : random.real(-1.0, 1.0);
@@ -161,6 +163,14 @@ void expect_special_numbers_are_finished() {
     EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(-Scalar(0), -0.0, bounds))));
     EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(Scalar(0.5), -0.5, bounds))));
   }
+  auto const sigmoid = bounds_of<Scalar>(Activation::sigmoid());
+  auto const tanh = bounds_of<Scalar>(Activation::tanh());
+  EXPECT_EQ((finished<ExecutionSpace, Scalar>(infinity, 1.0, sigmoid)), Scalar(1));
+  EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(-infinity, 1.0, sigmoid))));
+  EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(nan, 1.0, sigmoid))));
+  EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(0.5), -0.5, sigmoid)), Scalar(0.5));
+  EXPECT_EQ((finished<ExecutionSpace, Scalar>(-infinity, 1.0, tanh)), Scalar(-1));
+  EXPECT_TRUE(is_positive_zero((finished<ExecutionSpace, Scalar>(-Scalar(0), -0.0, tanh))));
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(31.5), 0.5, clipped)), Scalar(32));
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(40), 0.5, clipped)), Scalar(32));
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(40), 0.5, relu)), Scalar(40.5));

@@ -115,6 +115,12 @@ TEST(Activations, AreWhatTheirFormulasSay) {
   EXPECT_EQ(activated<float>(Activation::clipped_relu(3.0), 5.0), 3.0F);
   EXPECT_EQ(activated<float>(Activation::leaky_relu(0.25), -2.0), -0.5F);
   EXPECT_EQ(activated<float>(Activation::leaky_relu(0.25), 2.0), 2.0F);
+  EXPECT_EQ(activated<float>(Activation::sigmoid(), 0.0), 0.5F);
+  EXPECT_EQ(activated<float>(Activation::sigmoid(), 1.0), 0.731058578630F);
+  EXPECT_EQ(activated<float>(Activation::sigmoid(), -1e39), 0.0F);
+  EXPECT_EQ(activated<double>(Activation::tanh(), -1e300), -1.0);
+  EXPECT_NEAR(activated<double>(Activation::tanh(), 0.5), 0.46211715726000975, 2e-16);
+  EXPECT_FALSE(std::signbit(activated<float>(Activation::tanh(), -0.0)));
   constexpr float largest = std::numeric_limits<float>::max();
   EXPECT_EQ(activated<float>(Activation::leaky_relu(0.5), -1e39), -largest);
   EXPECT_EQ(activated<float>(Activation::relu(), 1e39), largest);
@@ -128,6 +134,9 @@ TEST(Activations, HaveParametersWithinTheirRange) {
   EXPECT_TRUE(Activation::leaky_relu(0.5).keeps_zero(0.0));
   EXPECT_FALSE(Activation::leaky_relu(0.5).keeps_zero(-0.5)) << "which stays below zero, and is not zero";
   EXPECT_TRUE(Activation::relu().keeps_zero(-0.5));
+  EXPECT_FALSE(Activation::sigmoid().keeps_zero(0.0)) << "which becomes 0.5";
+  EXPECT_TRUE(Activation::tanh().keeps_zero(0.0));
+  EXPECT_FALSE(Activation::tanh().keeps_zero(-0.5));
 }
 
 } // namespace

@@ -103,6 +103,34 @@ TEST(Enclosure, HoldsTheExactActivationsAndEveryComputation) {
   EXPECT_GT(in_float.certain, 5 * in_float.open);
 }
 
+template <class Scalar>
+void expect_curves_inside(Network const& network, SampleSet const& samples) {
+  constexpr auto precision = std::is_same_v<Scalar, double> ? Precision::double_precision : Precision::single_precision;
+  auto const results = results_in<Scalar>(network, samples);
+  for (std::size_t row = 0; row < samples.num_samples(); ++row) {
+    Enclosure enclosure(samples, row, precision);
+    for (auto const& layer : network.layers()) enclosure.forward(distinct_layer(layer), false);
+    ASSERT_EQ(enclosure.state(), Enclosure::State::open);
+    for (std::size_t neuron = 0; neuron < network.num_outputs(); ++neuron) {
+      auto const [centre, radius] = enclosure.activations()[neuron];
+      for (auto const& result : results)
+        ASSERT_LE(std::abs(dense_row(result, row)[neuron] - centre), radius) << "neuron " << neuron;
+    }
+  }
+}
+
+TEST(Enclosure, HoldsEveryComputationOfCurves) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    auto random = test::random_case(seed);
+    auto const samples = samples_of(random.samples, 0, std::min<std::size_t>(random.samples.num_samples(), 6));
+    auto const network = test::with_curves(random.network, seed);
+    expect_curves_inside<float>(network, samples);
+    expect_curves_inside<double>(network, samples);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 /// x at a neuron goes through weight 1 and this bias.
 Enclosure through(double x, double bias, Activation activation, Precision precision, double weight = 1.0) {
   Layer layer;
@@ -140,6 +168,13 @@ TEST(Enclosure, KnowsThatCapsAreRounded) {
   auto const in_double = through(5.0, 0.0, Activation::clipped_relu(0.3), Precision::double_precision);
   EXPECT_EQ(in_double.activations()[0].centre, 0.3);
   EXPECT_EQ(in_double.activations()[0].radius, 0.0);
+}
+
+TEST(Enclosure, OfACurveIsNarrow) {
+  auto const curved = through(1.0, 0.0, Activation::sigmoid(), Precision::double_precision);
+  EXPECT_NEAR(curved.activations()[0].centre, 0.7310585786300049, 1e-15);
+  EXPECT_LT(curved.activations()[0].radius, 1e-14);
+  EXPECT_TRUE(curved.is_alive());
 }
 
 TEST(Enclosure, OfASampleThatDiedStaysSo) {

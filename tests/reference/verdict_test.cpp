@@ -7,6 +7,7 @@
 #include "reference/infer.hpp"
 #include "reference/tie_network.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -133,6 +134,19 @@ TEST(Verdicts, OfRandomNetworksAreTheReferenceUpToRounding) {
   }
   EXPECT_GT(num_samples, 2000U);
   EXPECT_LT(num_near, num_samples / 10);
+}
+
+TEST(Verdicts, OfCurvesAreInDoubleOnly) {
+  auto const network = test::with_curves(test::random_case(3).network, 3);
+  auto const samples = test::random_case(3).samples;
+  auto const in_double = judge(network, samples, Arithmetic::double_precision, true);
+  EXPECT_EQ(in_double.activations, infer<double>(network, samples));
+  try {
+    judge(network, samples, Arithmetic::exact, false);
+    FAIL() << "no complaint";
+  } catch (InputError const& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("which cannot be computed without rounding; verify without --exact"));
+  }
 }
 
 TEST(Verdicts, RefuseWhatDoesNotFit) {

@@ -1,0 +1,158 @@
+#include "apps/train_options.hpp"
+
+#include "apps/command.hpp"
+#include "apps/network_options.hpp"
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace varve {
+namespace {
+
+void add_files(CLI::App& command, TrainOptions& options) {
+  command.add_option("--network", options.network, "network to start from (.h5), or folder of nN-lK.tsv layer files")
+      ->required();
+  command.add_option("--input", options.input, "samples to train with: .h5, IDX images, or text")->required();
+  command.add_option("--labels", options.labels,
+                     "classes of the samples, from 0: .h5, IDX, or text with one a line (default: those in --input)");
+  command.add_option("--targets", options.targets,
+                     "wanted outputs of the samples, for --loss mean-square: targets or samples of an .h5 file");
+  command.add_option("--validation", options.validation, "samples to measure loss and accuracy with after each epoch");
+  command.add_option("--validation-labels", options.validation_labels,
+                     "their classes (default: those in --validation)");
+  command.add_option("--validation-targets", options.validation_targets, "their wanted outputs");
+  command.add_option("--output", options.output, "write the trained network")->required();
+  command.add_option("--best", options.best, "write the network with the least validation loss so far after its epoch");
+  command.add_option(
+      "--checkpoint", options.checkpoint,
+      "keep the state of the training in FILE (.h5) and the one before in FILE.previous: the same command "
+      "goes on from there after it was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  command
+      .add_option("--checkpoint-every", options.checkpoint_every,
+                  "steps between checkpoints, besides those after each epoch")
+      ->check(above_zero());
+  command.add_option("--history", options.history, "write loss and accuracy of each epoch as a table (.tsv)");
+  command.add_option("--report", options.report, "write everything measured and decided as JSON");
+}
+
+void add_recipe(CLI::App& command, TrainOptions& options) {
+  auto& recipe = options.recipe;
+  command.add_option("--loss", options.loss, "cross-entropy (softmax of the outputs and a class) or mean-square")
+      ->capture_default_str();
+  command.add_option("--optimizer", options.optimizer, "sgd, momentum, nesterov or adam")->capture_default_str();
+  command.add_option("--rate", options.rate, "learning rate (default: 0.05; of adam: 0.001)");
+  command.add_option("--rate-schedule", options.rate_schedule, "constant, step or cosine")->capture_default_str();
+  command.add_option("--rate-every", recipe.rate.every, "with step: epochs after which the rate falls")
+      ->capture_default_str();
+  command.add_option("--rate-factor", recipe.rate.factor, "with step: factor by which it falls")->capture_default_str();
+  command.add_option("--warm-up", recipe.rate.warm_up, "first steps, in which the rate rises evenly")
+      ->capture_default_str();
+  command.add_option("--momentum", recipe.optimizer.momentum, "of momentum and nesterov")->capture_default_str();
+  command.add_option("--beta1", recipe.optimizer.beta1, "of adam")->capture_default_str();
+  command.add_option("--beta2", recipe.optimizer.beta2, "of adam")->capture_default_str();
+  command.add_option("--epsilon", recipe.optimizer.epsilon, "of adam")->capture_default_str();
+  command.add_option("--l2", recipe.optimizer.l2, "decay of weights (not of biases), added to their gradient")
+      ->capture_default_str();
+  command.add_option("--batch", recipe.batch, "samples of a step")->check(above_zero())->capture_default_str();
+  command.add_option("--epochs", recipe.epochs, "times that all samples are taken")
+      ->check(above_zero())
+      ->capture_default_str();
+  command.add_option("--seed", recipe.seed, "of the order of the samples")->capture_default_str();
+  command
+      .add_option("--patience", options.patience,
+                  "stop after so many epochs without a lower validation loss (default: never)")
+      ->check(above_zero());
+}
+
+void add_engine(CLI::App& command, TrainOptions& options) {
+  options.backend = to_string(compiled_backends().front());
+  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
+  command.add_option("--precision", options.precision, "of activations and weights")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--recompute", options.recompute,
+          "layers whose activations are computed twice instead of kept: auto (as few as memory allows), none, or "
+          "K: all but those of every K-th layer")
+      ->capture_default_str();
+  command
+      .add_option("--micro-batch", options.micro_batch,
+                  "samples at a time: 64 (double: 32) times a power of two (default: as many as have room)")
+      ->check(above_zero());
+  command
+      .add_option("--memory-limit", options.memory_limit,
+                  "GiB on the device for weights and activations (default: nine tenths of what is free)")
+      ->check(above_zero());
+  command.footer("No option of these five changes a bit of the trained network, except --precision.");
+}
+
+std::optional<std::size_t> keep_every(std::string const& recompute) {
+  if (recompute == "auto") return std::nullopt;
+  if (recompute == "none") return 1;
+  std::size_t interval = 0;
+  char const* const end = recompute.data() + recompute.size();
+  auto const parsed = std::from_chars(recompute.data(), end, interval);
+  if (parsed.ec != std::errc() || parsed.ptr != end || interval == 0)
+    throw UsageError(fmt::format("--recompute is '{}', expected auto, none or a number from 1 on", recompute));
+  return interval;
+}
+
+} // namespace
+
+void add_options(CLI::App& command, TrainOptions& options) {
+  add_files(command, options);
+  add_network_options(command, options.challenge);
+  add_recipe(command, options);
+  add_engine(command, options);
+}
+
+Recipe recipe_of(TrainOptions const& options) {
+  Recipe recipe = options.recipe;
+  recipe.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  recipe.loss = parse_loss(options.loss);
+  recipe.optimizer.kind = parse_optimizer(options.optimizer);
+  recipe.rate.kind = parse_rate_schedule(options.rate_schedule);
+  recipe.rate.rate = options.rate.value_or(recipe.optimizer.kind == OptimizerKind::adam ? 0.001 : 0.05);
+  require_valid(recipe);
+  if (options.validation.empty() && (options.patience || !options.best.empty()))
+    throw UsageError("--patience and --best need --validation");
+  if (options.checkpoint.empty() && options.checkpoint_every) throw UsageError("--checkpoint-every needs --checkpoint");
+  return recipe;
+}
+
+TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe) {
+  TrainingOptions engine;
+  engine.backend = parse_backend(options.backend);
+  engine.precision = recipe.precision;
+  engine.loss = recipe.loss;
+  engine.optimizer = recipe.optimizer;
+  engine.batch = recipe.batch;
+  engine.micro_batch = options.micro_batch;
+  engine.keep_every = keep_every(options.recompute);
+  if (options.memory_limit) engine.memory_limit = static_cast<std::size_t>(*options.memory_limit * 0x1p30);
+  return engine;
+}
+
+FileRoles file_roles(TrainOptions const& options) {
+  FileRoles files;
+  files.reads("--network", options.network);
+  files.reads("--input", options.input);
+  files.reads("--labels", options.labels);
+  files.reads("--targets", options.targets);
+  files.reads("--validation", options.validation);
+  files.reads("--validation-labels", options.validation_labels);
+  files.reads("--validation-targets", options.validation_targets);
+  files.writes("--output", options.output, Content::network_or_samples);
+  files.writes("--best", options.best, Content::network_or_samples);
+  files.writes("--checkpoint", options.checkpoint, Content::hdf5);
+  if (!options.checkpoint.empty())
+    files.writes("the previous --checkpoint", options.checkpoint + ".previous", Content::hdf5);
+  files.writes("--history", options.history, Content::lines);
+  files.writes("--report", options.report, Content::json);
+  return files;
+}
+
+} // namespace varve

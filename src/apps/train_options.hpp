@@ -1,0 +1,50 @@
+#pragma once
+
+#include "engine/training.hpp"
+#include "io/challenge.hpp"
+#include "io/file_roles.hpp"
+#include "training/recipe.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace varve {
+
+/// What the command line of varve train says.
+struct TrainOptions {
+  std::string network, input, labels, targets;
+  std::string validation, validation_labels, validation_targets;
+  std::string output, best, checkpoint, history, report;
+  ChallengeOptions challenge;
+
+  std::string loss = "cross-entropy";
+  std::string optimizer = "momentum";
+  std::string rate_schedule = "cosine";
+  std::string precision = "float";
+  std::optional<double> rate; ///< default: 0.001 for Adam, else 0.05
+  Recipe recipe;              ///< completed by recipe_of()
+  std::optional<std::size_t> patience;
+  std::optional<std::uint64_t> checkpoint_every;
+
+  std::string backend;
+  std::string recompute = "auto";
+  std::optional<std::size_t> micro_batch;
+  std::optional<double> memory_limit; ///< GiB
+};
+
+/// Adds the options to the subcommand.
+void add_options(CLI::App& command, TrainOptions& options);
+
+/// What decides the bits. Throws UsageError if a name or number is not known or out of its range.
+Recipe recipe_of(TrainOptions const& options);
+
+/// How the engine runs it. Throws UsageError as recipe_of() does.
+TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe);
+
+/// The files that are read and written.
+FileRoles file_roles(TrainOptions const& options);
+
+} // namespace varve

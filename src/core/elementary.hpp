@@ -1,0 +1,164 @@
+#pragma once
+
+#include "core/types.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+/// Elementary functions with the same bits on every processor, compiler and GPU. Libraries differ in last bits (that of
+/// C, that of CUDA); these consist of correctly rounded operations only: sum, product, quotient and fma called by name.
+/// Methods: argument reduction by multiples of log 2 in two parts (Cody and Waite, "Software manual for the elementary
+/// functions", 1980), then Taylor polynomials. Compilers turn loops over them into vector instructions.
+namespace varve {
+
+/// a * b + c, rounded once.
+VARVE_HOST_DEVICE inline float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
+VARVE_HOST_DEVICE inline double multiply_add(double a, double b, double c) { return ::fma(a, b, c); }
+
+namespace detail {
+
+/// Numbers that depend on the precision.
+template <class Scalar>
+struct Elementary;
+
+template <>
+struct Elementary<float> {
+  using Bits = std::int32_t;
+  static constexpr int mantissa_bits = 23;
+  static constexpr Bits exponent_bias = 127;
+  static constexpr float rounder = 0x1.8p23F;      ///< adding it rounds to an integer
+  static constexpr float least_exponent = -104.0F; ///< whose exponential rounds to 0
+  static constexpr float most_exponent = 89.0F;    ///< whose exponential is infinite
+  static constexpr float log2_high = 0x1.62e4p-1F; ///< 9 zero bits at its end: multiples up to 2^9 are exact
+  static constexpr float log2_low = 0x1.7f7d1cp-20F;
+  static constexpr int exponential_terms = 7;
+};
+
+template <>
+struct Elementary<double> {
+  using Bits = std::int64_t;
+  static constexpr int mantissa_bits = 52;
+  static constexpr Bits exponent_bias = 1023;
+  static constexpr double rounder = 0x1.8p52;
+  static constexpr double least_exponent = -746.0;
+  static constexpr double most_exponent = 710.0;
+  static constexpr double log2_high = 0x1.62e42fefa3800p-1; ///< 11 zero bits at its end
+  static constexpr double log2_low = 0x1.ef35793c76730p-45;
+  static constexpr int exponential_terms = 13;
+};
+
+constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+
+/// The sum of x^(k - First) / k! for k from First to Last. (A recursion, because loops within a loop over samples keep
+/// compilers from using vector instructions.)
+template <int First, int Last, class Scalar>
+VARVE_HOST_DEVICE inline Scalar exponential_series(Scalar x) {
+  constexpr auto coefficient = static_cast<Scalar>(1.0 / factorial(First));
+  if constexpr (First == Last) {
+    return coefficient;
+  } else {
+    return multiply_add(exponential_series<First + 1, Last>(x), x, coefficient);
+  }
+}
+
+/// x = multiple * log 2 + rest with |rest| <= log(2) / 2, and exp(rest) - 1.
+template <class Scalar>
+struct ReducedExponent {
+  typename Elementary<Scalar>::Bits multiple;
+  Scalar less_one;
+};
+
+/// For x between least_exponent and most_exponent.
+template <class Scalar>
+VARVE_HOST_DEVICE inline ReducedExponent<Scalar> reduce_exponent(Scalar x) {
+  using Constants = Elementary<Scalar>;
+  using Bits = typename Constants::Bits;
+  constexpr Scalar rounder = Constants::rounder;
+  constexpr auto per_log2 = static_cast<Scalar>(1.44269504088896340736);
+  Scalar const shifted = multiply_add(x, per_log2, rounder);
+  Scalar const multiple = shifted - rounder;
+  Scalar rest = multiply_add(multiple, -Constants::log2_high, x);
+  rest = multiply_add(multiple, -Constants::log2_low, rest);
+  Scalar const tail = exponential_series<2, Constants::exponential_terms>(rest);
+  return {__builtin_bit_cast(Bits, shifted) - __builtin_bit_cast(Bits, rounder), multiply_add(rest * rest, tail, rest)};
+}
+
+/// 2^exponent, which must be a normal number.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar power_of_two(typename Elementary<Scalar>::Bits exponent) {
+  using Bits = typename Elementary<Scalar>::Bits;
+  return __builtin_bit_cast(
+      Scalar, static_cast<Bits>((exponent + Elementary<Scalar>::exponent_bias) << Elementary<Scalar>::mantissa_bits));
+}
+
+} // namespace detail
+
+/// exp(x), off by less than 1.1 units in the last place. NaN stays NaN.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar exponential(Scalar x) {
+  using Constants = detail::Elementary<Scalar>;
+  x = x < Constants::least_exponent ? Constants::least_exponent : x;
+  x = x > Constants::most_exponent ? Constants::most_exponent : x;
+  auto const reduced = detail::reduce_exponent(x);
+  auto const half = reduced.multiple >> 1; // in two steps, because 2^multiple may be too small or too large
+  return (reduced.less_one + Scalar(1)) * detail::power_of_two<Scalar>(half) *
+         detail::power_of_two<Scalar>(reduced.multiple - half);
+}
+
+/// log(x) of a positive finite double, off by less than 1 unit in the last place. (By the series of
+/// log((1 + s) / (1 - s)), where s = f / (2 + f) and x = 2^k * (1 + f).)
+VARVE_HOST_DEVICE inline double logarithm(double x) {
+  using Constants = detail::Elementary<double>;
+  bool const is_subnormal = x < 0x1p-1022;
+  if (is_subnormal) x *= 0x1p54;
+  auto const bits = __builtin_bit_cast(std::int64_t, x);
+  std::int64_t exponent = (bits >> 52) - Constants::exponent_bias;
+  double mantissa = __builtin_bit_cast(double, (bits & 0xfffffffffffff) | (Constants::exponent_bias << 52));
+  if (mantissa > 1.41421356237309504880) { // so that f lies around 0
+    mantissa *= 0.5;
+    ++exponent;
+  }
+  auto const multiple = static_cast<double>(is_subnormal ? exponent - 54 : exponent);
+  double const f = mantissa - 1.0;
+  double const s = f / (2.0 + f);
+  double const square = s * s;
+  double series = 2.0 / 23;
+  for (int odd = 21; odd >= 3; odd -= 2) series = multiply_add(series, square, 2.0 / odd);
+  series *= square; // log(1 + f) = f - s * (f - series)
+  double const low = multiply_add(multiple, Constants::log2_low, -(s * (f - series)));
+  return multiply_add(multiple, Constants::log2_high, f + low);
+}
+
+/// 1 / (1 + exp(-x)), off by less than 2.5 units in the last place; 0 where exp(-x) is too large for Scalar.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar sigmoid(Scalar x) {
+  return Scalar(1) / (Scalar(1) + exponential(-x));
+}
+
+/// tanh(x) = t / (t + 2) with t = exp(2 |x|) - 1 and the sign of x; off by less than 3 units in the last place.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar hyperbolic_tangent(Scalar x) {
+  constexpr auto largest = static_cast<Scalar>(sizeof(Scalar) == 4 ? 20 : 44); // beyond half of it, the result is 1
+  Scalar const magnitude = x < Scalar(0) ? -x : x;
+  Scalar const twice = magnitude + magnitude;
+  auto const reduced = detail::reduce_exponent(twice > largest ? largest : twice);
+  Scalar const power = detail::power_of_two<Scalar>(reduced.multiple);
+  Scalar const t = multiply_add(power, reduced.less_one, power - Scalar(1));
+  Scalar const result = t / (t + Scalar(2));
+  return x < Scalar(0) ? -result : result;
+}
+
+/// The smooth activation functions. `none`: the function is a line with a bend.
+enum class Curve : int { none, sigmoid, hyperbolic_tangent };
+
+/// A curve's value at x; x itself for Curve::none.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar curved(Curve curve, Scalar x) {
+  if (curve == Curve::sigmoid) return sigmoid(x);
+  if (curve == Curve::hyperbolic_tangent) return hyperbolic_tangent(x);
+  return x;
+}
+
+} // namespace varve

@@ -1,0 +1,122 @@
+#pragma once
+
+#include "core/pack.hpp"
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace varve {
+
+/// sum = fma(a, b, sum) in every lane, rounded once.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void add_products(Pack<Scalar, Width>& sum, Pack<Scalar, Width> const& a,
+                                              Pack<Scalar, Width> const& b) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) sum.lane[i] = Kokkos::fma(a.lane[i], b.lane[i], sum.lane[i]);
+  ))
+  KOKKOS_IF_ON_HOST((
+    using Register = typename host::FmaRegister<Scalar, Width>::type;
+    if constexpr (std::is_void_v<Register>) {
+      for (int i = 0; i < Width; ++i) sum.lane[i] = std::fma(a.lane[i], b.lane[i], sum.lane[i]);
+    } else {
+      for (int i = 0; i < Width; i += static_cast<int>(sizeof(Register) / sizeof(Scalar)))
+        host::store(sum.lane + i, Kokkos::fma(host::load<Register>(a.lane + i), host::load<Register>(b.lane + i),
+                                              host::load<Register>(sum.lane + i)));
+    }
+  ))
+  // clang-format on
+}
+
+namespace host {
+
+/// One step of lane_trees(): two vectors, each of which holds `Width / RowLanes` rows of RowLanes numbers, become one
+/// with twice as many rows of half as many. Rows that are longer than a block of 16 bytes stay in order, those of the
+/// first vector first; shorter ones alternate within the block, for that is the cheap way to shuffle.
+template <class Scalar, int Width, int RowLanes>
+struct TreeStep {
+  static constexpr int block = 16 / static_cast<int>(sizeof(Scalar));
+  static constexpr bool in_blocks = RowLanes <= block;
+
+  /// Lane of the two vectors (those of the second count on) from which lane i of the low or high halves comes.
+  static constexpr int source(int i, bool is_high) {
+    int const half = RowLanes / 2;
+    int const span = in_blocks ? block : Width; // lanes of a vector between which numbers move
+    int const place = i % span;
+    bool const from_second = place >= span / 2;
+    int const within = place % (span / 2);
+    int const row = within / half;
+    return i / span * span + row * RowLanes + within % half + (is_high ? half : 0) + (from_second ? Width : 0);
+  }
+
+  template <class Vector, std::size_t... Lane>
+  static Vector combine(Vector const& first, Vector const& second, std::index_sequence<Lane...>) {
+    Vector const low = __builtin_shufflevector(first, second, source(static_cast<int>(Lane), false)...);
+    Vector const high = __builtin_shufflevector(first, second, source(static_cast<int>(Lane), true)...);
+    return low + high;
+  }
+};
+
+/// Which of the rows each lane holds in the end.
+template <class Scalar, int Width>
+constexpr std::array<int, Width> rows_of_lanes() {
+  std::array<std::array<int, Width>, Width> rows{}; // [vector][lane]
+  for (int v = 0; v < Width; ++v)
+    for (auto& row : rows[static_cast<std::size_t>(v)]) row = v;
+  auto const halve = [&]<int RowLanes>() {
+    auto const before = rows;
+    for (int v = 0; v < RowLanes / 2; ++v)
+      for (int i = 0; i < Width; ++i) {
+        int const from = TreeStep<Scalar, Width, RowLanes>::source(i, false);
+        rows[static_cast<std::size_t>(v)][static_cast<std::size_t>(i)] =
+            before[static_cast<std::size_t>(from < Width ? v : v + RowLanes / 2)]
+                  [static_cast<std::size_t>(from % Width)];
+      }
+  };
+  if constexpr (Width >= 16) halve.template operator()<16>();
+  if constexpr (Width >= 8) halve.template operator()<8>();
+  halve.template operator()<4>();
+  halve.template operator()<2>();
+  return rows[0];
+}
+
+template <class Scalar, int Width, int RowLanes, class Vector>
+inline void halve_rows(Vector (&rows)[Width]) {
+  for (int v = 0; v < RowLanes / 2; ++v)
+    rows[v] =
+        TreeStep<Scalar, Width, RowLanes>::combine(rows[v], rows[v + RowLanes / 2], std::make_index_sequence<Width>());
+  if constexpr (RowLanes > 2) halve_rows<Scalar, Width, RowLanes / 2>(rows);
+}
+
+/// The lane that holds this row in the end.
+template <class Scalar, int Width>
+constexpr int lane_of_row(int row) {
+  auto const rows = rows_of_lanes<Scalar, Width>();
+  int lane = 0;
+  while (rows[static_cast<std::size_t>(lane)] != row) ++lane;
+  return lane;
+}
+
+template <class Scalar, int Width, class Vector, std::size_t... Row>
+inline Vector in_order(Vector const& rows, std::index_sequence<Row...>) {
+  return __builtin_shufflevector(rows, rows, lane_of_row<Scalar, Width>(static_cast<int>(Row))...);
+}
+
+} // namespace host
+
+/// Host only: lane i of the result is the sum over the lanes of rows[i], added by a tree: lane c and lane c + d for
+/// d = Width / 2, ..., 2, 1. All trees are computed at once, with half as many additions at each step.
+template <class Scalar, int Width>
+inline Pack<Scalar, Width> lane_trees(Pack<Scalar, Width> const (&rows)[Width]) {
+  static_assert((Width & (Width - 1)) == 0 && Width >= 4 && Width <= 16);
+  using Vector = typename host::Vectors<Scalar, Width>::Vector;
+  Vector vectors[Width];
+  for (int i = 0; i < Width; ++i) vectors[i] = host::load<Vector>(rows[i].lane);
+  host::halve_rows<Scalar, Width, Width>(vectors);
+  Pack<Scalar, Width> sums;
+  host::store(sums.lane, host::in_order<Scalar, Width>(vectors[0], std::make_index_sequence<Width>()));
+  return sums;
+}
+
+} // namespace varve

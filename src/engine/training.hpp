@@ -1,0 +1,71 @@
+#pragma once
+
+#include "core/backend.hpp"
+#include "core/types.hpp"
+#include "network/loss.hpp"
+#include "network/network.hpp"
+#include "network/optimizer.hpp"
+#include "network/sample_set.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace varve {
+
+/// How a network is trained, apart from what mini-batches hold. None of the numbers but precision, loss and optimizer
+/// changes a bit.
+struct TrainingOptions {
+  Backend backend = Backend::serial;
+  Precision precision = Precision::single_precision;
+  Loss loss = Loss::cross_entropy;
+  Optimizer optimizer;
+  std::size_t batch = 128;                ///< samples of the largest mini-batch
+  std::optional<std::size_t> micro_batch; ///< samples at a time, a multiple of the leaf; else as many as have room
+  std::optional<std::size_t> keep_every; ///< activations are kept of every so many layers; else of as many as have room
+  std::optional<std::size_t> memory_limit; ///< bytes on the device; else nine tenths of what is available
+};
+
+/// How training uses memory.
+struct TrainingPlan {
+  std::size_t leaf = 0;        ///< samples of a leaf
+  std::size_t micro_batch = 0; ///< samples at a time
+  std::size_t keep_every = 1;  ///< 1: activations of all layers are kept, nothing is computed again
+  std::size_t weight_bytes = 0, activation_bytes = 0, data_bytes = 0;
+};
+
+/// A network that is being trained on a device, and sets of samples with their answers. Bits equal those of
+/// ReferenceTraining (reference/train.hpp) on every backend.
+class Training {
+public:
+  virtual ~Training() = default;
+
+  /// Copies samples and answers to the device; gives the number of the set, from 0. Throws InputError if they do not
+  /// fit the network or each other, naming `place`; ResourceError if there is no room.
+  virtual std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) = 0;
+
+  /// One step with a mini-batch of these rows of a set: row rows[p] is at position p. Gives the loss before the step.
+  /// Throws InputError if a weight or bias is no finite number afterwards; then network() is of no use.
+  virtual LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) = 0;
+
+  /// Loss of all samples of a set.
+  virtual LossSum evaluate(std::size_t set) = 0;
+
+  /// The network with its weights as they are now, one of its own per edge and output.
+  virtual Network network() const = 0;
+
+  virtual OptimizerState state() const = 0;
+  /// Throws InputError unless the state has the shape of the network and of the optimizer.
+  virtual void restore(OptimizerState const& state) = 0;
+
+  virtual TrainingPlan const& plan() const = 0;
+};
+
+/// A network ready to be trained. Throws UsageError if options are invalid or the build lacks the backend, InputError
+/// if the network cannot be trained, ResourceError if it does not fit the memory.
+std::unique_ptr<Training> prepare_training(Network const& network, TrainingOptions const& options);
+
+} // namespace varve

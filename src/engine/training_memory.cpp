@@ -1,0 +1,87 @@
+#include "engine/training_memory.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace varve {
+namespace {
+
+std::size_t largest_power_of_two(std::size_t number) {
+  std::size_t power = 1;
+  while (2 * power <= number) power *= 2;
+  return power;
+}
+
+/// The least keep_every with the fewest bytes, and all smaller ones that are of use, ascending.
+std::vector<std::size_t> useful_intervals(TrainingSizes const& sizes) {
+  std::vector<std::size_t> intervals = {1};
+  std::size_t least = bytes_per_leaf(sizes, 1);
+  for (std::size_t interval = 2; interval < sizes.widths.size(); ++interval) {
+    std::size_t const bytes = bytes_per_leaf(sizes, interval);
+    if (bytes >= least) continue;
+    least = bytes;
+    intervals.push_back(interval);
+  }
+  return intervals;
+}
+
+void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
+  if (options.batch == 0) throw UsageError("a mini-batch needs at least 1 sample");
+  if (options.keep_every && *options.keep_every == 0)
+    throw UsageError("activations can be kept of every layer (1), every second (2) and so on, not of every 0th");
+  if (!options.micro_batch) return;
+  std::size_t const leaves = *options.micro_batch / sizes.leaf;
+  if (*options.micro_batch % sizes.leaf != 0 || leaves == 0 || leaves != largest_power_of_two(leaves)) {
+    throw UsageError(fmt::format("a micro-batch of {} samples was asked for, expected {} times a power of two",
+                                 *options.micro_batch, sizes.leaf));
+  }
+}
+
+} // namespace
+
+std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every) {
+  auto const& widths = sizes.widths;
+  std::size_t neurons = 2 * std::ranges::max(widths); // errors
+  std::vector<std::size_t> between(keep_every - 1, 0);
+  for (std::size_t number = 0; number < widths.size(); ++number) {
+    if (number % keep_every == 0) {
+      neurons += widths[number];
+    } else {
+      between[number % keep_every - 1] = std::max(between[number % keep_every - 1], widths[number]);
+    }
+  }
+  for (auto const width : between) neurons += width;
+  return neurons * sizes.leaf * sizes.scalar_bytes;
+}
+
+TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& options, std::size_t limit) {
+  require_valid(sizes, options);
+  std::size_t const all_leaves = (options.batch + sizes.leaf - 1) / sizes.leaf;
+  auto const intervals = options.keep_every ? std::vector<std::size_t>{*options.keep_every} : useful_intervals(sizes);
+  TrainingPlan plan;
+  plan.leaf = sizes.leaf;
+  plan.weight_bytes = sizes.weight_bytes;
+  std::size_t leaves = options.micro_batch ? std::min(all_leaves, *options.micro_batch / sizes.leaf) : all_leaves;
+  for (;;) {
+    for (auto const interval : intervals) {
+      plan.keep_every = interval;
+      plan.micro_batch = leaves * sizes.leaf;
+      plan.activation_bytes = leaves * bytes_per_leaf(sizes, interval);
+      if (plan.weight_bytes + plan.activation_bytes <= limit) return plan;
+    }
+    if (leaves == 1 || options.micro_batch) break;
+    leaves = largest_power_of_two(leaves - 1);
+  }
+  throw ResourceError(fmt::format(
+      "training needs {} bytes for weights and {} bytes for the activations of {} samples, but {} bytes may be used; "
+      "{}",
+      plan.weight_bytes, plan.activation_bytes, plan.micro_batch, limit,
+      options.micro_batch || options.keep_every
+          ? "leave the micro-batch and --recompute to Varve, or take a device with more memory"
+          : "take a device with more memory"));
+}
+
+} // namespace varve

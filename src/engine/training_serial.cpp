@@ -1,0 +1,7 @@
+#include "engine/train_on.hpp"
+
+namespace varve {
+
+template std::unique_ptr<Training> train_on_backend<Backend::serial>(Network const&, TrainingOptions const&);
+
+} // namespace varve

@@ -1,0 +1,215 @@
+#pragma once
+
+#include "engine/trained_weights.hpp"
+#include "engine/training_memory.hpp"
+#include "engine/training_trace.hpp"
+#include "kernels/fused_backward.hpp"
+#include "kernels/gather_positions.hpp"
+#include "kernels/leaf_sums.hpp"
+#include "kernels/output_error.hpp"
+#include "kernels/trained_forward.hpp"
+
+namespace varve {
+
+/// Samples with their answers on a device.
+template <class ExecutionSpace, class Scalar>
+struct TrainingSet {
+  DeviceRows<ExecutionSpace, Scalar> samples;
+  DeviceRows<ExecutionSpace, Scalar> targets; ///< without rows: labels
+  std::vector<NeuronIndex> labels;
+  std::size_t num_samples = 0;
+};
+
+/// Takes micro-batches forward and backward through a network.
+template <class ExecutionSpace, class Scalar>
+class TrainingPasses {
+public:
+  using Panel = TrainingPanel<ExecutionSpace, Scalar>;
+  using Weights = TrainedWeights<ExecutionSpace, Scalar>;
+  using Set = TrainingSet<ExecutionSpace, Scalar>;
+  static constexpr std::size_t leaf = kLeafSamples<Scalar>;
+
+  TrainingPasses(Weights const& weights, TrainingPlan const& plan, Loss loss)
+      : weights_(&weights),
+        widths_(weights.widths()),
+        max_leaves_(plan.micro_batch / leaf),
+        loss_(loss),
+        trace_(widths_, max_leaves_, plan.keep_every) {
+    auto const room = [](char const* label) {
+      return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
+    };
+    auto const widest = *std::ranges::max_element(widths_);
+    for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
+    std::size_t most = 0;
+    for (auto const& layer : weights.layers()) {
+      most = std::max({most, size_for(layer.edges.num_edges(), layer.num_inputs),
+                       size_for(static_cast<std::size_t>(layer.num_outputs), layer.num_outputs)});
+    }
+    levels_ = DeviceArray<ExecutionSpace, Scalar>(room("varve::leaf_sums"), most);
+    losses_ = DeviceArray<ExecutionSpace, double>("varve::losses", plan.micro_batch);
+    is_right_ = DeviceArray<ExecutionSpace, int>("varve::right", plan.micro_batch);
+  }
+
+  /// Bytes of sums of leaves for the layer that needs most.
+  static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves) {
+    std::size_t most = 0;
+    for (auto const& layer : network.layers()) // at most two numbers per leaf and sum
+      most = std::max({most, layer.num_edges(), static_cast<EdgeOffset>(layer.num_outputs())});
+    return 2 * num_leaves * most * sizeof(Scalar);
+  }
+
+  /// Positions [first, first + count) of a mini-batch, of these rows of the set, forward; losses of the samples go to
+  /// `losses`, right answers are counted. Errors of the outputs are ready for backward().
+  void forward(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows,
+               std::vector<double>& losses, std::size_t& num_right) {
+    ProfilingRegion const region("varve::forward");
+    num_positions_ = static_cast<int>(rows.size());
+    num_leaves_ = static_cast<int>(num_leaves<Scalar>(rows.size()));
+    auto const rows_d = upload<ExecutionSpace>("varve::rows", std::vector<std::uint64_t>(rows.begin(), rows.end()));
+    gather_positions(space,
+                     GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_d, trace_.panel(0),
+                                                             static_cast<int>(widths_.front())},
+                     num_positions_);
+    trace_.written(0);
+    for (std::size_t number = 0; number < weights_->layers().size(); ++number) forward_layer(space, number);
+    answer(space, set, rows, rows_d);
+    space.fence("varve: losses are there");
+    auto const found = download(Kokkos::subview(losses_, std::make_pair(std::size_t(0), rows.size())));
+    losses.insert(losses.end(), found.begin(), found.end());
+    for (int const right : download(Kokkos::subview(is_right_, std::make_pair(std::size_t(0), rows.size()))))
+      num_right += static_cast<std::size_t>(right);
+  }
+
+  /// What forward() took, backward: sums over the micro-batch, by input of all layers and by output.
+  void backward(ExecutionSpace const& space, DeviceArray<ExecutionSpace, Scalar> const& weight_sums,
+                DeviceArray<ExecutionSpace, Scalar> const& bias_sums) {
+    ProfilingRegion const region("varve::backward");
+    int current = 0; // panel with the errors of the layer's outputs
+    for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
+      compute_again(space, number);
+      auto const& layer = weights_->layers()[number];
+      auto const levels = levels_for(space, static_cast<std::size_t>(layer.num_outputs), layer.num_outputs);
+      neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{errors_[current], levels, layer.num_outputs, 1});
+      add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, bias_sums, layer.first_output});
+      if (number > 0) {
+        FusedBackward<ExecutionSpace, Scalar, true> kernel{};
+        kernel.derivative = Derivative<Scalar>(weights_->layers()[number - 1].activation);
+        kernel.input_errors = errors_[1 - current];
+        backward_layer(space, number, kernel, errors_[current], weight_sums);
+      } else {
+        backward_layer(space, number, FusedBackward<ExecutionSpace, Scalar, false>{}, errors_[current], weight_sums);
+      }
+    }
+  }
+
+private:
+  using Tune = TrainingTuning<ExecutionSpace>;
+
+  void forward_layer(ExecutionSpace const& space, std::size_t number) {
+    auto const& layer = weights_->layers()[number];
+    TrainedForward<ExecutionSpace, Scalar> kernel{};
+    kernel.edges = layer.edges.by_output;
+    kernel.weights = layer.by_output;
+    kernel.bias = layer.bias;
+    kernel.bounds = bounds_of<Scalar>(layer.activation);
+    kernel.inputs = trace_.panel(number);
+    kernel.outputs = trace_.panel(number + 1);
+    kernel.num_inputs = layer.num_inputs;
+    trained_forward(space, kernel, num_leaves_);
+    trace_.written(number + 1);
+  }
+
+  /// Sees to it that the inputs of a layer are there.
+  void compute_again(ExecutionSpace const& space, std::size_t number) {
+    if (trace_.is_there(number)) return;
+    for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer) forward_layer(space, layer);
+  }
+
+  void answer(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows,
+              DeviceArray<ExecutionSpace, std::uint64_t> const& rows_d) {
+    std::size_t const outputs = widths_.back();
+    OutputError<ExecutionSpace, Scalar> kernel{};
+    kernel.outputs = trace_.panel(widths_.size() - 1);
+    if (set.labels.empty()) {
+      kernel.targets = gathered_targets(space, set, rows_d);
+    } else {
+      std::vector<NeuronIndex> labels;
+      for (auto const row : rows) labels.push_back(set.labels[row]);
+      kernel.labels = upload<ExecutionSpace>("varve::labels", labels);
+    }
+    kernel.errors = errors_[0];
+    kernel.losses = losses_;
+    kernel.is_right = is_right_;
+    kernel.derivative = Derivative<Scalar>(weights_->layers().back().activation);
+    kernel.loss = loss_;
+    kernel.num_outputs = static_cast<int>(outputs);
+    kernel.num_positions = num_positions_;
+    output_error(space, kernel, num_leaves_);
+  }
+
+  ConstTrainingPanel<ExecutionSpace, Scalar>
+  gathered_targets(ExecutionSpace const& space, Set const& set,
+                   DeviceArray<ExecutionSpace, std::uint64_t> const& rows_d) {
+    std::size_t const outputs = widths_.back();
+    if (targets_.size() == 0) {
+      targets_ =
+          Panel(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::targets")), max_leaves_ * outputs);
+    }
+    gather_positions(space,
+                     GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_d, targets_, static_cast<int>(outputs)},
+                     num_positions_);
+    return targets_;
+  }
+
+  template <class Kernel>
+  void backward_layer(ExecutionSpace const& space, std::size_t number, Kernel kernel, Panel const& errors,
+                      DeviceArray<ExecutionSpace, Scalar> const& weight_sums) {
+    auto const& layer = weights_->layers()[number];
+    kernel.edges = layer.edges.by_input;
+    kernel.weights = layer.by_input;
+    kernel.inputs = trace_.panel(number);
+    kernel.errors = errors;
+    kernel.levels = levels_for(space, layer.edges.num_edges(), layer.num_inputs);
+    kernel.num_outputs = layer.num_outputs;
+    fused_backward(space, kernel);
+    add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, weight_sums, layer.first_edge});
+  }
+
+  /// Leaves that a team adds up by itself in kernels over so many rows.
+  int leaves_per_run(ExecutionSpace const& space, int num_rows, int num_leaves) const {
+    int const processors = num_processors(space);
+    return Tune::leaves_per_run(processors, Tune::num_blocks(processors, num_rows), num_leaves);
+  }
+  static int levels_of(int leaves_per_run) {
+    int levels = 1;
+    while (1 << (levels - 1) < leaves_per_run) ++levels;
+    return levels;
+  }
+
+  /// Of this micro-batch; the levels of one run take at most twice its leaves.
+  TreeLevels<ExecutionSpace, Scalar> levels_for(ExecutionSpace const& space, std::size_t num_sums, int num_rows) const {
+    int const per_run = leaves_per_run(space, num_rows, num_leaves_);
+    return {levels_, num_sums, levels_of(per_run), per_run, num_leaves_};
+  }
+  /// The most that micro-batches of any size need.
+  std::size_t size_for(std::size_t num_sums, int num_rows) const {
+    std::size_t most = 0;
+    for (int leaves = 1; leaves <= static_cast<int>(max_leaves_); ++leaves)
+      most = std::max(most, size_of_levels(num_sums, leaves, leaves_per_run(ExecutionSpace(), num_rows, leaves)));
+    return most;
+  }
+
+  Weights const* weights_;
+  std::vector<std::size_t> widths_;
+  std::size_t max_leaves_;
+  Loss loss_;
+  TrainingTrace<ExecutionSpace, Scalar> trace_;
+  Panel errors_[2], targets_;
+  DeviceArray<ExecutionSpace, Scalar> levels_;
+  DeviceArray<ExecutionSpace, double> losses_;
+  DeviceArray<ExecutionSpace, int> is_right_;
+  int num_positions_ = 0;
+  int num_leaves_ = 0;
+};
+
+} // namespace varve

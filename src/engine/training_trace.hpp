@@ -1,0 +1,56 @@
+#pragma once
+
+#include "kernels/training_tile.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace varve {
+
+/// The activations of all layers of a micro-batch: panel 0 holds the samples, panel l the outputs of the l-th layer.
+/// Those of every `keep_every`-th number are kept. The others share panels, stretch by stretch: those between two kept
+/// numbers are there, or must be computed again from the kept ones before them.
+template <class ExecutionSpace, class Scalar>
+class TrainingTrace {
+public:
+  using Panel = TrainingPanel<ExecutionSpace, Scalar>;
+
+  TrainingTrace(std::vector<std::size_t> const& widths, std::size_t num_leaves, std::size_t keep_every)
+      : keep_every_(keep_every), between_(keep_every - 1) {
+    std::vector<std::size_t> shared(keep_every - 1, 0);
+    for (std::size_t number = 0; number < widths.size(); ++number) {
+      if (number % keep_every == 0) {
+        kept_.push_back(new_panel(widths[number] * num_leaves));
+      } else {
+        auto& width = shared[number % keep_every - 1];
+        width = std::max(width, widths[number]);
+      }
+    }
+    for (std::size_t i = 0; i < shared.size(); ++i) between_[i] = new_panel(shared[i] * num_leaves);
+  }
+
+  Panel const& panel(std::size_t number) const {
+    return number % keep_every_ == 0 ? kept_[number / keep_every_] : between_[number % keep_every_ - 1];
+  }
+
+  /// To be called when panel `number` has been written.
+  void written(std::size_t number) {
+    if (number % keep_every_ != 0) held_stretch_ = number / keep_every_;
+  }
+  bool is_there(std::size_t number) const { return number % keep_every_ == 0 || number / keep_every_ == held_stretch_; }
+  /// The kept number before a number.
+  std::size_t kept_before(std::size_t number) const { return number / keep_every_ * keep_every_; }
+
+private:
+  static Panel new_panel(std::size_t lines) {
+    return Panel(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::activations")), lines);
+  }
+
+  std::size_t keep_every_;
+  std::size_t held_stretch_ = 0;
+  std::vector<Panel> kept_, between_;
+};
+
+} // namespace varve

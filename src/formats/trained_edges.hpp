@@ -1,0 +1,55 @@
+#pragma once
+
+#include "formats/device_layer.hpp"
+#include "passes/transposed.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace varve {
+
+/// The edges of one layer row by row, as kernels that train walk through them; weights live apart, because they change.
+template <class ExecutionSpace>
+struct EdgeRows {
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> row_pointers; ///< one more than rows
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> neurons;        ///< at the other end of each edge
+  int num_rows = 0;
+
+  EdgeRows() = default;
+  EdgeRows(std::string const& label, std::vector<EdgeOffset> const& pointers, std::vector<NeuronIndex> const& ends)
+      : neurons(upload<ExecutionSpace>(label + "_neurons", ends)), num_rows(static_cast<int>(pointers.size() - 1)) {
+    std::vector<std::uint32_t> narrow;
+    narrow.reserve(pointers.size());
+    for (auto const pointer : pointers) narrow.push_back(in_32_bits(pointer, "edges"));
+    row_pointers = upload<ExecutionSpace>(label + "_rows", narrow);
+  }
+
+  std::size_t bytes() const {
+    return row_pointers.size() * sizeof(std::uint32_t) + neurons.size() * sizeof(NeuronIndex);
+  }
+};
+
+/// A layer whose weights change: its edges by output, for the forward pass, and by input, for the backward pass and the
+/// gradient. The training order of edges and weights is by input; `places` says where each edge is by output.
+template <class ExecutionSpace>
+struct TrainedEdges {
+  EdgeRows<ExecutionSpace> by_output;
+  EdgeRows<ExecutionSpace> by_input;
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< training order -> number of the edge by output
+
+  TrainedEdges() = default;
+  /// Of a valid layer. Throws InputError if it has more edges than 32 bits count.
+  explicit TrainedEdges(SparseMatrix const& matrix) : TrainedEdges(matrix, transposed(matrix)) {}
+  TrainedEdges(SparseMatrix const& matrix, TransposedEdges const& turned)
+      : by_output("varve::by_output", matrix.row_pointers, matrix.column_indices),
+        by_input("varve::by_input", turned.row_pointers, turned.outputs) {
+    std::vector<std::uint32_t> narrow(turned.edges.begin(), turned.edges.end());
+    places = upload<ExecutionSpace>("varve::places", narrow);
+  }
+
+  std::size_t num_edges() const { return places.size(); }
+  std::size_t bytes() const { return by_output.bytes() + by_input.bytes() + places.size() * sizeof(std::uint32_t); }
+};
+
+} // namespace varve

@@ -1,0 +1,57 @@
+#include "io/labels.hpp"
+
+#include "core/error.hpp"
+#include "io/hdf5.hpp"
+#include "io/idx.hpp"
+#include "io/line_error.hpp"
+#include "io/sample_file.hpp"
+#include "io/text_lines.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+NeuronIndex parse_label(std::string_view line, fs::path const& path, std::size_t number) {
+  NeuronIndex label = 0;
+  auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), label);
+  if (error != std::errc() || next != line.data() + line.size() || label == no_class)
+    fail_at_line(path, number, quote(line), fmt::format("one class from 0 to {}", no_class - 1));
+  return label;
+}
+
+/// Never keeps more labels than are wanted, however long the file is.
+Labels read_text_labels(fs::path const& path, SampleRange const& wanted, OtherSamples others) {
+  Labels labels{{}, wanted.first};
+  SampleIndex next = 0; // number of the sample of the next label
+  for_each_line(path, [&](std::string_view line, std::size_t number) {
+    auto const label = parse_label(line, path, number);
+    if (next >= wanted.first && next < wanted.second) labels.classes.push_back(label);
+    ++next;
+    return others == OtherSamples::refused || next < wanted.second;
+  });
+  require_samples(path, "labels", {0, next}, wanted, others);
+  return labels;
+}
+
+} // namespace
+
+Labels open_labels(fs::path const& path, SampleRange const& samples, OtherSamples others) {
+  if (hdf5::has_signature(path)) {
+    auto const header = read_sample_header(path);
+    SampleRange const all{header.first_sample, header.first_sample + header.num_samples};
+    if (header.has_labels) require_samples(path, "labels", all, samples, others);
+    return read_sample_labels(path, samples);
+  }
+  if (!is_idx(path)) return read_text_labels(path, samples, others);
+  require_samples(path, "labels", {0, num_idx_labels(path)}, samples, others);
+  return read_idx_labels(path, samples);
+}
+
+} // namespace varve

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "io/text_file.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+namespace varve {
+
+/// Calls visit(line, number) for each line of a plain or compressed text file that holds something: without blanks at
+/// its ends, neither empty nor a comment (beginning with % or #). The number counts all lines, from 1. Ends early if
+/// `visit` returns false. Throws as TextReader does.
+template <class Visit>
+void for_each_line(std::filesystem::path const& path, Visit const& visit) {
+  TextReader reader(path);
+  TextBlock block;
+  while (reader.next(block)) {
+    std::string_view rest = block.text;
+    for (std::size_t number = block.first_line; !rest.empty(); ++number) {
+      auto const length = std::min(rest.find('\n'), rest.size());
+      auto line = rest.substr(0, length);
+      rest.remove_prefix(std::min(length + 1, rest.size()));
+      line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
+      line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+      if (line.empty() || line.front() == '%' || line.front() == '#') continue;
+      if (!visit(line, number)) return;
+    }
+  }
+}
+
+} // namespace varve

@@ -1,0 +1,88 @@
+#include "io/training_record.hpp"
+
+#include "core/error.hpp"
+#include "io/hdf5_guard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string layer_name(std::size_t number) { return fmt::format("{:06}", number); }
+
+/// The narrower of two types that holds all numbers.
+hid_t type_for(std::vector<double> const& numbers) {
+  bool const are_floats = std::ranges::all_of(
+      numbers, [](double number) { return static_cast<double>(static_cast<float>(number)) == number; });
+  return are_floats ? H5T_IEEE_F32LE : H5T_IEEE_F64LE;
+}
+
+void write_moments(hid_t group, std::string const& what, std::vector<std::vector<double>> const& moments,
+                   fs::path const& path) {
+  for (std::size_t number = 0; number < moments.size(); ++number)
+    hdf5::write_list(group, fmt::format("{}_{}", what, number), type_for(moments[number]), moments[number], false,
+                     path);
+}
+
+std::vector<std::vector<double>> read_moments(hid_t group, std::string const& what, std::uint64_t count,
+                                              std::string const& place) {
+  std::vector<std::vector<double>> moments;
+  for (std::uint64_t number = 0; number < count; ++number) {
+    auto const name = fmt::format("{}_{}", what, number);
+    auto const dataset = hdf5::open_dataset(group, name, place);
+    moments.push_back(hdf5::read_reals(dataset, 0, hdf5::length_of(dataset, place + ": " + name), place + ": " + name));
+  }
+  return moments;
+}
+
+TrainingRecord read_record(fs::path const& path) {
+  auto const file = hdf5::open_file(path);
+  if (!hdf5::has_child(file.id(), "training")) {
+    throw InputError(fmt::format("{} is no checkpoint: it has no group \"training\", as those that varve train writes",
+                                 path.string()));
+  }
+  auto const place = path.string() + ": training";
+  auto const group = hdf5::open_group(file.id(), "training", place);
+  TrainingRecord record;
+  record.recipe = hdf5::read_text(group.id(), "recipe", place);
+  record.progress = hdf5::read_text(group.id(), "progress", place);
+  record.optimizer.num_steps = hdf5::read_count(group.id(), "steps", place);
+  auto const num_moments = hdf5::read_count(group.id(), "moments", place);
+  if (num_moments > 2) throw InputError(fmt::format("{}: found {} moments, expected 0 to 2", place, num_moments));
+  auto const num_layers = hdf5::num_children(group, place);
+  for (std::uint64_t number = 0; number < num_layers; ++number) {
+    auto const layer_place = fmt::format("{}: layer {}", place, number);
+    auto const layer = hdf5::open_group(group.id(), layer_name(number), layer_place);
+    record.optimizer.layers.push_back({read_moments(layer.id(), "weights", num_moments, layer_place),
+                                       read_moments(layer.id(), "bias", num_moments, layer_place)});
+  }
+  return record;
+}
+
+} // namespace
+
+void write_training_record(hid_t file, TrainingRecord const& record, fs::path const& path) {
+  auto const group = hdf5::create_group(file, "training", path);
+  auto const& layers = record.optimizer.layers;
+  hdf5::write_text(group.id(), "recipe", record.recipe, path);
+  hdf5::write_text(group.id(), "progress", record.progress, path);
+  hdf5::write_integer(group.id(), "steps", record.optimizer.num_steps, path);
+  hdf5::write_integer(group.id(), "moments", layers.empty() ? 0 : layers.front().weights.size(), path);
+  for (std::size_t number = 0; number < layers.size(); ++number) {
+    auto const layer = hdf5::create_group(group.id(), layer_name(number), path);
+    write_moments(layer.id(), "weights", layers[number].weights, path);
+    write_moments(layer.id(), "bias", layers[number].bias, path);
+  }
+}
+
+TrainingRecord read_training_record(fs::path const& path) {
+  auto const lock = hdf5::lock();
+  return hdf5::guarded(
+      path, [&] { read_record(path); }, [&] { return read_record(path); });
+}
+
+} // namespace varve

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "formats/trained_edges.hpp"
+#include "kernels/derivative.hpp"
+#include "kernels/training_tile.hpp"
+#include "kernels/tuning/training.hpp"
+
+namespace varve {
+
+/// Errors of a layer's inputs and gradients of its edges in one pass by input, without atomics: each line of errors
+/// that is read serves both.
+///   input_errors(i, s) = act'(inputs(i, s)) * fma-chain over the edges (j, i), ascending, of weight(j, i) * errors(j,
+///   s) gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), as network/leaf.hpp adds it up, into `levels`
+/// Without HasInputErrors the gradient alone: of the first layer, whose inputs are samples.
+/// league: runs of leaves x blocks of inputs; team threads: inputs; vector lanes: packs of samples. Per edge and leaf
+/// it reads a line of 256 bytes for four vectors of fma.
+template <class ExecutionSpace, class Scalar, bool HasInputErrors>
+struct FusedBackward {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Static>>;
+  using Member = typename Policy::member_type;
+  using Sums = LeafSums<Tile>;
+
+  EdgeRows<ExecutionSpace> edges;                    ///< by input
+  ConstDeviceArray<ExecutionSpace, Scalar> weights;  ///< in the same order
+  ConstTrainingPanel<ExecutionSpace, Scalar> inputs; ///< activations of the layer before
+  ConstTrainingPanel<ExecutionSpace, Scalar> errors; ///< of the outputs
+  TrainingPanel<ExecutionSpace, Scalar> input_errors;
+  Derivative<Scalar> derivative; ///< of the activation that made the inputs
+  TreeLevels<ExecutionSpace, Scalar> levels;
+  int num_outputs;
+  int num_blocks;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const run = team.league_rank() / num_blocks;
+    int const block = team.league_rank() % num_blocks;
+    int const first_row = first_row_of(block);
+    int const last_row = first_row_of(block + 1);
+    int const first = run * levels.leaves_per_run;
+    int const last =
+        first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
+      for (int leaf = first; leaf < last; ++leaf)
+        for (int row = first_row + team.team_rank(); row < last_row; row += team.team_size())
+          backward_row(leaf, row, lane);
+    });
+  }
+
+  /// Blocks have about equal numbers of edges: a block begins with the first row at or behind its share.
+  KOKKOS_FORCEINLINE_FUNCTION int first_row_of(int block) const {
+    std::uint64_t const all = edges.row_pointers(edges.num_rows) + static_cast<std::uint64_t>(edges.num_rows);
+    std::uint64_t const share = all * static_cast<std::uint64_t>(block) / static_cast<std::uint64_t>(num_blocks);
+    int low = 0;
+    int high = edges.num_rows;
+    while (low < high) {
+      int const middle = (low + high) / 2;
+      if (edges.row_pointers(middle) + static_cast<std::uint64_t>(middle) < share) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void backward_row(int leaf, int row, int lane) const {
+    auto const line =
+        static_cast<std::size_t>(leaf) * static_cast<std::size_t>(edges.num_rows) + static_cast<std::size_t>(row);
+    LanePacks<Tile> x;
+    x.load(inputs(line), lane);
+    LanePacks<Tile> sum;
+    sum.clear_all();
+    std::uint32_t const end = edges.row_pointers(row + 1);
+    for (std::uint32_t edge = edges.row_pointers(row); edge < end; edge += Sums::count) {
+      Sums sums;
+      int const count = end - edge < Sums::count ? static_cast<int>(end - edge) : Sums::count;
+      if (count == Sums::count) {
+        VARVE_UNROLL
+        for (int i = 0; i < Sums::count; ++i)
+          add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
+      } else {
+        for (int i = 0; i < count; ++i) add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
+        for (int i = count; i < Sums::count; ++i) sums.clear_sum(i);
+      }
+      levels.template add<Tile>(leaf, edge, count, lane, sums.total(lane));
+    }
+    if constexpr (HasInputErrors) {
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) derivative.apply(sum.pack[k], x.pack[k]);
+      sum.store(input_errors(line), lane);
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void add_edge(int leaf, std::uint32_t edge, int i, int lane, LanePacks<Tile> const& x,
+                                            LanePacks<Tile>& sum, Sums& sums) const {
+    LanePacks<Tile> error;
+    error.load(errors(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs) + edges.neurons(edge)),
+               lane);
+    if constexpr (HasInputErrors) {
+      Scalar const weight = weights(edge);
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sum.pack[k], weight, error.pack[k]);
+    }
+    sums.set_sum(i, x, error);
+  }
+};
+
+/// Launches FusedBackward. Does not fence. `kernel.levels` must be for leaves_per_run() of the tuning.
+template <class ExecutionSpace, class Scalar, bool HasInputErrors>
+void fused_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace, Scalar, HasInputErrors> kernel) {
+  using Kernel = FusedBackward<ExecutionSpace, Scalar, HasInputErrors>;
+  using Tune = TrainingTuning<ExecutionSpace>;
+  if (kernel.levels.num_leaves == 0 || kernel.edges.num_rows == 0) return;
+  kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.edges.num_rows);
+  typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks, Tune::team_size,
+                                       Kernel::Tile::num_lanes);
+  Kokkos::parallel_for(HasInputErrors ? "varve::fused_backward" : "varve::first_gradient", policy, kernel);
+}
+
+} // namespace varve

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "kernels/training_tile.hpp"
+#include "kernels/tuning/training.hpp"
+
+namespace varve {
+
+/// Sums of each neuron's errors over the samples, the gradient of its bias, into `levels`: of kLeafChains neurons at a
+/// time, as edges whose input is 1. league: runs of leaves x blocks of groups of neurons; team threads: groups.
+template <class ExecutionSpace, class Scalar>
+struct NeuronSums {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
+  using Member = typename Policy::member_type;
+  using Sums = LeafSums<Tile>;
+
+  ConstTrainingPanel<ExecutionSpace, Scalar> errors;
+  TreeLevels<ExecutionSpace, Scalar> levels;
+  int num_neurons;
+  int num_blocks;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const run = team.league_rank() / num_blocks;
+    int const block = team.league_rank() % num_blocks;
+    int const num_groups = (num_neurons + Sums::count - 1) / Sums::count;
+    int const first = run * levels.leaves_per_run;
+    int const last =
+        first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
+      for (int leaf = first; leaf < last; ++leaf)
+        for (int group = block * team.team_size() + team.team_rank(); group < num_groups;
+             group += num_blocks * team.team_size())
+          add_group(leaf, group * Sums::count, lane);
+    });
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void add_group(int leaf, int first, int lane) const {
+    int const count = num_neurons - first < Sums::count ? num_neurons - first : Sums::count;
+    auto const line =
+        static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons) + static_cast<std::size_t>(first);
+    Sums sums;
+    for (int i = 0; i < Sums::count; ++i) {
+      if (i < count) {
+        LanePacks<Tile> error;
+        error.load(errors(line + static_cast<std::size_t>(i)), lane);
+        sums.set_sum(i, error);
+      } else {
+        sums.clear_sum(i);
+      }
+    }
+    levels.template add<Tile>(leaf, static_cast<std::size_t>(first), count, lane, sums.total(lane));
+  }
+};
+
+/// Launches NeuronSums. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar> kernel) {
+  using Kernel = NeuronSums<ExecutionSpace, Scalar>;
+  using Tune = TrainingTuning<ExecutionSpace>;
+  if (kernel.levels.num_leaves == 0 || kernel.num_neurons == 0) return;
+  kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.num_neurons);
+  typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks, Tune::team_size,
+                                       Kernel::Tile::num_lanes);
+  Kokkos::parallel_for("varve::neuron_sums", policy, kernel);
+}
+
+/// totals(first + i) = the sum of all leaves of sum i, never -0.
+template <class ExecutionSpace, class Scalar>
+struct AddLevels {
+  TreeLevels<ExecutionSpace, Scalar> levels;
+  DeviceArray<ExecutionSpace, Scalar> totals;
+  std::size_t first;
+
+  KOKKOS_FUNCTION void operator()(std::size_t i) const { totals(first + i) = levels.total(i); }
+};
+
+/// Launches AddLevels. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void add_levels(ExecutionSpace const& space, AddLevels<ExecutionSpace, Scalar> const& kernel) {
+  if (kernel.levels.num_leaves == 0) return;
+  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+  Kokkos::parallel_for("varve::add_levels", Policy(space, 0, kernel.levels.num_sums), kernel);
+}
+
+/// Takes sums that are subtrees of equally many leaves, all but the last, one set after the other up the tree.
+template <class ExecutionSpace, class Scalar>
+struct PushSums {
+  TreeLevels<ExecutionSpace, Scalar> levels; ///< of one run
+  ConstDeviceArray<ExecutionSpace, Scalar> sums;
+  int number; ///< of the subtree, from 0
+
+  KOKKOS_FUNCTION void operator()(std::size_t i) const {
+    Scalar value = sums(i);
+    int level = 0;
+    for (; (number >> level & 1) != 0; ++level) value = levels.sums(levels.place(0, level, i)) + value;
+    levels.sums(levels.place(0, level, i)) = value;
+  }
+};
+
+/// Launches PushSums. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void push_sums(ExecutionSpace const& space, PushSums<ExecutionSpace, Scalar> const& kernel) {
+  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+  Kokkos::parallel_for("varve::push_sums", Policy(space, 0, kernel.levels.num_sums), kernel);
+}
+
+} // namespace varve

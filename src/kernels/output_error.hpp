@@ -1,0 +1,148 @@
+#pragma once
+
+#include "kernels/derivative.hpp"
+#include "kernels/training_tile.hpp"
+#include "network/loss.hpp"
+
+#include <limits>
+
+namespace varve {
+
+/// Loss and errors of the last activations, sample by sample, in double:
+///   cross-entropy: slope(j) = exp(x(j) - max) / sum - (1 if j is the label)
+///   mean square:   slope(j) = 2 (x(j) - target(j)) / outputs
+///   errors(j) = act'(x(j)) * (slope(j), rounded to Scalar)
+/// Positions past the last sample get errors 0, loss 0. An index is a pack of samples; sums over outputs are chains in
+/// their order. On CPUs the samples of a pack are the lanes of vectors.
+template <class ExecutionSpace, class Scalar>
+struct OutputError {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  static constexpr int width = Tile::pack_width;
+  static constexpr int packs_per_line = Tile::packs_per_lane * Tile::num_lanes;
+  using Doubles = double[width];
+
+  ConstTrainingPanel<ExecutionSpace, Scalar> outputs;
+  ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< empty: labels
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> labels; ///< by position
+  TrainingPanel<ExecutionSpace, Scalar> errors;
+  DeviceArray<ExecutionSpace, double> losses; ///< by position
+  DeviceArray<ExecutionSpace, int> is_right;  ///< by position
+  Derivative<Scalar> derivative;
+  Loss loss;
+  int num_outputs;
+  int num_positions;
+
+  KOKKOS_FUNCTION void operator()(int index) const {
+    int const leaf = index / packs_per_line;
+    int const pack = index % packs_per_line;
+    int position[width];
+    for (int i = 0; i < width; ++i)
+      position[i] = leaf * Tile::num_samples + PlaceInLine<Tile>::position_of(pack * width + i);
+    Doubles most;
+    int largest[width];
+    find_largest(leaf, pack, most, largest);
+    Doubles total;
+    if (loss == Loss::cross_entropy) {
+      soft_maximum(leaf, pack, position, most, total);
+    } else {
+      squares(leaf, pack, position, total);
+    }
+    for (int i = 0; i < width; ++i) {
+      if (position[i] >= num_positions) continue;
+      losses(position[i]) = total[i];
+      is_right(position[i]) =
+          targets.size() == 0 && static_cast<NeuronIndex>(largest[i]) == labels(position[i]) ? 1 : 0;
+    }
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t line_of(int leaf, int neuron) const {
+    return static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs) + static_cast<std::size_t>(neuron);
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void find_largest(int leaf, int pack, Doubles& most, int (&largest)[width]) const {
+    for (int i = 0; i < width; ++i) {
+      most[i] = -std::numeric_limits<double>::infinity();
+      largest[i] = 0;
+    }
+    for (int j = 0; j < num_outputs; ++j) {
+      auto const& x = outputs(line_of(leaf, j)).pack[pack];
+      for (int i = 0; i < width; ++i) {
+        auto const value = static_cast<double>(x.lane[i]);
+        largest[i] = value > most[i] ? j : largest[i];
+        most[i] = value > most[i] ? value : most[i];
+      }
+    }
+  }
+
+  /// Stores the errors; `slopes` of positions past the end do not count.
+  KOKKOS_FORCEINLINE_FUNCTION void store(std::size_t line, int pack, int const (&position)[width],
+                                         Doubles const& slopes) const {
+    auto const& x = outputs(line).pack[pack];
+    auto& target = errors(line).pack[pack];
+    for (int i = 0; i < width; ++i) {
+      Scalar const error = derivative(static_cast<Scalar>(slopes[i]), x.lane[i]);
+      target.lane[i] = position[i] < num_positions ? error : Scalar(0);
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void soft_maximum(int leaf, int pack, int const (&position)[width], Doubles const& most,
+                                                Doubles& total) const {
+    Doubles sum;
+    for (int i = 0; i < width; ++i) sum[i] = 0.0;
+    for (int j = 0; j < num_outputs; ++j) {
+      auto const& x = outputs(line_of(leaf, j)).pack[pack];
+      for (int i = 0; i < width; ++i) sum[i] += exponential(static_cast<double>(x.lane[i]) - most[i]);
+    }
+    NeuronIndex label[width];
+    for (int i = 0; i < width; ++i) label[i] = position[i] < num_positions ? labels(position[i]) : 0;
+    for (int j = 0; j < num_outputs; ++j) {
+      std::size_t const line = line_of(leaf, j);
+      auto const& x = outputs(line).pack[pack];
+      Doubles slopes;
+      for (int i = 0; i < width; ++i) {
+        double const wanted = label[i] == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
+        slopes[i] = exponential(static_cast<double>(x.lane[i]) - most[i]) / sum[i] - wanted;
+      }
+      store(line, pack, position, slopes);
+    }
+    for (int i = 0; i < width; ++i) {
+      auto const& x = outputs(line_of(leaf, static_cast<int>(label[i]))).pack[pack];
+      total[i] = logarithm(sum[i]) - (static_cast<double>(x.lane[i]) - most[i]);
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void squares(int leaf, int pack, int const (&position)[width], Doubles& total) const {
+    auto const count = static_cast<double>(num_outputs);
+    for (int i = 0; i < width; ++i) total[i] = 0.0;
+    for (int j = 0; j < num_outputs; ++j) {
+      std::size_t const line = line_of(leaf, j);
+      auto const& x = outputs(line).pack[pack];
+      Doubles slopes;
+      for (int i = 0; i < width; ++i) {
+        double wanted = 0.0;
+        if (targets.size() != 0) {
+          wanted = static_cast<double>(targets(line).pack[pack].lane[i]);
+        } else if (position[i] < num_positions) {
+          wanted = labels(position[i]) == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
+        }
+        double const difference = static_cast<double>(x.lane[i]) - wanted;
+        total[i] = multiply_add(difference, difference, total[i]);
+        slopes[i] = 2.0 * difference / count;
+      }
+      store(line, pack, position, slopes);
+    }
+    for (int i = 0; i < width; ++i) total[i] /= count;
+  }
+};
+
+/// Launches OutputError for so many leaves. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void output_error(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& kernel, int num_leaves) {
+  using Kernel = OutputError<ExecutionSpace, Scalar>;
+  if (num_leaves == 0 || kernel.num_outputs == 0) return;
+  Kokkos::parallel_for("varve::output_error",
+                       Kokkos::RangePolicy<ExecutionSpace>(space, 0, num_leaves * Kernel::packs_per_line), kernel);
+}
+
+} // namespace varve

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "formats/trained_edges.hpp"
+#include "kernels/training_tile.hpp"
+#include "kernels/tuning/training.hpp"
+
+namespace varve {
+
+/// One layer of a mini-batch, whose weights change from step to step:
+///   outputs(j, s) = finish(fma-chain over the edges (j, i), ascending, of weight(j, i) * inputs(i, s), bias(j))
+/// with the bits of inference. league: leaves x blocks of outputs; team threads: outputs; vector lanes: packs of
+/// samples. Per edge and leaf it reads a line of 256 bytes for two vectors of fma each.
+template <class ExecutionSpace, class Scalar>
+struct TrainedForward {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Member = typename Policy::member_type;
+
+  EdgeRows<ExecutionSpace> edges; ///< by output
+  ConstDeviceArray<ExecutionSpace, Scalar> weights;
+  ConstDeviceArray<ExecutionSpace, double> bias; ///< by output
+  Bounds<Scalar> bounds;
+  ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
+  TrainingPanel<ExecutionSpace, Scalar> outputs;
+  int num_inputs;
+  int num_blocks;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const leaf = team.league_rank() / num_blocks;
+    int const block = team.league_rank() % num_blocks;
+    int const first = static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * block / num_blocks);
+    int const last = static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * (block + 1) / num_blocks);
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
+      for (int row = first + team.team_rank(); row < last; row += team.team_size()) forward_row(leaf, row, lane);
+    });
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void forward_row(int leaf, int row, int lane) const {
+    auto const first_line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_inputs);
+    LanePacks<Tile> sum;
+    sum.clear_all();
+    std::uint32_t const end = edges.row_pointers(row + 1);
+    for (std::uint32_t edge = edges.row_pointers(row); edge < end; ++edge) {
+      Scalar const weight = weights(edge);
+      auto const& line = inputs(first_line + edges.neurons(edge));
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k)
+        add_product(sum.pack[k], weight, line.pack[k * Tile::num_lanes + lane]);
+    }
+    double const own_bias = bias(row);
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sum.pack[k], own_bias, bounds);
+    sum.store(outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(edges.num_rows) +
+                      static_cast<std::size_t>(row)),
+              lane);
+  }
+};
+
+/// Launches TrainedForward for so many leaves. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void trained_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace, Scalar> kernel, int num_leaves) {
+  using Kernel = TrainedForward<ExecutionSpace, Scalar>;
+  using Tune = TrainingTuning<ExecutionSpace>;
+  if (num_leaves == 0 || kernel.edges.num_rows == 0) return;
+  kernel.num_blocks = Tune::forward_blocks(num_processors(space), kernel.edges.num_rows, num_leaves);
+  typename Kernel::Policy const policy(space, num_leaves * kernel.num_blocks, Tune::team_size, Kernel::Tile::num_lanes);
+  Kokkos::parallel_for("varve::trained_forward", policy, kernel);
+}
+
+} // namespace varve

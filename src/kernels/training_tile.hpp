@@ -1,0 +1,230 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "core/lanes.hpp"
+#include "core/pack_sums.hpp"
+#include "kernels/tile.hpp"
+#include "network/leaf.hpp"
+
+#include <cstddef>
+
+namespace varve {
+
+/// The tiles of training: a tile is a leaf of the mini-batch (network/leaf.hpp). On CPUs the chains of a leaf are the
+/// lanes of vectors, and one thread holds a whole line; on GPUs each lane of a thread holds one chain, in packs of 16
+/// bytes, so that positions stand in another order within a line there.
+template <class ExecutionSpace, class Scalar>
+struct TrainingTileOf {
+  static constexpr int chains = kLeafChains<Scalar>;
+  static constexpr int device_pack = 16 / static_cast<int>(sizeof(Scalar));
+  using Type = std::conditional_t<kOnHost<ExecutionSpace>, TileShape<Scalar, chains, kChainLength, 1>,
+                                  TileShape<Scalar, device_pack, kChainLength / device_pack, chains>>;
+};
+template <class ExecutionSpace, class Scalar>
+using TrainingTile = typename TrainingTileOf<ExecutionSpace, Scalar>::Type;
+
+/// The numbers of all neurons of a layer for a mini-batch: [tile][neuron], each a line of a tile's samples.
+template <class ExecutionSpace, class Scalar>
+using TrainingPanel = DeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar>::Line>;
+template <class ExecutionSpace, class Scalar>
+using ConstTrainingPanel = ConstDeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar>::Line>;
+
+/// Place within a line of a position of the leaf, and the other way.
+template <class Tile>
+struct PlaceInLine {
+  static constexpr int chains = kLeafChains<typename Tile::Scalar>;
+
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int place_of(int position) {
+    if constexpr (Tile::num_lanes == 1) return position;
+    int const link = position / chains; // within the chain
+    return Tile::sample_of(position % chains, link / Tile::pack_width) + link % Tile::pack_width;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int position_of(int place) {
+    if constexpr (Tile::num_lanes == 1) return place;
+    int const pack = place / Tile::pack_width;
+    return pack % Tile::num_lanes + chains * (pack / Tile::num_lanes * Tile::pack_width + place % Tile::pack_width);
+  }
+};
+
+/// The number of a position in a panel.
+template <class Panel>
+KOKKOS_FORCEINLINE_FUNCTION auto& number_at(Panel const& panel, std::size_t line, int place) {
+  constexpr int width = static_cast<int>(sizeof(panel(0).pack[0].lane) / sizeof(panel(0).pack[0].lane[0]));
+  return panel(line).pack[place / width].lane[place % width];
+}
+
+/// A lane's packs of a line.
+template <class Tile>
+struct LanePacks {
+  using PackType = typename Tile::PackType;
+  PackType pack[Tile::packs_per_lane];
+
+  KOKKOS_FORCEINLINE_FUNCTION void load(typename Tile::Line const& line, int lane) {
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) copy(pack[k], line.pack[k * Tile::num_lanes + lane]);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION void store(typename Tile::Line& line, int lane) const {
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) copy(line.pack[k * Tile::num_lanes + lane], pack[k]);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION void clear_all() {
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) clear(pack[k]);
+  }
+};
+
+/// Sums over a leaf of kLeafChains sums at a time (those of edges, say), as network/leaf.hpp adds them up. On the host
+/// a lane has them all: sum i is in lane i of total(). On a device each of the lanes has one chain of each sum, and in
+/// the end sum `lane`.
+template <class Tile>
+struct LeafSums {
+  using Scalar = typename Tile::Scalar;
+  static constexpr int count = kLeafChains<Scalar>;
+  static constexpr bool on_host = Tile::num_lanes == 1;
+  static_assert(on_host || Tile::num_lanes == count);
+
+  /// One chain per sum, or the lanes of a pack of them.
+  using Chains = std::conditional_t<on_host, typename Tile::PackType, Scalar>;
+  Chains chains[count];
+
+  KOKKOS_FORCEINLINE_FUNCTION void clear_sum(int i) {
+    if constexpr (on_host) {
+      clear(chains[i]);
+    } else {
+      chains[i] = Scalar(0);
+    }
+  }
+
+  /// Chains of the products of two lines.
+  KOKKOS_FORCEINLINE_FUNCTION void set_sum(int i, LanePacks<Tile> const& a, LanePacks<Tile> const& b) {
+    clear_sum(i);
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      if constexpr (on_host) {
+        add_products(chains[i], a.pack[k], b.pack[k]);
+      } else {
+        for (int j = 0; j < Tile::pack_width; ++j)
+          chains[i] = Kokkos::fma(a.pack[k].lane[j], b.pack[k].lane[j], chains[i]);
+      }
+    }
+  }
+  /// Chains of a line.
+  KOKKOS_FORCEINLINE_FUNCTION void set_sum(int i, LanePacks<Tile> const& a) {
+    clear_sum(i);
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      if constexpr (on_host) {
+        add_product(chains[i], Scalar(1), a.pack[k]);
+      } else {
+        for (int j = 0; j < Tile::pack_width; ++j) chains[i] = chains[i] + a.pack[k].lane[j];
+      }
+    }
+  }
+
+  /// Adds the chains of each sum by the tree. All lanes call it at once.
+  KOKKOS_FORCEINLINE_FUNCTION Chains total(int lane) {
+    if constexpr (on_host) {
+      return lane_trees(chains);
+    } else {
+      VARVE_UNROLL
+      for (int distance = count / 2; distance > 0; distance /= 2) {
+        bool const is_upper = (lane & distance) != 0;
+        VARVE_UNROLL
+        for (int i = 0; i < distance; ++i) {
+          Scalar const kept = is_upper ? chains[i + distance] : chains[i];
+          Scalar const given = is_upper ? chains[i] : chains[i + distance];
+          chains[i] = kept + from_lane(given, lane ^ distance, +Tile::num_lanes);
+        }
+      }
+      return chains[0];
+    }
+  }
+};
+
+/// Sums of leaves on their way up the binary tree: like the digits of a binary number, level k holds the sum of a run
+/// of 2^k leaves where bit k of the number of leaves so far is set. [run of leaves][level][sum].
+template <class ExecutionSpace, class Scalar>
+struct TreeLevels {
+  DeviceArray<ExecutionSpace, Scalar> sums;
+  std::size_t num_sums; ///< of a level
+  int num_levels;       ///< of a run
+  int leaves_per_run;   ///< a power of two
+  int num_leaves;
+
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t place(int run, int level, std::size_t sum) const {
+    return (static_cast<std::size_t>(run) * static_cast<std::size_t>(num_levels) + static_cast<std::size_t>(level)) *
+               num_sums +
+           sum;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION int num_runs() const { return (num_leaves + leaves_per_run - 1) / leaves_per_run; }
+
+  /// Adds the sums of one leaf, those from `first` on: LeafSums::total() of a lane, of which `count` are there.
+  template <class Tile>
+  KOKKOS_FORCEINLINE_FUNCTION void add(int leaf, std::size_t first, int count, int lane,
+                                       typename LeafSums<Tile>::Chains sum) const {
+    int const run = leaf / leaves_per_run;
+    int const before = leaf % leaves_per_run; // leaves of the run that are in already
+    int level = 0;
+    if constexpr (LeafSums<Tile>::on_host) {
+      constexpr int width = LeafSums<Tile>::count;
+      for (; (before >> level & 1) != 0; ++level) {
+        std::size_t const from = place(run, level, first);
+        if (count == width) {
+          for (int i = 0; i < width; ++i) sum.lane[i] = sums(from + static_cast<std::size_t>(i)) + sum.lane[i];
+        } else {
+          for (int i = 0; i < count; ++i) sum.lane[i] = sums(from + static_cast<std::size_t>(i)) + sum.lane[i];
+        }
+      }
+      std::size_t const to = place(run, level, first);
+      if (count == width) {
+        for (int i = 0; i < width; ++i) sums(to + static_cast<std::size_t>(i)) = sum.lane[i];
+      } else {
+        for (int i = 0; i < count; ++i) sums(to + static_cast<std::size_t>(i)) = sum.lane[i];
+      }
+    } else {
+      if (lane >= count) return;
+      std::size_t const own = first + static_cast<std::size_t>(lane);
+      for (; (before >> level & 1) != 0; ++level) sum = sums(place(run, level, own)) + sum;
+      sums(place(run, level, own)) = sum;
+    }
+  }
+
+  /// The sum over all leaves, never -0.
+  KOKKOS_FORCEINLINE_FUNCTION Scalar total(std::size_t sum) const {
+    Scalar runs[32]; // level k: a subtree of 2^k runs
+    int const whole = num_leaves / leaves_per_run;
+    int const left = num_leaves % leaves_per_run;
+    int top = 0;
+    while (1 << top < leaves_per_run) ++top;
+    for (int run = 0; run < whole; ++run) {
+      Scalar value = sums(place(run, top, sum));
+      int level = 0;
+      for (; (run >> level & 1) != 0; ++level) value = runs[level] + value;
+      runs[level] = value;
+    }
+    Scalar value = Scalar(0); // what comes last is the lowest part of the tree
+    bool has_value = false;
+    for (int level = 0; level < top; ++level) {
+      if ((left >> level & 1) == 0) continue;
+      Scalar const part = sums(place(whole, level, sum));
+      value = has_value ? part + value : part;
+      has_value = true;
+    }
+    for (int level = 0; whole >> level != 0; ++level) {
+      if ((whole >> level & 1) == 0) continue;
+      value = has_value ? runs[level] + value : runs[level];
+      has_value = true;
+    }
+    return value + Scalar(0);
+  }
+};
+
+/// Numbers that TreeLevels takes for so many sums.
+inline std::size_t size_of_levels(std::size_t num_sums, int num_leaves, int leaves_per_run) {
+  std::size_t levels = 1;
+  while (1 << (levels - 1) < leaves_per_run) ++levels;
+  auto const runs = static_cast<std::size_t>((num_leaves + leaves_per_run - 1) / leaves_per_run);
+  return runs * levels * num_sums;
+}
+
+} // namespace varve

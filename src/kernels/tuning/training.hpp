@@ -1,0 +1,40 @@
+#pragma once
+
+#include "core/execution.hpp"
+
+#include <algorithm>
+
+namespace varve {
+
+/// How the kernels that train share their work out. On CPUs a team is one thread and takes a block of rows; a block
+/// passes by all leaves in turn, so that the tile that all threads read stays in the caches. On GPUs a thread of a team
+/// (half a warp in float) takes a row at a time.
+template <class ExecutionSpace>
+struct TrainingTuning {
+  static constexpr bool on_host = kOnHost<ExecutionSpace>;
+  static constexpr int team_size = on_host ? 1 : 16;
+  static constexpr int rows_per_team = 64; ///< of a GPU
+
+  /// Blocks of rows of the backward kernels.
+  static int num_blocks(int processors, int num_rows) {
+    return std::max(1, on_host ? std::min(processors, num_rows) : (num_rows + rows_per_team - 1) / rows_per_team);
+  }
+
+  /// Leaves, a power of two of them, that a team adds up by itself: all, unless processors would be idle.
+  static int leaves_per_run(int processors, int num_blocks, int num_leaves) {
+    int const wanted_teams = on_host ? processors : 4 * processors;
+    int const wanted_runs = std::max(1, (wanted_teams + num_blocks - 1) / num_blocks);
+    int leaves = 1;
+    while (leaves * wanted_runs < num_leaves) leaves *= 2;
+    return leaves;
+  }
+
+  /// Blocks of rows into which the forward kernel cuts the outputs of each leaf.
+  static int forward_blocks(int processors, int num_rows, int num_leaves) {
+    if (!on_host) return num_blocks(processors, num_rows);
+    int const wanted = 4 * processors;
+    return std::clamp((wanted + num_leaves - 1) / std::max(1, num_leaves), 1, std::max(1, num_rows));
+  }
+};
+
+} // namespace varve

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "core/types.hpp"
+#include "network/sparse_matrix.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace varve {
+
+/// What training makes small, of the last activations x of a sample:
+///   cross-entropy: -log(softmax(x)[label]), where softmax(x)[j] = exp(x[j]) / sum of exp(x);
+///   mean square:   the mean over the outputs of (x[j] - target[j])^2, where a label means 1 at its output, 0
+///   elsewhere.
+/// The loss of several samples is the mean of theirs.
+enum class Loss { cross_entropy, mean_square };
+
+/// "cross-entropy" or "mean-square".
+std::string to_string(Loss loss);
+
+/// The loss with this name. Throws UsageError if there is none.
+Loss parse_loss(std::string const& name);
+
+/// What the outputs of samples should be: a label (the number of an output) for each, or values.
+struct Answers {
+  std::vector<NeuronIndex> labels; ///< one per sample; empty if there are values
+  SparseMatrix values;             ///< shape [samples, outputs]; without rows if there are labels
+
+  bool are_labels() const { return !labels.empty() || values.num_rows == 0; }
+  std::size_t num_samples() const { return are_labels() ? labels.size() : values.num_rows; }
+};
+
+/// Throws InputError, naming `place`, unless there is an answer for each of so many samples and each fits the outputs
+/// of the network; UsageError if the loss needs labels and there are values.
+void require_fit(Answers const& answers, std::size_t num_samples, std::size_t num_outputs, Loss loss,
+                 std::string const& place);
+
+/// What came of some samples.
+struct LossSum {
+  double loss = 0.0; ///< sum over samples
+  std::size_t num_samples = 0;
+  std::size_t num_right = 0; ///< samples whose largest output (the lowest of equal ones) is their label
+
+  double mean() const { return loss / static_cast<double>(num_samples); }
+  double accuracy() const { return static_cast<double>(num_right) / static_cast<double>(num_samples); }
+};
+
+} // namespace varve

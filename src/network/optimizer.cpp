@@ -1,0 +1,83 @@
+#include "network/optimizer.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace varve {
+namespace {
+
+/// base^exponent by squaring: libraries' pow() differ in last bits.
+double power(double base, std::uint64_t exponent) {
+  double result = 1.0;
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2 == 1) result *= base;
+    base *= base;
+  }
+  return result;
+}
+
+} // namespace
+
+std::string to_string(OptimizerKind kind) {
+  switch (kind) {
+  case OptimizerKind::sgd:
+    return "sgd";
+  case OptimizerKind::momentum:
+    return "momentum";
+  case OptimizerKind::nesterov:
+    return "nesterov";
+  case OptimizerKind::adam:
+    return "adam";
+  }
+  throw std::logic_error("varve: unknown optimizer");
+}
+
+OptimizerKind parse_optimizer(std::string const& name) {
+  using enum OptimizerKind;
+  for (auto const kind : {sgd, momentum, nesterov, adam})
+    if (name == to_string(kind)) return kind;
+  throw UsageError("there is no optimizer '" + name + "'; there are: sgd, momentum, nesterov, adam");
+}
+
+void require_valid(Optimizer const& optimizer) {
+  auto const require_below_1 = [](char const* name, double number) {
+    if (number >= 0.0 && number < 1.0) return;
+    throw UsageError(fmt::format("{} is {}, expected a number from 0 to below 1", name, number));
+  };
+  require_below_1("the momentum", optimizer.momentum);
+  require_below_1("beta1 of Adam", optimizer.beta1);
+  require_below_1("beta2 of Adam", optimizer.beta2);
+  if (!(optimizer.epsilon > 0.0 && std::isfinite(optimizer.epsilon)))
+    throw UsageError(fmt::format("epsilon of Adam is {}, expected a positive number", optimizer.epsilon));
+  if (!(optimizer.l2 >= 0.0 && std::isfinite(optimizer.l2)))
+    throw UsageError(fmt::format("l2 is {}, expected 0 or a positive number", optimizer.l2));
+}
+
+template <class Scalar>
+UpdateFactors<Scalar> update_factors(Optimizer const& optimizer, double rate, std::size_t num_samples,
+                                     std::uint64_t step) {
+  bool const is_adam = optimizer.kind == OptimizerKind::adam;
+  double const correction1 = 1.0 - power(optimizer.beta1, step);
+  double const correction2 = 1.0 - power(optimizer.beta2, step);
+  auto const rounded = [](double number) { return static_cast<Scalar>(number); };
+  UpdateFactors<Scalar> factors{};
+  factors.inverse_batch = rounded(1.0 / static_cast<double>(num_samples));
+  factors.l2 = rounded(optimizer.l2);
+  factors.rate = rounded(is_adam ? rate / correction1 : rate);
+  factors.momentum = rounded(optimizer.momentum);
+  factors.beta1 = rounded(optimizer.beta1);
+  factors.rest1 = rounded(1.0 - optimizer.beta1);
+  factors.beta2 = rounded(optimizer.beta2);
+  factors.rest2 = rounded(1.0 - optimizer.beta2);
+  factors.root_correction = rounded(std::sqrt(correction2));
+  factors.epsilon = rounded(optimizer.epsilon);
+  return factors;
+}
+
+template UpdateFactors<float> update_factors(Optimizer const&, double, std::size_t, std::uint64_t);
+template UpdateFactors<double> update_factors(Optimizer const&, double, std::size_t, std::uint64_t);
+
+} // namespace varve

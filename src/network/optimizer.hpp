@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace varve {
+
+/// How a weight w follows its gradient g = (sum over the mini-batch) / (its samples) + l2 * w:
+///   sgd:      w -= rate * g
+///   momentum: v = momentum * v + g, w -= rate * v
+///   nesterov: v = momentum * v + g, w -= rate * (momentum * v + g)
+///   adam:     m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2,
+///             w -= rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon), where t counts steps from 1
+/// Sources: Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013; Kingma and Ba,
+/// "Adam: a method for stochastic optimization", 2014. Biases follow in double, without l2. docs/training.md says where
+/// each operation rounds.
+enum class OptimizerKind { sgd, momentum, nesterov, adam };
+
+/// "sgd", "momentum", "nesterov" or "adam".
+std::string to_string(OptimizerKind kind);
+
+/// The optimizer with this name. Throws UsageError if there is none.
+OptimizerKind parse_optimizer(std::string const& name);
+
+struct Optimizer {
+  OptimizerKind kind = OptimizerKind::sgd;
+  double momentum = 0.9;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double l2 = 0.0;
+
+  /// How many numbers a weight takes with it from step to step: none, v, or m and v.
+  int num_moments() const { return kind == OptimizerKind::sgd ? 0 : kind == OptimizerKind::adam ? 2 : 1; }
+
+  bool operator==(Optimizer const&) const = default;
+};
+
+/// Throws UsageError, naming the number, unless momentum and betas lie in [0, 1), epsilon is positive and l2 is not
+/// negative.
+void require_valid(Optimizer const& optimizer);
+
+/// What weights and biases take with them from step to step.
+struct OptimizerState {
+  struct OfLayer {
+    std::vector<std::vector<double>> weights; ///< [moment][edge in the network's order]; numbers of the precision
+    std::vector<std::vector<double>> bias;    ///< [moment][output]
+    bool operator==(OfLayer const&) const = default;
+  };
+  std::vector<OfLayer> layers;
+  std::uint64_t num_steps = 0;
+
+  bool operator==(OptimizerState const&) const = default;
+};
+
+/// The numbers of one update.
+template <class Scalar>
+struct UpdateFactors {
+  Scalar inverse_batch; ///< 1 / samples
+  Scalar l2;
+  Scalar rate; ///< of Adam: divided by 1 - beta1^t
+  Scalar momentum;
+  Scalar beta1, rest1; ///< rest1 = 1 - beta1
+  Scalar beta2, rest2;
+  Scalar root_correction; ///< sqrt(1 - beta2^t)
+  Scalar epsilon;
+};
+
+/// Computed in double and rounded once. `step` counts from 1.
+template <class Scalar>
+UpdateFactors<Scalar> update_factors(Optimizer const& optimizer, double rate, std::size_t num_samples,
+                                     std::uint64_t step);
+extern template UpdateFactors<float> update_factors(Optimizer const&, double, std::size_t, std::uint64_t);
+extern template UpdateFactors<double> update_factors(Optimizer const&, double, std::size_t, std::uint64_t);
+
+} // namespace varve

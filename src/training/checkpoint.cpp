@@ -1,0 +1,75 @@
+#include "training/checkpoint.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+Checkpoint read_one(fs::path const& path) { return {load(NetworkFile(path)), read_training_record(path)}; }
+
+bool have_same_pattern(SparseMatrix const& one, SparseMatrix const& other) {
+  return one.num_rows == other.num_rows && one.num_columns == other.num_columns &&
+         one.row_pointers == other.row_pointers && one.column_indices == other.column_indices;
+}
+
+} // namespace
+
+fs::path previous_generation(fs::path const& path) {
+  auto previous = path;
+  previous += ".previous";
+  return previous;
+}
+
+void write_checkpoint(fs::path const& path, Checkpoint const& checkpoint) {
+  NetworkFileWriter writer(path);
+  for (auto const& layer : checkpoint.network.layers()) writer.append(layer);
+  writer.append(checkpoint.record);
+  if (fs::is_regular_file(path)) {
+    std::error_code failure;
+    fs::rename(path, previous_generation(path), failure);
+    if (failure) {
+      throw ResourceError(fmt::format("{} cannot be renamed to {}: {}", path.string(),
+                                      previous_generation(path).string(), failure.message()));
+    }
+  }
+  writer.commit();
+}
+
+std::optional<Checkpoint> read_checkpoint(fs::path const& path,
+                                          std::function<void(std::string const&)> const& complain) {
+  auto const previous = previous_generation(path);
+  bool const has_previous = fs::exists(previous);
+  if (!fs::exists(path)) return has_previous ? std::optional(read_one(previous)) : std::nullopt;
+  try {
+    return read_one(path);
+  } catch (InputError const& error) {
+    if (!has_previous) throw;
+    complain(fmt::format("{}; training goes on from {}", error.what(), previous.string()));
+  }
+  return read_one(previous);
+}
+
+void require_same_shape(Checkpoint const& checkpoint, Network const& network, std::string const& place) {
+  auto const& layers = network.layers();
+  auto const& found = checkpoint.network.layers();
+  if (found.size() != layers.size()) {
+    throw InputError(fmt::format("{} is a checkpoint of another network: it has {} layers, expected {} as in {}", place,
+                                 found.size(), layers.size(), network.name()));
+  }
+  for (std::size_t number = 0; number < layers.size(); ++number) {
+    if (have_same_pattern(found[number].weights, layers[number].weights) &&
+        found[number].activation == layers[number].activation)
+      continue;
+    throw InputError(fmt::format("{} is a checkpoint of another network: its layer {} has other edges or another "
+                                 "activation than that of {}",
+                                 place, number, network.name()));
+  }
+}
+
+} // namespace varve

@@ -1,0 +1,45 @@
+#include "training/history.hpp"
+
+#include "core/error.hpp"
+#include "io/output_file.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <utility>
+
+namespace varve {
+namespace {
+
+constexpr char const* head = "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\tvalidation_accuracy";
+
+std::string line_of(EpochResult const& result) {
+  auto line = fmt::format("{}\t{}\t{}\t{}\t{}", result.epoch, result.num_steps, result.rate, result.training.mean(),
+                          result.training.accuracy());
+  return result.validation ? line + fmt::format("\t{}\t{}", result.validation->mean(), result.validation->accuracy())
+                           : line + "\t\t";
+}
+
+} // namespace
+
+History::History(std::filesystem::path path, std::uint64_t num_epochs) : path_(std::move(path)) {
+  if (num_epochs == 0 || !std::filesystem::exists(path_)) return;
+  std::ifstream file(path_);
+  std::string line;
+  if (!std::getline(file, line) || line != head) {
+    throw InputError(fmt::format("{}: line 1 is no head of a history of varve train, to which the checkpoint's epochs "
+                                 "could be added",
+                                 path_.string()));
+  }
+  while (lines_.size() < num_epochs && std::getline(file, line)) lines_.push_back(line);
+}
+
+void History::add(EpochResult const& result) {
+  lines_.push_back(line_of(result));
+  OutputFile file(path_);
+  file.write(std::string(head) + "\n");
+  for (auto const& line : lines_) file.write(line + "\n");
+  file.commit();
+}
+
+} // namespace varve

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace varve {
+
+/// How the rate changes from step to step:
+///   constant: it does not
+///   step:     times `factor` after every `every` epochs
+///   cosine:   times (1 + cos(pi * step / steps)) / 2 (Loshchilov and Hutter, "SGDR", 2016, without restarts)
+/// In the first `warm_up` steps also times (step + 1) / warm_up.
+enum class ScheduleKind { constant, step, cosine };
+
+/// "constant", "step" or "cosine".
+std::string to_string(ScheduleKind kind);
+
+/// The schedule with this name. Throws UsageError if there is none.
+ScheduleKind parse_rate_schedule(std::string const& name);
+
+struct RateSchedule {
+  ScheduleKind kind = ScheduleKind::constant;
+  double rate = 0.1;
+  double factor = 0.1;
+  std::size_t every = 10;    ///< epochs
+  std::uint64_t warm_up = 0; ///< steps
+
+  bool operator==(RateSchedule const&) const = default;
+};
+
+/// Throws UsageError unless rate and factor are positive and finite and `every` is not 0.
+void require_valid(RateSchedule const& schedule);
+
+/// The rate of a step, from 0, of num_epochs * steps_per_epoch. The same bits everywhere.
+double rate_at(RateSchedule const& schedule, std::uint64_t step, std::uint64_t steps_per_epoch,
+               std::uint64_t num_epochs);
+
+} // namespace varve

@@ -1,0 +1,92 @@
+#include "training/trainer.hpp"
+
+#include "core/error.hpp"
+#include "io/json_text.hpp"
+#include "training/sample_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace varve {
+
+std::string to_json(TrainingProgress const& progress) {
+  nlohmann::ordered_json json = {{"steps", progress.num_steps},
+                                 {"epoch_loss", progress.epoch.loss},
+                                 {"epoch_samples", progress.epoch.num_samples},
+                                 {"epoch_right", progress.epoch.num_right},
+                                 {"best_epoch", progress.best_epoch}};
+  if (progress.best_epoch > 0) json["best_validation_loss"] = progress.best_validation_loss; // JSON has no infinity
+  return json_text(json);
+}
+
+TrainingProgress progress_from(std::string const& json, std::string const& place) {
+  auto const parsed = parse_json(json, place);
+  try {
+    TrainingProgress progress;
+    progress.num_steps = parsed.at("steps").get<std::uint64_t>();
+    progress.epoch.loss = parsed.at("epoch_loss").get<double>();
+    progress.epoch.num_samples = parsed.at("epoch_samples").get<std::size_t>();
+    progress.epoch.num_right = parsed.at("epoch_right").get<std::size_t>();
+    progress.best_epoch = parsed.at("best_epoch").get<std::uint64_t>();
+    if (progress.best_epoch > 0) progress.best_validation_loss = parsed.at("best_validation_loss").get<double>();
+    return progress;
+  } catch (nlohmann::json::exception const&) {
+    throw InputError(place + ": found no progress of a training, expected its steps, sums and best epoch");
+  }
+}
+
+Trainer::Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::size_t num_samples,
+                 std::optional<std::size_t> validation)
+    : engine_(&engine), recipe_(recipe), set_(set), num_samples_(num_samples), validation_(validation) {
+  require_valid(recipe);
+  if (num_samples == 0) throw InputError("there are no samples to train with");
+  steps_per_epoch_ = (num_samples + recipe.batch - 1) / recipe.batch;
+}
+
+void Trainer::resume(TrainingProgress const& progress) {
+  if (progress.num_steps > num_steps()) {
+    throw InputError(
+        fmt::format("the checkpoint is of step {}, but the training has {}", progress.num_steps, num_steps()));
+  }
+  progress_ = progress;
+}
+
+std::optional<EpochResult> Trainer::advance() {
+  VARVE_REQUIRE(!is_finished(), "training goes on after its end");
+  std::uint64_t const epoch = progress_.num_steps / steps_per_epoch_;
+  if (ordered_epoch_ != epoch) {
+    order_ = sample_order(recipe_.seed, epoch, num_samples_);
+    ordered_epoch_ = epoch;
+  }
+  std::size_t const first = progress_.num_steps % steps_per_epoch_ * recipe_.batch;
+  std::size_t const count = std::min(recipe_.batch, num_samples_ - first);
+  double const rate = rate_at(recipe_.rate, progress_.num_steps, steps_per_epoch_, recipe_.epochs);
+  auto const sum = engine_->step(set_, std::span<std::uint64_t const>(order_).subspan(first, count), rate);
+  ++progress_.num_steps;
+  progress_.epoch.loss += sum.loss;
+  progress_.epoch.num_samples += sum.num_samples;
+  progress_.epoch.num_right += sum.num_right;
+  if (progress_.num_steps % steps_per_epoch_ != 0) return std::nullopt;
+  return end_epoch(rate);
+}
+
+EpochResult Trainer::end_epoch(double rate) {
+  EpochResult result;
+  result.num_steps = progress_.num_steps;
+  result.epoch = progress_.num_steps / steps_per_epoch_;
+  result.rate = rate;
+  result.training = std::exchange(progress_.epoch, LossSum{});
+  if (validation_) {
+    result.validation = engine_->evaluate(*validation_);
+    if (result.validation->mean() < progress_.best_validation_loss) {
+      progress_.best_validation_loss = result.validation->mean();
+      progress_.best_epoch = result.epoch;
+    }
+  }
+  return result;
+}
+
+} // namespace varve

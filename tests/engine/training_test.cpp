@@ -1,0 +1,280 @@
+#include "engine/training.hpp"
+
+#include "core/error.hpp"
+#include "engine/training_memory.hpp"
+#include "reference/train.hpp"
+#include "reference/training_case.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::training_case;
+using test::TrainingCase;
+using test::TrainingShape;
+
+std::vector<Activation> const all = {Activation::relu(), Activation::sigmoid(),          Activation::leaky_relu(0.125),
+                                     Activation::tanh(), Activation::clipped_relu(0.75), Activation::identity()};
+
+struct Place {
+  Backend backend;
+  Precision precision;
+};
+
+std::vector<Place> all_places() {
+  std::vector<Place> places;
+  for (auto const backend : compiled_backends())
+    for (auto const precision : {Precision::single_precision, Precision::double_precision})
+      places.push_back({backend, precision});
+  return places;
+}
+
+class TrainingEngines : public testing::TestWithParam<Place> {
+protected:
+  static TrainingOptions options() {
+    TrainingOptions options;
+    options.backend = GetParam().backend;
+    options.precision = GetParam().precision;
+    options.batch = 400;
+    return options;
+  }
+  static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
+};
+INSTANTIATE_TEST_SUITE_P(Everywhere, TrainingEngines, testing::ValuesIn(all_places()), [](auto const& place) {
+  return to_string(place.param.backend) + (place.param.precision == Precision::double_precision ? "_double" : "_float");
+});
+
+std::vector<std::uint64_t> shuffled(std::size_t count, std::uint64_t step) {
+  std::vector<std::uint64_t> rows(count);
+  std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+  RandomStream random(9, step);
+  for (std::size_t i = count; i-- > 1;) std::swap(rows[i], rows[random.below(i + 1)]);
+  return rows;
+}
+
+/// The rows of a set in this order.
+TrainingCase rows_of_case(TrainingCase const& given, std::span<std::uint64_t const> rows) {
+  auto const pick = [&](SparseMatrix const& matrix) {
+    SampleSet picked;
+    for (auto const row : rows) append_rows(picked, {rows_of(matrix, row, row + 1), 0});
+    return picked.matrix;
+  };
+  TrainingCase part{given.network, {pick(given.samples.matrix), 0}, {}, {}};
+  for (auto const row : rows) part.labels.labels.push_back(given.labels.labels[row]);
+  part.targets.values = pick(given.targets.values);
+  return part;
+}
+
+constexpr int num_steps = 4;
+constexpr double rate = 0.05;
+
+std::vector<double> run(Training& training, std::size_t num_samples, int first, int last) {
+  std::vector<double> losses;
+  for (int step = first; step < last; ++step) {
+    auto rows = shuffled(num_samples, static_cast<std::uint64_t>(step));
+    rows.resize(num_samples - static_cast<std::size_t>(13 * step)); // the last mini-batch of an epoch is smaller
+    losses.push_back(training.step(0, rows, rate).loss);
+  }
+  return losses;
+}
+
+struct Trained {
+  std::vector<Layer> layers;
+  std::vector<double> losses;
+};
+
+Trained train(TrainingCase const& given, Answers const& answers, TrainingOptions const& options) {
+  auto const training = prepare_training(given.network, options);
+  training->add_samples(given.samples, answers, "set");
+  auto losses = run(*training, given.samples.num_samples(), 0, num_steps);
+  return {training->network().layers(), losses};
+}
+
+template <class Scalar>
+Trained train_reference(TrainingCase const& given, bool has_labels, TrainingOptions const& options) {
+  ReferenceTraining<Scalar> reference(given.network, options.loss, options.optimizer);
+  Trained trained;
+  for (int step = 0; step < num_steps; ++step) {
+    auto rows = shuffled(given.samples.num_samples(), static_cast<std::uint64_t>(step));
+    rows.resize(rows.size() - static_cast<std::size_t>(13 * step));
+    auto const part = rows_of_case(given, rows);
+    trained.losses.push_back(reference.step(part.samples, has_labels ? part.labels : part.targets, rate).loss);
+  }
+  trained.layers = to_network(reference.layers()).layers();
+  return trained;
+}
+
+void expect_reference(TrainingCase const& given, bool has_labels, TrainingOptions const& options) {
+  auto const found = train(given, has_labels ? given.labels : given.targets, options);
+  auto const expected = options.precision == Precision::double_precision
+                            ? train_reference<double>(given, has_labels, options)
+                            : train_reference<float>(given, has_labels, options);
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_EQ(found.layers, expected.layers);
+}
+
+TEST_P(TrainingEngines, EqualTheReferenceAfterEveryOptimizersSteps) {
+  auto const given = training_case({{37, 50, 33, 21, 10}, 300, 0.4, all});
+  auto options = TrainingEngines::options();
+  using enum OptimizerKind;
+  for (auto const kind : {sgd, momentum, nesterov, adam}) {
+    SCOPED_TRACE(to_string(kind));
+    options.optimizer.kind = kind;
+    options.optimizer.l2 = 1e-3;
+    options.loss = kind == momentum ? Loss::mean_square : Loss::cross_entropy;
+    expect_reference(given, true, options);
+  }
+  options.loss = Loss::mean_square;
+  expect_reference(given, false, options);
+}
+
+TEST_P(TrainingEngines, DoNotDependOnMicroBatchesOrOnWhatIsComputedAgain) {
+  auto const given = training_case({{30, 40, 35, 20, 25, 30, 8}, 380, 0.4, all});
+  auto options = TrainingEngines::options();
+  options.optimizer.kind = OptimizerKind::momentum;
+  auto const expected = train(given, given.labels, options);
+  for (std::size_t const micro_leaves : {0U, 1U, 2U, 4U}) {
+    for (std::size_t const keep_every : {1U, 2U, 3U, 6U, 9U}) {
+      SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time, kept every " << keep_every);
+      if (micro_leaves > 0) options.micro_batch = micro_leaves * leaf();
+      options.keep_every = keep_every;
+      auto const found = train(given, given.labels, options);
+      EXPECT_EQ(found.losses, expected.losses);
+      EXPECT_EQ(found.layers, expected.layers);
+    }
+  }
+}
+
+TEST_P(TrainingEngines, GoOnFromAStateAsIfNothingHadHappened) {
+  auto const given = training_case({{20, 30, 8}, 200, 0.5, all});
+  auto options = TrainingEngines::options();
+  for (auto const kind : {OptimizerKind::nesterov, OptimizerKind::adam, OptimizerKind::sgd}) {
+    options.optimizer.kind = kind;
+    auto const whole = train(given, given.labels, options);
+    auto const first = prepare_training(given.network, options);
+    first->add_samples(given.samples, given.labels, "set");
+    run(*first, 200, 0, 2);
+    auto const second = prepare_training(first->network(), options);
+    second->add_samples(given.samples, given.labels, "set");
+    second->restore(first->state());
+    EXPECT_EQ(second->state(), first->state());
+    run(*second, 200, 2, num_steps);
+    EXPECT_EQ(second->network().layers(), whole.layers) << to_string(kind);
+    EXPECT_EQ(second->state().num_steps, 4U);
+  }
+}
+
+TEST_P(TrainingEngines, EvaluateWithoutChangingAnything) {
+  auto const given = training_case({{20, 30, 8}, 200, 0.5, all});
+  auto options = TrainingEngines::options();
+  auto const training = prepare_training(given.network, options);
+  auto const set = training->add_samples(given.samples, given.labels, "set");
+  auto const sum = training->evaluate(set);
+  EXPECT_EQ(sum.num_samples, 200U);
+  if (options.precision == Precision::double_precision) {
+    auto const expected =
+        gradient_of(trained_layers<double>(given.network), given.samples, given.labels, options.loss).loss;
+    EXPECT_EQ(sum.loss, expected.loss);
+    EXPECT_EQ(sum.num_right, expected.num_right);
+  }
+  options.micro_batch = leaf();
+  auto const in_parts = prepare_training(given.network, options);
+  in_parts->add_samples(given.samples, given.labels, "set");
+  EXPECT_EQ(in_parts->evaluate(0).loss, sum.loss);
+  std::vector<std::uint64_t> all_rows(200);
+  std::iota(all_rows.begin(), all_rows.end(), std::uint64_t{0});
+  EXPECT_EQ(training->step(set, all_rows, 0.1).loss, sum.loss) << "a step tells the loss before it";
+}
+
+TEST_P(TrainingEngines, SayWhichLayerIsNoNumberAnyMore) {
+  auto const given = training_case({{20, 30, 8}, 100, 0.5, {Activation::identity()}});
+  auto options = TrainingEngines::options();
+  options.loss = Loss::mean_square;
+  auto const training = prepare_training(given.network, options);
+  training->add_samples(given.samples, given.targets, "set");
+  auto const rows = shuffled(100, 1);
+  try {
+    for (int step = 0; step < 200; ++step) training->step(0, rows, 1e6);
+    FAIL() << "no complaint";
+  } catch (InputError const& error) {
+    EXPECT_THAT(error.what(), testing::MatchesRegex("training diverges: after step [0-9]+, layer [01] has a weight or "
+                                                    "bias that is no finite number; take a lower rate"));
+  }
+}
+
+TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
+  auto const given = training_case({{20, 30, 8}, 10, 0.5, all});
+  auto const training = prepare_training(given.network, options());
+  auto const complaint = [](auto const& work) -> std::string {
+    try {
+      work();
+    } catch (Error const& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  auto const other = training_case({{21, 8}, 10, 0.5, all});
+  EXPECT_EQ(complaint([&] { training->add_samples(other.samples, other.labels, "set.h5"); }),
+            "set.h5: the samples have 21 neurons, but layer 0 takes 20 inputs");
+  EXPECT_EQ(complaint([&] { training->add_samples(given.samples, {}, "set.h5"); }),
+            "set.h5: found 0 labels for 10 samples, expected one each");
+  EXPECT_EQ(complaint([&] { training->restore({}); }),
+            "the state of the optimizer does not fit the network and the optimizer sgd");
+  auto bad = options();
+  bad.optimizer.momentum = 1.5;
+  EXPECT_EQ(complaint([&] { prepare_training(given.network, bad); }),
+            "the momentum is 1.5, expected a number from 0 to below 1");
+  bad = options();
+  bad.memory_limit = 1000;
+  EXPECT_THAT(complaint([&] { prepare_training(given.network, bad); }),
+              testing::HasSubstr("but 1000 bytes may be used"));
+}
+
+TrainingSizes const sizes{std::vector<std::size_t>(65, 10), 64, 4, 1000};
+
+TEST(TrainingMemory, IsSavedByComputingAgainThenBySmallerMicroBatches) {
+  TrainingOptions options;
+  options.batch = 64 * 5;
+  auto const at = [&](std::size_t limit) { return plan_training(sizes, options, limit); };
+  auto const plenty = at(1U << 30U);
+  EXPECT_EQ(plenty.keep_every, 1U);
+  EXPECT_EQ(plenty.micro_batch, 320U);
+  EXPECT_EQ(plenty.activation_bytes, 5 * (65 + 2) * 10 * 64 * 4U);
+  auto const half = at(plenty.activation_bytes / 2);
+  EXPECT_EQ(half.micro_batch, 320U);
+  EXPECT_EQ(half.keep_every, 3U);
+  auto const least = 5 * bytes_per_leaf(sizes, 6);
+  EXPECT_EQ(at(1000 + least).keep_every, 6U);
+  EXPECT_EQ(at(999 + least).micro_batch, 256U);
+  EXPECT_EQ(at(1000 + bytes_per_leaf(sizes, 6)).micro_batch, 64U);
+  EXPECT_THROW(at(999 + bytes_per_leaf(sizes, 6)), ResourceError);
+}
+
+TEST(TrainingMemory, TakesWhatIsAskedForOrSaysWhyNot) {
+  TrainingOptions options;
+  options.batch = 1000;
+  options.micro_batch = 128;
+  options.keep_every = 5;
+  auto const plan = plan_training(sizes, options, 1U << 30U);
+  EXPECT_EQ(plan.micro_batch, 128U);
+  EXPECT_EQ(plan.keep_every, 5U);
+  EXPECT_THROW(plan_training(sizes, options, 10000), ResourceError);
+  for (std::size_t const micro_batch : {0U, 63U, 192U}) {
+    options.micro_batch = micro_batch;
+    EXPECT_THROW(plan_training(sizes, options, 1U << 30U), UsageError) << micro_batch;
+  }
+  options.micro_batch.reset();
+  options.keep_every = 0;
+  EXPECT_THROW(plan_training(sizes, options, 1U << 30U), UsageError);
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,391 @@
+#include "formats/trained_edges.hpp"
+#include "kernels/execution_spaces.hpp"
+#include "kernels/fused_backward.hpp"
+#include "kernels/gather_positions.hpp"
+#include "kernels/leaf_sums.hpp"
+#include "kernels/output_error.hpp"
+#include "kernels/trained_forward.hpp"
+#include "kernels/update_step.hpp"
+#include "reference/train.hpp"
+#include "reference/training_case.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::training_case;
+using test::TrainingCase;
+using test::TrainingShape;
+
+template <class Scalar>
+auto bits_of(Scalar number) {
+  return std::bit_cast<std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>>(number);
+}
+
+template <class Scalar>
+void expect_equal_bits(std::vector<Scalar> const& found, std::vector<Scalar> const& expected, char const* what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(bits_of(found[i]), bits_of(expected[i])) << what << " " << i;
+}
+
+/// A step by the kernels alone, all of a layer's sums at once.
+template <class ExecutionSpace, class Scalar>
+class StepByKernels {
+public:
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  template <class T>
+  using Array = DeviceArray<ExecutionSpace, T>;
+  using Panel = TrainingPanel<ExecutionSpace, Scalar>;
+
+  StepByKernels(Network const& network, int leaves_per_run) : network_(network), leaves_per_run_(leaves_per_run) {
+    auto const trained = trained_layers<Scalar>(network);
+    for (auto const& layer : trained) {
+      auto const turned = transposed(layer.pattern);
+      std::vector<Scalar> by_input;
+      for (auto const edge : turned.edges) by_input.push_back(layer.weights[edge]);
+      layers_.push_back({TrainedEdges<ExecutionSpace>(layer.pattern), upload<ExecutionSpace>("by_input", by_input),
+                         upload<ExecutionSpace>("by_output", layer.weights), upload<ExecutionSpace>("bias", layer.bias),
+                         turned.edges});
+    }
+  }
+
+  struct DeviceLayer {
+    TrainedEdges<ExecutionSpace> edges;
+    Array<Scalar> by_input, by_output;
+    Array<double> bias;
+    std::vector<EdgeOffset> edge_numbers;
+  };
+
+  Gradient<Scalar> run(TrainingCase const& given, Answers const& answers, Loss loss) {
+    auto const positions = static_cast<int>(given.samples.num_samples());
+    leaves_ = static_cast<int>(num_leaves<Scalar>(given.samples.num_samples()));
+    std::vector<Panel> panels = {panel_of(given.samples.matrix, network_.num_inputs())};
+    for (std::size_t number = 0; number < layers_.size(); ++number) panels.push_back(forward(number, panels.back()));
+    Gradient<Scalar> gradient;
+    gradient.layers.resize(layers_.size());
+    Panel errors = output_errors(panels.back(), answers, loss, positions, gradient.loss);
+    for (std::size_t number = layers_.size(); number-- > 0;) {
+      gradient.layers[number].bias = neuron_totals(errors, network_.layers()[number].num_outputs());
+      errors = backward(number, panels[number], errors, gradient.layers[number].weights);
+    }
+    return gradient;
+  }
+
+  std::vector<DeviceLayer> const& layers() const { return layers_; }
+
+private:
+  /// Full of numbers that nobody may read.
+  Panel new_panel(std::size_t neurons) const {
+    typename Tile::Line line;
+    for (auto& pack : line.pack)
+      for (auto& lane : pack.lane) lane = std::numeric_limits<Scalar>::quiet_NaN();
+    return upload<ExecutionSpace>("panel",
+                                  std::vector<typename Tile::Line>(static_cast<std::size_t>(leaves_) * neurons, line));
+  }
+
+  Panel panel_of(SparseMatrix const& matrix, std::size_t neurons) const {
+    std::vector<Scalar> values(matrix.values.begin(), matrix.values.end());
+    std::vector<std::uint64_t> rows(matrix.num_rows);
+    std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+    GatherPositions<ExecutionSpace, Scalar> const kernel{
+        {upload<ExecutionSpace>("rows", std::vector<std::uint64_t>(matrix.row_pointers)),
+         upload<ExecutionSpace>("columns", matrix.column_indices), upload<ExecutionSpace>("values", values)},
+        upload<ExecutionSpace>("positions", rows),
+        new_panel(neurons),
+        static_cast<int>(neurons)};
+    gather_positions(space_, kernel, static_cast<int>(matrix.num_rows));
+    space_.fence("gathered");
+    return kernel.panel;
+  }
+
+  Panel forward(std::size_t number, Panel const& inputs) const {
+    Layer const layer = network_.layer(number);
+    TrainedForward<ExecutionSpace, Scalar> kernel{};
+    kernel.edges = layers_[number].edges.by_output;
+    kernel.weights = layers_[number].by_output;
+    kernel.bias = layers_[number].bias;
+    kernel.bounds = bounds_of<Scalar>(layer.activation);
+    kernel.inputs = inputs;
+    kernel.outputs = new_panel(layer.num_outputs());
+    kernel.num_inputs = static_cast<int>(layer.num_inputs());
+    trained_forward(space_, kernel, leaves_);
+    space_.fence("forward");
+    return kernel.outputs;
+  }
+
+  Panel output_errors(Panel const& outputs, Answers const& answers, Loss loss, int positions, LossSum& sum) const {
+    std::size_t const neurons = network_.num_outputs();
+    OutputError<ExecutionSpace, Scalar> kernel{};
+    kernel.outputs = outputs;
+    if (!answers.are_labels()) kernel.targets = panel_of(answers.values, neurons);
+    kernel.labels = upload<ExecutionSpace>("labels", answers.labels);
+    kernel.errors = new_panel(neurons);
+    kernel.losses = Array<double>("losses", static_cast<std::size_t>(positions));
+    kernel.is_right = Array<int>("right", static_cast<std::size_t>(positions));
+    kernel.derivative = Derivative<Scalar>(network_.layers().back().activation);
+    kernel.loss = loss;
+    kernel.num_outputs = static_cast<int>(neurons);
+    kernel.num_positions = positions;
+    output_error(space_, kernel, leaves_);
+    space_.fence("output error");
+    auto const losses = download(kernel.losses);
+    sum.num_samples = losses.size();
+    std::vector<double> leaves(static_cast<std::size_t>(leaves_));
+    for (std::size_t i = 0; i < losses.size(); ++i) leaves[i / kLeafSamples<Scalar>] += losses[i];
+    sum.loss = leaf_tree(0, leaves.size(), [&](std::size_t leaf) { return leaves[leaf]; });
+    for (int const right : download(kernel.is_right)) sum.num_right += static_cast<std::size_t>(right);
+    return kernel.errors;
+  }
+
+  TreeLevels<ExecutionSpace, Scalar> new_levels(std::size_t num_sums) const {
+    int levels = 1;
+    while (1 << (levels - 1) < leaves_per_run_) ++levels;
+    std::vector<Scalar> const numbers(size_of_levels(num_sums, leaves_, leaves_per_run_),
+                                      std::numeric_limits<Scalar>::quiet_NaN());
+    return {upload<ExecutionSpace>("levels", numbers), num_sums, levels, leaves_per_run_, leaves_};
+  }
+
+  std::vector<Scalar> totals(TreeLevels<ExecutionSpace, Scalar> const& levels) const {
+    AddLevels<ExecutionSpace, Scalar> const kernel{levels, Array<Scalar>("totals", levels.num_sums), 0};
+    add_levels(space_, kernel);
+    space_.fence("totals");
+    return download(kernel.totals);
+  }
+
+  std::vector<Scalar> neuron_totals(Panel const& errors, std::size_t neurons) const {
+    auto const levels = new_levels(neurons);
+    neuron_sums(space_, NeuronSums<ExecutionSpace, Scalar>{errors, levels, static_cast<int>(neurons), 1});
+    return totals(levels);
+  }
+
+  /// Gives the errors of the layer's inputs, for the first layer an empty panel.
+  Panel backward(std::size_t number, Panel const& inputs, Panel const& errors, std::vector<Scalar>& gradient) const {
+    auto const& own = layers_[number];
+    auto const levels = new_levels(own.edges.num_edges());
+    Panel input_errors;
+    auto const launch = [&](auto kernel) {
+      kernel.edges = own.edges.by_input;
+      kernel.weights = own.by_input;
+      kernel.inputs = inputs;
+      kernel.errors = errors;
+      kernel.input_errors = input_errors;
+      if (number > 0) kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
+      kernel.levels = levels;
+      kernel.num_outputs = static_cast<int>(network_.layers()[number].num_outputs());
+      fused_backward(space_, kernel);
+    };
+    if (number > 0) {
+      input_errors = new_panel(network_.layers()[number].num_inputs());
+      launch(FusedBackward<ExecutionSpace, Scalar, true>{});
+    } else {
+      launch(FusedBackward<ExecutionSpace, Scalar, false>{});
+    }
+    auto const by_input = totals(levels);
+    gradient.resize(by_input.size());
+    for (std::size_t i = 0; i < by_input.size(); ++i) gradient[own.edge_numbers[i]] = by_input[i];
+    return input_errors;
+  }
+
+  Network network_;
+  int leaves_per_run_;
+  int leaves_ = 0;
+  std::vector<DeviceLayer> layers_;
+  ExecutionSpace space_;
+};
+
+template <class ExecutionSpace, class Scalar>
+void expect_reference(TrainingShape const& shape, int leaves_per_run) {
+  auto const given = training_case(shape);
+  auto const layers = trained_layers<Scalar>(given.network);
+  StepByKernels<ExecutionSpace, Scalar> kernels(given.network, leaves_per_run);
+  auto const compare = [&](Answers const& answers, Loss loss) {
+    auto const expected = gradient_of(layers, given.samples, answers, loss);
+    auto const found = kernels.run(given, answers, loss);
+    EXPECT_EQ(bits_of(found.loss.loss), bits_of(expected.loss.loss));
+    EXPECT_EQ(found.loss.num_right, expected.loss.num_right);
+    for (std::size_t number = 0; number < layers.size(); ++number) {
+      SCOPED_TRACE(testing::Message() << "layer " << number << " of " << shape.widths.size() - 1 << ", "
+                                      << shape.num_samples << " samples, runs of " << leaves_per_run);
+      expect_equal_bits(found.layers[number].weights, expected.layers[number].weights, "edge");
+      expect_equal_bits(found.layers[number].bias, expected.layers[number].bias, "bias");
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  };
+  compare(given.labels, Loss::cross_entropy);
+  compare(given.labels, Loss::mean_square);
+  compare(given.targets, Loss::mean_square);
+}
+
+template <class ExecutionSpace>
+class TrainingKernels : public testing::Test {};
+TYPED_TEST_SUITE(TrainingKernels, test::ExecutionSpaces, test::NameOfSpace);
+
+std::vector<Activation> const all = {Activation::relu(), Activation::sigmoid(),          Activation::leaky_relu(0.125),
+                                     Activation::tanh(), Activation::clipped_relu(0.75), Activation::identity()};
+
+TYPED_TEST(TrainingKernels, EqualTheReferenceBitForBit) {
+  std::uint64_t seed = 1;
+  for (std::size_t const samples : {1U, 31U, 32U, 33U, 63U, 64U, 65U, 130U, 200U, 449U}) {
+    for (int const leaves_per_run : {1, 2, 8}) {
+      TrainingShape const shape{{37, 50, 16, 33, 70, 17, 10}, samples, 0.4, all, ++seed};
+      expect_reference<TypeParam, float>(shape, leaves_per_run);
+      expect_reference<TypeParam, double>(shape, leaves_per_run);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TYPED_TEST(TrainingKernels, TakeEveryLastActivation) {
+  for (auto const& last : all) {
+    TrainingShape const shape{{20, 30, 12}, 70, 0.5, {Activation::tanh(), last}, 5};
+    expect_reference<TypeParam, float>(shape, 1);
+    expect_reference<TypeParam, double>(shape, 4);
+  }
+}
+
+TYPED_TEST(TrainingKernels, TakeOneNeuronNoEdgesAndDenseLayers) {
+  expect_reference<TypeParam, float>({{1, 1, 1}, 70, 1.0, all}, 1);
+  expect_reference<TypeParam, double>({{1, 3, 1}, 5, 1.0, all}, 1);
+  expect_reference<TypeParam, float>({{5, 4, 3}, 70, 0.0, all}, 2);
+  expect_reference<TypeParam, float>({{300, 3, 200, 2}, 100, 1.1, all}, 2);
+  expect_reference<TypeParam, double>({{100, 33, 64}, 100, 1.1, all}, 2);
+}
+
+template <class ExecutionSpace, class Scalar>
+void expect_updates(OptimizerKind kind, std::size_t count) {
+  RandomStream random(count, static_cast<std::uint64_t>(kind));
+  // a network whose edges are the numbers, by one input; the reference steps it with gradients of its own
+  SparseMatrix pattern{count, 1, {}, std::vector<NeuronIndex>(count, 0), {}};
+  pattern.row_pointers.resize(count + 1);
+  std::iota(pattern.row_pointers.begin(), pattern.row_pointers.end(), EdgeOffset{0});
+  for (std::size_t i = 0; i < count; ++i) pattern.values.push_back(test::draw_real(random, -1.0, 1.0));
+  std::vector<double> bias(count);
+  for (auto& number : bias) number = test::draw_real(random, -1.0, 1.0);
+  Network const network({Layer{pattern, bias, Activation::identity()}});
+  SampleSet const samples{{3, 1, {0, 1, 2, 3}, {0, 0, 0}, {0.3, -0.8, 0.9}}, 0};
+  Answers answers;
+  answers.values = test::draw_matrix(random, 3, count, 0.9, 1.0);
+  Optimizer optimizer;
+  optimizer.kind = kind;
+  optimizer.l2 = 0.01;
+  ReferenceTraining<Scalar> reference(network, Loss::mean_square, optimizer);
+
+  ExecutionSpace const space;
+  auto const start = trained_layers<Scalar>(network)[0];
+  auto const with = [&](auto number, std::vector<decltype(number)> const& numbers, bool has_copies) {
+    using Number = decltype(number);
+    auto const moment = [&](int which) {
+      return DeviceArray<ExecutionSpace, Number>("moment", optimizer.num_moments() > which ? count : 0);
+    };
+    UpdateStep<ExecutionSpace, Number, Scalar> kernel{};
+    kernel.numbers = upload<ExecutionSpace>("numbers", numbers);
+    kernel.first = moment(0);
+    kernel.second = moment(1);
+    if (has_copies) {
+      std::vector<std::uint32_t> places(count);
+      for (std::size_t i = 0; i < count; ++i) places[i] = static_cast<std::uint32_t>(count - 1 - i);
+      kernel.copies = DeviceArray<ExecutionSpace, Number>("copies", count);
+      kernel.places = upload<ExecutionSpace>("places", places);
+    }
+    kernel.kind = kind;
+    return kernel;
+  };
+  auto weights = with(Scalar{}, start.weights, true);
+  auto biases = with(double{}, start.bias, false);
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    auto const gradient = gradient_of(reference.layers(), samples, answers, Loss::mean_square).layers[0];
+    reference.step(samples, answers, 0.1);
+    weights.sums = upload<ExecutionSpace>("sums", gradient.weights);
+    biases.sums = upload<ExecutionSpace>("sums", gradient.bias);
+    weights.factors = update_factors<Scalar>(optimizer, 0.1, 3, step);
+    biases.factors = update_factors<double>(optimizer, 0.1, 3, step);
+    biases.factors.l2 = 0.0;
+    update_step(space, weights);
+    update_step(space, biases);
+    space.fence("step");
+    auto const& expected = reference.layers()[0];
+    expect_equal_bits(download(weights.numbers), expected.weights, "weight");
+    expect_equal_bits(download(biases.numbers), expected.bias, "bias");
+    auto copies = download(weights.copies);
+    std::ranges::reverse(copies);
+    expect_equal_bits(copies, expected.weights, "copy");
+    for (int which = 0; which < optimizer.num_moments(); ++which) {
+      auto const& moments = reference.moments()[0];
+      expect_equal_bits(download(which == 0 ? weights.first : weights.second),
+                        moments.weights[static_cast<std::size_t>(which)], "moment");
+      expect_equal_bits(download(which == 0 ? biases.first : biases.second),
+                        moments.bias[static_cast<std::size_t>(which)], "moment of a bias");
+    }
+  }
+}
+
+TYPED_TEST(TrainingKernels, UpdateLikeTheReference) {
+  using enum OptimizerKind;
+  for (auto const kind : {sgd, momentum, nesterov, adam}) {
+    for (std::size_t const count : {1U, 16U, 67U}) {
+      expect_updates<TypeParam, float>(kind, count);
+      expect_updates<TypeParam, double>(kind, count);
+    }
+  }
+}
+
+/// Places within a line, on the tiles of every kind of device.
+template <class Tile>
+void expect_places_are_a_permutation() {
+  using Places = PlaceInLine<Tile>;
+  std::vector<int> seen(Tile::num_samples);
+  for (int position = 0; position < Tile::num_samples; ++position) {
+    int const place = Places::place_of(position);
+    ASSERT_GE(place, 0);
+    ASSERT_LT(place, Tile::num_samples);
+    ++seen[static_cast<std::size_t>(place)];
+    EXPECT_EQ(Places::position_of(place), position);
+    int const pack = place / Tile::pack_width;
+    if (Tile::num_lanes > 1) {
+      EXPECT_EQ(pack % Tile::num_lanes, position % kLeafChains<typename Tile::Scalar>) << "a lane has a chain";
+    }
+  }
+  EXPECT_EQ(seen, std::vector<int>(Tile::num_samples, 1));
+}
+
+TEST(PlacesInALine, AreAPermutationThatGivesEachLaneAChain) {
+  expect_places_are_a_permutation<TileShape<float, 16, 4, 1>>();
+  expect_places_are_a_permutation<TileShape<double, 8, 4, 1>>();
+  expect_places_are_a_permutation<TileShape<float, 4, 1, 16>>();
+  expect_places_are_a_permutation<TileShape<double, 2, 2, 8>>();
+}
+
+template <class Scalar, int Width>
+void expect_trees() {
+  RandomStream random(Width, 3);
+  Pack<Scalar, Width> rows[Width];
+  for (auto& row : rows)
+    for (auto& lane : row.lane) lane = static_cast<Scalar>(test::draw_real(random, -1.0, 1.0));
+  auto const sums = lane_trees(rows);
+  for (int i = 0; i < Width; ++i) {
+    auto expected = rows[i];
+    for (int distance = Width / 2; distance > 0; distance /= 2)
+      for (int lane = 0; lane < distance; ++lane) expected.lane[lane] += expected.lane[lane + distance];
+    EXPECT_EQ(bits_of(sums.lane[i]), bits_of(expected.lane[0])) << "row " << i << " of " << Width;
+  }
+}
+
+TEST(LaneTrees, AddEachRowByItsTree) {
+  expect_trees<float, 4>();
+  expect_trees<float, 8>();
+  expect_trees<float, 16>();
+  expect_trees<double, 4>();
+  expect_trees<double, 8>();
+  expect_trees<double, 16>();
+}
+
+} // namespace
+} // namespace varve

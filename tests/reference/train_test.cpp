@@ -1,0 +1,249 @@
+#include "reference/train.hpp"
+
+#include "core/error.hpp"
+#include "reference/infer.hpp"
+#include "reference/training_case.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::training_case;
+using test::TrainingCase;
+using test::TrainingShape;
+
+/// Smooth at every place that a difference could meet: bends are far from all sums in the cases below.
+std::vector<Activation> const curves = {Activation::sigmoid(), Activation::tanh(), Activation::identity()};
+
+double loss_at(std::vector<TrainedLayer<double>> const& layers, TrainingCase const& given, Answers const& answers,
+               Loss loss) {
+  return gradient_of(layers, given.samples, answers, loss).loss.loss;
+}
+
+/// The slope of the loss along one number, by central differences at two distances (Richardson's extrapolation).
+double slope_along(std::vector<TrainedLayer<double>>& layers, double& number, TrainingCase const& given,
+                   Answers const& answers, Loss loss) {
+  double const before = number;
+  auto const central = [&](double distance) {
+    number = before + distance;
+    double const above = loss_at(layers, given, answers, loss);
+    number = before - distance;
+    double const below = loss_at(layers, given, answers, loss);
+    number = before;
+    return (above - below) / (2.0 * distance);
+  };
+  return (4.0 * central(1e-4) - central(2e-4)) / 3.0;
+}
+
+void expect_differences_agree(TrainingCase const& given, Answers const& answers, Loss loss) {
+  auto layers = trained_layers<double>(given.network);
+  auto const gradient = gradient_of(layers, given.samples, answers, loss);
+  double largest = 0.0;
+  for (std::size_t number = 0; number < layers.size(); ++number) {
+    for (std::size_t edge = 0; edge < layers[number].weights.size(); ++edge) {
+      double const slope = slope_along(layers, layers[number].weights[edge], given, answers, loss);
+      double const found = gradient.layers[number].weights[edge];
+      ASSERT_NEAR(found, slope, 1e-8) << "layer " << number << " edge " << edge;
+      largest = std::max(largest, std::abs(found));
+    }
+    for (std::size_t output = 0; output < layers[number].bias.size(); ++output) {
+      double const slope = slope_along(layers, layers[number].bias[output], given, answers, loss);
+      ASSERT_NEAR(gradient.layers[number].bias[output], slope, 1e-8) << "layer " << number << " bias " << output;
+    }
+  }
+  EXPECT_GT(largest, 0.1) << "there is something to compare";
+}
+
+TEST(ReferenceGradient, AgreesWithDifferencesOfTheLoss) {
+  for (std::size_t const num_samples : {1U, 7U, 40U}) {
+    auto const given = training_case({{9, 12, 8, 5}, num_samples, 0.5, curves, num_samples});
+    expect_differences_agree(given, given.labels, Loss::cross_entropy);
+    expect_differences_agree(given, given.labels, Loss::mean_square);
+    expect_differences_agree(given, given.targets, Loss::mean_square);
+  }
+}
+
+TEST(ReferenceGradient, AgreesWithDifferencesWhereActivationsBend) {
+  std::vector<Activation> const bent = {Activation::relu(), Activation::leaky_relu(0.25),
+                                        Activation::clipped_relu(0.5)};
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    auto const given = training_case({{9, 12, 8, 6}, 6, 0.5, bent, seed});
+    expect_differences_agree(given, given.targets, Loss::mean_square);
+    expect_differences_agree(given, given.labels, Loss::cross_entropy);
+  }
+}
+
+TEST(ReferenceGradient, OfNoEdgesAndOneNeuronExists) {
+  auto const one = training_case({{1, 1, 1}, 3, 1.0, curves});
+  expect_differences_agree(one, one.targets, Loss::mean_square);
+  auto const empty = training_case({{4, 3, 2}, 5, 0.0, curves});
+  auto const gradient =
+      gradient_of(trained_layers<float>(empty.network), empty.samples, empty.labels, Loss::cross_entropy);
+  EXPECT_TRUE(gradient.layers[0].weights.empty());
+  EXPECT_EQ(gradient.layers[0].bias, std::vector<float>(3, 0.0F));
+  EXPECT_NE(gradient.layers[1].bias[0], 0.0F);
+}
+
+template <class Scalar>
+void expect_positions_beyond_the_end_add_nothing() {
+  // samples without entries whose outputs are their targets have no errors, wherever they stand
+  auto given = training_case({{6, 8, 3}, 40, 0.6, curves});
+  auto const layers = trained_layers<Scalar>(given.network);
+  auto const alone = gradient_of(layers, given.samples, given.targets, Loss::mean_square);
+  SampleSet none;
+  none.matrix = {1, 6, {0, 0}, {}, {}};
+  auto const outputs = infer<Scalar>(given.network, none);
+  for (std::size_t i = 0; i < 5; ++i) {
+    append_rows(given.samples, none);
+    SampleSet values{given.targets.values, 0};
+    append_rows(values, outputs);
+    given.targets.values = values.matrix;
+  }
+  auto const with_more = gradient_of(layers, given.samples, given.targets, Loss::mean_square);
+  for (std::size_t number = 0; number < layers.size(); ++number) {
+    EXPECT_EQ(alone.layers[number].weights, with_more.layers[number].weights);
+    EXPECT_EQ(alone.layers[number].bias, with_more.layers[number].bias);
+  }
+}
+
+TEST(ReferenceGradient, IsNotChangedBySamplesWithoutErrors) {
+  expect_positions_beyond_the_end_add_nothing<float>();
+  expect_positions_beyond_the_end_add_nothing<double>();
+}
+
+TEST(ReferenceGradient, CountsRightAnswersAndTheirLoss) {
+  Layer layer{{2, 1, {0, 1, 2}, {0, 0}, {1.0, -1.0}}, {0.0}, Activation::identity()};
+  auto const layers = trained_layers<double>(Network({layer}));
+  SampleSet const samples{{3, 1, {0, 1, 2, 2}, {0, 0}, {1.0, -2.0}}, 0};
+  Answers answers;
+  answers.labels = {0, 0, 1}; // right; wrong; outputs are equal, the first counts
+  auto const sum = gradient_of(layers, samples, answers, Loss::cross_entropy).loss;
+  EXPECT_EQ(sum.num_right, 1U);
+  EXPECT_EQ(sum.num_samples, 3U);
+  EXPECT_NEAR(sum.loss, std::log1p(std::exp(-2.0)) + std::log1p(std::exp(4.0)) + std::log(2.0), 1e-14);
+}
+
+double train(OptimizerKind kind, double rate, double l2, int num_steps, std::vector<double>* losses = nullptr) {
+  auto const given = training_case({{10, 16, 12, 4}, 80, 0.5, curves});
+  Optimizer optimizer;
+  optimizer.kind = kind;
+  optimizer.l2 = l2;
+  ReferenceTraining<double> training(given.network, Loss::cross_entropy, optimizer);
+  for (int step = 0; step < num_steps; ++step) {
+    auto const sum = training.step(given.samples, given.labels, rate);
+    if (losses != nullptr) losses->push_back(sum.mean());
+  }
+  double squares = 0.0;
+  for (auto const& layer : training.layers())
+    for (auto const weight : layer.weights) squares += weight * weight;
+  return squares;
+}
+
+TEST(ReferenceTraining, MakesTheLossFall) {
+  using enum OptimizerKind;
+  for (auto const kind : {sgd, momentum, nesterov, adam}) {
+    std::vector<double> losses;
+    train(kind, kind == adam ? 0.02 : 0.1, 0.0, 60, &losses);
+    EXPECT_LT(losses.back(), 0.92 * losses.front()) << to_string(kind);
+  }
+}
+
+TEST(ReferenceTraining, MomentumGoesFurther) {
+  std::vector<double> without;
+  std::vector<double> with;
+  train(OptimizerKind::sgd, 0.05, 0.0, 40, &without);
+  train(OptimizerKind::momentum, 0.05, 0.0, 40, &with);
+  EXPECT_EQ(without[1], with[1]) << "the first step has no past";
+  EXPECT_LT(with.back(), without.back());
+}
+
+TEST(ReferenceTraining, L2MakesWeightsSmaller) {
+  EXPECT_LT(train(OptimizerKind::sgd, 0.1, 0.05, 40), 0.9 * train(OptimizerKind::sgd, 0.1, 0.0, 40));
+}
+
+TEST(ReferenceTraining, L2LeavesBiasesAlone) {
+  auto const given = training_case({{4, 3}, 5, 0.0, {Activation::identity()}});
+  Optimizer optimizer;
+  ReferenceTraining<double> without(given.network, Loss::cross_entropy, optimizer);
+  optimizer.l2 = 0.5;
+  ReferenceTraining<double> with(given.network, Loss::cross_entropy, optimizer);
+  without.step(given.samples, given.labels, 0.5);
+  with.step(given.samples, given.labels, 0.5);
+  EXPECT_EQ(with.layers()[0].bias, without.layers()[0].bias);
+}
+
+TEST(ReferenceTraining, FollowsTheFormulasOfItsOptimizers) {
+  // one weight, input 1, bias 0 at first, target 0: the gradient of (w + b)^2 is 2 (w + b)
+  Layer const layer{{1, 1, {0, 1}, {0}, {2.0}}, {0.0}, Activation::identity()};
+  SampleSet const samples{{1, 1, {0, 1}, {0}, {1.0}}, 0};
+  Answers answers;
+  answers.values = {1, 1, {0, 0}, {}, {}};
+  auto const weight_after = [&](Optimizer const& optimizer, int steps) {
+    ReferenceTraining<double> training(Network({layer}), Loss::mean_square, optimizer);
+    for (int step = 0; step < steps; ++step) training.step(samples, answers, 0.125);
+    return training.layers()[0].weights[0];
+  };
+  EXPECT_EQ(weight_after({OptimizerKind::sgd}, 1), 1.5);  // gradient 4
+  EXPECT_EQ(weight_after({OptimizerKind::sgd}, 2), 1.25); // w + b = 1, gradient 2
+  Optimizer momentum{OptimizerKind::momentum};
+  momentum.momentum = 0.5;
+  EXPECT_EQ(weight_after(momentum, 2), 1.0); // v = 2 + 2
+  momentum.kind = OptimizerKind::nesterov;
+  EXPECT_EQ(weight_after(momentum, 1), 1.25); // 0.5 * 4 + 4
+  EXPECT_NEAR(weight_after({OptimizerKind::adam}, 1), 2.0 - 0.125, 1e-8) << "Adam's first step is the rate";
+  Optimizer decayed;
+  decayed.l2 = 0.5;
+  EXPECT_EQ(weight_after(decayed, 1), 1.375); // gradient 4 + 0.5 * 2
+}
+
+TEST(ReferenceTraining, RefusesAnswersThatDoNotFit) {
+  auto const given = training_case({{4, 3}, 5, 0.5});
+  auto const layers = trained_layers<float>(given.network);
+  auto const complaint = [&](Answers const& answers, Loss loss) -> std::string {
+    try {
+      gradient_of(layers, given.samples, answers, loss);
+    } catch (Error const& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  auto answers = given.labels;
+  answers.labels[2] = 3;
+  EXPECT_EQ(complaint(answers, Loss::cross_entropy),
+            "answers: sample 3 has the label 3, expected 0 to 2, the last output of the network");
+  answers.labels.pop_back();
+  EXPECT_EQ(complaint(answers, Loss::cross_entropy), "answers: found 4 labels for 5 samples, expected one each");
+  EXPECT_EQ(complaint(given.targets, Loss::cross_entropy),
+            "answers holds targets, but the loss cross-entropy needs labels");
+  answers = given.targets;
+  answers.values.num_columns = 4;
+  EXPECT_EQ(complaint(answers, Loss::mean_square),
+            "answers: found targets of 4 values, expected 3, the outputs of the network");
+}
+
+TEST(LeafTree, SplitsAtTheLargestPowerOfTwo) {
+  struct Text {
+    std::string text;
+    Text operator+(Text const& other) const { return {"(" + text + other.text + ")"}; }
+  };
+  auto const tree = [](std::size_t count) {
+    return leaf_tree(0, count, [](std::size_t leaf) { return Text{std::to_string(leaf)}; }).text;
+  };
+  EXPECT_EQ(tree(1), "0");
+  EXPECT_EQ(tree(3), "((01)2)");
+  EXPECT_EQ(tree(6), "(((01)(23))(45))");
+  EXPECT_EQ(tree(7), "(((01)(23))((45)6))");
+  EXPECT_EQ(num_leaves<float>(64), 1U);
+  EXPECT_EQ(num_leaves<float>(65), 2U);
+  EXPECT_EQ(num_leaves<double>(65), 3U);
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,172 @@
+#include "training/checkpoint.hpp"
+
+#include "core/error.hpp"
+#include "io/files.hpp"
+#include "network/weights_hash.hpp"
+#include "reference/training_case.hpp"
+#include "training/history.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using varve::testing::read_bytes;
+using varve::testing::TemporaryFolder;
+using varve::testing::write_bytes;
+
+/// A checkpoint with two moments; `mark` tells checkpoints apart.
+Checkpoint checkpoint_of(int mark) {
+  auto const given = test::training_case({{7, 5, 3}, 2, 0.6});
+  OptimizerState state;
+  state.num_steps = static_cast<std::uint64_t>(mark);
+  for (auto const& layer : given.network.layers()) {
+    OptimizerState::OfLayer own;
+    for (double const factor : {0.5, 0.1}) { // numbers of float and of double
+      own.weights.emplace_back(layer.num_edges(), factor * mark);
+      own.bias.emplace_back(layer.num_outputs(), factor + mark);
+    }
+    state.layers.push_back(own);
+  }
+  return {given.network, {"{\"recipe\": 1}", "{\"progress\": " + std::to_string(mark) + "}", state}};
+}
+
+void expect_equal(std::optional<Checkpoint> const& found, Checkpoint const& expected) {
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->network.layers(), expected.network.layers());
+  EXPECT_EQ(found->record, expected.record);
+}
+
+struct Complaints {
+  std::vector<std::string> heard;
+  std::function<void(std::string const&)> listener() {
+    return [this](std::string const& sentence) { heard.push_back(sentence); };
+  }
+};
+
+TEST(Checkpoints, ComeBackAsTheyWere) {
+  TemporaryFolder const folder;
+  Complaints complaints;
+  EXPECT_FALSE(read_checkpoint(folder / "run.h5", complaints.listener()));
+  write_checkpoint(folder / "run.h5", checkpoint_of(1));
+  expect_equal(read_checkpoint(folder / "run.h5", complaints.listener()), checkpoint_of(1));
+  EXPECT_TRUE(complaints.heard.empty());
+}
+
+TEST(Checkpoints, WithoutMomentsComeBackToo) {
+  TemporaryFolder const folder;
+  auto checkpoint = checkpoint_of(1);
+  for (auto& layer : checkpoint.record.optimizer.layers) layer = {};
+  write_checkpoint(folder / "run.h5", checkpoint);
+  expect_equal(read_checkpoint(folder / "run.h5", {}), checkpoint);
+}
+
+TEST(Checkpoints, AreNetworkFiles) {
+  TemporaryFolder const folder;
+  auto const checkpoint = checkpoint_of(3);
+  write_checkpoint(folder / "run.h5", checkpoint);
+  EXPECT_EQ(load(NetworkFile(folder / "run.h5")).layers(), checkpoint.network.layers());
+}
+
+TEST(Checkpoints, KeepTheGenerationBefore) {
+  TemporaryFolder const folder;
+  auto const path = folder / "run.h5";
+  for (int const mark : {1, 2, 3}) write_checkpoint(path, checkpoint_of(mark));
+  Complaints complaints;
+  expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(3));
+  expect_equal(read_checkpoint(previous_generation(path), complaints.listener()), checkpoint_of(2));
+  auto bytes = read_bytes(path);
+  write_bytes(path, bytes.substr(0, bytes.size() / 2));
+  EXPECT_TRUE(complaints.heard.empty());
+  expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(2));
+  ASSERT_EQ(complaints.heard.size(), 1U);
+  EXPECT_THAT(complaints.heard[0], ::testing::HasSubstr("training goes on from"));
+  std::filesystem::remove(path); // as where a process dies between the two names
+  expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(2));
+  std::filesystem::remove(previous_generation(path));
+  write_bytes(path, bytes.substr(0, bytes.size() / 2));
+  EXPECT_THROW(read_checkpoint(path, complaints.listener()), InputError);
+}
+
+TEST(Checkpoints, OfOtherNetworksAreRefused) {
+  auto const checkpoint = checkpoint_of(1);
+  EXPECT_NO_THROW(require_same_shape(checkpoint, checkpoint.network, "run.h5"));
+  auto layers = checkpoint.network.layers();
+  layers[1].weights.values[0] += 1.0;
+  EXPECT_NO_THROW(require_same_shape(checkpoint, Network(layers), "run.h5")) << "weights change";
+  auto other = layers;
+  other[1].activation = Activation::tanh();
+  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.h5"), InputError);
+  other = {layers[0]};
+  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.h5"), InputError);
+  EXPECT_THROW(require_same_shape(
+                   checkpoint, test::training_case({{7, 5, 3}, 2, 0.6, {Activation::identity()}, 2}).network, "run.h5"),
+               InputError);
+}
+
+TEST(Checkpoints, AreToldFromNetworks) {
+  TemporaryFolder const folder;
+  NetworkFileWriter writer(folder / "net.h5");
+  for (auto const& layer : checkpoint_of(1).network.layers()) writer.append(layer);
+  writer.commit();
+  try {
+    read_checkpoint(folder / "net.h5", {});
+    FAIL() << "no complaint";
+  } catch (InputError const& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("net.h5 is no checkpoint"));
+  }
+}
+
+TEST(WeightsHash, ChangesWithEveryNumberAndItsPlace) {
+  auto const network = checkpoint_of(1).network;
+  auto const hash = weights_hash(network);
+  EXPECT_EQ(weights_hash(Network(network.layers())), hash);
+  auto layers = network.layers();
+  std::swap(layers[0].weights.values[0], layers[0].weights.values[1]);
+  EXPECT_NE(weights_hash(Network(layers)), hash);
+  layers = network.layers();
+  layers[1].bias[0] += 1e-16;
+  EXPECT_NE(weights_hash(Network(layers)), hash);
+}
+
+EpochResult epoch_of(std::uint64_t number, bool has_validation = false) {
+  EpochResult result{number, 10 * number, 0.5, {1.5, 3, 2}, std::nullopt};
+  if (has_validation) result.validation = LossSum{1.0, 4, 1};
+  return result;
+}
+
+TEST(Histories, HoldALineForEachEpoch) {
+  TemporaryFolder const folder;
+  History history(folder / "loss.tsv", 0);
+  history.add(epoch_of(1));
+  history.add(epoch_of(2, true));
+  EXPECT_EQ(read_bytes(folder / "loss.tsv"),
+            "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\tvalidation_accuracy\n"
+            "1\t10\t0.5\t0.5\t0.6666666666666666\t\t\n"
+            "2\t20\t0.5\t0.5\t0.6666666666666666\t0.25\t0.25\n");
+}
+
+TEST(Histories, AreCutBackToTheCheckpoint) {
+  TemporaryFolder const folder;
+  {
+    History history(folder / "loss.tsv", 0);
+    for (std::uint64_t epoch = 1; epoch <= 4; ++epoch) history.add(epoch_of(epoch));
+  }
+  auto const whole = read_bytes(folder / "loss.tsv");
+  {
+    History history(folder / "loss.tsv", 2);
+    history.add(epoch_of(3));
+    history.add(epoch_of(4));
+  }
+  EXPECT_EQ(read_bytes(folder / "loss.tsv"), whole);
+  write_bytes(folder / "other.tsv", "something else\n");
+  EXPECT_THROW(History(folder / "other.tsv", 1), InputError);
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,138 @@
+#include "training/trainer.hpp"
+
+#include "core/error.hpp"
+#include "training/sample_order.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+/// Remembers what it was asked to do.
+class RecordingEngine final : public Training {
+public:
+  std::vector<std::vector<std::uint64_t>> batches;
+  std::vector<double> rates;
+  std::vector<double> validation_losses; ///< told in turn
+
+  std::size_t add_samples(SampleSet const&, Answers const&, std::string const&) override { return 0; }
+  LossSum step(std::size_t, std::span<std::uint64_t const> rows, double rate) override {
+    batches.emplace_back(rows.begin(), rows.end());
+    rates.push_back(rate);
+    return {static_cast<double>(rows.size()) * 0.5, rows.size(), 1};
+  }
+  LossSum evaluate(std::size_t) override { return {validation_losses.at(num_evaluations_++), 1, 1}; }
+  Network network() const override { throw std::logic_error("not asked for"); }
+  OptimizerState state() const override { return {}; }
+  void restore(OptimizerState const&) override {}
+  TrainingPlan const& plan() const override { return plan_; }
+
+private:
+  TrainingPlan plan_;
+  std::size_t num_evaluations_ = 0;
+};
+
+Recipe small_recipe() {
+  Recipe recipe;
+  recipe.batch = 4;
+  recipe.epochs = 3;
+  recipe.rate = {ScheduleKind::cosine, 1.0};
+  recipe.seed = 11;
+  return recipe;
+}
+
+TEST(Trainer, TakesEverySampleOnceAnEpochInItsOrder) {
+  RecordingEngine engine;
+  Trainer trainer(engine, small_recipe(), 0, 10, std::nullopt);
+  EXPECT_EQ(trainer.steps_per_epoch(), 3U);
+  std::vector<EpochResult> epochs;
+  while (!trainer.is_finished())
+    if (auto const epoch = trainer.advance()) epochs.push_back(*epoch);
+  ASSERT_EQ(engine.batches.size(), 9U);
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+    std::vector<std::uint64_t> taken;
+    for (std::size_t step = 3 * epoch; step < 3 * epoch + 3; ++step)
+      taken.insert(taken.end(), engine.batches[step].begin(), engine.batches[step].end());
+    EXPECT_EQ(taken, sample_order(11, epoch, 10));
+  }
+  EXPECT_EQ(engine.batches[2].size(), 2U) << "the last mini-batch holds what is left";
+  for (std::uint64_t step = 0; step < 9; ++step)
+    EXPECT_EQ(engine.rates[step], rate_at(small_recipe().rate, step, 3, 3));
+  ASSERT_EQ(epochs.size(), 3U);
+  EXPECT_EQ(epochs[1].epoch, 2U);
+  EXPECT_EQ(epochs[1].num_steps, 6U);
+  EXPECT_EQ(epochs[1].training.num_samples, 10U);
+  EXPECT_EQ(epochs[1].training.num_right, 3U);
+  EXPECT_EQ(epochs[1].training.mean(), 0.5);
+  EXPECT_FALSE(epochs[1].validation);
+}
+
+TEST(Trainer, GoesOnInTheMidstOfAnEpoch) {
+  RecordingEngine whole;
+  Trainer first(whole, small_recipe(), 0, 10, std::nullopt);
+  while (!first.is_finished()) first.advance();
+  RecordingEngine engine;
+  Trainer before(engine, small_recipe(), 0, 10, std::nullopt);
+  for (int step = 0; step < 5; ++step) before.advance();
+  Trainer after(engine, small_recipe(), 0, 10, std::nullopt);
+  after.resume(progress_from(to_json(before.progress()), "test"));
+  EXPECT_EQ(after.progress().epoch.num_samples, 8U);
+  std::vector<EpochResult> epochs;
+  while (!after.is_finished())
+    if (auto const epoch = after.advance()) epochs.push_back(*epoch);
+  EXPECT_EQ(engine.batches, whole.batches);
+  EXPECT_EQ(engine.rates, whole.rates);
+  EXPECT_EQ(epochs[0].training.num_samples, 10U);
+}
+
+TEST(Trainer, RemembersTheBestValidation) {
+  RecordingEngine engine;
+  engine.validation_losses = {0.9, 0.4, 0.6};
+  Trainer trainer(engine, small_recipe(), 0, 10, 1);
+  while (!trainer.is_finished()) trainer.advance();
+  EXPECT_EQ(trainer.progress().best_epoch, 2U);
+  EXPECT_EQ(trainer.progress().best_validation_loss, 0.4);
+  auto const copy = progress_from(to_json(trainer.progress()), "test");
+  EXPECT_EQ(copy.best_validation_loss, 0.4);
+  EXPECT_EQ(copy.best_epoch, 2U);
+}
+
+TEST(Trainer, RefusesWhatIsNoPlaceInTheRecipe) {
+  RecordingEngine engine;
+  EXPECT_THROW(Trainer(engine, small_recipe(), 0, 0, std::nullopt), InputError);
+  Trainer trainer(engine, small_recipe(), 0, 10, std::nullopt);
+  TrainingProgress beyond;
+  beyond.num_steps = 10;
+  EXPECT_THROW(trainer.resume(beyond), InputError);
+  for (auto const* const text : {"", "{}", "[]", "{\"steps\": \"many\"}", "nonsense"})
+    EXPECT_THROW(progress_from(text, "test"), InputError) << text;
+}
+
+TEST(Recipe, IsComparedWithThatOfACheckpoint) {
+  auto const recipe = small_recipe();
+  EXPECT_NO_THROW(require_same(to_json(recipe, 10), to_json(recipe, 10), "run.h5"));
+  auto other = recipe;
+  other.optimizer.l2 = 0.5;
+  try {
+    require_same(to_json(other, 10), to_json(recipe, 10), "run.h5");
+    FAIL() << "no complaint";
+  } catch (UsageError const& error) {
+    EXPECT_STREQ(error.what(), "run.h5 is of a training with l2 0.5, not 0.0; go on with the same options, or name "
+                               "another checkpoint");
+  }
+  EXPECT_THROW(require_same(to_json(recipe, 10), to_json(recipe, 11), "run.h5"), UsageError);
+  EXPECT_THROW(require_same("{}", to_json(recipe, 10), "run.h5"), UsageError);
+  other = recipe;
+  other.batch = 0;
+  EXPECT_THROW(require_valid(other), UsageError);
+  other = recipe;
+  other.epochs = 0;
+  EXPECT_THROW(require_valid(other), UsageError);
+}
+
+} // namespace
+} // namespace varve
