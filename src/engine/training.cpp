@@ -1,5 +1,6 @@
 #include "engine/training.hpp"
 
+#include "core/config.hpp"
 #include "core/error.hpp"
 #include "engine/backends.hpp"
 

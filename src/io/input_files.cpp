@@ -153,6 +153,17 @@ bool is_pipe(fs::path const& path) {
   return fs::is_fifo(path, error);
 }
 
+void release_input(fs::path const& path) {
+  auto& all = watched();
+  std::lock_guard const lock(all.guard);
+  auto const file = all.files.find(path);
+  if (file == all.files.end()) return;
+  struct stat now {};
+  if (stat(path.c_str(), &now) != 0) fail_changed(path, std::strerror(errno));
+  require_same(path, file->second, now);
+  all.files.erase(file);
+}
+
 void require_unchanged_inputs() {
   auto& all = watched();
   std::lock_guard const lock(all.guard);

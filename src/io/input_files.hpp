@@ -24,6 +24,10 @@ std::filesystem::path readable_place(std::filesystem::path const& path);
 /// True if `path` is a named pipe, which only one process can read.
 bool is_pipe(std::filesystem::path const& path);
 
+/// Stops watching a file that has been read to its end and that this process is going to replace, such as a checkpoint.
+/// Throws InputError if it has changed since it was first opened.
+void release_input(std::filesystem::path const& path);
+
 /// Throws InputError, naming the file and the difference, if a file has changed since it was first opened. Call it
 /// before results computed from inputs appear.
 void require_unchanged_inputs();

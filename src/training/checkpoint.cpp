@@ -1,6 +1,7 @@
 #include "training/checkpoint.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Checkpoint read_one(fs::path const& path) { return {load(NetworkFile(path)), read_training_record(path)}; }
+Checkpoint read_one(fs::path const& path) {
+  Checkpoint checkpoint{load(NetworkFile(path)), read_training_record(path)};
+  release_input(path); // the next checkpoint replaces it
+  return checkpoint;
+}
 
 bool have_same_pattern(SparseMatrix const& one, SparseMatrix const& other) {
   return one.num_rows == other.num_rows && one.num_columns == other.num_columns &&
@@ -50,6 +55,7 @@ std::optional<Checkpoint> read_checkpoint(fs::path const& path,
     return read_one(path);
   } catch (InputError const& error) {
     if (!has_previous) throw;
+    release_input(path);
     complain(fmt::format("{}; training goes on from {}", error.what(), previous.string()));
   }
   return read_one(previous);

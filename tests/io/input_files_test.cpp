@@ -97,6 +97,20 @@ TEST(InputFiles, PipesAreReadOnceAndGiveTheirBytesAsOftenAsNeeded) {
   }
 }
 
+TEST(InputFiles, MayBeReplacedOnceTheyAreReleased) {
+  TemporaryFolder const folder;
+  auto const path = write_bytes(folder / "file", "one");
+  InputFiles const inputs;
+  EXPECT_EQ(readable_place(path), path);
+  release_input(path);
+  release_input(folder / "another");
+  write_bytes(path, "something else");
+  EXPECT_NO_THROW(require_unchanged_inputs());
+  EXPECT_EQ(readable_place(path), path);
+  write_bytes(path, "again");
+  EXPECT_THROW(release_input(path), InputError);
+}
+
 TEST(InputFiles, FoldersAndDevicesAreNoFiles) {
   TemporaryFolder const folder;
   EXPECT_EQ(sentence_of<InputError>([] { readable_place("/dev/zero"); }),

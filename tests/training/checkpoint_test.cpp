@@ -112,7 +112,8 @@ TEST(Checkpoints, OfOtherNetworksAreRefused) {
 TEST(Checkpoints, AreToldFromNetworks) {
   TemporaryFolder const folder;
   NetworkFileWriter writer(folder / "net.h5");
-  for (auto const& layer : checkpoint_of(1).network.layers()) writer.append(layer);
+  auto const checkpoint = checkpoint_of(1);
+  for (auto const& layer : checkpoint.network.layers()) writer.append(layer);
   writer.commit();
   try {
     read_checkpoint(folder / "net.h5", {});

@@ -1,0 +1,230 @@
+#include "apps/shared_folder.hpp"
+
+#include "core/backend.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Ended;
+using test::expect_sentence;
+using test::joined;
+using test::read_json;
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using varve::testing::read_bytes;
+using varve::testing::write_bytes;
+
+/// Labels are what a random network, the teacher, finds largest.
+class Train : public test::SharedFolder<Train> {
+public:
+  using Words = std::vector<std::string>;
+
+  static void make_files() {
+    succeed({"generate", "random", "--widths", "16,32,24,4", "--density", "0.4", "--cap", "1", "--output",
+             path("teacher.h5")});
+    succeed({"generate", "random", "--widths", "16,48,24,30,4", "--density", "0.5", "--cap", "4", "--seed", "9",
+             "--output", path("start.h5")});
+    succeed({"generate", "samples", "--neurons", "16", "--samples", "1500", "--density", "0.6", "--output",
+             path("samples.h5")});
+    succeed({"infer", "--network", path("teacher.h5"), "--input", path("samples.h5"), "--predictions",
+             path("predictions.tsv")});
+    std::istringstream predictions(read_bytes(path("predictions.tsv")));
+    std::string labels;
+    for (std::size_t sample = 0, neuron = 0; predictions >> sample >> neuron;)
+      labels += std::to_string(neuron - 1) + "\n"; // the file counts from 1
+    write_bytes(path("labels.txt"), labels);
+    succeed({"convert", path("samples.h5"), path("train.h5"), "--labels", path("labels.txt")});
+  }
+
+protected:
+  /// The command with these options, which replace defaults of these tests.
+  static Words words(Words const& options, std::string const& output = "trained.h5") {
+    Words all = {"train",   "--network", path("start.h5"), "--input", path("train.h5"), "--output", path(output),
+                 "--batch", "400",       "--epochs",       "3",       "--l2",           "1e-4"};
+    for (std::size_t i = 0; i + 1 < options.size(); i += 2) {
+      auto const before = std::ranges::find(all, options[i]);
+      if (before == all.end()) {
+        all.insert(all.end(), {options[i], options[i + 1]});
+      } else {
+        *(before + 1) = options[i + 1];
+      }
+    }
+    return all;
+  }
+
+  /// The hash of all weights that a run prints last.
+  static std::string hash_of(Ended const& ended) {
+    auto const place = ended.out.find("weights   ");
+    EXPECT_NE(place, std::string::npos) << ended.out;
+    return place == std::string::npos ? "" : ended.out.substr(place + 10, 16);
+  }
+  static std::string train(Words const& options) { return hash_of(succeed(words(options))); }
+  /// With so many threads, about which Kokkos may have something to say.
+  static std::string train_with_threads(char const* threads, Words const& options) {
+    setenv("OMP_NUM_THREADS", threads, 1);
+    auto const ended = run_varve(words(options));
+    setenv("OMP_NUM_THREADS", "2", 1);
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    return hash_of(ended);
+  }
+};
+
+TEST_F(Train, MakesANetworkThatIsRightMoreOften) {
+  auto const ended = succeed(words({"--epochs", "12", "--validation", path("train.h5"), "--report", path("report.json"),
+                                    "--history", path("loss.tsv")}));
+  EXPECT_THAT(ended.out, HasSubstr("epoch 12"));
+  auto const report = read_json(path("report.json"));
+  auto const& epochs = report["epochs"];
+  ASSERT_EQ(epochs.size(), 12U);
+  EXPECT_LT(epochs[11]["loss"].get<double>(), 0.7 * epochs[0]["loss"].get<double>());
+  EXPECT_GT(epochs[11]["validation_accuracy"].get<double>(), 0.75);
+  EXPECT_EQ(report["weights_hash"], hash_of(ended));
+  EXPECT_EQ(report["steps"], 48);
+  auto const history = read_bytes(path("loss.tsv"));
+  EXPECT_EQ(std::count(history.begin(), history.end(), '\n'), 13);
+  // the trained network is an ordinary one
+  succeed({"infer", "--network", path("trained.h5"), "--input", path("train.h5"), "--reductions", "none",
+           "--predictions", path("found.tsv")});
+  std::istringstream found(read_bytes(path("found.tsv")));
+  std::istringstream wanted(read_bytes(path("labels.txt")));
+  std::size_t num_right = 0;
+  for (std::size_t sample = 0, neuron = 0, label = 0; found >> sample >> neuron && wanted >> label;)
+    num_right += neuron - 1 == label ? 1 : 0;
+  EXPECT_EQ(static_cast<double>(num_right) / 1500.0, epochs[11]["validation_accuracy"].get<double>());
+}
+
+TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
+  for (std::string const optimizer : {"momentum", "adam"}) {
+    Words const recipe = {"--optimizer", optimizer, "--batch", "300"};
+    auto const expected = train(joined(recipe, {"--backend", "serial"}));
+    for (auto const backend : compiled_backends()) {
+      Words const here = joined(recipe, {"--backend", to_string(backend)});
+      EXPECT_EQ(train(here), expected) << to_string(backend);
+      for (Words const& way : {Words{"--micro-batch", "64"}, Words{"--micro-batch", "128", "--recompute", "3"},
+                               Words{"--recompute", "2"}, Words{"--recompute", "none"}})
+        EXPECT_EQ(train(joined(here, way)), expected) << to_string(backend) << " " << way[0] << " " << way[1];
+    }
+    bool const has_openmp = std::ranges::count(compiled_backends(), Backend::openmp) > 0;
+    auto const host = to_string(has_openmp ? Backend::openmp : Backend::serial);
+    for (auto const* const threads : {"1", "2", "7"}) {
+      EXPECT_EQ(train_with_threads(threads, joined(recipe, {"--backend", host})), expected)
+          << threads << " on " << host;
+    }
+  }
+  EXPECT_NE(train({"--seed", "2"}), train({"--seed", "3"}));
+  EXPECT_EQ(train({"--precision", "double", "--micro-batch", "32"}), train({"--precision", "double"}));
+}
+
+TEST_F(Train, GoesOnAfterItWasKilledAsIfNothingHadHappened) {
+  Words const recipe = {"--epochs", "40", "--validation", path("train.h5"), "--checkpoint-every", "3"};
+  auto const files = [&](std::string const& name) {
+    return Words{"--checkpoint", path(name + ".ckpt.h5"), "--history", path(name + ".tsv")};
+  };
+  auto const whole = succeed(words(joined(recipe, files("whole")), "whole.h5"));
+  auto const killed = joined(recipe, files("killed"));
+  for (int kill_number = 0; kill_number < 6; ++kill_number) {
+    auto all = words(killed, "killed.h5");
+    all.insert(all.begin(), VARVE_COMMAND);
+    auto const process = test::start(all, path("out"), path("err"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(60 + 25 * kill_number));
+    kill(process, kill_number % 3 == 2 ? SIGTERM : SIGKILL);
+    int status = 0;
+    waitpid(process, &status, 0);
+  }
+  auto const ended = run_varve(words(killed, "killed.h5"));
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(hash_of(ended), hash_of(whole));
+  EXPECT_TRUE(read_bytes(path("killed.h5")) == read_bytes(path("whole.h5"))) << "killed.h5";
+  EXPECT_TRUE(read_bytes(path("killed.tsv")) == read_bytes(path("whole.tsv"))) << "killed.tsv";
+  EXPECT_TRUE(read_bytes(path("killed.ckpt.h5")) == read_bytes(path("whole.ckpt.h5"))) << "killed.ckpt.h5";
+}
+
+TEST_F(Train, StopsBySignalWithACheckpoint) {
+  auto all = words({"--epochs", "100000", "--checkpoint", path("stopped.h5")});
+  all.insert(all.begin(), VARVE_COMMAND);
+  auto const process = test::start(all, path("out"), path("err"));
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!std::filesystem::exists(path("stopped.h5")) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(process, SIGTERM);
+  EXPECT_EQ(test::wait_for(process), 5);
+  EXPECT_THAT(read_bytes(path("err")), ::testing::MatchesRegex("varve: stopped after step [0-9]+; the same command "
+                                                               "goes on from .*stopped.h5\n"));
+}
+
+TEST_F(Train, StopsEarlyAndKeepsTheBest) {
+  auto const ended =
+      succeed(words({"--epochs", "60", "--rate", "3", "--rate-schedule", "constant", "--validation", path("train.h5"),
+                     "--patience", "2", "--best", path("best.h5"), "--report", path("early.json")}));
+  auto const epochs = read_json(path("early.json"))["epochs"];
+  ASSERT_LT(epochs.size(), 60U);
+  ASSERT_GT(epochs.size(), 2U);
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < epochs.size(); ++i)
+    if (epochs[i]["validation_loss"] < epochs[best]["validation_loss"]) best = i;
+  EXPECT_EQ(best + 3, epochs.size());
+  EXPECT_TRUE(std::filesystem::exists(path("best.h5")));
+}
+
+TEST_F(Train, TakesTargetsAndLabelsOfOtherFiles) {
+  EXPECT_EQ(train({"--input", path("samples.h5"), "--labels", path("labels.txt")}), train({}));
+  succeed(
+      {"infer", "--network", path("teacher.h5"), "--input", path("samples.h5"), "--activations", path("wanted.h5")});
+  auto const ended = succeed(words({"--loss", "mean-square", "--targets", path("wanted.h5"), "--validation",
+                                    path("samples.h5"), "--validation-targets", path("wanted.h5"), "--epochs", "10"}));
+  EXPECT_THAT(ended.out, ::testing::Not(HasSubstr("accuracy")));
+}
+
+TEST_F(Train, SaysWhatIsWrong) {
+  auto const fails = [](Words const& options, int exit_code, std::string const& part) {
+    expect_sentence(run_varve(words(options)), exit_code, {part}, part + ": ");
+  };
+  fails({"--optimizer", "best"}, 2, "there is no optimizer 'best'");
+  fails({"--rate", "-1"}, 2, "the rate is -1, expected a positive number");
+  fails({"--recompute", "all"}, 2, "--recompute is 'all', expected auto, none or a number from 1 on");
+  fails({"--micro-batch", "100"}, 2, "a micro-batch of 100 samples was asked for, expected 64 times a power of two");
+  fails({"--patience", "2"}, 2, "--patience and --best need --validation");
+  fails({"--output", path("train.h5")}, 2, "--input");
+  fails({"--memory-limit", "1e-6"}, 4, "bytes may be used");
+  fails({"--rate", "1e30", "--rate-schedule", "constant"}, 3, "training diverges: after step");
+  write_bytes(path("few.txt"), "1\n2\n3\n");
+  fails({"--labels", path("few.txt")}, 3, "few.txt");
+  write_bytes(path("large.txt"), [] {
+    std::string text;
+    for (int i = 0; i < 1500; ++i) text += "4\n";
+    return text;
+  }());
+  fails({"--labels", path("large.txt")}, 3, "sample 1 has the label 4, expected 0 to 3");
+  fails({"--input", path("samples.h5")}, 3, "samples.h5");
+  fails({"--targets", path("samples.h5")}, 3, "samples.h5");
+}
+
+TEST_F(Train, RefusesCheckpointsOfOtherTrainings) {
+  auto const checkpoint = path("one.h5");
+  succeed(words({"--checkpoint", checkpoint}));
+  expect_sentence(run_varve(words({"--checkpoint", checkpoint, "--l2", "1e-3"})), 2,
+                  {"is of a training with l2 0.0001, not 0.001"});
+  auto other = words({"--checkpoint", checkpoint});
+  other[2] = path("other.h5");
+  succeed({"generate", "random", "--widths", "16,48,4", "--density", "0.5", "--output", path("other.h5")});
+  expect_sentence(run_varve(other), 3, {"is a checkpoint of another network: it has 4 layers, expected 2"});
+  auto const again = succeed(words({"--checkpoint", checkpoint}));
+  EXPECT_THAT(again.out, HasSubstr("resumed   after step 12 of 12")) << "it was finished, and only writes its output";
+}
+
+} // namespace
+} // namespace varve
