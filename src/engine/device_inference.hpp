@@ -84,10 +84,8 @@ private:
     for (std::size_t i = 0; i < lists_before.size(); ++i)
       result.live_edges +=
           static_cast<double>(planned_.edges_of(i)) * counts[static_cast<std::size_t>(lists_before[i])];
-    results_.collect(
-        panel, counts, samples,
-        {output_map_.size() > 0 ? output_map_.data() : nullptr, num_outputs(), planned_.network().saturated_value()},
-        wanted, result);
+    results_.collect(panel, counts, samples, {output_map_, num_outputs(), planned_.network().saturated_value()}, wanted,
+                     result);
     planned_.learn(counts, lists_before, samples.num_samples());
     result.collect_seconds = collect_time.seconds();
     result.samples = samples_.take_traffic();

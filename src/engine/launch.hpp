@@ -145,14 +145,14 @@ public:
                typename Base::HandOver const& hand_over) const override {
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     FusedForward<ExecutionSpace, Format, Tile, Tune> kernel;
-    kernel.layers = edges_.data();
+    kernel.layers = edges_;
     kernel.num_layers = static_cast<int>(layers_.size());
-    kernel.images = images_.data();
+    kernel.images = images_.bytes();
     kernel.image_bytes = static_cast<int>(images_.stride());
     bool const holds_inputs = Tune::in_place || !panel.is_expanded(); // else they are read where they lie
     kernel.max_neurons = holds_inputs ? std::max(max_outputs_, layers_.front().frame.num_inputs) : max_outputs_;
     kernel.samples = panel.samples();
-    kernel.source = panel.is_expanded() ? panel.source() : nullptr;
+    if (panel.is_expanded()) kernel.source = panel.source();
     kernel.num_slots = panel.num_samples();
     kernel.hand_over.ids = panel.ids();
     kernel.hand_over.target = panel.target();

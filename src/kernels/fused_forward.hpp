@@ -34,14 +34,14 @@ struct FusedForward {
   static constexpr int num_samples = Tile::num_samples;
   static constexpr int num_slots_of_blocks = Tune::team_size / Tile::num_lanes;
 
-  Edges const* layers;
+  ArrayView<Edges const> layers;
   int num_layers;
-  unsigned char const* images;                   ///< of the layers, where they are prefetched
+  ArrayView<unsigned char const> images;         ///< of the layers, where they are prefetched
   int image_bytes;                               ///< bytes of each image; 0: none are prefetched
   int max_neurons;                               ///< what the tile must hold
   DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch
-  Scalar const* source;                          ///< tiles, the input of other launches; null: `samples`
-  int const* num_slots;
+  ArrayView<Scalar const> source;                ///< tiles, the input of other launches; empty: `samples`
+  ArrayView<int const> num_slots;                ///< one number
   TileHandOver<Tile, Tune::team_size> hand_over; ///< what becomes of the tiles behind the last layer
   Scalar cap;                                    ///< every activation of saturated samples
   int saturates_from;                            ///< saturated samples leave after this many of these layers, or more
@@ -55,13 +55,13 @@ struct FusedForward {
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     Scratch const scratch(team, max_neurons, image_bytes);
-    int const slots = *num_slots;
+    int const slots = num_slots(0);
     int stamp = 0; // of the layer whose live samples are being marked
     scratch.marks.clear(team.team_rank());
     for (int tile = team.league_rank(); tile * num_samples < slots; tile += team.league_size()) {
       int const count = slots - tile * num_samples < num_samples ? slots - tile * num_samples : num_samples;
-      Scalar* current = scratch.tiles;
-      Scalar const* inputs = load(team, tile, count, scratch);
+      auto current = scratch.tile(0, max_neurons);
+      ArrayView<Scalar const> inputs = load(team, tile, count, scratch);
       bool is_live = true;
       bool is_unsaturated = true;
       int num_done = 0; // layers
@@ -71,7 +71,7 @@ struct FusedForward {
         if constexpr (Tune::in_place) {
           is_live = forward_in_place(team, layer, num_done + 1, current, count, scratch, stamp);
         } else {
-          current = inputs == scratch.tiles ? scratch.tiles + max_neurons * num_samples : scratch.tiles;
+          current = scratch.tile(inputs.data() == scratch.tiles.data() ? 1 : 0, max_neurons);
           is_live = forward(team, layer, inputs, current, count, scratch, stamp);
           inputs = current;
         }
@@ -80,11 +80,11 @@ struct FusedForward {
           scratch.marks.mark_unsaturated(team.team_rank(), current, layer.parameters.num_outputs, cap, count,
                                          stops_when_dead, stamp);
           team.team_barrier();
-          is_unsaturated = scratch.marks.shared[Marks::any_unsaturated] >= stamp;
+          is_unsaturated = scratch.marks.shared(Marks::any_unsaturated) >= stamp;
         }
       }
       if (is_live)
-        hand_over(team, tile * num_samples, count, current, layers[num_done - 1].parameters.num_outputs,
+        hand_over(team, tile * num_samples, count, current, layers(num_done - 1).parameters.num_outputs,
                   looks_for_saturated(num_done), scratch.marks, stamp);
       team.team_barrier();
     }
@@ -92,24 +92,30 @@ struct FusedForward {
 
 private:
   struct Scratch {
-    unsigned char* image;
-    Scalar* tiles;
+    ScratchArrays arrays;
+    ArrayView<unsigned char> image;
+    ArrayView<Scalar> tiles;
     Marks marks;
 
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons, int image_bytes)
-        : image(static_cast<unsigned char*>(
-              team.team_scratch(+Tune::scratch_level)
-                  .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes(max_neurons, image_bytes)), 64))),
-          tiles(reinterpret_cast<Scalar*>(image + image_bytes)),
-          marks(reinterpret_cast<int*>(tiles + Tune::num_tiles * max_neurons * num_samples)) {}
+        : arrays(team, Tune::scratch_level, scratch_bytes(max_neurons, image_bytes), 64),
+          image(arrays.take<unsigned char>(static_cast<std::size_t>(image_bytes))),
+          tiles(arrays.take<Scalar>(static_cast<std::size_t>(Tune::num_tiles * max_neurons * num_samples))),
+          marks(arrays) {}
+
+    KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> tile(int number, int max_neurons) const {
+      return part_of(tiles, static_cast<std::size_t>(number * max_neurons * num_samples),
+                     static_cast<std::size_t>(max_neurons) * num_samples);
+    }
   };
 
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t tile_bytes(int max_neurons) {
     return static_cast<std::size_t>(max_neurons) * num_samples * sizeof(Scalar);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION unsigned char const* image_of(int layer) const {
-    return images + static_cast<std::size_t>(layer) * static_cast<std::size_t>(image_bytes);
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<unsigned char const> image_of(int layer) const {
+    auto const bytes = static_cast<std::size_t>(image_bytes);
+    return part_of(images, static_cast<std::size_t>(layer) * bytes, bytes);
   }
 
   /// The edges of a layer, where the team reads them.
@@ -117,7 +123,7 @@ private:
     if constexpr (Tune::prefetches) {
       return Images::edges_in(scratch.image);
     } else {
-      Edges layer = layers[number];
+      Edges layer = layers(number);
       assume_global(layer.weights);
       assume_global(layer.indices);
       assume_global(layer.parameters.bias);
@@ -138,39 +144,39 @@ private:
   }
 
   /// Brings the tile's samples into scratch, or says where the first layer can read them.
-  KOKKOS_FORCEINLINE_FUNCTION Scalar const* load(Member const& team, int tile, int count,
-                                                 Scratch const& scratch) const {
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> load(Member const& team, int tile, int count,
+                                                           Scratch const& scratch) const {
     if constexpr (Tune::prefetches) {
       ImagePieces<Tune::team_size> first;
-      first.load(team.team_rank(), images, image_bytes);
-      first.store(team.team_rank(), scratch.image, images, image_bytes);
+      first.load(team.team_rank(), image_of(0));
+      first.store(team.team_rank(), scratch.image, image_of(0));
     }
-    if (source == nullptr) {
+    if (source.data() == nullptr) {
       expand(team, tile * num_samples, count, scratch.tiles);
     } else {
-      int const num_inputs = layers[0].parameters.num_inputs;
-      Scalar const* const tile_source = source + place_of_slot(tile * num_samples, num_inputs, num_samples);
+      int const num_inputs = layers(0).parameters.num_inputs;
+      auto const tile_source = tile_of(source, tile, num_inputs, num_samples);
       if (!Tune::in_place) return tile_source;
       using PackType = typename Tile::PackType;
-      team_for(team, num_inputs * (num_samples / Tile::pack_width), [&](int pack) {
-        copy(reinterpret_cast<PackType*>(scratch.tiles)[pack], reinterpret_cast<PackType const*>(tile_source)[pack]);
-      });
+      team_for(team, num_inputs * (num_samples / Tile::pack_width),
+               [&](int pack) { copy(piece_of<PackType>(scratch.tiles, pack), piece_of<PackType>(tile_source, pack)); });
     }
     team.team_barrier();
     return scratch.tiles;
   }
 
   /// On a GPU, neighbouring threads take neighbouring entries of one sample.
-  KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count, Scalar* tile) const {
+  KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count,
+                                          ArrayView<Scalar> const& tile) const {
     constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
-    team_for(team, samples.num_neurons * num_samples, [&](int place) { tile[place] = Scalar(0); });
+    team_for(team, samples.num_neurons * num_samples, [&](int place) { tile(place) = Scalar(0); });
     team.team_barrier();
     for (int sample = team.team_rank() / threads_per_sample; sample < count;
          sample += Tune::team_size / threads_per_sample) {
       EdgeOffset const end = samples.row_pointers(first_sample + sample + 1);
       EdgeOffset entry = samples.row_pointers(first_sample + sample) + team.team_rank() % threads_per_sample;
       for (; entry < end; entry += threads_per_sample) {
-        tile[static_cast<std::size_t>(samples.columns(entry)) * num_samples + static_cast<std::size_t>(sample)] =
+        tile(static_cast<std::size_t>(samples.columns(entry)) * num_samples + static_cast<std::size_t>(sample)) =
             samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
       }
     }
@@ -179,11 +185,12 @@ private:
   /// Gives false if the tile can be left, because no sample is live. The barrier between this answer and the next
   /// layer keeps it from being overwritten by threads that are a layer ahead.
   KOKKOS_FORCEINLINE_FUNCTION bool goes_on(Marks const& marks, int stamp) const {
-    return !stops_when_dead || marks.shared[Marks::any_live] == stamp;
+    return !stops_when_dead || marks.shared(Marks::any_live) == stamp;
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION bool forward(Member const& team, Edges const& layer, Scalar const* inputs,
-                                           Scalar* outputs, int count, Scratch const& scratch, int stamp) const {
+  KOKKOS_FORCEINLINE_FUNCTION bool forward(Member const& team, Edges const& layer,
+                                           ArrayView<Scalar const> const& inputs, ArrayView<Scalar> const& outputs,
+                                           int count, Scratch const& scratch, int stamp) const {
     int const lane = team.team_rank() % Marks::lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
@@ -202,12 +209,13 @@ private:
 
   /// The same with all outputs of the team in registers until everybody has read the inputs; meanwhile brings layer
   /// `next`, if there is one, into scratch.
-  KOKKOS_FORCEINLINE_FUNCTION bool forward_in_place(Member const& team, Edges const& layer, int next, Scalar* tile,
-                                                    int count, Scratch const& scratch, int stamp) const {
+  KOKKOS_FORCEINLINE_FUNCTION bool forward_in_place(Member const& team, Edges const& layer, int next,
+                                                    ArrayView<Scalar> const& tile, int count, Scratch const& scratch,
+                                                    int stamp) const {
     int const lane = team.team_rank() % Marks::lane_ids;
     [[maybe_unused]] ImagePieces<Tune::team_size> pieces;
     if constexpr (Tune::prefetches) {
-      if (next < num_layers) pieces.load(team.team_rank(), image_of(next), image_bytes);
+      if (next < num_layers) pieces.load(team.team_rank(), image_of(next));
     }
     Sums sums[Tune::passes];
     typename Sums::Neurons neurons[Tune::passes]; // before the barrier, behind which everybody waits for the stores
@@ -232,7 +240,7 @@ private:
     }
     if constexpr (Tune::prefetches) {
       team.team_barrier(); // everybody knows where its outputs go
-      if (next < num_layers) pieces.store(team.team_rank(), scratch.image, image_of(next), image_bytes);
+      if (next < num_layers) pieces.store(team.team_rank(), scratch.image, image_of(next));
     }
     team.team_barrier();
     return is_live;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/views.hpp"
 
 #include <cstdint>
 
@@ -16,24 +17,26 @@ struct ImagePieces {
   };
   Piece pieces[count];
 
-  KOKKOS_FORCEINLINE_FUNCTION void load(int thread, unsigned char const* image, int bytes) {
+  KOKKOS_FORCEINLINE_FUNCTION void load(int thread, ArrayView<unsigned char const> const& image) {
+    auto const bytes = static_cast<int>(image.size());
     VARVE_UNROLL
     for (int i = 0; i < count; ++i) {
       int const piece = thread + i * TeamSize;
-      if (piece * 16 < bytes) pieces[i] = reinterpret_cast<Piece const*>(image)[piece];
+      if (piece * 16 < bytes) pieces[i] = piece_of<Piece>(image, piece);
     }
   }
 
   /// Puts the pieces in place, and copies what is left of a larger image.
-  KOKKOS_FORCEINLINE_FUNCTION void store(int thread, unsigned char* target, unsigned char const* image,
-                                         int bytes) const {
+  KOKKOS_FORCEINLINE_FUNCTION void store(int thread, ArrayView<unsigned char> const& target,
+                                         ArrayView<unsigned char const> const& image) const {
+    auto const bytes = static_cast<int>(image.size());
     VARVE_UNROLL
     for (int i = 0; i < count; ++i) {
       int const piece = thread + i * TeamSize;
-      if (piece * 16 < bytes) reinterpret_cast<Piece*>(target)[piece] = pieces[i];
+      if (piece * 16 < bytes) piece_of<Piece>(target, piece) = pieces[i];
     }
     for (int piece = thread + count * TeamSize; piece * 16 < bytes; piece += TeamSize)
-      reinterpret_cast<Piece*>(target)[piece] = reinterpret_cast<Piece const*>(image)[piece];
+      piece_of<Piece>(target, piece) = piece_of<Piece>(image, piece);
   }
 };
 
