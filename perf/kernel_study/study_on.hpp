@@ -38,7 +38,7 @@ struct StationaryOfShape {
 
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<float> const& pass) {
-    if (pass.from_slot == nullptr) {
+    if (!pass.is_listed()) {
       detail::launch_stationary<InOrder, SamplesInOrder>("varve::stationary_forward", space, layer, pass, {});
     } else {
       detail::launch_stationary<Listed, SamplesInList>("varve::stationary_forward_listed", space, layer, pass, {});
@@ -84,9 +84,15 @@ public:
     int const num_live = counts[static_cast<std::size_t>(panel_.num_lists())];
     std::uint64_t hash = 0;
     Kokkos::parallel_reduce("varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, num_live),
-                            HashActivations<ExecutionSpace, float>{panel_.source(), panel_.tile_samples(),
-                                                                   panel_.from_slot(), nullptr, panel_.ids(), nullptr,
-                                                                   panel_.num_neurons(), panel_.num_neurons(), 0},
+                            HashActivations<ExecutionSpace, float>{panel_.source(),
+                                                                   panel_.tile_samples(),
+                                                                   panel_.from_slot(),
+                                                                   {},
+                                                                   panel_.ids(),
+                                                                   {},
+                                                                   panel_.num_neurons(),
+                                                                   panel_.num_neurons(),
+                                                                   0},
                             hash);
     return hash;
   }

@@ -94,25 +94,9 @@ template <class ExecutionSpace>
 inline constexpr bool kOnHost =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
 
-/// Tells the device compiler that a pointer which was itself loaded from memory points to global memory, so that it
-/// emits global loads instead of generic ones. Does nothing on the host. clang forgets such an assumption for AMD GPUs,
-/// so there the pointer goes through an integer into the address space of global memory and back.
-#if defined(KOKKOS_ENABLE_HIP)
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] T const*& pointer) {
-  using GlobalPointer [[maybe_unused]] = __attribute__((address_space(1))) T const*;
-  KOKKOS_IF_ON_DEVICE((pointer = (T const*)(GlobalPointer) reinterpret_cast<std::uintptr_t>(pointer);))
-}
-#else
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] T const* pointer) {
-  KOKKOS_IF_ON_DEVICE((__builtin_assume(__isGlobal(pointer));))
-}
-#endif
-
 namespace detail {
 
-/// The same for a pointer to team scratch.
+/// Tells the device compiler that a pointer is to team scratch, so that it emits atomics of shared memory.
 KOKKOS_FORCEINLINE_FUNCTION void assume_in_scratch([[maybe_unused]] std::uint32_t const* pointer) {
 #if defined(KOKKOS_ENABLE_HIP)
   KOKKOS_IF_ON_DEVICE((__builtin_assume(__builtin_amdgcn_is_shared(pointer));))

@@ -160,8 +160,8 @@ private:
                         From(static_cast<std::byte const*>(from), bytes));
     };
     if (own.num_positions > 0) {
-      put(panel.live_stamps(), own.stamps, own.num_positions * sizeof(int));
-      put(panel.source(), own.activations, activation_bytes(own));
+      put(panel.live_stamps().data(), own.stamps, own.num_positions * sizeof(int));
+      put(panel.source().data(), own.activations, activation_bytes(own));
     }
     space.fence("varve: own part is in its place");
   }
@@ -171,9 +171,10 @@ private:
     auto const num_outputs = static_cast<int>(slices_->whole(layer).num_outputs());
     for (auto const& part : parts) {
       JoinNeurons<ExecutionSpace, Scalar> kernel{};
-      kernel.part = {reinterpret_cast<Scalar const*>(parts_.data() + part.activations),
-                     reinterpret_cast<int const*>(parts_.data() + part.stamps), part.first_neuron, part.num_neurons,
-                     part.tile_samples};
+      kernel.part = {
+          array_in<Scalar>(parts_, part.activations, part.num_positions * static_cast<std::size_t>(part.num_neurons)),
+          array_in<int>(parts_, part.stamps, part.num_positions), part.first_neuron, part.num_neurons,
+          part.tile_samples};
       kernel.target = panel.target();
       kernel.num_neurons = num_outputs;
       kernel.tile_samples = tile_samples;

@@ -76,6 +76,9 @@ public:
     return without_tiles ? max_outputs_ : std::max(max_outputs_, num_inputs_);
   }
 
+  /// True if this is one rank's part of a larger network.
+  bool has_slices() const { return slices_ != nullptr; }
+
   std::vector<ReadyStep> const& steps() const { return steps_; }
   std::size_t saturates_from() const { return cutter_->saturates_from(); }
   /// Every last activation of samples that are saturated for ever.

@@ -145,24 +145,24 @@ public:
                typename Base::HandOver const& hand_over) const override {
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     FusedForward<ExecutionSpace, Format, Tile, Tune> kernel;
-    kernel.layers = edges_.data();
+    kernel.layers = edges_;
     kernel.num_layers = static_cast<int>(layers_.size());
-    kernel.images = images_.data();
+    kernel.images = images_.bytes();
     kernel.image_bytes = static_cast<int>(images_.stride());
     bool const holds_inputs = Tune::in_place || !panel.is_expanded(); // else they are read where they lie
     kernel.max_neurons = holds_inputs ? std::max(max_outputs_, layers_.front().frame.num_inputs) : max_outputs_;
     kernel.samples = panel.samples();
-    kernel.source = panel.is_expanded() ? panel.source() : nullptr;
+    if (panel.is_expanded()) kernel.source = panel.source();
     kernel.num_slots = panel.num_samples();
-    kernel.ids = panel.ids();
-    kernel.target = panel.target();
-    kernel.target_tile_samples = hand_over.tile_samples;
-    kernel.num_kept = panel.next_count();
-    kernel.kept_ids = panel.next_ids();
-    kernel.saturated = panel.saturated();
+    kernel.hand_over.ids = panel.ids();
+    kernel.hand_over.target = panel.target();
+    kernel.hand_over.target_tile_samples = hand_over.tile_samples;
+    kernel.hand_over.num_kept = panel.next_count();
+    kernel.hand_over.kept_ids = panel.next_ids();
+    kernel.hand_over.saturated = panel.saturated();
     kernel.cap = hand_over.cap;
     kernel.saturates_from = saturates_from_;
-    kernel.keeps_dead = hand_over.keeps_dead;
+    kernel.hand_over.keeps_dead = hand_over.keeps_dead;
     kernel.stops_when_dead = stops_when_dead_;
     fused_forward(space, kernel, panel.max_samples());
     panel.advance_compacted(space, layers_.back().frame.num_outputs, hand_over.tile_samples);

@@ -81,9 +81,8 @@ public:
     seeks_equal_ = false;
     int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
     Kokkos::parallel_for("varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
-                         StartPanel{ids_[0].data(), live_stamps_.data(), unsaturated_stamps_.data(), counts_.data(),
-                                    max_samples_, static_cast<int>(counts_.size()), represented_by_.data(),
-                                    is_worth_it_.data()});
+                         StartPanel{ids_[0], live_stamps_, unsaturated_stamps_, counts_, max_samples_,
+                                    static_cast<int>(counts_.size()), represented_by_, is_worth_it_});
   }
 
   /// The samples of this run, if they have not been brought into tiles.
@@ -92,7 +91,7 @@ public:
 
   /// Makes the bits of the samples.
   SampleBits<Scalar> set_bits(ExecutionSpace const& space) {
-    SampleBits<Scalar> const bits{bits_.data(), samples_.num_neurons, samples_.values.data()};
+    SampleBits<Scalar> const bits{bits_, samples_.num_neurons, samples_.values};
     set_sample_bits(space, samples_, bits);
     return bits;
   }
@@ -100,7 +99,7 @@ public:
   /// Brings the samples into tiles of this shape.
   template <class Tile>
   void expand(ExecutionSpace const& space) {
-    expand_samples<ExecutionSpace, Tile>(space, samples_, buffers_[current_].data());
+    expand_samples<ExecutionSpace, Tile>(space, samples_, buffers_[current_]);
     tile_samples_ = Tile::num_samples;
   }
 
@@ -121,15 +120,15 @@ public:
   }
 
   /// Lists the live samples (those stamped last), who alone have positions from now on. Call only after advance().
-  void list_live(ExecutionSpace const& space) { list(space, nullptr); }
+  void list_live(ExecutionSpace const& space) { list(space, {}); }
 
   /// The same, but live samples whose activations all equal `cap` leave too, and lose their positions.
   void list_live_and_saturated(ExecutionSpace const& space, Scalar cap) {
     find_saturated(space,
                    FindSaturated<ExecutionSpace, Scalar>{source(), tile_samples_, num_samples(), num_neurons_, cap,
-                                                         unsaturated_stamps_.data(), stamp_},
+                                                         unsaturated_stamps_, stamp_},
                    max_samples_);
-    list(space, unsaturated_stamps_.data());
+    list(space, unsaturated_stamps_);
   }
 
   /// Lists one of each kind of samples that are equal in all bits; the others are represented by it from now on. Does
@@ -137,14 +136,13 @@ public:
   void list_distinct(ExecutionSpace const& space) {
     if (represented_by_.size() == 0 || max_samples_ == 0) return;
     seeks_equal_ = true;
-    EqualSamples const equal{hashes_.data(),    hash_table_.data(),  static_cast<int>(hash_table_.size()) - 1,
-                             candidate_.data(), is_worth_it_.data(), represented_by_.data()};
+    EqualSamples const equal{hashes_,    hash_table_,  static_cast<int>(hash_table_.size()) - 1,
+                             candidate_, is_worth_it_, represented_by_};
     list_distinct_samples(
         space, PanelPositions<Scalar>{source(), tile_samples_, num_neurons_, from_slot(), num_samples()},
-        ListDistinctSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), ++stamp_, ids(),
-                                            next_ids(), from_slot(), from_slot_[1 - current_list_].data(), equal,
-                                            max_samples_},
-        live_stamps_.data());
+        ListDistinctSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, ++stamp_, ids(), next_ids(),
+                                            from_slot(), from_slot_[1 - current_list_], equal, max_samples_},
+        live_stamps_);
     current_list_ = 1 - current_list_;
     ++num_lists_;
     learn_count(space);
@@ -163,14 +161,14 @@ public:
 
   /// What a kernel reads and writes that takes all samples through one layer. It stamps the live ones.
   LayerPass<Scalar> next_pass() {
-    return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_.data(), ++stamp_};
+    return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_, ++stamp_};
   }
 
   /// How many samples there are, from the device. Fences.
   int count_samples(ExecutionSpace const& space) const {
     int count = 0;
     Kokkos::View<int const, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const on_device(
-        num_samples());
+        num_samples().data());
     Kokkos::deep_copy(space, Kokkos::View<int, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&count), on_device);
     space.fence("varve: is anybody left");
     return count;
@@ -179,24 +177,30 @@ public:
   /// Says that no more than so many samples are left: what was found out elsewhere.
   void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
 
-  Scalar const* source() const { return buffers_[current_].data(); }
-  Scalar* target() const { return buffers_[1 - current_].data(); }
-  int const* from_slot() const { return is_listed_ ? from_slot_[current_list_].data() : nullptr; }
-  int* live_stamps() const { return live_stamps_.data(); }
+  ArrayView<Scalar const> source() const { return buffers_[current_]; }
+  ArrayView<Scalar> target() const { return buffers_[1 - current_]; }
+  /// Position -> slot; empty: the same.
+  ArrayView<int const> from_slot() const {
+    return is_listed_ ? ArrayView<int const>(from_slot_[current_list_]) : ArrayView<int const>();
+  }
+  ArrayView<int> live_stamps() const { return live_stamps_; }
   int stamp() const { return stamp_; }
-  int const* num_samples() const { return counts_.data() + num_lists_; }
-  int* next_count() const { return counts_.data() + num_lists_ + 1; }
-  int const* ids() const { return ids_[num_lists_ % 2].data(); }
-  int* next_ids() const { return ids_[1 - num_lists_ % 2].data(); }
+  /// One number on the device, as the next.
+  ArrayView<int const> num_samples() const { return part_of(counts_, static_cast<std::size_t>(num_lists_), 1); }
+  ArrayView<int> next_count() const { return part_of(counts_, static_cast<std::size_t>(num_lists_) + 1, 1); }
+  ArrayView<int const> ids() const { return ids_[num_lists_ % 2]; }
+  ArrayView<int> next_ids() const { return ids_[1 - num_lists_ % 2]; }
   int max_samples() const { return max_samples_; }
   int num_neurons() const { return num_neurons_; }
   int tile_samples() const { return tile_samples_; }
   int num_lists() const { return num_lists_; }
-  SaturatedSamples saturated() const { return {saturated_ids_.data(), counts_.data() + counts_.size() - 1}; }
+  SaturatedSamples saturated() const { return {saturated_ids_, part_of(counts_, counts_.size() - 1)}; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
-  /// By sample: the one that represents it, or itself; null if equal samples have not been looked for in this run.
-  int const* represented_by() const { return seeks_equal_ ? represented_by_.data() : nullptr; }
+  /// By sample: the one that represents it, or itself; empty if equal samples have not been looked for in this run.
+  ArrayView<int const> represented_by() const {
+    return seeks_equal_ ? ArrayView<int const>(represented_by_) : ArrayView<int const>();
+  }
 
 private:
   /// Zeros, because kernels compute whole tiles, past the last sample too: what they read there is a number.
@@ -206,11 +210,11 @@ private:
     Kokkos::deep_copy(array, 0);
   }
 
-  void list(ExecutionSpace const& space, int const* unsaturated_stamps) {
+  void list(ExecutionSpace const& space, ArrayView<int const> const& unsaturated_stamps) {
     if (max_samples_ > 0) {
-      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_.data(), stamp_,
-                                                               ids(), next_ids(), from_slot_[current_list_].data(),
-                                                               max_samples_, unsaturated_stamps, saturated()});
+      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, stamp_, ids(),
+                                                               next_ids(), from_slot_[current_list_], max_samples_,
+                                                               unsaturated_stamps, saturated()});
     }
     ++num_lists_;
     learn_count(space);

@@ -2,7 +2,7 @@
 
 #include "core/execution.hpp"
 #include "engine/backends.hpp"
-#include "engine/layer_loop.hpp"
+#include "engine/device_inference.hpp"
 
 #include <memory>
 
@@ -12,8 +12,8 @@ namespace varve {
 template <Backend backend>
 std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options) {
   return options.precision == Precision::double_precision
-             ? std::unique_ptr<Inference>(std::make_unique<LayerLoop<SpaceOf<backend>, double>>(network, options))
-             : std::make_unique<LayerLoop<SpaceOf<backend>, float>>(network, options);
+             ? std::unique_ptr<Inference>(std::make_unique<DeviceInference<SpaceOf<backend>, double>>(network, options))
+             : std::make_unique<DeviceInference<SpaceOf<backend>, float>>(network, options);
 }
 
 } // namespace varve

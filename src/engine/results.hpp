@@ -33,7 +33,7 @@ class Results {
 public:
   /// What a panel's activations are of.
   struct Outputs {
-    NeuronIndex const* neurons = nullptr; ///< output -> neuron of the last layer, on the device; null: the same
+    ArrayView<NeuronIndex const> neurons = {}; ///< output -> neuron of the last layer, on the device; empty: the same
     std::size_t num_outputs = 0;
     Scalar saturated_value = 0; ///< every activation of samples that are saturated for ever
   };
@@ -42,7 +42,7 @@ public:
   explicit Results(ExecutionSpace const& space) : space_(space) {}
 
   /// Live samples after each list of the last run, and last those that are saturated for ever.
-  std::vector<int> fetch_counts(PanelType const& panel) { return fetch(panel.counts().data(), panel.counts().size()); }
+  std::vector<int> fetch_counts(PanelType const& panel) { return fetch(panel.counts(), panel.counts().size()); }
 
   /// Fills everything of `result` that depends on last activations.
   void collect(PanelType const& panel, std::vector<int> const& counts, SampleBatch const& samples, Outputs outputs,
@@ -79,7 +79,7 @@ private:
     SampleEnds ends;
     auto live = fetch(panel.ids(), num_live);
     auto saturated = fetch(panel.saturated().ids, num_saturated);
-    if (panel.represented_by() == nullptr) {
+    if (panel.represented_by().size() == 0) {
       ends.live = std::move(live);
       ends.saturated = std::move(saturated);
       return ends;
@@ -107,8 +107,12 @@ private:
   std::uint64_t hash_live(PanelType const& panel, SampleEnds const& ends, Outputs outputs, SampleIndex first_sample) {
     std::uint64_t hash = 0;
     if (ends.live.empty()) return hash;
-    int const* const ids = ends.has_represented ? send(ends.live, ids_) : panel.ids();
-    int const* const positions = ends.has_represented ? send(ends.positions, positions_) : nullptr;
+    ArrayView<int const> ids = panel.ids();
+    ArrayView<int const> positions;
+    if (ends.has_represented) {
+      ids = send(ends.live, ids_);
+      positions = send(ends.positions, positions_);
+    }
     Kokkos::parallel_reduce(
         "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.live.size())),
         HashActivations<ExecutionSpace, Scalar>{panel.source(), panel.tile_samples(), panel.from_slot(), positions, ids,
@@ -122,7 +126,7 @@ private:
                                SampleIndex first_sample) {
     std::uint64_t hash = 0;
     if (ends.saturated.empty()) return hash;
-    int const* const ids = ends.has_represented ? send(ends.saturated, ids_) : panel.saturated().ids;
+    ArrayView<int const> const ids = ends.has_represented ? send(ends.saturated, ids_) : panel.saturated().ids;
     Kokkos::parallel_reduce(
         "varve::hash_saturated",
         Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.saturated.size())),
@@ -131,27 +135,28 @@ private:
     return hash;
   }
 
-  /// Numbers on the device. Waits for what was launched on this space, not for samples that are on their way.
-  std::vector<int> fetch(int const* numbers, std::size_t count) {
+  /// The first `count` numbers of an array on the device. Waits for what was launched on this space, not for samples
+  /// that are on their way.
+  std::vector<int> fetch(ArrayView<int const> const& numbers, std::size_t count) {
     if constexpr (kOnHost<ExecutionSpace>) {
-      return {numbers, numbers + count};
+      return {numbers.data(), numbers.data() + count};
     } else {
       using Source = Kokkos::View<int const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
       using Target = Kokkos::View<int*, Kokkos::SharedHostPinnedSpace, Kokkos::MemoryUnmanaged>;
       make_room(fetched_, count, "varve::results");
-      Kokkos::deep_copy(space_, Target(fetched_.data(), count), Source(numbers, count));
+      Kokkos::deep_copy(space_, Target(fetched_.data(), count), Source(numbers.data(), count));
       space_.fence("varve: results have arrived");
       return {fetched_.data(), fetched_.data() + count};
     }
   }
 
   /// Numbers of the host, on the device; the room is kept for others.
-  int const* send(std::vector<int> const& numbers, DeviceArray<ExecutionSpace, int>& room) {
+  ArrayView<int> send(std::vector<int> const& numbers, DeviceArray<ExecutionSpace, int>& room) {
     make_room(room, numbers.size(), "varve::results");
     using Source = Kokkos::View<int const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
     using Target = Kokkos::View<int*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
     Kokkos::deep_copy(space_, Target(room.data(), numbers.size()), Source(numbers.data(), numbers.size()));
-    return room.data();
+    return room;
   }
 
   /// Brings the panel's last activations back in blocks of rows and keeps what is wanted of them. Saturated samples
@@ -205,7 +210,7 @@ private:
                          Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
                          GatherRows<ExecutionSpace, Scalar>{panel.source(), panel.tile_samples(), panel.from_slot(),
                                                             outputs.neurons, static_cast<int>(first),
-                                                            panel.num_neurons(), static_cast<int>(width), rows.data()});
+                                                            panel.num_neurons(), static_cast<int>(width), rows});
     space_.fence("varve: gather rows");
     return download(rows);
   }

@@ -44,11 +44,11 @@ class NumberLane {
 public:
   /// The array must have room for so many numbers.
   void begin(DeviceArray<ExecutionSpace, Wide> const& target, std::size_t count) {
-    target_ = target.data();
+    target_ = target;
     count_ = count;
     if constexpr (InPlace) {
       static_assert(std::is_same_v<Narrow, Wide>);
-      put_ = target_;
+      put_ = target_.data();
     } else {
       make_room(on_host_, count);
       put_ = on_host_.data();
@@ -65,30 +65,30 @@ public:
     if constexpr (!InPlace) {
       using Source = Kokkos::View<Narrow const*, Kokkos::SharedHostPinnedSpace, Kokkos::MemoryUnmanaged>;
       using Target = Kokkos::View<Narrow*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
-      Kokkos::deep_copy(space, Target(arrival() + first, count), Source(put_ + first, count));
+      Kokkos::deep_copy(space, Target(part_of(arrival(), first, count).data(), count), Source(put_ + first, count));
     }
   }
 
   /// After the last was sent. Does not fence.
   void finish([[maybe_unused]] ExecutionSpace const& space) const {
-    if constexpr (!std::is_same_v<Narrow, Wide>) widen(space, narrow_.data(), target_, count_);
+    if constexpr (!std::is_same_v<Narrow, Wide>) widen<ExecutionSpace, Narrow, Wide>(space, narrow_, target_, count_);
   }
 
   std::size_t num_bytes() const { return count_ * sizeof(Narrow); }
 
 private:
-  Narrow* arrival() const {
+  ArrayView<Narrow> arrival() const {
     if constexpr (std::is_same_v<Narrow, Wide>) {
       return target_;
     } else {
-      return narrow_.data();
+      return narrow_;
     }
   }
 
   Kokkos::View<Narrow*, Kokkos::SharedHostPinnedSpace> on_host_;
   DeviceArray<ExecutionSpace, Narrow> narrow_;
-  Wide* target_ = nullptr;
-  Narrow* put_ = nullptr;
+  ArrayView<Wide> target_;
+  Narrow* put_ = nullptr; ///< on the host
   std::size_t count_ = 0;
 };
 

@@ -46,12 +46,12 @@ struct ConePrograms {
     int num_programs;
     int bias_stride; ///< 0: one bias for all
     Bounds<Scalar> bounds;
-    Program const* programs;
-    Move const* moves;
-    double const* biases;
-    NeuronIndex const* inputs;          ///< slot i of a program holds its input i at the start
-    NeuronIndex const* outputs;         ///< and at the end
-    std::uint16_t const* output_places; ///< there its outputs, in bytes
+    ArrayView<Program const> programs;
+    ArrayView<Move const> moves;
+    ArrayView<double const> biases;
+    ArrayView<NeuronIndex const> inputs;          ///< slot i of a program holds its input i at the start
+    ArrayView<NeuronIndex const> outputs;         ///< neurons that a program computes
+    ArrayView<std::uint16_t const> output_places; ///< where its slots hold them at the end, in bytes
   };
 
   ConePrograms() = default;
@@ -73,17 +73,10 @@ struct ConePrograms {
   }
 
   Edges edges() const {
-    return {num_inputs_,
-            num_outputs_,
-            static_cast<int>(programs.size()),
-            bias_stride_,
-            bounds_,
-            programs.data(),
-            moves.data(),
-            biases.data(),
-            inputs.data(),
-            outputs.data(),
-            output_places.data()};
+    return {num_inputs_,  num_outputs_, static_cast<int>(programs.size()),
+            bias_stride_, bounds_,      programs,
+            moves,        biases,       inputs,
+            outputs,      output_places};
   }
   int num_outputs() const { return num_outputs_; }
 

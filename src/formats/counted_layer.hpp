@@ -37,12 +37,12 @@ struct CountedLayer {
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {
     int num_inputs, num_outputs;
-    int max_readers; ///< of an input
-    int degree;      ///< the largest of an output
+    int max_readers; ///< most outputs that read one input
+    int degree;      ///< most edges of an output
     Scalar weight;
     double bias;
     Bounds<Scalar> bounds;
-    std::uint16_t const* places; ///< [reader of an input][input, or one that nobody reads]: of its count
+    ArrayView<std::uint16_t const> places; ///< [reader of an input][input, or one that nobody reads]: byte that counts
   };
 
   CountedLayer() = default;
@@ -65,9 +65,7 @@ struct CountedLayer {
     places = upload<ExecutionSpace>("varve::count_places", by_input);
   }
 
-  Edges edges() const {
-    return {num_inputs_, num_outputs_, max_readers_, degree_, weight_, bias_, bounds_, places.data()};
-  }
+  Edges edges() const { return {num_inputs_, num_outputs_, max_readers_, degree_, weight_, bias_, bounds_, places}; }
   int num_outputs() const { return num_outputs_; }
   std::size_t bytes() const { return places.size() * sizeof(std::uint16_t); }
 

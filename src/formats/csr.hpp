@@ -17,9 +17,9 @@ struct Csr {
     static constexpr int edges_at_a_time = 1;
 
     LayerParameters<Scalar> parameters;
-    EdgeOffset const* row_pointers;
-    Index const* indices;
-    Scalar const* weights;
+    ArrayView<EdgeOffset const> row_pointers;
+    ArrayView<Index const> indices;
+    ArrayView<Scalar const> weights;
 
     KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const { return parameters.num_outputs; }
 
@@ -27,14 +27,14 @@ struct Csr {
     /// weight.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_edges(int output, Visit const& visit) const {
-      EdgeOffset const last = row_pointers[output + 1];
-      for (EdgeOffset edge = row_pointers[output]; edge < last; ++edge) {
-        visit(indices + edge, [&](int) { return weights + edge; });
+      EdgeOffset const last = row_pointers(output + 1);
+      for (EdgeOffset edge = row_pointers(output); edge < last; ++edge) {
+        visit(&indices(edge), [&](int) { return &weights(edge); });
       }
     }
   };
 
-  Edges edges() const { return {frame.parameters(), row_pointers.data(), indices.data(), weights.data()}; }
+  Edges edges() const { return {frame.parameters(), row_pointers, indices, weights}; }
 
   std::size_t bytes() const {
     return row_pointers.size() * sizeof(EdgeOffset) + indices.size() * sizeof(Index) + weights.size() * sizeof(Scalar) +

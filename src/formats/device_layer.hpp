@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/pack.hpp"
+#include "core/views.hpp"
 #include "network/network.hpp"
 #include "plan/layer_image.hpp"
 
@@ -68,12 +69,12 @@ struct LayerParameters {
   int num_inputs;
   int num_outputs;
   Bounds<Scalar> bounds;
-  int bias_stride;            ///< 0: one bias for all outputs
-  double const* bias;         ///< by position
-  NeuronIndex const* neurons; ///< by position
+  int bias_stride;                      ///< 0: one bias for all outputs
+  ArrayView<double const> bias;         ///< by position
+  ArrayView<NeuronIndex const> neurons; ///< by position
 
-  KOKKOS_FORCEINLINE_FUNCTION double bias_of(int position) const { return bias[position * bias_stride]; }
-  KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const { return static_cast<int>(neurons[position]); }
+  KOKKOS_FORCEINLINE_FUNCTION double bias_of(int position) const { return bias(position * bias_stride); }
+  KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const { return static_cast<int>(neurons(position)); }
 };
 
 /// What every format holds of a layer besides its edges.
@@ -106,9 +107,7 @@ struct LayerFrame {
     neurons = arrays.put("varve::neurons", by_position);
   }
 
-  LayerParameters<Scalar> parameters() const {
-    return {num_inputs, num_outputs, bounds, bias_stride, bias.data(), neurons.data()};
-  }
+  LayerParameters<Scalar> parameters() const { return {num_inputs, num_outputs, bounds, bias_stride, bias, neurons}; }
 
   /// visit(array) for every array on the device.
   template <class Visit>

@@ -46,18 +46,19 @@ public:
     space.fence("varve: layer images");
   }
 
-  unsigned char const* data() const { return images_.data(); }
+  /// All images, one every stride() bytes.
+  ArrayView<unsigned char const> bytes() const { return images_; }
   std::size_t stride() const { return stride_; }
 
   /// The layer whose image lies there.
-  KOKKOS_FORCEINLINE_FUNCTION static Edges edges_in(unsigned char const* image) {
-    auto const& header = *reinterpret_cast<Header const*>(image);
+  KOKKOS_FORCEINLINE_FUNCTION static Edges edges_in(ArrayView<unsigned char const> const& image) {
+    auto const& header = piece_of<Header>(image, 0);
     return {{header.num_inputs, header.num_outputs, header.bounds, header.bias_stride,
-             reinterpret_cast<double const*>(image + header.bias),
-             reinterpret_cast<NeuronIndex const*>(image + header.neurons)},
-            reinterpret_cast<std::uint32_t const*>(image + header.slice_chunks),
-            reinterpret_cast<Index const*>(image + header.indices),
-            reinterpret_cast<Scalar const*>(image + header.weights),
+             array_at<double>(image, header.bias, header.neurons),
+             array_at<NeuronIndex>(image, header.neurons, header.indices)},
+            array_at<std::uint32_t>(image, header.slice_chunks, header.bias),
+            array_at<Index>(image, header.indices, header.weights),
+            array_at<Scalar>(image, header.weights, header.end),
             header.chunks_per_slice};
   }
 
@@ -69,6 +70,13 @@ private:
   };
 
   static_assert(sizeof(Header) <= image_header_bytes);
+
+  /// The array in these bytes of an image, the padding behind it included.
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION static ArrayView<T const> array_at(ArrayView<unsigned char const> const& image, int first,
+                                                                 int end) {
+    return array_in<T>(image, static_cast<std::size_t>(first), static_cast<std::size_t>(end - first) / sizeof(T));
+  }
 
   static Header header_of(Format const& layer) {
     Header header{};

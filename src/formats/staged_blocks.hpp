@@ -22,20 +22,16 @@ struct StagedBlocks {
 
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {
-    typename Blocks::Edges blocks;       ///< whose inputs are places in the list of the stage
-    NeuronIndex const* inputs;           ///< stage by stage, ascending
-    std::uint32_t const* input_pointers; ///< first input of each stage, and the end
-    int const* block_pointers;           ///< first block of each stage, and the end
+    typename Blocks::Edges blocks;                 ///< its inputs are places in the list of the stage
+    ArrayView<NeuronIndex const> inputs;           ///< stage by stage, ascending
+    ArrayView<std::uint32_t const> input_pointers; ///< first input of each stage, and the end
+    ArrayView<int const> block_pointers;           ///< first block of each stage, and the end
     int num_stages;
     int max_inputs; ///< of a stage
   };
 
   Edges edges() const {
-    return {blocks.edges(),
-            inputs.data(),
-            input_pointers.data(),
-            block_pointers.data(),
-            static_cast<int>(input_pointers.size()) - 1,
+    return {blocks.edges(), inputs, input_pointers, block_pointers, static_cast<int>(input_pointers.size()) - 1,
             max_inputs};
   }
 

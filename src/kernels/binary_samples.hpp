@@ -16,12 +16,14 @@ template <class Scalar>
 struct SampleBits {
   static constexpr int samples_per_word = 32;
 
-  std::uint32_t* words = nullptr;
+  ArrayView<std::uint32_t> words = {};
   int num_neurons = 0;
-  Scalar const* value = nullptr; ///< of all entries, on the device
+  ArrayView<Scalar const> value = {}; ///< one number: the value of all entries
 
-  KOKKOS_FORCEINLINE_FUNCTION std::uint32_t* group(int first_sample) const {
-    return words + static_cast<std::size_t>(first_sample / samples_per_word) * static_cast<std::size_t>(num_neurons);
+  /// The words of a sample and those behind it, from its neuron 0 on.
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<std::uint32_t> group(int first_sample) const {
+    return part_of(words,
+                   static_cast<std::size_t>(first_sample / samples_per_word) * static_cast<std::size_t>(num_neurons));
   }
 };
 
@@ -44,9 +46,8 @@ struct SetSampleBits {
   int neurons_per_task;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto* const words =
-        static_cast<std::uint32_t*>(team.team_scratch(+Tune::expand_level)
-                                        .get_shmem_aligned(static_cast<std::ptrdiff_t>(neurons_per_task) * 4, 64));
+    auto const words = ScratchArrays(team, Tune::expand_level, static_cast<std::size_t>(neurons_per_task) * 4, 64)
+                           .template take<std::uint32_t>(static_cast<std::size_t>(neurons_per_task));
     int const ranges = (samples.num_neurons + neurons_per_task - 1) / neurons_per_task;
     int const num_tasks = num_tiles(samples.num_samples, num_samples) * ranges;
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
@@ -54,7 +55,7 @@ struct SetSampleBits {
       int const first = task % ranges * neurons_per_task;
       int const rest = samples.num_neurons - first;
       int const count = rest < neurons_per_task ? rest : neurons_per_task;
-      for (int i = team.team_rank(); i < count; i += team_size) words[i] = 0;
+      for (int i = team.team_rank(); i < count; i += team_size) words(i) = 0;
       team.team_barrier();
       for (int sample = team.team_rank() / threads_per_sample; sample < num_samples;
            sample += team_size / threads_per_sample) {
@@ -62,14 +63,14 @@ struct SetSampleBits {
           set_sample(words, first_sample + sample, first, count, team.team_rank() % threads_per_sample);
       }
       team.team_barrier();
-      std::uint32_t* const target = bits.group(first_sample) + first;
-      for (int i = team.team_rank(); i < count; i += team_size) target[i] = words[i];
+      auto const target = part_of(bits.group(first_sample), first, count);
+      for (int i = team.team_rank(); i < count; i += team_size) target(i) = words(i);
       team.team_barrier();
     }
   }
 
 private:
-  KOKKOS_FORCEINLINE_FUNCTION void set_sample(std::uint32_t* words, int sample, int first, int count,
+  KOKKOS_FORCEINLINE_FUNCTION void set_sample(ArrayView<std::uint32_t> const& words, int sample, int first, int count,
                                               int thread) const {
     EdgeOffset const end = samples.row_pointers(sample + 1);
     EdgeOffset entry = samples.row_pointers(sample);
@@ -86,7 +87,7 @@ private:
       }
       VARVE_UNROLL
       for (int i = 0; i < in_flight; ++i) {
-        if (neurons[i] < last) set_bits_in_scratch(words + (neurons[i] - static_cast<NeuronIndex>(first)), bit);
+        if (neurons[i] < last) set_bits_in_scratch(&words(neurons[i] - static_cast<NeuronIndex>(first)), bit);
       }
       if (neurons[in_flight - 1] >= last) break;
     }
@@ -132,19 +133,19 @@ struct BinaryForward {
   int outputs_per_task;
 
   /// Team scratch in bytes: a line of samples for each thread's output.
-  static int scratch_bytes(int team_size) {
+  KOKKOS_FORCEINLINE_FUNCTION static int scratch_bytes(int team_size) {
     return Tune::binary_gathers_lines ? team_size * line_length * static_cast<int>(sizeof(Scalar)) : 0;
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const num_outputs = layer.parameters.num_outputs;
     int const tasks_per_tile = (num_outputs + outputs_per_task - 1) / outputs_per_task;
-    int const num_tasks = num_tiles(*pass.num_samples, Tile::num_samples) * tasks_per_tile;
-    Scalar* const lines =
-        Tune::binary_gathers_lines
-            ? static_cast<Scalar*>(team.team_scratch(0).get_shmem_aligned(
-                  static_cast<std::ptrdiff_t>(team.team_size()) * line_length * static_cast<int>(sizeof(Scalar)), 16))
-            : nullptr;
+    int const num_tasks = num_tiles(pass.num_samples(0), Tile::num_samples) * tasks_per_tile;
+    ArrayView<Scalar> lines;
+    if constexpr (Tune::binary_gathers_lines) {
+      lines = ScratchArrays(team, 0, static_cast<std::size_t>(scratch_bytes(team.team_size())), 16)
+                  .template take<Scalar>(static_cast<std::size_t>(team.team_size() * line_length));
+    }
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
       int const first_sample = task / tasks_per_tile * Tile::num_samples;
       int const first = task % tasks_per_tile * outputs_per_task;
@@ -165,8 +166,8 @@ struct BinaryForward {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION void compute(BlockSums<Tile, 1>& sums, int output, int first_sample) const {
-    std::uint32_t const* const words = bits.group(first_sample);
-    Scalar const value = *bits.value; // from memory: as a parameter it would be fetched again for every product
+    auto const words = bits.group(first_sample);
+    Scalar const value = bits.value(0); // from memory: as a parameter it would be fetched again for every product
     constexpr int ahead = Format::Edges::edges_at_a_time;
     layer.for_each_edges(output, [&](auto const* inputs, auto const& weights_of) {
       std::uint32_t word[ahead][words_per_tile];
@@ -174,8 +175,8 @@ private:
       for (int edge = 0; edge < ahead; ++edge) {
         VARVE_UNROLL
         for (int i = 0; i < words_per_tile; ++i)
-          word[edge][i] = words[static_cast<std::size_t>(inputs[edge]) +
-                                static_cast<std::size_t>(i) * static_cast<std::size_t>(bits.num_neurons)];
+          word[edge][i] = words(static_cast<std::size_t>(inputs[edge]) +
+                                static_cast<std::size_t>(i) * static_cast<std::size_t>(bits.num_neurons));
       }
       VARVE_UNROLL
       for (int edge = 0; edge < ahead; ++edge) {
@@ -193,8 +194,9 @@ private:
     sums.finish_block(layer.parameters, output, seen);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION Scalar* place_of(int output, int sample) const {
-    return pass.next + place_of_slot(sample, layer.parameters.num_outputs, next_tile_samples) +
+  /// Place of an activation in pass.next.
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of(int output, int sample) const {
+    return place_of_slot(sample, layer.parameters.num_outputs, next_tile_samples) +
            static_cast<std::size_t>(layer.parameters.neuron_of(output)) * static_cast<std::size_t>(next_tile_samples);
   }
 
@@ -202,25 +204,25 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION void store(BlockSums<Tile, 1> const& sums, int output, int first_sample) const {
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) {
-      copy(*reinterpret_cast<typename Tile::PackType*>(place_of(output, first_sample + Tile::sample_of(0, k))),
+      copy(piece_at<typename Tile::PackType>(pass.next, place_of(output, first_sample + Tile::sample_of(0, k))),
            sums.sum[0][k]);
     }
   }
 
   /// Threads change places: each wrote its output's samples to scratch, and neighbours carry neighbouring samples on.
   KOKKOS_FORCEINLINE_FUNCTION void store_lines(Member const& team, BlockSums<Tile, 1> const& sums, int output,
-                                               int count, int first_sample, Scalar* lines) const {
+                                               int count, int first_sample, ArrayView<Scalar> const& lines) const {
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) {
       VARVE_UNROLL
       for (int i = 0; i < Tile::pack_width; ++i)
-        lines[team.team_rank() * line_length + Tile::sample_of(0, k) + i] = sums.sum[0][k].lane[i];
+        lines(team.team_rank() * line_length + Tile::sample_of(0, k) + i) = sums.sum[0][k].lane[i];
     }
     team.team_barrier();
     for (int i = team.team_rank(); i < count * Tile::num_samples; i += team.team_size()) {
       int const line = i / Tile::num_samples;
       int const sample = i % Tile::num_samples;
-      *place_of(output + line, first_sample + sample) = lines[line * line_length + sample];
+      pass.next(place_of(output + line, first_sample + sample)) = lines(line * line_length + sample);
     }
     team.team_barrier();
   }

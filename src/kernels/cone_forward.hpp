@@ -35,33 +35,32 @@ struct ConeForward {
   int max_slots, max_rounds, max_groups; ///< of a program
 
   /// Team scratch in bytes: the program, and slots for each thread's tile.
-  static std::size_t scratch_bytes(Programs const& run, int team_size) {
-    return static_cast<std::size_t>(run.max_rounds * group_size) * sizeof(Move) +
-           static_cast<std::size_t>(run.max_groups * group_size) * sizeof(double) +
-           static_cast<std::size_t>(team_size * run.max_slots * Tile::num_samples) * sizeof(Scalar);
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int team_size, int max_slots, int max_rounds,
+                                                               int max_groups) {
+    return static_cast<std::size_t>(max_rounds * group_size) * sizeof(Move) +
+           static_cast<std::size_t>(max_groups * group_size) * sizeof(double) +
+           static_cast<std::size_t>(team_size * max_slots * Tile::num_samples) * sizeof(Scalar);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const num_parts = team.league_size() / run.num_programs;
     int const number = team.league_rank() % run.num_programs;
     int const part = team.league_rank() / run.num_programs;
-    int const count = *pass.num_samples;
+    int const count = pass.num_samples(0);
     int const tiles = num_tiles(count, Tile::num_samples);
     if (part >= tiles) return;
-    auto const program = run.programs[number];
-    int const bytes_of_slots = max_slots * Tile::num_samples * static_cast<int>(sizeof(Scalar));
-    int const bytes_of_moves = max_rounds * group_size * static_cast<int>(sizeof(Move));
-    int const bytes =
-        team.team_size() * bytes_of_slots + bytes_of_moves + max_groups * group_size * static_cast<int>(sizeof(double));
-    auto* const scratch =
-        static_cast<unsigned char*>(team.team_scratch(+Tune::cone_level).get_shmem_aligned(bytes, 64));
-    auto* const slots = reinterpret_cast<Scalar*>(scratch + team.team_rank() * bytes_of_slots);
-    auto* const moves = reinterpret_cast<Move*>(scratch + team.team_size() * bytes_of_slots);
-    auto* const biases = reinterpret_cast<double*>(scratch + team.team_size() * bytes_of_slots + bytes_of_moves);
+    auto const program = run.programs(number);
+    ScratchArrays scratch(team, Tune::cone_level, scratch_bytes(team.team_size(), max_slots, max_rounds, max_groups),
+                          64);
+    auto const slots_per_tile = static_cast<std::size_t>(max_slots * Tile::num_samples);
+    auto const all_slots = scratch.take<Scalar>(static_cast<std::size_t>(team.team_size()) * slots_per_tile);
+    auto const slots = part_of(all_slots, static_cast<std::size_t>(team.team_rank()) * slots_per_tile, slots_per_tile);
+    auto const moves = scratch.take<Move>(static_cast<std::size_t>(max_rounds * group_size));
+    auto const biases = scratch.take<double>(static_cast<std::size_t>(max_groups * group_size));
     Kokkos::parallel_for(Kokkos::TeamVectorRange(team, program.num_rounds * group_size),
-                         [&](int i) { moves[i] = run.moves[program.first_move + i]; });
+                         [&](int i) { moves(i) = run.moves(program.first_move + i); });
     Kokkos::parallel_for(Kokkos::TeamVectorRange(team, program.num_groups * group_size),
-                         [&](int i) { biases[i] = run.biases[(program.first_bias + i) * run.bias_stride]; });
+                         [&](int i) { biases(i) = run.biases((program.first_bias + i) * run.bias_stride); });
     team.team_barrier();
     for (int tile = part * team.team_size() + team.team_rank(); tile < tiles; tile += num_parts * team.team_size()) {
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
@@ -79,28 +78,29 @@ private:
   using Line = Pack<Number, line_length>;
 
   /// Brings the inputs into the first slots.
-  KOKKOS_FORCEINLINE_FUNCTION void load(Program const& program, int tile, int count, int lane, Scalar* slots) const {
+  KOKKOS_FORCEINLINE_FUNCTION void load(Program const& program, int tile, int count, int lane,
+                                        ArrayView<Scalar> const& slots) const {
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) {
       int const position = tile * Tile::num_samples + Tile::sample_of(lane, k);
-      if (pass.from_slot == nullptr) {
-        Scalar const* const samples = pass.previous + place_of_slot(position, run.num_inputs, Tile::num_samples);
+      if (!pass.is_listed()) {
+        auto const samples = sample_of_slot(pass.previous, position, run.num_inputs, Tile::num_samples);
         load_lines(program, slots, lane, k, [&](std::size_t place) {
           PackType value;
-          copy(value, *reinterpret_cast<PackType const*>(samples + place));
+          copy(value, piece_at<PackType>(samples, place));
           return value;
         });
       } else {
-        Scalar const* samples[Tile::pack_width];
+        ArrayView<Scalar const> samples[Tile::pack_width];
         VARVE_UNROLL
         for (int s = 0; s < Tile::pack_width; ++s) {
           int const slot = pass.slot_of(position + s, count);
-          samples[s] = pass.previous + place_of_slot(slot, run.num_inputs, Tile::num_samples);
+          samples[s] = sample_of_slot(pass.previous, slot, run.num_inputs, Tile::num_samples);
         }
         load_lines(program, slots, lane, k, [&](std::size_t place) {
           PackType value;
           VARVE_UNROLL
-          for (int s = 0; s < Tile::pack_width; ++s) value.lane[s] = samples[s][place];
+          for (int s = 0; s < Tile::pack_width; ++s) value.lane[s] = samples[s](place);
           return value;
         });
       }
@@ -109,11 +109,11 @@ private:
 
   /// slot(i) = value_at(place of input i in a tile), a line of inputs on its way at a time.
   template <class ValueAt>
-  KOKKOS_FORCEINLINE_FUNCTION void load_lines(Program const& program, Scalar* slots, int lane, int k,
+  KOKKOS_FORCEINLINE_FUNCTION void load_lines(Program const& program, ArrayView<Scalar> const& slots, int lane, int k,
                                               ValueAt const& value_at) const {
-    auto const* const inputs = reinterpret_cast<Line<NeuronIndex> const*>(run.inputs + program.first_input);
+    auto const inputs = part_of(run.inputs, program.first_input, program.num_inputs);
     for (int line = 0; line < program.num_inputs / line_length; ++line) {
-      auto const neurons = inputs[line];
+      auto const neurons = piece_of<Line<NeuronIndex>>(inputs, line);
       PackType values[line_length];
       VARVE_UNROLL
       for (int i = 0; i < line_length; ++i)
@@ -123,10 +123,12 @@ private:
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void run_program(Program const& program, Move const* moves, double const* biases,
-                                               int lane, Scalar* slots) const {
-    Scalar* const lane_slots = slots + Tile::sample_of(lane, 0);
-    for (int group = 0; group < program.num_groups; ++group, biases += group_size) {
+  KOKKOS_FORCEINLINE_FUNCTION void run_program(Program const& program, ArrayView<Move const> const& moves,
+                                               ArrayView<double const> const& biases, int lane,
+                                               ArrayView<Scalar> const& slots) const {
+    auto const lane_slots = part_of(slots, Tile::sample_of(lane, 0));
+    int first_move = 0;
+    for (int group = 0; group < program.num_groups; ++group) {
       PackType sums[group_size][Tile::packs_per_lane];
       VARVE_UNROLL
       for (int step = 0; step < group_size; ++step) {
@@ -136,12 +138,12 @@ private:
       int target[group_size];
       bool is_last;
       do {
-        is_last = add_round(moves, lane_slots, sums, target);
-        moves += group_size;
+        is_last = add_round(moves, first_move, lane_slots, sums, target);
+        first_move += group_size;
       } while (!is_last);
       VARVE_UNROLL
       for (int step = 0; step < group_size; ++step) {
-        double const bias = biases[step];
+        double const bias = biases(group * group_size + step);
         VARVE_UNROLL
         for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sums[step][k], bias, run.bounds);
       }
@@ -154,13 +156,14 @@ private:
   }
 
   /// A lane's pack in the slot at this place, which is in bytes: half of the arithmetic of a step is saved so.
-  KOKKOS_FORCEINLINE_FUNCTION static PackType& pack_at(Scalar* lane_slots, int place, int k) {
+  KOKKOS_FORCEINLINE_FUNCTION static PackType& pack_at(ArrayView<Scalar> const& lane_slots, int place, int k) {
     constexpr int bytes_per_pack = Tile::num_lanes * static_cast<int>(sizeof(PackType));
-    return *reinterpret_cast<PackType*>(reinterpret_cast<unsigned char*>(lane_slots) + place + k * bytes_per_pack);
+    return piece_at_byte<PackType>(lane_slots, static_cast<std::size_t>(place + k * bytes_per_pack));
   }
 
   /// Two edges of each step of a group.
-  KOKKOS_FORCEINLINE_FUNCTION static bool add_round(Move const* moves, Scalar* lane_slots,
+  KOKKOS_FORCEINLINE_FUNCTION static bool add_round(ArrayView<Move const> const& moves, int first_move,
+                                                    ArrayView<Scalar> const& lane_slots,
                                                     PackType (&sums)[group_size][Tile::packs_per_lane],
                                                     int (&target)[group_size]) {
     PackType values[group_size][2][Tile::packs_per_lane];
@@ -168,7 +171,7 @@ private:
     bool is_last = true;
     VARVE_UNROLL
     for (int step = 0; step < group_size; ++step) {
-      Move const move = moves[step];
+      Move const move = moves(first_move + step);
       target[step] = move.target;
       is_last = move.is_last != 0;
       VARVE_UNROLL
@@ -191,16 +194,17 @@ private:
     return is_last;
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void store(Program const& program, int tile, int lane, Scalar* slots) const {
-    Scalar* const lane_slots = slots + Tile::sample_of(lane, 0);
-    auto const* const outputs = reinterpret_cast<Line<NeuronIndex> const*>(run.outputs + program.first_output);
-    auto const* const from = reinterpret_cast<Line<std::uint16_t> const*>(run.output_places + program.first_output);
-    Scalar* const target = pass.next + place_of_slot(tile * Tile::num_samples, run.num_outputs, Tile::num_samples);
+  KOKKOS_FORCEINLINE_FUNCTION void store(Program const& program, int tile, int lane,
+                                         ArrayView<Scalar> const& slots) const {
+    auto const lane_slots = part_of(slots, Tile::sample_of(lane, 0));
+    auto const outputs = part_of(run.outputs, program.first_output, program.num_outputs);
+    auto const from = part_of(run.output_places, program.first_output, program.num_outputs);
+    auto const target = tile_of(pass.next, tile, run.num_outputs, Tile::num_samples);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     for (int line = 0; line < program.num_outputs / line_length; ++line) {
-      auto const neurons = outputs[line];
-      auto const held_in = from[line];
+      auto const neurons = piece_of<Line<NeuronIndex>>(outputs, line);
+      auto const held_in = piece_of<Line<std::uint16_t>>(from, line);
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) {
         PackType values[line_length];
@@ -213,7 +217,7 @@ private:
         }
       }
     }
-    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
+    stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 };
 
@@ -223,7 +227,8 @@ template <class Tile, class ExecutionSpace, class Programs>
 int cone_team_size(Programs const& run) {
   using Kernel = ConeForward<ExecutionSpace, Programs, Tile>;
   for (int size = Kernel::Tune::cone_team_size; size > 0; --size) {
-    if (Kernel::scratch_bytes(run, size) <= Kernel::Tune::max_cone_bytes) return size;
+    if (Kernel::scratch_bytes(size, run.max_slots, run.max_rounds, run.max_groups) <= Kernel::Tune::max_cone_bytes)
+      return size;
   }
   return 0;
 }
@@ -239,8 +244,10 @@ void cone_forward(ExecutionSpace const& space, Programs const& run, LayerPass<ty
   int const num_parts = std::clamp(Kernel::Tune::cone_teams(num_processors(space)) / edges.num_programs, 1,
                                    (tiles + team_size - 1) / team_size);
   typename Kernel::Policy policy(space, edges.num_programs * num_parts, team_size, Tile::num_lanes);
-  policy.set_scratch_size(Kernel::Tune::cone_level,
-                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(run, team_size)) + 128));
+  policy.set_scratch_size(
+      Kernel::Tune::cone_level,
+      Kokkos::PerTeam(
+          static_cast<int>(Kernel::scratch_bytes(team_size, run.max_slots, run.max_rounds, run.max_groups)) + 128));
   Kokkos::parallel_for("varve::cone_forward", policy,
                        Kernel{edges, pass, run.max_slots, run.max_rounds, run.max_groups});
 }

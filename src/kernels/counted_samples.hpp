@@ -28,12 +28,12 @@ struct CountedForward {
 
   typename Layer::Edges layer;
   DeviceSamples<ExecutionSpace, Scalar> samples;
-  Scalar* next;
+  ArrayView<Scalar> next;
   int next_tile_samples;
   int log2_samples; ///< per task
 
   /// Team scratch in bytes: the table and the counts.
-  static std::size_t scratch_bytes(int degree, int num_outputs, int num_samples) {
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int degree, int num_outputs, int num_samples) {
     return static_cast<std::size_t>(degree + 1) * sizeof(Scalar) +
            static_cast<std::size_t>(Layer::num_words(num_outputs) * num_samples) * sizeof(std::uint32_t);
   }
@@ -44,36 +44,40 @@ struct CountedForward {
     int const samples_per_task = 1 << log2_samples;
     int const samples_at_a_time = samples_per_task < team_size ? samples_per_task : team_size;
     int const threads_per_sample = team_size / samples_at_a_time;
-    int const table_bytes = (layer.degree + 1) * static_cast<int>(sizeof(Scalar));
-    auto* const scratch = static_cast<unsigned char*>(
-        team.team_scratch(+Tune::expand_level)
-            .get_shmem_aligned(table_bytes + words * samples_per_task * static_cast<int>(sizeof(std::uint32_t)), 16));
-    auto* const table = reinterpret_cast<Scalar*>(scratch);
-    auto* const counts = reinterpret_cast<std::uint32_t*>(scratch + table_bytes);
-    for (int n = team.team_rank(); n <= layer.degree; n += team_size) table[n] = result_of(n);
+    ScratchArrays scratch(team, Tune::expand_level, scratch_bytes(layer.degree, layer.num_outputs, samples_per_task),
+                          16);
+    auto const table = scratch.take<Scalar>(static_cast<std::size_t>(layer.degree + 1));
+    auto const counts = scratch.take<std::uint32_t>(static_cast<std::size_t>(words * samples_per_task));
+    for (int n = team.team_rank(); n <= layer.degree; n += team_size) table(n) = result_of(n);
     int const num_tasks = num_tiles(samples.num_samples, samples_per_task);
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
       int const first = task * samples_per_task;
-      for (int i = team.team_rank(); i < words * samples_per_task; i += team_size) counts[i] = 0;
+      for (int i = team.team_rank(); i < words * samples_per_task; i += team_size) counts(i) = 0;
       team.team_barrier();
       for (int sample = team.team_rank() / threads_per_sample; sample < samples_per_task; sample += samples_at_a_time) {
         if (first + sample < samples.num_samples)
           count_entries(first + sample, team.team_rank() % threads_per_sample, threads_per_sample,
-                        counts + sample * words);
+                        part_of(counts, sample * words, words));
       }
       team.team_barrier();
       // Neighbouring threads take neighbouring samples.
       for (int sample = team.team_rank() % samples_at_a_time; sample < samples_per_task; sample += samples_at_a_time) {
         if (first + sample >= samples.num_samples) continue;
-        Scalar* const target = next + place_of_slot(first + sample, layer.num_outputs, next_tile_samples);
+        auto const target = sample_of_slot(next, first + sample, layer.num_outputs, next_tile_samples);
         for (int word = team.team_rank() / samples_at_a_time; word < words_used; word += threads_per_sample)
-          store(target, word, words_used, counts[sample * words + word], table);
+          store(target, word, words_used, counts(sample * words + word), table);
       }
       team.team_barrier();
     }
   }
 
 private:
+  /// By input: where the r-th of the outputs that read it is counted.
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<std::uint16_t const> places_of_reader(int r) const {
+    auto const num_inputs = static_cast<std::size_t>(layer.num_inputs + 1);
+    return part_of(layer.places, static_cast<std::size_t>(r) * num_inputs, num_inputs);
+  }
+
   /// The activation of an output with n entries.
   KOKKOS_FORCEINLINE_FUNCTION Scalar result_of(int n) const {
     Pack<Scalar, 1> sum{{Scalar(0)}};
@@ -84,56 +88,58 @@ private:
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void count_entries(int sample, [[maybe_unused]] int thread,
-                                                 [[maybe_unused]] int num_threads, std::uint32_t* counts) const {
+                                                 [[maybe_unused]] int num_threads,
+                                                 ArrayView<std::uint32_t> const& counts) const {
     EdgeOffset const first = samples.row_pointers(sample);
     auto const num_entries = static_cast<int>(samples.row_pointers(sample + 1) - first);
-    NeuronIndex const* const entries = samples.columns.data() + first;
+    auto const entries = part_of(samples.columns, first, static_cast<std::size_t>(num_entries));
     // clang-format off
     KOKKOS_IF_ON_DEVICE((count_in_words(entries, num_entries, thread, num_threads, counts);))
-    KOKKOS_IF_ON_HOST((count_in_bytes(entries, num_entries, reinterpret_cast<unsigned char*>(counts));))
+    KOKKOS_IF_ON_HOST((count_in_bytes(entries, num_entries, counts);))
     // clang-format on
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void count_in_words(NeuronIndex const* entries, int num_entries, int thread,
-                                                  int num_threads, std::uint32_t* counts) const {
+  KOKKOS_FORCEINLINE_FUNCTION void count_in_words(ArrayView<NeuronIndex const> const& entries, int num_entries,
+                                                  int thread, int num_threads,
+                                                  ArrayView<std::uint32_t> const& counts) const {
     std::uint16_t const none = Layer::place_of_none(layer.num_outputs);
     for (int entry = thread; entry < num_entries; entry += in_flight * num_threads) {
       int inputs[in_flight]; // all loads before the first use
       VARVE_UNROLL
       for (int i = 0; i < in_flight; ++i) {
         int const number = entry + i * num_threads;
-        inputs[i] = number < num_entries ? static_cast<int>(entries[number]) : layer.num_inputs; // which nobody reads
+        inputs[i] = number < num_entries ? static_cast<int>(entries(number)) : layer.num_inputs; // which nobody reads
       }
-      std::uint16_t const* of_inputs = layer.places;
-      for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs + 1) {
+      for (int r = 0; r < layer.max_readers; ++r) {
+        auto const of_inputs = places_of_reader(r);
         std::uint16_t places[in_flight];
         VARVE_UNROLL
-        for (int i = 0; i < in_flight; ++i) places[i] = of_inputs[inputs[i]];
+        for (int i = 0; i < in_flight; ++i) places[i] = of_inputs(inputs[i]);
         VARVE_UNROLL
         for (int i = 0; i < in_flight; ++i) {
-          if (places[i] != none) add_in_scratch(counts + places[i] / outputs_per_word, 1U << places[i] % 4U * 8U);
+          if (places[i] != none) add_in_scratch(&counts(places[i] / outputs_per_word), 1U << places[i] % 4U * 8U);
         }
       }
     }
   }
 
   /// On the host a team is one thread, and the least significant byte of a word comes first.
-  KOKKOS_FORCEINLINE_FUNCTION void count_in_bytes(NeuronIndex const* entries, int num_entries,
-                                                  unsigned char* counts) const {
-    std::uint16_t const* of_inputs = layer.places;
-    for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs + 1) {
-      for (int entry = 0; entry < num_entries; ++entry) ++counts[of_inputs[entries[entry]]];
+  KOKKOS_FORCEINLINE_FUNCTION void count_in_bytes(ArrayView<NeuronIndex const> const& entries, int num_entries,
+                                                  ArrayView<std::uint32_t> const& counts) const {
+    for (int r = 0; r < layer.max_readers; ++r) {
+      auto const of_inputs = places_of_reader(r);
+      for (int entry = 0; entry < num_entries; ++entry) ++piece_of<unsigned char>(counts, of_inputs(entries(entry)));
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void store(Scalar* target, int word, int words_used, std::uint32_t counts,
-                                         Scalar const* table) const {
+  KOKKOS_FORCEINLINE_FUNCTION void store(ArrayView<Scalar> const& target, int word, int words_used,
+                                         std::uint32_t counts, ArrayView<Scalar const> const& table) const {
     VARVE_UNROLL
     for (int byte = 0; byte < outputs_per_word; ++byte) {
       int const output = byte * words_used + word;
       if (output < layer.num_outputs)
-        target[static_cast<std::size_t>(output) * static_cast<std::size_t>(next_tile_samples)] =
-            table[counts >> 8 * byte & 255U];
+        target(static_cast<std::size_t>(output) * static_cast<std::size_t>(next_tile_samples)) =
+            table(counts >> 8 * byte & 255U);
     }
   }
 };
@@ -141,8 +147,8 @@ private:
 /// Launches CountedForward. Does not fence.
 template <class ExecutionSpace, class Layer>
 void counted_forward(ExecutionSpace const& space, Layer const& layer,
-                     DeviceSamples<ExecutionSpace, typename Layer::Scalar> const& samples, typename Layer::Scalar* next,
-                     int next_tile_samples) {
+                     DeviceSamples<ExecutionSpace, typename Layer::Scalar> const& samples,
+                     ArrayView<typename Layer::Scalar> const& next, int next_tile_samples) {
   using Kernel = CountedForward<ExecutionSpace, Layer>;
   using Tune = typename Kernel::Tune;
   if (samples.num_samples == 0) return;

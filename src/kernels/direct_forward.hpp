@@ -26,7 +26,7 @@ struct DirectForward {
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const num_blocks = layer.num_blocks();
     int const tasks_per_tile = (num_blocks + blocks_per_task - 1) / blocks_per_task;
-    int const num_tasks = num_tiles(*pass.num_samples, Tile::num_samples) * tasks_per_tile;
+    int const num_tasks = num_tiles(pass.num_samples(0), Tile::num_samples) * tasks_per_tile;
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
       int const tile = task / tasks_per_tile;
       int const first = task % tasks_per_tile * blocks_per_task;
@@ -39,9 +39,8 @@ struct DirectForward {
   /// The blocks of [first, last) that fall to this thread, for the samples of one lane.
   KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Member const& team, int tile, int first, int last, int lane) const {
     auto const& parameters = layer.parameters;
-    Scalar const* inputs =
-        pass.previous + place_of_slot(tile * Tile::num_samples, parameters.num_inputs, Tile::num_samples);
-    Scalar* outputs = pass.next + place_of_slot(tile * Tile::num_samples, parameters.num_outputs, Tile::num_samples);
+    auto const inputs = tile_of(pass.previous, tile, parameters.num_inputs, Tile::num_samples);
+    auto const outputs = tile_of(pass.next, tile, parameters.num_outputs, Tile::num_samples);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     for (int block = first + team.team_rank(); block < last; block += team.team_size()) {
@@ -50,7 +49,7 @@ struct DirectForward {
       sums.finish_block(parameters, block, seen);
       sums.store(parameters, block, outputs, lane);
     }
-    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
+    stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 };
 

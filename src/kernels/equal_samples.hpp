@@ -11,39 +11,40 @@ namespace varve {
 
 /// What finding equal samples works on; arrays by position, but for the last.
 struct EqualSamples {
-  std::uint64_t* hashes = nullptr;
-  int* table = nullptr;                        ///< hash table of positions, open addressing; kNoPosition: free
-  int table_mask = 0;                          ///< its size, a power of two, less 1
-  int* candidate = nullptr;                    ///< the position that a sample seems to be equal to; itself: none
-  int* is_worth_it = nullptr;                  ///< 0: the last look found so little that nobody looks again in this run
-  int* represented_by = nullptr;               ///< by sample: the sample it was found equal to; itself: none
+  ArrayView<std::uint64_t> hashes = {};
+  ArrayView<int> table = {};          ///< hash table of positions, open addressing; kNoPosition: free
+  int table_mask = 0;                 ///< size of the table, a power of two, less 1
+  ArrayView<int> candidate = {};      ///< the position that a sample seems to be equal to; itself: none
+  ArrayView<int> is_worth_it = {};    ///< one number; 0: the last look found so few that this run looks no more
+  ArrayView<int> represented_by = {}; ///< by sample: the sample it was found equal to; itself: none
   std::uint64_t hash_mask = ~std::uint64_t(0); ///< bits of a hash that are used (tests leave few)
 };
 
 inline constexpr int kNoPosition = -1;
 
-/// Which samples of a panel take part: all positions below *count, found in from_slot(p).
+/// Which samples of a panel take part: all positions below count, found in from_slot(p).
 template <class Scalar>
 struct PanelPositions {
-  Scalar const* panel;
+  ArrayView<Scalar const> panel;
   int tile_samples;
   int num_neurons;
-  int const* from_slot; ///< null: slot p
-  int const* count;
+  ArrayView<int const> from_slot; ///< empty: slot p
+  ArrayView<int const> count;     ///< one number
 
-  KOKKOS_FORCEINLINE_FUNCTION Scalar const* activations(int position) const {
-    return panel + place_of_slot(from_slot == nullptr ? position : from_slot[position], num_neurons, tile_samples);
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> activations(int position) const {
+    int const slot = from_slot.data() == nullptr ? position : from_slot(position);
+    return sample_of_slot(panel, slot, num_neurons, tile_samples);
   }
 
   /// The bits of neighbouring neurons' activations, zero from `last` on; all loads travel together.
   template <class Bits, int Count>
-  KOKKOS_FORCEINLINE_FUNCTION void load(Bits (&bits)[Count], Scalar const* activations, int neuron, int last) const {
+  KOKKOS_FORCEINLINE_FUNCTION void load(Bits (&bits)[Count], ArrayView<Scalar const> const& activations, int neuron,
+                                        int last) const {
     VARVE_UNROLL
     for (int i = 0; i < Count; ++i) {
-      bits[i] = neuron + i < last
-                    ? Kokkos::bit_cast<Bits>(
-                          activations[static_cast<std::size_t>(neuron + i) * static_cast<std::size_t>(tile_samples)])
-                    : Bits(0);
+      bits[i] = neuron + i < last ? Kokkos::bit_cast<Bits>(activations(static_cast<std::size_t>(neuron + i) *
+                                                                       static_cast<std::size_t>(tile_samples)))
+                                  : Bits(0);
     }
   }
 };
@@ -54,8 +55,8 @@ struct StartEqualSamples {
   int max_samples;
 
   KOKKOS_FUNCTION void operator()(int i) const {
-    if (i < max_samples) equal.hashes[i] = 0;
-    if (i <= equal.table_mask) equal.table[i] = kNoPosition;
+    if (i < max_samples) equal.hashes(i) = 0;
+    if (i <= equal.table_mask) equal.table(i) = kNoPosition;
   }
 };
 
@@ -74,9 +75,9 @@ struct HashSamples {
   EqualSamples equal;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    if (*equal.is_worth_it == 0) return;
+    if (equal.is_worth_it(0) == 0) return;
     for_tasks(team, positions, [&](int position, int first, int last) {
-      Scalar const* const activations = positions.activations(position);
+      auto const activations = positions.activations(position);
       std::uint64_t hash = static_cast<std::uint64_t>(first) + 1;
       for (int neuron = first; neuron < last; neuron += in_flight) {
         Bits bits[in_flight];
@@ -87,7 +88,7 @@ struct HashSamples {
           hash ^= hash >> 29U;
         }
       }
-      Kokkos::atomic_add(equal.hashes + position, hash);
+      Kokkos::atomic_add(&equal.hashes(position), hash);
     });
   }
 
@@ -95,7 +96,7 @@ struct HashSamples {
   template <class Work>
   KOKKOS_FORCEINLINE_FUNCTION static void for_tasks(Member const& team, PanelPositions<Scalar> const& positions,
                                                     Work const& work) {
-    int const count = *positions.count;
+    int const count = positions.count(0);
     int const ranges = (positions.num_neurons + neurons_per_task - 1) / neurons_per_task;
     int const num_tasks = (count + samples_per_task - 1) / samples_per_task * ranges;
     int const tasks_at_a_time = team.league_size() * team.team_size();
@@ -115,26 +116,26 @@ struct HashSamples {
 /// The first sample of each hash to reach the table stays (stamped live); the others get it as their candidate. Over
 /// positions.
 struct FindCandidates {
-  int const* count;
+  ArrayView<int const> count; ///< one number
   EqualSamples equal;
-  int* live_stamps;
+  ArrayView<int> live_stamps;
   int stamp;
 
   KOKKOS_FUNCTION void operator()(int position) const {
-    if (position >= *count) return;
-    int const found = *equal.is_worth_it == 0 ? position : find_or_insert(position);
-    equal.candidate[position] = found;
-    if (found == position) live_stamps[position] = stamp;
+    if (position >= count(0)) return;
+    int const found = equal.is_worth_it(0) == 0 ? position : find_or_insert(position);
+    equal.candidate(position) = found;
+    if (found == position) live_stamps(position) = stamp;
   }
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION int find_or_insert(int position) const {
-    std::uint64_t const hash = equal.hashes[position] & equal.hash_mask;
+    std::uint64_t const hash = equal.hashes(position) & equal.hash_mask;
     int place = static_cast<int>((hash >> 20U) & static_cast<std::uint64_t>(equal.table_mask));
     for (;; place = (place + 1) & equal.table_mask) {
-      int const holder = Kokkos::atomic_compare_exchange(equal.table + place, kNoPosition, position);
+      int const holder = Kokkos::atomic_compare_exchange(&equal.table(place), kNoPosition, position);
       if (holder == kNoPosition) return position;
-      if ((equal.hashes[holder] & equal.hash_mask) == hash) return holder;
+      if ((equal.hashes(holder) & equal.hash_mask) == hash) return holder;
     }
   }
 };
@@ -150,15 +151,15 @@ struct CompareWithCandidates {
 
   PanelPositions<Scalar> positions;
   EqualSamples equal;
-  int* live_stamps;
+  ArrayView<int> live_stamps;
   int stamp;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    if (*equal.is_worth_it == 0) return;
+    if (equal.is_worth_it(0) == 0) return;
     Hash::for_tasks(team, positions, [&](int position, int first, int last) {
-      if (live_stamps[position] == stamp) return;
-      Scalar const* const mine = positions.activations(position);
-      Scalar const* const others = positions.activations(equal.candidate[position]);
+      if (live_stamps(position) == stamp) return;
+      auto const mine = positions.activations(position);
+      auto const others = positions.activations(equal.candidate(position));
       Bits difference = 0;
       for (int neuron = first; neuron < last && difference == 0; neuron += Hash::in_flight) {
         Bits my_bits[Hash::in_flight];
@@ -168,7 +169,7 @@ struct CompareWithCandidates {
         VARVE_UNROLL
         for (int i = 0; i < Hash::in_flight; ++i) difference |= my_bits[i] ^ other_bits[i];
       }
-      if (difference != 0) store_common(live_stamps + position, stamp);
+      if (difference != 0) store_common(live_stamps(position), stamp);
     });
   }
 };
@@ -178,31 +179,31 @@ struct CompareWithCandidates {
 ///   position p' of p = number of stamped positions before p; next_from_slot(p') = slot of p; next_ids(p') = ids(p)
 template <class ExecutionSpace>
 struct ListDistinctSamples {
-  int const* count;
-  int* num_distinct;
-  int const* live_stamps;
+  ArrayView<int const> count; ///< one number, as the next
+  ArrayView<int> num_distinct;
+  ArrayView<int const> live_stamps;
   int stamp;
-  int const* ids;
-  int* next_ids;
-  int const* from_slot; ///< null: slot p
-  int* next_from_slot;
+  ArrayView<int const> ids;
+  ArrayView<int> next_ids;
+  ArrayView<int const> from_slot; ///< empty: slot p
+  ArrayView<int> next_from_slot;
   EqualSamples equal;
   int max_samples;
 
   KOKKOS_FUNCTION void operator()(int position, int& distinct, bool is_final) const {
-    int const positions = *count;
+    int const positions = count(0);
     bool const exists = position < positions;
-    bool const stays = exists && live_stamps[position] == stamp;
+    bool const stays = exists && live_stamps(position) == stamp;
     if (is_final && stays) {
-      next_from_slot[distinct] = from_slot == nullptr ? position : from_slot[position];
-      next_ids[distinct] = ids[position];
+      next_from_slot(distinct) = from_slot.data() == nullptr ? position : from_slot(position);
+      next_ids(distinct) = ids(position);
     }
-    if (is_final && exists && !stays) equal.represented_by[ids[position]] = ids[equal.candidate[position]];
+    if (is_final && exists && !stays) equal.represented_by(ids(position)) = ids(equal.candidate(position));
     distinct += stays ? 1 : 0;
     if (is_final && position == max_samples - 1) {
-      *num_distinct = distinct;
+      num_distinct(0) = distinct;
       constexpr int least_part = 32;
-      if ((positions - distinct) * least_part < positions) *equal.is_worth_it = 0;
+      if ((positions - distinct) * least_part < positions) equal.is_worth_it(0) = 0;
     }
   }
 };
@@ -212,7 +213,7 @@ struct ListDistinctSamples {
 /// `list` is what becomes of the positions. Launches only; does not fence.
 template <class ExecutionSpace, class Scalar>
 void list_distinct_samples(ExecutionSpace const& space, PanelPositions<Scalar> const& positions,
-                           ListDistinctSamples<ExecutionSpace> const& list, int* live_stamps) {
+                           ListDistinctSamples<ExecutionSpace> const& list, ArrayView<int> const& live_stamps) {
   using Hash = HashSamples<ExecutionSpace, Scalar>;
   using Compare = CompareWithCandidates<ExecutionSpace, Scalar>;
   using Tune = Tuning<ExecutionSpace, Scalar>;

@@ -2,10 +2,11 @@
 
 #include "core/execution.hpp"
 #include "formats/layer_images.hpp"
-#include "kernels/kept_lines.hpp"
-#include "kernels/live_samples.hpp"
+#include "kernels/image_pieces.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/tile.hpp"
+#include "kernels/tile_hand_over.hpp"
+#include "kernels/tile_marks.hpp"
 #include "kernels/tuning.hpp"
 
 namespace varve {
@@ -29,138 +30,109 @@ struct FusedForward {
   using Edges = typename Format::Edges;
   using Images = LayerImages<ExecutionSpace, Format>;
   using Sums = BlockSums<Tile, Format::block_outputs>;
+  using Marks = TileMarks<Tile, Tune::team_size>;
   static constexpr int num_samples = Tile::num_samples;
-  static constexpr int lane_ids = Tune::team_size < kNumLaneIds<Tile> ? Tune::team_size : kNumLaneIds<Tile>;
   static constexpr int num_slots_of_blocks = Tune::team_size / Tile::num_lanes;
 
-  Edges const* layers;
+  ArrayView<Edges const> layers;
   int num_layers;
-  unsigned char const* images;                   ///< of the layers, where they are prefetched,
-  int image_bytes;                               ///< with so many bytes each; else 0
+  ArrayView<unsigned char const> images;         ///< of the layers, where they are prefetched
+  int image_bytes;                               ///< bytes of each image; 0: none are prefetched
   int max_neurons;                               ///< what the tile must hold
-  DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch,
-  Scalar const* source;                          ///< or else tiles
-  int const* num_slots;
-  int const* ids;
-  Scalar* target; ///< packed tiles of target_tile_samples
-  int target_tile_samples;
-  int* num_kept; ///< counts up from 0
-  int* kept_ids;
-  SaturatedSamples saturated;
-  Scalar cap;           ///< every activation of saturated samples
-  int saturates_from;   ///< saturated samples leave after this many of these layers, or more
-  bool keeps_dead;      ///< because a later layer may revive them
+  DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch
+  ArrayView<Scalar const> source;                ///< tiles, the input of other launches; empty: `samples`
+  ArrayView<int const> num_slots;                ///< one number
+  TileHandOver<Tile, Tune::team_size> hand_over; ///< what becomes of the tiles behind the last layer
+  Scalar cap;                                    ///< every activation of saturated samples
+  int saturates_from;                            ///< saturated samples leave after this many of these layers, or more
   bool stops_when_dead; ///< no layer of this launch but the first, and none later, revives a dead sample
 
   /// Team scratch in bytes: the image, the tile or two, and who is live.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_neurons, int image_bytes) {
     return static_cast<std::size_t>(image_bytes) + Tune::num_tiles * tile_bytes(max_neurons) +
-           (3 * num_samples + 4) * sizeof(int);
+           Marks::num_numbers * sizeof(int);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     Scratch const scratch(team, max_neurons, image_bytes);
-    int const slots = *num_slots;
+    int const slots = num_slots(0);
     int stamp = 0; // of the layer whose live samples are being marked
-    team_for(team, num_samples, [&](int sample) { scratch.live[sample] = scratch.unsaturated[sample] = 0; });
-    if (team.team_rank() == 0) scratch.shared[0] = scratch.shared[2] = 0;
+    scratch.marks.clear(team.team_rank());
     for (int tile = team.league_rank(); tile * num_samples < slots; tile += team.league_size()) {
       int const count = slots - tile * num_samples < num_samples ? slots - tile * num_samples : num_samples;
-      Scalar* current = scratch.tiles;
-      Scalar const* inputs = load(team, tile, count, scratch);
+      auto current = scratch.tile(0, max_neurons);
+      ArrayView<Scalar const> inputs = load(team, tile, count, scratch);
       bool is_live = true;
       bool is_unsaturated = true;
       int num_done = 0; // layers
-      for (; num_done < num_layers && is_live && is_unsaturated;) {
-        Edges layer = Tune::prefetches ? Images::edges_in(scratch.image) : layers[num_done];
-        if constexpr (!Tune::prefetches) {
-          assume_global(layer.weights);
-          assume_global(layer.indices);
-          assume_global(layer.parameters.bias);
-          assume_global(layer.parameters.neurons);
-        }
+      while (num_done < num_layers && is_live && is_unsaturated) {
+        Edges const layer = layer_of(num_done, scratch);
         ++stamp;
         if constexpr (Tune::in_place) {
           is_live = forward_in_place(team, layer, num_done + 1, current, count, scratch, stamp);
         } else {
-          current = inputs == scratch.tiles ? scratch.tiles + max_neurons * num_samples : scratch.tiles;
+          current = scratch.tile(inputs.data() == scratch.tiles.data() ? 1 : 0, max_neurons);
           is_live = forward(team, layer, inputs, current, count, scratch, stamp);
           inputs = current;
         }
         ++num_done;
         if (is_live && looks_for_saturated(num_done)) {
-          mark_unsaturated(team, current, layer.parameters.num_outputs, count, scratch, stamp);
-          is_unsaturated = scratch.shared[2] >= stamp;
+          scratch.marks.mark_unsaturated(team.team_rank(), current, layer.parameters.num_outputs, cap, count,
+                                         stops_when_dead, stamp);
+          team.team_barrier();
+          is_unsaturated = scratch.marks.shared(Marks::any_unsaturated) >= stamp;
         }
       }
-      if (is_live) {
-        hand_over(team, tile, count, current, layers[num_done - 1].parameters.num_outputs,
-                  looks_for_saturated(num_done), scratch, stamp);
-      }
+      if (is_live)
+        hand_over(team, tile * num_samples, count, current, layers(num_done - 1).parameters.num_outputs,
+                  looks_for_saturated(num_done), scratch.marks, stamp);
       team.team_barrier();
     }
   }
 
 private:
   struct Scratch {
-    unsigned char* image;
-    Scalar* tiles;
-    int* kept_sample; ///< number in the tile of the k-th live sample
-    int* live;        ///< stamp of the last layer after which each sample was live
-    int* unsaturated; ///< stamp of the last layer after which each sample was looked at and not saturated
-    int* shared; ///< [0] and [2]: the last stamp of any in live and in unsaturated; [1] first slot and [3] number of
-                 ///< those that are kept
+    ScratchArrays arrays;
+    ArrayView<unsigned char> image;
+    ArrayView<Scalar> tiles;
+    Marks marks;
 
-    KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons, int image_bytes) {
-      image = static_cast<unsigned char*>(
-          team.team_scratch(+Tune::scratch_level)
-              .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes(max_neurons, image_bytes)), 64));
-      tiles = reinterpret_cast<Scalar*>(image + image_bytes);
-      kept_sample = reinterpret_cast<int*>(tiles + Tune::num_tiles * max_neurons * num_samples);
-      live = kept_sample + num_samples;
-      unsaturated = live + num_samples;
-      shared = unsaturated + num_samples;
+    KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int max_neurons, int image_bytes)
+        : arrays(team, Tune::scratch_level, scratch_bytes(max_neurons, image_bytes), 64),
+          image(arrays.take<unsigned char>(static_cast<std::size_t>(image_bytes))),
+          tiles(arrays.take<Scalar>(static_cast<std::size_t>(Tune::num_tiles * max_neurons * num_samples))),
+          marks(arrays) {}
+
+    KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> tile(int number, int max_neurons) const {
+      return part_of(tiles, static_cast<std::size_t>(number * max_neurons * num_samples),
+                     static_cast<std::size_t>(max_neurons) * num_samples);
     }
   };
-
-  /// A thread's part of an image on its way.
-  struct ImagePieces {
-    static constexpr int count = Tune::prefetches ? 16384 / 16 / Tune::team_size : 1; ///< 16 KiB in flight
-    struct alignas(16) Piece {
-      std::uint32_t words[4];
-    };
-    Piece pieces[count];
-
-    KOKKOS_FORCEINLINE_FUNCTION void load(Member const& team, unsigned char const* image, int bytes) {
-      VARVE_UNROLL
-      for (int i = 0; i < count; ++i) {
-        int const piece = team.team_rank() + i * Tune::team_size;
-        if (piece * 16 < bytes) pieces[i] = reinterpret_cast<Piece const*>(image)[piece];
-      }
-    }
-
-    /// And the rest of a large image.
-    KOKKOS_FORCEINLINE_FUNCTION void store(Member const& team, unsigned char* target, unsigned char const* image,
-                                           int bytes) const {
-      VARVE_UNROLL
-      for (int i = 0; i < count; ++i) {
-        int const piece = team.team_rank() + i * Tune::team_size;
-        if (piece * 16 < bytes) reinterpret_cast<Piece*>(target)[piece] = pieces[i];
-      }
-      for (int piece = team.team_rank() + count * Tune::team_size; piece * 16 < bytes; piece += Tune::team_size)
-        reinterpret_cast<Piece*>(target)[piece] = reinterpret_cast<Piece const*>(image)[piece];
-    }
-  };
-
-  KOKKOS_FORCEINLINE_FUNCTION unsigned char const* image_of(int layer) const {
-    return images + static_cast<std::size_t>(layer) * static_cast<std::size_t>(image_bytes);
-  }
 
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t tile_bytes(int max_neurons) {
     return static_cast<std::size_t>(max_neurons) * num_samples * sizeof(Scalar);
   }
 
-  /// Every fourth layer and the last.
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<unsigned char const> image_of(int layer) const {
+    auto const bytes = static_cast<std::size_t>(image_bytes);
+    return part_of(images, static_cast<std::size_t>(layer) * bytes, bytes);
+  }
+
+  /// The edges of a layer, where the team reads them.
+  KOKKOS_FORCEINLINE_FUNCTION Edges layer_of(int number, Scratch const& scratch) const {
+    if constexpr (Tune::prefetches) {
+      return Images::edges_in(scratch.image);
+    } else {
+      Edges layer = layers(number);
+      assume_global(layer.weights);
+      assume_global(layer.indices);
+      assume_global(layer.parameters.bias);
+      assume_global(layer.parameters.neurons);
+      return layer;
+    }
+  }
+
+  /// After every fourth layer and the last.
   KOKKOS_FORCEINLINE_FUNCTION bool looks_for_saturated(int num_done) const {
     return num_done >= saturates_from && (num_done % 4 == 0 || num_done == num_layers);
   }
@@ -172,39 +144,39 @@ private:
   }
 
   /// Brings the tile's samples into scratch, or says where the first layer can read them.
-  KOKKOS_FORCEINLINE_FUNCTION Scalar const* load(Member const& team, int tile, int count,
-                                                 Scratch const& scratch) const {
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> load(Member const& team, int tile, int count,
+                                                           Scratch const& scratch) const {
     if constexpr (Tune::prefetches) {
-      ImagePieces first;
-      first.load(team, images, image_bytes);
-      first.store(team, scratch.image, images, image_bytes);
+      ImagePieces<Tune::team_size> first;
+      first.load(team.team_rank(), image_of(0));
+      first.store(team.team_rank(), scratch.image, image_of(0));
     }
-    if (source == nullptr) {
+    if (source.data() == nullptr) {
       expand(team, tile * num_samples, count, scratch.tiles);
     } else {
-      int const num_inputs = layers[0].parameters.num_inputs;
-      Scalar const* const tile_source = source + place_of_slot(tile * num_samples, num_inputs, num_samples);
+      int const num_inputs = layers(0).parameters.num_inputs;
+      auto const tile_source = tile_of(source, tile, num_inputs, num_samples);
       if (!Tune::in_place) return tile_source;
       using PackType = typename Tile::PackType;
-      team_for(team, num_inputs * (num_samples / Tile::pack_width), [&](int pack) {
-        copy(reinterpret_cast<PackType*>(scratch.tiles)[pack], reinterpret_cast<PackType const*>(tile_source)[pack]);
-      });
+      team_for(team, num_inputs * (num_samples / Tile::pack_width),
+               [&](int pack) { copy(piece_of<PackType>(scratch.tiles, pack), piece_of<PackType>(tile_source, pack)); });
     }
     team.team_barrier();
     return scratch.tiles;
   }
 
   /// On a GPU, neighbouring threads take neighbouring entries of one sample.
-  KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count, Scalar* tile) const {
+  KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count,
+                                          ArrayView<Scalar> const& tile) const {
     constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
-    team_for(team, samples.num_neurons * num_samples, [&](int place) { tile[place] = Scalar(0); });
+    team_for(team, samples.num_neurons * num_samples, [&](int place) { tile(place) = Scalar(0); });
     team.team_barrier();
     for (int sample = team.team_rank() / threads_per_sample; sample < count;
          sample += Tune::team_size / threads_per_sample) {
       EdgeOffset const end = samples.row_pointers(first_sample + sample + 1);
       EdgeOffset entry = samples.row_pointers(first_sample + sample) + team.team_rank() % threads_per_sample;
       for (; entry < end; entry += threads_per_sample) {
-        tile[static_cast<std::size_t>(samples.columns(entry)) * num_samples + static_cast<std::size_t>(sample)] =
+        tile(static_cast<std::size_t>(samples.columns(entry)) * num_samples + static_cast<std::size_t>(sample)) =
             samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
       }
     }
@@ -212,13 +184,14 @@ private:
 
   /// Gives false if the tile can be left, because no sample is live. The barrier between this answer and the next
   /// layer keeps it from being overwritten by threads that are a layer ahead.
-  KOKKOS_FORCEINLINE_FUNCTION bool goes_on(Scratch const& scratch, int stamp) const {
-    return !stops_when_dead || scratch.shared[0] == stamp;
+  KOKKOS_FORCEINLINE_FUNCTION bool goes_on(Marks const& marks, int stamp) const {
+    return !stops_when_dead || marks.shared(Marks::any_live) == stamp;
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION bool forward(Member const& team, Edges const& layer, Scalar const* inputs,
-                                           Scalar* outputs, int count, Scratch const& scratch, int stamp) const {
-    int const lane = team.team_rank() % lane_ids;
+  KOKKOS_FORCEINLINE_FUNCTION bool forward(Member const& team, Edges const& layer,
+                                           ArrayView<Scalar const> const& inputs, ArrayView<Scalar> const& outputs,
+                                           int count, Scratch const& scratch, int stamp) const {
+    int const lane = team.team_rank() % Marks::lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     for (int block = team.team_rank() / Tile::num_lanes; block < layer.num_blocks(); block += num_slots_of_blocks) {
@@ -227,20 +200,23 @@ private:
       sums.finish_block(layer.parameters, block, seen);
       sums.store(layer.parameters, block, outputs, lane);
     }
-    mark_live(seen, lane, count, scratch, stamp);
+    scratch.marks.mark_live(seen, lane, count, stamp);
     team.team_barrier();
-    bool const is_live = goes_on(scratch, stamp);
+    bool const is_live = goes_on(scratch.marks, stamp);
     team.team_barrier();
     return is_live;
   }
 
   /// The same with all outputs of the team in registers until everybody has read the inputs; meanwhile brings layer
   /// `next`, if there is one, into scratch.
-  KOKKOS_FORCEINLINE_FUNCTION bool forward_in_place(Member const& team, Edges const& layer, int next, Scalar* tile,
-                                                    int count, Scratch const& scratch, int stamp) const {
-    int const lane = team.team_rank() % lane_ids;
-    ImagePieces pieces;
-    if (Tune::prefetches && next < num_layers) pieces.load(team, image_of(next), image_bytes);
+  KOKKOS_FORCEINLINE_FUNCTION bool forward_in_place(Member const& team, Edges const& layer, int next,
+                                                    ArrayView<Scalar> const& tile, int count, Scratch const& scratch,
+                                                    int stamp) const {
+    int const lane = team.team_rank() % Marks::lane_ids;
+    [[maybe_unused]] ImagePieces<Tune::team_size> pieces;
+    if constexpr (Tune::prefetches) {
+      if (next < num_layers) pieces.load(team.team_rank(), image_of(next));
+    }
     Sums sums[Tune::passes];
     typename Sums::Neurons neurons[Tune::passes]; // before the barrier, behind which everybody waits for the stores
     typename Tile::Seen seen[Tile::packs_per_lane];
@@ -254,124 +230,20 @@ private:
         neurons[pass] = Sums::neurons_of(layer.parameters, block);
       }
     }
-    mark_live(seen, lane, count, scratch, stamp);
+    scratch.marks.mark_live(seen, lane, count, stamp);
     team.team_barrier();
-    bool const is_live = goes_on(scratch, stamp);
+    bool const is_live = goes_on(scratch.marks, stamp);
     VARVE_UNROLL
     for (int pass = 0; pass < Tune::passes; ++pass) {
       int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
       if (block < layer.num_blocks()) sums[pass].store(layer.parameters, block, neurons[pass], tile, lane);
     }
-    if (Tune::prefetches) {
+    if constexpr (Tune::prefetches) {
       team.team_barrier(); // everybody knows where its outputs go
-      if (next < num_layers) pieces.store(team, scratch.image, image_of(next), image_bytes);
+      if (next < num_layers) pieces.store(team.team_rank(), scratch.image, image_of(next));
     }
     team.team_barrier();
     return is_live;
-  }
-
-  /// All writers of a word write the same stamp, so no atomics are needed. Samples past the last are nobody's.
-  KOKKOS_FORCEINLINE_FUNCTION static void mark_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int lane,
-                                                    int count, Scratch const& scratch, int stamp) {
-    bool any = false;
-    for (int k = 0; k < Tile::packs_per_lane; ++k) {
-      for (int i = 0; i < Tile::pack_width; ++i) {
-        int const sample = Tile::sample_of(lane, k) + i;
-        if (seen[k].lane[i] == 0) continue;
-        scratch.live[sample] = stamp;
-        any = any || sample < count;
-      }
-    }
-    if (any) scratch.shared[0] = stamp;
-  }
-
-  /// Looks for samples with an activation that is not the cap; stops when all it sees are such. Those that are dead for
-  /// ever do not count as unsaturated.
-  KOKKOS_FORCEINLINE_FUNCTION void mark_unsaturated(Member const& team, Scalar const* tile, int num_neurons, int count,
-                                                    Scratch const& scratch, int stamp) const {
-    constexpr int neurons_at_a_time = 32;
-    int const lane = team.team_rank() % lane_ids;
-    typename Tile::Seen seen[Tile::packs_per_lane];
-    for (auto& bits : seen) clear(bits);
-    bool all_unsaturated = false;
-    for (int neuron = team.team_rank() / Tile::num_lanes; neuron < num_neurons && !all_unsaturated;) {
-      for (int i = 0; i < neurons_at_a_time && neuron < num_neurons; ++i, neuron += num_slots_of_blocks) {
-        for (int k = 0; k < Tile::packs_per_lane; ++k)
-          see_difference(seen[k], Tile::pack_at(tile, neuron, lane, k), cap);
-      }
-      all_unsaturated = true;
-      for (auto const& bits : seen) {
-        for (auto const bit : bits.lane) all_unsaturated = all_unsaturated && bit != 0;
-      }
-    }
-    for (int k = 0; k < Tile::packs_per_lane; ++k) {
-      for (int i = 0; i < Tile::pack_width; ++i) {
-        int const sample = Tile::sample_of(lane, k) + i;
-        if (seen[k].lane[i] == 0 || sample >= count) continue;
-        scratch.unsaturated[sample] = stamp;
-        if (!stops_when_dead || scratch.live[sample] == stamp) scratch.shared[2] = stamp;
-      }
-    }
-    team.team_barrier();
-  }
-
-  /// Appends the tile's live samples to the target panel, those that are saturated to the list of the saturated.
-  KOKKOS_FORCEINLINE_FUNCTION void hand_over(Member const& team, int tile, int count, Scalar const* activations,
-                                             int num_neurons, bool looked_for_saturated, Scratch const& scratch,
-                                             int stamp) const {
-    if (team.team_rank() == 0) {
-      int kept = 0;
-      for (int sample = 0; sample < count; ++sample) {
-        bool const is_live = scratch.live[sample] == stamp;
-        if (is_live && looked_for_saturated && scratch.unsaturated[sample] != stamp) {
-          saturated.append(ids[tile * num_samples + sample]);
-        } else if (keeps_dead || is_live) {
-          scratch.kept_sample[kept++] = sample;
-        }
-      }
-      scratch.shared[1] = Kokkos::atomic_fetch_add(num_kept, kept);
-      scratch.shared[3] = kept;
-    }
-    team.team_barrier();
-    int const first = scratch.shared[1];
-    int const kept = scratch.shared[3];
-    team_for(team, kept, [&](int k) { kept_ids[first + k] = ids[tile * num_samples + scratch.kept_sample[k]]; });
-    for (int k = 0, end = 0; k < kept; k = end) { // the samples that go to one target tile are neighbours there
-      int const room = target_tile_samples - (first + k) % target_tile_samples;
-      end = kept - k < room ? kept : k + room;
-      Scalar* const to = target + place_of_slot(first + k, num_neurons, target_tile_samples);
-      // clang-format off
-      KOKKOS_IF_ON_DEVICE((move_values(team, to, activations, scratch.kept_sample + k, end - k, num_neurons);))
-      KOKKOS_IF_ON_HOST((move_lines(team, to, activations, scratch.kept_sample + k, end - k, num_neurons);))
-      // clang-format on
-    }
-  }
-
-  /// Samples kept[0] ... kept[count - 1] of the tile to neighbouring places of a target tile, by the team,
-  KOKKOS_FORCEINLINE_FUNCTION void move_values(Member const& team, Scalar* to, Scalar const* activations,
-                                               int const* kept, int count, int num_neurons) const {
-    constexpr int threads_per_neuron = Tune::team_size > num_samples ? num_samples : 1;
-    int const thread = team.team_rank() % threads_per_neuron;
-    for (int neuron = team.team_rank() / threads_per_neuron; neuron < num_neurons;
-         neuron += Tune::team_size / threads_per_neuron) {
-      Scalar* const line = to + static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples);
-      Scalar const* const values = activations + neuron * num_samples;
-      for (int i = thread; i < count; i += threads_per_neuron) line[i] = values[kept[i]];
-    }
-  }
-
-  /// or, on the host, by whole lines.
-  void move_lines(Member const& team, Scalar* to, Scalar const* activations, int const* kept, int count,
-                  int num_neurons) const {
-    if constexpr (Tile::num_lanes == 1) {
-      KeptLines<Tile> const lines(kept, count);
-      typename KeptLines<Tile>::Line line;
-      for (int neuron = team.team_rank(); neuron < num_neurons; neuron += Tune::team_size) {
-        lines.gather(line, activations, neuron);
-        copy_values<Tile::pack_width>(
-            to + static_cast<std::size_t>(neuron) * static_cast<std::size_t>(target_tile_samples), line.values, count);
-      }
-    }
   }
 };
 

@@ -10,9 +10,9 @@ namespace varve {
 /// another size.
 template <class Scalar>
 struct PanelPart {
-  Scalar const* activations; ///< tiles [neuron][sample] of its own neurons
-  int const* live_stamps;    ///< one per position
-  int first_neuron;          ///< within the whole panel
+  ArrayView<Scalar const> activations; ///< tiles [neuron][sample] of its own neurons
+  ArrayView<int const> live_stamps;    ///< one per position
+  int first_neuron;                    ///< within the whole panel
   int num_neurons;
   int tile_samples;
 };
@@ -27,11 +27,11 @@ struct JoinNeurons {
   using Member = typename Policy::member_type;
 
   PanelPart<Scalar> part;
-  Scalar* target;
-  int num_neurons; ///< of the target
+  ArrayView<Scalar> target;
+  int num_neurons; ///< neurons of the target
   int tile_samples;
   int num_slots;
-  int* live_stamps;
+  ArrayView<int> live_stamps;
   int stamp;
   int line; ///< samples of a task
   int neurons_per_task;
@@ -51,20 +51,20 @@ struct JoinNeurons {
 private:
   KOKKOS_FORCEINLINE_FUNCTION void pass_on_stamps(Member const& team, int slot) const {
     Kokkos::parallel_for(Kokkos::TeamVectorRange(team, line), [&](int lane) {
-      if (part.live_stamps[slot + lane] == stamp) live_stamps[slot + lane] = stamp;
+      if (part.live_stamps(slot + lane) == stamp) live_stamps(slot + lane) = stamp;
     });
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void copy_neurons(Member const& team, int slot, int first, int last) const {
     auto const from_step = static_cast<std::size_t>(part.tile_samples);
     auto const to_step = static_cast<std::size_t>(tile_samples);
-    Scalar const* const from = part.activations + place_of_slot(slot, part.num_neurons, part.tile_samples);
-    Scalar* const to =
-        target + place_of_slot(slot, num_neurons, tile_samples) + static_cast<std::size_t>(part.first_neuron) * to_step;
+    auto const from = sample_of_slot(part.activations, slot, part.num_neurons, part.tile_samples);
+    auto const to = part_of(sample_of_slot(target, slot, num_neurons, tile_samples),
+                            static_cast<std::size_t>(part.first_neuron) * to_step);
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, first, last), [&](int neuron) {
-      Scalar const* const from_line = from + static_cast<std::size_t>(neuron) * from_step;
-      Scalar* const to_line = to + static_cast<std::size_t>(neuron) * to_step;
-      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, line), [&](int lane) { to_line[lane] = from_line[lane]; });
+      auto const from_line = part_of(from, static_cast<std::size_t>(neuron) * from_step, line);
+      auto const to_line = part_of(to, static_cast<std::size_t>(neuron) * to_step, line);
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, line), [&](int lane) { to_line(lane) = from_line(lane); });
     });
   }
 };
@@ -87,10 +87,10 @@ void join_neurons(ExecutionSpace const& space, JoinNeurons<ExecutionSpace, Scala
 
 /// Counts the positions that carry a stamp.
 struct CountLive {
-  int const* live_stamps;
+  ArrayView<int const> live_stamps;
   int stamp;
 
-  KOKKOS_FUNCTION void operator()(int position, int& count) const { count += live_stamps[position] == stamp ? 1 : 0; }
+  KOKKOS_FUNCTION void operator()(int position, int& count) const { count += live_stamps(position) == stamp ? 1 : 0; }
 };
 
 } // namespace varve

@@ -21,17 +21,17 @@ public:
   };
 
   /// kept: numbers of samples within the tile, ascending.
-  KeptLines(int const* kept, int num_kept) {
+  KeptLines(ArrayView<int const> const& kept, int num_kept) {
     for (int pack = 0, next = 0; pack < Tile::packs_per_lane; ++pack) {
       int& count = counts_[pack];
-      for (count = 0; next < num_kept && kept[next] < (pack + 1) * width; ++next)
-        orders_[pack].from[count++] = kept[next] - pack * width;
+      for (count = 0; next < num_kept && kept(next) < (pack + 1) * width; ++next)
+        orders_[pack].from[count++] = kept(next) - pack * width;
       for (int i = count; i < width; ++i) orders_[pack].from[i] = 0;
     }
   }
 
   /// The activations of a neuron in the tile, those of kept samples first.
-  void gather(Line& line, Scalar const* tile, int neuron) const {
+  void gather(Line& line, ArrayView<Scalar const> const& tile, int neuron) const {
     Scalar* end = line.values;
     for (int pack = 0; pack < Tile::packs_per_lane; ++pack) {
       typename Tile::PackType reordered;

@@ -10,76 +10,79 @@ namespace varve {
 /// A panel that holds samples 0 ... num_samples - 1 in order, nobody marked live, no counts but the first, and no
 /// sample represented by another.
 struct StartPanel {
-  int* ids;
-  int* live_stamps;
-  int* unsaturated_stamps;
-  int* counts;
+  ArrayView<int> ids;
+  ArrayView<int> live_stamps;
+  ArrayView<int> unsaturated_stamps;
+  ArrayView<int> counts;
   int num_samples;
   int num_counts;
-  int* represented_by; ///< null: equal samples are not looked for; so
-  int* is_worth_it;
+  ArrayView<int> represented_by; ///< empty, like the next: equal samples are not looked for
+  ArrayView<int> is_worth_it;
 
   KOKKOS_FUNCTION void operator()(int i) const {
-    if (represented_by != nullptr && i < num_samples) represented_by[i] = i;
-    if (represented_by != nullptr && i == 0) *is_worth_it = 1;
-    if (i < num_samples) ids[i] = i;
-    if (i < num_samples) live_stamps[i] = unsaturated_stamps[i] = 0;
-    if (i < num_counts) counts[i] = i == 0 ? num_samples : 0;
+    if (represented_by.data() != nullptr && i < num_samples) represented_by(i) = i;
+    if (represented_by.data() != nullptr && i == 0) is_worth_it(0) = 1;
+    if (i < num_samples) ids(i) = i;
+    if (i < num_samples) live_stamps(i) = unsaturated_stamps(i) = 0;
+    if (i < num_counts) counts(i) = i == 0 ? num_samples : 0;
   }
 };
 
 /// The samples whose result is known before the last layer, because they are saturated and all layers to come keep them
 /// so.
 struct SaturatedSamples {
-  int* ids = nullptr;
-  int* count = nullptr;
+  ArrayView<int> ids = {};
+  ArrayView<int> count = {}; ///< one number
 
-  KOKKOS_FORCEINLINE_FUNCTION void append(int id) const { ids[Kokkos::atomic_fetch_add(count, 1)] = id; }
+  KOKKOS_FORCEINLINE_FUNCTION void append(int id) const { ids(Kokkos::atomic_fetch_add(&count(0), 1)) = id; }
 };
 
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
-///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); *num_live = their
+///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); num_live = their
 ///   number
-/// A slot is live if it is below *num_slots and carries `stamp`, or any if `stamp` is negative. Where
+/// A slot is live if it is below num_slots and carries `stamp`, or any if `stamp` is negative. Where
 /// `unsaturated_stamps` is given, slots that are live but do not carry the stamp there go to the list of the saturated
 /// instead, in any order. Reads 8 to 12 bytes and writes 8 per slot.
 template <class ExecutionSpace>
 struct ListLiveSamples {
-  int const* num_slots;
-  int* num_live;
-  int const* live_stamps;
+  ArrayView<int const> num_slots; ///< one number, as the next
+  ArrayView<int> num_live;
+  ArrayView<int const> live_stamps;
   int stamp;
-  int const* ids;
-  int* next_ids;
-  int* from_slot;
+  ArrayView<int const> ids;
+  ArrayView<int> next_ids;
+  ArrayView<int> from_slot;
   int max_slots;
-  int const* unsaturated_stamps = nullptr;
+  ArrayView<int const> unsaturated_stamps = {};
   SaturatedSamples saturated = {};
 
   /// For parallel_scan.
   KOKKOS_FUNCTION void operator()(int slot, int& position, bool is_final) const {
-    bool const goes_on = slot < *num_slots && is_listed(slot);
-    if (is_final && slot < *num_slots) put(slot, goes_on, position);
+    bool const goes_on = slot < num_slots(0) && is_listed(slot);
+    if (is_final && slot < num_slots(0)) put(slot, goes_on, position);
     position += goes_on ? 1 : 0;
-    if (is_final && slot == max_slots - 1) *num_live = position;
+    if (is_final && slot == max_slots - 1) num_live(0) = position;
   }
+
+  /// True if saturated samples leave the list.
+  KOKKOS_FORCEINLINE_FUNCTION bool seeks_saturated() const { return unsaturated_stamps.data() != nullptr; }
 
   /// True if a slot that is held goes on the list.
   KOKKOS_FORCEINLINE_FUNCTION bool is_listed(int slot) const {
-    return is_live(slot) && (unsaturated_stamps == nullptr || unsaturated_stamps[slot] == stamp);
+    return is_live(slot) && (!seeks_saturated() || unsaturated_stamps(slot) == stamp);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void put(int slot, bool goes_on, int position) const {
     if (goes_on) {
-      from_slot[position] = slot;
-      next_ids[position] = ids[slot];
-    } else if (unsaturated_stamps != nullptr && is_live(slot)) {
-      saturated.append(ids[slot]);
+      from_slot(position) = slot;
+      next_ids(position) = ids(slot);
+    } else if (seeks_saturated() && is_live(slot)) {
+      saturated.append(ids(slot));
     }
   }
 
 private:
-  KOKKOS_FORCEINLINE_FUNCTION bool is_live(int slot) const { return stamp < 0 || live_stamps[slot] == stamp; }
+  KOKKOS_FORCEINLINE_FUNCTION bool is_live(int slot) const { return stamp < 0 || live_stamps(slot) == stamp; }
 };
 
 /// The same list, in the same order, by one launch instead of a scan's two: a team lists 512 slots, behind those that
@@ -90,7 +93,7 @@ struct CountAndListLiveSamples {
   static constexpr int team_size = 512;
   static constexpr int most_slots = 1 << 17; ///< with more, counting costs more than the scan's second launch
   static constexpr int slots_per_load = 4;
-  static constexpr int loads_at_a_time = 8; ///< of each thread
+  static constexpr int loads_at_a_time = 8; ///< loads of a thread that travel together
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, 2>>;
   using Member = typename Policy::member_type;
   using Stamps = Pack<int, slots_per_load>;
@@ -99,7 +102,7 @@ struct CountAndListLiveSamples {
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const first = team.league_rank() * team_size;
-    int const num_slots = *list.num_slots;
+    int const num_slots = list.num_slots(0);
     if (first >= num_slots && first > 0) return;
     int before = 0;
     int const loads = first / slots_per_load;
@@ -121,20 +124,20 @@ struct CountAndListLiveSamples {
     int const position = before + team.team_scan(goes_on ? 1 : 0);
     if (is_held) list.put(slot, goes_on, position);
     if (team.team_rank() == team_size - 1 && first + team_size >= num_slots)
-      *list.num_live = position + (goes_on ? 1 : 0);
+      list.num_live(0) = position + (goes_on ? 1 : 0);
   }
 
 private:
-  /// Of the slots that are read at a time, all of them held.
+  /// How many of the slots of one load, all of them held, go on the list.
   KOKKOS_FORCEINLINE_FUNCTION int count_listed(int number) const {
-    if (list.stamp < 0 && list.unsaturated_stamps == nullptr) return slots_per_load;
-    Stamps const live = reinterpret_cast<Stamps const*>(list.live_stamps)[number];
-    Stamps const unsaturated = reinterpret_cast<Stamps const*>(
-        list.unsaturated_stamps == nullptr ? list.live_stamps : list.unsaturated_stamps)[number];
+    if (list.stamp < 0 && !list.seeks_saturated()) return slots_per_load;
+    Stamps const live = piece_of<Stamps>(list.live_stamps, number);
+    Stamps const unsaturated =
+        piece_of<Stamps>(list.seeks_saturated() ? list.unsaturated_stamps : list.live_stamps, number);
     int count = 0;
     for (int i = 0; i < slots_per_load; ++i) {
       bool const is_live = list.stamp < 0 || live.lane[i] == list.stamp;
-      count += is_live && (list.unsaturated_stamps == nullptr || unsaturated.lane[i] == list.stamp) ? 1 : 0;
+      count += is_live && (!list.seeks_saturated() || unsaturated.lane[i] == list.stamp) ? 1 : 0;
     }
     return count;
   }
@@ -150,17 +153,17 @@ struct MoveLiveSamples {
   static constexpr int slots_per_task = 32;
   static constexpr int in_flight = 8;
 
-  Scalar const* source;
-  Scalar* target;
+  ArrayView<Scalar const> source;
+  ArrayView<Scalar> target;
   int source_tile_samples;
   int target_tile_samples;
-  int const* num_live;
-  int const* from_slot; ///< null: slot p
+  ArrayView<int const> num_live;  ///< one number
+  ArrayView<int const> from_slot; ///< empty: slot p
   int num_neurons;
   int neurons_per_task;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const live = *num_live;
+    int const live = num_live(0);
     int const parts = (num_neurons + neurons_per_task - 1) / neurons_per_task;
     int const num_tasks = (live + slots_per_task - 1) / slots_per_task * parts;
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
@@ -170,9 +173,9 @@ struct MoveLiveSamples {
       int const last = first + neurons_per_task < num_neurons ? first + neurons_per_task : num_neurons;
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, count), [&](int i) {
         int const slot = first_slot + i;
-        Scalar const* const from =
-            source + place_of_slot(from_slot == nullptr ? slot : from_slot[slot], num_neurons, source_tile_samples);
-        Scalar* const to = target + place_of_slot(slot, num_neurons, target_tile_samples);
+        int const source_slot = from_slot.data() == nullptr ? slot : from_slot(slot);
+        auto const from = sample_of_slot(source, source_slot, num_neurons, source_tile_samples);
+        auto const to = sample_of_slot(target, slot, num_neurons, target_tile_samples);
         int const step = team.team_size();
         for (int neuron = first + team.team_rank(); neuron < last; neuron += in_flight * step) {
           Scalar value[in_flight]; // all loads before the first store, which the compiler must assume to change them
@@ -180,12 +183,12 @@ struct MoveLiveSamples {
           for (int k = 0; k < in_flight; ++k) {
             if (neuron + k * step < last)
               value[k] =
-                  from[static_cast<std::size_t>(neuron + k * step) * static_cast<std::size_t>(source_tile_samples)];
+                  from(static_cast<std::size_t>(neuron + k * step) * static_cast<std::size_t>(source_tile_samples));
           }
           VARVE_UNROLL
           for (int k = 0; k < in_flight; ++k) {
             if (neuron + k * step < last)
-              to[static_cast<std::size_t>(neuron + k * step) * static_cast<std::size_t>(target_tile_samples)] =
+              to(static_cast<std::size_t>(neuron + k * step) * static_cast<std::size_t>(target_tile_samples)) =
                   value[k];
           }
         }

@@ -38,12 +38,12 @@ struct ExpandSamples {
   static constexpr int lines_per_neuron = num_samples * static_cast<int>(sizeof(Scalar)) / 16;
 
   DeviceSamples<ExecutionSpace, Scalar> samples;
-  Scalar* target;
+  ArrayView<Scalar> target;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto* const part =
-        static_cast<Scalar*>(team.team_scratch(+Tune::expand_level).get_shmem_aligned(+Tune::expand_bytes, 64));
-    for_lines(team, neurons_at_a_time, [&](int line) { clear(reinterpret_cast<Line*>(part)[line]); });
+    auto const part = ScratchArrays(team, Tune::expand_level, Tune::expand_bytes, 64)
+                          .template take<Scalar>(static_cast<std::size_t>(neurons_at_a_time) * num_samples);
+    for_lines(team, neurons_at_a_time, [&](int line) { clear(piece_of<Line>(part, line)); });
     team.team_barrier();
     int const tiles = num_tiles(samples.num_samples, num_samples);
     for (int tile = team.league_rank(); tile < tiles; tile += team.league_size()) {
@@ -55,17 +55,17 @@ struct ExpandSamples {
         entry[i] = exists ? samples.row_pointers(sample) + team.team_rank() % threads_per_sample : 0;
         end[i] = exists ? samples.row_pointers(sample + 1) : 0;
       }
-      Scalar* const activations = target + place_of_slot(tile * num_samples, samples.num_neurons, num_samples);
+      auto const activations = tile_of(target, tile, samples.num_neurons, num_samples);
       for (int first = 0; first < samples.num_neurons; first += neurons_at_a_time) {
         int const rest = samples.num_neurons - first;
         int const count = rest < neurons_at_a_time ? rest : neurons_at_a_time;
         for (int i = 0; i < samples_per_thread; ++i)
-          entry[i] = scatter(entry[i], end[i], first, count, part + sample_of(team, i));
+          entry[i] = scatter(entry[i], end[i], first, count, part_of(part, sample_of(team, i)));
         team.team_barrier();
-        auto* const lines = reinterpret_cast<Line*>(activations + static_cast<std::size_t>(first) * num_samples);
+        auto const lines = part_of(activations, static_cast<std::size_t>(first) * num_samples);
         for_lines(team, count, [&](int line) {
-          copy(lines[line], reinterpret_cast<Line const*>(part)[line]);
-          clear(reinterpret_cast<Line*>(part)[line]);
+          copy(piece_of<Line>(lines, line), piece_of<Line>(part, line));
+          clear(piece_of<Line>(part, line));
         });
         team.team_barrier();
       }
@@ -85,11 +85,11 @@ private:
 
   /// Puts a sample's entries of neurons [first, first + count) in place. Gives the first entry beyond.
   KOKKOS_FORCEINLINE_FUNCTION EdgeOffset scatter(EdgeOffset entry, EdgeOffset end, int first, int count,
-                                                 Scalar* part) const {
+                                                 ArrayView<Scalar> const& part) const {
     for (; entry < end; entry += threads_per_sample) {
       int const neuron = static_cast<int>(samples.columns(entry)) - first;
       if (neuron >= count) break;
-      part[neuron * num_samples] = samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
+      part(neuron * num_samples) = samples.values(entry * static_cast<EdgeOffset>(samples.value_stride));
     }
     return entry;
   }
@@ -98,7 +98,7 @@ private:
 /// Launches ExpandSamples. Does not fence.
 template <class ExecutionSpace, class Tile>
 void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, typename Tile::Scalar> const& samples,
-                    typename Tile::Scalar* target) {
+                    ArrayView<typename Tile::Scalar> const& target) {
   using Tune = Tuning<ExecutionSpace, typename Tile::Scalar>;
   using Kernel = ExpandSamples<ExecutionSpace, Tile>;
   int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
@@ -111,23 +111,23 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
 /// Samples of a panel as rows: rows(p, output) = panel(from_slot(first + p), neuron_of(output)).
 template <class ExecutionSpace, class Scalar>
 struct GatherRows {
-  Scalar const* panel;
+  ArrayView<Scalar const> panel;
   int tile_samples;
-  int const* from_slot;       ///< null: slot p
-  NeuronIndex const* neurons; ///< of the panel, by output; null: in order
+  ArrayView<int const> from_slot;       ///< empty: slot p
+  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: the same
   int first;
-  int num_neurons; ///< of the panel
+  int num_neurons; ///< neurons in the panel
   int num_outputs;
-  Scalar* rows;
+  ArrayView<Scalar> rows;
 
   KOKKOS_FUNCTION void operator()(std::size_t place) const {
     auto const width = static_cast<std::size_t>(num_outputs);
     int const position = first + static_cast<int>(place / width);
-    int const slot = from_slot == nullptr ? position : from_slot[position];
+    int const slot = from_slot.data() == nullptr ? position : from_slot(position);
     std::size_t const output = place % width;
-    std::size_t const neuron = neurons == nullptr ? output : neurons[output];
-    rows[place] =
-        panel[place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples)];
+    std::size_t const neuron = neurons.data() == nullptr ? output : neurons(output);
+    rows(place) =
+        panel(place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples));
   }
 };
 
@@ -137,24 +137,24 @@ template <class ExecutionSpace, class Scalar>
 struct HashActivations {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
 
-  Scalar const* panel;
+  ArrayView<Scalar const> panel;
   int tile_samples;
-  int const* from_slot; ///< null: slot p
-  int const* positions; ///< null: i
-  int const* ids;
-  NeuronIndex const* neurons; ///< of the panel, by output; null: in order
-  int num_neurons;            ///< of the panel
+  ArrayView<int const> from_slot; ///< empty: slot p
+  ArrayView<int const> positions; ///< empty: i
+  ArrayView<int const> ids;
+  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: the same
+  int num_neurons;                      ///< neurons in the panel
   int num_outputs;
   std::uint64_t first_sample;
 
   KOKKOS_FUNCTION void operator()(int i, std::uint64_t& sum) const {
-    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[i]);
-    int const position = positions == nullptr ? i : positions[i];
-    int const slot = from_slot == nullptr ? position : from_slot[position];
-    Scalar const* const activations = panel + place_of_slot(slot, num_neurons, tile_samples);
+    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids(i));
+    int const position = positions.data() == nullptr ? i : positions(i);
+    int const slot = from_slot.data() == nullptr ? position : from_slot(position);
+    auto const activations = sample_of_slot(panel, slot, num_neurons, tile_samples);
     for (int output = 0; output < num_outputs; ++output) {
-      std::size_t const neuron = neurons == nullptr ? static_cast<std::size_t>(output) : neurons[output];
-      Scalar const value = activations[neuron * static_cast<std::size_t>(tile_samples)];
+      std::size_t const neuron = neurons.data() == nullptr ? static_cast<std::size_t>(output) : neurons(output);
+      Scalar const value = activations(neuron * static_cast<std::size_t>(tile_samples));
       if (value != Scalar(0))
         sum += activation_fingerprint(sample, static_cast<std::uint64_t>(output), Kokkos::bit_cast<Bits>(value));
     }
@@ -167,12 +167,12 @@ struct HashEqualActivations {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
 
   Scalar value;
-  int const* ids;
+  ArrayView<int const> ids;
   int num_outputs;
   std::uint64_t first_sample;
 
   KOKKOS_FUNCTION void operator()(int position, std::uint64_t& sum) const {
-    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids[position]);
+    std::uint64_t const sample = first_sample + static_cast<std::uint64_t>(ids(position));
     for (int output = 0; output < num_outputs; ++output)
       sum += activation_fingerprint(sample, static_cast<std::uint64_t>(output), Kokkos::bit_cast<Bits>(value));
   }

@@ -16,16 +16,16 @@ struct FindSaturated {
   static constexpr int samples_per_task = 32;
   static constexpr int neurons_per_task = 128;
 
-  Scalar const* panel;
+  ArrayView<Scalar const> panel;
   int tile_samples;
-  int const* num_samples;
+  ArrayView<int const> num_samples; ///< one number
   int num_neurons;
   Scalar cap;
-  int* unsaturated_stamps;
+  ArrayView<int> unsaturated_stamps;
   int stamp;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const count = *num_samples;
+    int const count = num_samples(0);
     int const ranges = (num_neurons + neurons_per_task - 1) / neurons_per_task;
     int const num_tasks = (count + samples_per_task - 1) / samples_per_task * ranges;
     int const tasks_at_a_time = team.league_size() * team.team_size();
@@ -41,12 +41,12 @@ struct FindSaturated {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION void look_at(int position, int first) const {
-    if (unsaturated_stamps[position] == stamp) return; // somebody else has seen another value
+    if (unsaturated_stamps(position) == stamp) return; // somebody else has seen another value
     int const last = first + neurons_per_task < num_neurons ? first + neurons_per_task : num_neurons;
-    Scalar const* const activations = panel + place_of_slot(position, num_neurons, tile_samples);
+    auto const activations = sample_of_slot(panel, position, num_neurons, tile_samples);
     for (int neuron = first; neuron < last; ++neuron) {
-      if (activations[static_cast<std::size_t>(neuron) * static_cast<std::size_t>(tile_samples)] == cap) continue;
-      store_common(unsaturated_stamps + position, stamp);
+      if (activations(static_cast<std::size_t>(neuron) * static_cast<std::size_t>(tile_samples)) == cap) continue;
+      store_common(unsaturated_stamps(position), stamp);
       return;
     }
   }

@@ -41,13 +41,12 @@ struct SpreadForward {
     auto const& parameters = layer.parameters;
     int const parts = (parameters.num_outputs + outputs_per_team - 1) / outputs_per_team;
     int const tile = team.league_rank() / parts;
-    if (tile * num_samples >= *pass.num_samples) return;
-    auto* const inputs = static_cast<Scalar*>(
-        team.team_scratch(+Tune::spread_level)
-            .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes(parameters.num_inputs)), 64));
-    load(team, pass.previous + place_of_slot(tile * num_samples, parameters.num_inputs, num_samples), inputs);
+    if (tile * num_samples >= pass.num_samples(0)) return;
+    auto const inputs = ScratchArrays(team, Tune::spread_level, scratch_bytes(parameters.num_inputs), 64)
+                            .template take<Scalar>(static_cast<std::size_t>(parameters.num_inputs) * num_samples);
+    load(team, tile_of(pass.previous, tile, parameters.num_inputs, num_samples), inputs);
     team.team_barrier();
-    Scalar* const outputs = pass.next + place_of_slot(tile * num_samples, parameters.num_outputs, num_samples);
+    auto const outputs = tile_of(pass.next, tile, parameters.num_outputs, num_samples);
     int const first = team.league_rank() % parts * outputs_per_team;
     int const last =
         first + outputs_per_team < parameters.num_outputs ? first + outputs_per_team : parameters.num_outputs;
@@ -60,29 +59,29 @@ struct SpreadForward {
       sums.finish_block(parameters, output, seen);
       sums.store(parameters, output, outputs, lane);
     }
-    stamp_live<Tile>(seen, pass.live_stamps + tile * num_samples, lane, pass.stamp);
+    stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 
 private:
-  KOKKOS_FORCEINLINE_FUNCTION void load(Member const& team, Scalar const* source, Scalar* inputs) const {
+  KOKKOS_FORCEINLINE_FUNCTION void load(Member const& team, ArrayView<Scalar const> const& source,
+                                        ArrayView<Scalar> const& inputs) const {
     using PackType = typename Tile::PackType;
     int const num_packs = layer.parameters.num_inputs * (num_samples / Tile::pack_width);
     for (int first = team.team_rank(); first < num_packs; first += packs_in_flight * team_size) {
       PackType packs[packs_in_flight]; // all loads before the first store
       VARVE_UNROLL
       for (int i = 0; i < packs_in_flight; ++i) {
-        if (first + i * team_size < num_packs)
-          copy(packs[i], reinterpret_cast<PackType const*>(source)[first + i * team_size]);
+        if (first + i * team_size < num_packs) copy(packs[i], piece_of<PackType>(source, first + i * team_size));
       }
       VARVE_UNROLL
       for (int i = 0; i < packs_in_flight; ++i) {
-        if (first + i * team_size < num_packs)
-          copy(reinterpret_cast<PackType*>(inputs)[first + i * team_size], packs[i]);
+        if (first + i * team_size < num_packs) copy(piece_of<PackType>(inputs, first + i * team_size), packs[i]);
       }
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Sums& sums, int output, Scalar const* inputs, int lane) const {
+  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Sums& sums, int output, ArrayView<Scalar const> const& inputs,
+                                              int lane) const {
     sums.clear_sums();
     auto const [first, last] = layer.chunks_of(output);
     for (auto chunk = first; chunk < last; chunk += chunks_ahead) {
@@ -100,7 +99,7 @@ private:
   }
 
   KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Sums& sums, typename Format::Edges::Chunk const& chunk,
-                                                    Scalar const* inputs, int lane) {
+                                                    ArrayView<Scalar const> const& inputs, int lane) {
     VARVE_UNROLL
     for (int edge = 0; edge < Format::chunk_size; ++edge) {
       VARVE_UNROLL

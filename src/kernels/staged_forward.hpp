@@ -33,17 +33,15 @@ struct StagedForward {
   typename Format::Edges layer;
   LayerPass<Scalar> pass;
 
-  static std::size_t scratch_bytes(int max_inputs) {
+  /// Team scratch in bytes.
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_inputs) {
     return static_cast<std::size_t>(max_inputs) * num_samples * sizeof(Scalar);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto* const inputs =
-        static_cast<Scalar*>(team.team_scratch(+Tune::staged_level)
-                                 .get_shmem_aligned(static_cast<std::ptrdiff_t>(layer.max_inputs) * num_samples *
-                                                        static_cast<std::ptrdiff_t>(sizeof(Scalar)),
-                                                    64));
-    int const count = *pass.num_samples;
+    auto const inputs = ScratchArrays(team, Tune::staged_level, scratch_bytes(layer.max_inputs), 64)
+                            .template take<Scalar>(static_cast<std::size_t>(layer.max_inputs) * num_samples);
+    int const count = pass.num_samples(0);
     int const num_tasks = num_tiles(count, num_samples) * layer.num_stages;
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
       int const tile = task / layer.num_stages;
@@ -57,48 +55,50 @@ struct StagedForward {
 
 private:
   /// inputs(i, s) = activation of the stage's input i for sample s of the tile. A thread stays with its sample.
-  KOKKOS_FORCEINLINE_FUNCTION void gather(Member const& team, int stage, int tile, int count, Scalar* inputs) const {
+  KOKKOS_FORCEINLINE_FUNCTION void gather(Member const& team, int stage, int tile, int count,
+                                          ArrayView<Scalar> const& inputs) const {
     constexpr int step = team_size / samples_at_a_time;
-    auto const first = layer.input_pointers[stage];
-    auto const num_inputs = static_cast<int>(layer.input_pointers[stage + 1] - first);
-    NeuronIndex const* const neurons = layer.inputs + first;
+    auto const first = layer.input_pointers(stage);
+    auto const num_inputs = static_cast<int>(layer.input_pointers(stage + 1) - first);
+    auto const neurons = part_of(layer.inputs, first, static_cast<std::size_t>(num_inputs));
     for (int sample = team.team_rank() % samples_at_a_time; sample < num_samples; sample += samples_at_a_time) {
       int const slot = pass.slot_of(tile * num_samples + sample, count);
-      Scalar const* const source =
-          pass.previous + place_of_slot(slot, layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
+      auto const source =
+          sample_of_slot(pass.previous, slot, layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
       for (int input = team.team_rank() / samples_at_a_time; input < num_inputs; input += in_flight * step) {
         Scalar value[in_flight]; // all loads before the first store, which the compiler must assume to change them
         VARVE_UNROLL
         for (int k = 0; k < in_flight; ++k) {
           if (input + k * step < num_inputs)
-            value[k] = source[static_cast<std::size_t>(neurons[input + k * step]) *
-                              static_cast<std::size_t>(pass.previous_tile_samples)];
+            value[k] = source(static_cast<std::size_t>(neurons(input + k * step)) *
+                              static_cast<std::size_t>(pass.previous_tile_samples));
         }
         VARVE_UNROLL
         for (int k = 0; k < in_flight; ++k) {
-          if (input + k * step < num_inputs) inputs[(input + k * step) * num_samples + sample] = value[k];
+          if (input + k * step < num_inputs) inputs((input + k * step) * num_samples + sample) = value[k];
         }
       }
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int stage, int tile, Scalar const* inputs) const {
+  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int stage, int tile,
+                                           ArrayView<Scalar const> const& inputs) const {
     constexpr int blocks_at_a_time = team_size < Tile::num_lanes ? 1 : team_size / Tile::num_lanes;
     auto const& parameters = layer.blocks.parameters;
-    int const last = layer.block_pointers[stage + 1] < layer.blocks.num_blocks() ? layer.block_pointers[stage + 1]
-                                                                                 : layer.blocks.num_blocks();
-    Scalar* const outputs = pass.next + place_of_slot(tile * num_samples, parameters.num_outputs, num_samples);
+    int const end = layer.block_pointers(stage + 1);
+    int const last = end < layer.blocks.num_blocks() ? end : layer.blocks.num_blocks();
+    auto const outputs = tile_of(pass.next, tile, parameters.num_outputs, num_samples);
     int const lane = team.team_rank() % lanes_at_a_time;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    for (int block = layer.block_pointers[stage] + team.team_rank() / Tile::num_lanes; block < last;
+    for (int block = layer.block_pointers(stage) + team.team_rank() / Tile::num_lanes; block < last;
          block += blocks_at_a_time) {
       Sums sums;
       sums.accumulate(layer.blocks, block, inputs, lane);
       sums.finish_block(parameters, block, seen);
       sums.store(parameters, block, outputs, lane);
     }
-    stamp_live<Tile>(seen, pass.live_stamps + tile * num_samples, lane, pass.stamp);
+    stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 };
 

@@ -20,19 +20,17 @@ struct SamplesInOrder {
   using Line = typename Tile::PackType[Tile::packs_per_lane]; ///< of one input, as it travels
   static constexpr std::size_t line_bytes = Tile::num_samples * sizeof(Scalar);
 
-  char const* first;
+  ArrayView<Scalar const> samples; ///< the tile, from the lane's first sample on
 
   template <class Kernel>
   KOKKOS_FORCEINLINE_FUNCTION SamplesInOrder(Kernel const& kernel, int tile, int /*count*/, int lane)
-      : first(reinterpret_cast<char const*>(
-            kernel.pass.previous +
-            place_of_slot(tile * Tile::num_samples, kernel.layer.parameters.num_inputs, Tile::num_samples) +
-            Tile::sample_of(lane, 0))) {
+      : samples(part_of(tile_of(kernel.pass.previous, tile, kernel.layer.parameters.num_inputs, Tile::num_samples),
+                        Tile::sample_of(lane, 0))) {
     static_assert(Tile::packs_per_lane == 1);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const {
-    copy(line[0], *reinterpret_cast<typename Tile::PackType const*>(first + input * line_bytes));
+    copy(line[0], piece_at_byte<typename Tile::PackType>(samples, input * line_bytes));
   }
   KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
 };
@@ -45,7 +43,7 @@ struct SamplesInList {
   static constexpr std::size_t line_bytes = Tile::num_samples * sizeof(Scalar);
 
   static constexpr int num_samples = Tile::packs_per_lane * Tile::pack_width;
-  char const* sample[num_samples];
+  ArrayView<Scalar const> sample[num_samples];
 
   template <class Kernel>
   KOKKOS_FORCEINLINE_FUNCTION SamplesInList(Kernel const& kernel, int tile, int count, int lane) {
@@ -54,16 +52,14 @@ struct SamplesInList {
       int const position =
           tile * Tile::num_samples + Tile::sample_of(lane, i / Tile::pack_width) + i % Tile::pack_width;
       int const slot = kernel.pass.slot_of(position, count);
-      sample[i] = reinterpret_cast<char const*>(
-          kernel.pass.previous + place_of_slot(slot, kernel.layer.parameters.num_inputs, Tile::num_samples));
+      sample[i] = sample_of_slot(kernel.pass.previous, slot, kernel.layer.parameters.num_inputs, Tile::num_samples);
     }
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const {
     VARVE_UNROLL
     for (int i = 0; i < num_samples; ++i)
-      line[i / Tile::pack_width].lane[i % Tile::pack_width] =
-          *reinterpret_cast<Scalar const*>(sample[i] + input * line_bytes);
+      line[i / Tile::pack_width].lane[i % Tile::pack_width] = piece_at_byte<Scalar>(sample[i], input * line_bytes);
   }
   KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
 };
@@ -75,7 +71,7 @@ struct SamplesInBits {
   using Line = std::uint32_t[1];
   static_assert(Tile::packs_per_lane == 1 && SampleBits<Scalar>::samples_per_word % Tile::pack_width == 0);
 
-  std::uint32_t const* words;
+  ArrayView<std::uint32_t const> words;
   int first_bit;
   Scalar one;
 
@@ -83,9 +79,9 @@ struct SamplesInBits {
   KOKKOS_FORCEINLINE_FUNCTION SamplesInBits(Kernel const& kernel, int tile, int /*count*/, int lane)
       : words(kernel.bits.group(tile * Tile::num_samples + Tile::sample_of(lane, 0))),
         first_bit(Tile::sample_of(lane, 0) % SampleBits<Scalar>::samples_per_word),
-        one(*kernel.bits.value) {}
+        one(kernel.bits.value(0)) {}
 
-  KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const { line[0] = words[input]; }
+  KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const { line[0] = words(input); }
   KOKKOS_FORCEINLINE_FUNCTION auto value(Line const& line, int /*k*/) const {
     typename Tile::PackType value;
     VARVE_UNROLL
@@ -138,14 +134,14 @@ struct StationaryForward {
     int const num_parts = team.league_size() / num_groups;
     int const first_block = team.league_rank() % num_groups * blocks_per_group;
     int const part = team.league_rank() / num_groups;
-    int const count = *pass.num_samples;
+    int const count = pass.num_samples(0);
     int const tiles = num_tiles(count, Tile::num_samples);
     if (part >= tiles) return;
     Edges const group = stage(team, first_block);
     for (int block = team.team_rank(); block < blocks_per_group && first_block + block < layer.num_blocks();
          block += team.team_size()) {
       auto const num_chunks =
-          static_cast<int>(layer.slice_chunks[first_block + block + 1] - layer.slice_chunks[first_block + block]);
+          static_cast<int>(layer.slice_chunks(first_block + block + 1) - layer.slice_chunks(first_block + block));
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
         forward_tiles(group, block, num_chunks, {part, tiles, num_parts}, count, lane);
       });
@@ -156,24 +152,23 @@ private:
   /// Brings a group into scratch: max_chunks chunks for each block. There, blocks count from 0.
   KOKKOS_FORCEINLINE_FUNCTION Edges stage(Member const& team, int first_block) const {
     int const edges = blocks_per_group * max_chunks * chunk_size;
-    auto* const biases =
-        static_cast<double*>(team.team_scratch(+Tune::stationary_level)
-                                 .get_shmem_aligned(static_cast<std::ptrdiff_t>(scratch_bytes(max_chunks)), 16));
-    auto* const weights = reinterpret_cast<Scalar*>(biases + outputs_per_group);
-    auto* const indices = reinterpret_cast<Index*>(weights + edges * Format::block_outputs);
-    auto* const neurons = reinterpret_cast<NeuronIndex*>(indices + edges);
+    ScratchArrays scratch(team, Tune::stationary_level, scratch_bytes(max_chunks), 16);
+    auto const biases = scratch.take<double>(outputs_per_group);
+    auto const weights = scratch.take<Scalar>(static_cast<std::size_t>(edges * Format::block_outputs));
+    auto const indices = scratch.take<Index>(static_cast<std::size_t>(edges));
+    auto const neurons = scratch.take<NeuronIndex>(outputs_per_group);
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, +blocks_per_group), [&](int i) {
       if (first_block + i >= layer.num_blocks()) return;
-      std::size_t const from = static_cast<std::size_t>(layer.slice_chunks[first_block + i]) * chunk_size;
-      auto const held = static_cast<int>(layer.slice_chunks[first_block + i + 1] - layer.slice_chunks[first_block + i]);
+      std::size_t const from = static_cast<std::size_t>(layer.slice_chunks(first_block + i)) * chunk_size;
+      auto const held = static_cast<int>(layer.slice_chunks(first_block + i + 1) - layer.slice_chunks(first_block + i));
       int const to = i * max_chunks * chunk_size;
-      copy_pieces<Format::block_outputs * sizeof(Scalar)>(team, weights + to * Format::block_outputs,
-                                                          layer.weights + from * Format::block_outputs, held);
-      copy_pieces<sizeof(Index)>(team, indices + to, layer.indices + from, held);
+      copy_chunks<Format::block_outputs>(team, part_of(weights, to * Format::block_outputs),
+                                         part_of(layer.weights, from * Format::block_outputs), held);
+      copy_chunks<1>(team, part_of(indices, to), part_of(layer.indices, from), held);
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Format::block_outputs), [&](int output) {
         int const position = i * Format::block_outputs + output;
-        biases[position] = layer.parameters.bias_of(first_block * Format::block_outputs + position);
-        neurons[position] = layer.parameters.neurons[first_block * Format::block_outputs + position];
+        biases(position) = layer.parameters.bias_of(first_block * Format::block_outputs + position);
+        neurons(position) = layer.parameters.neurons(first_block * Format::block_outputs + position);
       });
     });
     team.team_barrier();
@@ -187,18 +182,18 @@ private:
     return group;
   }
 
-  /// Copies `chunks` chunks of elements of this size by the lanes of a thread.
-  template <std::size_t ElementBytes>
-  KOKKOS_FORCEINLINE_FUNCTION static void copy_pieces(Member const& team, void* target, void const* source,
-                                                      int chunks) {
-    constexpr std::size_t bytes_per_chunk = ElementBytes * chunk_size;
+  /// Copies `chunks` chunks of so many numbers per edge by the lanes of a thread.
+  template <std::size_t NumbersPerEdge, class Number>
+  KOKKOS_FORCEINLINE_FUNCTION static void copy_chunks(Member const& team, ArrayView<Number> const& target,
+                                                      ArrayView<Number const> const& source, int chunks) {
+    constexpr std::size_t bytes_per_chunk = NumbersPerEdge * sizeof(Number) * chunk_size;
     constexpr std::size_t piece_bytes = bytes_per_chunk % 16 == 0 ? 16 : sizeof(Index);
     struct alignas(piece_bytes) Piece {
       unsigned char bytes[piece_bytes];
     };
     int const pieces = chunks * static_cast<int>(bytes_per_chunk / piece_bytes);
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, pieces),
-                         [&](int i) { static_cast<Piece*>(target)[i] = static_cast<Piece const*>(source)[i]; });
+                         [&](int i) { piece_of<Piece>(target, i) = piece_of<Piece>(source, i); });
   }
 
   /// Every step-th tile from the first one on.
@@ -211,12 +206,12 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION void forward_tiles(Edges const& group, int block, int num_chunks, Tiles tiles, int count,
                                                  int lane) const {
     int const first_edge = block * max_chunks * chunk_size;
-    Index const* const inputs = group.indices + first_edge;
-    Scalar const* const weights = group.weights + first_edge * Format::block_outputs;
+    auto const inputs = part_of(group.indices, first_edge);
+    auto const weights = part_of(group.weights, first_edge * Format::block_outputs);
     auto const place_of = [&](int chunk) { return chunk < num_chunks ? chunk * chunk_size : 0; }; // 0: will not be used
     Source source(*this, tiles.first, count, lane);
     Lines lines[2] = {};
-    if (num_chunks > 0) load(lines, source, inputs, inputs + place_of(1));
+    if (num_chunks > 0) load(lines, source, inputs, 0, place_of(1));
     for (int tile = tiles.first; tile < tiles.end; tile += tiles.step) {
       bool const is_last = tile + tiles.step >= tiles.end;
       Source const next(*this, is_last ? tile : tile + tiles.step, count, lane);
@@ -224,13 +219,13 @@ private:
       sums.clear_sums();
       int chunk = 0;
       for (; chunk + 2 < num_chunks; chunk += 2) {
-        multiply(sums, source, lines[0], weights + chunk * chunk_weights);
-        multiply(sums, source, lines[1], weights + (chunk + 1) * chunk_weights);
-        load(lines, source, inputs + place_of(chunk + 2), inputs + place_of(chunk + 3));
+        multiply(sums, source, lines[0], part_of(weights, chunk * chunk_weights));
+        multiply(sums, source, lines[1], part_of(weights, (chunk + 1) * chunk_weights));
+        load(lines, source, inputs, place_of(chunk + 2), place_of(chunk + 3));
       }
-      if (chunk < num_chunks) multiply(sums, source, lines[0], weights + chunk * chunk_weights);
-      if (chunk + 1 < num_chunks) multiply(sums, source, lines[1], weights + (chunk + 1) * chunk_weights);
-      if (!is_last && num_chunks > 0) load(lines, next, inputs, inputs + place_of(1));
+      if (chunk < num_chunks) multiply(sums, source, lines[0], part_of(weights, chunk * chunk_weights));
+      if (chunk + 1 < num_chunks) multiply(sums, source, lines[1], part_of(weights, (chunk + 1) * chunk_weights));
+      if (!is_last && num_chunks > 0) load(lines, next, inputs, 0, place_of(1));
       finish(sums, group, block, tile, lane);
       source = next;
     }
@@ -240,10 +235,10 @@ private:
     typename Source::Line of_edge[chunk_size];
   };
 
-  KOKKOS_FORCEINLINE_FUNCTION static void load(Lines (&lines)[2], Source const& source, Index const* first,
-                                               Index const* second) {
-    auto const of_first = *reinterpret_cast<Pack<Index, chunk_size> const*>(first);
-    auto const of_second = *reinterpret_cast<Pack<Index, chunk_size> const*>(second);
+  KOKKOS_FORCEINLINE_FUNCTION static void load(Lines (&lines)[2], Source const& source,
+                                               ArrayView<Index const> const& inputs, int first, int second) {
+    auto const of_first = piece_at<Pack<Index, chunk_size>>(inputs, first);
+    auto const of_second = piece_at<Pack<Index, chunk_size>>(inputs, second);
     VARVE_UNROLL
     for (int edge = 0; edge < chunk_size; ++edge) source.load(lines[0].of_edge[edge], of_first.lane[edge]);
     VARVE_UNROLL
@@ -251,14 +246,13 @@ private:
   }
 
   KOKKOS_FORCEINLINE_FUNCTION static void multiply(Sums& sums, Source const& source, Lines const& lines,
-                                                   Scalar const* weights) {
+                                                   ArrayView<Scalar const> const& weights) {
     constexpr int per_piece = 16 / sizeof(Scalar); // what one load takes
     VARVE_UNROLL
     for (int edge = 0; edge < chunk_size; ++edge) {
       VARVE_UNROLL
       for (int first = 0; first < Format::block_outputs; first += per_piece) {
-        auto const piece =
-            *reinterpret_cast<Pack<Scalar, per_piece> const*>(weights + edge * Format::block_outputs + first);
+        auto const piece = piece_at<Pack<Scalar, per_piece>>(weights, edge * Format::block_outputs + first);
         VARVE_UNROLL
         for (int i = 0; i < per_piece; ++i) {
           VARVE_UNROLL
@@ -273,10 +267,8 @@ private:
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     sums.finish_and_store(group.parameters, block,
-                          pass.next +
-                              place_of_slot(tile * Tile::num_samples, layer.parameters.num_outputs, Tile::num_samples),
-                          lane, seen);
-    stamp_live<Tile>(seen, pass.live_stamps + tile * Tile::num_samples, lane, pass.stamp);
+                          tile_of(pass.next, tile, layer.parameters.num_outputs, Tile::num_samples), lane, seen);
+    stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 };
 
@@ -306,7 +298,7 @@ void stationary_forward(ExecutionSpace const& space, Format const& layer,
   using Tune = Tuning<ExecutionSpace, typename Format::Scalar>;
   using Listed = typename Tune::ListedStationaryTile;
   static_assert(Listed::num_samples == Tune::StationaryTile::num_samples);
-  if (pass.from_slot == nullptr) {
+  if (!pass.is_listed()) {
     detail::launch_stationary<typename Tune::StationaryTile, SamplesInOrder>("varve::stationary_forward", space, layer,
                                                                              pass, {});
   } else {

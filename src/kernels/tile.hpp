@@ -2,10 +2,10 @@
 
 #include "core/execution.hpp"
 #include "core/pack.hpp"
+#include "core/views.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace varve {
 
@@ -35,9 +35,8 @@ struct TileShape {
 
   /// A lane's pack of one neuron in a tile; `Value` is Scalar or Scalar const.
   template <class Value>
-  KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(Value* tile, int neuron, int lane, int pack) {
-    using Target = std::conditional_t<std::is_const_v<Value>, Line const, Line>;
-    return reinterpret_cast<Target*>(tile)[static_cast<std::uint32_t>(neuron)].pack[pack * NumLanes + lane];
+  KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(ArrayView<Value> const& tile, int neuron, int lane, int pack) {
+    return piece_of<Line>(tile, static_cast<std::uint32_t>(neuron)).pack[pack * NumLanes + lane];
   }
 };
 
@@ -53,7 +52,7 @@ struct RotatedTileShape : TileShape<Scalar, PackWidth, 2, NumLanes> {
   }
 
   template <class Value>
-  KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(Value* tile, int neuron, int lane, int pack) {
+  KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(ArrayView<Value> const& tile, int neuron, int lane, int pack) {
     return Base::pack_at(tile, neuron, lane % NumLanes, pack ^ (lane / NumLanes));
   }
 };
@@ -77,25 +76,41 @@ KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons,
          static_cast<std::size_t>(slot - tile * tile_samples);
 }
 
-/// Stores a number that all who store to this place store. On a GPU, thousands of threads do: atomic stores to one line
-/// would queue up (measured: four fifths of the time of a layer of 16384 neurons), so those who see it stored already
-/// leave it.
-KOKKOS_FORCEINLINE_FUNCTION void store_common(int* place, int number) {
+/// Stores a number in a word that every concurrent writer sets to the same number. On a GPU, thousands of threads do:
+/// atomic stores to one line would queue up (measured: four fifths of the time of a layer of 16384 neurons), so those
+/// who see it stored already leave it.
+KOKKOS_FORCEINLINE_FUNCTION void store_common(int& word, int number) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
-    if (*place != number) *place = number;
+    if (word != number) word = number;
   ))
-  KOKKOS_IF_ON_HOST((Kokkos::atomic_store(place, number);))
+  KOKKOS_IF_ON_HOST((Kokkos::atomic_store(&word, number);))
   // clang-format on
+}
+
+/// The tile of this number in a panel of tiles of `tile_samples` samples.
+template <class Scalar>
+KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> tile_of(ArrayView<Scalar> const& panel, int tile, int num_neurons,
+                                                      int tile_samples) {
+  return part_of(panel, place_of_slot(tile * tile_samples, num_neurons, tile_samples),
+                 static_cast<std::size_t>(num_neurons) * static_cast<std::size_t>(tile_samples));
+}
+
+/// The activations of a slot, from the first on; activation i is element i * tile_samples.
+template <class Scalar>
+KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> sample_of_slot(ArrayView<Scalar> const& panel, int slot, int num_neurons,
+                                                             int tile_samples) {
+  return part_of(panel, place_of_slot(slot, num_neurons, tile_samples));
 }
 
 /// Stamps the slots of a tile's samples that have been seen with a nonzero activation.
 template <class Tile>
-KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int* tile_stamps,
-                                            int lane, int stamp) {
+KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane],
+                                            ArrayView<int> const& live_stamps, int tile, int lane, int stamp) {
+  auto const tile_stamps = part_of(live_stamps, static_cast<std::size_t>(tile * Tile::num_samples), Tile::num_samples);
   for (int k = 0; k < Tile::packs_per_lane; ++k) {
     for (int i = 0; i < Tile::pack_width; ++i) {
-      if (seen[k].lane[i] != 0) store_common(tile_stamps + Tile::sample_of(lane, k) + i, stamp);
+      if (seen[k].lane[i] != 0) store_common(tile_stamps(Tile::sample_of(lane, k) + i), stamp);
     }
   }
 }
@@ -103,19 +118,21 @@ KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Ti
 /// What a kernel that takes all samples through one layer reads and writes besides the layer.
 template <class Scalar>
 struct LayerPass {
-  Scalar const* previous; ///< tiles of the layer's inputs
+  ArrayView<Scalar const> previous; ///< tiles of the layer's inputs
   int previous_tile_samples;
-  int const* from_slot;   ///< position -> slot in `previous`; null: all slots in order
-  Scalar* next;           ///< tiles of the layer's outputs, position by position
-  int const* num_samples; ///< positions in use, on the device
-  int max_samples;        ///< at most so many
-  int* live_stamps;       ///< one per position
-  int stamp;              ///< for positions with a nonzero activation
+  ArrayView<int const> from_slot;   ///< position -> slot in `previous`; empty: all slots in order
+  ArrayView<Scalar> next;           ///< tiles of the layer's outputs, position by position
+  ArrayView<int const> num_samples; ///< one number: positions in use
+  int max_samples;                  ///< bound of that number, known on the host
+  ArrayView<int> live_stamps;       ///< one per position
+  int stamp;                        ///< marks positions with a nonzero activation
+
+  KOKKOS_FORCEINLINE_FUNCTION bool is_listed() const { return from_slot.data() != nullptr; }
 
   /// The slot of a position; of the last one for positions past the end, which tiles are filled up with.
   KOKKOS_FORCEINLINE_FUNCTION int slot_of(int position, int count) const {
-    if (from_slot == nullptr) return position;
-    return from_slot[position < count ? position : count - 1];
+    if (!is_listed()) return position;
+    return from_slot(position < count ? position : count - 1);
   }
 };
 
@@ -134,8 +151,8 @@ struct BlockSums {
 
   /// Sums over the edges of a block; the inputs lie in a tile.
   template <class Edges>
-  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block, typename Tile::Scalar const* tile,
-                                              int lane) {
+  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block,
+                                              ArrayView<typename Tile::Scalar const> const& tile, int lane) {
     clear_sums();
     using PackType = typename Tile::PackType;
     constexpr int ahead = Edges::edges_at_a_time; // so many loads are on their way before the first is needed
@@ -178,8 +195,9 @@ struct BlockSums {
 
   /// The same, each result written as soon as it is there.
   template <class Parameters>
-  KOKKOS_FORCEINLINE_FUNCTION void finish_and_store(Parameters const& layer, int block, typename Tile::Scalar* tile,
-                                                    int lane, typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
+  KOKKOS_FORCEINLINE_FUNCTION void finish_and_store(Parameters const& layer, int block,
+                                                    ArrayView<typename Tile::Scalar> const& tile, int lane,
+                                                    typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
     for_outputs(layer, block, [&](int output) {
       double const bias = layer.bias_of(block * BlockOutputs + output);
       int const neuron = layer.neuron_of(block * BlockOutputs + output);
@@ -208,7 +226,7 @@ struct BlockSums {
   /// Writes the results. Outputs past the last one are left alone.
   template <class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, Neurons const& neurons,
-                                         typename Tile::Scalar* tile, int lane) const {
+                                         ArrayView<typename Tile::Scalar> const& tile, int lane) const {
     for_outputs(layer, block, [&](int output) {
       int const neuron = neurons.of[output];
       VARVE_UNROLL
@@ -216,8 +234,8 @@ struct BlockSums {
     });
   }
   template <class Parameters>
-  KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, typename Tile::Scalar* tile,
-                                         int lane) const {
+  KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block,
+                                         ArrayView<typename Tile::Scalar> const& tile, int lane) const {
     store(layer, block, neurons_of(layer, block), tile, lane);
   }
 

@@ -22,7 +22,7 @@ protected:
     samples.columns = upload<ExecutionSpace>("columns", matrix.column_indices);
     auto const words = upload<ExecutionSpace>(
         "words", std::vector<std::uint32_t>((matrix.num_rows + 31) / 32 * matrix.num_columns, 0xdeadbeef));
-    set_sample_bits(space, samples, SampleBits<float>{words.data(), samples.num_neurons, nullptr});
+    set_sample_bits(space, samples, SampleBits<float>{words, samples.num_neurons, {}});
     space.fence("set sample bits");
     return download(words);
   }

@@ -54,15 +54,12 @@ protected:
     DeviceArray<ExecutionSpace, int> const candidate("candidate", rows.size());
     DeviceArray<ExecutionSpace, int> const table("table", std::bit_ceil(2 * rows.size()));
     DeviceArray<ExecutionSpace, std::uint64_t> const hashes("hashes", rows.size());
-    EqualSamples const equal{hashes.data(),    table.data(), static_cast<int>(table.size()) - 1,
-                             candidate.data(), worth.data(), represented_by.data(),
-                             hash_mask};
-    list_distinct_samples(
-        space,
-        PanelPositions<float>{device_panel.data(), tile, static_cast<int>(width), from_slot.data(), counts.data()},
-        ListDistinctSamples<ExecutionSpace>{counts.data(), counts.data() + 1, stamps.data(), 1, device_ids.data(),
-                                            next_ids.data(), from_slot.data(), next_slots.data(), equal, count},
-        stamps.data());
+    EqualSamples const equal{hashes,         table,    static_cast<int>(table.size()) - 1, candidate, worth,
+                             represented_by, hash_mask};
+    list_distinct_samples(space, PanelPositions<float>{device_panel, tile, static_cast<int>(width), from_slot, counts},
+                          ListDistinctSamples<ExecutionSpace>{counts, part_of(counts, 1), stamps, 1, device_ids,
+                                                              next_ids, from_slot, next_slots, equal, count},
+                          stamps);
     space.fence("list distinct samples");
     auto const num_distinct = static_cast<std::size_t>(download(counts)[1]);
     Found found{download(next_ids), download(next_slots), download(represented_by), download(worth)[0]};

@@ -43,18 +43,18 @@ void expect_joined(Sizes const& sizes) {
   auto const device_stamps = upload<ExecutionSpace>("stamps", stamps);
   auto const target = upload<ExecutionSpace>("target", before);
   JoinNeurons<ExecutionSpace, Scalar> kernel{};
-  kernel.part = {device_part.data(), device_part_stamps.data(), static_cast<int>(first), static_cast<int>(part_neurons),
+  kernel.part = {device_part, device_part_stamps, static_cast<int>(first), static_cast<int>(part_neurons),
                  static_cast<int>(part_tile)};
-  kernel.target = target.data();
+  kernel.target = target;
   kernel.num_neurons = static_cast<int>(neurons);
   kernel.tile_samples = static_cast<int>(tile);
   kernel.num_slots = static_cast<int>(slots);
-  kernel.live_stamps = device_stamps.data();
+  kernel.live_stamps = device_stamps;
   kernel.stamp = stamp;
   join_neurons(space, kernel);
   int count = 0;
   Kokkos::parallel_reduce("count", Kokkos::RangePolicy<ExecutionSpace>(space, 0, kernel.num_slots),
-                          CountLive{device_stamps.data(), stamp}, count);
+                          CountLive{device_stamps, stamp}, count);
 
   auto const joined = download(target);
   auto const joined_stamps = download(device_stamps);

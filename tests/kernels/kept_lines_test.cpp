@@ -27,10 +27,10 @@ TYPED_TEST(KeptLinesOf, KeptSamplesComeFirstAndInOrder) {
     for (int sample = 0; sample < Tile::num_samples && trial < 39; ++sample) {
       if (random() % (trial % 5 + 1) == 0) kept.push_back(sample);
     }
-    KeptLines<Tile> const lines(kept.data(), static_cast<int>(kept.size()));
+    KeptLines<Tile> const lines(ArrayView<int const>(kept.data(), kept.size()), static_cast<int>(kept.size()));
     for (int neuron = 0; neuron < num_neurons; ++neuron) {
       typename KeptLines<Tile>::Line line;
-      lines.gather(line, tile.values, neuron);
+      lines.gather(line, ArrayView<typename Tile::Scalar const>(tile.values, num_neurons * Tile::num_samples), neuron);
       for (std::size_t i = 0; i < kept.size(); ++i)
         ASSERT_EQ(line.values[i], tile.values[neuron * Tile::num_samples + kept[i]]) << trial << ": " << i;
     }

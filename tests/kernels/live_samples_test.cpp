@@ -30,9 +30,8 @@ protected:
     auto const device_ids = upload<ExecutionSpace>("ids", ids);
     DeviceArray<ExecutionSpace, int> const next_ids("next_ids", count);
     DeviceArray<ExecutionSpace, int> const from_slot("from_slot", count);
-    list_live_samples(space, ListLiveSamples<ExecutionSpace>{counts.data(), counts.data() + 1, device_stamps.data(),
-                                                             stamp, device_ids.data(), next_ids.data(),
-                                                             from_slot.data(), static_cast<int>(count)});
+    list_live_samples(space, ListLiveSamples<ExecutionSpace>{counts, part_of(counts, 1), device_stamps, stamp,
+                                                             device_ids, next_ids, from_slot, static_cast<int>(count)});
     space.fence("list live samples");
     Listed listed{download(from_slot), download(next_ids)};
     auto const num_live = static_cast<std::size_t>(download(counts)[1]);
@@ -96,12 +95,12 @@ void expect_moved(std::size_t num_slots, std::size_t num_neurons, std::size_t so
   auto const num_live = upload<ExecutionSpace>("num_live", std::vector<int>{static_cast<int>(from_slot.size())});
   DeviceArray<ExecutionSpace, Scalar> const target("target", panel_size(target_tile));
   MoveLiveSamples<ExecutionSpace, Scalar> kernel{};
-  kernel.source = device_source.data();
-  kernel.target = target.data();
+  kernel.source = device_source;
+  kernel.target = target;
   kernel.source_tile_samples = static_cast<int>(source_tile);
   kernel.target_tile_samples = static_cast<int>(target_tile);
-  kernel.num_live = num_live.data();
-  kernel.from_slot = device_from_slot.data();
+  kernel.num_live = num_live;
+  kernel.from_slot = device_from_slot;
   kernel.num_neurons = static_cast<int>(num_neurons);
   move_live_samples(space, kernel, static_cast<int>(num_slots));
   space.fence("move live samples");
@@ -142,7 +141,7 @@ void expect_expanded(SparseMatrix const& matrix) {
   samples.columns = upload<ExecutionSpace>("columns", matrix.column_indices);
   samples.values = upload<ExecutionSpace>("values", std::vector<Scalar>(matrix.values.begin(), matrix.values.end()));
   samples.value_stride = matrix.values.size() == 1 ? 0 : 1;
-  expand_samples<ExecutionSpace, Tile>(space, samples, target.data());
+  expand_samples<ExecutionSpace, Tile>(space, samples, target);
   space.fence("expand samples");
 
   std::vector<Scalar> expected(rubbish.size(), Scalar(0));

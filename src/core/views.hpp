@@ -1,0 +1,131 @@
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace varve {
+
+/// An array as kernels take it: its place and its length, in device memory or in team scratch. It owns nothing. One
+/// that is not given is empty, and its data() null. Every access is checked in builds with
+/// Kokkos_ENABLE_DEBUG_BOUNDS_CHECK (preset openmp-debug), which stop the program at the first one out of bounds.
+template <class T>
+using ArrayView =
+    Kokkos::View<T*, Kokkos::LayoutRight, Kokkos::AnonymousSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+namespace detail {
+
+/// The check of those accesses that are not through operator().
+KOKKOS_FORCEINLINE_FUNCTION void require_within([[maybe_unused]] std::size_t size, [[maybe_unused]] std::size_t first,
+                                                [[maybe_unused]] std::size_t count) {
+#if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
+  if (first > size || count > size - first) Kokkos::abort("a kernel leaves the bounds of an array");
+#endif
+}
+
+} // namespace detail
+
+/// `count` elements of an array, from `first` on.
+template <class T, class... P>
+KOKKOS_FORCEINLINE_FUNCTION ArrayView<T> part_of(Kokkos::View<T*, P...> const& array, std::size_t first,
+                                                 std::size_t count) {
+  detail::require_within(array.size(), first, count);
+  return ArrayView<T>(array.data() + first, count);
+}
+
+/// All elements from `first` on.
+template <class T, class... P>
+KOKKOS_FORCEINLINE_FUNCTION ArrayView<T> part_of(Kokkos::View<T*, P...> const& array, std::size_t first) {
+  return part_of(array, first, array.size() - first);
+}
+
+/// The elements of another type that begin at a byte of an array of bytes.
+template <class T, class Byte, class... P>
+KOKKOS_FORCEINLINE_FUNCTION ArrayView<T const> array_in(Kokkos::View<Byte*, P...> const& bytes, std::size_t first,
+                                                        std::size_t count) {
+  static_assert(sizeof(Byte) == 1);
+  detail::require_within(bytes.size(), first, count * sizeof(T));
+  return ArrayView<T const>(reinterpret_cast<T const*>(bytes.data() + first), count);
+}
+
+// Raw access, here and nowhere else: neighbouring elements that are loaded or stored by one instruction, such as a pack
+// of samples or 16 bytes of weights. Element by element through operator() they would take several.
+
+/// The bytes of an array from `byte` on, as a Piece; they must be aligned for one.
+template <class Piece, class T, class... P>
+KOKKOS_FORCEINLINE_FUNCTION auto& piece_at_byte(Kokkos::View<T*, P...> const& array, std::size_t byte) {
+  using Byte = std::conditional_t<std::is_const_v<T>, unsigned char const, unsigned char>;
+  using Target = std::conditional_t<std::is_const_v<T>, Piece const, Piece>;
+  detail::require_within(array.size() * sizeof(T), byte, sizeof(Piece));
+  return *reinterpret_cast<Target*>(reinterpret_cast<Byte*>(array.data()) + byte);
+}
+
+/// Piece 0, 1, 2 ... of an array.
+template <class Piece, class T, class... P, class Number>
+KOKKOS_FORCEINLINE_FUNCTION auto& piece_of(Kokkos::View<T*, P...> const& array, Number number) {
+  using Target = std::conditional_t<std::is_const_v<T>, Piece const, Piece>;
+  detail::require_within(array.size() * sizeof(T), static_cast<std::size_t>(number) * sizeof(Piece), sizeof(Piece));
+  return reinterpret_cast<Target*>(array.data())[number];
+}
+
+/// The piece that begins with an element.
+template <class Piece, class T, class... P>
+KOKKOS_FORCEINLINE_FUNCTION auto& piece_at(Kokkos::View<T*, P...> const& array, std::size_t first) {
+  using Target = std::conditional_t<std::is_const_v<T>, Piece const, Piece>;
+  detail::require_within(array.size() * sizeof(T), first * sizeof(T), sizeof(Piece));
+  return *reinterpret_cast<Target*>(array.data() + first);
+}
+
+/// Tells the device compiler that an array whose address was itself loaded from memory is in global memory, so that it
+/// emits global loads instead of generic ones. Does nothing on the host. clang forgets such an assumption for AMD GPUs,
+/// so there the address goes through an integer into the address space of global memory and back.
+#if defined(KOKKOS_ENABLE_HIP)
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] ArrayView<T>& array) {
+  using GlobalPointer [[maybe_unused]] = __attribute__((address_space(1))) T*;
+  KOKKOS_IF_ON_DEVICE(
+      (array = ArrayView<T>((T*)(GlobalPointer) reinterpret_cast<std::uintptr_t>(array.data()), array.size());))
+}
+#else
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] ArrayView<T> const& array) {
+  KOKKOS_IF_ON_DEVICE((__builtin_assume(__isGlobal(array.data()));))
+}
+#endif
+
+/// Arrays in team scratch, cut one after another from one piece, whose bytes a kernel states exactly: limits of the
+/// plan are made of them. The first is aligned as asked for, the next ones as the sizes before them leave it.
+class ScratchArrays {
+public:
+  template <class Member>
+  KOKKOS_FORCEINLINE_FUNCTION ScratchArrays(Member const& team, int level, std::size_t bytes, int alignment)
+      : next_(static_cast<unsigned char*>(
+            team.team_scratch(level).get_shmem_aligned(static_cast<std::ptrdiff_t>(bytes), alignment))) {
+#if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
+    left_ = bytes;
+    if (next_ == nullptr && bytes > 0) Kokkos::abort("a kernel asks for more team scratch than it was launched with");
+#endif
+  }
+
+  /// The next array.
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<T> take(std::size_t count) {
+#if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
+    if (count * sizeof(T) > left_) Kokkos::abort("a kernel takes more arrays from team scratch than it asked for");
+    left_ -= count * sizeof(T);
+#endif
+    auto* const array = reinterpret_cast<T*>(next_);
+    next_ += count * sizeof(T);
+    return ArrayView<T>(array, count);
+  }
+
+private:
+  unsigned char* next_;
+#if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
+  std::size_t left_ = 0;
+#endif
+};
+
+} // namespace varve

@@ -1,0 +1,172 @@
+#pragma once
+
+#include "engine/activation_gather.hpp"
+#include "engine/backends.hpp"
+#include "engine/device_network.hpp"
+#include "engine/inference.hpp"
+#include "engine/panel.hpp"
+#include "engine/sample_upload.hpp"
+#include "plan/memory.hpp"
+#include "plan/sentences.hpp"
+
+#include "core/runtime.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace varve {
+
+/// A network on a device, the plan by which it runs, and the panel that the plan needs. Every change of the plan is
+/// here: for an input, for samples that differ from what was expected, and from what a batch has shown.
+template <class ExecutionSpace, class Scalar>
+class PlannedNetwork {
+public:
+  using PanelType = Panel<ExecutionSpace, Scalar>;
+  using Gather = ActivationGather<ExecutionSpace, Scalar>;
+
+  /// Throws as DeviceNetwork does.
+  PlannedNetwork(NetworkToRun const& network, InferenceOptions const& options)
+      : options_(possible(options)),
+        limits_(memory_limits(options, options.backend)),
+        source_(network.layers),
+        ordered_(network.ordered),
+        reduction_(network.reduction),
+        slices_(slices_of(*source_, options)),
+        network_(slices_ ? slices_ : source_, options_, limits_, slices_.get()) {
+    if (slices_) gather_.emplace(*slices_, *options.exchange);
+  }
+
+  DeviceNetwork<ExecutionSpace, Scalar>& network() { return network_; }
+  DeviceNetwork<ExecutionSpace, Scalar> const& network() const { return network_; }
+  PanelType& panel() { return panel_; }
+  /// Joins the parts of a layer where neurons are split across ranks; else null.
+  Gather* gather() { return gather_ ? &*gather_ : nullptr; }
+  Plan const& plan() const { return plan_; }
+
+  /// Edges of the network as it was given.
+  EdgeOffset num_edges() const {
+    if (reduction_) return reduction_->edges_before;
+    return slices_ ? slices_->num_edges() : network_.num_edges();
+  }
+  /// Edges of a step, on all ranks together.
+  EdgeOffset edges_of(std::size_t step) const {
+    return slices_ ? slices_->whole(step).num_edges : network_.steps()[step].step.choice.num_edges;
+  }
+
+  /// Makes the plan for such an input and allocates the panel.
+  Plan const& plan_for(InputShape const& input) {
+    is_without_tiles_ = network_.plan_for(input.has_one_value);
+    std::size_t const entries_per_sample =
+        input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
+    std::size_t const sample_bytes =
+        SampleUpload<ExecutionSpace, Scalar>::bytes_per_sample(entries_per_sample, input.has_one_value);
+    auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
+    BatchRequest const request{input.num_samples,           options_.batch, enough_to_exchange(), network_.bytes(),
+                               PanelType::slot_granularity, max_slots};
+    plan_.batch = choose_batch(request, limits_.device, bytes_of);
+    allocate_panel();
+    plan_.sample_bytes = plan_.batch * sample_bytes;
+    state_plan();
+    return plan_;
+  }
+
+  /// Makes a new plan if these samples have several values and the plan did not expect it.
+  void fit_to(DeviceSamples<ExecutionSpace, Scalar> const& samples) {
+    if (!is_without_tiles_ || samples.value_stride == 0) return;
+    is_without_tiles_ = network_.plan_for(false);
+    if (network_.bytes() + panel_bytes(plan_.batch) > limits_.device)
+      batch_exceeds_memory(plan_.batch, panel_bytes(plan_.batch), network_.bytes(), limits_.device, 0);
+    allocate_panel();
+    state_plan();
+  }
+
+  /// Makes a new plan if a batch has shown that other launches take less time. `counts`: live samples after each list
+  /// of the panel; `lists_before`: for each step, after how many lists it ran.
+  void learn(std::vector<int> const& counts, std::vector<int> const& lists_before, std::size_t num_samples) {
+    constexpr std::size_t too_few = 1024; // samples, which say little of others
+    if (gather_ || num_samples < too_few) return;
+    auto const share_of = [&](int list) {
+      return static_cast<double>(counts[static_cast<std::size_t>(list)]) / static_cast<double>(num_samples);
+    };
+    std::vector<LiveShare> known{{0, 1.0}};
+    for (std::size_t i = 1; i < lists_before.size(); ++i) {
+      if (lists_before[i] == lists_before[i - 1]) continue; // not counted
+      known.push_back({network_.steps()[i].step.first_layer, share_of(lists_before[i])});
+    }
+    known.push_back({network_.num_layers(), share_of(panel_.num_lists())});
+    if (network_.learn(known, num_samples)) state_plan();
+  }
+
+private:
+  static constexpr std::size_t max_slots = 1U << 30;
+
+  /// This rank's part of the network, if its neurons are split.
+  static std::shared_ptr<LayerSlices const> slices_of(NetworkSource const& network, InferenceOptions const& options) {
+    if (!options.exchange) return nullptr;
+    return std::make_shared<LayerSlices const>(network, options.exchange->rank(), options.exchange->num_ranks());
+  }
+
+  /// Where neurons are split, each rank knows too little to find saturated samples, and equal ones are not worth it.
+  static InferenceOptions possible(InferenceOptions options) {
+    if (options.exchange) options.reductions.saturation = options.reductions.equal_samples = false;
+    return options;
+  }
+
+  /// Writes down what the network's steps are now, and what they need.
+  void state_plan() {
+    plan_.engine = to_string(Engine::varve);
+    plan_.device = device_name(options_.backend);
+    plan_.reduction = reduction_;
+    if (ordered_) plan_.edge_order = ordered_->report();
+    if (slices_) {
+      plan_.method = "neurons split over " + std::to_string(options_.exchange->num_ranks()) +
+                     " ranks, who exchange the activations of each layer; saturated or equal samples are not sought";
+    }
+    if (network_.saturates_from() < network_.num_layers()) plan_.saturates_from = network_.saturates_from();
+    plan_.steps.clear();
+    for (auto const& ready : network_.steps()) plan_.steps.push_back(ready.step);
+    plan_.stream = network_.stream();
+    plan_.weight_bytes = network_.bytes();
+    plan_.panel_bytes = panel_bytes(plan_.batch);
+  }
+
+  typename PanelType::Size panel_size(std::size_t samples) const {
+    return {samples, network_.max_neurons(is_without_tiles_), 2 * network_.num_layers() + 1,
+            is_without_tiles_ && network_.reads_bits() ? network_.num_inputs() : 0, options_.reductions.equal_samples};
+  }
+  std::size_t panel_bytes(std::size_t samples) const {
+    std::size_t const part_bytes = gather_ ? gather_->bytes(samples, network_.max_neurons(is_without_tiles_)) : 0;
+    return PanelType::bytes(panel_size(samples)) + part_bytes;
+  }
+
+  /// Samples whose exchange takes so long that more at a time would make it no faster per sample.
+  std::optional<std::size_t> enough_to_exchange() const {
+    if (!gather_) return std::nullopt;
+    constexpr std::size_t bytes = std::size_t(1) << 30U;
+    std::size_t const step = PanelType::slot_granularity;
+    return std::max<std::size_t>(1, bytes / gather_->bytes(step, network_.max_neurons(false))) * step;
+  }
+
+  void allocate_panel() {
+    panel_ = PanelType(); // the old one goes before the new one comes
+    panel_ = PanelType(panel_size(plan_.batch));
+    if (gather_) gather_->allocate(plan_.batch, network_.max_neurons(is_without_tiles_));
+  }
+
+  InferenceOptions options_;
+  MemoryLimits limits_;
+  std::shared_ptr<NetworkSource const> source_;   ///< the slices read it
+  std::shared_ptr<OrderedNetwork const> ordered_; ///< the same network, if its edges need not ascend
+  std::optional<ReductionReport> reduction_;
+  std::shared_ptr<LayerSlices const> slices_; ///< this rank's part, where neurons are split across ranks
+  DeviceNetwork<ExecutionSpace, Scalar> network_;
+  std::optional<Gather> gather_;
+  PanelType panel_;
+  Plan plan_;
+  bool is_without_tiles_ = false; ///< the panel has no room for the inputs, for the steps do not bring them into tiles
+};
+
+} // namespace varve
