@@ -80,8 +80,8 @@ struct SlicedEll {
       std::size_t const place = static_cast<std::size_t>(number) * SliceWidth * ChunkSize;
       int const block_in_slice = output % SliceWidth;
       Chunk chunk;
-      load_pieces<Index>(chunk.inputs, part_of(indices, place, SliceWidth * ChunkSize), block_in_slice);
-      load_pieces<Scalar>(chunk.weights, part_of(weights, place, SliceWidth * ChunkSize), block_in_slice);
+      load_pieces<Index>(chunk.inputs, elements_of(indices, place, SliceWidth * ChunkSize), block_in_slice);
+      load_pieces<Scalar>(chunk.weights, elements_of(weights, place, SliceWidth * ChunkSize), block_in_slice);
       return chunk;
     }
 
@@ -93,8 +93,8 @@ struct SlicedEll {
       auto const chunks = chunks_of(block);
       for (std::uint32_t chunk = chunks.first; chunk < chunks.second; ++chunk) {
         std::size_t const place = static_cast<std::size_t>(chunk) * SliceWidth * ChunkSize;
-        visit_chunk(part_of(indices, place, SliceWidth * ChunkSize),
-                    part_of(weights, place * BlockOutputs, SliceWidth * ChunkSize * BlockOutputs), block_in_slice,
+        visit_chunk(elements_of(indices, place, SliceWidth * ChunkSize),
+                    elements_of(weights, place * BlockOutputs, SliceWidth * ChunkSize * BlockOutputs), block_in_slice,
                     visit);
       }
     }
@@ -111,23 +111,23 @@ struct SlicedEll {
 
     /// The elements of a block in a chunk that holds ChunkSize of each block.
     template <class Element>
-    KOKKOS_FORCEINLINE_FUNCTION static void load_pieces(Element (&elements)[ChunkSize],
-                                                        ArrayView<Element const> const& chunk, int block_in_slice) {
+    KOKKOS_FORCEINLINE_FUNCTION static void load_pieces(Element (&elements)[ChunkSize], Element const* chunk,
+                                                        int block_in_slice) {
       constexpr int per_piece = piece_size<Element>(ChunkSize);
+      auto const* const pieces = reinterpret_cast<Piece<Element, per_piece> const*>(chunk) + block_in_slice;
       VARVE_UNROLL
       for (int piece = 0; piece < ChunkSize / per_piece; ++piece) {
-        auto const loaded = piece_of<Piece<Element, per_piece>>(chunk, block_in_slice + piece * SliceWidth);
+        auto const loaded = pieces[piece * SliceWidth];
         VARVE_UNROLL
         for (int i = 0; i < per_piece; ++i) elements[piece * per_piece + i] = loaded.at[i];
       }
     }
 
     template <class Visit>
-    KOKKOS_FORCEINLINE_FUNCTION static void visit_chunk(ArrayView<Index const> const& index_chunk,
-                                                        ArrayView<Scalar const> const& weight_chunk, int block_in_slice,
-                                                        Visit const& visit) {
+    KOKKOS_FORCEINLINE_FUNCTION static void visit_chunk(Index const* index_chunk, Scalar const* weight_chunk,
+                                                        int block_in_slice, Visit const& visit) {
       if constexpr (ChunkSize * SliceWidth == 1) { // weights of an edge lie together: no detour through registers
-        visit(index_chunk.data(), [&](int) { return weight_chunk.data(); });
+        visit(index_chunk, [&](int) { return weight_chunk; });
       } else {
         Index inputs[ChunkSize];
         load_pieces<Index>(inputs, index_chunk, block_in_slice);
@@ -139,15 +139,15 @@ struct SlicedEll {
     }
 
     /// The weights of one edge of a block. Several edges may share a piece: the compiler loads it once.
-    KOKKOS_FORCEINLINE_FUNCTION static BlockWeights load_weights(ArrayView<Scalar const> const& weight_chunk,
-                                                                 int block_in_slice, int edge) {
+    KOKKOS_FORCEINLINE_FUNCTION static BlockWeights load_weights(Scalar const* weight_chunk, int block_in_slice,
+                                                                 int edge) {
       constexpr int per_piece = piece_size<Scalar>(ChunkSize * BlockOutputs);
+      auto const* const pieces = reinterpret_cast<Piece<Scalar, per_piece> const*>(weight_chunk) + block_in_slice;
       BlockWeights loaded;
       VARVE_UNROLL
       for (int output = 0; output < BlockOutputs; output += per_piece < BlockOutputs ? per_piece : BlockOutputs) {
         int const element = edge * BlockOutputs + output;
-        auto const piece =
-            piece_of<Piece<Scalar, per_piece>>(weight_chunk, block_in_slice + element / per_piece * SliceWidth);
+        auto const piece = pieces[element / per_piece * SliceWidth];
         VARVE_UNROLL
         for (int i = 0; i < (per_piece < BlockOutputs ? per_piece : BlockOutputs); ++i) {
           loaded.at[output + i] = piece.at[element % per_piece + i];
