@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/initial_options.hpp"
 #include "io/open.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
@@ -7,9 +8,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace varve {
@@ -17,6 +20,15 @@ namespace {
 
 constexpr char const* output_help = "output, in the format of its ending (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a "
                                     "network in text becomes a folder of layer files";
+
+constexpr char const* random_footer = R"(
+A sparse network that is ready to be trained to tell 10 classes of images of 28 x 28 pixels:
+  varve generate random --widths 784,512,512,10 --density 0.05 --init he --output start.h5
+With --init he, the weights of an output with d edges are uniform with mean 0 and variance 2 / (1 + slope^2) / d, where
+slope is that of the activation below zero (0 for relu; 1 for identity, sigmoid, tanh). With --init identity, a layer with
+as many inputs as outputs has an edge of weight 1 from each input to the output of the same number, beside the others,
+whose variance is 1 / (d * depth), where depth is the number of such layers; the other layers are as with he. Weights are
+exact in float and depend on the seed, the layer, the output and the input only.)";
 
 void check_output(std::string const& path) {
   FileRoles files;
@@ -58,6 +70,7 @@ void add_radixnet(CLI::App& generate, Action& action) {
 
 struct RandomOptions {
   RandomNetworkRecipe recipe;
+  InitialOptions initial;
   std::size_t neurons = 1024;
   std::size_t layers = 120;
   std::vector<double> bias;
@@ -76,38 +89,103 @@ RandomNetworkRecipe recipe_of(RandomOptions const& options) {
   return recipe;
 }
 
-void add_random(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("random", "Generate a network with random edges, sparse or dense");
-  auto const options = std::make_shared<RandomOptions>();
-  RandomNetworkRecipe& recipe = options->recipe;
-  auto* const neurons = command->add_option("--neurons", options->neurons, "neurons per layer")->capture_default_str();
-  auto* const layers = command->add_option("--layers", options->layers, "number of layers")->capture_default_str();
+void generate_random(RandomOptions const& options) {
+  check_output(options.output);
+  RandomNetwork const network(recipe_of(options));
+  auto const progress = terminal_progress("writing layers");
+  if (!options.initial.init) return save_network(network, options.output, progress);
+  auto initial = options.initial;
+  initial.cap = options.recipe.cap;
+  if (!initial.activation) initial.activation = "relu";
+  if (!initial.last_activation) initial.last_activation = "identity";
+  save_network(InitialNetwork(network, recipe_of(initial, options.recipe.seed)), options.output, progress);
+}
+
+/// Adds the options that say which edges there are.
+void add_pattern(CLI::App& command, RandomOptions& options) {
+  RandomNetworkRecipe& recipe = options.recipe;
+  auto* const neurons = command.add_option("--neurons", options.neurons, "neurons per layer")->capture_default_str();
+  auto* const layers = command.add_option("--layers", options.layers, "number of layers")->capture_default_str();
   command
-      ->add_option("--widths", recipe.widths,
-                   "number of inputs, then outputs of each layer, such as 784,512,10; replaces --neurons and --layers")
+      .add_option("--widths", recipe.widths,
+                  "number of inputs, then outputs of each layer, such as 784,512,10; replaces --neurons and --layers")
       ->delimiter(',')
       ->excludes(neurons)
       ->excludes(layers);
   auto* const degree =
-      command->add_option("--degree", recipe.degree, "number of inputs that every output reads (default: 32)");
+      command.add_option("--degree", recipe.degree, "number of inputs that every output reads (default: 32)");
   command
-      ->add_option("--density", recipe.density, "probability of every edge, 1 for a dense network; replaces --degree")
+      .add_option("--density", recipe.density, "probability of every edge, 1 for a dense network; replaces --degree")
       ->excludes(degree);
+}
+
+void add_random(CLI::App& generate, Action& action) {
+  auto* const command = generate.add_subcommand("random", "Generate a network with random edges, sparse or dense");
+  command->footer(random_footer);
+  auto const options = std::make_shared<RandomOptions>();
+  RandomNetworkRecipe& recipe = options->recipe;
+  add_pattern(*command, *options);
   auto* const gain =
       command->add_option("--gain", recipe.gain, "weights are uniform in +- GAIN * sqrt(6 / inputs per output)")
           ->capture_default_str();
-  command->add_option("--weight", recipe.weight, "weight of every edge; replaces --gain")->excludes(gain);
-  command->add_option("--bias", options->bias, "lowest and highest bias of a neuron, or one bias for all neurons")
-      ->expected(1, 2)
-      ->default_str("-0.1 0.1");
+  auto* const weight =
+      command->add_option("--weight", recipe.weight, "weight of every edge; replaces --gain")->excludes(gain);
+  auto* const bias =
+      command->add_option("--bias", options->bias, "lowest and highest bias of a neuron, or one bias for all neurons")
+          ->expected(1, 2)
+          ->default_str("-0.1 0.1");
   command->add_option("--cap", recipe.cap, "cap of the clipped ReLU")->capture_default_str();
   command->add_option("--seed", recipe.seed, "the same seed gives the same network on every machine")
       ->capture_default_str();
+  add_initial_options(*command, options->initial, {"relu", "identity"})
+      ->excludes(gain)
+      ->excludes(weight)
+      ->excludes(bias);
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {
-      check_output(options->output);
-      save_network(RandomNetwork(recipe_of(*options)), options->output, terminal_progress("writing layers"));
+      generate_random(*options);
+      return 0;
+    };
+  });
+}
+
+struct WeightOptions {
+  std::string network;
+  InitialOptions initial;
+  std::uint64_t seed = 1;
+  std::string output;
+};
+
+void generate_weights(WeightOptions const& options) {
+  FileRoles files;
+  files.reads("--network", options.network);
+  files.writes("--output", options.output, Content::network_or_samples);
+  check_files(files);
+  ChallengeOptions challenge;
+  std::error_code error;
+  if (std::filesystem::is_directory(options.network, error)) challenge.bias = 0.0; // of text, which does not say it
+  auto const pattern = open_network(options.network, challenge);
+  save_network(InitialNetwork(*pattern, recipe_of(options.initial, options.seed)), options.output,
+               terminal_progress("writing layers"));
+}
+
+void add_weights(CLI::App& generate, Action& action) {
+  auto* const command = generate.add_subcommand(
+      "weights", "Generate weights to begin training with, on the edges of a network; its weights and biases are lost");
+  auto const options = std::make_shared<WeightOptions>();
+  command
+      ->add_option("--network", options->network,
+                   "network file (.h5) or folder of nN-lK.tsv layer files with the edges")
+      ->required();
+  command->add_option("--cap", options->initial.cap, "cap of clipped_relu")->capture_default_str();
+  command->add_option("--seed", options->seed, "the same seed gives the same weights on every machine")
+      ->capture_default_str();
+  add_initial_options(*command, options->initial, {"that of the network", "that of the network"})->required();
+  command->add_option("--output", options->output, output_help)->required();
+  command->callback([options, &action] {
+    action = [options] {
+      generate_weights(*options);
       return 0;
     };
   });
@@ -189,6 +267,7 @@ void add_generate(CLI::App& command_line, Action& action) {
   command->require_subcommand(1);
   add_radixnet(*command, action);
   add_random(*command, action);
+  add_weights(*command, action);
   add_images(*command, action);
   add_samples(*command, action);
 }

@@ -14,6 +14,9 @@ public:
   /// 64 random bits.
   std::uint64_t bits() { return mixed(counter_ += kStep); }
 
+  /// The bits that the call after `index` calls of bits() from now would give, without drawing any.
+  std::uint64_t bits_at(std::uint64_t index) const { return mixed(counter_ + (index + 1) * kStep); }
+
   /// Uniform in 0 ... bound - 1; bound is at least 1.
   std::uint64_t below(std::uint64_t bound) {
     // Reject the first 2^64 mod bound values: the remaining ones form whole blocks of `bound` values, so every result

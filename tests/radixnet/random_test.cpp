@@ -16,6 +16,14 @@ TEST(RandomStream, IsTheSameOnEveryPlatform) {
   EXPECT_EQ(random.bits(), 16567122129728874927U);
 }
 
+TEST(RandomStream, GivesBitsAheadWithoutDrawingThem) {
+  RandomStream random(1, 2);
+  EXPECT_EQ(random.bits_at(1), 16567122129728874927U);
+  EXPECT_EQ(random.bits_at(0), 15201566595796281265U);
+  random.bits();
+  EXPECT_EQ(random.bits_at(0), 16567122129728874927U);
+}
+
 TEST(RandomStream, SeedsAndStreamsDiffer) {
   std::set<std::uint64_t> firsts;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {

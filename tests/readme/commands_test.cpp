@@ -117,7 +117,7 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
       result_above = result.str();
     }
   }
-  EXPECT_EQ(commands["generate"], 4);
+  EXPECT_EQ(commands["generate"], 5);
   EXPECT_GE(commands["infer"], 14);
   for (char const* const subcommand : {"convert", "info", "tune", "verify"})
     EXPECT_GE(commands[subcommand], 1) << subcommand;

@@ -1,0 +1,85 @@
+#include "apps/initial_options.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace varve {
+namespace {
+
+std::vector<std::string> activation_names() {
+  std::vector<std::string> names;
+  for (auto const& entry : all_activations) names.emplace_back(entry.name);
+  return names;
+}
+
+std::optional<Activation> activation_of(std::optional<std::string> const& name, InitialOptions const& options) {
+  if (!name) return std::nullopt;
+  auto const& entry =
+      *std::ranges::find(all_activations, *name, [](auto const& known) { return std::string_view(known.name); });
+  switch (entry.kind) {
+  case ActivationKind::identity:
+    return Activation::identity();
+  case ActivationKind::relu:
+    return Activation::relu();
+  case ActivationKind::clipped_relu:
+    return Activation::clipped_relu(options.cap);
+  case ActivationKind::leaky_relu:
+    return Activation::leaky_relu(options.slope);
+  case ActivationKind::sigmoid:
+    return Activation::sigmoid();
+  case ActivationKind::tanh:
+    return Activation::tanh();
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+CLI::Option* add_initial_options(CLI::App& command, InitialOptions& options, InitialDefaults const& defaults) {
+  auto* const init =
+      command
+          .add_option("--init", options.init,
+                      "weights to begin training with, biases 0: he (random, so that activations keep their size from "
+                      "layer to layer) or identity (in layers with as many inputs as outputs 1 on the diagonal and "
+                      "small numbers elsewhere: for hundreds and thousands of layers)")
+          ->check(CLI::IsMember({"he", "identity"}));
+  command
+      .add_option("--activation", options.activation,
+                  "with --init: of all layers but the last (default: " + defaults.activation + ")")
+      ->check(CLI::IsMember(activation_names()))
+      ->needs(init);
+  command
+      .add_option("--last-activation", options.last_activation,
+                  "with --init: of the last layer; for classes that is identity, because the softmax belongs to the "
+                  "loss (default: " +
+                      defaults.last_activation + ")")
+      ->check(CLI::IsMember(activation_names()))
+      ->needs(init);
+  command.add_option("--slope", options.slope, "with --init: slope of leaky_relu below zero")
+      ->needs(init)
+      ->capture_default_str();
+  return init;
+}
+
+InitialRecipe recipe_of(InitialOptions const& options, std::uint64_t seed) {
+  InitialRecipe recipe;
+  recipe.weights = parse_initial_weights(options.init.value_or("he"));
+  recipe.activation = activation_of(options.activation, options);
+  recipe.last_activation = activation_of(options.last_activation, options);
+  recipe.seed = seed;
+  for (auto const& activation : {recipe.activation, recipe.last_activation}) {
+    try {
+      if (activation) require_valid(*activation, "--activation");
+    } catch (InputError const& error) {
+      throw UsageError(error.what());
+    }
+  }
+  return recipe;
+}
+
+} // namespace varve
