@@ -52,29 +52,7 @@ void add_files(CLI::App& command, InferOptions& options) {
                      "from there after it was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
 }
 
-void add_resources(CLI::App& command, InferOptions& options) {
-  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
-  command.add_option("--precision", options.precision, "of activations and weights")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command.add_option("--batch", options.batch, "samples at a time (default: what fits, and suits the speed of a rank)")
-      ->check(above_zero());
-  command.add_option("--schedule", options.schedule,
-                     "of several ranks: dynamic (default: each takes its next batch when it is ready) or static (equal "
-                     "parts)");
-  command
-      .add_option("--split", options.split,
-                  "what several ranks share: samples; neurons (each holds a part of every layer and they exchange "
-                  "activations: for networks wider than a device); or auto: neurons if samples do not fit a rank")
-      ->check(CLI::IsMember({"auto", "samples", "neurons"}))
-      ->capture_default_str();
-  command
-      .add_option("--exchange", options.exchange,
-                  "how activations go between ranks with --split neurons: auto (from device to device where the MPI "
-                  "library can do it) or host (through its memory)")
-      ->check(CLI::IsMember({"auto", "host"}))
-      ->capture_default_str();
-  command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
+void add_memory_limits(CLI::App& command, InferOptions& options) {
   command
       .add_option(
           "--device-memory-limit", options.device_memory_limit,
@@ -94,6 +72,25 @@ void add_resources(CLI::App& command, InferOptions& options) {
       .add_option("--input-memory", options.input_memory,
                   "GiB of host memory for samples that are read (default: an eighth of what is available)")
       ->check(above_zero());
+}
+
+void add_ranks(CLI::App& command, InferOptions& options) {
+  command.add_option("--schedule", options.schedule,
+                     "of several ranks: dynamic (default: each takes its next batch when it is ready) or static (equal "
+                     "parts)");
+  command
+      .add_option("--split", options.split,
+                  "what several ranks share: samples; neurons (each holds a part of every layer and they exchange "
+                  "activations: for networks wider than a device); or auto: neurons if samples do not fit a rank")
+      ->check(CLI::IsMember({"auto", "samples", "neurons"}))
+      ->capture_default_str();
+  command
+      .add_option("--exchange", options.exchange,
+                  "how activations go between ranks with --split neurons: auto (from device to device where the MPI "
+                  "library can do it) or host (through its memory)")
+      ->check(CLI::IsMember({"auto", "host"}))
+      ->capture_default_str();
+  command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
   command.add_option("--repeat", options.repeat, "run the layer loop K times and report the median")
       ->check(above_zero())
       ->capture_default_str();
@@ -108,6 +105,28 @@ void add_choices(CLI::App& command, InferOptions& options) {
           "auto, or those that layers may be stored in, with commas between: cones, pattern_blocks, staged_blocks, "
           "sliced_ell, csr")
       ->capture_default_str();
+  command.add_option(
+      "--kernel", options.kernel,
+      "direct, stationary, staged, fused, cones or spread, where it can run (default: chosen per layer)");
+}
+
+} // namespace
+
+void add_infer_options(CLI::App& command, InferOptions& options) {
+  add_files(command, options);
+  add_run_options(command, options);
+  add_ranks(command, options);
+  add_choices(command, options);
+}
+
+void add_run_options(CLI::App& command, InferOptions& options) {
+  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
+  command.add_option("--precision", options.precision, "of activations and weights")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  command.add_option("--batch", options.batch, "samples at a time (default: what fits, and suits the speed of a rank)")
+      ->check(above_zero());
+  add_memory_limits(command, options);
   command
       .add_option(
           "--reductions", options.reductions,
@@ -123,17 +142,6 @@ void add_choices(CLI::App& command, InferOptions& options) {
           "GPU read the same bank at a time, in layers that gain from it; else ascending), ascending, or "
           "balanced (as with auto, in all layers of 1024 neurons or less, for studies)")
       ->capture_default_str();
-  command.add_option(
-      "--kernel", options.kernel,
-      "direct, stationary, staged, fused, cones or spread, where it can run (default: chosen per layer)");
-}
-
-} // namespace
-
-void add_infer_options(CLI::App& command, InferOptions& options) {
-  add_files(command, options);
-  add_resources(command, options);
-  add_choices(command, options);
 }
 
 InferenceOptions engine_options(InferOptions const& options) {

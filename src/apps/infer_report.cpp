@@ -2,18 +2,14 @@
 
 #include "apps/command.hpp"
 #include "apps/reductions_report.hpp"
+#include "apps/report_head.hpp"
 #include "core/printable.hpp"
-#include "core/version.hpp"
 #include "io/json_text.hpp"
 #include "io/output_file.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -42,22 +38,9 @@ std::string first_few(std::vector<SampleIndex> const& samples) {
   return samples.size() > few ? fmt::format("{}, ... ({} in all)", text, samples.size()) : text;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 } // namespace
 
-InferReport::InferReport() {
-  json_["program"] = "varve infer";
-  json_["version"] = provenance.version;
-  json_["git_commit"] = provenance.git_commit;
-  json_["compiler"] = provenance.compiler;
-  json_["build_type"] = provenance.build_type;
-  json_["kokkos_version"] = provenance.kokkos_version;
-  json_["host"] = host_name();
-  json_["date"] = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+InferReport::InferReport() : json_(report_head("varve infer")) {
   json_["phases"] = nlohmann::ordered_json::object();
   json_["truth"] = "none";
 }

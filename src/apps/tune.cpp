@@ -1,5 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
+#include "apps/report_head.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/tuner.hpp"
 #include "apps/tuning_target.hpp"
@@ -7,7 +8,6 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
-#include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
 #include "io/input_files.hpp"
@@ -16,13 +16,9 @@
 #include "io/output_file.hpp"
 #include "plan/memory.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
-#include <array>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,11 +37,6 @@ struct TuneOptions {
   std::string edge_order = "auto";
   std::size_t repeat = 7;
 };
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 /// What was measured of an alternative.
 Json describe(Trial const& trial) {
@@ -73,27 +64,25 @@ Json describe(Tuner const& tuner, TuningInput const& input, TuneOptions const& o
   best.update(as_json(tuner.best()));
   Json trials = Json::array();
   for (auto const& trial : tuner.trials()) trials.push_back(describe(trial));
-  return {{"program", "varve tune"},
-          {"version", provenance.version},
-          {"git_commit", provenance.git_commit},
-          {"host", host_name()},
-          {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))},
-          {"target", describe_tuning_target(options.network, {}, input.options)},
-          {"network",
-           {{"name", network.name()},
-            {"layers", network.num_layers()},
-            {"inputs", network.layer(0).num_inputs()},
-            {"outputs", network.layer(network.num_layers() - 1).num_outputs()}}},
-          {"samples", input.samples.num_samples()},
-          {"reductions", options.reductions},
-          {"edge_order", options.edge_order},
-          {"repeat", options.repeat},
-          {"activation_hash", fmt::format("{:016x}", tuner.defaults().activation_hash)},
-          {"default_loop_seconds", won ? won->defaults.loop.median : tuner.defaults().loop.median},
-          {"loop_seconds", won ? won->best.loop.median : tuner.defaults().loop.median},
-          {"whole_runs", won ? Json{{"defaults", describe(won->defaults)}, {"best", describe(won->best)}} : Json()},
-          {"options", best},
-          {"trials", trials}};
+  Json json = report_head("varve tune");
+  json.update(
+      {{"target", describe_tuning_target(options.network, {}, input.options)},
+       {"network",
+        {{"name", network.name()},
+         {"layers", network.num_layers()},
+         {"inputs", network.layer(0).num_inputs()},
+         {"outputs", network.layer(network.num_layers() - 1).num_outputs()}}},
+       {"samples", input.samples.num_samples()},
+       {"reductions", options.reductions},
+       {"edge_order", options.edge_order},
+       {"repeat", options.repeat},
+       {"activation_hash", fmt::format("{:016x}", tuner.defaults().activation_hash)},
+       {"default_loop_seconds", won ? won->defaults.loop.median : tuner.defaults().loop.median},
+       {"loop_seconds", won ? won->best.loop.median : tuner.defaults().loop.median},
+       {"whole_runs", won ? Json{{"defaults", describe(won->defaults)}, {"best", describe(won->best)}} : Json()},
+       {"options", best},
+       {"trials", trials}});
+  return json;
 }
 
 void print(Trial const& trial) {

@@ -18,8 +18,8 @@ using ::testing::StartsWith;
 
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
-  for (char const* const word :
-       {"infer", "generate", "convert", "info", "tune", "verify", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
+  for (char const* const word : {"infer", "generate", "convert", "info", "tune", "verify", "evaluate", "Exit codes",
+                                 "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -68,6 +68,15 @@ TEST(Help, OfTheOtherSubcommands) {
   }
   EXPECT_THAT(succeed({"generate", "samples", "--help"}).out, HasSubstr("--density"));
   EXPECT_THAT(succeed({"convert", "--help"}).out, HasSubstr("DST"));
+  for (char const* const option : {"--labels", "--targets", "--samples-only", "--pixels", "--prune", "--prune-over"}) {
+    EXPECT_THAT(succeed({"convert", "--help"}).out, HasSubstr(option));
+  }
+  for (char const* const option : {"--network", "--init", "--activation", "--last-activation", "--slope"}) {
+    EXPECT_THAT(succeed({"generate", "weights", "--help"}).out, HasSubstr(option));
+  }
+  for (char const* const option : {"--labels", "--targets", "--loss", "--top", "--report", "--backend", "--batch"}) {
+    EXPECT_THAT(succeed({"evaluate", "--help"}).out, HasSubstr(option));
+  }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }
@@ -107,6 +116,9 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
       {"generate", "random", "--density", "2", "--output", "a.h5"},
       {"generate", "random", "--bias", "1", "0", "--output", "a.h5"},
       {"generate", "samples", "--density", "0", "--output", "a.h5"},
+      {"generate", "weights", "--network", "a.h5", "--output", "b.h5"},
+      {"evaluate"},
+      {"evaluate", "--network", "a.h5", "--input", "b.h5", "--loss", "regret"},
       {"convert", "a.h5"},
       {"info"},
   };

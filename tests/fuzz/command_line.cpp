@@ -46,6 +46,8 @@ void read_input(std::string_view bytes) {
   add_convert(command_line, action);
   add_info(command_line, action);
   add_tune(command_line, action);
+  add_verify(command_line, action);
+  add_evaluate(command_line, action);
   parse(command_line, arguments);
   if (arguments.empty() || arguments.back() != "infer") return;
   arguments.pop_back();

@@ -1,0 +1,238 @@
+#include "apps/command.hpp"
+#include "apps/evaluation_report.hpp"
+#include "apps/infer_options.hpp"
+#include "apps/network_options.hpp"
+#include "apps/report_head.hpp"
+#include "core/error.hpp"
+#include "core/printable.hpp"
+#include "core/stopwatch.hpp"
+#include "distribute/communicator.hpp"
+#include "io/hdf5.hpp"
+#include "io/input_files.hpp"
+#include "io/json_text.hpp"
+#include "io/labels.hpp"
+#include "io/open.hpp"
+#include "io/output_file.hpp"
+#include "io/sample_file.hpp"
+#include "io/targets.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace varve {
+namespace {
+
+constexpr char const* footer = R"(
+Loss of a sample with the last activations x, in double:
+  cross-entropy  -log(softmax(x)[label]), where softmax(x)[j] = exp(x[j]) / (sum of all exp(x))
+  mean-square    the mean over the outputs j of (x[j] - target[j])^2; without targets, 1 for the label and 0 elsewhere
+The loss printed is the mean over the samples, added up in their order. The predicted class is the largest output, the
+lowest of equal ones. Classes count from 0, as labels do. The report's `confusion` has a row for each label and a column
+for each predicted class (null if there are more than 1000 outputs).
+Example, from the files of MNIST or Fashion-MNIST:
+  varve evaluate --network trained.h5 --input t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz)";
+
+struct EvaluateOptions {
+  InferOptions run; ///< the network, the samples, and how they are run
+  std::string labels, targets;
+  std::optional<std::string> loss;
+  std::size_t top = 5;
+};
+
+/// An evaluation from the options to the result.
+struct EvaluateJob {
+  std::unique_ptr<NetworkSource> network;
+  std::unique_ptr<SampleReader> samples;
+  std::optional<Labels> labels;
+  std::unique_ptr<SampleReader> targets;
+  std::string label_file, target_file; ///< where these are from
+  EvaluationFacts facts;
+};
+
+std::size_t num_outputs_of(NetworkSource const& network) {
+  return network.layer(network.num_layers() - 1).num_outputs();
+}
+
+/// Opens labels and targets: those of their options, else those of the input.
+void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
+  auto const& input = options.run.input;
+  SampleRange const range{job.samples->first_sample(), job.samples->first_sample() + job.samples->num_samples()};
+  auto const others = options.run.samples.empty() ? OtherSamples::refused : OtherSamples::ignored;
+  SampleFileHeader header;
+  if (hdf5::has_signature(input)) header = read_sample_header(input);
+  job.label_file = options.labels.empty() && header.has_labels ? input : options.labels;
+  job.target_file = options.targets.empty() && header.num_targets ? input : options.targets;
+  bool const wants_targets = !options.targets.empty() || options.loss.value_or("mean-square") == "mean-square";
+  if (!job.label_file.empty()) {
+    job.labels = open_labels(job.label_file, range, others);
+    require_classes(*job.labels, job.facts.num_outputs, job.label_file);
+  }
+  if (!job.target_file.empty() && wants_targets)
+    job.targets = open_targets(job.target_file, job.facts.num_outputs, range, others);
+  job.facts.has_labels = job.labels.has_value();
+}
+
+/// Decides the loss, and that there is what it needs.
+void choose_loss(EvaluateJob& job, EvaluateOptions const& options) {
+  bool const needs_labels = options.loss == "cross-entropy";
+  if (needs_labels && !job.labels) throw UsageError("the loss cross-entropy needs labels; give a file with --labels");
+  if (needs_labels && !options.targets.empty()) throw UsageError("--targets is for the loss mean-square");
+  if (!job.labels && !job.targets) {
+    throw InputError(fmt::format("{} has neither labels nor targets; give a file with --labels or --targets, or add "
+                                 "them with varve convert",
+                                 options.run.input));
+  }
+  bool const has_values_only = !job.labels || !options.targets.empty();
+  job.facts.loss = options.loss ? parse_loss(*options.loss) : has_values_only ? Loss::mean_square : Loss::cross_entropy;
+  if (job.facts.loss == Loss::cross_entropy) job.targets.reset();
+}
+
+EvaluateJob open_job(EvaluateOptions const& options) {
+  auto const& run = options.run;
+  EvaluateJob job;
+  job.network = open_network(run.network, run.challenge);
+  job.samples = open_sample_reader(run.input, job.network->layer(0).num_inputs(), parse_samples(run.samples),
+                                   input_bytes(run, 1));
+  if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
+  job.facts.num_outputs = num_outputs_of(*job.network);
+  job.facts.top = std::min(options.top, job.facts.num_outputs);
+  open_answers(job, options);
+  choose_loss(job, options);
+  return job;
+}
+
+/// Prepares the network and decides how many samples run at a time, so that neither they nor all their outputs fill the
+/// memory.
+std::unique_ptr<Inference> prepare_job(EvaluateJob const& job, EvaluateOptions const& options) {
+  constexpr std::size_t bytes_per_output = 64; // stored activation, its copy, and targets
+  auto const& samples = *job.samples;
+  auto engine = engine_options(options.run);
+  limit_memory(engine, 1);
+  auto const memory = input_bytes(options.run, 1);
+  auto const most = std::min({samples.num_samples(), samples_that_fit(samples, memory),
+                              static_cast<std::size_t>(most_samples_at_a_time(engine.backend)),
+                              std::max<std::size_t>(1, memory / bytes_per_output / job.facts.num_outputs)});
+  if (engine.batch) engine.batch = std::min(*engine.batch, samples.num_samples());
+  engine.expected_samples = std::min(samples.num_samples(), engine.batch.value_or(most));
+  auto inference = prepare(*job.network, engine);
+  auto const part = static_cast<double>(most) / static_cast<double>(samples.num_samples());
+  inference->plan({engine.batch.value_or(most),
+                   static_cast<EdgeOffset>(static_cast<double>(samples.num_entries()) * part),
+                   samples.has_one_value()});
+  return inference;
+}
+
+Evaluation run_job(EvaluateJob const& job, Inference& inference) {
+  Evaluation evaluation(job.facts.num_outputs, job.facts.loss, job.facts.top);
+  auto const progress = terminal_progress("evaluating samples");
+  auto const num_samples = job.samples->num_samples();
+  for (std::size_t first = 0; first < num_samples;) {
+    auto const last = std::min(first + inference.plan().batch, num_samples);
+    auto const result = inference.infer(job.samples->read(first, last), {.activations = true});
+    WantedOutcome wanted;
+    if (job.labels) wanted.labels = std::span(job.labels->classes).subspan(first, last - first);
+    SampleSet targets;
+    if (job.targets) {
+      targets = to_set(job.targets->read(first, last));
+      wanted.targets = &targets.matrix;
+    }
+    evaluation.add(result.activations.matrix, wanted);
+    first = last;
+    if (progress) progress(last, num_samples);
+  }
+  return evaluation;
+}
+
+void print_job(EvaluateJob const& job, EvaluateOptions const& options) {
+  auto const& samples = *job.samples;
+  fmt::print("network   {}: {} layers, {} inputs, {} outputs\n", printable(job.network->name()),
+             job.network->num_layers(), samples.num_neurons(), job.facts.num_outputs);
+  fmt::print("input     {}: {} samples ({}:{})\n", printable(options.run.input), samples.num_samples(),
+             samples.first_sample() + 1, samples.first_sample() + samples.num_samples());
+  if (job.labels) fmt::print("labels    {}\n", printable(job.label_file));
+  if (job.targets) fmt::print("targets   {}\n", printable(job.target_file));
+  fmt::print("engine    varve on {}, {}\n", options.run.backend, options.run.precision);
+}
+
+void write_report(EvaluateJob const& job, Evaluation const& evaluation, EvaluateOptions const& options,
+                  double seconds) {
+  auto json = report_head("varve evaluate");
+  json["network"] = {{"name", job.network->name()},
+                     {"layers", job.network->num_layers()},
+                     {"inputs", job.samples->num_neurons()},
+                     {"outputs", job.facts.num_outputs}};
+  json["input"] = {{"name", options.run.input},
+                   {"first_sample", job.samples->first_sample() + 1},
+                   {"samples", job.samples->num_samples()}};
+  if (job.labels) json["labels"] = job.label_file;
+  if (job.targets) json["targets"] = job.target_file;
+  json["backend"] = options.run.backend;
+  json["precision"] = options.run.precision;
+  json["seconds"] = seconds;
+  json.update(describe(evaluation, job.facts));
+  OutputFile file(options.run.report);
+  file.write(json_text(json, 2) + "\n");
+  file.commit();
+}
+
+int evaluate(EvaluateOptions const& options) {
+  if (Communicator().size() > 1) throw UsageError("varve evaluate runs as one rank");
+  auto const& run = options.run;
+  FileRoles files;
+  files.reads("--network", run.network);
+  files.reads("--input", run.input);
+  files.reads("--labels", options.labels);
+  files.reads("--targets", options.targets);
+  files.writes("--report", run.report, Content::json);
+  check_files(files);
+  auto const job = open_job(options);
+  if (!run.report.empty()) require_writable(run.report);
+  Stopwatch const stopwatch;
+  auto const inference = prepare_job(job, options);
+  print_job(job, options);
+  auto const evaluation = run_job(job, *inference);
+  require_unchanged_inputs();
+  auto const seconds = stopwatch.seconds();
+  if (!run.report.empty()) write_report(job, evaluation, options, seconds);
+  fmt::print("time      {}\n", readable_seconds(seconds));
+  print(evaluation, job.facts); // last: a failure to print loses no output
+  return 0;
+}
+
+} // namespace
+
+void add_evaluate(CLI::App& command_line, Action& action) {
+  auto* const command = command_line.add_subcommand(
+      "evaluate", "Measure how well a network answers: loss, accuracy, and which classes it confuses");
+  command->footer(footer);
+  auto const options = std::make_shared<EvaluateOptions>();
+  auto& run = options->run;
+  command->add_option("--network", run.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
+  command->add_option("--input", run.input, "samples: .h5, IDX images, or text `sample neuron value`, also compressed")
+      ->required();
+  add_network_options(*command, run.challenge);
+  command->add_option("--samples", run.samples, "evaluate only the samples FIRST:LAST, from 1, both included");
+  command->add_option("--labels", options->labels,
+                      "the class of each sample, from 0: .h5, IDX, or text with one class per line (default: those in "
+                      "the input)");
+  command->add_option("--targets", options->targets,
+                      "the outputs wanted of each sample: the targets of a sample file (.h5) or, if it has none, its "
+                      "samples (default: those in the input)");
+  command
+      ->add_option("--loss", options->loss,
+                   "cross-entropy (default if there are labels) or mean-square (default with --targets)")
+      ->check(CLI::IsMember({"cross-entropy", "mean-square"}));
+  command->add_option("--top", options->top, "count samples whose label is among the K largest outputs, too")
+      ->check(above_zero())
+      ->capture_default_str();
+  command->add_option("--report", run.report, "write everything as JSON");
+  add_run_options(*command, run);
+  command->callback([options, &action] { action = [options] { return evaluate(*options); }; });
+}
+
+} // namespace varve

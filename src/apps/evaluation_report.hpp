@@ -1,0 +1,26 @@
+#pragma once
+
+#include "network/evaluation.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+
+namespace varve {
+
+/// What an evaluation was of.
+struct EvaluationFacts {
+  std::size_t num_outputs = 0;
+  Loss loss = Loss::cross_entropy;
+  std::size_t top = 5; ///< as in Evaluation
+  bool has_labels = false;
+};
+
+/// Loss, accuracy and confusion as JSON for a report. The confusion is a matrix with a row for each label and a column
+/// for each predicted class, or null if there are more than 1000 outputs.
+nlohmann::ordered_json describe(Evaluation const& evaluation, EvaluationFacts const& facts);
+
+/// Prints loss, accuracy and confusion: the whole matrix of up to 16 outputs, otherwise the most frequent errors.
+void print(Evaluation const& evaluation, EvaluationFacts const& facts);
+
+} // namespace varve

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "network/loss.hpp"
+#include "network/sparse_matrix.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+
+namespace varve {
+
+/// What the samples of a batch should give. Labels are needed for the loss cross-entropy and for everything that counts
+/// classes, targets for the loss mean square of values; without them a label stands for 1 at its output, else 0.
+struct WantedOutcome {
+  std::span<NeuronIndex const> labels;   ///< one per sample, each below the number of outputs; empty: none are known
+  SparseMatrix const* targets = nullptr; ///< shape [samples, outputs]
+};
+
+/// Measures how well the last activations of a network fit labels or targets (Loss). Activations that are not stored
+/// are 0; the predicted class of a sample is its largest output, the lowest of equal ones. All arithmetic is in double;
+/// losses are added in the order of the samples, so the division into batches changes no bit.
+class Evaluation {
+public:
+  /// A label counts as among the first if fewer than `top` outputs are larger, or equal and lower.
+  Evaluation(std::size_t num_outputs, Loss loss, std::size_t top) : num_outputs_(num_outputs), loss_(loss), top_(top) {}
+
+  /// Adds the next samples: activations of the shape [samples, outputs]. Computes on all host threads.
+  void add(SparseMatrix const& activations, WantedOutcome const& wanted);
+
+  LossSum const& sum() const { return sum_; }
+  std::size_t num_in_top() const { return num_in_top_; } ///< samples whose label is among the first
+
+  /// The number of samples of each pair (label, predicted class) that there is.
+  std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> const& confusion() const { return confusion_; }
+
+private:
+  std::size_t num_outputs_;
+  Loss loss_;
+  std::size_t top_;
+  LossSum sum_;
+  std::size_t num_in_top_ = 0;
+  std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> confusion_;
+};
+
+} // namespace varve
