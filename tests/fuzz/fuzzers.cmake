@@ -39,7 +39,7 @@ foreach(name IN LISTS fuzz_targets)
   endif()
   target_link_options(fuzz_${name}_libfuzzer PRIVATE -fsanitize=fuzzer -Wl,--wrap=LLVMFuzzerTestOneInput)
   set(mebibytes 64)
-  if(name MATCHES "compressed|text|categories")
+  if(name MATCHES "compressed|text|categories|labels|idx")
     set(mebibytes 1100) # a decompressor reserves the window that a file names, and touches what it fills of it
   endif()
   target_compile_definitions(fuzz_${name}_libfuzzer PRIVATE VARVE_FUZZ_MEBIBYTES=${mebibytes})

@@ -7,7 +7,7 @@
 
 namespace varve::fuzz {
 
-/// Samples in HDF5. Read as a whole or part by part, they are the same.
+/// Samples in HDF5, with labels and targets where there are any. Read as a whole or part by part, they are the same.
 void read_input(std::string_view bytes) {
   auto const path = file_of(bytes, "samples.h5");
   auto const all = read_sample_file(path);
@@ -20,6 +20,11 @@ void read_input(std::string_view bytes) {
   require(begin.num_samples() + end.num_samples() == all.num_samples() &&
               begin.matrix.num_entries() + end.matrix.num_entries() == all.matrix.num_entries(),
           "samples that are read part by part differ");
+  auto const header = read_sample_header(path);
+  if (header.has_labels) require(read_sample_labels(path).num_samples() == all.num_samples(), "some labels lack");
+  if (!header.num_targets) return;
+  SampleFileReader targets(path, std::nullopt, SamplePart::targets);
+  require(targets.read_set(0, all.num_samples()).num_neurons() == *header.num_targets, "targets have another width");
 }
 
 } // namespace varve::fuzz

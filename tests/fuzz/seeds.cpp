@@ -5,6 +5,7 @@
 #include "io/hdf5.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
+#include "io/sample_file.hpp"
 #include "io/text_file.hpp"
 
 #include <fmt/format.h>
@@ -157,7 +158,44 @@ void write_hdf5_networks(fs::path const& folder) {
   write_old_network(folder / "variable-texts.h5", true);
 }
 
+/// The bytes of an IDX file: its dimensions and its elements.
+std::string idx(std::vector<std::uint32_t> const& dimensions, std::string const& elements) {
+  std::string bytes = {0, 0, 8, static_cast<char>(dimensions.size())};
+  for (auto const dimension : dimensions) {
+    for (int const shift : {24, 16, 8, 0}) bytes += static_cast<char>(dimension >> shift & 0xffU);
+  }
+  return bytes + elements;
+}
+
+void write_idx_images(fs::path const& folder) {
+  std::string const pixels = {0, 1, 0, 0, 0, 127, 0, 0, 0, 0, 0, 0, 5, 6, 7, 8, 9, 10, 0, 0, 0, 0, '\xff', 0};
+  write_bytes(folder / "images", idx({4, 2, 3}, pixels));
+  write_bytes(folder / "one-dimension-more", idx({2, 2, 2, 3}, pixels));
+  write_bytes(folder / "none", idx({0, 2, 3}, ""));
+  TextWriter compressed(folder / "images.gz");
+  compressed.write(idx({4, 6}, pixels));
+  compressed.commit();
+}
+
+/// The first byte says whether there may be labels of more than five samples: see labels.cpp.
+void write_labels(fs::path const& folder) {
+  write_bytes(folder / "text", std::string(1, '\0') + "# classes\n3\n0\n\n9\n4294967294\n1\n");
+  write_bytes(folder / "more", "\1" + std::string("3\n0\n9\n4\n1\n7\n"));
+  write_bytes(folder / "idx", std::string(1, '\0') + idx({5}, "abcde"));
+  write_bytes(folder / "more-idx", '\1' + idx({6}, "abcdef"));
+}
+
+/// Samples with labels and targets.
+void write_answers(fs::path const& path) {
+  SampleFileWriter writer(path, 12);
+  writer.append(random_samples(4, 8, 12, Values::doubles));
+  writer.append_labels({{0, 1, 2, 3, 4, 5, 6, 7}, 0});
+  writer.append_targets(random_samples(5, 8, 3, Values::floats));
+  writer.commit();
+}
+
 void write_hdf5_samples(fs::path const& folder) {
+  write_answers(folder / "answers.h5");
   save_samples(random_samples(2, 8, 12, Values::doubles), folder / "doubles.h5");
   save_samples(random_samples(3, 300, 12, Values::one_for_all), folder / "ones.h5");
   write_old_samples(folder / "old-format.h5", false);
@@ -232,6 +270,8 @@ void write_seeds(fs::path const& folder) {
   write_sample_texts(made(folder / "sample_text"));
   std::vector<SampleIndex> const samples = {0, 2, 3, 11, 59999};
   write_categories(made(folder / "categories") / "categories.tsv", samples);
+  write_labels(made(folder / "labels"));
+  write_idx_images(made(folder / "idx_images"));
   write_compressed(made(folder / "gzip"), ".gz");
   write_compressed(made(folder / "xz"), ".xz");
   write_compressed(made(folder / "zstd"), ".zst");

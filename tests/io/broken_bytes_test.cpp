@@ -1,7 +1,10 @@
 #include "io/files.hpp"
 #include "io/hdf5.hpp"
+#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
+#include "io/sample_file.hpp"
+#include "io/targets.hpp"
 
 #include <random>
 #include <string>
@@ -38,6 +41,19 @@ std::ptrdiff_t num_open_objects() {
 
 void read_network(fs::path const& path) { load(*open_network(path)); }
 void read_samples(fs::path const& path) { open_samples(path, 12, SampleRange{0, 8}); }
+void read_answers(fs::path const& path) {
+  require_classes(open_labels(path, {0, 8}, OtherSamples::refused), 8, path.string());
+  open_targets(path, 3, {0, 8}, OtherSamples::refused)->read(0, 8);
+}
+
+/// Writes samples with labels and targets.
+void save_answers(fs::path const& path) {
+  SampleFileWriter writer(path, 12);
+  writer.append(testing::random_samples(3, 8, 12, Values::doubles));
+  writer.append_labels({{0, 1, 2, 3, 4, 5, 6, 7}, 0});
+  writer.append_targets(testing::random_samples(4, 8, 3, Values::doubles));
+  writer.commit();
+}
 
 /// Flips some bits of a file, a few hundred times over, and reads each result.
 template <class Read>
@@ -74,6 +90,8 @@ TEST(BrokenBytes, TruncatedHdf5FilesAreRefused) {
   refuse_truncated(folder / "net.h5", 101, read_network);
   save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
   refuse_truncated(folder / "samples.h5", 7, read_samples);
+  save_answers(folder / "answers.h5");
+  refuse_truncated(folder / "answers.h5", 101, read_answers);
 }
 
 TEST(BrokenBytes, TruncatedCompressedTextIsRefused) {
@@ -91,6 +109,8 @@ TEST(BrokenBytes, FlippedBitsInHdf5FilesNeverCrash) {
   read_flipped(folder / "net.h5", 11, read_network);
   save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
   read_flipped(folder / "samples.h5", 12, read_samples);
+  save_answers(folder / "answers.h5");
+  read_flipped(folder / "answers.h5", 14, read_answers);
   EXPECT_EQ(num_open_objects(), 0);
 }
 

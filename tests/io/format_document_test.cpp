@@ -1,5 +1,7 @@
 #include "io/files.hpp"
 #include "io/open.hpp"
+#include "io/sample_file.hpp"
+#include "io/targets.hpp"
 
 #include <cstdlib>
 #include <string>
@@ -41,6 +43,8 @@ TEST(FormatDocument, ItsPythonWritesWhatVarveReads) {
   auto const samples = open_samples(folder / "samples.h5", 8);
   EXPECT_EQ(samples.num_samples(), 5U);
   EXPECT_EQ(samples.matrix.num_entries(), 20U);
+  EXPECT_EQ(read_sample_labels(folder / "samples.h5"), (Labels{{3, 0, 7, 2, 0}, 0}));
+  EXPECT_EQ(open_targets(folder / "samples.h5", 8, {0, 5}, OtherSamples::refused)->num_entries(), 20U);
 }
 
 /// Python that reads files of ours with h5py and scipy and checks their sums.
@@ -61,13 +65,19 @@ with h5py.File("network.h5") as file:
 with h5py.File("samples.h5") as file:
     assert file.attrs["first_sample"] == 9
     assert (read(file["samples"]).toarray() == [[0.1, 0], [0, 3]]).all()
+    assert file["labels"][()].tolist() == [4, 1] and file["labels"].dtype == "uint32"
+    assert (read(file["targets"]).toarray() == [[0, 0, 0.5], [0, 0, 0]]).all()
 )";
 
 TEST(FormatDocument, PythonReadsWhatVarveWrites) {
   TemporaryFolder const folder;
   Layer const layer{{2, 3, {0, 2, 3}, {0, 2, 1}, {0.5}}, {1.5, -2.5}, Activation::clipped_relu(4.0)};
   save_network(Network({layer}), folder / "network.h5");
-  save_samples({{2, 2, {0, 1, 2}, {0, 1}, {0.1, 3.0}}, 9}, folder / "samples.h5");
+  SampleFileWriter writer(folder / "samples.h5", 2);
+  writer.append({{2, 2, {0, 1, 2}, {0, 1}, {0.1, 3.0}}, 9});
+  writer.append_labels({{4, 1}, 9});
+  writer.append_targets({{2, 3, {0, 1, 1}, {2}, {0.5}}, 9});
+  writer.commit();
   write_bytes(folder / "read.py", reading_python);
   auto const command = "cd '" + folder.path().string() + "' && '" VARVE_PYTHON "' read.py";
   EXPECT_EQ(std::system(command.c_str()), 0);
