@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,7 +52,10 @@ void print_errors(Evaluation const& evaluation) {
   for (auto const& [classes, count] : evaluation.confusion())
     if (classes.first != classes.second) errors.emplace_back(count, classes);
   if (errors.empty()) return;
-  std::ranges::stable_sort(errors, std::greater<>(), [](auto const& error) { return error.first; });
+  auto const comes_first = [](auto const& left, auto const& right) {
+    return left.first != right.first ? left.first > right.first : left.second < right.second;
+  };
+  std::ranges::sort(errors, comes_first);
   fmt::print("confusion the most frequent of {} kinds of errors\n", errors.size());
   for (std::size_t i = 0; i < std::min(most_errors, errors.size()); ++i) {
     auto const& [count, classes] = errors[i];

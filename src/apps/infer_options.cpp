@@ -30,7 +30,9 @@ std::string hexadecimal(std::uint64_t number) { return fmt::format("{:016x}", nu
 
 void add_files(CLI::App& command, InferOptions& options) {
   command.add_option("--network", options.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
-  command.add_option("--input", options.input, "samples: .h5, or text `sample neuron value`, also .gz, .xz, .zst")
+  command
+      .add_option("--input", options.input,
+                  "samples: .h5, IDX images, or text `sample neuron value`; the last two also .gz, .xz, .zst")
       ->required();
   add_network_options(command, options.challenge);
   command.add_option(

@@ -193,8 +193,9 @@ void add_verify(CLI::App& command_line, Action& action) {
   auto& files = options->files;
   command->add_option("--network", files.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
   command
-      ->add_option("--input", files.input,
-                   "samples: .h5, or text with lines `sample neuron value`, plain or compressed (.gz, .xz, .zst)")
+      ->add_option(
+          "--input", files.input,
+          "samples: .h5, IDX images, or text with lines `sample neuron value`; the last two also .gz, .xz, .zst")
       ->required();
   command
       ->add_option(

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -74,6 +75,23 @@ TEST_F(ConvertSamples, OneCommandReadsImagesAndLabels) {
   }
   EXPECT_EQ(convert("images.gz", "raw.tsv", {"--pixels", "raw"}).exit_code, 0);
   EXPECT_EQ(read_bytes(path("raw.tsv")), "1\t2\t51\n1\t4\t255\n3\t1\t102\n");
+}
+
+/// The line of varve infer that holds the hash of all activations.
+std::string hash_of(std::string const& network, std::string const& input) {
+  auto const out = succeed({"infer", "--network", network, "--input", input}).out;
+  return out.substr(std::min(out.find("activations "), out.size()));
+}
+
+TEST_F(ConvertSamples, ImagesAreSamplesForEveryCommand) {
+  succeed({"generate", "random", "--widths", "4,6,3", "--density", "1", "--output", path("four.h5")});
+  EXPECT_EQ(convert("images.gz", "converted.h5").exit_code, 0);
+  auto const hash = hash_of(path("four.h5"), path("images.gz"));
+  EXPECT_NE(hash, "");
+  EXPECT_EQ(hash, hash_of(path("four.h5"), path("converted.h5")));
+  EXPECT_THAT(succeed({"info", path("images.gz")}).out, HasSubstr("3 samples of 4 neurons, 3 entries"));
+  succeed({"infer", "--network", path("four.h5"), "--input", path("images.gz"), "--categories", path("alive.tsv")});
+  succeed({"verify", "--network", path("four.h5"), "--input", path("images.gz"), "--result", path("alive.tsv")});
 }
 
 TEST_F(ConvertSamples, AnswersComeAlongUnlessTheyAreReplacedOrLeftOut) {
