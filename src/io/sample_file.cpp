@@ -61,7 +61,7 @@ void require_one_per_sample(std::uint64_t found, std::uint64_t num_samples, char
                             std::string const& place) {
   if (found == num_samples) return;
   throw InputError(
-      fmt::format("{}: found {} for {} of {} samples, expected one for each", place, what, found, num_samples));
+      fmt::format("{}: found {} {} for {} samples, expected one for each", place, found, what, num_samples));
 }
 
 /// Opens the labels and targets of a file that has them.

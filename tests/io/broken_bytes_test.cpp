@@ -1,10 +1,12 @@
 #include "io/files.hpp"
 #include "io/hdf5.hpp"
+#include "io/idx.hpp"
 #include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
 #include "io/targets.hpp"
+#include "io/text_file.hpp"
 
 #include <random>
 #include <string>
@@ -112,6 +114,34 @@ TEST(BrokenBytes, FlippedBitsInHdf5FilesNeverCrash) {
   save_answers(folder / "answers.h5");
   read_flipped(folder / "answers.h5", 14, read_answers);
   EXPECT_EQ(num_open_objects(), 0);
+}
+
+/// Writes two images of 3 x 4 pixels, or two labels, as IDX.
+void save_idx(fs::path const& path, bool are_images) {
+  std::string bytes = {0, 0, 8, static_cast<char>(are_images ? 3 : 1), 0, 0, 0, 2};
+  if (are_images) bytes += std::string({0, 0, 0, 3, 0, 0, 0, 4}) + std::string(24, '\x7f');
+  if (!are_images) bytes += "ab";
+  TextWriter file(path);
+  file.write(bytes);
+  file.commit();
+}
+void read_idx_images(fs::path const& path) { open_idx_images(path)->read(0, 2); }
+void read_labels(fs::path const& path) { open_labels(path, {0, 2}, OtherSamples::refused); }
+
+TEST(BrokenBytes, BrokenIdxFilesNeverCrash) {
+  TemporaryFolder const folder;
+  for (std::string const ending : {"", ".gz", ".zst"}) {
+    auto const images = folder / ("images" + ending);
+    auto const labels = folder / ("labels" + ending);
+    save_idx(images, true);
+    refuse_truncated(images, 1, read_idx_images);
+    save_idx(images, true);
+    read_flipped(images, 15, read_idx_images);
+    save_idx(labels, false);
+    refuse_truncated(labels, 1, read_labels);
+    save_idx(labels, false);
+    read_flipped(labels, 16, read_labels);
+  }
 }
 
 TEST(BrokenBytes, FlippedBitsInTextNeverCrash) {

@@ -164,13 +164,13 @@ TEST(SampleAnswers, BrokenOnesAreNamed) {
   };
   EXPECT_EQ(
       sentence_after([](auto const& path) { testing::replace_list(path, "labels", H5T_STD_U8LE, {1}); }, read_all),
-      ": found labels for 1 of 2 samples, expected one for each");
+      ": found 1 labels for 2 samples, expected one for each");
   EXPECT_EQ(sentence_after(
                 [](auto const& path) {
                   testing::replace_list(path, "labels", H5T_STD_U8LE, {1, 2, 3});
                 },
                 read_all),
-            ": found labels for 3 of 2 samples, expected one for each");
+            ": found 3 labels for 2 samples, expected one for each");
   EXPECT_EQ(sentence_after(
                 [](auto const& path) {
                   testing::replace_list(path, "labels", H5T_STD_I32LE, {1, -2});
@@ -215,7 +215,7 @@ void replace_targets(fs::path const& path) {
 TEST(SampleAnswers, AWrongNumberOfTargetsStopsEveryReader) {
   for (auto const part : {SamplePart::samples, SamplePart::targets}) {
     EXPECT_EQ(sentence_after(replace_targets, [&](auto const& path) { SampleFileReader(path, std::nullopt, part); }),
-              ": found targets for 3 of 2 samples, expected one for each");
+              ": found 3 targets for 2 samples, expected one for each");
   }
 }
 
