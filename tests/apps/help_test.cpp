@@ -18,8 +18,8 @@ using ::testing::StartsWith;
 
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
-  for (char const* const word :
-       {"infer", "generate", "convert", "info", "tune", "verify", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
+  for (char const* const word : {"infer", "generate", "convert", "info", "train", "tune", "verify", "Exit codes",
+                                 "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -68,6 +68,10 @@ TEST(Help, OfTheOtherSubcommands) {
   }
   EXPECT_THAT(succeed({"generate", "samples", "--help"}).out, HasSubstr("--density"));
   EXPECT_THAT(succeed({"convert", "--help"}).out, HasSubstr("DST"));
+  for (char const* const option : {"--labels", "--targets", "--validation", "--loss", "--optimizer", "--rate-schedule",
+                                   "--l2", "--checkpoint", "--recompute", "--micro-batch", "--history", "--patience"}) {
+    EXPECT_THAT(succeed({"train", "--help"}).out, HasSubstr(option));
+  }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }
