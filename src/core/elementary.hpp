@@ -49,7 +49,7 @@ struct Elementary<double> {
   static constexpr int exponential_terms = 13;
 };
 
-constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+VARVE_HOST_DEVICE constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
 
 /// The sum of x^(k - First) / k! for k from First to Last. (A recursion, because loops within a loop over samples keep
 /// compilers from using vector instructions.)
@@ -126,8 +126,8 @@ VARVE_HOST_DEVICE inline double logarithm(double x) {
   double const square = s * s;
   double series = 2.0 / 23;
   for (int odd = 21; odd >= 3; odd -= 2) series = multiply_add(series, square, 2.0 / odd);
-  series *= square; // log(1 + f) = f - s * (f - series)
-  double const low = multiply_add(multiple, Constants::log2_low, -(s * (f - series)));
+  double const rest = multiply_add(-series, square, f); // log(1 + f) = f - s * rest
+  double const low = multiply_add(multiple, Constants::log2_low, -(s * rest));
   return multiply_add(multiple, Constants::log2_high, f + low);
 }
 

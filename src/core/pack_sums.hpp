@@ -31,6 +31,21 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(Pack<Scalar, Width>& sum, Pack<Sca
 
 namespace host {
 
+/// The numbers of two vectors at these lanes, those of the second counting on. (nvcc loses the expansion of packs in
+/// arguments of __builtin_shufflevector, and Clang lacks the other.)
+template <class Scalar, int... Lane>
+inline auto shuffled(typename Vectors<Scalar, sizeof...(Lane)>::Vector const& first,
+                     typename Vectors<Scalar, sizeof...(Lane)>::Vector const& second,
+                     std::integer_sequence<int, Lane...> /*lanes*/) {
+#if defined(__clang__)
+  return __builtin_shufflevector(first, second, Lane...);
+#else
+  using BitVector = typename Vectors<Scalar, sizeof...(Lane)>::BitVector;
+  BitVector const lanes = {Lane...};
+  return __builtin_shuffle(first, second, lanes);
+#endif
+}
+
 /// One step of lane_trees(): two vectors, each of which holds `Width / RowLanes` rows of RowLanes numbers, become one
 /// with twice as many rows of half as many. Rows that are longer than a block of 16 bytes stay in order, those of the
 /// first vector first; shorter ones alternate within the block, for that is the cheap way to shuffle.
@@ -52,8 +67,10 @@ struct TreeStep {
 
   template <class Vector, std::size_t... Lane>
   static Vector combine(Vector const& first, Vector const& second, std::index_sequence<Lane...>) {
-    Vector const low = __builtin_shufflevector(first, second, source(static_cast<int>(Lane), false)...);
-    Vector const high = __builtin_shufflevector(first, second, source(static_cast<int>(Lane), true)...);
+    Vector const low =
+        shuffled<Scalar>(first, second, std::integer_sequence<int, source(static_cast<int>(Lane), false)...>());
+    Vector const high =
+        shuffled<Scalar>(first, second, std::integer_sequence<int, source(static_cast<int>(Lane), true)...>());
     return low + high;
   }
 };
@@ -100,7 +117,8 @@ constexpr int lane_of_row(int row) {
 
 template <class Scalar, int Width, class Vector, std::size_t... Row>
 inline Vector in_order(Vector const& rows, std::index_sequence<Row...>) {
-  return __builtin_shufflevector(rows, rows, lane_of_row<Scalar, Width>(static_cast<int>(Row))...);
+  return shuffled<Scalar>(rows, rows,
+                          std::integer_sequence<int, lane_of_row<Scalar, Width>(static_cast<int>(Row))...>());
 }
 
 } // namespace host

@@ -4,8 +4,6 @@
 #include "kernels/training_tile.hpp"
 #include "network/loss.hpp"
 
-#include <limits>
-
 namespace varve {
 
 /// Loss and errors of the last activations, sample by sample, in double:
@@ -62,7 +60,7 @@ private:
 
   KOKKOS_FORCEINLINE_FUNCTION void find_largest(int leaf, int pack, Doubles& most, int (&largest)[width]) const {
     for (int i = 0; i < width; ++i) {
-      most[i] = -std::numeric_limits<double>::infinity();
+      most[i] = -Kokkos::Experimental::infinity_v<double>;
       largest[i] = 0;
     }
     for (int j = 0; j < num_outputs; ++j) {

@@ -18,8 +18,8 @@ using ::testing::StartsWith;
 
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
-  for (char const* const word : {"infer", "generate", "convert", "info", "tune", "verify", "evaluate", "Exit codes",
-                                 "--kokkos-", "5 stopped by SIGTERM"}) {
+  for (char const* const word : {"infer", "generate", "convert", "info", "train", "tune", "verify", "evaluate",
+                                 "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -76,6 +76,10 @@ TEST(Help, OfTheOtherSubcommands) {
   }
   for (char const* const option : {"--labels", "--targets", "--loss", "--top", "--report", "--backend", "--batch"}) {
     EXPECT_THAT(succeed({"evaluate", "--help"}).out, HasSubstr(option));
+  }
+  for (char const* const option : {"--labels", "--targets", "--validation", "--loss", "--optimizer", "--rate-schedule",
+                                   "--l2", "--checkpoint", "--recompute", "--micro-batch", "--history", "--patience"}) {
+    EXPECT_THAT(succeed({"train", "--help"}).out, HasSubstr(option));
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));

@@ -35,6 +35,7 @@ std::vector<std::string> pages() {
           "CONTRIBUTING.md",
           "CHANGELOG.md",
           "docs/numerics.md",
+          "docs/training.md",
           "docs/cluster.md",
           "docs/architecture.md",
           "docs/adding-a-backend.md",
