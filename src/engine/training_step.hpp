@@ -38,7 +38,7 @@ public:
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
     };
-    auto const widest = *std::ranges::max_element(widths_);
+    auto const widest = *std::max_element(widths_.begin(), widths_.end());
     for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
     std::size_t most = 0;
     for (auto const& layer : weights.layers()) {
