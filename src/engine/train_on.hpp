@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <string>
 
 namespace varve {
 
@@ -27,8 +28,8 @@ public:
     require_representable(SampleBatch(samples), options_.precision, place);
     auto const widths = weights_.widths();
     if (samples.num_neurons() != widths.front()) {
-      throw InputError(fmt::format("{}: the samples have {} neurons, but layer 0 takes {} inputs", place,
-                                   samples.num_neurons(), widths.front()));
+      throw InputError(place + ": the samples have " + std::to_string(samples.num_neurons()) +
+                       " neurons, but layer 0 takes " + std::to_string(widths.front()) + " inputs");
     }
     require_fit(answers, samples.num_samples(), widths.back(), options_.loss, place);
     TrainingSet<ExecutionSpace, Scalar> set{rows_on_device(samples.matrix), {}, answers.labels, samples.num_samples()};

@@ -5,8 +5,6 @@
 #include "formats/trained_edges.hpp"
 #include "kernels/update_step.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 #include <string>
@@ -200,10 +198,8 @@ private:
       for (std::size_t i = 0; i < static_cast<std::size_t>(own.num_outputs); ++i)
         is_bad |= !std::isfinite(bias[own.first_output + i]);
       if (is_bad) {
-        throw InputError(
-            fmt::format("training diverges: after step {}, layer {} has a weight or bias that is no finite "
-                        "number; take a lower rate",
-                        num_steps_, number));
+        throw InputError("training diverges: after step " + std::to_string(num_steps_) + ", layer " +
+                         std::to_string(number) + " has a weight or bias that is no finite number; take a lower rate");
       }
     }
     throw std::logic_error("varve: a number that is not finite cannot be found");
