@@ -204,6 +204,7 @@ struct TreeLevels {
     int const left = num_leaves % leaves_per_run;
     int top = 0;
     while (1 << top < leaves_per_run) ++top;
+    if (whole == 1 && left == 0) return sums(place(0, top, sum)) + Scalar(0);
     for (int run = 0; run < whole; ++run) {
       Scalar value = sums(place(run, top, sum));
       int level = 0;
