@@ -98,12 +98,14 @@ constexpr std::array<int, Width> rows_of_lanes() {
   return rows[0];
 }
 
-template <class Scalar, int Width, int RowLanes, class Vector>
-inline void halve_rows(Vector (&rows)[Width]) {
-  for (int v = 0; v < RowLanes / 2; ++v)
-    rows[v] =
-        TreeStep<Scalar, Width, RowLanes>::combine(rows[v], rows[v + RowLanes / 2], std::make_index_sequence<Width>());
-  if constexpr (RowLanes > 2) halve_rows<Scalar, Width, RowLanes / 2>(rows);
+/// Folds instead of loops, so that vectors stay in registers.
+template <class Scalar, int Width, int RowLanes, class Vector, std::size_t... Row>
+inline void halve_rows(Vector (&rows)[Width], std::index_sequence<Row...> /*rows of the next step*/) {
+  constexpr std::size_t half = sizeof...(Row);
+  ((rows[Row] =
+        TreeStep<Scalar, Width, RowLanes>::combine(rows[Row], rows[Row + half], std::make_index_sequence<Width>())),
+   ...);
+  if constexpr (half > 1) halve_rows<Scalar, Width, RowLanes / 2>(rows, std::make_index_sequence<half / 2>());
 }
 
 /// The lane that holds this row in the end.
@@ -129,11 +131,13 @@ template <class Scalar, int Width>
 inline Pack<Scalar, Width> lane_trees(Pack<Scalar, Width> const (&rows)[Width]) {
   static_assert((Width & (Width - 1)) == 0 && Width >= 4 && Width <= 16);
   using Vector = typename host::Vectors<Scalar, Width>::Vector;
-  Vector vectors[Width];
-  for (int i = 0; i < Width; ++i) vectors[i] = host::load<Vector>(rows[i].lane);
-  host::halve_rows<Scalar, Width, Width>(vectors);
+  auto const add = [&]<std::size_t... Row>(std::index_sequence<Row...>) {
+    Vector vectors[Width] = {host::load<Vector>(rows[Row].lane)...};
+    host::halve_rows<Scalar, Width, Width>(vectors, std::make_index_sequence<Width / 2>());
+    return host::in_order<Scalar, Width>(vectors[0], std::make_index_sequence<Width>());
+  };
   Pack<Scalar, Width> sums;
-  host::store(sums.lane, host::in_order<Scalar, Width>(vectors[0], std::make_index_sequence<Width>()));
+  host::store(sums.lane, add(std::make_index_sequence<Width>()));
   return sums;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <string>
 
 namespace varve {
 

@@ -48,6 +48,8 @@ public:
     levels_ = DeviceArray<ExecutionSpace, Scalar>(room("varve::leaf_sums"), most);
     losses_ = DeviceArray<ExecutionSpace, double>("varve::losses", plan.micro_batch);
     is_right_ = DeviceArray<ExecutionSpace, int>("varve::right", plan.micro_batch);
+    rows_ = DeviceArray<ExecutionSpace, std::uint64_t>("varve::rows", plan.micro_batch);
+    labels_ = DeviceArray<ExecutionSpace, NeuronIndex>("varve::labels", plan.micro_batch);
   }
 
   /// Bytes of sums of leaves for the layer that needs most.
@@ -65,14 +67,14 @@ public:
     ProfilingRegion const region("varve::forward");
     num_positions_ = static_cast<int>(rows.size());
     num_leaves_ = static_cast<int>(num_leaves<Scalar>(rows.size()));
-    auto const rows_d = upload<ExecutionSpace>("varve::rows", std::vector<std::uint64_t>(rows.begin(), rows.end()));
-    gather_positions(space,
-                     GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_d, trace_.panel(0),
-                                                             static_cast<int>(widths_.front())},
-                     num_positions_);
+    fill(rows_, std::vector<std::uint64_t>(rows.begin(), rows.end()));
+    gather_positions(
+        space,
+        GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_, trace_.panel(0), static_cast<int>(widths_.front())},
+        num_positions_);
     trace_.written(0);
     for (std::size_t number = 0; number < weights_->layers().size(); ++number) forward_layer(space, number);
-    answer(space, set, rows, rows_d);
+    answer(space, set, rows);
     space.fence("varve: losses are there");
     auto const found = download(Kokkos::subview(losses_, std::make_pair(std::size_t(0), rows.size())));
     losses.insert(losses.end(), found.begin(), found.end());
@@ -103,6 +105,14 @@ public:
   }
 
 private:
+  /// Copies numbers to the front of an array on the device.
+  template <class T>
+  static void fill(DeviceArray<ExecutionSpace, T> const& array, std::vector<T> const& numbers) {
+    Kokkos::deep_copy(
+        Kokkos::subview(array, std::make_pair(std::size_t(0), numbers.size())),
+        Kokkos::View<T const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(numbers.data(), numbers.size()));
+  }
+
   using Tune = TrainingTuning<ExecutionSpace>;
 
   void forward_layer(ExecutionSpace const& space, std::size_t number) {
@@ -125,17 +135,17 @@ private:
     for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer) forward_layer(space, layer);
   }
 
-  void answer(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows,
-              DeviceArray<ExecutionSpace, std::uint64_t> const& rows_d) {
+  void answer(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
     std::size_t const outputs = widths_.back();
     OutputError<ExecutionSpace, Scalar> kernel{};
     kernel.outputs = trace_.panel(widths_.size() - 1);
     if (set.labels.empty()) {
-      kernel.targets = gathered_targets(space, set, rows_d);
+      kernel.targets = gathered_targets(space, set);
     } else {
       std::vector<NeuronIndex> labels;
       for (auto const row : rows) labels.push_back(set.labels[row]);
-      kernel.labels = upload<ExecutionSpace>("varve::labels", labels);
+      fill(labels_, labels);
+      kernel.labels = labels_;
     }
     kernel.errors = errors_[0];
     kernel.losses = losses_;
@@ -147,16 +157,14 @@ private:
     output_error(space, kernel, num_leaves_);
   }
 
-  ConstTrainingPanel<ExecutionSpace, Scalar>
-  gathered_targets(ExecutionSpace const& space, Set const& set,
-                   DeviceArray<ExecutionSpace, std::uint64_t> const& rows_d) {
+  ConstTrainingPanel<ExecutionSpace, Scalar> gathered_targets(ExecutionSpace const& space, Set const& set) {
     std::size_t const outputs = widths_.back();
     if (targets_.size() == 0) {
       targets_ =
           Panel(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::targets")), max_leaves_ * outputs);
     }
     gather_positions(space,
-                     GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_d, targets_, static_cast<int>(outputs)},
+                     GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_, targets_, static_cast<int>(outputs)},
                      num_positions_);
     return targets_;
   }
@@ -208,6 +216,8 @@ private:
   DeviceArray<ExecutionSpace, Scalar> levels_;
   DeviceArray<ExecutionSpace, double> losses_;
   DeviceArray<ExecutionSpace, int> is_right_;
+  DeviceArray<ExecutionSpace, std::uint64_t> rows_;
+  DeviceArray<ExecutionSpace, NeuronIndex> labels_;
   int num_positions_ = 0;
   int num_leaves_ = 0;
 };

@@ -42,7 +42,7 @@ struct FusedBackward {
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
       for (int leaf = first; leaf < last; ++leaf)
         for (int row = first_row + team.team_rank(); row < last_row; row += team.team_size())
-          backward_row(leaf, row, lane);
+          backward_row(run, leaf, row, lane);
     });
   }
 
@@ -63,7 +63,7 @@ struct FusedBackward {
     return low;
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void backward_row(int leaf, int row, int lane) const {
+  KOKKOS_FORCEINLINE_FUNCTION void backward_row(int run, int leaf, int row, int lane) const {
     auto const line =
         static_cast<std::size_t>(leaf) * static_cast<std::size_t>(edges.num_rows) + static_cast<std::size_t>(row);
     LanePacks<Tile> x;
@@ -79,10 +79,16 @@ struct FusedBackward {
         for (int i = 0; i < Sums::count; ++i)
           add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
       } else {
-        for (int i = 0; i < count; ++i) add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
-        for (int i = count; i < Sums::count; ++i) sums.clear_sum(i);
+        VARVE_UNROLL
+        for (int i = 0; i < Sums::count; ++i) { // branches, not a loop to `count`, so that sums stay in registers
+          if (i < count) {
+            add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
+          } else {
+            sums.clear_sum(i);
+          }
+        }
       }
-      levels.template add<Tile>(leaf, edge, count, lane, sums.total(lane));
+      levels.template add<Tile>(run, leaf - run * levels.leaves_per_run, edge, count, lane, sums.total(lane));
     }
     if constexpr (HasInputErrors) {
       VARVE_UNROLL

@@ -30,11 +30,11 @@ struct NeuronSums {
       for (int leaf = first; leaf < last; ++leaf)
         for (int group = block * team.team_size() + team.team_rank(); group < num_groups;
              group += num_blocks * team.team_size())
-          add_group(leaf, group * Sums::count, lane);
+          add_group(run, leaf, group * Sums::count, lane);
     });
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void add_group(int leaf, int first, int lane) const {
+  KOKKOS_FORCEINLINE_FUNCTION void add_group(int run, int leaf, int first, int lane) const {
     int const count = num_neurons - first < Sums::count ? num_neurons - first : Sums::count;
     auto const line =
         static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons) + static_cast<std::size_t>(first);
@@ -48,7 +48,8 @@ struct NeuronSums {
         sums.clear_sum(i);
       }
     }
-    levels.template add<Tile>(leaf, static_cast<std::size_t>(first), count, lane, sums.total(lane));
+    levels.template add<Tile>(run, leaf - run * levels.leaves_per_run, static_cast<std::size_t>(first), count, lane,
+                              sums.total(lane));
   }
 };
 

@@ -7,6 +7,7 @@
 #include "network/leaf.hpp"
 
 #include <cstddef>
+#include <cstring>
 
 namespace varve {
 
@@ -159,35 +160,41 @@ struct TreeLevels {
   }
   KOKKOS_FORCEINLINE_FUNCTION int num_runs() const { return (num_leaves + leaves_per_run - 1) / leaves_per_run; }
 
-  /// Adds the sums of one leaf, those from `first` on: LeafSums::total() of a lane, of which `count` are there.
+  /// Adds the sums of one leaf, those from `first` on, after so many leaves of the run: LeafSums::total() of a lane, of
+  /// which `count` are there.
   template <class Tile>
-  KOKKOS_FORCEINLINE_FUNCTION void add(int leaf, std::size_t first, int count, int lane,
+  KOKKOS_FORCEINLINE_FUNCTION void add(int run, int before, std::size_t first, int count, int lane,
                                        typename LeafSums<Tile>::Chains sum) const {
-    int const run = leaf / leaves_per_run;
-    int const before = leaf % leaves_per_run; // leaves of the run that are in already
     int level = 0;
     if constexpr (LeafSums<Tile>::on_host) {
-      constexpr int width = LeafSums<Tile>::count;
       for (; (before >> level & 1) != 0; ++level) {
-        std::size_t const from = place(run, level, first);
-        if (count == width) {
-          for (int i = 0; i < width; ++i) sum.lane[i] = sums(from + static_cast<std::size_t>(i)) + sum.lane[i];
-        } else {
-          for (int i = 0; i < count; ++i) sum.lane[i] = sums(from + static_cast<std::size_t>(i)) + sum.lane[i];
-        }
+        auto lower = sum;
+        copy_some<LeafSums<Tile>::count>(lower.lane, &sums(place(run, level, first)), count);
+        add_product(sum, Scalar(1), lower);
       }
-      std::size_t const to = place(run, level, first);
-      if (count == width) {
-        for (int i = 0; i < width; ++i) sums(to + static_cast<std::size_t>(i)) = sum.lane[i];
-      } else {
-        for (int i = 0; i < count; ++i) sums(to + static_cast<std::size_t>(i)) = sum.lane[i];
-      }
+      copy_some<LeafSums<Tile>::count>(&sums(place(run, level, first)), sum.lane, count);
     } else {
       if (lane >= count) return;
       std::size_t const own = first + static_cast<std::size_t>(lane);
       for (; (before >> level & 1) != 0; ++level) sum = sums(place(run, level, own)) + sum;
       sums(place(run, level, own)) = sum;
     }
+  }
+
+  /// Copies `count` of at most Most numbers, in pieces of constant length: as vectors.
+  template <int Most>
+  KOKKOS_FORCEINLINE_FUNCTION static void copy_some(Scalar* to, Scalar const* from, int count) {
+    if (count == Most) {
+      memcpy(to, from, Most * sizeof(Scalar));
+    } else {
+      copy_pieces<Most / 2>(to, from, count);
+    }
+  }
+  template <int Length>
+  KOKKOS_FORCEINLINE_FUNCTION static void copy_pieces(Scalar* to, Scalar const* from, int count) {
+    int const step = count & Length;
+    if (step != 0) memcpy(to, from, Length * sizeof(Scalar));
+    if constexpr (Length > 1) copy_pieces<Length / 2>(to + step, from + step, count);
   }
 
   /// The sum over all leaves, never -0.
@@ -197,6 +204,7 @@ struct TreeLevels {
     int const left = num_leaves % leaves_per_run;
     int top = 0;
     while (1 << top < leaves_per_run) ++top;
+    if (whole == 1 && left == 0) return sums(place(0, top, sum)) + Scalar(0);
     for (int run = 0; run < whole; ++run) {
       Scalar value = sums(place(run, top, sum));
       int level = 0;
