@@ -13,6 +13,7 @@
 #include "kernels/stationary_forward.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -137,7 +138,9 @@ public:
       edges.push_back(layer.edges());
       max_outputs_ = std::max(max_outputs_, layer.frame.num_outputs);
     }
-    edges_ = upload<ExecutionSpace>("varve::fused_layers", edges);
+    std::vector<unsigned char> bytes(edges.size() * sizeof(typename Format::Edges));
+    std::memcpy(bytes.data(), edges.data(), bytes.size());
+    edges_ = upload<ExecutionSpace>("varve::fused_layers", bytes);
     if constexpr (Tune::prefetches) images_ = LayerImages<ExecutionSpace, Format>(layers_);
   }
 
@@ -145,7 +148,7 @@ public:
                typename Base::HandOver const& hand_over) const override {
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     FusedForward<ExecutionSpace, Format, Tile, Tune> kernel;
-    kernel.layers = edges_;
+    kernel.layers = array_in<typename Format::Edges>(edges_, 0, layers_.size());
     kernel.num_layers = static_cast<int>(layers_.size());
     kernel.images = images_.bytes();
     kernel.image_bytes = static_cast<int>(images_.stride());
@@ -173,7 +176,8 @@ public:
 
 private:
   std::vector<Format> layers_;
-  ConstDeviceArray<ExecutionSpace, typename Format::Edges> edges_;
+  ConstDeviceArray<ExecutionSpace, unsigned char>
+      edges_;                                  ///< Format::Edges of each layer; as such a View would destroy them
   LayerImages<ExecutionSpace, Format> images_; ///< where they are prefetched
   int max_outputs_ = 0;
   bool stops_when_dead_ = false;
