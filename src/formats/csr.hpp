@@ -11,6 +11,7 @@ struct Csr {
   using Scalar = Scalar_;
   using Index = Index_;
   static constexpr int block_outputs = 1;
+  static constexpr bool may_have_curve = true; ///< on every device (DeviceTraits::has_curves_in_rows_only)
 
   /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
   struct Edges {

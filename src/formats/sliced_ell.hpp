@@ -30,6 +30,7 @@ struct SlicedEll {
   static constexpr int slice_width = SliceWidth;
   static constexpr int chunk_size = ChunkSize;
   static constexpr int block_outputs = BlockOutputs;
+  static constexpr bool may_have_curve = false; ///< on GPUs
 
   /// Elements per piece of a chunk that holds `per_chunk` elements of a block.
   template <class Element>

@@ -119,7 +119,7 @@ struct BinaryForward {
   using Scalar = typename Format::Scalar;
   using Tune = Tuning<ExecutionSpace, Scalar>;
   using Tile = typename Tune::BinaryTile;
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Policy = typename Tune::BinaryPolicy;
   using Member = typename Policy::member_type;
   static constexpr int samples_per_word = SampleBits<Scalar>::samples_per_word;
   static_assert(Tile::num_lanes == 1 && Tile::num_samples % samples_per_word == 0);

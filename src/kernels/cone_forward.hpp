@@ -91,16 +91,16 @@ private:
           return value;
         });
       } else {
-        ArrayView<Scalar const> samples[Tile::pack_width];
+        Scalar const* samples[Tile::pack_width];
         VARVE_UNROLL
         for (int s = 0; s < Tile::pack_width; ++s) {
           int const slot = pass.slot_of(position + s, count);
-          samples[s] = sample_of_slot(pass.previous, slot, run.num_inputs, Tile::num_samples);
+          samples[s] = address_of_slot(pass.previous, slot, run.num_inputs, Tile::num_samples);
         }
         load_lines(program, slots, lane, k, [&](std::size_t place) {
           PackType value;
           VARVE_UNROLL
-          for (int s = 0; s < Tile::pack_width; ++s) value.lane[s] = samples[s](place);
+          for (int s = 0; s < Tile::pack_width; ++s) value.lane[s] = samples[s][place];
           return value;
         });
       }

@@ -70,6 +70,7 @@ DeviceTraits device_traits(int processors) {
   traits.max_staged_inputs = Tune::max_staged_inputs;
   traits.max_staged_outputs = Tune::max_staged_outputs;
   traits.min_staged_uses = Tune::min_staged_uses;
+  traits.has_curves_in_rows_only = Tune::has_curves_in_rows_only;
   traits.few_samples = Tune::few_samples(processors);
   traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;

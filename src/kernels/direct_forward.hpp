@@ -46,7 +46,7 @@ struct DirectForward {
     for (int block = first + team.team_rank(); block < last; block += team.team_size()) {
       BlockSums<Tile, Format::block_outputs> sums;
       sums.accumulate(layer, block, inputs, lane);
-      sums.finish_block(parameters, block, seen);
+      sums.template finish_block<Format::may_have_curve>(parameters, block, seen);
       sums.store(parameters, block, outputs, lane);
     }
     stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);

@@ -40,10 +40,9 @@ template <class Tile>
 struct SamplesInList {
   using Scalar = typename Tile::Scalar;
   using Line = typename Tile::PackType[Tile::packs_per_lane];
-  static constexpr std::size_t line_bytes = Tile::num_samples * sizeof(Scalar);
-
   static constexpr int num_samples = Tile::packs_per_lane * Tile::pack_width;
-  ArrayView<Scalar const> sample[num_samples];
+
+  Scalar const* sample[num_samples];
 
   template <class Kernel>
   KOKKOS_FORCEINLINE_FUNCTION SamplesInList(Kernel const& kernel, int tile, int count, int lane) {
@@ -52,14 +51,14 @@ struct SamplesInList {
       int const position =
           tile * Tile::num_samples + Tile::sample_of(lane, i / Tile::pack_width) + i % Tile::pack_width;
       int const slot = kernel.pass.slot_of(position, count);
-      sample[i] = sample_of_slot(kernel.pass.previous, slot, kernel.layer.parameters.num_inputs, Tile::num_samples);
+      sample[i] = address_of_slot(kernel.pass.previous, slot, kernel.layer.parameters.num_inputs, Tile::num_samples);
     }
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const {
     VARVE_UNROLL
     for (int i = 0; i < num_samples; ++i)
-      line[i / Tile::pack_width].lane[i % Tile::pack_width] = piece_at_byte<Scalar>(sample[i], input * line_bytes);
+      line[i / Tile::pack_width].lane[i % Tile::pack_width] = sample[i][std::size_t(input) * Tile::num_samples];
   }
   KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
 };
@@ -71,17 +70,18 @@ struct SamplesInBits {
   using Line = std::uint32_t[1];
   static_assert(Tile::packs_per_lane == 1 && SampleBits<Scalar>::samples_per_word % Tile::pack_width == 0);
 
-  ArrayView<std::uint32_t const> words;
+  std::uint32_t const* words; ///< of all inputs; a View takes two registers more, which spill
   int first_bit;
   Scalar one;
 
   template <class Kernel>
   KOKKOS_FORCEINLINE_FUNCTION SamplesInBits(Kernel const& kernel, int tile, int /*count*/, int lane)
-      : words(kernel.bits.group(tile * Tile::num_samples + Tile::sample_of(lane, 0))),
+      : words(elements_of(kernel.bits.group(tile * Tile::num_samples + Tile::sample_of(lane, 0)), 0,
+                          static_cast<std::size_t>(kernel.bits.num_neurons))),
         first_bit(Tile::sample_of(lane, 0) % SampleBits<Scalar>::samples_per_word),
         one(kernel.bits.value(0)) {}
 
-  KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const { line[0] = words(input); }
+  KOKKOS_FORCEINLINE_FUNCTION void load(Line& line, std::uint32_t input) const { line[0] = words[input]; }
   KOKKOS_FORCEINLINE_FUNCTION auto value(Line const& line, int /*k*/) const {
     typename Tile::PackType value;
     VARVE_UNROLL

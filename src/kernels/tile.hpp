@@ -103,6 +103,15 @@ KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> sample_of_slot(ArrayView<Scalar> c
   return part_of(panel, place_of_slot(slot, num_neurons, tile_samples));
 }
 
+/// The address of a slot's first activation; activation i is element i * tile_samples. For kernels that hold several
+/// samples at a time: an array of Views would lie in a GPU's memory, not in registers.
+template <class Scalar>
+KOKKOS_FORCEINLINE_FUNCTION Scalar* address_of_slot(ArrayView<Scalar> const& panel, int slot, int num_neurons,
+                                                    int tile_samples) {
+  auto const span = static_cast<std::size_t>(num_neurons - 1) * static_cast<std::size_t>(tile_samples) + 1;
+  return elements_of(panel, place_of_slot(slot, num_neurons, tile_samples), num_neurons > 0 ? span : 0);
+}
+
 /// Stamps the slots of a tile's samples that have been seen with a nonzero activation.
 template <class Tile>
 KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane],
@@ -178,14 +187,20 @@ struct BlockSums {
 
   /// Bias and activation; `seen` collects the bits of all results. (No branches but one on the whole block, so that the
   /// loads of its biases and neurons travel together.)
-  template <class Parameters>
+  template <bool MayHaveCurve = false, class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void finish_block(Parameters const& layer, int block,
                                                 typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
     VARVE_UNROLL
     for (int output = 0; output < BlockOutputs; ++output) {
       double const bias = layer.bias_of(block * BlockOutputs + output);
       VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sum[output][k], bias, layer.bounds);
+      for (int k = 0; k < Tile::packs_per_lane; ++k) {
+        if constexpr (MayHaveCurve) {
+          finish_with_curve(sum[output][k], bias, layer.bounds);
+        } else {
+          finish(sum[output][k], bias, layer.bounds);
+        }
+      }
     }
     for_outputs(layer, block, [&](int output) {
       VARVE_UNROLL

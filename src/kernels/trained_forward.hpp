@@ -49,7 +49,7 @@ struct TrainedForward {
     }
     double const own_bias = bias(row);
     VARVE_UNROLL
-    for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sum.pack[k], own_bias, bounds);
+    for (int k = 0; k < Tile::packs_per_lane; ++k) finish_with_curve(sum.pack[k], own_bias, bounds);
     sum.store(outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(edges.num_rows) +
                       static_cast<std::size_t>(row)),
               lane);

@@ -62,7 +62,9 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   Question const question{layer, number, is_short(layer),
                           is_short(layer) && fits_fused(width_of(layer)) && may_run(KernelName::fused) &&
                               !has_few_samples_};
-  std::optional<Encoding> encoding = as_spread(question);
+  std::optional<Encoding> encoding;
+  if (needs_rows(layer)) encoding = as_rows(question);
+  if (!encoding) encoding = as_spread(question);
   if (!encoding) encoding = as_singles_for_idle_threads(question);
   if (!encoding) encoding = as_blocks(question);
   if (!encoding) encoding = as_stages(question);
@@ -73,6 +75,10 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   choice.num_edges = question.num_edges();
   choice.tile_samples = tile_samples_of(choice);
   return std::move(*encoding);
+}
+
+bool LayerChooser::needs_rows(Layer const& layer) const {
+  return device_.has_curves_in_rows_only && layer.activation.curve() != Curve::none;
 }
 
 bool LayerChooser::can_be_spread(Question const& question) const {
@@ -198,7 +204,7 @@ std::vector<InConeRun> LayerChooser::choose_cones(std::vector<Layer> const& laye
   ConeLimits const limits{device_.cone_slots, device_.cone_group_size, device_.max_cone_rounds};
   for (std::size_t first = number == 0 ? 1 : 0; first < layers.size();) {
     std::size_t last = first;
-    while (last < layers.size() && is_short(layers[last]) && suits_cones(layers[last]) &&
+    while (last < layers.size() && is_short(layers[last]) && suits_cones(layers[last]) && !needs_rows(layers[last]) &&
            layers[last].activation == layers[first].activation &&
            (last == first || layers[last].num_inputs() == layers[last - 1].num_outputs()))
       ++last;
@@ -230,7 +236,7 @@ LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& c
 
 FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice const& choice) const {
   if (choice.kernel == KernelName::stationary) return {FirstLayerWay::own_bits, {}};
-  if (request_.kernel || !may_use(FormatName::sliced_ell)) return {};
+  if (request_.kernel || !may_use(FormatName::sliced_ell) || needs_rows(layer)) return {};
   if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerWay::counts, {}};
   EllShape const& shape = device_.single_shape;
   auto order = order_of_singles(layer.weights);

@@ -68,6 +68,7 @@ struct InConeRun {
 };
 
 /// Chooses for each layer, by looking at it, its format and kernel on a device:
+///   - CSR by the direct kernel, if the layer has a curve and the device computes curves by no other;
 ///   - several layers whose outputs depend on few neurons together: cones;
 ///   - pattern blocks, if outputs share inputs so well that the blocks store at most twice as many weights as there are
 ///     (a fma of a block costs half of what one costs that loads its own input, or less; DeviceTraits says what the
@@ -118,6 +119,7 @@ private:
                   EllSize const& size, KernelName kernel) const;
 
   bool is_stationary(LayerChoice const& choice, std::size_t max_chunks) const;
+  bool needs_rows(Layer const& layer) const; ///< for its curve, which other kernels lack
   bool can_be_spread(Question const& question) const;
   FusedTile fused_tile_of(Question const& question, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;

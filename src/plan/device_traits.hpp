@@ -65,6 +65,8 @@ struct DeviceTraits {
   std::size_t max_staged_outputs = 0;
   double min_staged_uses = 0.0; ///< edges that an input brought into scratch must serve on average
 
+  bool has_curves_in_rows_only = false; ///< sigmoid and tanh are computed by the direct kernel on CSR, by no other
+
   std::size_t few_samples = 0; ///< with fewer, layers are computed by many teams instead of fused
   bool prefers_spread = false; ///< then by the spread kernel, not the direct one
   std::size_t spread_tile_samples = 0;

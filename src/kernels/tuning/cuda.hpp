@@ -65,6 +65,7 @@ struct CudaTuning {
 
   /// A thread holds 32 samples of its output, one for each bit of a word.
   using BinaryTile = TileShape<Scalar, pack_width, 32 / pack_width, 1>;
+  using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024 / sizeof(Scalar), 4>>;
   static constexpr bool binary_gathers_lines = true; ///< else each store of a warp goes to 32 lines: 1.0 ms, not 0.2
   static int binary_team_size(int num_outputs) {     // whose lines take 34 KB of team scratch at most
     return std::min(1024 / static_cast<int>(sizeof(Scalar)), (num_outputs + 31) / 32 * 32);
@@ -72,6 +73,7 @@ struct CudaTuning {
 
   /// With fewer samples than this, layers are spread: a tile of 8 keeps 1/264 of the fused kernel's teams at work.
   static std::size_t few_samples(int /*processors*/) { return 256; }
+  static constexpr bool has_curves_in_rows_only = true;
   static constexpr bool prefers_spread = true;
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
   using SpreadBounds = Kokkos::LaunchBounds<64, 4>;

@@ -30,6 +30,7 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   static constexpr int expand_bytes = 8192;       ///< six teams of 256 threads per compute unit
   static constexpr int max_counted_bytes = 18000; ///< three teams
 
+  using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace>;
   static int binary_team_size(int num_outputs) { // whole wavefronts, whose lines take 17 KB at most: three teams
     return std::min(512 / static_cast<int>(sizeof(Scalar)), (num_outputs + 63) / 64 * 64);
   }

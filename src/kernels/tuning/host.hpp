@@ -60,6 +60,7 @@ struct Tuning {
   static constexpr int expand_team_size = 1;
 
   using BinaryTile = Tile;
+  using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   static constexpr bool binary_gathers_lines = false;
   static int binary_team_size(int /*num_outputs*/) { return 1; }
 
@@ -67,6 +68,7 @@ struct Tuning {
   static std::size_t few_samples(int processors) {
     return static_cast<std::size_t>(processors) / 2 * Tile::num_samples;
   }
+  static constexpr bool has_curves_in_rows_only = false;
   static constexpr bool prefers_spread = false; ///< the direct kernel finds tiles in the caches
   using SpreadTile = Tile;
   using SpreadBounds = Kokkos::LaunchBounds<>;
