@@ -6,6 +6,7 @@
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 /// Put VARVE_UNROLL before a short loop of constant trip count whose arrays must stay in registers. It is empty in
@@ -79,6 +80,14 @@ int num_processors(ExecutionSpace const& space) {
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return space.hip_device_prop().multiProcessorCount;
 #endif
   return space.concurrency();
+}
+
+/// Launches a kernel of teams. The functor travels with the launch, which CUDA bounds by 4 KB: Kokkos would copy one of
+/// 512 bytes (twenty Views) or more to constant memory, and so make every launch wait for the one before.
+template <class Policy, class Kernel>
+void launch_teams(std::string const& label, Policy const& policy, Kernel const& kernel) {
+  auto const as_argument = Kokkos::Experimental::WorkItemProperty::HintLightWeight;
+  Kokkos::parallel_for(label, Kokkos::Experimental::require(policy, as_argument), kernel);
 }
 
 /// One-dimensional array in the memory space of an execution space.

@@ -240,7 +240,7 @@ void set_sample_bits(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, 
   typename Kernel::Policy policy(space, Kernel::Tune::league_size(num_processors(space), num_tasks),
                                  +Kernel::team_size);
   policy.set_scratch_size(Kernel::Tune::expand_level, Kokkos::PerTeam(neurons_per_task * 4 + 128));
-  Kokkos::parallel_for("varve::set_sample_bits", policy, Kernel{samples, bits, neurons_per_task});
+  launch_teams("varve::set_sample_bits", policy, Kernel{samples, bits, neurons_per_task});
 }
 
 /// Launches BinaryForward. Does not fence.
@@ -257,8 +257,7 @@ void binary_forward(ExecutionSpace const& space, Format const& layer, SampleBits
   int const num_tasks = tiles * ((num_outputs + outputs_per_task - 1) / outputs_per_task);
   typename Kernel::Policy policy(space, num_tasks, team_size);
   if (Tune::binary_gathers_lines) policy.set_scratch_size(0, Kokkos::PerTeam(Kernel::scratch_bytes(team_size) + 128));
-  Kokkos::parallel_for("varve::binary_forward", policy,
-                       Kernel{layer.edges(), bits, pass, next_tile_samples, outputs_per_task});
+  launch_teams("varve::binary_forward", policy, Kernel{layer.edges(), bits, pass, next_tile_samples, outputs_per_task});
 }
 
 } // namespace varve

@@ -248,8 +248,7 @@ void cone_forward(ExecutionSpace const& space, Programs const& run, LayerPass<ty
       Kernel::Tune::cone_level,
       Kokkos::PerTeam(
           static_cast<int>(Kernel::scratch_bytes(team_size, run.max_slots, run.max_rounds, run.max_groups)) + 128));
-  Kokkos::parallel_for("varve::cone_forward", policy,
-                       Kernel{edges, pass, run.max_slots, run.max_rounds, run.max_groups});
+  launch_teams("varve::cone_forward", policy, Kernel{edges, pass, run.max_slots, run.max_rounds, run.max_groups});
 }
 
 } // namespace varve

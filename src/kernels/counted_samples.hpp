@@ -161,7 +161,7 @@ void counted_forward(ExecutionSpace const& space, Layer const& layer,
   int const num_tasks = num_tiles(samples.num_samples, 1 << log2_samples);
   typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), num_tasks), +Kernel::team_size);
   policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(bytes() + 128));
-  Kokkos::parallel_for("varve::counted_forward", policy, Kernel{edges, samples, next, next_tile_samples, log2_samples});
+  launch_teams("varve::counted_forward", policy, Kernel{edges, samples, next, next_tile_samples, log2_samples});
 }
 
 } // namespace varve

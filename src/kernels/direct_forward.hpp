@@ -67,7 +67,7 @@ void direct_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
   int const num_tasks = tiles * ((num_blocks + blocks_per_task - 1) / blocks_per_task);
   typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), team_size,
                                        Tile::num_lanes);
-  Kokkos::parallel_for("varve::direct_forward", policy, Kernel{edges, pass, blocks_per_task});
+  launch_teams("varve::direct_forward", policy, Kernel{edges, pass, blocks_per_task});
 }
 
 } // namespace varve

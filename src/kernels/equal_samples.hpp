@@ -229,10 +229,10 @@ void list_distinct_samples(ExecutionSpace const& space, PanelPositions<Scalar> c
   Kokkos::parallel_for("varve::start_equal_samples",
                        Range(space, 0, max_samples > equal.table_mask ? max_samples : equal.table_mask + 1),
                        StartEqualSamples{equal, max_samples});
-  Kokkos::parallel_for("varve::hash_samples", tasks, Hash{positions, equal});
+  launch_teams("varve::hash_samples", tasks, Hash{positions, equal});
   Kokkos::parallel_for("varve::find_candidates", Range(space, 0, max_samples),
                        FindCandidates{positions.count, equal, live_stamps, list.stamp});
-  Kokkos::parallel_for("varve::compare_with_candidates", tasks, Compare{positions, equal, live_stamps, list.stamp});
+  launch_teams("varve::compare_with_candidates", tasks, Compare{positions, equal, live_stamps, list.stamp});
   Kokkos::parallel_scan("varve::list_distinct_samples", Range(space, 0, max_samples), list);
 }
 

@@ -120,7 +120,7 @@ void fused_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace, S
   kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.edges.num_rows);
   typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks, Tune::team_size,
                                        Kernel::Tile::num_lanes);
-  Kokkos::parallel_for(HasInputErrors ? "varve::fused_backward" : "varve::first_gradient", policy, kernel);
+  launch_teams(HasInputErrors ? "varve::fused_backward" : "varve::first_gradient", policy, kernel);
 }
 
 } // namespace varve

@@ -258,7 +258,7 @@ void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, For
   policy.set_scratch_size(
       Tune::scratch_level,
       Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(kernel.max_neurons, kernel.image_bytes)) + 128));
-  Kokkos::parallel_for("varve::fused_forward", policy, kernel);
+  launch_teams("varve::fused_forward", policy, kernel);
 }
 
 } // namespace varve

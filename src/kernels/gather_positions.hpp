@@ -53,7 +53,7 @@ void gather_positions(ExecutionSpace const& space, GatherPositions<ExecutionSpac
       reinterpret_cast<Scalar*>(kernel.panel.data()), lines * Tile::num_samples);
   Kokkos::deep_copy(space, numbers, Scalar(0));
   constexpr int team_size = kOnHost<ExecutionSpace> ? 1 : 128;
-  Kokkos::parallel_for("varve::gather_positions", typename Kernel::Policy(space, num_positions, team_size), kernel);
+  launch_teams("varve::gather_positions", typename Kernel::Policy(space, num_positions, team_size), kernel);
 }
 
 } // namespace varve

@@ -82,7 +82,7 @@ void join_neurons(ExecutionSpace const& space, JoinNeurons<ExecutionSpace, Scala
   int const num_tasks = lines * ((kernel.part.num_neurons + kernel.neurons_per_task - 1) / kernel.neurons_per_task);
   typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks),
                                        +Tune::move_team_size, +Tune::move_lanes);
-  Kokkos::parallel_for("varve::join_neurons", policy, kernel);
+  launch_teams("varve::join_neurons", policy, kernel);
 }
 
 /// Counts the positions that carry a stamp.

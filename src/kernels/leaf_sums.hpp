@@ -62,7 +62,7 @@ void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar>
   kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.num_neurons);
   typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks, Tune::team_size,
                                        Kernel::Tile::num_lanes);
-  Kokkos::parallel_for("varve::neuron_sums", policy, kernel);
+  launch_teams("varve::neuron_sums", policy, kernel);
 }
 
 /// totals(first + i) = the sum of all leaves of sum i, never -0.

@@ -205,7 +205,7 @@ void list_live_samples(ExecutionSpace const& space, ListLiveSamples<ExecutionSpa
     if (list.max_slots <= Kernel::most_slots) {
       typename Kernel::Policy const policy(space, (list.max_slots + Kernel::team_size - 1) / Kernel::team_size,
                                            +Kernel::team_size);
-      Kokkos::parallel_for("varve::list_live_samples", policy, Kernel{list});
+      launch_teams("varve::list_live_samples", policy, Kernel{list});
       return;
     }
   }
@@ -225,7 +225,7 @@ void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpa
   int const num_tasks = groups * ((kernel.num_neurons + kernel.neurons_per_task - 1) / kernel.neurons_per_task);
   typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), Tune::move_team_size,
                                        Tune::move_lanes);
-  Kokkos::parallel_for("varve::move_live_samples", policy, kernel);
+  launch_teams("varve::move_live_samples", policy, kernel);
 }
 
 } // namespace varve

@@ -105,7 +105,7 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   if (tiles == 0) return;
   typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), tiles), +Kernel::team_size);
   policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(Tune::expand_bytes + 128));
-  Kokkos::parallel_for("varve::expand_samples", policy, Kernel{samples, target});
+  launch_teams("varve::expand_samples", policy, Kernel{samples, target});
 }
 
 /// Samples of a panel as rows: rows(p, output) = panel(from_slot(first + p), neuron_of(output)).

@@ -63,7 +63,7 @@ void find_saturated(ExecutionSpace const& space, FindSaturated<ExecutionSpace, S
   int const teams = (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size;
   typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), teams), Tune::move_team_size,
                                        Tune::move_lanes);
-  Kokkos::parallel_for("varve::find_saturated", policy, kernel);
+  launch_teams("varve::find_saturated", policy, kernel);
 }
 
 } // namespace varve

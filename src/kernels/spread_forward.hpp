@@ -126,7 +126,7 @@ void spread_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
   typename Kernel::Policy policy(space, tiles * parts, +Kernel::team_size);
   policy.set_scratch_size(Tune::spread_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(edges.parameters.num_inputs)) + 128));
-  Kokkos::parallel_for("varve::spread_forward", policy, Kernel{edges, pass, outputs_per_team});
+  launch_teams("varve::spread_forward", policy, Kernel{edges, pass, outputs_per_team});
 }
 
 } // namespace varve

@@ -114,7 +114,7 @@ void staged_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
                                  +Kernel::team_size);
   policy.set_scratch_size(Tune::staged_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(edges.max_inputs)) + 128));
-  Kokkos::parallel_for("varve::staged_forward", policy, Kernel{edges, pass});
+  launch_teams("varve::staged_forward", policy, Kernel{edges, pass});
 }
 
 } // namespace varve

@@ -286,7 +286,7 @@ void launch_stationary(std::string const& label, ExecutionSpace const& space, Fo
   typename Kernel::Policy policy(space, num_groups * num_parts, Kernel::Tune::stationary_team_size, Tile::num_lanes);
   policy.set_scratch_size(Kernel::Tune::stationary_level,
                           Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_chunks)) + 32));
-  Kokkos::parallel_for(label, policy, Kernel{edges, pass, layer.max_chunks, bits});
+  launch_teams(label, policy, Kernel{edges, pass, layer.max_chunks, bits});
 }
 
 } // namespace detail

@@ -64,7 +64,7 @@ void trained_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace,
   if (num_leaves == 0 || kernel.edges.num_rows == 0) return;
   kernel.num_blocks = Tune::forward_blocks(num_processors(space), kernel.edges.num_rows, num_leaves);
   typename Kernel::Policy const policy(space, num_leaves * kernel.num_blocks, Tune::team_size, Kernel::Tile::num_lanes);
-  Kokkos::parallel_for("varve::trained_forward", policy, kernel);
+  launch_teams("varve::trained_forward", policy, kernel);
 }
 
 } // namespace varve
