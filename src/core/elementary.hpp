@@ -7,10 +7,10 @@
 #include <limits>
 #include <type_traits>
 
-/// Elementary functions with the same bits on every processor, compiler and GPU. Libraries differ in last bits (that of
-/// C, that of CUDA); these consist of correctly rounded operations only: sum, product, quotient and fma called by name.
-/// Methods: argument reduction by multiples of log 2 in two parts (Cody and Waite, "Software manual for the elementary
-/// functions", 1980), then Taylor polynomials. Compilers turn loops over them into vector instructions.
+/// Elementary functions with the same bits on every processor, compiler and GPU. The math libraries of C and CUDA
+/// differ in last bits; these functions use correctly rounded operations only: sum, product, quotient and fma called by
+/// name. Methods: argument reduction by multiples of log 2 in two parts (Cody and Waite, "Software manual for the
+/// elementary functions", 1980), then Taylor polynomials. Compilers turn loops over them into vector instructions.
 namespace varve {
 
 /// a * b + c, rounded once.
@@ -19,7 +19,7 @@ VARVE_HOST_DEVICE inline double multiply_add(double a, double b, double c) { ret
 
 namespace detail {
 
-/// Numbers that depend on the precision.
+/// Constants of the functions below for one precision.
 template <class Scalar>
 struct Elementary;
 
@@ -28,12 +28,12 @@ struct Elementary<float> {
   using Bits = std::int32_t;
   static constexpr int mantissa_bits = 23;
   static constexpr Bits exponent_bias = 127;
-  static constexpr float rounder = 0x1.8p23F;      ///< adding it rounds to an integer
-  static constexpr float least_exponent = -104.0F; ///< whose exponential rounds to 0
-  static constexpr float most_exponent = 89.0F;    ///< whose exponential is infinite
-  static constexpr float log2_high = 0x1.62e4p-1F; ///< 9 zero bits at its end: multiples up to 2^9 are exact
-  static constexpr float log2_low = 0x1.7f7d1cp-20F;
-  static constexpr int exponential_terms = 7;
+  static constexpr float rounder = 0x1.8p23F;      ///< adding it rounds a number to an integer
+  static constexpr float least_exponent = -104.0F; ///< exp of this number rounds to 0
+  static constexpr float most_exponent = 89.0F;    ///< exp of this number is infinite
+  static constexpr float log2_high = 0x1.62e4p-1F; ///< log 2 with 9 zero bits at the end: products up to 2^9 are exact
+  static constexpr float log2_low = 0x1.7f7d1cp-20F; ///< log 2 - log2_high
+  static constexpr int exponential_terms = 7;        ///< degree of the Taylor polynomial of exp
 };
 
 template <>
@@ -44,7 +44,7 @@ struct Elementary<double> {
   static constexpr double rounder = 0x1.8p52;
   static constexpr double least_exponent = -746.0;
   static constexpr double most_exponent = 710.0;
-  static constexpr double log2_high = 0x1.62e42fefa3800p-1; ///< 11 zero bits at its end
+  static constexpr double log2_high = 0x1.62e42fefa3800p-1; ///< log 2 with 11 zero bits at the end
   static constexpr double log2_low = 0x1.ef35793c76730p-45;
   static constexpr int exponential_terms = 13;
 };
@@ -63,14 +63,14 @@ VARVE_HOST_DEVICE inline Scalar exponential_series(Scalar x) {
   }
 }
 
-/// x = multiple * log 2 + rest with |rest| <= log(2) / 2, and exp(rest) - 1.
+/// Argument reduction: x = multiple * log 2 + rest with |rest| <= log(2) / 2; less_one = exp(rest) - 1.
 template <class Scalar>
 struct ReducedExponent {
   typename Elementary<Scalar>::Bits multiple;
   Scalar less_one;
 };
 
-/// For x between least_exponent and most_exponent.
+/// The argument reduction of x, which must lie between least_exponent and most_exponent.
 template <class Scalar>
 VARVE_HOST_DEVICE inline ReducedExponent<Scalar> reduce_exponent(Scalar x) {
   using Constants = Elementary<Scalar>;
@@ -102,7 +102,7 @@ VARVE_HOST_DEVICE inline Scalar exponential(Scalar x) {
   x = x < Constants::least_exponent ? Constants::least_exponent : x;
   x = x > Constants::most_exponent ? Constants::most_exponent : x;
   auto const reduced = detail::reduce_exponent(x);
-  auto const half = reduced.multiple >> 1; // in two steps, because 2^multiple may be too small or too large
+  auto const half = reduced.multiple >> 1; // two factors, because 2^multiple may be subnormal or infinite
   return (reduced.less_one + Scalar(1)) * detail::power_of_two<Scalar>(half) *
          detail::power_of_two<Scalar>(reduced.multiple - half);
 }
@@ -116,7 +116,7 @@ VARVE_HOST_DEVICE inline double logarithm(double x) {
   auto const bits = __builtin_bit_cast(std::int64_t, x);
   std::int64_t exponent = (bits >> 52) - Constants::exponent_bias;
   double mantissa = __builtin_bit_cast(double, (bits & 0xfffffffffffff) | (Constants::exponent_bias << 52));
-  if (mantissa > 1.41421356237309504880) { // so that f lies around 0
+  if (mantissa > 1.41421356237309504880) { // above sqrt(2): half of it lies closer to 1, so |f| is smaller
     mantissa *= 0.5;
     ++exponent;
   }
@@ -140,7 +140,7 @@ VARVE_HOST_DEVICE inline Scalar sigmoid(Scalar x) {
 /// tanh(x) = t / (t + 2) with t = exp(2 |x|) - 1 and the sign of x; off by less than 3 units in the last place.
 template <class Scalar>
 VARVE_HOST_DEVICE inline Scalar hyperbolic_tangent(Scalar x) {
-  constexpr auto largest = static_cast<Scalar>(sizeof(Scalar) == 4 ? 20 : 44); // beyond half of it, the result is 1
+  constexpr auto largest = static_cast<Scalar>(sizeof(Scalar) == 4 ? 20 : 44); // tanh(largest / 2) rounds to 1
   Scalar const magnitude = x < Scalar(0) ? -x : x;
   Scalar const twice = magnitude + magnitude;
   auto const reduced = detail::reduce_exponent(twice > largest ? largest : twice);
@@ -150,7 +150,7 @@ VARVE_HOST_DEVICE inline Scalar hyperbolic_tangent(Scalar x) {
   return x < Scalar(0) ? -result : result;
 }
 
-/// The smooth activation functions. `none`: the function is a line with a bend.
+/// The smooth activation functions. `none`: the activation function is piecewise linear.
 enum class Curve : int { none, sigmoid, hyperbolic_tangent };
 
 /// A curve's value at x; x itself for Curve::none.

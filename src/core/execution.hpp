@@ -21,7 +21,7 @@
 
 namespace varve {
 
-/// Types of execution spaces.
+/// A list of execution space types.
 template <class... Spaces>
 struct SpaceList {};
 
@@ -70,7 +70,8 @@ constexpr auto find_space(SpaceList<First, Rest...> /*spaces*/) {
 template <Backend Wanted>
 using SpaceOf = typename decltype(detail::find_space<Wanted>(CompiledSpaces()))::type;
 
-/// What launches are sized by: threads on a host, multiprocessors (AMD: compute units) on a GPU.
+/// The number of processors that launches are sized by: threads on a host, multiprocessors (AMD: compute units) on a
+/// GPU.
 template <class ExecutionSpace>
 int num_processors(ExecutionSpace const& space) {
 #if defined(KOKKOS_ENABLE_CUDA)

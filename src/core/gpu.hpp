@@ -8,9 +8,10 @@
 #include <optional>
 #include <string>
 
-/// What the runtime library of a GPU's vendor says about it. Kokkos takes at most one GPU backend a build. Each backend
-/// has the same functions here: num_devices() that the process sees; name, number and identity of the one it uses (see
-/// device_name() and device_identity()); free_memory() in bytes, nullopt if the runtime does not tell.
+/// Queries to the runtime library of the GPU's vendor. A Kokkos build has at most one GPU backend. Each backend has the
+/// same functions here. num_devices(): GPUs that the process sees, nullopt in builds without GPU backend. name(),
+/// number(), identity(): of the GPU in use (see device_name() and device_identity()). free_memory(): bytes, nullopt if
+/// the runtime does not report them.
 namespace varve::gpu {
 
 #if defined(KOKKOS_ENABLE_CUDA)

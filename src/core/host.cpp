@@ -57,6 +57,7 @@ std::optional<std::size_t> read_number(fs::path const& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
+/// The part of a group's memory usage that the kernel can reclaim (file caches), in bytes.
 std::size_t droppable_bytes(fs::path const& group, GroupFiles const& files) {
   std::ifstream statistics(group / "memory.stat");
   std::size_t sum = 0;

@@ -133,7 +133,7 @@ void require_valid_settings(std::span<char* const> kokkos_arguments, std::option
   for (auto const& setting : settings) {
     char const* const value = setting.variable == nullptr ? nullptr : std::getenv(setting.variable);
     if (value == nullptr) continue;
-    bool const is_empty_list = setting.option.empty() && *value == '\0'; // counts as unset
+    bool const is_empty_list = setting.option.empty() && *value == '\0'; // an empty list counts as unset
     if (!is_empty_list)
       require_value(setting.kind, std::string("the environment variable ") + setting.variable, value, num_devices);
   }

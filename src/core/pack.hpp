@@ -23,8 +23,8 @@ struct alignas(sizeof(Scalar) * Width) Pack {
 template <class Scalar>
 struct Bounds {
   Scalar lower, upper;
-  /// By which sums below zero are multiplied before they are clipped. Below zero it names a curve, which is applied to
-  /// what is clipped (a member of its own would not fit the head of a layer's image in team scratch).
+  /// Factor of sums below zero, applied before clipping. A negative slope encodes a Curve, which is applied after
+  /// clipping. (A member of its own for the curve would not fit the header of a layer's image in team scratch.)
   double slope = 1.0;
 
   static constexpr double slope_of(Curve curve) { return -static_cast<double>(curve); }
@@ -70,8 +70,8 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
   // clang-format on
 }
 
-/// Host only: finish() where sums below zero are multiplied by a slope, or where there is a curve. Apart, by value and
-/// lane by lane, so that it costs other layers nothing: within finish() a slope doubles the time of a fused layer.
+/// Host only: finish() for layers with a slope or a curve. Not inlined, by value and lane by lane, so that other layers
+/// pay nothing for it: a slope within finish() doubles the time of a fused layer.
 template <class Scalar, int Width>
 [[gnu::noinline]] Pack<Scalar, Width> finish_apart(Pack<Scalar, Width> sum, double bias, Bounds<Scalar> bounds) {
   Curve const curve = bounds.curve();
@@ -83,7 +83,7 @@ template <class Scalar, int Width>
     Scalar const above = y > bounds.lower ? y : bounds.lower;
     lane = (above < bounds.upper ? above : bounds.upper) + Scalar(0);
   }
-  if (curve == Curve::sigmoid) { // a loop each, so that compilers make vector instructions of them
+  if (curve == Curve::sigmoid) { // compilers vectorize the loops only if each curve has its own
     for (Scalar& lane : sum.lane) lane = sigmoid(lane) + Scalar(0);
   } else if (curve == Curve::hyperbolic_tangent) {
     for (Scalar& lane : sum.lane) lane = hyperbolic_tangent(lane) + Scalar(0);

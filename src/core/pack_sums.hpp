@@ -31,8 +31,8 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(Pack<Scalar, Width>& sum, Pack<Sca
 
 namespace host {
 
-/// The numbers of two vectors at these lanes, those of the second counting on. (nvcc loses the expansion of packs in
-/// arguments of __builtin_shufflevector, and Clang lacks the other.)
+/// A shuffle: lane i of the result is lane Lane[i] of `first` followed by `second`. (nvcc does not expand parameter
+/// packs in arguments of __builtin_shufflevector; Clang has no __builtin_shuffle.)
 template <class Scalar, int... Lane>
 inline auto shuffled(typename Vectors<Scalar, sizeof...(Lane)>::Vector const& first,
                      typename Vectors<Scalar, sizeof...(Lane)>::Vector const& second,
@@ -46,18 +46,18 @@ inline auto shuffled(typename Vectors<Scalar, sizeof...(Lane)>::Vector const& fi
 #endif
 }
 
-/// One step of lane_trees(): two vectors, each of which holds `Width / RowLanes` rows of RowLanes numbers, become one
-/// with twice as many rows of half as many. Rows that are longer than a block of 16 bytes stay in order, those of the
-/// first vector first; shorter ones alternate within the block, for that is the cheap way to shuffle.
+/// One step of lane_trees(). Two vectors that each hold `Width / RowLanes` rows of RowLanes numbers become one vector
+/// of twice as many rows of half as many numbers. Rows longer than a block of 16 bytes keep their order, those of the
+/// first vector first; shorter rows of the two vectors alternate within each block, because such shuffles are cheaper.
 template <class Scalar, int Width, int RowLanes>
 struct TreeStep {
   static constexpr int block = 16 / static_cast<int>(sizeof(Scalar));
   static constexpr bool in_blocks = RowLanes <= block;
 
-  /// Lane of the two vectors (those of the second count on) from which lane i of the low or high halves comes.
+  /// The lane of the first vector followed by the second that holds number i of all low (or high) halves of rows.
   static constexpr int source(int i, bool is_high) {
     int const half = RowLanes / 2;
-    int const span = in_blocks ? block : Width; // lanes of a vector between which numbers move
+    int const span = in_blocks ? block : Width; // numbers move within groups of this many lanes
     int const place = i % span;
     bool const from_second = place >= span / 2;
     int const within = place % (span / 2);
@@ -75,7 +75,7 @@ struct TreeStep {
   }
 };
 
-/// Which of the rows each lane holds in the end.
+/// By lane: the row whose sum the lane holds after all steps.
 template <class Scalar, int Width>
 constexpr std::array<int, Width> rows_of_lanes() {
   std::array<std::array<int, Width>, Width> rows{}; // [vector][lane]
@@ -98,7 +98,7 @@ constexpr std::array<int, Width> rows_of_lanes() {
   return rows[0];
 }
 
-/// Folds instead of loops, so that vectors stay in registers.
+/// All steps from this number of rows down to one vector, rows[0]. Folds instead of loops keep vectors in registers.
 template <class Scalar, int Width, int RowLanes, class Vector, std::size_t... Row>
 inline void halve_rows(Vector (&rows)[Width], std::index_sequence<Row...> /*rows of the next step*/) {
   constexpr std::size_t half = sizeof...(Row);
@@ -108,7 +108,7 @@ inline void halve_rows(Vector (&rows)[Width], std::index_sequence<Row...> /*rows
   if constexpr (half > 1) halve_rows<Scalar, Width, RowLanes / 2>(rows, std::make_index_sequence<half / 2>());
 }
 
-/// The lane that holds this row in the end.
+/// The lane that holds the sum of this row after all steps.
 template <class Scalar, int Width>
 constexpr int lane_of_row(int row) {
   auto const rows = rows_of_lanes<Scalar, Width>();
@@ -117,6 +117,7 @@ constexpr int lane_of_row(int row) {
   return lane;
 }
 
+/// Moves the sum of row i to lane i.
 template <class Scalar, int Width, class Vector, std::size_t... Row>
 inline Vector in_order(Vector const& rows, std::index_sequence<Row...>) {
   return shuffled<Scalar>(rows, rows,

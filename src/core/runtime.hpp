@@ -21,8 +21,8 @@ public:
 /// A readable name of the hardware behind a backend, for messages and reports: "NVIDIA H200 (device 0)", "2 threads".
 std::string device_name(Backend backend);
 
-/// What identifies the GPU among those of all nodes (its UUID), in hexadecimal; empty on CPU backends. (The visible
-/// index of one GPU may differ between ranks.)
+/// An identifier of the GPU that is unique across nodes (CUDA: its UUID; HIP: UUID and PCI address), in hexadecimal;
+/// empty on CPU backends. (The device index does not identify a GPU: it may differ between ranks.)
 std::string device_identity(Backend backend);
 
 /// Memory, in bytes, that a backend can still allocate: free device memory, or available_host_memory() on CPU backends.

@@ -8,16 +8,16 @@
 
 namespace varve {
 
-/// An array as kernels take it: its place and its length, in device memory or in team scratch. It owns nothing. One
-/// that is not given is empty, and its data() null. Every access is checked in builds with
-/// Kokkos_ENABLE_DEBUG_BOUNDS_CHECK (preset openmp-debug), which stop the program at the first one out of bounds.
+/// An array as kernels take it: a non-owning address and length, in device memory or in team scratch. An array that is
+/// not given has length 0 and a null data(). Builds with Kokkos_ENABLE_DEBUG_BOUNDS_CHECK (preset openmp-debug) check
+/// every access and stop the program at the first one out of bounds.
 template <class T>
 using ArrayView =
     Kokkos::View<T*, Kokkos::LayoutRight, Kokkos::AnonymousSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
 namespace detail {
 
-/// The check of those accesses that are not through operator().
+/// Bounds check of an access that bypasses operator(); empty unless Kokkos checks bounds.
 KOKKOS_FORCEINLINE_FUNCTION void require_within([[maybe_unused]] std::size_t size, [[maybe_unused]] std::size_t first,
                                                 [[maybe_unused]] std::size_t count) {
 #if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
@@ -41,7 +41,7 @@ KOKKOS_FORCEINLINE_FUNCTION ArrayView<T> part_of(Kokkos::View<T*, P...> const& a
   return part_of(array, first, array.size() - first);
 }
 
-/// The elements of another type that begin at a byte of an array of bytes.
+/// `count` elements of type T in an array of bytes, from byte `first` on.
 template <class T, class Byte, class... P>
 KOKKOS_FORCEINLINE_FUNCTION ArrayView<T const> array_in(Kokkos::View<Byte*, P...> const& bytes, std::size_t first,
                                                         std::size_t count) {
@@ -50,18 +50,18 @@ KOKKOS_FORCEINLINE_FUNCTION ArrayView<T const> array_in(Kokkos::View<Byte*, P...
   return ArrayView<T const>(reinterpret_cast<T const*>(bytes.data() + first), count);
 }
 
-// Raw access, here and nowhere else: neighbouring elements that are loaded or stored by one instruction, such as a pack
-// of samples or 16 bytes of weights. Element by element through operator() they would take several.
+// Raw access happens here only: one instruction loads or stores neighbouring elements, such as a pack of samples or 16
+// bytes of weights. Through operator(), element by element, it would take several.
 
-/// The address of `count` elements from `first` on, for the edges of a layer: a View made for every edge costs a CPU
-/// four stores to its stack, which took the fused kernel 1.4 times as long.
+/// The address of `count` elements from `first` on, for the edges of a layer. (A View for every edge would cost a CPU
+/// four stores to its stack: the fused kernel then took 1.4 times as long.)
 template <class T, class... P>
 KOKKOS_FORCEINLINE_FUNCTION T* elements_of(Kokkos::View<T*, P...> const& array, std::size_t first, std::size_t count) {
   detail::require_within(array.size(), first, count);
   return array.data() + first;
 }
 
-/// The bytes of an array from `byte` on, as a Piece; they must be aligned for one.
+/// The Piece that begins at byte `byte` of an array, which must be aligned for a Piece.
 template <class Piece, class T, class... P>
 KOKKOS_FORCEINLINE_FUNCTION auto& piece_at_byte(Kokkos::View<T*, P...> const& array, std::size_t byte) {
   using Byte = std::conditional_t<std::is_const_v<T>, unsigned char const, unsigned char>;
@@ -70,7 +70,7 @@ KOKKOS_FORCEINLINE_FUNCTION auto& piece_at_byte(Kokkos::View<T*, P...> const& ar
   return *reinterpret_cast<Target*>(reinterpret_cast<Byte*>(array.data()) + byte);
 }
 
-/// Piece 0, 1, 2 ... of an array.
+/// Element `number` of the array, seen as an array of Pieces.
 template <class Piece, class T, class... P, class Number>
 KOKKOS_FORCEINLINE_FUNCTION auto& piece_of(Kokkos::View<T*, P...> const& array, Number number) {
   using Target = std::conditional_t<std::is_const_v<T>, Piece const, Piece>;
@@ -78,7 +78,7 @@ KOKKOS_FORCEINLINE_FUNCTION auto& piece_of(Kokkos::View<T*, P...> const& array, 
   return reinterpret_cast<Target*>(array.data())[number];
 }
 
-/// The piece that begins with an element.
+/// The Piece that begins at element `first` of the array.
 template <class Piece, class T, class... P>
 KOKKOS_FORCEINLINE_FUNCTION auto& piece_at(Kokkos::View<T*, P...> const& array, std::size_t first) {
   using Target = std::conditional_t<std::is_const_v<T>, Piece const, Piece>;
@@ -103,8 +103,9 @@ KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] ArrayView<T> con
 }
 #endif
 
-/// Arrays in team scratch, cut one after another from one piece, whose bytes a kernel states exactly: limits of the
-/// plan are made of them. The first is aligned as asked for, the next ones as the sizes before them leave it.
+/// Cuts arrays one after another from one allocation in team scratch. Kernels state its bytes exactly, because the plan
+/// computes its limits from them. The first array has the alignment asked for; the others have what the sizes of the
+/// arrays before them leave.
 class ScratchArrays {
 public:
   template <class Member>
