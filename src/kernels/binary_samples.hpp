@@ -18,18 +18,20 @@ struct SampleBits {
 
   ArrayView<std::uint32_t> words = {};
   int num_neurons = 0;
-  ArrayView<Scalar const> value = {}; ///< one number: the value of all entries
+  ArrayView<Scalar const> value = {}; ///< one element: the value of all entries
 
-  /// The words of a sample and those behind it, from its neuron 0 on.
+  /// The words from neuron 0 of the group of 32 samples that contains this sample to the end.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<std::uint32_t> group(int first_sample) const {
     return part_of(words,
                    static_cast<std::size_t>(first_sample / samples_per_word) * static_cast<std::size_t>(num_neurons));
   }
 };
 
-/// Writes the bits of sparse samples. A task is 32 samples and a range of neurons, whose words a team assembles in
-/// scratch; several threads walk side by side along the entries of one sample, from the first that a search finds in
-/// the range. Reads each entry and writes each word once: bound by memory bandwidth, with few samples by latency.
+/// Converts sparse samples to SampleBits: bit (i, s) = 1 if sample s has an entry at neuron i, else 0.
+/// league: tasks, in strides; a task is 32 samples and a range of neurons, whose words a team assembles in scratch.
+/// team threads: threads_per_sample for each sample; they read its entries interleaved, from the first entry in the
+/// range on, which they find by binary search. Reads each entry and writes each word once: bound by memory bandwidth;
+/// where samples are few, by latency.
 template <class ExecutionSpace, class Scalar>
 struct SetSampleBits {
   using Tune = Tuning<ExecutionSpace, Scalar>;
@@ -79,7 +81,7 @@ private:
     constexpr NeuronIndex none = ~NeuronIndex(0);
     auto const last = static_cast<NeuronIndex>(first + count);
     for (entry += static_cast<EdgeOffset>(thread); entry < end; entry += in_flight * threads_per_sample) {
-      NeuronIndex neurons[in_flight]; // all loads before the first use
+      NeuronIndex neurons[in_flight]; // all loads are issued before the first use
       VARVE_UNROLL
       for (int i = 0; i < in_flight; ++i) {
         EdgeOffset const next = entry + static_cast<EdgeOffset>(i * threads_per_sample);
@@ -107,12 +109,12 @@ private:
   }
 };
 
-/// One layer of samples that are given as bits, value where a bit is set:
+/// One layer of samples that are given as bits (SampleBits: each activation is `value` or zero):
 ///   next(j, s) = clip(fma-chain over the edges (j, i) whose bit (i, s) is set of weight(j, i) * value, + bias(j))
-/// which has the bits of the full chain, for a product with zero changes no sum. A task is one tile and some outputs,
-/// each computed by one thread for all samples of the tile. Does not mark who is live. Per edge and tile it reads a
-/// word or two, and adds where a bit is set: bound by the issue of instructions (two per 32 samples and edge on a GPU,
-/// as many per vector on a CPU with masks).
+/// The result has the bits of the chain over all edges, because a product with zero changes no sum.
+/// league: tasks; a task is one tile and some outputs. team threads: outputs; a thread computes its output for all
+/// samples of the tile. Does not stamp live samples. Per edge and tile it reads one word for each 32 samples: bound by
+/// issue slots (two instructions per fma on a GPU, and per vector of fma on a CPU with masks).
 template <class ExecutionSpace, class Format>
 struct BinaryForward {
   static_assert(Format::block_outputs == 1);
@@ -124,12 +126,12 @@ struct BinaryForward {
   static constexpr int samples_per_word = SampleBits<Scalar>::samples_per_word;
   static_assert(Tile::num_lanes == 1 && Tile::num_samples % samples_per_word == 0);
   static constexpr int words_per_tile = Tile::num_samples / samples_per_word;
-  static constexpr int line_length = Tile::num_samples + 1; ///< one more, so that lines begin in different banks
+  static constexpr int line_length = Tile::num_samples + 1; ///< padded by one: lines begin in different banks
 
   typename Format::Edges layer;
   SampleBits<Scalar> bits;
   LayerPass<Scalar> pass;
-  int next_tile_samples; ///< of pass.next
+  int next_tile_samples; ///< samples of a tile of pass.next
   int outputs_per_task;
 
   /// Team scratch in bytes: a line of samples for each thread's output.
@@ -167,7 +169,7 @@ struct BinaryForward {
 private:
   KOKKOS_FORCEINLINE_FUNCTION void compute(BlockSums<Tile, 1>& sums, int output, int first_sample) const {
     auto const words = bits.group(first_sample);
-    Scalar const value = bits.value(0); // from memory: as a parameter it would be fetched again for every product
+    Scalar const value = bits.value(0); // loaded once; a kernel parameter would be fetched again for every product
     constexpr int ahead = Format::Edges::edges_at_a_time;
     layer.for_each_edges(output, [&](auto const* inputs, auto const& weights_of) {
       std::uint32_t word[ahead][words_per_tile];
@@ -189,18 +191,18 @@ private:
         }
       }
     });
-    typename Tile::Seen seen[Tile::packs_per_lane]; // nobody asks who died of the first layer
+    typename Tile::Seen seen[Tile::packs_per_lane]; // not used: this kernel does not stamp live samples
     for (auto& marks : seen) clear(marks);
     sums.finish_block(layer.parameters, output, seen);
   }
 
-  /// Place of an activation in pass.next.
+  /// Index of an activation in pass.next.
   KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of(int output, int sample) const {
     return place_of_slot(sample, layer.parameters.num_outputs, next_tile_samples) +
            static_cast<std::size_t>(layer.parameters.neuron_of(output)) * static_cast<std::size_t>(next_tile_samples);
   }
 
-  /// No tile is smaller than a pack.
+  /// Stores the samples of one output pack by pack; no pack straddles tiles of pass.next, which hold a pack or more.
   KOKKOS_FORCEINLINE_FUNCTION void store(BlockSums<Tile, 1> const& sums, int output, int first_sample) const {
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) {
@@ -209,7 +211,8 @@ private:
     }
   }
 
-  /// Threads change places: each wrote its output's samples to scratch, and neighbours carry neighbouring samples on.
+  /// Transposes through scratch: each thread writes the samples of its output there, then neighbouring threads store
+  /// neighbouring samples to pass.next.
   KOKKOS_FORCEINLINE_FUNCTION void store_lines(Member const& team, BlockSums<Tile, 1> const& sums, int output,
                                                int count, int first_sample, ArrayView<Scalar> const& lines) const {
     VARVE_UNROLL

@@ -9,14 +9,15 @@
 
 namespace varve {
 
-/// A run of layers by the programs of its cones: each sample of each cone by itself, its values in slots of scratch
-/// that nobody else touches, so no barrier stands between layers.
-///   next(j, p) = output j of the run for the sample previous(., slot_of(p)): per layer a chain of fma over the edges
-///   in order, bias, activation
+/// Several layers in one launch, as one program per cone (formats/cone_programs.hpp). A lane runs a program for its own
+/// samples; their values are in slots of scratch that no other lane touches, so layers need no barrier between them.
+///   next(j, p) = output j of the last layer for the sample previous(., slot_of(p)); each layer: a chain of fma over
+///   the edges in order, bias, activation
 /// league: programs x parts of the tiles, parts outermost; team threads: tiles of the part; vector lanes: the samples
-/// of a tile. A program lies in team scratch while the tiles pass by. Reads and writes each activation once per launch
-/// (those that several cones need, once in each); per step two loads and a store in scratch. Bound by the issue of
-/// instructions, then by memory.
+/// of a tile. A team keeps its program in scratch for all its tiles. Each activation is read once per cone that needs
+/// it and written once per launch; in scratch, a neuron takes a load per edge and a store. Bound by latency on a GPU:
+/// 20 KB of slots per warp allow 14 % of the warps, which wait for arithmetic, scratch and memory about equally; they
+/// fill 43 % of the issue slots (perf/PROFILES.md).
 template <class ExecutionSpace, class Programs, class Tile>
 struct ConeForward {
   using Scalar = typename Tile::Scalar;
@@ -28,11 +29,11 @@ struct ConeForward {
   using Member = typename Policy::member_type;
   static_assert(Programs::slot_bytes == Tile::num_samples * sizeof(Scalar));
   static constexpr int group_size = Programs::group_size;
-  static constexpr int line_length = Programs::line_length; ///< inputs or outputs on their way at a time
+  static constexpr int line_length = Programs::line_length; ///< inputs or outputs that a lane loads before it stores
 
   Edges run;
   LayerPass<Scalar> pass;
-  int max_slots, max_rounds, max_groups; ///< of a program
+  int max_slots, max_rounds, max_groups; ///< the most that any program has
 
   /// Team scratch in bytes: the program, and slots for each thread's tile.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int team_size, int max_slots, int max_rounds,
@@ -77,7 +78,7 @@ private:
   template <class Number>
   using Line = Pack<Number, line_length>;
 
-  /// Brings the inputs into the first slots.
+  /// Copies the inputs of the program into its first slots.
   KOKKOS_FORCEINLINE_FUNCTION void load(Program const& program, int tile, int count, int lane,
                                         ArrayView<Scalar> const& slots) const {
     VARVE_UNROLL
@@ -107,7 +108,7 @@ private:
     }
   }
 
-  /// slot(i) = value_at(place of input i in a tile), a line of inputs on its way at a time.
+  /// slot(i) = value_at(place of input i in a tile), with the loads of line_length inputs in flight at a time.
   template <class ValueAt>
   KOKKOS_FORCEINLINE_FUNCTION void load_lines(Program const& program, ArrayView<Scalar> const& slots, int lane, int k,
                                               ValueAt const& value_at) const {
@@ -155,13 +156,14 @@ private:
     }
   }
 
-  /// A lane's pack in the slot at this place, which is in bytes: half of the arithmetic of a step is saved so.
+  /// A lane's pack in the slot that begins at byte `place`. (Byte offsets halve the address arithmetic of a step.)
   KOKKOS_FORCEINLINE_FUNCTION static PackType& pack_at(ArrayView<Scalar> const& lane_slots, int place, int k) {
     constexpr int bytes_per_pack = Tile::num_lanes * static_cast<int>(sizeof(PackType));
     return piece_at_byte<PackType>(lane_slots, static_cast<std::size_t>(place + k * bytes_per_pack));
   }
 
-  /// Two edges of each step of a group.
+  /// Adds the next two edges of each step of a group to its sum. Returns true after the last round of the group;
+  /// target: the slot that each step writes.
   KOKKOS_FORCEINLINE_FUNCTION static bool add_round(ArrayView<Move const> const& moves, int first_move,
                                                     ArrayView<Scalar> const& lane_slots,
                                                     PackType (&sums)[group_size][Tile::packs_per_lane],
@@ -221,8 +223,8 @@ private:
   }
 };
 
-/// Threads of a team for such a run: as many, up to the backend's wish, as scratch has room for; 0 if there is no room
-/// for one.
+/// Threads of a team for a run of cones: Tune::cone_team_size, or as many as scratch has room for; 0 if it has room for
+/// none.
 template <class Tile, class ExecutionSpace, class Programs>
 int cone_team_size(Programs const& run) {
   using Kernel = ConeForward<ExecutionSpace, Programs, Tile>;

@@ -12,10 +12,12 @@ namespace varve {
 /// The first layer of samples whose entries all have one value, where all edges have one weight and all outputs one
 /// bias:
 ///   next(j, s) = clip(chain of n fma of weight * value, + bias), n = number of inputs of j that s has an entry at
-/// which has the bits of the full chain, for a product with zero changes no sum. A task is some samples, whose counts a
-/// team keeps in scratch, four outputs to a word; several threads walk side by side along the entries of a sample; the
-/// results for all n are in a table. Does not mark who is live. Reads each entry and writes each activation once, and
-/// adds to scratch once per entry and reader: bound by memory bandwidth.
+/// The result has the bits of the chain over all edges, because a product with zero changes no sum.
+/// league: tasks, in strides; a task is some samples, whose counts a team keeps in scratch, four outputs to a word.
+/// team threads: first entries of samples (several threads read one sample interleaved), then words of counts. A table
+/// in scratch holds the results for all n. Does not stamp live samples. Reads each entry and writes each activation
+/// once, and adds to scratch once per entry and reader: bound by issue slots on a GPU (72 % at 1024 neurons, memory 14
+/// %; perf/PROFILES.md).
 template <class ExecutionSpace, class Layer>
 struct CountedForward {
   using Scalar = typename Layer::Scalar;
@@ -30,7 +32,7 @@ struct CountedForward {
   DeviceSamples<ExecutionSpace, Scalar> samples;
   ArrayView<Scalar> next;
   int next_tile_samples;
-  int log2_samples; ///< per task
+  int log2_samples; ///< binary logarithm of the samples of a task
 
   /// Team scratch in bytes: the table and the counts.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int degree, int num_outputs, int num_samples) {
@@ -60,7 +62,7 @@ struct CountedForward {
                         part_of(counts, sample * words, words));
       }
       team.team_barrier();
-      // Neighbouring threads take neighbouring samples.
+      // Neighbouring threads store neighbouring samples of one output.
       for (int sample = team.team_rank() % samples_at_a_time; sample < samples_per_task; sample += samples_at_a_time) {
         if (first + sample >= samples.num_samples) continue;
         auto const target = sample_of_slot(next, first + sample, layer.num_outputs, next_tile_samples);
@@ -72,13 +74,13 @@ struct CountedForward {
   }
 
 private:
-  /// By input: where the r-th of the outputs that read it is counted.
+  /// By input: the byte that counts for the r-th of the outputs that read it.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<std::uint16_t const> places_of_reader(int r) const {
     auto const num_inputs = static_cast<std::size_t>(layer.num_inputs + 1);
     return part_of(layer.places, static_cast<std::size_t>(r) * num_inputs, num_inputs);
   }
 
-  /// The activation of an output with n entries.
+  /// The activation of an output of which n inputs have an entry.
   KOKKOS_FORCEINLINE_FUNCTION Scalar result_of(int n) const {
     Pack<Scalar, 1> sum{{Scalar(0)}};
     Pack<Scalar, 1> const value{{samples.values(0)}};
@@ -104,11 +106,11 @@ private:
                                                   ArrayView<std::uint32_t> const& counts) const {
     std::uint16_t const none = Layer::place_of_none(layer.num_outputs);
     for (int entry = thread; entry < num_entries; entry += in_flight * num_threads) {
-      int inputs[in_flight]; // all loads before the first use
+      int inputs[in_flight]; // all loads are issued before the first use
       VARVE_UNROLL
       for (int i = 0; i < in_flight; ++i) {
         int const number = entry + i * num_threads;
-        inputs[i] = number < num_entries ? static_cast<int>(entries(number)) : layer.num_inputs; // which nobody reads
+        inputs[i] = number < num_entries ? static_cast<int>(entries(number)) : layer.num_inputs; // else: has no reader
       }
       for (int r = 0; r < layer.max_readers; ++r) {
         auto const of_inputs = places_of_reader(r);
@@ -123,7 +125,7 @@ private:
     }
   }
 
-  /// On the host a team is one thread, and the least significant byte of a word comes first.
+  /// Host only: counts without atomics, because a team is one thread, in the bytes of little-endian words.
   KOKKOS_FORCEINLINE_FUNCTION void count_in_bytes(ArrayView<NeuronIndex const> const& entries, int num_entries,
                                                   ArrayView<std::uint32_t> const& counts) const {
     for (int r = 0; r < layer.max_readers; ++r) {

@@ -5,14 +5,15 @@
 
 namespace varve {
 
-/// How errors go through an activation: multiplied by its derivative, a function of the activation x alone.
+/// Backpropagation through an activation function: the error times the derivative, computed from the activation x
+/// alone.
 ///   lines:   1 where 0 < x < upper, else `outside` (0 for ReLU, the slope of leaky ReLU, 1 for identity)
 ///   sigmoid: x (1 - x);  tanh: fma(-x, x, 1)
 template <class Scalar>
 struct Derivative {
   Curve curve = Curve::none;
-  Scalar upper = 0; ///< the cap; infinite without one
-  Scalar outside = 0;
+  Scalar upper = 0;   ///< the cap; infinite without one
+  Scalar outside = 0; ///< the derivative unless 0 < x < upper
 
   Derivative() = default;
   explicit Derivative(Activation const& activation)
@@ -25,11 +26,11 @@ struct Derivative {
     if (curve == Curve::sigmoid) return error * (x * (Scalar(1) - x));
     if (curve == Curve::hyperbolic_tangent) return error * multiply_add(-x, x, Scalar(1));
     bool const is_inside = x > Scalar(0) && x < upper;
-    if (outside == Scalar(0)) return is_inside ? error : Scalar(0); // errors may be infinite
+    if (outside == Scalar(0)) return is_inside ? error : Scalar(0); // infinite errors times 0 would be NaN
     return is_inside ? error : error * outside;
   }
 
-  /// The same in every lane. (One loop per kind, so that compilers make vector instructions of them.)
+  /// error * derivative at x in every lane. (One loop per kind of activation, which compilers can vectorize.)
   template <int Width>
   KOKKOS_FORCEINLINE_FUNCTION void apply(Pack<Scalar, Width>& error, Pack<Scalar, Width> const& x) const {
     if (curve == Curve::sigmoid) {

@@ -29,7 +29,7 @@ DeviceTraits::Fused fused_traits(int processors) {
 
 } // namespace detail
 
-/// What the tuning of a backend says to the plan, for a device of so many processors.
+/// The traits of a device with this number of processors (num_processors()), from the tuning of its backend.
 template <class ExecutionSpace, class Scalar, template <class, class> class TuningOf = Tuning,
           template <class, class, int, FusedTile> class FusedTuningOf = FusedTuning>
 DeviceTraits device_traits(int processors) {

@@ -9,10 +9,10 @@ namespace varve {
 /// One layer of all live samples, for any sparsity pattern and any width, without scratch:
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
 /// A task is one tile and some blocks of outputs. league: tasks, in strides; team threads: blocks; vector lanes: packs
-/// of the tile's samples. Marks the slots that hold a nonzero activation with `stamp`.
-/// Per block, edge and tile it reads one line of activations (128 bytes of float on a GPU, 256 on a CPU), which a CPU
-/// finds in its L2 and a GPU in L1 or L2: that cache's bandwidth bounds it, one load for as many fma as a block has
-/// outputs.
+/// of the tile's samples. Stamps the slots that hold a nonzero activation with pass.stamp.
+/// Per block, edge and tile it reads one line of activations (128 bytes of float on a GPU, 256 on a CPU) and does as
+/// many fma with it as the block has outputs. Bound by the bandwidth of the cache that holds the tile: L2 on a CPU, L1
+/// or L2 on a GPU.
 template <class ExecutionSpace, class Format, class Tile>
 struct DirectForward {
   using Scalar = typename Tile::Scalar;
@@ -36,7 +36,7 @@ struct DirectForward {
     }
   }
 
-  /// The blocks of [first, last) that fall to this thread, for the samples of one lane.
+  /// Computes this thread's share of the blocks [first, last) for the samples of one lane.
   KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Member const& team, int tile, int first, int last, int lane) const {
     auto const& parameters = layer.parameters;
     auto const inputs = tile_of(pass.previous, tile, parameters.num_inputs, Tile::num_samples);

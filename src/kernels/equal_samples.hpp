@@ -9,34 +9,34 @@
 
 namespace varve {
 
-/// What finding equal samples works on; arrays by position, but for the last.
+/// Work arrays of the search for equal samples, indexed by position unless their line says otherwise.
 struct EqualSamples {
   ArrayView<std::uint64_t> hashes = {};
   ArrayView<int> table = {};          ///< hash table of positions, open addressing; kNoPosition: free
   int table_mask = 0;                 ///< size of the table, a power of two, less 1
-  ArrayView<int> candidate = {};      ///< the position that a sample seems to be equal to; itself: none
-  ArrayView<int> is_worth_it = {};    ///< one number; 0: the last look found so few that this run looks no more
-  ArrayView<int> represented_by = {}; ///< by sample: the sample it was found equal to; itself: none
-  std::uint64_t hash_mask = ~std::uint64_t(0); ///< bits of a hash that are used (tests leave few)
+  ArrayView<int> candidate = {};      ///< first position found with the same hash; the position itself if none
+  ArrayView<int> is_worth_it = {};    ///< one element; 0 once a search found so few that this run searches no more
+  ArrayView<int> represented_by = {}; ///< by sample: the sample it was found equal to; the sample itself if none
+  std::uint64_t hash_mask = ~std::uint64_t(0); ///< the bits of a hash that count (tests clear most to force collisions)
 };
 
 inline constexpr int kNoPosition = -1;
 
-/// Which samples of a panel take part: all positions below count, found in from_slot(p).
+/// The samples of a panel that take part in the search: position p < count lies in slot from_slot(p).
 template <class Scalar>
 struct PanelPositions {
   ArrayView<Scalar const> panel;
   int tile_samples;
   int num_neurons;
-  ArrayView<int const> from_slot; ///< empty: slot p
-  ArrayView<int const> count;     ///< one number
+  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
+  ArrayView<int const> count;     ///< one element: the number of positions
 
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> activations(int position) const {
     int const slot = from_slot.data() == nullptr ? position : from_slot(position);
     return sample_of_slot(panel, slot, num_neurons, tile_samples);
   }
 
-  /// The bits of neighbouring neurons' activations, zero from `last` on; all loads travel together.
+  /// Loads the bits of Count neighbouring neurons' activations, zero from neuron `last` on, with all loads in flight.
   template <class Bits, int Count>
   KOKKOS_FORCEINLINE_FUNCTION void load(Bits (&bits)[Count], ArrayView<Scalar const> const& activations, int neuron,
                                         int last) const {
@@ -49,7 +49,7 @@ struct PanelPositions {
   }
 };
 
-/// Clears the hashes and the table. Over the larger of both.
+/// Clears the hashes and the table. Index: 0 up to the larger of their sizes.
 struct StartEqualSamples {
   EqualSamples equal;
   int max_samples;
@@ -60,8 +60,9 @@ struct StartEqualSamples {
   }
 };
 
-/// hashes(p) += a hash of the bits of a range of p's activations. A task is 32 positions and a range of neurons, lanes
-/// are positions. Reads the live part of the panel once: bound by memory bandwidth.
+/// hashes(p) += a hash of the bits of a range of p's activations. A task is 32 positions and 64 neurons. league x team
+/// threads: tasks, in strides; vector lanes: positions. Reads the live part of the panel once: bound by memory
+/// bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct HashSamples {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
@@ -92,7 +93,7 @@ struct HashSamples {
     });
   }
 
-  /// work(position, first neuron, last) for all positions and ranges.
+  /// Calls work(position, first neuron, last neuron exclusive) for all positions and ranges of neurons.
   template <class Work>
   KOKKOS_FORCEINLINE_FUNCTION static void for_tasks(Member const& team, PanelPositions<Scalar> const& positions,
                                                     Work const& work) {
@@ -113,10 +114,10 @@ struct HashSamples {
   }
 };
 
-/// The first sample of each hash to reach the table stays (stamped live); the others get it as their candidate. Over
-/// positions.
+/// Inserts the hashes into the table: the first sample with a hash is stamped live, later ones get it as their
+/// candidate. Index: position.
 struct FindCandidates {
-  ArrayView<int const> count; ///< one number
+  ArrayView<int const> count; ///< one element: the number of positions
   EqualSamples equal;
   ArrayView<int> live_stamps;
   int stamp;
@@ -140,8 +141,9 @@ private:
   }
 };
 
-/// Compares each sample with its candidate, bit by bit, and stamps those live that differ: a hash proves nothing.
-/// Reads the activations of both.
+/// Compares each sample with its candidate in all bits, because equal hashes prove nothing, and stamps the samples that
+/// differ live. Tasks, league, team and lanes are those of HashSamples. Reads the activations of both samples: bound by
+/// memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct CompareWithCandidates {
   using Hash = HashSamples<ExecutionSpace, Scalar>;
@@ -174,18 +176,18 @@ struct CompareWithCandidates {
   }
 };
 
-/// Lists the positions that have been stamped, in order; the samples at the others are represented by their candidates
-/// from now on. A scan over the positions.
+/// Lists the stamped positions in order; from now on the sample at each other position is represented by its candidate.
+/// A scan over the positions:
 ///   position p' of p = number of stamped positions before p; next_from_slot(p') = slot of p; next_ids(p') = ids(p)
 template <class ExecutionSpace>
 struct ListDistinctSamples {
-  ArrayView<int const> count; ///< one number, as the next
-  ArrayView<int> num_distinct;
+  ArrayView<int const> count;  ///< one element: the number of positions
+  ArrayView<int> num_distinct; ///< one element: the number of stamped positions
   ArrayView<int const> live_stamps;
   int stamp;
   ArrayView<int const> ids;
   ArrayView<int> next_ids;
-  ArrayView<int const> from_slot; ///< empty: slot p
+  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
   ArrayView<int> next_from_slot;
   EqualSamples equal;
   int max_samples;
@@ -208,9 +210,9 @@ struct ListDistinctSamples {
   }
 };
 
-/// Finds samples that are equal in all bits and lists one of each. From equal samples come equal samples, for a layer
-/// sees nothing of a sample but its activations: they can never part again, and the one's result is the other's.
-/// `list` is what becomes of the positions. Launches only; does not fence.
+/// Finds samples that are equal in all bits and lists one of each kind. Samples that are equal once have equal
+/// activations in all later layers, because a layer reads nothing else of them, so one result serves them all. `list`
+/// names the arrays that receive the positions. Launches five kernels; does not fence.
 template <class ExecutionSpace, class Scalar>
 void list_distinct_samples(ExecutionSpace const& space, PanelPositions<Scalar> const& positions,
                            ListDistinctSamples<ExecutionSpace> const& list, ArrayView<int> const& live_stamps) {

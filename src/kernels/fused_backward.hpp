@@ -7,13 +7,15 @@
 
 namespace varve {
 
-/// Errors of a layer's inputs and gradients of its edges in one pass by input, without atomics: each line of errors
-/// that is read serves both.
-///   input_errors(i, s) = act'(inputs(i, s)) * fma-chain over the edges (j, i), ascending, of weight(j, i) * errors(j,
-///   s) gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), as network/leaf.hpp adds it up, into `levels`
-/// Without HasInputErrors the gradient alone: of the first layer, whose inputs are samples.
+/// Backward pass of one layer: errors of its inputs and gradients of its edges together, by input, without atomics.
+///
+///   input_errors(i, s) = act'(inputs(i, s)) * fma-chain over j, ascending, of weight(j, i) * errors(j, s)
+///
+///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), added up as network/leaf.hpp says, into `levels`
+///
+/// Without HasInputErrors it computes the gradient alone: for the first layer, whose inputs are samples.
 /// league: runs of leaves x blocks of inputs; team threads: inputs; vector lanes: packs of samples. Per edge and leaf
-/// it reads a line of 256 bytes for four vectors of fma.
+/// it reads one line of errors (256 bytes) for two fma per sample (one without HasInputErrors).
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct FusedBackward {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -21,12 +23,12 @@ struct FusedBackward {
   using Member = typename Policy::member_type;
   using Sums = LeafSums<Tile>;
 
-  EdgeRows<ExecutionSpace> edges;                    ///< by input
-  ConstDeviceArray<ExecutionSpace, Scalar> weights;  ///< in the same order
-  ConstTrainingPanel<ExecutionSpace, Scalar> inputs; ///< activations of the layer before
-  ConstTrainingPanel<ExecutionSpace, Scalar> errors; ///< of the outputs
-  TrainingPanel<ExecutionSpace, Scalar> input_errors;
-  Derivative<Scalar> derivative; ///< of the activation that made the inputs
+  EdgeRows<ExecutionSpace> edges;                     ///< the edges, by input
+  ConstDeviceArray<ExecutionSpace, Scalar> weights;   ///< weights in the order of `edges`
+  ConstTrainingPanel<ExecutionSpace, Scalar> inputs;  ///< activations of the layer before
+  ConstTrainingPanel<ExecutionSpace, Scalar> errors;  ///< errors of this layer's outputs
+  TrainingPanel<ExecutionSpace, Scalar> input_errors; ///< result: errors of the outputs of the layer before
+  Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
   TreeLevels<ExecutionSpace, Scalar> levels;
   int num_outputs;
   int num_blocks;
@@ -46,7 +48,8 @@ struct FusedBackward {
     });
   }
 
-  /// Blocks have about equal numbers of edges: a block begins with the first row at or behind its share.
+  /// The first row of a block. Blocks have about equal numbers of edges and rows together (binary search for its
+  /// share).
   KOKKOS_FORCEINLINE_FUNCTION int first_row_of(int block) const {
     std::uint64_t const all = edges.row_pointers(edges.num_rows) + static_cast<std::uint64_t>(edges.num_rows);
     std::uint64_t const share = all * static_cast<std::uint64_t>(block) / static_cast<std::uint64_t>(num_blocks);
@@ -80,7 +83,7 @@ struct FusedBackward {
           add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
       } else {
         VARVE_UNROLL
-        for (int i = 0; i < Sums::count; ++i) { // branches, not a loop to `count`, so that sums stay in registers
+        for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled: sums would leave registers
           if (i < count) {
             add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
           } else {

@@ -11,16 +11,18 @@
 
 namespace varve {
 
-/// Several layers in one launch, for layers narrow enough that a tile stays in team scratch between them; the live
-/// samples of each tile are appended to the next panel, packed. After Hidayetoglu et al. 2020 (fused layers) and Bisson
-/// and Fatica 2019 (compaction), joined: no pass over the panel is spent on compaction. league: tiles, in strides; a
-/// team owns one tile at a time. Its threads are lanes x block slots: thread t handles lane t % num_lanes of the blocks
-/// t / num_lanes, + slots, + 2 slots ... Where outputs stay in registers (GPU) until the whole layer is read, they
-/// overwrite the tile in place; elsewhere (CPU) two tiles take turns. Activations move through memory once per launch.
-/// A tile is left as soon as all its samples are dead or saturated for ever. Bound per edge: one load of the samples'
-/// line from scratch (shared memory's wavefronts on a GPU, the L2 on a CPU) for as many fma as a block has outputs.
-/// Layers so small that a team waits for their weights rather than for its own loads (Tune::prefetches) come as images:
-/// one is in scratch while the team's registers hold the next, on its way from the L2.
+/// Several layers in one launch, for layers narrow enough that a tile stays in team scratch between them:
+///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j)), layer by layer
+/// The live samples of each tile are then appended to the next panel, packed, so compaction takes no pass of its own.
+/// After Hidayetoglu et al. 2020 (fused layers) and Bisson and Fatica 2019 (compaction).
+/// league: tiles, in strides; a team owns one tile at a time. Its threads are lanes x block slots: thread t handles
+/// lane t % num_lanes of blocks t / num_lanes + n * slots. On GPUs (Tune::in_place) outputs stay in registers until the
+/// team has read the whole layer, then overwrite the tile; on CPUs two tiles alternate. Each activation is read from
+/// memory and written to it once per launch. A team leaves a tile as soon as all its samples are dead or saturated for
+/// ever. Per block, edge and tile it loads one line of activations from scratch for as many fma as a block has outputs:
+/// bound by shared memory and L1 on a GPU (69 % of LSU wavefronts, perf/PROFILES.md), by the L2 on a CPU. With
+/// Tune::prefetches, for layers so small that a team would wait for their weights, layers come as images
+/// (formats/layer_images.hpp): one is in scratch while the team loads the next from the L2 into registers.
 template <class ExecutionSpace, class Format, class Tile, class Tune_>
 struct FusedForward {
   using Scalar = typename Tile::Scalar;
@@ -36,18 +38,18 @@ struct FusedForward {
 
   ArrayView<Edges const> layers;
   int num_layers;
-  ArrayView<unsigned char const> images;         ///< of the layers, where they are prefetched
-  int image_bytes;                               ///< bytes of each image; 0: none are prefetched
-  int max_neurons;                               ///< what the tile must hold
-  DeviceSamples<ExecutionSpace, Scalar> samples; ///< the input of the first launch
-  ArrayView<Scalar const> source;                ///< tiles, the input of other launches; empty: `samples`
-  ArrayView<int const> num_slots;                ///< one number
-  TileHandOver<Tile, Tune::team_size> hand_over; ///< what becomes of the tiles behind the last layer
-  Scalar cap;                                    ///< every activation of saturated samples
-  int saturates_from;                            ///< saturated samples leave after this many of these layers, or more
+  ArrayView<unsigned char const> images;         ///< images of the layers; empty unless Tune::prefetches
+  int image_bytes;                               ///< bytes of each image; 0 if there are none
+  int max_neurons;                               ///< neurons of the widest layer, inputs included
+  DeviceSamples<ExecutionSpace, Scalar> samples; ///< input if the launch is the first, else unused
+  ArrayView<Scalar const> source;                ///< input tiles of later launches; empty if the input is `samples`
+  ArrayView<int const> num_slots;                ///< one element: input slots in use
+  TileHandOver<Tile, Tune::team_size> hand_over; ///< moves live samples to the next panel after the last layer
+  Scalar cap;                                    ///< the activation of every neuron of a saturated sample
+  int saturates_from;   ///< saturated samples leave after this many layers of the launch or more
   bool stops_when_dead; ///< no layer of this launch but the first, and none later, revives a dead sample
 
-  /// Team scratch in bytes: the image, the tile or two, and who is live.
+  /// Team scratch in bytes: an image, one or two tiles, and the marks of live samples.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_neurons, int image_bytes) {
     return static_cast<std::size_t>(image_bytes) + Tune::num_tiles * tile_bytes(max_neurons) +
            Marks::num_numbers * sizeof(int);
@@ -56,7 +58,7 @@ struct FusedForward {
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     Scratch const scratch(team, max_neurons, image_bytes);
     int const slots = num_slots(0);
-    int stamp = 0; // of the layer whose live samples are being marked
+    int stamp = 0; // counts layers of all tiles; marks samples as live after the current layer
     scratch.marks.clear(team.team_rank());
     for (int tile = team.league_rank(); tile * num_samples < slots; tile += team.league_size()) {
       int const count = slots - tile * num_samples < num_samples ? slots - tile * num_samples : num_samples;
@@ -64,7 +66,7 @@ struct FusedForward {
       ArrayView<Scalar const> inputs = load(team, tile, count, scratch);
       bool is_live = true;
       bool is_unsaturated = true;
-      int num_done = 0; // layers
+      int num_done = 0; // layers computed so far
       while (num_done < num_layers && is_live && is_unsaturated) {
         Edges const layer = layer_of(num_done, scratch);
         ++stamp;
@@ -118,7 +120,7 @@ private:
     return part_of(images, static_cast<std::size_t>(layer) * bytes, bytes);
   }
 
-  /// The edges of a layer, where the team reads them.
+  /// The edges of a layer: in the image in scratch, or in global memory.
   KOKKOS_FORCEINLINE_FUNCTION Edges layer_of(int number, Scratch const& scratch) const {
     if constexpr (Tune::prefetches) {
       return Images::edges_in(scratch.image);
@@ -132,18 +134,18 @@ private:
     }
   }
 
-  /// After every fourth layer and the last.
+  /// True if saturated samples are searched after this many layers: after every fourth layer and the last.
   KOKKOS_FORCEINLINE_FUNCTION bool looks_for_saturated(int num_done) const {
     return num_done >= saturates_from && (num_done % 4 == 0 || num_done == num_layers);
   }
 
-  /// work(0) ... work(count - 1) on the threads of the team, neighbours beside each other.
+  /// Calls work(0) ... work(count - 1), neighbouring indices on neighbouring threads of the team.
   template <class Work>
   KOKKOS_FORCEINLINE_FUNCTION static void team_for(Member const& team, int count, Work const& work) {
     for (int i = team.team_rank(); i < count; i += Tune::team_size) work(i);
   }
 
-  /// Brings the tile's samples into scratch, or says where the first layer can read them.
+  /// Copies the tile's samples into scratch, or returns the place in memory where the first layer can read them.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> load(Member const& team, int tile, int count,
                                                            Scratch const& scratch) const {
     if constexpr (Tune::prefetches) {
@@ -165,7 +167,7 @@ private:
     return scratch.tiles;
   }
 
-  /// On a GPU, neighbouring threads take neighbouring entries of one sample.
+  /// Writes sparse samples to the tile. On a GPU, neighbouring threads take neighbouring entries of one sample.
   KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count,
                                           ArrayView<Scalar> const& tile) const {
     constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
@@ -182,12 +184,13 @@ private:
     }
   }
 
-  /// Gives false if the tile can be left, because no sample is live. The barrier between this answer and the next
-  /// layer keeps it from being overwritten by threads that are a layer ahead.
+  /// False if no sample of the tile is live, so that the team can leave it. A barrier must follow before the next
+  /// layer, whose first threads would overwrite the mark that others still read.
   KOKKOS_FORCEINLINE_FUNCTION bool goes_on(Marks const& marks, int stamp) const {
     return !stops_when_dead || marks.shared(Marks::any_live) == stamp;
   }
 
+  /// Computes one layer from `inputs` to `outputs`; false if no sample is live any more.
   KOKKOS_FORCEINLINE_FUNCTION bool forward(Member const& team, Edges const& layer,
                                            ArrayView<Scalar const> const& inputs, ArrayView<Scalar> const& outputs,
                                            int count, Scratch const& scratch, int stamp) const {
@@ -207,8 +210,8 @@ private:
     return is_live;
   }
 
-  /// The same with all outputs of the team in registers until everybody has read the inputs; meanwhile brings layer
-  /// `next`, if there is one, into scratch.
+  /// Computes one layer in place: all outputs stay in registers until all threads have read the inputs. Meanwhile loads
+  /// the image of layer `next`, if there is one, and stores it in scratch at the end.
   KOKKOS_FORCEINLINE_FUNCTION bool forward_in_place(Member const& team, Edges const& layer, int next,
                                                     ArrayView<Scalar> const& tile, int count, Scratch const& scratch,
                                                     int stamp) const {
@@ -218,7 +221,7 @@ private:
       if (next < num_layers) pieces.load(team.team_rank(), image_of(next));
     }
     Sums sums[Tune::passes];
-    typename Sums::Neurons neurons[Tune::passes]; // before the barrier, behind which everybody waits for the stores
+    typename Sums::Neurons neurons[Tune::passes]; // loaded before the barrier, so that no store has to wait for them
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     VARVE_UNROLL
@@ -239,7 +242,7 @@ private:
       if (block < layer.num_blocks()) sums[pass].store(layer.parameters, block, neurons[pass], tile, lane);
     }
     if constexpr (Tune::prefetches) {
-      team.team_barrier(); // everybody knows where its outputs go
+      team.team_barrier(); // no thread reads the old image any more
       if (next < num_layers) pieces.store(team.team_rank(), scratch.image, image_of(next));
     }
     team.team_barrier();

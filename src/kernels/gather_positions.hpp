@@ -9,10 +9,11 @@ template <class ExecutionSpace, class Scalar>
 struct DeviceRows {
   ConstDeviceArray<ExecutionSpace, std::uint64_t> row_pointers;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> columns;
-  ConstDeviceArray<ExecutionSpace, Scalar> values; ///< one per entry, or one for all
+  ConstDeviceArray<ExecutionSpace, Scalar> values; ///< one per entry, or one for all entries
 };
 
-/// Writes row `rows_of(p)` of a matrix to position p of a panel of zeros. league: positions; team threads: entries.
+/// Scatters row rows_of(p) of a matrix to position p of a panel of zeros. league: positions; team threads: entries.
+/// Reads and writes each entry once.
 template <class ExecutionSpace, class Scalar>
 struct GatherPositions {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;

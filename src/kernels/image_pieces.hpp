@@ -7,8 +7,9 @@
 
 namespace varve {
 
-/// One thread's part of the image of a layer, in registers on its way from the L2 to team scratch: 16 KiB of the image
-/// travel while the team computes the layer before. Threads of a team of TeamSize take neighbouring pieces.
+/// Prefetch of a layer's image from the L2 to team scratch through registers: one thread's part of the first 16 KiB,
+/// which are in flight while the team computes the layer before. Neighbouring threads of a team of TeamSize take
+/// neighbouring pieces of 16 bytes.
 template <int TeamSize>
 struct ImagePieces {
   static constexpr int count = 16384 / 16 / TeamSize;
@@ -17,6 +18,7 @@ struct ImagePieces {
   };
   Piece pieces[count];
 
+  /// Issues the loads of this thread's pieces.
   KOKKOS_FORCEINLINE_FUNCTION void load(int thread, ArrayView<unsigned char const> const& image) {
     auto const bytes = static_cast<int>(image.size());
     VARVE_UNROLL
@@ -26,7 +28,7 @@ struct ImagePieces {
     }
   }
 
-  /// Puts the pieces in place, and copies what is left of a larger image.
+  /// Stores the pieces in scratch and copies what an image larger than 16 KiB has left.
   KOKKOS_FORCEINLINE_FUNCTION void store(int thread, ArrayView<unsigned char> const& target,
                                          ArrayView<unsigned char const> const& image) const {
     auto const bytes = static_cast<int>(image.size());

@@ -6,8 +6,8 @@
 
 namespace varve {
 
-/// A panel that holds some neurons of the samples of another; the same samples at the same positions, maybe in tiles of
-/// another size.
+/// A panel that holds some of the neurons of a whole panel, for the same samples at the same positions. Its tiles may
+/// have another size.
 template <class Scalar>
 struct PanelPart {
   ArrayView<Scalar const> activations; ///< tiles [neuron][sample] of its own neurons
@@ -17,10 +17,10 @@ struct PanelPart {
   int tile_samples;
 };
 
-/// Brings a part of the neurons into the whole panel: target(first_neuron + j, s) = part(j, s), and passes on the
-/// stamps of samples that are live in the part. A task is as many samples as the smaller of both tiles holds, and some
-/// neurons; team threads: neurons; vector lanes: samples. Reads and writes each activation of the part once, in lines
-/// of 32 bytes or more: bound by memory bandwidth.
+/// Copies a part of the neurons into the whole panel: target(first_neuron + j, s) = part(j, s), and the live stamps of
+/// the part. league: tasks, in strides; a task is as many samples as the smaller of both tiles holds, and some neurons.
+/// team threads: neurons; vector lanes: samples. Reads and writes each activation of the part once, in lines of 32
+/// bytes or more: bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct JoinNeurons {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;

@@ -6,8 +6,8 @@
 
 namespace varve {
 
-/// Brings the activations of some samples of a tile together, neuron by neuron, on the host: a tile there has one lane,
-/// whose packs are reordered whole. Reads and writes each line once; three instructions per pack.
+/// Host only: packs the activations of some samples of a tile together, neuron by neuron, by permuting the lanes of
+/// whole packs (a host tile has one lane). Reads and writes each line once; three instructions per pack.
 template <class Tile>
 class KeptLines {
 public:
@@ -15,12 +15,12 @@ public:
   static constexpr int width = Tile::pack_width;
   static_assert(Tile::num_lanes == 1);
 
-  /// A line, and room for what the last pack stores past its end.
+  /// A line of activations, with room for the lanes that the last pack stores past its end.
   struct alignas(sizeof(typename Tile::PackType)) Line {
     Scalar values[Tile::num_samples + width];
   };
 
-  /// kept: numbers of samples within the tile, ascending.
+  /// kept: indices of the samples to keep, within the tile, ascending.
   KeptLines(ArrayView<int const> const& kept, int num_kept) {
     for (int pack = 0, next = 0; pack < Tile::packs_per_lane; ++pack) {
       int& count = counts_[pack];
@@ -30,7 +30,7 @@ public:
     }
   }
 
-  /// The activations of a neuron in the tile, those of kept samples first.
+  /// Writes a neuron's activations of the kept samples to the front of `line`.
   void gather(Line& line, ArrayView<Scalar const> const& tile, int neuron) const {
     Scalar* end = line.values;
     for (int pack = 0; pack < Tile::packs_per_lane; ++pack) {
@@ -46,7 +46,7 @@ private:
   int counts_[Tile::packs_per_lane];
 };
 
-/// Copies `count` values in pieces of constant length, of Most values and then of half as many, a quarter ...
+/// Copies `count` values in pieces of constant length: Most values, then half as many, a quarter, and so on.
 template <int Most, class Scalar>
 inline void copy_values(Scalar* target, Scalar const* source, int count) {
   for (; count >= Most; count -= Most, target += Most, source += Most)

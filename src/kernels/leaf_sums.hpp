@@ -5,8 +5,9 @@
 
 namespace varve {
 
-/// Sums of each neuron's errors over the samples, the gradient of its bias, into `levels`: of kLeafChains neurons at a
-/// time, as edges whose input is 1. league: runs of leaves x blocks of groups of neurons; team threads: groups.
+/// Gradients of biases: the sum of each neuron's errors over the samples, added up as network/leaf.hpp says, into
+/// `levels`. A group is kLeafChains neurons. league: runs of leaves x blocks of groups; team threads: groups; vector
+/// lanes: packs of samples. Reads each error once, for one addition.
 template <class ExecutionSpace, class Scalar>
 struct NeuronSums {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -83,12 +84,13 @@ void add_levels(ExecutionSpace const& space, AddLevels<ExecutionSpace, Scalar> c
   Kokkos::parallel_for("varve::add_levels", Policy(space, 0, kernel.levels.num_sums), kernel);
 }
 
-/// Takes sums that are subtrees of equally many leaves, all but the last, one set after the other up the tree.
+/// Adds one set of sums to the tree. Each set covers a subtree of equally many leaves (the last may cover fewer); sets
+/// come in order. Index: sum.
 template <class ExecutionSpace, class Scalar>
 struct PushSums {
-  TreeLevels<ExecutionSpace, Scalar> levels; ///< of one run
+  TreeLevels<ExecutionSpace, Scalar> levels; ///< levels of a single run
   ConstDeviceArray<ExecutionSpace, Scalar> sums;
-  int number; ///< of the subtree, from 0
+  int number; ///< index of this set's subtree, from 0
 
   KOKKOS_FUNCTION void operator()(std::size_t i) const {
     Scalar value = sums(i);

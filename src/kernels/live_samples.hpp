@@ -7,8 +7,8 @@
 
 namespace varve {
 
-/// A panel that holds samples 0 ... num_samples - 1 in order, nobody marked live, no counts but the first, and no
-/// sample represented by another.
+/// Initializes a panel: slot i holds sample i, no slot is stamped, counts(0) = num_samples, all other counts are 0, and
+/// no sample is represented by another. Index: 0 up to the larger of num_samples and num_counts.
 struct StartPanel {
   ArrayView<int> ids;
   ArrayView<int> live_stamps;
@@ -16,8 +16,8 @@ struct StartPanel {
   ArrayView<int> counts;
   int num_samples;
   int num_counts;
-  ArrayView<int> represented_by; ///< empty, like the next: equal samples are not looked for
-  ArrayView<int> is_worth_it;
+  ArrayView<int> represented_by; ///< see EqualSamples; empty if equal samples are not searched
+  ArrayView<int> is_worth_it;    ///< see EqualSamples; empty if equal samples are not searched
 
   KOKKOS_FUNCTION void operator()(int i) const {
     if (represented_by.data() != nullptr && i < num_samples) represented_by(i) = i;
@@ -28,25 +28,24 @@ struct StartPanel {
   }
 };
 
-/// The samples whose result is known before the last layer, because they are saturated and all layers to come keep them
-/// so.
+/// The list of samples whose result is known before the last layer, because they are saturated and all later layers
+/// keep them saturated.
 struct SaturatedSamples {
   ArrayView<int> ids = {};
-  ArrayView<int> count = {}; ///< one number
+  ArrayView<int> count = {}; ///< one element: the length of the list
 
   KOKKOS_FORCEINLINE_FUNCTION void append(int id) const { ids(Kokkos::atomic_fetch_add(&count(0), 1)) = id; }
 };
 
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
-///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s); num_live = their
-///   number
-/// A slot is live if it is below num_slots and carries `stamp`, or any if `stamp` is negative. Where
-/// `unsaturated_stamps` is given, slots that are live but do not carry the stamp there go to the list of the saturated
-/// instead, in any order. Reads 8 to 12 bytes and writes 8 per slot.
+///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s)
+/// A slot below num_slots is live if its live stamp equals `stamp`, or if `stamp` is negative. If `unsaturated_stamps`
+/// is given, live slots whose stamp there differs go to the list of saturated samples instead, in any order. Reads 8 to
+/// 12 bytes and writes 8 per slot.
 template <class ExecutionSpace>
 struct ListLiveSamples {
-  ArrayView<int const> num_slots; ///< one number, as the next
-  ArrayView<int> num_live;
+  ArrayView<int const> num_slots; ///< one element: slots in use
+  ArrayView<int> num_live;        ///< one element: slots listed
   ArrayView<int const> live_stamps;
   int stamp;
   ArrayView<int const> ids;
@@ -56,7 +55,7 @@ struct ListLiveSamples {
   ArrayView<int const> unsaturated_stamps = {};
   SaturatedSamples saturated = {};
 
-  /// For parallel_scan.
+  /// The body of parallel_scan.
   KOKKOS_FUNCTION void operator()(int slot, int& position, bool is_final) const {
     bool const goes_on = slot < num_slots(0) && is_listed(slot);
     if (is_final && slot < num_slots(0)) put(slot, goes_on, position);
@@ -67,11 +66,13 @@ struct ListLiveSamples {
   /// True if saturated samples leave the list.
   KOKKOS_FORCEINLINE_FUNCTION bool seeks_saturated() const { return unsaturated_stamps.data() != nullptr; }
 
-  /// True if a slot that is held goes on the list.
+  /// True if a slot in use goes on the list of live samples.
   KOKKOS_FORCEINLINE_FUNCTION bool is_listed(int slot) const {
     return is_live(slot) && (!seeks_saturated() || unsaturated_stamps(slot) == stamp);
   }
 
+  /// Writes a slot in use to its list: at `position` of the live ones if it goes on, else to the saturated ones if it
+  /// is live.
   KOKKOS_FORCEINLINE_FUNCTION void put(int slot, bool goes_on, int position) const {
     if (goes_on) {
       from_slot(position) = slot;
@@ -85,15 +86,15 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION bool is_live(int slot) const { return stamp < 0 || live_stamps(slot) == stamp; }
 };
 
-/// The same list, in the same order, by one launch instead of a scan's two: a team lists 512 slots, behind those that
-/// it counts in all slots before its own. Reads 4 bytes (8 with unsaturated_stamps) for each pair of a team and a slot
-/// before it, so it is for GPUs and lists that are not too long.
+/// Makes the list of ListLiveSamples in one launch, where a scan takes two: each team lists 512 slots and finds the
+/// position of the first by counting the live samples in all slots before it. Reads 4 bytes (8 with unsaturated_stamps)
+/// for each pair of a team and a slot before it, so it is for GPUs and at most most_slots slots. Bound by latency.
 template <class ExecutionSpace>
 struct CountAndListLiveSamples {
   static constexpr int team_size = 512;
   static constexpr int most_slots = 1 << 17; ///< with more, counting costs more than the scan's second launch
   static constexpr int slots_per_load = 4;
-  static constexpr int loads_at_a_time = 8; ///< loads of a thread that travel together
+  static constexpr int loads_at_a_time = 8; ///< loads that a thread has in flight
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, 2>>;
   using Member = typename Policy::member_type;
   using Stamps = Pack<int, slots_per_load>;
@@ -128,7 +129,7 @@ struct CountAndListLiveSamples {
   }
 
 private:
-  /// How many of the slots of one load, all of them held, go on the list.
+  /// How many of the slots of one load, all of them in use, go on the list.
   KOKKOS_FORCEINLINE_FUNCTION int count_listed(int number) const {
     if (list.stamp < 0 && !list.seeks_saturated()) return slots_per_load;
     Stamps const live = piece_of<Stamps>(list.live_stamps, number);
@@ -143,9 +144,10 @@ private:
   }
 };
 
-/// Moves the live samples of a panel together: target(p) = source(from_slot(p)), all neurons; the tiles of source and
-/// target may differ in their number of samples. A task is 32 target slots and a block of neurons.
-/// Reads and writes each live activation once; bound by memory bandwidth (one value per line at worst).
+/// Compacts the live samples of a panel: target(p) = source(from_slot(p)) for all neurons; the tiles of source and
+/// target may differ in their number of samples. league: tasks, in strides; a task is 32 target slots and a range of
+/// neurons. team threads: neurons; vector lanes: slots. Reads and writes each live activation once: bound by memory
+/// bandwidth (at worst one value per line is used).
 template <class ExecutionSpace, class Scalar>
 struct MoveLiveSamples {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
@@ -157,8 +159,8 @@ struct MoveLiveSamples {
   ArrayView<Scalar> target;
   int source_tile_samples;
   int target_tile_samples;
-  ArrayView<int const> num_live;  ///< one number
-  ArrayView<int const> from_slot; ///< empty: slot p
+  ArrayView<int const> num_live;  ///< one element: positions in use
+  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
   int num_neurons;
   int neurons_per_task;
 
@@ -178,7 +180,7 @@ struct MoveLiveSamples {
         auto const to = sample_of_slot(target, slot, num_neurons, target_tile_samples);
         int const step = team.team_size();
         for (int neuron = first + team.team_rank(); neuron < last; neuron += in_flight * step) {
-          Scalar value[in_flight]; // all loads before the first store, which the compiler must assume to change them
+          Scalar value[in_flight]; // all loads come before the first store, which might alias them
           VARVE_UNROLL
           for (int k = 0; k < in_flight; ++k) {
             if (neuron + k * step < last)
@@ -197,7 +199,7 @@ struct MoveLiveSamples {
   }
 };
 
-/// Makes the list. Does not fence.
+/// Launches ListLiveSamples, or CountAndListLiveSamples where that is faster. Does not fence.
 template <class ExecutionSpace>
 void list_live_samples(ExecutionSpace const& space, ListLiveSamples<ExecutionSpace> const& list) {
   if constexpr (!kOnHost<ExecutionSpace>) {
@@ -213,7 +215,7 @@ void list_live_samples(ExecutionSpace const& space, ListLiveSamples<ExecutionSpa
                         list);
 }
 
-/// Launches the move for at most `max_live` samples. Does not fence.
+/// Launches MoveLiveSamples for at most `max_live` samples. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpace, Scalar> kernel, int max_live) {
   using Kernel = MoveLiveSamples<ExecutionSpace, Scalar>;

@@ -10,8 +10,8 @@ namespace varve {
 ///   cross-entropy: slope(j) = exp(x(j) - max) / sum - (1 if j is the label)
 ///   mean square:   slope(j) = 2 (x(j) - target(j)) / outputs
 ///   errors(j) = act'(x(j)) * (slope(j), rounded to Scalar)
-/// Positions past the last sample get errors 0, loss 0. An index is a pack of samples; sums over outputs are chains in
-/// their order. On CPUs the samples of a pack are the lanes of vectors.
+/// Positions past the last sample get errors 0 and no loss. Index: pack of samples. Sums over outputs are chains in the
+/// order of the outputs. On CPUs the samples of a pack are the lanes of vectors.
 template <class ExecutionSpace, class Scalar>
 struct OutputError {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -20,8 +20,8 @@ struct OutputError {
   using Doubles = double[width];
 
   ConstTrainingPanel<ExecutionSpace, Scalar> outputs;
-  ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< empty: labels
-  ConstDeviceArray<ExecutionSpace, NeuronIndex> labels; ///< by position
+  ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< wanted outputs; empty if `labels` are given
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> labels; ///< wanted class by position
   TrainingPanel<ExecutionSpace, Scalar> errors;
   DeviceArray<ExecutionSpace, double> losses; ///< by position
   DeviceArray<ExecutionSpace, int> is_right;  ///< by position
@@ -73,7 +73,7 @@ private:
     }
   }
 
-  /// Stores the errors; `slopes` of positions past the end do not count.
+  /// Stores the errors of one output for a pack of samples: 0 for positions past the last sample.
   KOKKOS_FORCEINLINE_FUNCTION void store(std::size_t line, int pack, int const (&position)[width],
                                          Doubles const& slopes) const {
     auto const& x = outputs(line).pack[pack];
@@ -134,7 +134,7 @@ private:
   }
 };
 
-/// Launches OutputError for so many leaves. Does not fence.
+/// Launches OutputError for num_leaves leaves. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void output_error(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& kernel, int num_leaves) {
   using Kernel = OutputError<ExecutionSpace, Scalar>;

@@ -15,14 +15,14 @@ struct DeviceSamples {
   int num_neurons = 0;
   ConstDeviceArray<ExecutionSpace, EdgeOffset> row_pointers;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> columns;
-  ConstDeviceArray<ExecutionSpace, Scalar> values; ///< one per entry, or one for all
-  int value_stride = 0;                            ///< 0: one for all
+  ConstDeviceArray<ExecutionSpace, Scalar> values; ///< one per entry, or one for all entries
+  int value_stride = 0;                            ///< 1: one value per entry; 0: one value for all
 };
 
-/// Writes sparse samples into the tiles of a panel: tile(neuron, s) = value, zero where there is none. A task is one
-/// tile, which a team assembles in scratch, some neurons at a time; each thread walks along the entries of its own
-/// sample (or samples), several threads side by side along one. Reads each entry and writes every activation of the
-/// panel once: bound by memory bandwidth.
+/// Writes sparse samples into the tiles of a panel: tile(neuron, s) = value of the entry, or 0 if there is none.
+/// league: tiles, in strides; a team assembles its tile in scratch, some neurons at a time. team threads: entries of
+/// one or more samples; several threads read one sample interleaved where threads outnumber samples. Reads each entry
+/// and writes every activation of the panel once: bound by memory bandwidth.
 template <class ExecutionSpace, class Tile>
 struct ExpandSamples {
   using Scalar = typename Tile::Scalar;
@@ -34,7 +34,7 @@ struct ExpandSamples {
   static constexpr int neurons_at_a_time = Tune::expand_bytes / (num_samples * static_cast<int>(sizeof(Scalar)));
   static constexpr int threads_per_sample = team_size > num_samples ? team_size / num_samples : 1;
   static constexpr int samples_per_thread = team_size < num_samples ? num_samples / team_size : 1;
-  using Line = Pack<Scalar, 16 / sizeof(Scalar)>; ///< what a thread clears or copies at a time
+  using Line = Pack<Scalar, 16 / sizeof(Scalar)>; ///< the 16 bytes that a thread clears or copies at a time
   static constexpr int lines_per_neuron = num_samples * static_cast<int>(sizeof(Scalar)) / 16;
 
   DeviceSamples<ExecutionSpace, Scalar> samples;
@@ -83,7 +83,7 @@ private:
     for (int line = team.team_rank(); line < num_neurons * lines_per_neuron; line += team_size) work(line);
   }
 
-  /// Puts a sample's entries of neurons [first, first + count) in place. Gives the first entry beyond.
+  /// Writes a sample's entries of neurons [first, first + count) to `part`; returns the first entry beyond.
   KOKKOS_FORCEINLINE_FUNCTION EdgeOffset scatter(EdgeOffset entry, EdgeOffset end, int first, int count,
                                                  ArrayView<Scalar> const& part) const {
     for (; entry < end; entry += threads_per_sample) {
@@ -108,13 +108,14 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   launch_teams("varve::expand_samples", policy, Kernel{samples, target});
 }
 
-/// Samples of a panel as rows: rows(p, output) = panel(from_slot(first + p), neuron_of(output)).
+/// Transposes samples of a panel to rows: rows(p, output) = panel(from_slot(first + p), neurons(output)). Index:
+/// element of `rows`. Reads and writes each activation once.
 template <class ExecutionSpace, class Scalar>
 struct GatherRows {
   ArrayView<Scalar const> panel;
   int tile_samples;
-  ArrayView<int const> from_slot;       ///< empty: slot p
-  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: the same
+  ArrayView<int const> from_slot;       ///< empty: position p lies in slot p
+  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
   int first;
   int num_neurons; ///< neurons in the panel
   int num_outputs;
@@ -131,18 +132,18 @@ struct GatherRows {
   }
 };
 
-/// Sum of the fingerprints of the nonzero activations of samples: number first_sample + ids(i) has those at position
-/// positions(i), or i, of a panel, which lies in from_slot(position).
+/// Sum of the fingerprints of all nonzero activations (network/activations.hpp). Index i: the sample first_sample +
+/// ids(i), at position positions(i) of the panel.
 template <class ExecutionSpace, class Scalar>
 struct HashActivations {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
 
   ArrayView<Scalar const> panel;
   int tile_samples;
-  ArrayView<int const> from_slot; ///< empty: slot p
-  ArrayView<int const> positions; ///< empty: i
+  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
+  ArrayView<int const> positions; ///< empty: sample i is at position i
   ArrayView<int const> ids;
-  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: the same
+  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
   int num_neurons;                      ///< neurons in the panel
   int num_outputs;
   std::uint64_t first_sample;
@@ -161,7 +162,7 @@ struct HashActivations {
   }
 };
 
-/// The same for samples whose activations all have one value.
+/// The sum of HashActivations for samples whose activations all equal `value`.
 template <class Scalar>
 struct HashEqualActivations {
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;

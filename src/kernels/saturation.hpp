@@ -6,9 +6,10 @@
 
 namespace varve {
 
-/// Finds the saturated samples of a panel: those whose activations all equal `cap`. unsaturated[p] becomes `stamp` for
-/// the others. A task is 32 positions and a range of neurons; each lane walks along one sample until it meets another
-/// value, which in unsaturated samples is at once. Else bound by memory bandwidth.
+/// Finds the saturated samples of a panel, whose activations all equal `cap`: sets unsaturated_stamps(p) = stamp for
+/// all other samples. A task is 32 positions and 128 neurons. league x team threads: tasks, in strides; vector lanes:
+/// samples. A lane reads its sample until it meets another value, which unsaturated samples have near the beginning.
+/// Where most samples are saturated, it reads the panel once: bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct FindSaturated {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
@@ -18,7 +19,7 @@ struct FindSaturated {
 
   ArrayView<Scalar const> panel;
   int tile_samples;
-  ArrayView<int const> num_samples; ///< one number
+  ArrayView<int const> num_samples; ///< one element: samples in the panel
   int num_neurons;
   Scalar cap;
   ArrayView<int> unsaturated_stamps;
@@ -41,7 +42,7 @@ struct FindSaturated {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION void look_at(int position, int first) const {
-    if (unsaturated_stamps(position) == stamp) return; // somebody else has seen another value
+    if (unsaturated_stamps(position) == stamp) return; // another task has found the sample unsaturated
     int const last = first + neurons_per_task < num_neurons ? first + neurons_per_task : num_neurons;
     auto const activations = sample_of_slot(panel, position, num_neurons, tile_samples);
     for (int neuron = first; neuron < last; ++neuron) {

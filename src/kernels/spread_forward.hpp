@@ -8,12 +8,12 @@
 
 namespace varve {
 
-/// One layer of few samples, spread over the device: a team brings a tile's activations into scratch and computes some
+/// One layer of few samples, spread over the device: a team copies a tile's activations into scratch and computes some
 /// of the outputs, so that a layer of one tile keeps many teams at work. For inputs that fit team scratch.
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
-/// league: tiles x parts of the outputs; team threads: lanes of the tile x outputs. With so little to do, the time of a
-/// layer is that of its longest chain: a thread has the edges of `chunks_ahead` chunks on their way at a time. Reads
-/// the weights once per tile. Bound by latency: of a launch, of the tile, of the edges.
+/// league: tiles x parts of the outputs; team threads: lanes of the tile x outputs. The longest chain decides the time
+/// of a layer, so a thread keeps the loads of chunks_ahead chunks of edges in flight. Reads the weights once per tile.
+/// Bound by latency: of the launch, of the loads of tile and edges, and of the chain.
 template <class ExecutionSpace, class Format, class Tile>
 struct SpreadForward {
   static_assert(Format::block_outputs == 1);
@@ -68,7 +68,7 @@ private:
     using PackType = typename Tile::PackType;
     int const num_packs = layer.parameters.num_inputs * (num_samples / Tile::pack_width);
     for (int first = team.team_rank(); first < num_packs; first += packs_in_flight * team_size) {
-      PackType packs[packs_in_flight]; // all loads before the first store
+      PackType packs[packs_in_flight]; // all loads come before the first store
       VARVE_UNROLL
       for (int i = 0; i < packs_in_flight; ++i) {
         if (first + i * team_size < num_packs) copy(packs[i], piece_of<PackType>(source, first + i * team_size));

@@ -9,14 +9,14 @@
 
 namespace varve {
 
-/// One layer of all live samples with staged inputs: a team brings the distinct inputs of a stage (outputs that share
-/// many) into scratch once and computes all outputs of the stage from there. After Hidayetoglu et al. 2020. For layers
-/// too wide for the fused kernel whose outputs share inputs, but not whole lists of them.
+/// One layer of all live samples with staged inputs: a team copies the distinct inputs of a stage (a group of outputs
+/// that share many inputs) into scratch once and computes all outputs of the stage from there. After Hidayetoglu et al.
+/// 2020. For layers too wide for the fused kernel whose outputs share inputs, but not whole lists of them.
 ///   next(j, p) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, slot_of(p)), + bias(j))
 /// league: tiles x stages, stages innermost, so that the teams that run together read the same tiles; team threads:
-/// lanes of the tile x blocks of the stage. Samples are read where they lie, through the list of live ones, and written
-/// packed. Bound per edge: the samples' line from scratch, then index and weight, which a thread loads for all samples
-/// of its lane; the L2 sees each input once per stage.
+/// lanes of the tile x blocks of the stage. Samples are read through the list of live samples and written packed. Per
+/// edge a lane loads its samples from scratch, an index and a weight; each input is read from the L2 once per stage.
+/// Bound by L1 and scratch on a GPU (80 %, perf/PROFILES.md).
 template <class ExecutionSpace, class Format, class Tile>
 struct StagedForward {
   using Scalar = typename Tile::Scalar;
@@ -66,7 +66,7 @@ private:
       auto const source =
           sample_of_slot(pass.previous, slot, layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
       for (int input = team.team_rank() / samples_at_a_time; input < num_inputs; input += in_flight * step) {
-        Scalar value[in_flight]; // all loads before the first store, which the compiler must assume to change them
+        Scalar value[in_flight]; // all loads come before the first store, which might alias them
         VARVE_UNROLL
         for (int k = 0; k < in_flight; ++k) {
           if (input + k * step < num_inputs)

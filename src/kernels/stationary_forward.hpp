@@ -12,12 +12,11 @@
 
 namespace varve {
 
-/// Where the stationary kernel finds the activations of a lane's samples: in order in tiles, a pack of neighbours at a
-/// time,
+/// Input of the stationary kernel where samples lie in tiles in order: a lane loads packs of neighbouring samples.
 template <class Tile>
 struct SamplesInOrder {
   using Scalar = typename Tile::Scalar;
-  using Line = typename Tile::PackType[Tile::packs_per_lane]; ///< of one input, as it travels
+  using Line = typename Tile::PackType[Tile::packs_per_lane]; ///< one input's activations, as load() leaves them
   static constexpr std::size_t line_bytes = Tile::num_samples * sizeof(Scalar);
 
   ArrayView<Scalar const> samples; ///< the tile, from the lane's first sample on
@@ -35,7 +34,7 @@ struct SamplesInOrder {
   KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
 };
 
-/// or through the list of live samples, one by one,
+/// Input of the stationary kernel through the list of live samples: a lane loads its samples one by one.
 template <class Tile>
 struct SamplesInList {
   using Scalar = typename Tile::Scalar;
@@ -63,7 +62,7 @@ struct SamplesInList {
   KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
 };
 
-/// or, of the first layer, as bits of words that many lanes read.
+/// Input of the stationary kernel for a first layer of bits (SampleBits): many lanes load the same word.
 template <class Tile>
 struct SamplesInBits {
   using Scalar = typename Tile::Scalar;
@@ -96,11 +95,12 @@ struct SamplesInBits {
 ///   next(j, p) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, slot_of(p)), + bias(j))
 /// league: groups of blocks x parts of the tiles, parts outermost, so that the teams that run together read the same
 /// tiles; team threads: the blocks of the group; vector lanes: samples.
-/// Samples are read where they lie, through the list of live ones if there is one, and written packed: compaction costs
-/// no pass of its own. Per block, input and tile it reads one line of activations through L1 and L2, two chunks of
-/// lines on their way at any time, those of the next tile while this one is finished; each weight is read from the L2
-/// once per part. Bound by memory, of which it reaches three quarters (each activation once per launch); where samples
-/// are few, by latency: a launch begins and ends with all its warps waiting.
+/// Samples are read through the list of live samples, if there is one, and written packed, so compaction takes no pass
+/// of its own. Per block, input and tile it reads one line of activations through L1 and L2 for as many fma as a block
+/// has outputs. Loads of two chunks of lines are in flight at any time, those of the next tile during the epilogue of
+/// this one. Each weight is read from the L2 once per part, each activation from memory once per launch. Bound by
+/// memory bandwidth where many samples live: 3.1e12 bytes per second on an H200, three quarters of a copy's; by latency
+/// where few do, because all warps of a launch begin and end together (perf/PROFILES.md).
 template <class ExecutionSpace, class Format, class Tile, template <class> class Samples>
 struct StationaryForward {
   static_assert(Format::slice_width == 1, "the edges of a block lie together");
@@ -119,7 +119,7 @@ struct StationaryForward {
 
   Edges layer;
   LayerPass<Scalar> pass;
-  int max_chunks; ///< of a block
+  int max_chunks; ///< chunks of the longest block
   SampleBits<Scalar> bits;
 
   /// Team scratch in bytes: weights and indices, biases and neurons of a group.
@@ -149,7 +149,8 @@ struct StationaryForward {
   }
 
 private:
-  /// Brings a group into scratch: max_chunks chunks for each block. There, blocks count from 0.
+  /// Copies a group of blocks into scratch, with room for max_chunks chunks for each. Returns the group as a layer
+  /// whose blocks count from 0.
   KOKKOS_FORCEINLINE_FUNCTION Edges stage(Member const& team, int first_block) const {
     int const edges = blocks_per_group * max_chunks * chunk_size;
     ScratchArrays scratch(team, Tune::stationary_level, scratch_bytes(max_chunks), 16);
@@ -201,14 +202,14 @@ private:
     int first, end, step;
   };
 
-  /// A block's outputs of a lane's samples in these tiles. Two chunks of lines travel at a time; when the last two of a
-  /// tile are used, the first two of the next tile set out, and are on their way while this one is finished.
+  /// Computes a block's outputs for a lane's samples in these tiles. Two chunks of lines are in flight at a time; once
+  /// the last two of a tile are used, the first two of the next tile are loaded during the epilogue of this one.
   KOKKOS_FORCEINLINE_FUNCTION void forward_tiles(Edges const& group, int block, int num_chunks, Tiles tiles, int count,
                                                  int lane) const {
     int const first_edge = block * max_chunks * chunk_size;
     auto const inputs = part_of(group.indices, first_edge);
     auto const weights = part_of(group.weights, first_edge * Format::block_outputs);
-    auto const place_of = [&](int chunk) { return chunk < num_chunks ? chunk * chunk_size : 0; }; // 0: will not be used
+    auto const place_of = [&](int chunk) { return chunk < num_chunks ? chunk * chunk_size : 0; }; // 0: loaded, not used
     Source source(*this, tiles.first, count, lane);
     Lines lines[2] = {};
     if (num_chunks > 0) load(lines, source, inputs, 0, place_of(1));
@@ -247,7 +248,7 @@ private:
 
   KOKKOS_FORCEINLINE_FUNCTION static void multiply(Sums& sums, Source const& source, Lines const& lines,
                                                    ArrayView<Scalar const> const& weights) {
-    constexpr int per_piece = 16 / sizeof(Scalar); // what one load takes
+    constexpr int per_piece = 16 / sizeof(Scalar); // weights of one 16-byte load
     VARVE_UNROLL
     for (int edge = 0; edge < chunk_size; ++edge) {
       VARVE_UNROLL
@@ -306,7 +307,7 @@ void stationary_forward(ExecutionSpace const& space, Format const& layer,
   }
 }
 
-/// The same for the first layer, on samples in order that are given as bits.
+/// Launches StationaryForward for a first layer on samples in order that are given as bits. Does not fence.
 template <class ExecutionSpace, class Format>
 void stationary_forward_bits(ExecutionSpace const& space, Format const& layer,
                              LayerPass<typename Format::Scalar> const& pass,

@@ -40,9 +40,9 @@ struct TileShape {
   }
 };
 
-/// The same tile for threads that read it from the banks of team scratch: `lane` counts to 2 * NumLanes, and the second
-/// half takes its two packs in the other order, so that two outputs that are read at a time meet different banks (the
-/// "rotated quads" of our prototypes).
+/// A tile that threads read from team scratch without bank conflicts: `lane` counts to 2 * NumLanes, and the second
+/// half of the lanes takes its two packs in the other order, so that two outputs computed at a time read different
+/// banks.
 template <class Scalar, int PackWidth, int NumLanes>
 struct RotatedTileShape : TileShape<Scalar, PackWidth, 2, NumLanes> {
   using Base = TileShape<Scalar, PackWidth, 2, NumLanes>;
@@ -57,7 +57,7 @@ struct RotatedTileShape : TileShape<Scalar, PackWidth, 2, NumLanes> {
   }
 };
 
-/// How many values `lane` takes in a tile shape.
+/// The number of values of the argument `lane` in the functions of a tile shape.
 template <class Tile>
 inline constexpr int kNumLaneIds = Tile::num_lanes;
 template <class Scalar, int PackWidth, int NumLanes>
@@ -68,7 +68,7 @@ KOKKOS_FORCEINLINE_FUNCTION constexpr int num_tiles(int num_slots, int tile_samp
   return (num_slots + tile_samples - 1) / tile_samples;
 }
 
-/// Place of a slot's activation 0 in a panel of tiles [neuron][sample]; activation i follows i * tile_samples later.
+/// Index of a slot's activation 0 in a panel of tiles [neuron][sample]; activation i is i * tile_samples behind it.
 KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons, int tile_samples) {
   int const tile = slot / tile_samples;
   return static_cast<std::size_t>(tile) * static_cast<std::size_t>(num_neurons) *
@@ -76,9 +76,9 @@ KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons,
          static_cast<std::size_t>(slot - tile * tile_samples);
 }
 
-/// Stores a number in a word that every concurrent writer sets to the same number. On a GPU, thousands of threads do:
-/// atomic stores to one line would queue up (measured: four fifths of the time of a layer of 16384 neurons), so those
-/// who see it stored already leave it.
+/// Stores a number in a word that every concurrent writer sets to the same number. On a GPU a thread that reads the
+/// number there already does not store: the atomic stores of thousands of threads to one line would serialize
+/// (measured: four fifths of the time of a layer of 16384 neurons).
 KOKKOS_FORCEINLINE_FUNCTION void store_common(int& word, int number) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
@@ -112,7 +112,7 @@ KOKKOS_FORCEINLINE_FUNCTION Scalar* address_of_slot(ArrayView<Scalar> const& pan
   return elements_of(panel, place_of_slot(slot, num_neurons, tile_samples), num_neurons > 0 ? span : 0);
 }
 
-/// Stamps the slots of a tile's samples that have been seen with a nonzero activation.
+/// Stamps the slots of a lane's samples that have a nonzero activation, as `seen` tells.
 template <class Tile>
 KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane],
                                             ArrayView<int> const& live_stamps, int tile, int lane, int stamp) {
@@ -124,21 +124,21 @@ KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Ti
   }
 }
 
-/// What a kernel that takes all samples through one layer reads and writes besides the layer.
+/// Arrays that a kernel of one layer reads and writes besides the layer.
 template <class Scalar>
 struct LayerPass {
   ArrayView<Scalar const> previous; ///< tiles of the layer's inputs
   int previous_tile_samples;
   ArrayView<int const> from_slot;   ///< position -> slot in `previous`; empty: all slots in order
   ArrayView<Scalar> next;           ///< tiles of the layer's outputs, position by position
-  ArrayView<int const> num_samples; ///< one number: positions in use
-  int max_samples;                  ///< bound of that number, known on the host
+  ArrayView<int const> num_samples; ///< one element: positions in use
+  int max_samples;                  ///< upper bound of num_samples(0), known on the host
   ArrayView<int> live_stamps;       ///< one per position
   int stamp;                        ///< marks positions with a nonzero activation
 
   KOKKOS_FORCEINLINE_FUNCTION bool is_listed() const { return from_slot.data() != nullptr; }
 
-  /// The slot of a position; of the last one for positions past the end, which tiles are filled up with.
+  /// The slot of a position. With a list, positions past the end, which fill up the last tile, repeat its last slot.
   KOKKOS_FORCEINLINE_FUNCTION int slot_of(int position, int count) const {
     if (!is_listed()) return position;
     return from_slot(position < count ? position : count - 1);
@@ -158,13 +158,13 @@ struct BlockSums {
     }
   }
 
-  /// Sums over the edges of a block; the inputs lie in a tile.
+  /// Computes the sums over all edges of a block from a tile of inputs.
   template <class Edges>
   KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block,
                                               ArrayView<typename Tile::Scalar const> const& tile, int lane) {
     clear_sums();
     using PackType = typename Tile::PackType;
-    constexpr int ahead = Edges::edges_at_a_time; // so many loads are on their way before the first is needed
+    constexpr int ahead = Edges::edges_at_a_time; // loads of this many edges are issued before the first use
     layer.for_each_edges(block, [&](auto const* inputs, auto const& weights_of) {
       PackType value[ahead][Tile::packs_per_lane];
       VARVE_UNROLL
@@ -185,8 +185,8 @@ struct BlockSums {
     });
   }
 
-  /// Bias and activation; `seen` collects the bits of all results. (No branches but one on the whole block, so that the
-  /// loads of its biases and neurons travel together.)
+  /// Applies bias and activation; `seen` collects the bits of all results. (Only one branch, on the whole block, so
+  /// that the loads of its biases and neurons are in flight together.)
   template <bool MayHaveCurve = false, class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void finish_block(Parameters const& layer, int block,
                                                 typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
@@ -208,7 +208,7 @@ struct BlockSums {
     });
   }
 
-  /// The same, each result written as soon as it is there.
+  /// finish_block() and store() together: writes each result at once.
   template <class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void finish_and_store(Parameters const& layer, int block,
                                                     ArrayView<typename Tile::Scalar> const& tile, int lane,
@@ -225,7 +225,7 @@ struct BlockSums {
     });
   }
 
-  /// Of the outputs of a block, all loaded at once.
+  /// The neurons that the outputs of a block compute.
   struct Neurons {
     int of[BlockOutputs];
   };
@@ -255,7 +255,7 @@ struct BlockSums {
   }
 
 private:
-  /// work(output) for those of the block that the layer has.
+  /// Calls work(output) for each output of the block; the last block of a layer may have fewer than BlockOutputs.
   template <class Parameters, class Work>
   KOKKOS_FORCEINLINE_FUNCTION static void for_outputs(Parameters const& layer, int block, Work const& work) {
     int const count = layer.num_outputs - block * BlockOutputs;

@@ -9,7 +9,7 @@
 
 namespace varve {
 
-/// Appends the live samples of a tile to a panel, packed, and saturated ones to the list of those that are finished.
+/// Appends the live samples of a tile to a panel, packed, and saturated samples to the list of finished ones.
 /// Reads and writes each activation of a live sample once: bound by memory bandwidth.
 template <class Tile, int TeamSize>
 struct TileHandOver {
@@ -17,16 +17,16 @@ struct TileHandOver {
   using Marks = TileMarks<Tile, TeamSize>;
   static constexpr int num_samples = Tile::num_samples;
 
-  ArrayView<int const> ids; ///< sample in each slot of the panel that the tile is from
+  ArrayView<int const> ids; ///< the sample in each slot of the source panel
   ArrayView<Scalar> target; ///< packed tiles of target_tile_samples
   int target_tile_samples;
-  ArrayView<int> num_kept; ///< one number, which counts up from 0
-  ArrayView<int> kept_ids; ///< sample in each slot of the target
+  ArrayView<int> num_kept; ///< one element: target slots taken so far
+  ArrayView<int> kept_ids; ///< the sample in each slot of the target
   SaturatedSamples saturated;
   bool keeps_dead; ///< a later layer may revive samples without activations
 
-  /// By a whole team. `activations`: of the first `count` samples of the tile, whose first slot is `first_slot`.
-  /// `stamp` marks who is live, and, if saturated samples were looked for, who is not saturated.
+  /// All threads of a team call it. `activations`: a tile of `count` samples, whose first slot is `first_slot`. `marks`
+  /// holds `stamp` for live samples and, if saturated samples were searched, for unsaturated ones.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION void operator()(Member const& team, int first_slot, int count,
                                               ArrayView<Scalar const> const& activations, int num_neurons,
@@ -37,7 +37,7 @@ struct TileHandOver {
     int const first = marks.shared(Marks::first_kept);
     int const kept = marks.shared(Marks::num_kept);
     for (int k = thread; k < kept; k += TeamSize) kept_ids(first + k) = ids(first_slot + marks.kept_sample(k));
-    for (int k = 0, end = 0; k < kept; k = end) { // the samples that go to one target tile are neighbours there
+    for (int k = 0, end = 0; k < kept; k = end) { // one round per target tile
       int const room = target_tile_samples - (first + k) % target_tile_samples;
       end = kept - k < room ? kept : k + room;
       auto const to = sample_of_slot(target, first + k, num_neurons, target_tile_samples);
@@ -50,7 +50,7 @@ struct TileHandOver {
   }
 
 private:
-  /// Lists who is handed over and takes slots for them.
+  /// One thread lists the samples that are handed over and reserves target slots for them.
   KOKKOS_FORCEINLINE_FUNCTION void choose(int first_slot, int count, bool looked_for_saturated, Marks const& marks,
                                           int stamp) const {
     int kept = 0;
@@ -66,7 +66,7 @@ private:
     marks.shared(Marks::num_kept) = kept;
   }
 
-  /// Samples kept[0] ... kept[count - 1] of the tile to neighbouring places of a target tile, value by value.
+  /// Copies samples kept(0) ... kept(count - 1) of the tile to neighbouring slots of a target tile, value by value.
   KOKKOS_FORCEINLINE_FUNCTION void move_values(int thread, ArrayView<Scalar> const& to,
                                                ArrayView<Scalar const> const& activations,
                                                ArrayView<int const> const& kept, int count, int num_neurons) const {
@@ -80,7 +80,7 @@ private:
     }
   }
 
-  /// The same on the host, by whole lines.
+  /// Host only: does what move_values() does, by whole lines.
   void move_lines(int thread, ArrayView<Scalar> const& to, ArrayView<Scalar const> const& activations,
                   ArrayView<int const> const& kept, int count, int num_neurons) const {
     if constexpr (Tile::num_lanes == 1) {

@@ -4,19 +4,19 @@
 
 namespace varve {
 
-/// Which samples of a tile are live, and which are not saturated, in team scratch. A mark is the stamp of a layer, a
-/// number that grows from layer to layer, so nothing is cleared in between; all who write a word write the same stamp,
-/// so no atomics are needed.
+/// Marks in team scratch: which samples of a tile are live, and which are not saturated. A mark is the stamp of a
+/// layer, a number that grows from layer to layer, so marks are never cleared in between. Concurrent writers of a word
+/// write the same stamp, so no atomics are needed.
 template <class Tile, int TeamSize>
 struct TileMarks {
   using Scalar = typename Tile::Scalar;
   static constexpr int num_samples = Tile::num_samples;
   static constexpr int lane_ids = TeamSize < kNumLaneIds<Tile> ? TeamSize : kNumLaneIds<Tile>;
 
-  ArrayView<int> kept_sample; ///< number in the tile of the k-th sample that is handed over
+  ArrayView<int> kept_sample; ///< index in the tile of the k-th sample that is handed over
   ArrayView<int> live;        ///< stamp of the last layer after which each sample was live
-  ArrayView<int> unsaturated; ///< stamp of the last layer after which each sample was looked at and not saturated
-  ArrayView<int> shared;      ///< last stamp of any live sample and of any unsaturated one; first slot and number kept
+  ArrayView<int> unsaturated; ///< stamp of the last layer after which each sample was found unsaturated
+  ArrayView<int> shared;      ///< by Word: last stamps of any live and any unsaturated sample; target slots taken
   enum Word { any_live, any_unsaturated, first_kept, num_kept, num_words };
 
   static constexpr int num_numbers = 3 * num_samples + num_words;
@@ -32,7 +32,8 @@ struct TileMarks {
     if (thread == 0) shared(any_live) = shared(any_unsaturated) = 0;
   }
 
-  /// Marks a lane's samples that have been seen with a nonzero activation. Samples from `count` on are nobody's.
+  /// Marks a lane's samples that have a nonzero activation. Samples from `count` on are padding: they make no tile
+  /// live.
   KOKKOS_FORCEINLINE_FUNCTION void mark_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int lane,
                                              int count, int stamp) const {
     bool any = false;
@@ -47,8 +48,8 @@ struct TileMarks {
     if (any) shared(any_live) = stamp;
   }
 
-  /// Marks samples with an activation that is not the cap; a thread stops when all samples it sees are such. Samples
-  /// that are not live do not count as unsaturated if `forgets_dead`.
+  /// Marks samples that have an activation other than the cap; a thread stops once it has found one in each of its
+  /// samples. With forgets_dead, dead samples do not count for any_unsaturated.
   KOKKOS_FORCEINLINE_FUNCTION void mark_unsaturated(int thread, ArrayView<Scalar const> const& tile, int num_neurons,
                                                     Scalar cap, int count, bool forgets_dead, int stamp) const {
     constexpr int neurons_at_a_time = 32;

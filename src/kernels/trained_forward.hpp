@@ -8,17 +8,17 @@ namespace varve {
 
 /// One layer of a mini-batch, whose weights change from step to step:
 ///   outputs(j, s) = finish(fma-chain over the edges (j, i), ascending, of weight(j, i) * inputs(i, s), bias(j))
-/// with the bits of inference. league: leaves x blocks of outputs; team threads: outputs; vector lanes: packs of
-/// samples. Per edge and leaf it reads a line of 256 bytes for two vectors of fma each.
+/// The outputs have the bits of inference. league: leaves x blocks of outputs; team threads: outputs; vector lanes:
+/// packs of samples. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample.
 template <class ExecutionSpace, class Scalar>
 struct TrainedForward {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
 
-  EdgeRows<ExecutionSpace> edges; ///< by output
-  ConstDeviceArray<ExecutionSpace, Scalar> weights;
-  ConstDeviceArray<ExecutionSpace, double> bias; ///< by output
+  EdgeRows<ExecutionSpace> edges;                   ///< the edges, by output
+  ConstDeviceArray<ExecutionSpace, Scalar> weights; ///< weights in the order of `edges`
+  ConstDeviceArray<ExecutionSpace, double> bias;    ///< by output
   Bounds<Scalar> bounds;
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
   TrainingPanel<ExecutionSpace, Scalar> outputs;
@@ -56,7 +56,7 @@ struct TrainedForward {
   }
 };
 
-/// Launches TrainedForward for so many leaves. Does not fence.
+/// Launches TrainedForward for num_leaves leaves. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void trained_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace, Scalar> kernel, int num_leaves) {
   using Kernel = TrainedForward<ExecutionSpace, Scalar>;

@@ -11,9 +11,9 @@
 
 namespace varve {
 
-/// The tiles of training: a tile is a leaf of the mini-batch (network/leaf.hpp). On CPUs the chains of a leaf are the
-/// lanes of vectors, and one thread holds a whole line; on GPUs each lane of a thread holds one chain, in packs of 16
-/// bytes, so that positions stand in another order within a line there.
+/// The tiles of training: a tile is a leaf of the mini-batch (network/leaf.hpp). On CPUs a thread holds a whole line,
+/// and the chains of a leaf are the lanes of its vectors. On GPUs each vector lane holds one chain in packs of 16
+/// bytes, so positions have another order within a line (PlaceInLine).
 template <class ExecutionSpace, class Scalar>
 struct TrainingTileOf {
   static constexpr int chains = kLeafChains<Scalar>;
@@ -30,14 +30,14 @@ using TrainingPanel = DeviceArray<ExecutionSpace, typename TrainingTile<Executio
 template <class ExecutionSpace, class Scalar>
 using ConstTrainingPanel = ConstDeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar>::Line>;
 
-/// Place within a line of a position of the leaf, and the other way.
+/// Converts positions of a leaf to places within a line, and back.
 template <class Tile>
 struct PlaceInLine {
   static constexpr int chains = kLeafChains<typename Tile::Scalar>;
 
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int place_of(int position) {
     if constexpr (Tile::num_lanes == 1) return position;
-    int const link = position / chains; // within the chain
+    int const link = position / chains; // index within the chain
     return Tile::sample_of(position % chains, link / Tile::pack_width) + link % Tile::pack_width;
   }
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int position_of(int place) {
@@ -47,14 +47,14 @@ struct PlaceInLine {
   }
 };
 
-/// The number of a position in a panel.
+/// The number at a place (PlaceInLine) of a line of a panel.
 template <class Panel>
 KOKKOS_FORCEINLINE_FUNCTION auto& number_at(Panel const& panel, std::size_t line, int place) {
   constexpr int width = static_cast<int>(sizeof(panel(0).pack[0].lane) / sizeof(panel(0).pack[0].lane[0]));
   return panel(line).pack[place / width].lane[place % width];
 }
 
-/// A lane's packs of a line.
+/// The packs of a line that one lane holds, in registers.
 template <class Tile>
 struct LanePacks {
   using PackType = typename Tile::PackType;
@@ -74,9 +74,9 @@ struct LanePacks {
   }
 };
 
-/// Sums over a leaf of kLeafChains sums at a time (those of edges, say), as network/leaf.hpp adds them up. On the host
-/// a lane has them all: sum i is in lane i of total(). On a device each of the lanes has one chain of each sum, and in
-/// the end sum `lane`.
+/// kLeafChains sums over the samples of one leaf (such as gradients of neighbouring edges), added up as
+/// network/leaf.hpp says. On the host one thread has all chains, and lane i of total() is sum i. On a device each
+/// vector lane has one chain of every sum, and total() gives it sum `lane`.
 template <class Tile>
 struct LeafSums {
   using Scalar = typename Tile::Scalar;
@@ -84,7 +84,7 @@ struct LeafSums {
   static constexpr bool on_host = Tile::num_lanes == 1;
   static_assert(on_host || Tile::num_lanes == count);
 
-  /// One chain per sum, or the lanes of a pack of them.
+  /// What a lane holds of each sum: a pack with all chains on the host, one chain on a device.
   using Chains = std::conditional_t<on_host, typename Tile::PackType, Scalar>;
   Chains chains[count];
 
@@ -96,7 +96,7 @@ struct LeafSums {
     }
   }
 
-  /// Chains of the products of two lines.
+  /// Sets sum i: its chains add the products of two lines by fma.
   KOKKOS_FORCEINLINE_FUNCTION void set_sum(int i, LanePacks<Tile> const& a, LanePacks<Tile> const& b) {
     clear_sum(i);
     VARVE_UNROLL
@@ -109,7 +109,7 @@ struct LeafSums {
       }
     }
   }
-  /// Chains of a line.
+  /// Sets sum i: its chains add the numbers of a line.
   KOKKOS_FORCEINLINE_FUNCTION void set_sum(int i, LanePacks<Tile> const& a) {
     clear_sum(i);
     VARVE_UNROLL
@@ -122,11 +122,11 @@ struct LeafSums {
     }
   }
 
-  /// Adds the chains of each sum by the tree. All lanes call it at once.
+  /// Adds the chains of each sum by a tree. All lanes of the thread call it together.
   KOKKOS_FORCEINLINE_FUNCTION Chains total(int lane) {
     if constexpr (on_host) {
       KOKKOS_IF_ON_HOST((return lane_trees(chains);))
-      KOKKOS_IF_ON_DEVICE((return chains[0];)) // never called there
+      KOKKOS_IF_ON_DEVICE((return chains[0];)) // compiled for devices, but never called there
     } else {
       VARVE_UNROLL
       for (int distance = count / 2; distance > 0; distance /= 2) {
@@ -143,13 +143,13 @@ struct LeafSums {
   }
 };
 
-/// Sums of leaves on their way up the binary tree: like the digits of a binary number, level k holds the sum of a run
-/// of 2^k leaves where bit k of the number of leaves so far is set. [run of leaves][level][sum].
+/// Partial sums of the binary tree over leaves, which work like a binary counter: after n leaves of a run, level k
+/// holds the sum of 2^k leaves if bit k of n is set. Array: [run of leaves][level][sum].
 template <class ExecutionSpace, class Scalar>
 struct TreeLevels {
   DeviceArray<ExecutionSpace, Scalar> sums;
-  std::size_t num_sums; ///< of a level
-  int num_levels;       ///< of a run
+  std::size_t num_sums; ///< sums in each level
+  int num_levels;       ///< levels of each run
   int leaves_per_run;   ///< a power of two
   int num_leaves;
 
@@ -160,8 +160,8 @@ struct TreeLevels {
   }
   KOKKOS_FORCEINLINE_FUNCTION int num_runs() const { return (num_leaves + leaves_per_run - 1) / leaves_per_run; }
 
-  /// Adds the sums of one leaf, those from `first` on, after so many leaves of the run: LeafSums::total() of a lane, of
-  /// which `count` are there.
+  /// Adds one leaf's sums first ... first + count - 1, after `before` leaves of the run. sum: LeafSums::total() of this
+  /// lane.
   template <class Tile>
   KOKKOS_FORCEINLINE_FUNCTION void add(int run, int before, std::size_t first, int count, int lane,
                                        typename LeafSums<Tile>::Chains sum) const {
@@ -181,7 +181,7 @@ struct TreeLevels {
     }
   }
 
-  /// Copies `count` of at most Most numbers, in pieces of constant length: as vectors.
+  /// Copies `count` numbers, at most Most, in pieces of constant length, which compilers turn into vector moves.
   template <int Most>
   KOKKOS_FORCEINLINE_FUNCTION static void copy_some(Scalar* to, Scalar const* from, int count) {
     if (count == Most) {
@@ -211,7 +211,7 @@ struct TreeLevels {
       for (; (run >> level & 1) != 0; ++level) value = runs[level] + value;
       runs[level] = value;
     }
-    Scalar value = Scalar(0); // what comes last is the lowest part of the tree
+    Scalar value = Scalar(0); // added up from the last leaves, the lowest part of the tree, to the first
     bool has_value = false;
     for (int level = 0; level < top; ++level) {
       if ((left >> level & 1) == 0) continue;
@@ -228,7 +228,7 @@ struct TreeLevels {
   }
 };
 
-/// Numbers that TreeLevels takes for so many sums.
+/// The number of elements of TreeLevels::sums.
 inline std::size_t size_of_levels(std::size_t num_sums, int num_leaves, int leaves_per_run) {
   std::size_t levels = 1;
   while (1 << (levels - 1) < leaves_per_run) ++levels;

@@ -8,8 +8,8 @@
 
 namespace varve {
 
-/// One number and its moments follow the sum of its gradients (network/optimizer.hpp says how). Each fma is called by
-/// name: where a compiler chose, weights would differ from backend to backend.
+/// One optimizer step of one number and its moments, from the sum of its gradients; network/optimizer.hpp has the
+/// formulas. Each fma is called by name: if compilers chose, weights would differ between backends.
 template <class Number>
 KOKKOS_FORCEINLINE_FUNCTION void follow(OptimizerKind kind, UpdateFactors<Number> const& factors, Number sum,
                                         Number& number, Number& first, Number& second) {
@@ -35,18 +35,19 @@ KOKKOS_FORCEINLINE_FUNCTION void follow(OptimizerKind kind, UpdateFactors<Number
   }
 }
 
-/// All numbers take a step. An index is a chunk of neighbouring numbers, which are the lanes of vectors on CPUs. The
-/// copy in another order, if there is one, is refilled: that of the weights by output, which the forward pass reads.
+/// One optimizer step of all numbers. Index: a chunk of neighbouring numbers (CPUs: 16, as lanes of vectors; GPUs:
+/// one). Also writes each number to its place in a copy of another order, if there is one: the weights by output, which
+/// the forward pass reads. Reads and writes each number and its moments once.
 template <class ExecutionSpace, class Number, class Sum>
 struct UpdateStep {
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 16 : 1;
 
   DeviceArray<ExecutionSpace, Number> numbers;
   DeviceArray<ExecutionSpace, Number> first, second;      ///< moments; empty where the optimizer has none
-  ConstDeviceArray<ExecutionSpace, Sum> sums;             ///< over the mini-batch
-  DeviceArray<ExecutionSpace, Number> copies;             ///< empty: none
-  ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< of the copies
-  DeviceArray<ExecutionSpace, int> bad; ///< one word: 1 after a number that is not finite; empty: not looked for
+  ConstDeviceArray<ExecutionSpace, Sum> sums;             ///< sums of the gradients over the mini-batch
+  DeviceArray<ExecutionSpace, Number> copies;             ///< the numbers in another order; empty: not wanted
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< index of each number in `copies`
+  DeviceArray<ExecutionSpace, int> bad; ///< one element: set to 1 if a number is not finite; empty: no check
   UpdateFactors<Number> factors;
   OptimizerKind kind;
 
@@ -61,7 +62,7 @@ struct UpdateStep {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION void mark_bad(Number const (&number)[chunk]) const {
-    Number zero = 0; // times a number that is finite, added up
+    Number zero = 0; // stays 0 if all numbers are finite, else becomes NaN
     for (int i = 0; i < chunk; ++i) zero += number[i] * Number(0);
     if (!(zero == Number(0))) Kokkos::atomic_store(&bad(0), 1);
   }

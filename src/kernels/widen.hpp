@@ -7,7 +7,8 @@
 
 namespace varve {
 
-/// to(i) = from(i): numbers that came in fewer bits. One thread per number; bound by memory bandwidth.
+/// to(i) = from(i): converts numbers that were copied to the device in fewer bits. Index: number. Bound by memory
+/// bandwidth.
 template <class Narrow, class Wide>
 struct Widen {
   ArrayView<Narrow const> from;

@@ -15,17 +15,19 @@ template <class ExecutionSpace, class Scalar>
 struct CudaTuning {
   static constexpr int pack_width = 16 / static_cast<int>(sizeof(Scalar));
   using Tile = TileShape<Scalar, pack_width, 1, 32 / pack_width>;
-  using FewTile = Tile; ///< smaller ones would save nothing: few samples are spread
+  using FewTile = Tile; ///< no smaller tile, because few samples go to the spread kernel
 
-  static constexpr int slice_width = 16; ///< blocks per warp of the fused kernel
-  static constexpr int chunk_size = 8;   ///< sixteen bytes of 16-bit indices
+  static constexpr int slice_width = 16; ///< blocks that a warp of the fused kernel computes at a time
+  static constexpr int chunk_size = 8;   ///< edges whose 16-bit indices take one 16-byte load
   static constexpr int block_outputs = 8;
 
-  /// Weights per edge: blocks take in 14e12 weights a second, single outputs of a random pattern 2.5e12 edges.
+  /// Blocks are chosen up to this many stored weights per edge: the fused kernel takes 14e12 weights per second in
+  /// blocks, and 2.5e12 edges per second of single outputs of a random pattern.
   static constexpr double most_stored_in_fused_blocks = 4.0;
   static constexpr bool has_large_tiles = true;
-  static constexpr std::size_t max_image_bytes = 28000; ///< beside a tile of 16 KB and 4 KB of Kokkos's own
-  /// While samples leave in crowds, the stationary kernel is ahead even where tiles would fit: it packs for nothing.
+  static constexpr std::size_t max_image_bytes = 28000; ///< 48 KiB less a tile of 16 KiB and 4 KB that Kokkos takes
+  /// While many samples die, the stationary kernel is faster even where the fused kernel could take the layer, because
+  /// it compacts in every layer at no cost.
   static constexpr std::size_t stationary_layers_before_fused = 9;
 
   /// A warp holds 16 outputs of 64 samples in 32 sums per thread, and reads each line of the L2 for 16 outputs.
@@ -66,8 +68,8 @@ struct CudaTuning {
   /// A thread holds 32 samples of its output, one for each bit of a word.
   using BinaryTile = TileShape<Scalar, pack_width, 32 / pack_width, 1>;
   using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024 / sizeof(Scalar), 4>>;
-  static constexpr bool binary_gathers_lines = true; ///< else each store of a warp goes to 32 lines: 1.0 ms, not 0.2
-  static int binary_team_size(int num_outputs) {     // whose lines take 34 KB of team scratch at most
+  static constexpr bool binary_gathers_lines = true; ///< else each store of a warp goes to 32 lines (1.0, not 0.2 ms)
+  static int binary_team_size(int num_outputs) {     // the team's lines take at most 34 KB of scratch
     return std::min(1024 / static_cast<int>(sizeof(Scalar)), (num_outputs + 31) / 32 * 32);
   }
 
@@ -78,16 +80,16 @@ struct CudaTuning {
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
   using SpreadBounds = Kokkos::LaunchBounds<64, 4>;
   static constexpr int spread_team_size = 64;
-  static constexpr int spread_chunks_ahead = 8; ///< 96 registers of edges on their way
+  static constexpr int spread_chunks_ahead = 8; ///< the edges in flight take 96 registers
   static constexpr int spread_level = 0;
   static constexpr std::size_t max_spread_bytes = 40960;
   static int spread_teams(int processors) { return 2 * processors; }
 
-  static constexpr int log2_counted_samples = 5; ///< whose counts a team keeps, or fewer where outputs are many
+  static constexpr int log2_counted_samples = 5; ///< a team counts for 2^5 samples, or fewer that fit max_counted_bytes
   static constexpr int max_counted_bytes = 36000;
   static constexpr std::size_t max_counted_outputs = 4096;
 
-  /// A warp has 64 float samples of up to 80 neurons in 20 KB; four steps at a time hide what scratch takes to answer.
+  /// A warp has 64 float samples of up to 80 neurons in 20 KB; four steps at a time hide the latency of scratch.
   using ConeTile = TileShape<Scalar, 8 / static_cast<int>(sizeof(Scalar)), 1, 32>;
   using ConeBounds = Kokkos::LaunchBounds<64, 5>;
   static constexpr std::size_t cone_slots = 80;
@@ -95,13 +97,14 @@ struct CudaTuning {
   static constexpr int cone_team_size = 2;
   static constexpr int cone_level = 0;
   static constexpr std::size_t max_cone_bytes = 46000;
-  static constexpr double cone_other_cost = 3.0; ///< the fused kernel, whose chunks of 8 edges are mostly padding here
+  static constexpr double cone_other_cost =
+      3.0; ///< cost of the fused kernel, whose chunks of 8 edges are mostly padding
   static int cone_teams(int processors) { return 5 * processors; }
 
   static constexpr int move_team_size = 8;
   static constexpr int move_lanes = 32;
 
-  /// Eight resident teams of 256 threads fill a multiprocessor; more only wait.
+  /// Teams to launch for this many tasks: eight teams of 256 threads fill a multiprocessor; more would only wait.
   static int league_size(int processors, int num_tasks) { return std::min(num_tasks, 8 * processors); }
 
   static int blocks_per_task(int /*processors*/, int /*num_tiles*/, int num_blocks, int team_size) {
@@ -110,9 +113,9 @@ struct CudaTuning {
 };
 
 /// CUDA: two teams per multiprocessor, each with a tile of 8 float samples of 1024 neurons (32 KB) and two lanes of 4:
-/// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams than
-/// that make the tail slower, for they share what few busy multiprocessors there are. Layers of 256 neurons or less:
-/// tiles of 32 samples, which also meet no bank conflicts; of 128 or less: the image of a layer beside the tile.
+/// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams would
+/// make late layers slower, in which few samples are left: they would share few busy multiprocessors. Layers of at most
+/// 256 neurons: tiles of 32 samples, which have no bank conflicts; of at most 128: the layer's image beside the tile.
 template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedTile Kind>
 struct CudaFusedTuning {
   static constexpr bool is_small = Kind == FusedTile::small;
@@ -132,7 +135,8 @@ struct CudaFusedTuning {
     return std::min(num_tiles, teams_per_multiprocessor * processors);
   }
 
-  /// Of an H200: 14e12 weights a second in blocks, 2.5e12 of single outputs; 3e12 bytes are moved, each twice.
+  /// Measured on an H200: 14e12 weights per second in blocks, 2.5e12 of single outputs; compaction moves 3e12 bytes per
+  /// second, each read and written.
   static LaunchCosts launch_costs(int processors) {
     int const teams = teams_per_multiprocessor * processors;
     return {.launch = 5e-6,
@@ -142,7 +146,7 @@ struct CudaFusedTuning {
   }
 };
 
-// The pass that orders edges against bank conflicts knows these tiles by two numbers.
+// passes/edge_order.hpp describes these tiles by two numbers, kNumBanks and kWidestBalanced.
 static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::Tile::num_samples * sizeof(float) * kNumBanks == 128 &&
               CudaFusedTuning<void, double, 1, FusedTile::small>::Tile::num_samples * sizeof(double) * kNumBanks ==
                   128);

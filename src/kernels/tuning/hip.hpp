@@ -8,58 +8,57 @@
 
 namespace varve {
 
-/// HIP, by reasoning from CudaTuning for one die of an MI250; NOTHING HERE IS MEASURED. What is not named here is as
-/// for CUDA. What differs: a compute unit has 64 KB of scratch (LDS; a multiprocessor of an H200 has 228 KB), of which
-/// Kokkos leaves a team 56 KB; a wavefront has 64 lanes (32); a processor of four SIMD units holds 32 wavefronts, and
-/// the second number of LaunchBounds counts wavefronts per SIMD unit (CUDA: teams per multiprocessor).
+/// HIP, by reasoning from CudaTuning for one die of an MI250; NOTHING HERE IS MEASURED. Constants that are not here are
+/// those of CUDA. Differences: a compute unit has 64 KB of scratch (LDS; a multiprocessor of an H200 has 228 KB), of
+/// which Kokkos leaves a team 56 KB; a wavefront has 64 lanes (a warp 32); a compute unit of four SIMD units holds 32
+/// wavefronts; the second number of LaunchBounds counts wavefronts per SIMD unit (CUDA: teams per multiprocessor).
 template <class ExecutionSpace, class Scalar>
 struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   using Cuda = CudaTuning<ExecutionSpace, Scalar>;
 
-  /// A tile of the fused kernel is work for 512 threads with blocks of 4, for 256 with blocks of 8, and scratch has
-  /// room for one such tile per compute unit: 8 wavefronts, not 4.
+  /// A tile of the fused kernel gives work to 512 threads with blocks of 4, but to 256 with blocks of 8. Scratch has
+  /// room for one such tile per compute unit, so blocks of 4 mean 8 wavefronts there instead of 4.
   static constexpr int block_outputs = 4;
 
-  /// 18 KB of inputs: three teams of 256 threads per compute unit.
+  /// 18 KB of inputs for a team: three teams of 256 threads per compute unit.
   using StagedPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<256, 3>>;
   static constexpr std::size_t max_staged_inputs = 144;
   static int staged_league_size(int processors, int num_tiles, int num_stages) {
     return std::min(num_tiles * num_stages, 3 * processors);
   }
 
-  static constexpr int expand_bytes = 8192;       ///< six teams of 256 threads per compute unit
-  static constexpr int max_counted_bytes = 18000; ///< three teams
+  static constexpr int expand_bytes = 8192;       ///< room for six teams of 256 threads per compute unit
+  static constexpr int max_counted_bytes = 18000; ///< room for three teams per compute unit
 
   using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace>;
-  static int binary_team_size(int num_outputs) { // whole wavefronts, whose lines take 17 KB at most: three teams
+  static int binary_team_size(int num_outputs) { // whole wavefronts; lines take at most 17 KB: three teams
     return std::min(512 / static_cast<int>(sizeof(Scalar)), (num_outputs + 63) / 64 * 64);
   }
 
-  using SpreadBounds = Kokkos::LaunchBounds<64, 1>; ///< 8 chunks of edges on their way need the registers
+  using SpreadBounds = Kokkos::LaunchBounds<64, 1>; ///< registers for 8 chunks of edges in flight
 
-  /// One sample per float lane of a wavefront and 20 KB for its slots: three teams of one wavefront per compute unit.
-  /// Scratch, not registers, bounds how many samples are on their way.
+  /// In float one sample per lane of a wavefront and 20 KB for its slots: three teams of one wavefront per compute
+  /// unit. Scratch, not registers, bounds the number of samples in flight.
   using ConeTile = TileShape<Scalar, 1, 1, 256 / static_cast<int>(sizeof(Scalar))>;
   using ConeBounds = Kokkos::LaunchBounds<64, 1>;
   static constexpr int cone_team_size = 64 / ConeTile::num_lanes;
   static int cone_teams(int processors) { return 3 * processors; }
 };
 
-/// HIP: a tile as for CUDA, with which scratch has room for one team per compute unit. So a team has as many threads as
-/// there is work for, up to 1024: 4 wavefronts per SIMD unit, 128 registers each. NOT MEASURED.
+/// HIP: the tiles of CUDA. Scratch has room for one team per compute unit, so a team has as many threads as there is
+/// work for, up to 1024: 4 wavefronts per SIMD unit, 128 registers each. NOT MEASURED.
 template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedTile Kind>
 struct HipFusedTuning : CudaFusedTuning<ExecutionSpace, Scalar, BlockOutputs, Kind> {
   using Cuda = CudaFusedTuning<ExecutionSpace, Scalar, BlockOutputs, Kind>;
-  using Tile =
-      typename Cuda::Tile; ///< the pass that orders edges against bank conflicts knows it: LDS has 32 banks too
+  using Tile = typename Cuda::Tile; ///< passes/edge_order.hpp is right for this tile on HIP, too: LDS has 32 banks
   static constexpr int team_size = std::min(1024, Cuda::max_neurons* Tile::num_lanes / BlockOutputs);
   static constexpr int passes = Cuda::max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
   static_assert(passes > 0 && team_size % 64 == 0);
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, std::max(1, team_size / 256)>>;
   static int league_size(int processors, int num_tiles) { return std::min(num_tiles, processors); }
 
-  /// Those of an H200 in the ratio of the data sheets: a third of its float operations (22.6e12 a second) and of its
-  /// bandwidth (1.6e12 bytes a second). A launch is assumed to take twice as long.
+  /// The costs of an H200 scaled by the data sheets: a die does a third of its float operations (22.6e12 per second)
+  /// and has a third of its bandwidth (1.6e12 bytes per second). A launch is assumed to take twice as long.
   static LaunchCosts launch_costs(int processors) {
     LaunchCosts const cuda = Cuda::launch_costs(processors);
     return {.launch = 2 * cuda.launch,

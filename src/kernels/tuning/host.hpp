@@ -9,35 +9,36 @@
 
 namespace varve {
 
-/// Constants that differ between backends, each with the measurement that chose it (perf/TRIED.md). `processors` are
-/// threads on a host and multiprocessors on a GPU: see num_processors().
-/// Host: one thread per team, a lane is four 64-byte vectors of samples (64 float samples a tile: 55 of the 58 GE/s
-/// that the L2 can feed, against 36 with one vector); a scalar lane over ThreadVectorRange is 20 times slower.
+/// Constants that differ between backends; perf/TRIED.md has the measurements that chose them. `processors` are threads
+/// on a host and multiprocessors on a GPU: see num_processors().
+/// Host: one thread per team; a lane is four 64-byte vectors of samples (64 float samples a tile: 55e9 of the 58e9
+/// edges per second that the L2 can feed; one vector: 36e9). Scalar lanes in a ThreadVectorRange are 20 times slower.
 template <class ExecutionSpace, class Scalar>
 struct Tuning {
   static constexpr int pack_width = 64 / static_cast<int>(sizeof(Scalar));
   using Tile = TileShape<Scalar, pack_width, 4, 1>;
-  using FewTile = TileShape<Scalar, pack_width, 1, 1>; ///< of the direct kernel, for samples that fit one
+  using FewTile = TileShape<Scalar, pack_width, 1, 1>; ///< tile of the direct kernel if all samples fit one
 
   static constexpr int slice_width = 1; ///< a thread works through one block at a time
   static constexpr int chunk_size = 1;
-  static constexpr int block_outputs = 4; ///< of pattern blocks: 16 of 32 vector registers hold sums; 8 spill
-  /// Layers too wide for the fused kernel: as many sums of one vector each, so that a tile of 16384 neurons fits the
-  /// L2.
+  static constexpr int block_outputs = 4; ///< a pattern block of 4 has sums in 16 of 32 vector registers; 8 would spill
+  /// Outputs of a block in layers too wide for the fused kernel: 16 sums of one vector of samples each, so that a tile
+  /// of 16384 neurons fits an L2 of 1 MiB.
   static constexpr int wide_block_outputs = 16;
 
   static constexpr double most_stored_in_fused_blocks =
-      2.0; ///< weights per edge: a block of 4 is 1.5 to 2 times as fast
+      2.0; ///< blocks are chosen up to 2 stored weights per edge: a block of 4 is 1.5 to 2 times as fast
   static constexpr bool has_large_tiles = false;
   static constexpr std::size_t max_image_bytes = 0;
   static constexpr std::size_t stationary_layers_before_fused = 0;
 
-  using WideBlockTile = FewTile;           ///< of the direct kernel with pattern blocks
+  using WideBlockTile = FewTile;           ///< tile of the direct kernel with pattern blocks
   static constexpr int direct_threads = 1; ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
 
-  using StationaryTile = TileShape<Scalar, 2, 1, 32>; ///< lanes of two samples: slow here, and as exact
+  /// The stationary kernel never runs on CPUs; only the sizes that device_traits() reads matter here.
+  using StationaryTile = TileShape<Scalar, 2, 1, 32>;
   using ListedStationaryTile = TileShape<Scalar, 1, 2, 32>;
-  static constexpr bool has_stationary = false; ///< weights come from the caches anyway
+  static constexpr bool has_stationary = false; ///< the caches hold the weights anyway
   using StationaryBounds = Kokkos::LaunchBounds<>;
   static constexpr int stationary_blocks = 8;
   static constexpr int stationary_team_size = 1;
@@ -50,7 +51,7 @@ struct Tuning {
   static constexpr int staged_slice_width = 1;
   static constexpr int staged_team_size = 1;
   static constexpr int staged_level = 1;
-  static constexpr std::size_t max_staged_inputs = 1024; ///< 256 KiB of 64 float samples: in the L2
+  static constexpr std::size_t max_staged_inputs = 1024; ///< 256 KiB for 64 float samples, which fit the L2
   static constexpr std::size_t max_staged_outputs = 1024;
   static constexpr double min_staged_uses = 3.0;
   static int staged_league_size(int /*processors*/, int num_tiles, int num_stages) { return num_tiles * num_stages; }
@@ -64,12 +65,13 @@ struct Tuning {
   static constexpr bool binary_gathers_lines = false;
   static int binary_team_size(int /*num_outputs*/) { return 1; }
 
-  /// With fewer samples than this, layers are spread: tiles of 64 for half of the threads leave the others idle.
+  /// With fewer samples than this, layers are computed one by one: fused tiles would occupy less than half of the
+  /// threads.
   static std::size_t few_samples(int processors) {
     return static_cast<std::size_t>(processors) / 2 * Tile::num_samples;
   }
   static constexpr bool has_curves_in_rows_only = false;
-  static constexpr bool prefers_spread = false; ///< the direct kernel finds tiles in the caches
+  static constexpr bool prefers_spread = false; ///< few samples go to the direct kernel, which has its tiles in caches
   using SpreadTile = Tile;
   using SpreadBounds = Kokkos::LaunchBounds<>;
   static constexpr int spread_team_size = 1;
@@ -78,18 +80,18 @@ struct Tuning {
   static constexpr std::size_t max_spread_bytes = std::size_t(1) << 20U;
   static int spread_teams(int processors) { return processors; }
 
-  static constexpr int log2_counted_samples = 6; ///< whose counts a team keeps
+  static constexpr int log2_counted_samples = 6; ///< a team counts for 2^6 samples
   static constexpr int max_counted_bytes = 1 << 20;
   static constexpr std::size_t max_counted_outputs = 8192;
 
   using ConeTile = Tile;
   using ConeBounds = Kokkos::LaunchBounds<>;
-  static constexpr std::size_t cone_slots = 80; ///< 20 KB, in the L1
-  static constexpr int cone_group_size = 1;     ///< processors look ahead by themselves
+  static constexpr std::size_t cone_slots = 80; ///< 20 KB for 64 float samples, which fit the L1
+  static constexpr int cone_group_size = 1;     ///< out-of-order processors overlap steps without groups
   static constexpr int cone_team_size = 1;
   static constexpr int cone_level = 1;
   static constexpr std::size_t max_cone_bytes = std::size_t(1) << 20U;
-  static constexpr double cone_other_cost = 3.0; ///< of what else there is, see place_cone_runs
+  static constexpr double cone_other_cost = 3.0; ///< cost per output of the other kernels, see place_cone_runs()
   static int cone_teams(int processors) { return 8 * processors; }
 
   static constexpr int move_team_size = 1;
@@ -120,7 +122,7 @@ struct FusedTuning {
   static constexpr int scratch_level = 1;
   static int league_size(int /*processors*/, int num_tiles) { return num_tiles; }
 
-  /// Of each of two Ice Lake cores: 21e9 weights a second; a value is moved in the time of 40 weights.
+  /// Measured on two Ice Lake cores: 20e9 weights per second and core; moving a value takes as long as 40 weights.
   static LaunchCosts launch_costs(int processors) {
     auto const threads = static_cast<double>(processors);
     return {.launch = 1e-5,

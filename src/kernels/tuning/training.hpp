@@ -6,21 +6,21 @@
 
 namespace varve {
 
-/// How the kernels that train share their work out. On CPUs a team is one thread and takes a block of rows; a block
-/// passes by all leaves in turn, so that the tile that all threads read stays in the caches. On GPUs a thread of a team
-/// (half a warp in float) takes a row at a time.
+/// How the kernels of training share their work. On CPUs a team is one thread and computes a block of rows, for one
+/// leaf after the other, so that the tile that all threads read stays in the caches. On GPUs a thread of a team (half a
+/// warp in float) computes a row at a time.
 template <class ExecutionSpace>
 struct TrainingTuning {
   static constexpr bool on_host = kOnHost<ExecutionSpace>;
   static constexpr int team_size = on_host ? 1 : 16;
-  static constexpr int rows_per_team = 64; ///< of a GPU
+  static constexpr int rows_per_team = 64; ///< rows of a block on a GPU
 
-  /// Blocks of rows of the backward kernels.
+  /// Blocks into which the backward kernels cut the rows.
   static int num_blocks(int processors, int num_rows) {
     return std::max(1, on_host ? std::min(processors, num_rows) : (num_rows + rows_per_team - 1) / rows_per_team);
   }
 
-  /// Leaves, a power of two of them, that a team adds up by itself: all, unless processors would be idle.
+  /// Leaves (a power of two) that a team adds up by itself: all of them, unless processors would be idle.
   static int leaves_per_run(int processors, int num_blocks, int num_leaves) {
     int const wanted_teams = on_host ? processors : 4 * processors;
     int const wanted_runs = std::max(1, (wanted_teams + num_blocks - 1) / num_blocks);
