@@ -12,13 +12,13 @@
 
 namespace varve {
 
-/// Where the arrays of a format go if its layer is to be copied to the device as a whole, and again whenever it is
-/// needed: one after another, aligned, into an image in host memory. Until move_arrays() says where on the device the
-/// image will lie, the arrays of the format are views at their offsets in the image, which know their sizes only.
+/// Destination of a format's arrays if the layer is streamed, that is, copied to the device as a whole whenever it is
+/// needed: one after another, aligned, in an image in host memory. Until move_arrays() gives them device addresses, the
+/// arrays of the format are views whose pointer is the offset in the image; only their sizes may be used.
 template <class ExecutionSpace>
 class ArraysInImage {
 public:
-  static constexpr std::size_t alignment = 256; ///< as device memory is allocated
+  static constexpr std::size_t alignment = 256; ///< bytes; device memory is allocated with this alignment
 
   template <class T>
   ConstDeviceArray<ExecutionSpace, T> put(std::string const& /*label*/, std::vector<T> const& numbers) {
@@ -27,7 +27,8 @@ public:
     return offset;
   }
 
-  /// Brings an array back from the device; the view, which may have owned it, is one at its offset then.
+  /// Copies an array from the device into the image; `array` becomes a view at its offset and releases device memory
+  /// that it owned.
   template <class T>
   void take(Kokkos::View<T const*, typename ExecutionSpace::memory_space>& array) {
     auto const [place, offset] = append<T>(array.size());
@@ -42,7 +43,7 @@ private:
   template <class T>
   using HostArray = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
 
-  /// Room for so many numbers: where they go, and the view at their offset.
+  /// Appends room for `count` numbers: returns the place in the image and the view at their offset.
   template <class T>
   std::pair<HostArray<T>, ConstDeviceArray<ExecutionSpace, T>> append(std::size_t count) {
     std::size_t const offset = bytes_.size();
@@ -54,7 +55,7 @@ private:
   std::vector<unsigned char> bytes_;
 };
 
-/// Lets a format whose arrays are in an image find them where the image will lie on the device.
+/// Turns the offsets of a format's arrays into addresses on the device, where its image will be at `image`.
 template <class Format>
 void move_arrays(Format& format, unsigned char const* image) {
   format.for_each_array([&](auto& array) {

@@ -10,48 +10,48 @@
 
 namespace varve {
 
-/// A run of layers whose outputs depend on few inputs each, as one program per cone (see Cone), whose slots take
-/// SlotBytes each. A program is a list of groups of `GroupSize` steps; a group is one or more rounds of GroupSize moves
-/// of two edges each; after the last round the sums become activations. Steps with fewer edges than others of their
-/// group read an input of theirs with weight 0, and the last group of a layer repeats its last step; neither changes a
-/// result (of finite activations).
+/// A run of layers whose outputs depend on few inputs each, as one program per cone (see Cone); a slot takes SlotBytes.
+/// A program is a list of groups of `GroupSize` steps; a group is one or more rounds of GroupSize moves of two edges
+/// each; after the last round the sums become activations. Padding: steps with fewer edges than others of their group
+/// read one of their inputs with weight 0, and the last group of a layer repeats its last step. Neither changes a
+/// result, because activations are finite.
 template <class ExecutionSpace, class Scalar_, int GroupSize, std::size_t SlotBytes>
 struct ConePrograms {
   using Format = ConePrograms;
   using Scalar = Scalar_;
-  using Index = std::uint16_t; ///< of a slot
+  using Index = std::uint16_t; ///< type of slot numbers
   static constexpr int group_size = GroupSize;
   static constexpr std::size_t slot_bytes = SlotBytes;
-  static constexpr int line_length = 8; ///< of inputs and outputs
+  static constexpr int line_length = 8; ///< inputs and outputs of a program are padded to multiples of it
 
   /// Two edges of a step.
   struct alignas(16) Move {
     Scalar weight[2];
-    std::uint16_t place[2]; ///< of their inputs' slots, in bytes, as the following
-    std::uint16_t target;   ///< of the step
-    std::uint16_t is_last;  ///< of the group's rounds: 1
+    std::uint16_t place[2]; ///< byte offset of each input's slot
+    std::uint16_t target;   ///< byte offset of the slot that the step writes
+    std::uint16_t is_last;  ///< 1 in the last round of a group, else 0
   };
 
-  /// Where the parts of a cone's program are.
+  /// The parts of a cone's program within the arrays of all programs.
   struct Program {
-    int first_move, num_rounds;  ///< moves in rounds of GroupSize
-    int first_bias, num_groups;  ///< biases in groups of GroupSize
-    int first_input, num_inputs; ///< in whole lines, as the following
-    int first_output, num_outputs;
+    int first_move, num_rounds;    ///< a round has GroupSize moves
+    int first_bias, num_groups;    ///< a group has GroupSize biases
+    int first_input, num_inputs;   ///< padded to whole lines
+    int first_output, num_outputs; ///< padded to whole lines
   };
 
-  /// What a kernel needs of the run: trivial to copy, valid as long as the format it is from.
+  /// The run as kernels take it: trivial to copy, valid during the lifetime of the format.
   struct Edges {
-    int num_inputs, num_outputs; ///< of the run
+    int num_inputs, num_outputs; ///< inputs of the first layer, outputs of the last layer
     int num_programs;
-    int bias_stride; ///< 0: one bias for all
+    int bias_stride; ///< 1: one bias per step; 0: one bias for all steps
     Bounds<Scalar> bounds;
     ArrayView<Program const> programs;
     ArrayView<Move const> moves;
     ArrayView<double const> biases;
     ArrayView<NeuronIndex const> inputs;          ///< slot i of a program holds its input i at the start
     ArrayView<NeuronIndex const> outputs;         ///< neurons that a program computes
-    ArrayView<std::uint16_t const> output_places; ///< where its slots hold them at the end, in bytes
+    ArrayView<std::uint16_t const> output_places; ///< byte offsets of the slots that hold them at the end
   };
 
   ConePrograms() = default;
@@ -85,9 +85,9 @@ struct ConePrograms {
            (inputs.size() + outputs.size()) * sizeof(NeuronIndex) + output_places.size() * sizeof(std::uint16_t);
   }
 
-  int max_slots = 0;  ///< that a program takes,
-  int max_rounds = 0; ///< its rounds,
-  int max_groups = 0; ///< and its groups
+  int max_slots = 0;  ///< most slots of a program
+  int max_rounds = 0; ///< most rounds of a program
+  int max_groups = 0; ///< most groups of a program
   ConstDeviceArray<ExecutionSpace, Program> programs;
   ConstDeviceArray<ExecutionSpace, Move> moves;
   ConstDeviceArray<ExecutionSpace, double> biases;
@@ -112,7 +112,7 @@ private:
     program.first_output = static_cast<int>(arrays.outputs.size());
     std::size_t first_edge = 0;
     for (std::size_t first = 0; first < cone.steps.size();) {
-      std::size_t last = first; // of the group, exclusive
+      std::size_t last = first; // end of the group, exclusive
       while (last < cone.steps.size() && last < first + GroupSize && cone.steps[last].layer == cone.steps[first].layer)
         ++last;
       first_edge +=
@@ -133,10 +133,10 @@ private:
     max_groups = std::max(max_groups, program.num_groups);
   }
 
-  /// Where a slot begins, in bytes; find_cones keeps to the slots of 64 KB.
+  /// Byte offset of a slot; find_cones() uses no slots beyond 64 KB.
   static std::uint16_t place_of(std::size_t slot) { return static_cast<std::uint16_t>(slot * SlotBytes); }
 
-  /// Gives the length, which is that of whole lines.
+  /// Appends a list, padded to whole lines; returns the padded length.
   template <class Number>
   static int append_lines(std::vector<Number>& all, std::vector<Number> const& list) {
     std::size_t const length = (list.size() + line_length - 1) / line_length * line_length;
@@ -145,7 +145,7 @@ private:
     return static_cast<int>(length);
   }
 
-  /// Gives the number of edges of the group's steps.
+  /// Appends the moves and biases of a group of steps; returns the number of edges of these steps.
   static std::size_t add_group(std::span<Layer const> layers, std::span<Cone::Step const> steps,
                                std::uint16_t const* edge_slots, Arrays& arrays) {
     Layer const& layer = layers[steps.front().layer];

@@ -8,33 +8,33 @@
 
 namespace varve {
 
-/// A layer whose edges all have one weight and whose outputs share a bias (see suits_counts), by input: which outputs
-/// read it. For samples
-/// whose entries all have one value, an output depends on nothing but the number of its inputs that have an entry.
+/// A layer whose edges all have one weight and whose outputs share a bias (see suits_counts()), as a list of readers
+/// per input. For samples whose entries all have one value: there an output depends only on the number of its inputs
+/// that have an entry.
 template <class ExecutionSpace, class Scalar_>
 struct CountedLayer {
   using Scalar = Scalar_;
   static constexpr int outputs_per_word = 4; ///< counts are bytes, four to a word
 
-  /// Words that hold counts of a sample, and all its words: one to spare at least, and an odd number, so that those of
-  /// neighbouring samples are in different banks.
+  /// num_words_used(): words that hold the counts of a sample. num_words(): all words of a sample, an odd number with
+  /// at least one spare word, so that the words of neighbouring samples are in different banks.
   VARVE_HOST_DEVICE static int num_words_used(int num_outputs) {
     return (num_outputs + outputs_per_word - 1) / outputs_per_word;
   }
   VARVE_HOST_DEVICE static int num_words(int num_outputs) { return (num_words_used(num_outputs) + 1) | 1; }
 
-  /// Byte that counts for an output: byte j / n of word j % n, n words being used, for neighbouring inputs often have
-  /// neighbouring readers.
+  /// The byte that counts for output j: with n words in use, byte j / n of word j % n. Neighbouring inputs often have
+  /// neighbouring readers, which thus are in different words.
   static std::uint16_t place_of(int output, int num_outputs) {
     int const words = num_words_used(num_outputs);
     return static_cast<std::uint16_t>(output % words * outputs_per_word + output / words);
   }
-  /// A byte that counts for none.
+  /// A byte that counts for no output.
   VARVE_HOST_DEVICE static std::uint16_t place_of_none(int num_outputs) {
     return static_cast<std::uint16_t>(num_words_used(num_outputs) * outputs_per_word);
   }
 
-  /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
+  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
   struct Edges {
     int num_inputs, num_outputs;
     int max_readers; ///< most outputs that read one input
@@ -42,7 +42,7 @@ struct CountedLayer {
     Scalar weight;
     double bias;
     Bounds<Scalar> bounds;
-    ArrayView<std::uint16_t const> places; ///< [reader of an input][input, or one that nobody reads]: byte that counts
+    ArrayView<std::uint16_t const> places; ///< [reader][input]: the byte that counts; a last input without readers
   };
 
   CountedLayer() = default;
@@ -54,7 +54,7 @@ struct CountedLayer {
         bias_(layer.bias.front() + 0.0), // -0 becomes +0
         bounds_(bounds_of<Scalar>(layer.activation)) {
     SparseMatrix const& matrix = layer.weights;
-    std::size_t const stride = matrix.num_columns + 1; // an input that nobody reads comes last
+    std::size_t const stride = matrix.num_columns + 1; // the last input is a dummy without readers
     std::vector<std::uint16_t> by_input(stride * static_cast<std::size_t>(max_readers_), place_of_none(num_outputs_));
     std::vector<std::size_t> num_readers(matrix.num_columns, 0);
     for (std::size_t output = 0; output < matrix.num_rows; ++output) {

@@ -4,8 +4,8 @@
 
 namespace varve {
 
-/// Compressed sparse rows by output, no padding: for layers whose degrees differ so much that sliced ELL would waste
-/// room. Order of edges within an output: as they are in the matrix.
+/// Compressed sparse rows by output, without padding: for layers whose degrees differ so much that sliced ELL would
+/// waste memory. The edges of an output keep the order of the matrix.
 template <class ExecutionSpace, class Scalar_, class Index_>
 struct Csr {
   using Scalar = Scalar_;
@@ -13,7 +13,7 @@ struct Csr {
   static constexpr int block_outputs = 1;
   static constexpr bool may_have_curve = true; ///< on every device (DeviceTraits::has_curves_in_rows_only)
 
-  /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
+  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
   struct Edges {
     static constexpr int edges_at_a_time = 1;
 
@@ -42,7 +42,7 @@ struct Csr {
            frame.bytes();
   }
 
-  /// visit(array) for every array on the device.
+  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     frame.for_each_array(visit);
@@ -74,7 +74,7 @@ struct Csr {
     this->weights = arrays.put("varve::weights", weights);
   }
 
-  /// The weights back (as values of Scalar, one per entry).
+  /// Decodes the layer: its weights as values of Scalar, one per entry.
   SparseMatrix to_matrix() const {
     SparseMatrix matrix;
     matrix.num_rows = static_cast<std::size_t>(frame.num_outputs);

@@ -15,7 +15,7 @@
 
 namespace varve {
 
-/// A new array on the device holding the same numbers. Blocks until they have arrived.
+/// A new array on the device that holds the same numbers. Blocks until they have arrived.
 template <class ExecutionSpace, class T>
 DeviceArray<ExecutionSpace, T> upload(std::string const& label, std::vector<T> const& numbers) {
   DeviceArray<ExecutionSpace, T> array(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), numbers.size());
@@ -34,7 +34,7 @@ auto download(View const& array) {
   return numbers;
 }
 
-/// A count that a format keeps in 32 bits. Throws InputError if it needs more.
+/// A count as formats keep it, in 32 bits. Throws InputError, naming `what` is counted, if it needs more.
 inline std::uint32_t in_32_bits(EdgeOffset count, char const* what) {
   if (count > std::numeric_limits<std::uint32_t>::max()) {
     throw InputError("a layer has " + std::to_string(count) + " " + what +
@@ -43,7 +43,7 @@ inline std::uint32_t in_32_bits(EdgeOffset count, char const* what) {
   return static_cast<std::uint32_t>(count);
 }
 
-/// Where the arrays of a format go: each to the device at once. (ArraysInImage is the other way.)
+/// Destination of a format's arrays: put() copies each to the device at once. (The other one is ArraysInImage.)
 template <class ExecutionSpace>
 struct ArraysOnDevice {
   template <class T>
@@ -52,7 +52,8 @@ struct ArraysOnDevice {
   }
 };
 
-/// Finite, so that every activation is: zero weights of padding then add nothing to a sum.
+/// The bounds of an activation function. They are finite, so that every activation is finite and the zero weights of
+/// padding add nothing to a sum.
 template <class Scalar>
 Bounds<Scalar> bounds_of(Activation const& activation) {
   Scalar const lowest = activation.slope > 0.0 ? std::numeric_limits<Scalar>::lowest() : Scalar(0);
@@ -62,8 +63,8 @@ Bounds<Scalar> bounds_of(Activation const& activation) {
   return {lowest, finite_cap<Scalar>(activation), slope};
 }
 
-/// Shape, order, bias and activation of a layer, as kernels take them. Outputs are stored at positions; neuron_of says
-/// which neuron a position computes. Both can be read up to the end of a block, past the last output.
+/// Shape, order, bias and activation of a layer, as kernels take them. Outputs are stored at positions; neuron_of(p) is
+/// the neuron that position p computes. bias_of() and neuron_of() may be called up to the end of the last block.
 template <class Scalar>
 struct LayerParameters {
   int num_inputs;
@@ -77,7 +78,7 @@ struct LayerParameters {
   KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const { return static_cast<int>(neurons(position)); }
 };
 
-/// What every format holds of a layer besides its edges.
+/// Everything of a layer but its edges, which each format stores in its own way.
 template <class ExecutionSpace, class Scalar>
 struct LayerFrame {
   int num_inputs = 0;
@@ -89,7 +90,7 @@ struct LayerFrame {
 
   LayerFrame() = default;
 
-  /// `order`: position -> output, or empty for "as they are".
+  /// `order`: position -> output; empty: position j holds output j.
   template <class Arrays>
   LayerFrame(Layer const& layer, std::vector<NeuronIndex> const& order, Arrays& arrays)
       : num_inputs(static_cast<int>(layer.num_inputs())),
@@ -109,7 +110,7 @@ struct LayerFrame {
 
   LayerParameters<Scalar> parameters() const { return {num_inputs, num_outputs, bounds, bias_stride, bias, neurons}; }
 
-  /// visit(array) for every array on the device.
+  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     visit(bias);

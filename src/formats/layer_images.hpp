@@ -7,8 +7,8 @@
 
 namespace varve {
 
-/// Consecutive small layers of one format as images: everything a kernel reads of a layer in one piece of memory, the
-/// same number of bytes for each, so that a team can bring the next layer into scratch without looking anything up.
+/// Consecutive small layers of one format as images: all that a kernel reads of a layer is one contiguous piece of
+/// memory, of the same size for each layer, so that a team can copy the next layer into scratch without any lookup.
 /// Image: header, then slice chunks, biases, neurons, indices and weights as the format has them, each aligned.
 template <class ExecutionSpace, class Format>
 class LayerImages {
@@ -27,7 +27,7 @@ public:
     images_ = DeviceArray<ExecutionSpace, unsigned char>(
         Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::layer_images"), stride_ * layers.size());
     ExecutionSpace const space;
-    std::vector<Header> headers; // alive until the copies have been made
+    std::vector<Header> headers; // must outlive the asynchronous copies below
     headers.reserve(layers.size());
     for (std::size_t i = 0; i < layers.size(); ++i) {
       Format const& layer = layers[i];
@@ -46,11 +46,11 @@ public:
     space.fence("varve: layer images");
   }
 
-  /// All images, one every stride() bytes.
+  /// All images; image i begins at byte i * stride().
   ArrayView<unsigned char const> bytes() const { return images_; }
   std::size_t stride() const { return stride_; }
 
-  /// The layer whose image lies there.
+  /// The layer of an image, as kernels take it; its arrays point into the image.
   KOKKOS_FORCEINLINE_FUNCTION static Edges edges_in(ArrayView<unsigned char const> const& image) {
     auto const& header = piece_of<Header>(image, 0);
     return {{header.num_inputs, header.num_outputs, header.bounds, header.bias_stride,
@@ -71,7 +71,7 @@ private:
 
   static_assert(sizeof(Header) <= image_header_bytes);
 
-  /// The array in these bytes of an image, the padding behind it included.
+  /// The array in bytes [first, end) of an image, including the padding behind it.
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION static ArrayView<T const> array_at(ArrayView<unsigned char const> const& image, int first,
                                                                  int end) {

@@ -17,9 +17,9 @@ namespace varve {
 /// one list of inputs, the union of theirs, so that each input is read once for all of them; an edge that an output
 /// lacks has weight 0 there. `SliceWidth` neighbouring blocks form a slice; their lists are padded to the longest of
 /// them, in chunks of `ChunkSize` edges. Within a slice a chunk is stored in pieces of at most 16 bytes, block by
-/// block, so that the threads that work on a slice read adjacent pieces. Padding has weight 0, and reads what a block
-/// beside it reads in the same step, which costs nothing where banks can conflict. Weights 0 change no sum of finite
-/// activations. Order of edges within an output: as they are in the matrix.
+/// block, so that the threads that work on a slice read adjacent pieces. Padding has weight 0 and names the input that
+/// a neighbouring block reads in the same step, so it causes no bank conflict. Weights 0 change no sum of finite
+/// activations. The edges of an output keep the order of the matrix.
 /// After Hidayetoglu et al. 2020 (slices, compact indices); blocks and interleaved pieces are ours.
 /// Index: std::uint16_t where the inputs fit, else std::uint32_t.
 template <class ExecutionSpace, class Scalar_, class Index_, int SliceWidth, int ChunkSize, int BlockOutputs>
@@ -39,23 +39,23 @@ struct SlicedEll {
     return per_chunk < most ? per_chunk : most;
   }
 
-  /// Place of an element of a block within the chunk of a slice that holds `per_chunk` elements of each block.
+  /// Index of an element of a block within a slice's chunk, which holds `per_chunk` elements of each block.
   template <class Element>
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int place_of(int per_chunk, int block_in_slice, int element) {
     int const per_piece = piece_size<Element>(per_chunk);
     return (element / per_piece * SliceWidth + block_in_slice) * per_piece + element % per_piece;
   }
 
-  /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
+  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
   struct Edges {
     static constexpr int edges_at_a_time = std::min(ChunkSize, BlockOutputs == 1 ? 2 : 4);
 
     LayerParameters<Scalar> parameters;
-    ArrayView<std::uint32_t const> slice_chunks; ///< first chunk of each slice, and the end
+    ArrayView<std::uint32_t const> slice_chunks; ///< first chunk of each slice, then the number of chunks
     ArrayView<Index const> indices;              ///< [chunk][place_of(ChunkSize, block in slice, edge)]
     /// [chunk][place_of(ChunkSize * BlockOutputs, block in slice, edge * BlockOutputs + output)]
     ArrayView<Scalar const> weights;
-    int chunks_per_slice; ///< if all slices have the same number, else 0
+    int chunks_per_slice; ///< chunks of every slice if all have the same number, else 0
 
     KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
@@ -67,7 +67,7 @@ struct SlicedEll {
       Scalar weights[ChunkSize];
     };
 
-    /// First chunk of a block, and the end.
+    /// The chunks [first, second) of a block.
     KOKKOS_FORCEINLINE_FUNCTION Kokkos::pair<std::uint32_t, std::uint32_t> chunks_of(int block) const {
       auto const slice = static_cast<std::uint32_t>(block / SliceWidth);
       auto const uniform = static_cast<std::uint32_t>(chunks_per_slice);
@@ -75,7 +75,7 @@ struct SlicedEll {
       return {slice_chunks(slice), slice_chunks(slice + 1)};
     }
 
-    /// One of them, of a format of single outputs.
+    /// Loads chunk `number` of an output; only in formats of single outputs.
     KOKKOS_FORCEINLINE_FUNCTION Chunk chunk_of(int output, std::uint32_t number) const {
       static_assert(BlockOutputs == 1);
       std::size_t const place = static_cast<std::size_t>(number) * SliceWidth * ChunkSize;
@@ -110,7 +110,7 @@ struct SlicedEll {
       KOKKOS_FORCEINLINE_FUNCTION Scalar operator[](int output) const { return at[output]; }
     };
 
-    /// The elements of a block in a chunk that holds ChunkSize of each block.
+    /// Loads a block's ChunkSize elements of a chunk, piece by piece.
     template <class Element>
     KOKKOS_FORCEINLINE_FUNCTION static void load_pieces(Element (&elements)[ChunkSize], Element const* chunk,
                                                         int block_in_slice) {
@@ -127,7 +127,7 @@ struct SlicedEll {
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION static void visit_chunk(Index const* index_chunk, Scalar const* weight_chunk,
                                                         int block_in_slice, Visit const& visit) {
-      if constexpr (ChunkSize * SliceWidth == 1) { // weights of an edge lie together: no detour through registers
+      if constexpr (ChunkSize * SliceWidth == 1) { // the weights of an edge are contiguous: no copy into registers
         visit(index_chunk, [&](int) { return weight_chunk; });
       } else {
         Index inputs[ChunkSize];
@@ -139,7 +139,7 @@ struct SlicedEll {
       }
     }
 
-    /// The weights of one edge of a block. Several edges may share a piece: the compiler loads it once.
+    /// Loads the weights of one edge of a block. (Several edges may share a piece, which the compiler loads once.)
     KOKKOS_FORCEINLINE_FUNCTION static BlockWeights load_weights(Scalar const* weight_chunk, int block_in_slice,
                                                                  int edge) {
       constexpr int per_piece = piece_size<Scalar>(ChunkSize * BlockOutputs);
@@ -165,7 +165,7 @@ struct SlicedEll {
            weights.size() * sizeof(Scalar) + frame.bytes();
   }
 
-  /// visit(array) for every array on the device.
+  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     frame.for_each_array(visit);
@@ -178,20 +178,20 @@ struct SlicedEll {
   ConstDeviceArray<ExecutionSpace, std::uint32_t> slice_chunks;
   ConstDeviceArray<ExecutionSpace, Index> indices;
   ConstDeviceArray<ExecutionSpace, Scalar> weights;
-  int chunks_per_slice = 0; ///< if all slices have the same number, else 0
-  int max_chunks = 0;       ///< of a slice
+  int chunks_per_slice = 0; ///< chunks of every slice if all have the same number, else 0
+  int max_chunks = 0;       ///< chunks of the longest slice
 
   int num_outputs() const { return frame.num_outputs; }
 
-  /// A layer in this format, on the host: made by several threads at a time, then moved to the device one by one.
+  /// A layer in this format on the host. Several threads encode layers; one copies them to the device, one by one.
   struct Encoded {
     using Format = SlicedEll;
-    std::vector<NeuronIndex> order; ///< position -> output; empty: as they are
+    std::vector<NeuronIndex> order; ///< position -> output; empty: position j holds output j
     std::vector<std::uint32_t> slice_chunks;
     std::vector<Index> indices;
     std::vector<Scalar> weights;
-    int max_chunks = 0; ///< of a slice
-    bool is_uniform = true;
+    int max_chunks = 0;     ///< chunks of the longest slice
+    bool is_uniform = true; ///< all slices have the same number of chunks
 
     std::size_t bytes() const { return indices.size() * sizeof(Index) + weights.size() * sizeof(Scalar); }
   };
@@ -236,7 +236,7 @@ struct SlicedEll {
         chunks_per_slice(encoded.is_uniform ? encoded.max_chunks : 0),
         max_chunks(encoded.max_chunks) {}
 
-  /// The nonzero weights back (as values of Scalar, one per entry).
+  /// Decodes the layer: its nonzero weights as values of Scalar, one per entry.
   SparseMatrix to_matrix() const {
     auto const chunks_h = download(slice_chunks);
     auto const indices_h = download(indices);
@@ -277,13 +277,13 @@ private:
            static_cast<std::size_t>(place_of<Element>(per_chunk, block_in_slice, element));
   }
 
-  /// Chunks of the slice that begins with this block.
+  /// The number of chunks of the slice that begins with this block.
   static EdgeOffset chunks_of_slice(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order,
                                     std::size_t first_block, std::vector<NeuronIndex>& inputs) {
     return (longest_list(matrix, order, BlockOutputs, first_block, SliceWidth, inputs) + ChunkSize - 1) / ChunkSize;
   }
 
-  /// Gives the length of the block's list.
+  /// Writes the indices and weights of a block; returns the length of its list of inputs.
   static std::size_t encode_block(SparseMatrix const& matrix, std::size_t block, Encoded& encoded,
                                   std::vector<NeuronIndex>& inputs) {
     std::size_t const slice = block / SliceWidth;
@@ -295,7 +295,7 @@ private:
     std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
     for (std::size_t position = block * BlockOutputs; position < last; ++position) {
       std::size_t const output = output_at(encoded.order, position);
-      std::size_t edge = 0; // in the block's list, which contains the output's
+      std::size_t edge = 0; // index in the block's list, which contains all inputs of the output
       for (EdgeOffset entry = matrix.row_pointers[output]; entry < matrix.row_pointers[output + 1]; ++entry, ++edge) {
         while (inputs[edge] != matrix.column_indices[entry]) ++edge;
         int const element = static_cast<int>(edge % ChunkSize * BlockOutputs + position % BlockOutputs);
@@ -306,7 +306,7 @@ private:
     return inputs.size();
   }
 
-  /// Blocks of a slice that read side by side.
+  /// Blocks of a slice that read scratch at the same time.
   static constexpr std::size_t blocks_at_a_time = std::min<std::size_t>(SliceWidth, kOutputsAtATime);
 
   static Index& index_at(Encoded& encoded, std::size_t block, std::size_t edge) {
@@ -315,8 +315,8 @@ private:
                                            static_cast<int>(block % SliceWidth), static_cast<int>(edge % ChunkSize))];
   }
 
-  /// Lets padding of these blocks of one slice read what the first of them with an edge there reads, or, past the end
-  /// of all, what was read last.
+  /// Sets the inputs of the padding of these blocks, which belong to one slice: the input that the first block with an
+  /// edge in this step reads; past the end of all blocks, the last such input.
   static void pad_blocks(std::size_t first_block, std::span<std::size_t const> lengths, Encoded& encoded) {
     std::size_t const slice = first_block / SliceWidth;
     std::size_t const padded = (encoded.slice_chunks[slice + 1] - encoded.slice_chunks[slice]) * ChunkSize;

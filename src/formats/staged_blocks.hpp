@@ -10,9 +10,9 @@
 
 namespace varve {
 
-/// Sliced ELL in stages. A stage is a run of whole slices whose outputs have few distinct inputs between them; these
-/// are listed once, and the edges name their places in the list, which 16 bits hold. Outputs are ordered so that those
-/// that share inputs are neighbours. Order of edges within an output: as they are in the matrix.
+/// Sliced ELL in stages. A stage is a run of whole slices whose outputs together have few distinct inputs. A list per
+/// stage holds these inputs once, and edges hold 16-bit places in the list. Outputs are ordered so that those that
+/// share inputs are neighbours. The edges of an output keep the order of the matrix. After Hidayetoglu et al. 2020.
 template <class ExecutionSpace, class Scalar_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct StagedBlocks {
   using Scalar = Scalar_;
@@ -20,14 +20,14 @@ struct StagedBlocks {
   using Blocks = SlicedEll<ExecutionSpace, Scalar, Index, SliceWidth, ChunkSize, BlockOutputs>;
   static constexpr int block_outputs = BlockOutputs;
 
-  /// What a kernel needs of the layer: trivial to copy, valid as long as the format it is from.
+  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
   struct Edges {
-    typename Blocks::Edges blocks;                 ///< its inputs are places in the list of the stage
-    ArrayView<NeuronIndex const> inputs;           ///< stage by stage, ascending
-    ArrayView<std::uint32_t const> input_pointers; ///< first input of each stage, and the end
-    ArrayView<int const> block_pointers;           ///< first block of each stage, and the end
+    typename Blocks::Edges blocks;                 ///< the edges; their inputs are places in the list of the stage
+    ArrayView<NeuronIndex const> inputs;           ///< the lists of all stages, each ascending
+    ArrayView<std::uint32_t const> input_pointers; ///< first input of each stage, then the number of inputs
+    ArrayView<int const> block_pointers;           ///< first block of each stage, then the number of blocks
     int num_stages;
-    int max_inputs; ///< of a stage
+    int max_inputs; ///< inputs of the longest list
   };
 
   Edges edges() const {
@@ -40,7 +40,7 @@ struct StagedBlocks {
            block_pointers.size() * sizeof(int);
   }
 
-  /// visit(array) for every array on the device.
+  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     blocks.for_each_array(visit);
@@ -68,11 +68,11 @@ struct StagedBlocks {
     std::size_t bytes() const { return blocks.bytes() + inputs.size() * sizeof(NeuronIndex); }
   };
 
-  /// Encodes a valid layer whose outputs are ordered in stages of whole slices, but for the last, with at most 65536
-  /// distinct inputs each.
+  /// Encodes a valid layer. Each stage must have at most 65536 distinct inputs and, except for the last one, consist of
+  /// whole slices. Throws InputError if 32 bits cannot count the inputs of all stages or the chunks.
   static Encoded encode(SparseMatrix const& matrix, OutputStages stages) {
     Encoded encoded;
-    SparseMatrix staged = matrix; // with places in the stages' lists for inputs
+    SparseMatrix staged = matrix; // its columns become places in the lists of the stages
     encoded.input_pointers = {0};
     encoded.block_pointers = {0};
     for (std::size_t stage = 0; stage + 1 < stages.pointers.size(); ++stage) {
@@ -112,7 +112,7 @@ struct StagedBlocks {
     }
   }
 
-  /// The nonzero weights back (as values of Scalar, one per entry).
+  /// Decodes the layer: its nonzero weights as values of Scalar, one per entry.
   SparseMatrix to_matrix() const {
     SparseMatrix matrix = blocks.to_matrix();
     auto const inputs_h = download(inputs);

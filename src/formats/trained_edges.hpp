@@ -9,11 +9,12 @@
 
 namespace varve {
 
-/// The edges of one layer row by row, as kernels that train walk through them; weights live apart, because they change.
+/// The pattern of one layer in compressed sparse rows, for the kernels of training. Weights are stored elsewhere,
+/// because they change.
 template <class ExecutionSpace>
 struct EdgeRows {
-  ConstDeviceArray<ExecutionSpace, std::uint32_t> row_pointers; ///< one more than rows
-  ConstDeviceArray<ExecutionSpace, NeuronIndex> neurons;        ///< at the other end of each edge
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> row_pointers; ///< first edge of each row, then the number of edges
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> neurons;        ///< the neuron at the other end of each edge
   int num_rows = 0;
 
   EdgeRows() = default;
@@ -30,16 +31,16 @@ struct EdgeRows {
   }
 };
 
-/// A layer whose weights change: its edges by output, for the forward pass, and by input, for the backward pass and the
-/// gradient. The training order of edges and weights is by input; `places` says where each edge is by output.
+/// The pattern of a layer that is trained: by output for the forward pass, by input for the backward pass and the
+/// gradient. The training order of edges and weights is by input; `places` maps it to the order by output.
 template <class ExecutionSpace>
 struct TrainedEdges {
   EdgeRows<ExecutionSpace> by_output;
   EdgeRows<ExecutionSpace> by_input;
-  ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< training order -> number of the edge by output
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< edge in training order -> edge in the order by output
 
   TrainedEdges() = default;
-  /// Of a valid layer. Throws InputError if it has more edges than 32 bits count.
+  /// Uploads the pattern of a valid layer. Throws InputError if it has more edges than 32 bits count.
   explicit TrainedEdges(SparseMatrix const& matrix) : TrainedEdges(matrix, transposed(matrix)) {}
   TrainedEdges(SparseMatrix const& matrix, TransposedEdges const& turned)
       : by_output("varve::by_output", matrix.row_pointers, matrix.column_indices),
