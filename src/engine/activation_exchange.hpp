@@ -8,11 +8,12 @@
 
 namespace varve {
 
-/// How ranks that share the neurons of one network, each computing some outputs of every layer, hand each other what
-/// they have computed. All ranks call gather and gather_parts in the same order.
+/// Exchange of activations between ranks that split the neurons of one network: each rank computes some outputs of
+/// every layer and needs those of all ranks. All ranks call gather() and gather_parts() in the same order
+/// (collectives).
 class ActivationExchange {
 public:
-  /// Parts are multiples of so many bytes.
+  /// The size of every part is a multiple of this many bytes.
   static constexpr std::size_t granularity = 256;
 
   virtual ~ActivationExchange() = default;
@@ -26,7 +27,7 @@ public:
   /// The numbers of all ranks, in rank order, on every rank.
   virtual std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) = 0;
 
-  /// Fills `parts` with the parts of all ranks, one behind the other in rank order; this rank's own is there already.
+  /// Fills `parts` with the parts of all ranks, contiguous in rank order; this rank's own part is in its place already.
   /// `sizes`: bytes of each rank's part.
   virtual void gather_parts(std::byte* parts, std::vector<std::size_t> const& sizes) = 0;
 };

@@ -17,22 +17,22 @@
 
 namespace varve {
 
-/// Where neurons are split across ranks: makes the whole panel, after every layer, out of the parts that the ranks have
-/// computed. A rank's part, in the order of bytes: the live stamp of each position, then the tiles of its outputs; both
-/// padded to the exchange's granularity. Parts go from device to device where the exchange can do that, else through
-/// (pinned) host memory. All ranks know how many positions there are, so that sizes need not be sent.
+/// Runs with neurons split across ranks: after every layer, joins the parts that the ranks have computed to the whole
+/// panel. A rank's part is the live stamp of each position, then the tiles of its outputs, both padded to the
+/// exchange's granularity. Parts go from device to device if the exchange can access device memory, else through pinned
+/// host memory. All ranks know the number of positions, so sizes need not be sent.
 template <class ExecutionSpace, class Scalar>
 class ActivationGather {
 public:
   using PanelType = Panel<ExecutionSpace, Scalar>;
 
-  /// Both must live as long.
+  /// Both must outlive this object.
   ActivationGather(LayerSlices const& slices, ActivationExchange& exchange)
       : slices_(&slices),
         exchange_(&exchange),
         is_direct_(kOnHost<ExecutionSpace> || exchange.reaches_memory_of(to_backend<ExecutionSpace>())) {}
 
-  /// Bytes on the device for the parts of so many samples.
+  /// Bytes on the device for the parts of all ranks, for this many samples and neurons of the widest layer.
   std::size_t bytes(std::size_t max_samples, std::size_t max_neurons) const {
     std::size_t const slots = PanelType::slots_of(max_samples);
     auto const ranks = static_cast<std::size_t>(exchange_->num_ranks());
@@ -40,6 +40,7 @@ public:
     return slots * max_neurons * sizeof(Scalar) + ranks * (slots * sizeof(int) + padding);
   }
 
+  /// Allocates the buffers of bytes(max_samples, max_neurons).
   void allocate(std::size_t max_samples, std::size_t max_neurons) {
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
@@ -50,16 +51,17 @@ public:
     if (!is_direct_) staged_ = decltype(staged_)(room("varve::staged_parts"), parts_.size());
   }
 
-  /// Begins a run. tile_samples: by layer, of the tiles that this rank's kernels write. Collective.
+  /// Begins a run. tile_samples: by layer, samples of the tiles that this rank's kernels write. Collective.
   void start(std::vector<int> const& tile_samples) {
     seconds_ = bytes_received_ = 0.0;
-    if (!tile_samples_.empty()) return; // they stay as they are
+    if (!tile_samples_.empty()) return; // the same in every run
     std::vector<std::uint64_t> const own(tile_samples.begin(), tile_samples.end());
     for (auto const samples : exchange_->gather(own)) tile_samples_.push_back(static_cast<int>(samples));
   }
 
-  /// After a layer: in place of this rank's neurons, the panel holds those of all ranks, in tiles of `tile_samples`.
-  /// keeps_dead: samples without activations are not to be listed because they may be revived. Collective; fences.
+  /// To be called after a layer: replaces this rank's neurons in the panel by those of all ranks, in tiles of
+  /// `tile_samples`. keeps_dead: dead samples stay in the panel, because a later layer may revive them. Collective;
+  /// fences.
   void gather(ExecutionSpace const& space, PanelType& panel, std::size_t layer, int tile_samples, bool keeps_dead) {
     ProfilingRegion const region("varve::exchange");
     space.fence("varve: before the exchange");
@@ -71,7 +73,7 @@ public:
     int live = 0;
     Kokkos::parallel_reduce("varve::count_live", Kokkos::RangePolicy<ExecutionSpace>(space, 0, panel.max_samples()),
                             CountLive{panel.live_stamps(), panel.stamp()}, live);
-    bool const may_list = layer > 0 && !keeps_dead; // the first layer, where it reads bits, stamps nobody
+    bool const may_list = layer > 0 && !keeps_dead; // a first layer that reads bits stamps no live samples
     if (is_last || (may_list && is_worth_it(live, panel.max_samples()))) {
       panel.list_live(space);
       panel.limit(live);
@@ -79,13 +81,13 @@ public:
     seconds_ += time.seconds();
   }
 
-  /// Since start(): until the parts of all ranks were joined (the slowest is waited for), and bytes from other ranks.
+  /// Since start(): seconds in gather(), which includes waiting for the slowest rank, and bytes from other ranks.
   double seconds() const { return seconds_; }
   double bytes_received() const { return bytes_received_; }
 
 private:
-  /// True if the dead are listed apart because an eighth of the slots or more can be saved: it makes the next kernel
-  /// pack, which costs about as much as a join.
+  /// True if listing the live samples saves an eighth of the slots or more. With a list the next kernel compacts, which
+  /// costs about as much as a join.
   static bool is_worth_it(int live, int held) {
     auto const slots = [](int samples) { return PanelType::slots_of(static_cast<std::size_t>(samples)); };
     return 8 * slots(live) <= 7 * slots(held);
@@ -94,12 +96,12 @@ private:
   using Bytes = DeviceArray<ExecutionSpace, std::byte>;
   using StagedBytes = Kokkos::View<std::byte*, Kokkos::SharedHostPinnedSpace>;
 
-  /// Where a rank's part of a layer lies.
+  /// The place of a rank's part of a layer within the parts of all ranks.
   struct Part {
-    std::size_t stamps, activations; ///< places of the first byte within the parts of all
-    std::size_t end;
+    std::size_t stamps, activations; ///< first bytes of its stamps and tiles within the parts of all ranks
+    std::size_t end;                 ///< first byte behind it
     int first_neuron, num_neurons, tile_samples;
-    std::size_t num_positions; ///< those past the last sample up to the end of a tile included
+    std::size_t num_positions; ///< all slots of its tiles, including those past the last sample
   };
 
   static std::size_t padded(std::size_t bytes) {
@@ -131,7 +133,7 @@ private:
     return part.num_positions * static_cast<std::size_t>(part.num_neurons) * sizeof(Scalar);
   }
 
-  /// Brings the parts of all ranks to the device.
+  /// Copies the parts of all ranks to the device of this rank.
   void exchange(ExecutionSpace const& space, PanelType const& panel, std::vector<Part> const& parts) {
     Part const& own = parts[static_cast<std::size_t>(exchange_->rank())];
     std::size_t const end = parts.back().end;
@@ -189,8 +191,8 @@ private:
   LayerSlices const* slices_;
   ActivationExchange* exchange_;
   bool is_direct_;
-  Bytes parts_;                   ///< of all ranks, on the device
-  StagedBytes staged_;            ///< the same on the host, where the exchange does not reach the device
+  Bytes parts_;                   ///< the parts of all ranks, on the device
+  StagedBytes staged_;            ///< the same parts in host memory if the exchange cannot access the device
   std::vector<int> tile_samples_; ///< [rank][layer]
   double seconds_ = 0.0;
   double bytes_received_ = 0.0;

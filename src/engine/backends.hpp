@@ -9,16 +9,16 @@
 
 namespace varve {
 
-/// A network as it is run.
+/// A network as it is run, after the passes.
 struct NetworkToRun {
   std::shared_ptr<NetworkSource const> layers;
-  std::optional<ReductionReport> reduction;      ///< if it was rewritten
-  std::vector<NeuronIndex> output_map;           ///< output as given -> output of the last layer; empty: the same
-  std::shared_ptr<OrderedNetwork const> ordered; ///< the layers, if their edges need not ascend
+  std::optional<ReductionReport> reduction;      ///< empty if the network was not rewritten
+  std::vector<NeuronIndex> output_map;           ///< output as given -> output of `layers`; empty: output j is output j
+  std::shared_ptr<OrderedNetwork const> ordered; ///< the same object as `layers` if edges were reordered, else null
 };
 
-/// prepare() for one backend. backend_NAME.cpp instantiates it for the backend of that name; the build compiles those
-/// that Kokkos has.
+/// prepare() for one backend. backend_NAME.cpp instantiates it for the backend of that name; the build compiles the
+/// files of the backends that Kokkos has.
 template <Backend backend>
 std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options);
 
@@ -26,7 +26,8 @@ std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, Infer
 template <Backend backend>
 std::unique_ptr<Training> train_on_backend(Network const& network, TrainingOptions const& options);
 
-/// prepare() for the engines to compare with. That of Kokkos Kernels adds up in the library's own order in any case.
+/// prepare() for the engines that serve comparison. The one of Kokkos Kernels adds products in the library's own order,
+/// whatever options.edge_order says.
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options);
 std::unique_ptr<Inference> prepare_reference(NetworkToRun const& network, InferenceOptions const& options);
 

@@ -14,8 +14,8 @@
 
 namespace varve {
 
-/// Varve's own engine on one execution space: uploads a batch, runs the layer loop as often as asked for, collects the
-/// results, and lets the plan learn from them.
+/// Varve's own engine on one execution space: uploads a batch, runs the layer loop options.repeat times, collects the
+/// results, and gives the plan the numbers of live samples to learn from.
 template <class ExecutionSpace, class Scalar>
 class DeviceInference final : public Inference {
 public:
@@ -48,7 +48,7 @@ public:
   }
 
 private:
-  /// Uploads the samples, runs the layer loop as often as it was asked for, and lets the samples go.
+  /// Uploads the samples, runs the layer loop `repeat_` times, and releases the samples.
   void run_repeatedly(SampleBatch const& samples, BatchResult& result) {
     Stopwatch const upload_time;
     auto const input = take_samples(samples);
@@ -71,7 +71,8 @@ private:
   }
 
   DeviceSamples<ExecutionSpace, Scalar> take_samples(SampleBatch const& samples) {
-    ProfilingRegion const region("varve::upload"); // regions are for this thread: tools keep one stack of them
+    ProfilingRegion const region(
+        "varve::upload"); // not in upload_ahead(): tools keep one stack of regions for a process
     return samples_.take(samples);
   }
 
@@ -94,7 +95,7 @@ private:
 
   PlannedNetwork<ExecutionSpace, Scalar> planned_;
   std::size_t repeat_;
-  ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_; ///< output as given -> output of the last layer, or empty
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_; ///< see NetworkToRun
   ExecutionSpace space_;
   SampleUpload<ExecutionSpace, Scalar> samples_;
   LayerLoop<ExecutionSpace, Scalar> loop_;

@@ -19,14 +19,14 @@
 
 namespace varve {
 
-/// A network on a device: its layers in the formats that the plan chose (LayerChooser), and the plan's steps
-/// (LaunchCutter) as launches that can be carried out.
+/// A network on a device: its layers in the formats that the plan chose (LayerChooser), and a launch for each step of
+/// the plan (LaunchCutter).
 template <class ExecutionSpace, class Scalar>
 class DeviceNetwork {
 public:
   using Work = Launch<ExecutionSpace, Scalar>;
 
-  /// A step of the plan, ready to be carried out.
+  /// A step of the plan and its launch.
   struct ReadyStep {
     Step step;
     std::unique_ptr<Work> work;
@@ -34,7 +34,8 @@ public:
   };
 
   /// Throws InputError if layers do not fit together, ResourceError if weights cannot even be streamed within the
-  /// limits. `slices`: the source, if it is one rank's part of a larger network; then every layer is a step of its own.
+  /// limits. `slices`: equals `source` if it is one rank's part of a larger network, else null; with slices, every
+  /// layer is a step of its own.
   DeviceNetwork(std::shared_ptr<NetworkSource const> const& source, InferenceOptions const& options,
                 MemoryLimits const& limits, LayerSlices const* slices)
       : traits_(device_traits<ExecutionSpace, Scalar>(num_processors(ExecutionSpace()))),
@@ -61,17 +62,17 @@ public:
   /// Bytes of weights on the device.
   std::size_t bytes() const { return store_.bytes(); }
 
-  /// Makes a new plan for samples whose values are all equal, or not. True if the steps take the samples without
-  /// bringing them into tiles.
+  /// Makes a new plan for samples whose values are all equal, or not. True if the first step reads the samples
+  /// directly, so that they need no tiles.
   bool plan_for(bool has_one_value) {
     auto const way = has_one_value ? first_way_ : FirstLayerWay::tiles;
     cutter_->set_first(way);
     form_launches();
     return way != FirstLayerWay::tiles;
   }
-  /// Of the plan that takes samples without tiles: the first layer reads their bits. (Else it counts their entries.)
+  /// In a plan without input tiles: true if the first layer reads the samples as bits, false if it counts entries.
   bool reads_bits() const { return first_way_ != FirstLayerWay::counts; }
-  /// Neurons of the widest panel.
+  /// Neurons of the widest layer that the panel must hold; without_tiles: the inputs need no room.
   std::size_t max_neurons(bool without_tiles) const {
     return without_tiles ? max_outputs_ : std::max(max_outputs_, num_inputs_);
   }
@@ -81,21 +82,23 @@ public:
 
   std::vector<ReadyStep> const& steps() const { return steps_; }
   std::size_t saturates_from() const { return cutter_->saturates_from(); }
-  /// Every last activation of samples that are saturated for ever.
+  /// The last activation of every neuron of samples that are saturated for ever.
   Scalar saturated_value() const { return static_cast<Scalar>(cutter_->saturated_value()); }
 
-  /// Takes in how many samples of a batch of so many were left after which layers. True if there is a new plan.
+  /// Learns from a batch of num_samples samples, of which `known` says how many were live where. True if that led to a
+  /// new plan.
   bool learn(std::vector<LiveShare> const& known, std::size_t num_samples) {
     if (!cutter_->learn(known, num_samples)) return false;
     form_launches();
     return true;
   }
 
-  /// Sees to it that what is launched next on the space finds the weights of this step. Steps come in order.
+  /// Makes sure that the weights of this step are on the device for kernels launched next on the space. Steps must come
+  /// in order.
   void acquire(ExecutionSpace const& space, ReadyStep const& step) {
     if (store_.stream() != nullptr) store_.stream()->acquire(space, step.step.segment);
   }
-  /// At the end of a run, wherever it ended.
+  /// To be called at the end of every run, even if it ended before the last step.
   void finish_run(ExecutionSpace const& space) {
     if (store_.stream() != nullptr) store_.stream()->finish(space);
   }
@@ -110,7 +113,7 @@ private:
   using Formats = LayerFormats<ExecutionSpace, Scalar>;
   static constexpr std::size_t layers_at_a_time = 16;
 
-  /// Chooses and places these layers, the first of which has this number.
+  /// Chooses formats for these layers, numbers first, first + 1, ..., and places them on the device.
   void add(std::vector<Layer> const& layers, std::size_t first) {
     auto runs = store_.is_streamed() ? std::vector<InConeRun>(layers.size()) : chooser_.choose_cones(layers, first);
     std::vector<typename Formats::Encoded> encoded(layers.size());
@@ -168,7 +171,8 @@ private:
       };
     });
     bool const needs_copy = first_way_ == FirstLayerWay::bits || first_way_ == FirstLayerWay::counts;
-    if (needs_copy && store_.first().index() == 0) first_way_ = FirstLayerWay::tiles; // it had to make room
+    if (needs_copy && store_.first().index() == 0)
+      first_way_ = FirstLayerWay::tiles; // memory was too small for the copy
     for (std::size_t number = 0; store_.stream() != nullptr && number < planned_.size(); ++number) {
       planned_[number].choice = chooser_.streamed(planned_[number].choice);
       planned_[number].segment = store_.stream()->segment_of(number);
@@ -195,15 +199,15 @@ private:
   LayerChooser chooser_;
   LayerSlices const* slices_;
   Reductions reductions_;
-  std::vector<PlannedLayer> planned_; ///< until all layers are known
+  std::vector<PlannedLayer> planned_; ///< moves to cutter_ when all layers are known
   std::optional<LaunchCutter> cutter_;
   std::vector<ReadyStep> steps_;
-  FirstLayerWay first_way_ = FirstLayerWay::tiles; ///< of samples whose values are all equal
+  FirstLayerWay first_way_ = FirstLayerWay::tiles; ///< how layer 0 takes samples whose values are all equal
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t max_outputs_ = 0;
   EdgeOffset num_edges_ = 0;
-  LayerStore<ExecutionSpace, Scalar> store_; ///< last: its thread uses what lies before
+  LayerStore<ExecutionSpace, Scalar> store_; ///< last member: its thread uses the members before it
 };
 
 } // namespace varve

@@ -24,12 +24,13 @@ std::unique_ptr<Inference> prepare_on_one_of(NetworkToRun const& network, Infere
   return inference;
 }
 
-/// On the backend of the options.
+/// Prepares the network on the backend that the options name.
 std::unique_ptr<Inference> prepare_on_chosen(NetworkToRun const& network, InferenceOptions const& options) {
   return prepare_on_one_of<VARVE_BACKENDS>(network, options);
 }
 
-/// Rewritten layers are kept in memory up to this part of what may be used, and rewritten again when asked for beyond.
+/// Rewritten layers are kept in up to a fourth of the host memory that may be used; the others are rewritten again each
+/// time they are read.
 constexpr std::size_t kept_part_of_memory = 4;
 
 /// The network with its edges in the order that was asked for.
@@ -56,7 +57,7 @@ std::unique_ptr<Inference> prepare_varve(SharedNetwork const& network, Inference
                            options);
 }
 
-/// work(name) for each name of a comma-separated list, the empty ones too.
+/// Calls work(name) for each name of a comma-separated list, including empty names.
 void for_each_name(std::string const& list, std::function<void(std::string const&)> const& work) {
   for (std::size_t first = 0; first <= list.size();) {
     std::size_t const last = std::min(list.find(',', first), list.size());

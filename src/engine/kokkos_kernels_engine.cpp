@@ -22,10 +22,10 @@ namespace varve {
 namespace {
 
 /// Sparse matrix times multi-vector by Kokkos Kernels, a bias and activation kernel, and removal of dead samples after
-/// every layer: what a user of the libraries would write. Its sums are rounded in the library's own order, so its
+/// every layer: what a user of the libraries would write. It adds products in the library's own order, so its
 /// activations agree with Varve's only to rounding.
-/// Samples are columns; memory runs along samples on the host (ten times faster there), along neurons on a GPU (what
-/// cuSPARSE takes).
+/// Samples are columns of the multi-vectors. The samples of a neuron are contiguous on the host (ten times faster
+/// there), the neurons of a sample on a GPU (the layout that cuSPARSE takes).
 template <class ExecutionSpace, class Scalar>
 class KokkosKernelsEngine final : public Inference {
 public:
@@ -33,7 +33,7 @@ public:
   using Matrix = KokkosSparse::CrsMatrix<Scalar, int, typename ExecutionSpace::device_type, void, int>;
   using MultiVector = Kokkos::View<Scalar**, Layout, typename ExecutionSpace::device_type, Kokkos::MemoryUnmanaged>;
 
-  // Functors are public because nvcc names them outside the class.
+  // The functors are public because nvcc's generated code names them outside the class.
   struct BiasAndActivation {
     LayerParameters<Scalar> layer;
     MultiVector values;
@@ -156,7 +156,7 @@ private:
     if (!keeps_zero(layer)) {
       for (auto& before : layers_) before.removes_dead = false;
     }
-    device.removes_dead = true; // until a later layer turns out to revive the dead
+    device.removes_dead = true; // reset above if a later layer revives dead samples
     layers_.push_back(device);
     num_outputs_ = layer.num_outputs();
     num_edges_ += layer.num_edges();
@@ -271,7 +271,7 @@ std::unique_ptr<Inference> prepare_on_space(NetworkSource const& network, Infere
 } // namespace
 
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options) {
-  // One device space beside its host space: each instantiation of spmv compiles for a minute.
+  // Only the default execution space has this engine, because each instantiation of spmv compiles for a minute.
   if (options.backend == to_backend<Kokkos::DefaultExecutionSpace>())
     return prepare_on_space<Kokkos::DefaultExecutionSpace>(network, options);
   engine_lacks_backend(to_string(Engine::kokkos_kernels), to_string(to_backend<Kokkos::DefaultExecutionSpace>()),

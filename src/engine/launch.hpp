@@ -21,32 +21,32 @@
 
 namespace varve {
 
-/// A step of the plan on a device: one or more consecutive layers, in the format and with the kernel that the plan
-/// chose for them.
+/// A launch that carries out one step of the plan: one or more consecutive layers, in the format and with the kernel
+/// that the plan chose for them.
 template <class ExecutionSpace, class Scalar>
 class Launch {
 public:
-  /// What becomes of the samples behind the step (see Step).
+  /// What happens to the samples after the step; see Step.
   struct HandOver {
     bool lists_live = true;
     bool lists_saturated = false;
     bool joins_equal = false;
     bool keeps_dead = true;
-    int tile_samples = 0; ///< of the tiles that the next step takes
-    Scalar cap = 0;       ///< every activation of a saturated sample
+    int tile_samples = 0; ///< samples per tile of the next step
+    Scalar cap = 0;       ///< the activation of every neuron of a saturated sample
   };
 
   virtual ~Launch() = default;
 
-  /// Takes the panel through the layers. Launches only.
+  /// Launches the kernels that take the panel through the layers.
   virtual void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                        HandOver const& hand_over) const = 0;
 
-  /// Samples per tile of the panel that it takes.
+  /// Samples per tile that the kernel reads.
   virtual int tile_samples() const = 0;
 };
 
-/// Single-layer kernels: how to launch them, and which samples they can read.
+/// Single-layer kernels: how to launch each, and whether it can read samples through a list or as bits.
 struct DirectKernel {
   static constexpr bool reads_lists = false;
   static constexpr bool reads_bits = false;
@@ -90,13 +90,13 @@ struct ConeKernel {
   }
 };
 
-/// One layer (or run of layers) by one of these kernels.
+/// Carries out one layer, or a run of cones, by one of the single-layer kernels above.
 template <class ExecutionSpace, class Format, class Tile, class Kernel>
 class LayerLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
 public:
   using Base = Launch<ExecutionSpace, typename Tile::Scalar>;
 
-  /// `reads_bits`: samples, whose values are all equal, are read as bits.
+  /// `reads_bits`: the kernel reads the samples, whose values are all equal, as bits.
   LayerLaunch(Format layer, bool reads_bits) : layer_(std::move(layer)), reads_bits_(reads_bits) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
@@ -122,15 +122,16 @@ private:
   bool reads_bits_;
 };
 
-/// Several layers of one format by the fused kernel. The first takes at most Tune::max_neurons inputs.
+/// Carries out several layers of one format by the fused kernel. No layer has more than Tune::max_neurons outputs; nor
+/// has the first more inputs.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
 class FusedLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
 public:
   using Scalar = typename Tile::Scalar;
   using Base = Launch<ExecutionSpace, Scalar>;
 
-  /// stops_when_dead: samples that are dead after the first of these layers are dead for ever. saturates_from: those
-  /// that are saturated after so many of these layers or more are done.
+  /// stops_when_dead: samples that are dead after the first of these layers stay dead. saturates_from: samples that are
+  /// saturated after this many of these layers, or more, stay saturated.
   FusedLaunch(std::vector<Format> layers, bool stops_when_dead, int saturates_from)
       : layers_(std::move(layers)), stops_when_dead_(stops_when_dead), saturates_from_(saturates_from) {
     std::vector<typename Format::Edges> edges;
@@ -152,7 +153,7 @@ public:
     kernel.num_layers = static_cast<int>(layers_.size());
     kernel.images = images_.bytes();
     kernel.image_bytes = static_cast<int>(images_.stride());
-    bool const holds_inputs = Tune::in_place || !panel.is_expanded(); // else they are read where they lie
+    bool const holds_inputs = Tune::in_place || !panel.is_expanded(); // else the first layer reads them from memory
     kernel.max_neurons = holds_inputs ? std::max(max_outputs_, layers_.front().frame.num_inputs) : max_outputs_;
     kernel.samples = panel.samples();
     if (panel.is_expanded()) kernel.source = panel.source();
@@ -176,15 +177,15 @@ public:
 
 private:
   std::vector<Format> layers_;
-  ConstDeviceArray<ExecutionSpace, unsigned char>
-      edges_;                                  ///< Format::Edges of each layer; as such a View would destroy them
-  LayerImages<ExecutionSpace, Format> images_; ///< where they are prefetched
+  /// The layers' Format::Edges as bytes: a View of Edges would launch a kernel to destroy them.
+  ConstDeviceArray<ExecutionSpace, unsigned char> edges_;
+  LayerImages<ExecutionSpace, Format> images_; ///< empty unless Tune::prefetches
   int max_outputs_ = 0;
   bool stops_when_dead_ = false;
   int saturates_from_ = 0;
 };
 
-/// How the first layer takes samples whose values are all equal: by their bits,
+/// Launches the first layer on samples whose values are all equal: reads their bits.
 template <class ExecutionSpace, class Format>
 void launch_first(ExecutionSpace const& space, Format const& layer,
                   Panel<ExecutionSpace, typename Format::Scalar>& panel, int tile_samples) {
@@ -192,22 +193,22 @@ void launch_first(ExecutionSpace const& space, Format const& layer,
   binary_forward(space, layer, bits, panel.next_pass(), tile_samples);
 }
 
-/// or by counting their entries.
+/// Launches the first layer on samples whose values are all equal: counts their entries.
 template <class ExecutionSpace, class Scalar>
 void launch_first(ExecutionSpace const& space, CountedLayer<ExecutionSpace, Scalar> const& layer,
                   Panel<ExecutionSpace, Scalar>& panel, int tile_samples) {
   counted_forward(space, layer, panel.samples(), panel.target(), tile_samples);
 }
 
-/// The first layer of samples whose values are all equal, in one of these ways. It hands on samples that have died, few
-/// as they are.
+/// Carries out the first layer on samples whose values are all equal, by bits or counts. Does not remove dead samples,
+/// because few die in the first layer.
 template <class ExecutionSpace, class Format>
 class FirstLaunch final : public Launch<ExecutionSpace, typename Format::Scalar> {
 public:
   using Scalar = typename Format::Scalar;
   using Base = Launch<ExecutionSpace, Scalar>;
 
-  /// `tile_samples`: of the tiles in which the layer would take other samples.
+  /// `tile_samples`: samples of the tiles that the layer would read in a plan for other samples.
   FirstLaunch(Format layer, int tile_samples) : layer_(std::move(layer)), tile_samples_(tile_samples) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,

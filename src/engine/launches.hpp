@@ -14,14 +14,14 @@
 
 namespace varve {
 
-/// Makes the launches that carry out the steps of a plan: the one place that knows which kernels exist for which
-/// formats and tiles.
+/// Makes the launches that carry out the steps of a plan. Only this class knows which kernels exist for which formats
+/// and tiles.
 template <class ExecutionSpace, class Scalar>
 class LaunchMaker {
 public:
   using Work = Launch<ExecutionSpace, Scalar>;
 
-  /// Both are used by make() only; launches share the arrays of the store.
+  /// Both must outlive this object, but not the launches, which share ownership of the store's arrays.
   LaunchMaker(LayerStore<ExecutionSpace, Scalar> const& store, LaunchCutter const& cutter)
       : store_(store), cutter_(cutter) {}
 
@@ -104,7 +104,7 @@ private:
     }
   }
 
-  /// Sliced ELL of single outputs, or rows.
+  /// Makes the launch of a layer in sliced ELL of single outputs, or in CSR.
   template <class F>
   std::unique_ptr<Work> make_single(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {

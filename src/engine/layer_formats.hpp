@@ -18,8 +18,8 @@
 
 namespace varve {
 
-/// The formats that layers may have on an execution space, by what they are for, and how a layer gets the one that the
-/// plan chose for it: encoded on the host, by several threads at a time, then placed on the device one by one.
+/// The formats that layers may have on an execution space, and the way a layer gets the one that the plan chose for it:
+/// several threads encode() layers on the host, then place() puts them on the device one by one.
 template <class ExecutionSpace, class Scalar>
 struct LayerFormats {
   using Tune = Tuning<ExecutionSpace, Scalar>;
@@ -46,7 +46,7 @@ struct LayerFormats {
   /// The second form of layer 0, for samples whose values are all equal.
   using FirstLayer = std::variant<std::monostate, Single<Short>, Single<Long>, Counted>;
 
-  /// A layer that goes to the device row by row: there is nothing to encode.
+  /// A layer for CSR, which needs no encoding on the host.
   template <class Index>
   struct EncodedRows {
     using Format = Rows<Index>;
@@ -77,7 +77,7 @@ struct LayerFormats {
     return EncodedRows<Long>();
   }
 
-  /// `arrays`: where the format's arrays go (ArraysOnDevice, ArraysInImage).
+  /// `arrays`: the destination of the format's arrays (ArraysOnDevice or ArraysInImage).
   template <class Arrays>
   static Format place(Layer const& layer, Encoded const& encoded, Arrays&& arrays) {
     return std::visit(

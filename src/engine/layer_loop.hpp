@@ -8,8 +8,8 @@
 
 namespace varve {
 
-/// Takes samples through a network, step by step of its plan. Allocates nothing; launches and, where neurons are split
-/// across ranks, exchanges.
+/// Takes samples through a network, step by step of its plan: launches kernels and, if neurons are split across ranks,
+/// exchanges activations. Allocates nothing.
 template <class ExecutionSpace, class Scalar>
 class LayerLoop {
 public:
@@ -27,18 +27,18 @@ public:
     if (gather != nullptr) gather->start(tile_samples(steps));
     for (std::size_t number = 0; number < steps.size() && !nobody_is_left(space, number, network, panel); ++number) {
       lists_before_.push_back(panel.num_lists());
-      network.acquire(space, steps[number]); // its weights are on the device from here on
+      network.acquire(space, steps[number]); // the step's weights are on the device from here on
       if (gather == nullptr) {
         forward(space, steps[number], panel); // sparse product, bias, activation; then dead samples leave
       } else {
-        forward_part(space, steps[number], panel); // the same for this rank's neurons
+        forward_part(space, steps[number], panel); // sparse product, bias, activation for this rank's neurons
         gather->gather(space, panel, number, steps[number].hand_over.tile_samples, steps[number].hand_over.keeps_dead);
       }
     }
     network.finish_run(space);
   }
 
-  /// For each step of the last run, after how many lists of live samples it ran.
+  /// For each step of the last run: how many lists of live samples had been made before it.
   std::vector<int> const& lists_before() const { return lists_before_; }
 
 private:
@@ -48,7 +48,7 @@ private:
     step.work->forward(space, panel, step.hand_over);
   }
 
-  /// Who is dead is known only when the parts of all ranks are joined.
+  /// Computes this rank's neurons without listing live samples, which are known only when the ranks' parts are joined.
   static void forward_part(ExecutionSpace const& space, ReadyStep const& step, PanelType& panel) {
     typename Network::Work::HandOver hand_over;
     hand_over.lists_live = false;
@@ -67,7 +67,7 @@ private:
   static bool nobody_is_left(ExecutionSpace const& space, std::size_t step, Network const& network,
                              PanelType const& panel) {
     constexpr std::size_t steps_at_a_time = 32;
-    if (network.has_slices()) return panel.max_samples() == 0; // all ranks know
+    if (network.has_slices()) return panel.max_samples() == 0; // the same on all ranks
     if (network.saturates_from() == network.num_layers()) return false;
     return step > 0 && step % steps_at_a_time == 0 && panel.count_samples(space) == 0;
   }

@@ -42,9 +42,9 @@ Layer LayerSlices::layer(std::size_t number) const {
     own.bias.assign(all.bias.begin() + static_cast<std::ptrdiff_t>(first),
                     all.bias.begin() + static_cast<std::ptrdiff_t>(last));
   }
-  if (own.bias.empty()) own.bias = {0.0}; // of no outputs
+  if (own.bias.empty()) own.bias = {0.0}; // a part without outputs; valid layers have a bias
   std::lock_guard const lock(mutex_);
-  if (wholes_[number].bounds.empty()) wholes_[number] = std::move(whole); // others may be reading it by now
+  if (wholes_[number].bounds.empty()) wholes_[number] = std::move(whole); // else other threads may be reading it
   return own;
 }
 

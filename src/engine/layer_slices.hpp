@@ -9,12 +9,12 @@
 
 namespace varve {
 
-/// First outputs of the parts into which a layer's outputs are cut, and the number of outputs: part r computes those of
-/// [bounds[r], bounds[r + 1]), its share of edges and outputs, counted alike. Parts may be empty.
+/// Cuts a layer's outputs into contiguous parts of about equal work, where an edge counts as much as an output. Returns
+/// bounds: part r computes the outputs [bounds[r], bounds[r + 1]). Parts may be empty.
 std::vector<std::size_t> cut_outputs(SparseMatrix const& weights, int num_parts);
 
-/// One rank's part of a network whose neurons are split across ranks: of every layer, some outputs with all their
-/// inputs. The source must live as long as layers or its name are asked for.
+/// One rank's part of a network whose neurons are split across ranks: some outputs of every layer, with all their
+/// inputs. The source must outlive this object.
 class LayerSlices final : public NetworkSource {
 public:
   LayerSlices(NetworkSource const& network, int rank, int num_ranks);
@@ -25,7 +25,7 @@ public:
   /// This rank's outputs of a layer. Throws InputError if the whole layer has more than 2^31 - 1 outputs.
   Layer layer(std::size_t number) const override;
 
-  /// What a rank must know of a layer that it has a part of.
+  /// Facts about a whole layer, of which the rank holds a part.
   struct WholeLayer {
     std::vector<std::size_t> bounds; ///< outputs of rank r: [bounds[r], bounds[r + 1])
     EdgeOffset num_edges = 0;
@@ -34,17 +34,17 @@ public:
     std::size_t num_outputs() const { return bounds.back(); }
   };
 
-  /// Of a layer that has been asked for.
+  /// The whole layer of this number; layer(number) must have been called before.
   WholeLayer const& whole(std::size_t number) const { return wholes_[number]; }
 
-  /// Of all layers together.
+  /// Edges of all layers that have been read, on all ranks together.
   EdgeOffset num_edges() const;
 
 private:
   NetworkSource const& network_;
   int rank_;
   int num_ranks_;
-  mutable std::mutex mutex_; ///< of the next
+  mutable std::mutex mutex_; ///< guards wholes_
   mutable std::vector<WholeLayer> wholes_;
 };
 

@@ -17,8 +17,8 @@
 
 namespace varve {
 
-/// The weights of a network on a device, layer by layer in the formats that the plan chose. Weights that exceed their
-/// room are streamed (see WeightStream): then nothing is stored twice.
+/// The weights of a network on a device, layer by layer in the formats that the plan chose. Weights that do not fit the
+/// memory limit are streamed (see WeightStream); then layer 0 has no second form.
 template <class ExecutionSpace, class Scalar>
 class LayerStore {
 public:
@@ -37,13 +37,13 @@ public:
   /// Bytes of weights on the device.
   std::size_t bytes() const { return stream_ ? stream_->device_bytes() + resident_bytes_ : bytes_; }
 
-  /// Takes in the next layer, whose format is still to come. `num_neurons`: of the widest panel so far.
+  /// Adds the next layer, whose weights place() sets. `num_neurons`: neurons of the widest layer so far.
   void add(std::size_t num_neurons) {
     layers_.emplace_back();
     max_neurons_ = std::max(max_neurons_, num_neurons);
   }
 
-  /// Of the layer added last.
+  /// Sets the weights of the layer that was added last.
   void place(Layer const& layer, Encoded const& encoded, int index_bits) {
     make_room(Formats::bytes_of(encoded, layer, index_bits));
     StoredLayer& stored = layers_.back();
@@ -57,7 +57,8 @@ public:
     bytes_ += std::visit([](auto const& format) { return format.bytes(); }, stored.format);
   }
 
-  /// Of these layers, the first of which was added last. Cones, which take little, stay on the device.
+  /// Sets the weights of a run of cones, the first layer of which was added last. Cones stay on the device even if
+  /// other weights are streamed, because they are small.
   void place(std::span<Layer const> run, ConeRun const& cones) {
     Cones programs(run, cones);
     bytes_ += programs.bytes();
@@ -65,7 +66,7 @@ public:
     layers_.back().format = std::move(programs);
   }
 
-  /// The second form of layer 0. False if it has no room.
+  /// Adds the second form of layer 0; false if the device has no room for it.
   bool place_first(Layer const& layer, FirstLayerChoice const& choice, int index_bits) {
     auto first = Formats::place_first(layer, choice, index_bits == 16);
     std::size_t const more = bytes_of(first);
@@ -75,8 +76,8 @@ public:
     return true;
   }
 
-  /// When all layers are placed: begins to fetch them, if they are streamed. `make_image` makes the image of a layer
-  /// again, if not all were kept; `keeps_all` is given whether they were.
+  /// To be called when all layers are placed: starts the stream if weights are streamed. maker(keeps_all) returns the
+  /// function that makes the image of a layer again; keeps_all: the host kept all images, so it will not be called.
   using MakeImage = typename WeightStream<ExecutionSpace>::MakeImage;
   void finish(std::function<MakeImage(bool keeps_all)> const& maker) {
     make_room(0);
@@ -97,12 +98,12 @@ public:
     }
   }
 
-  /// Where weights are streamed; else null.
+  /// The stream of weights; null if all weights are on the device.
   WeightStream<ExecutionSpace>* stream() const { return stream_.get(); }
 
 private:
   struct StoredLayer {
-    Format format; ///< of a run of cones: with the first layer
+    Format format; ///< a run of cones is stored with its first layer
     WeightImage image = {};
   };
 
@@ -124,15 +125,15 @@ private:
         first);
   }
 
-  /// For weights: the smallest batch has two buffers of its activations, and twice as much for two batches of samples
-  /// and what else it needs.
+  /// Bytes for weights. Beside them the smallest batch must fit: two buffers of its activations, and twice as much for
+  /// two batches of samples and its other arrays.
   std::size_t room() const {
     std::size_t const sample_bytes = 6 * max_neurons_ * sizeof(Scalar) + 128;
     return room_for_weights(limits_, Panel<ExecutionSpace, Scalar>::slot_granularity * sample_bytes);
   }
 
-  /// If weights have no room for so many bytes more, does without the first layer's second form, and if they still have
-  /// not, puts all layers into images on the host, now and from now on.
+  /// If `bytes` more bytes of weights do not fit, drops the second form of layer 0; if they still do not fit, begins to
+  /// stream: moves all layers into images on the host, as place() does from then on.
   void make_room(std::size_t bytes) {
     if (is_streamed_ || bytes_ + bytes <= room()) return;
     bytes_ -= bytes_of(first_);
@@ -161,10 +162,10 @@ private:
   FirstLayer first_;
   std::size_t max_neurons_ = 0;
   std::size_t bytes_ = 0;
-  std::size_t resident_bytes_ = 0; ///< of cones, which are never streamed
+  std::size_t resident_bytes_ = 0; ///< bytes of cones, which are never streamed
   bool is_streamed_ = false;
-  std::size_t kept_bytes_ = 0;                           ///< of images on the host
-  std::unique_ptr<WeightStream<ExecutionSpace>> stream_; ///< last: its thread uses what lies before
+  std::size_t kept_bytes_ = 0;                           ///< bytes of images on the host
+  std::unique_ptr<WeightStream<ExecutionSpace>> stream_; ///< last member: its thread uses the members before it
 };
 
 } // namespace varve

@@ -16,23 +16,23 @@
 
 namespace varve {
 
-/// The activations of a batch on a device: two buffers of tiles, which sample stands at each position, and how many
-/// positions there are. After a list of live samples has been made, position p is found in slot from_slot(p), else in
-/// slot p. Counts stay on the device; the host knows upper bounds (exact ones where it shares memory).
+/// The activations of a batch on a device: two buffers of tiles, the sample at each position, and the number of
+/// positions. Position p lies in slot from_slot(p) after a list of live samples has been made, else in slot p. Counts
+/// stay on the device; the host knows upper bounds (exact ones if it shares memory with the device).
 template <class ExecutionSpace, class Scalar>
 class Panel {
 public:
-  static constexpr std::size_t slot_granularity = 64; ///< every tile's number of samples divides it
+  static constexpr std::size_t slot_granularity = 64; ///< a multiple of the samples of every tile shape
 
   Panel() = default;
 
-  /// What there must be room for.
+  /// The capacity of a panel.
   struct Size {
     std::size_t max_samples = 0;
     std::size_t max_neurons = 0;
-    std::size_t max_lists = 0; ///< how often samples are listed or compacted in a run
-    std::size_t num_bits = 0;  ///< neurons that come as bits; 0: the samples of a run are expanded instead
-    bool finds_equal = false;  ///< equal samples are looked for
+    std::size_t max_lists = 0; ///< times that samples are listed or compacted in a run
+    std::size_t num_bits = 0;  ///< input neurons if layer 0 reads samples as bits, else 0
+    bool finds_equal = false;  ///< equal samples are searched
   };
 
   explicit Panel(Size const& size) {
@@ -44,7 +44,7 @@ public:
     allocate(live_stamps_, "varve::live_stamps", slots);
     allocate(unsaturated_stamps_, "varve::unsaturated_stamps", slots);
     allocate(saturated_ids_, "varve::saturated_ids", slots);
-    allocate(counts_, "varve::live_counts", max_lists + 2); // and of those saturated
+    allocate(counts_, "varve::live_counts", max_lists + 2); // one before the first list, one for saturated samples
     allocate(bits_, "varve::sample_bits", slots / SampleBits<Scalar>::samples_per_word * num_bits);
     if (!finds_equal) return;
     allocate(hashes_, "varve::sample_hashes", slots);
@@ -54,12 +54,12 @@ public:
     allocate(is_worth_it_, "varve::equal_samples_found", 1);
   }
 
-  /// Slots that so many samples take.
+  /// Slots of this many samples: a multiple of slot_granularity.
   static std::size_t slots_of(std::size_t samples) {
     return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
   }
 
-  /// Bytes that a panel of this size takes.
+  /// Device memory of a panel of this size, in bytes.
   static std::size_t bytes(Size const& size) {
     std::size_t const slots = slots_of(size.max_samples);
     std::size_t const equal_bytes =
@@ -68,7 +68,7 @@ public:
     return slots * (2 * size.max_neurons * sizeof(Scalar) + 7 * sizeof(int)) + slots / 8 * size.num_bits + equal_bytes;
   }
 
-  /// Starts a run on these samples, which are not in the tiles yet: see expand().
+  /// Starts a run on these samples; expand() writes them to tiles.
   void start(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& samples) {
     samples_ = samples;
     current_ = 0;
@@ -85,25 +85,26 @@ public:
                                     static_cast<int>(counts_.size()), represented_by_, is_worth_it_});
   }
 
-  /// The samples of this run, if they have not been brought into tiles.
+  /// True if the activations are in tiles; false while they are still sparse in samples().
   bool is_expanded() const { return tile_samples_ != 0; }
   DeviceSamples<ExecutionSpace, Scalar> const& samples() const { return samples_; }
 
-  /// Makes the bits of the samples.
+  /// Converts samples() to bits.
   SampleBits<Scalar> set_bits(ExecutionSpace const& space) {
     SampleBits<Scalar> const bits{bits_, samples_.num_neurons, samples_.values};
     set_sample_bits(space, samples_, bits);
     return bits;
   }
 
-  /// Brings the samples into tiles of this shape.
+  /// Writes samples() to tiles of this shape.
   template <class Tile>
   void expand(ExecutionSpace const& space) {
     expand_samples<ExecutionSpace, Tile>(space, samples_, buffers_[current_]);
     tile_samples_ = Tile::num_samples;
   }
 
-  /// After a launch that read source() and wrote target(), position by position, in tiles of this many samples.
+  /// To be called after a launch that read source() and wrote target(), position by position, in tiles of this many
+  /// samples.
   void advance(int num_neurons, int tile_samples) {
     current_ = 1 - current_;
     num_neurons_ = num_neurons;
@@ -111,18 +112,19 @@ public:
     is_listed_ = false;
   }
 
-  /// After a launch that appended the samples it kept to target(), in tiles of this many samples, and counted them in
-  /// next_count().
+  /// To be called after a launch that appended the samples it kept to target(), in tiles of this many samples, and
+  /// counted them in next_count().
   void advance_compacted(ExecutionSpace const& space, int num_neurons, int tile_samples) {
     advance(num_neurons, tile_samples);
     ++num_lists_;
     learn_count(space);
   }
 
-  /// Lists the live samples (those stamped last), who alone have positions from now on. Call only after advance().
+  /// Lists the live samples, which have the last stamp; from now on only they have positions. Call only after
+  /// advance().
   void list_live(ExecutionSpace const& space) { list(space, {}); }
 
-  /// The same, but live samples whose activations all equal `cap` leave too, and lose their positions.
+  /// Does what list_live() does, and removes live samples whose activations all equal `cap` to the list saturated().
   void list_live_and_saturated(ExecutionSpace const& space, Scalar cap) {
     find_saturated(space,
                    FindSaturated<ExecutionSpace, Scalar>{source(), tile_samples_, num_samples(), num_neurons_, cap,
@@ -131,8 +133,8 @@ public:
     list(space, unsaturated_stamps_);
   }
 
-  /// Lists one of each kind of samples that are equal in all bits; the others are represented by it from now on. Does
-  /// nothing if there is no room for it.
+  /// Lists one of each kind of samples that are equal in all bits; from now on it represents the others. Does nothing
+  /// unless Size::finds_equal was set.
   void list_distinct(ExecutionSpace const& space) {
     if (represented_by_.size() == 0 || max_samples_ == 0) return;
     seeks_equal_ = true;
@@ -149,7 +151,7 @@ public:
     is_listed_ = true;
   }
 
-  /// Brings all samples into slots in order, in tiles of this many samples, unless they are.
+  /// Moves all samples to slots in order, in tiles of this many samples, unless they are there already.
   void compact(ExecutionSpace const& space, int tile_samples) {
     if (!is_listed_ && tile_samples == tile_samples_) return;
     move_live_samples(space,
@@ -159,12 +161,12 @@ public:
     advance(num_neurons_, tile_samples);
   }
 
-  /// What a kernel reads and writes that takes all samples through one layer. It stamps the live ones.
+  /// The arrays for a kernel that takes all samples through one layer, with a new stamp for live samples.
   LayerPass<Scalar> next_pass() {
     return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_, ++stamp_};
   }
 
-  /// How many samples there are, from the device. Fences.
+  /// Copies the number of samples from the device. Fences.
   int count_samples(ExecutionSpace const& space) const {
     int count = 0;
     Kokkos::View<int const, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const on_device(
@@ -174,18 +176,18 @@ public:
     return count;
   }
 
-  /// Says that no more than so many samples are left: what was found out elsewhere.
+  /// Lowers the host's upper bound of the number of samples, which the caller has counted.
   void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
 
   ArrayView<Scalar const> source() const { return buffers_[current_]; }
   ArrayView<Scalar> target() const { return buffers_[1 - current_]; }
-  /// Position -> slot; empty: the same.
+  /// Position -> slot; empty: position p lies in slot p.
   ArrayView<int const> from_slot() const {
     return is_listed_ ? ArrayView<int const>(from_slot_[current_list_]) : ArrayView<int const>();
   }
   ArrayView<int> live_stamps() const { return live_stamps_; }
   int stamp() const { return stamp_; }
-  /// One number on the device, as the next.
+  /// num_samples(), next_count(): one element each, on the device.
   ArrayView<int const> num_samples() const { return part_of(counts_, static_cast<std::size_t>(num_lists_), 1); }
   ArrayView<int> next_count() const { return part_of(counts_, static_cast<std::size_t>(num_lists_) + 1, 1); }
   ArrayView<int const> ids() const { return ids_[num_lists_ % 2]; }
@@ -197,13 +199,13 @@ public:
   SaturatedSamples saturated() const { return {saturated_ids_, part_of(counts_, counts_.size() - 1)}; }
   DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
-  /// By sample: the one that represents it, or itself; empty if equal samples have not been looked for in this run.
+  /// By sample: the sample that represents it, or itself; empty if equal samples have not been searched in this run.
   ArrayView<int const> represented_by() const {
     return seeks_equal_ ? ArrayView<int const>(represented_by_) : ArrayView<int const>();
   }
 
 private:
-  /// Zeros, because kernels compute whole tiles, past the last sample too: what they read there is a number.
+  /// Allocates zeros: kernels compute whole tiles, and what they read past the last sample must be a finite number.
   template <class Array>
   static void allocate(Array& array, char const* label, std::size_t size) {
     array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
@@ -231,13 +233,13 @@ private:
   DeviceSamples<ExecutionSpace, Scalar> samples_;
   DeviceArray<ExecutionSpace, Scalar> buffers_[2];
   DeviceArray<ExecutionSpace, int> ids_[2];
-  DeviceArray<ExecutionSpace, int> from_slot_[2]; ///< the list, and room for one made from it
+  DeviceArray<ExecutionSpace, int> from_slot_[2]; ///< the list in use, and room for a list made from it
   DeviceArray<ExecutionSpace, int> live_stamps_;
   DeviceArray<ExecutionSpace, int> unsaturated_stamps_;
   DeviceArray<ExecutionSpace, int> saturated_ids_;
-  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list; the last: samples that left saturated
+  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list; last element: samples that left saturated
   DeviceArray<ExecutionSpace, std::uint32_t> bits_;
-  DeviceArray<ExecutionSpace, std::uint64_t> hashes_; ///< this and the next: see EqualSamples
+  DeviceArray<ExecutionSpace, std::uint64_t> hashes_; ///< arrays of EqualSamples: from here to is_worth_it_
   DeviceArray<ExecutionSpace, int> hash_table_;
   DeviceArray<ExecutionSpace, int> candidate_;
   DeviceArray<ExecutionSpace, int> represented_by_;
@@ -248,7 +250,7 @@ private:
   int stamp_ = 0;
   int max_samples_ = 0;
   int num_neurons_ = 0;
-  int tile_samples_ = 0; ///< 0 before the samples are in tiles
+  int tile_samples_ = 0; ///< samples of a tile; 0 before the samples are in tiles
   bool is_listed_ = false;
   bool seeks_equal_ = false;
 };

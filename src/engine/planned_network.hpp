@@ -19,15 +19,16 @@
 
 namespace varve {
 
-/// A network on a device, the plan by which it runs, and the panel that the plan needs. Every change of the plan is
-/// here: for an input, for samples that differ from what was expected, and from what a batch has shown.
+/// A network on a device, the plan by which it runs, and the panel that the plan needs. All changes of the plan happen
+/// here: for a new input, for samples that differ from what was expected, and after a batch whose live samples show
+/// that another plan is better.
 template <class ExecutionSpace, class Scalar>
 class PlannedNetwork {
 public:
   using PanelType = Panel<ExecutionSpace, Scalar>;
   using Gather = ActivationGather<ExecutionSpace, Scalar>;
 
-  /// Throws as DeviceNetwork does.
+  /// Throws what DeviceNetwork's constructor throws.
   PlannedNetwork(NetworkToRun const& network, InferenceOptions const& options)
       : options_(possible(options)),
         limits_(memory_limits(options, options.backend)),
@@ -42,7 +43,7 @@ public:
   DeviceNetwork<ExecutionSpace, Scalar>& network() { return network_; }
   DeviceNetwork<ExecutionSpace, Scalar> const& network() const { return network_; }
   PanelType& panel() { return panel_; }
-  /// Joins the parts of a layer where neurons are split across ranks; else null.
+  /// The exchange of activations if neurons are split across ranks; else null.
   Gather* gather() { return gather_ ? &*gather_ : nullptr; }
   Plan const& plan() const { return plan_; }
 
@@ -51,12 +52,12 @@ public:
     if (reduction_) return reduction_->edges_before;
     return slices_ ? slices_->num_edges() : network_.num_edges();
   }
-  /// Edges of a step, on all ranks together.
+  /// Edges of a step, on all ranks together. Equals the edges after reductions.
   EdgeOffset edges_of(std::size_t step) const {
     return slices_ ? slices_->whole(step).num_edges : network_.steps()[step].step.choice.num_edges;
   }
 
-  /// Makes the plan for such an input and allocates the panel.
+  /// Makes the plan for such an input and allocates the panel. Throws ResourceError if no batch fits the memory.
   Plan const& plan_for(InputShape const& input) {
     is_without_tiles_ = network_.plan_for(input.has_one_value);
     std::size_t const entries_per_sample =
@@ -73,7 +74,8 @@ public:
     return plan_;
   }
 
-  /// Makes a new plan if these samples have several values and the plan did not expect it.
+  /// Makes a new plan if these samples have several values but the plan expects one. Throws ResourceError if the panel
+  /// of the new plan does not fit the memory.
   void fit_to(DeviceSamples<ExecutionSpace, Scalar> const& samples) {
     if (!is_without_tiles_ || samples.value_stride == 0) return;
     is_without_tiles_ = network_.plan_for(false);
@@ -83,17 +85,17 @@ public:
     state_plan();
   }
 
-  /// Makes a new plan if a batch has shown that other launches take less time. `counts`: live samples after each list
-  /// of the panel; `lists_before`: for each step, after how many lists it ran.
+  /// Makes a new plan if the live samples of a batch show that other launches take less time. `counts`: live samples
+  /// after each list of the panel; `lists_before`: for each step, how many lists had been made before it.
   void learn(std::vector<int> const& counts, std::vector<int> const& lists_before, std::size_t num_samples) {
-    constexpr std::size_t too_few = 1024; // samples, which say little of others
+    constexpr std::size_t too_few = 1024; // batches of fewer samples say little about other batches
     if (gather_ || num_samples < too_few) return;
     auto const share_of = [&](int list) {
       return static_cast<double>(counts[static_cast<std::size_t>(list)]) / static_cast<double>(num_samples);
     };
     std::vector<LiveShare> known{{0, 1.0}};
     for (std::size_t i = 1; i < lists_before.size(); ++i) {
-      if (lists_before[i] == lists_before[i - 1]) continue; // not counted
+      if (lists_before[i] == lists_before[i - 1]) continue; // no list since the step before, so no new count
       known.push_back({network_.steps()[i].step.first_layer, share_of(lists_before[i])});
     }
     known.push_back({network_.num_layers(), share_of(panel_.num_lists())});
@@ -109,13 +111,14 @@ private:
     return std::make_shared<LayerSlices const>(network, options.exchange->rank(), options.exchange->num_ranks());
   }
 
-  /// Where neurons are split, each rank knows too little to find saturated samples, and equal ones are not worth it.
+  /// The options that can be honoured: with neurons split across ranks, no rank sees whole samples, so saturated and
+  /// equal samples are not searched.
   static InferenceOptions possible(InferenceOptions options) {
     if (options.exchange) options.reductions.saturation = options.reductions.equal_samples = false;
     return options;
   }
 
-  /// Writes down what the network's steps are now, and what they need.
+  /// Fills plan_ from the network's steps as they are now.
   void state_plan() {
     plan_.engine = to_string(Engine::varve);
     plan_.device = device_name(options_.backend);
@@ -142,7 +145,7 @@ private:
     return PanelType::bytes(panel_size(samples)) + part_bytes;
   }
 
-  /// Samples whose exchange takes so long that more at a time would make it no faster per sample.
+  /// Samples at a time beyond which exchanges get no faster per sample: as many as make 1 GiB of parts.
   std::optional<std::size_t> enough_to_exchange() const {
     if (!gather_) return std::nullopt;
     constexpr std::size_t bytes = std::size_t(1) << 30U;
@@ -151,22 +154,22 @@ private:
   }
 
   void allocate_panel() {
-    panel_ = PanelType(); // the old one goes before the new one comes
+    panel_ = PanelType(); // frees the old panel before the new one is allocated
     panel_ = PanelType(panel_size(plan_.batch));
     if (gather_) gather_->allocate(plan_.batch, network_.max_neurons(is_without_tiles_));
   }
 
   InferenceOptions options_;
   MemoryLimits limits_;
-  std::shared_ptr<NetworkSource const> source_;   ///< the slices read it
-  std::shared_ptr<OrderedNetwork const> ordered_; ///< the same network, if its edges need not ascend
+  std::shared_ptr<NetworkSource const> source_;   ///< the whole network, which slices_ reads
+  std::shared_ptr<OrderedNetwork const> ordered_; ///< the same network if edges were reordered, else null
   std::optional<ReductionReport> reduction_;
-  std::shared_ptr<LayerSlices const> slices_; ///< this rank's part, where neurons are split across ranks
+  std::shared_ptr<LayerSlices const> slices_; ///< this rank's part if neurons are split across ranks, else null
   DeviceNetwork<ExecutionSpace, Scalar> network_;
   std::optional<Gather> gather_;
   PanelType panel_;
   Plan plan_;
-  bool is_without_tiles_ = false; ///< the panel has no room for the inputs, for the steps do not bring them into tiles
+  bool is_without_tiles_ = false; ///< no step writes the inputs to tiles, so the panel has no room for them
 };
 
 } // namespace varve

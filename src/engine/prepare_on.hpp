@@ -8,7 +8,7 @@
 
 namespace varve {
 
-/// Chooses the scalar type.
+/// prepare() on one backend: chooses the scalar type.
 template <Backend backend>
 std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options) {
   return options.precision == Precision::double_precision

@@ -16,32 +16,33 @@
 
 namespace varve {
 
-/// Where the samples of a batch have ended, those that are represented by others included.
+/// The live and saturated samples of a batch at the end of a run, including samples that others represent.
 struct SampleEnds {
-  std::vector<int> live;        ///< samples that are in the panel
-  std::vector<int> positions;   ///< their positions there, if some are represented; else they are there in this order
+  std::vector<int> live;        ///< samples whose activations are in the panel
+  std::vector<int> positions;   ///< position of live[i] in the panel; empty unless has_represented
   std::vector<int> saturated;   ///< samples that left because they were saturated for ever
-  bool has_represented = false; ///< else `live` and `saturated` are lists of the panel
+  bool has_represented = false; ///< false: the lists are those of the panel, and live[i] is at position i
 
+  /// The position of live[i] in the panel.
   int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
 };
 
-/// Brings back from a panel what is asked for, and nothing else: there may be many batches of less than a millisecond
-/// each.
+/// Copies the wanted results of a run from the panel to the host. It copies nothing else, because a run may have many
+/// batches of less than a millisecond each.
 template <class ExecutionSpace, class Scalar>
 class Results {
 public:
-  /// What a panel's activations are of.
+  /// The meaning of a panel's last activations.
   struct Outputs {
-    ArrayView<NeuronIndex const> neurons = {}; ///< output -> neuron of the last layer, on the device; empty: the same
+    ArrayView<NeuronIndex const> neurons = {}; ///< output -> neuron of the panel; empty: output j is neuron j
     std::size_t num_outputs = 0;
-    Scalar saturated_value = 0; ///< every activation of samples that are saturated for ever
+    Scalar saturated_value = 0; ///< the activation of every output of samples that are saturated for ever
   };
   using PanelType = Panel<ExecutionSpace, Scalar>;
 
   explicit Results(ExecutionSpace const& space) : space_(space) {}
 
-  /// Live samples after each list of the last run, and last those that are saturated for ever.
+  /// The number of live samples after each list of the last run; last element: samples that left saturated.
   std::vector<int> fetch_counts(PanelType const& panel) { return fetch(panel.counts(), panel.counts().size()); }
 
   /// Fills everything of `result` that depends on last activations.
@@ -64,7 +65,7 @@ private:
 
   static void list_live_samples(SampleBatch const& samples, SampleEnds const& ends,
                                 std::vector<SampleIndex>& live_samples) {
-    std::vector<char> is_live(samples.num_samples(), 0); // to sort them would take longer
+    std::vector<char> is_live(samples.num_samples(), 0); // faster than sorting the lists
     for (auto const* const ids : {&ends.live, &ends.saturated}) {
       for (int const id : *ids) is_live[static_cast<std::size_t>(id)] = 1;
     }
@@ -135,8 +136,8 @@ private:
     return hash;
   }
 
-  /// The first `count` numbers of an array on the device. Waits for what was launched on this space, not for samples
-  /// that are on their way.
+  /// Copies the first `count` numbers of a device array to the host. Waits for this space's kernels, but not for
+  /// uploads of samples.
   std::vector<int> fetch(ArrayView<int const> const& numbers, std::size_t count) {
     if constexpr (kOnHost<ExecutionSpace>) {
       return {numbers.data(), numbers.data() + count};
@@ -150,7 +151,7 @@ private:
     }
   }
 
-  /// Numbers of the host, on the device; the room is kept for others.
+  /// Copies numbers from the host to `room` on the device, which grows if it must.
   ArrayView<int> send(std::vector<int> const& numbers, DeviceArray<ExecutionSpace, int>& room) {
     make_room(room, numbers.size(), "varve::results");
     using Source = Kokkos::View<int const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
@@ -159,8 +160,8 @@ private:
     return room;
   }
 
-  /// Brings the panel's last activations back in blocks of rows and keeps what is wanted of them. Saturated samples
-  /// have their value at every output, the first of which is their prediction.
+  /// Copies the panel's last activations to the host in blocks of rows and keeps what is wanted. Saturated samples have
+  /// equal activations, so their prediction is output 0.
   void collect_rows(PanelType const& panel, SampleBatch const& samples, SampleEnds const& ends, std::size_t num_rows,
                     Outputs outputs, WantedOutputs wanted, BatchResult& result) {
     std::size_t const width = outputs.num_outputs;
@@ -188,7 +189,7 @@ private:
     if (wanted.activations) join_rows(samples, ends, rows, outputs, result);
   }
 
-  /// The nonzero activations of the positions of a panel.
+  /// The nonzero activations of each position of a panel.
   struct Rows {
     std::vector<std::vector<NeuronIndex>> columns;
     std::vector<std::vector<double>> values;
@@ -215,7 +216,7 @@ private:
     return download(rows);
   }
 
-  /// The rows of all samples, in order.
+  /// Writes the rows of all samples of the batch to result.activations, in order.
   static void join_rows(SampleBatch const& samples, SampleEnds const& ends, Rows const& rows, Outputs outputs,
                         BatchResult& result) {
     std::vector<int> end_of(samples.num_samples(), is_dead);
@@ -241,7 +242,7 @@ private:
   }
 
   ExecutionSpace space_;
-  DeviceArray<ExecutionSpace, int> ids_, positions_; ///< of samples that have ended, where some are represented
+  DeviceArray<ExecutionSpace, int> ids_, positions_; ///< copies of SampleEnds, if some samples are represented
   Kokkos::View<int*, Kokkos::SharedHostPinnedSpace> fetched_;
 };
 

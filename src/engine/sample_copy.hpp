@@ -21,7 +21,7 @@
 
 namespace varve {
 
-/// Arrays on the device that the samples of a batch are brought to; they grow where they must.
+/// Device arrays for the samples of a batch; they grow when a batch is larger.
 template <class ExecutionSpace, class Scalar>
 struct SampleArrays {
   DeviceArray<ExecutionSpace, EdgeOffset> row_pointers;
@@ -29,20 +29,21 @@ struct SampleArrays {
   DeviceArray<ExecutionSpace, Scalar> values;
 };
 
-/// Makes room for so many numbers, and some more, because the next batch may have a few more.
+/// Makes room for `count` numbers and a sixteenth more, because the next batch may have a few more. Loses the contents
+/// if the array must grow.
 template <class Array>
 void make_room(Array& array, std::size_t count, std::string const& label = "varve::staged_samples") {
   if (array.size() >= count) return;
-  array = Array(); // the old one goes before the new one comes
+  array = Array(); // frees the old array before the new one is allocated
   array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), count + count / 16);
 }
 
-/// Numbers on their way to an array of type Wide: as Narrow through pinned memory and by a copy in the background, then
-/// widened on the device. Where the device is the host (InPlace), they are put into the array itself.
+/// Transfer of numbers to a device array of type Wide: as Narrow through pinned memory, copied in the background, then
+/// widened on the device. If the device is the host (InPlace), callers write to the array itself.
 template <class ExecutionSpace, class Wide, class Narrow, bool InPlace>
 class NumberLane {
 public:
-  /// The array must have room for so many numbers.
+  /// Begins a transfer of `count` numbers to an array that has room for them.
   void begin(DeviceArray<ExecutionSpace, Wide> const& target, std::size_t count) {
     target_ = target;
     count_ = count;
@@ -56,10 +57,10 @@ public:
     }
   }
 
-  /// Where numbers are put, from any thread, before they are sent.
+  /// The host memory to which any thread may write the numbers before they are sent.
   Narrow* numbers() const { return put_; }
 
-  /// Sends [first, first + count) of them. One thread at a time.
+  /// Starts the copy of numbers [first, first + count). One thread at a time.
   void send([[maybe_unused]] ExecutionSpace const& space, [[maybe_unused]] std::size_t first,
             [[maybe_unused]] std::size_t count) const {
     if constexpr (!InPlace) {
@@ -69,7 +70,7 @@ public:
     }
   }
 
-  /// After the last was sent. Does not fence.
+  /// To be called after the last send(): launches the conversion to Wide. Does not fence.
   void finish([[maybe_unused]] ExecutionSpace const& space) const {
     if constexpr (!std::is_same_v<Narrow, Wide>) widen<ExecutionSpace, Narrow, Wide>(space, narrow_, target_, count_);
   }
@@ -88,43 +89,43 @@ private:
   Kokkos::View<Narrow*, Kokkos::SharedHostPinnedSpace> on_host_;
   DeviceArray<ExecutionSpace, Narrow> narrow_;
   ArrayView<Wide> target_;
-  Narrow* put_ = nullptr; ///< on the host
+  Narrow* put_ = nullptr; ///< what numbers() returns
   std::size_t count_ = 0;
 };
 
-/// Brings samples to where kernels read them. To a device they go compactly: columns in 16 bits where the width allows,
-/// row pointers in 32 where there are few enough entries. Host threads put them into pinned memory in chunks, and each
-/// chunk is copied, by a stream of its own, while the next ones are made. Where the device is the host (InPlace), the
-/// columns of one set are read where they lie; row pointers are made anew, for they count from the batch's first entry.
+/// Copies samples to the device. They travel compactly: columns in 16 bits if the width allows, row pointers in 32 bits
+/// if the number of entries allows. Host threads convert chunks into pinned memory, and each chunk is copied in a
+/// separate stream while the next chunks are converted. If the device is the host (InPlace), kernels read the columns
+/// of a single set without a copy; row pointers are always new, because they count from the first entry of the batch.
 template <class ExecutionSpace, class Scalar, bool InPlace = kOnHost<ExecutionSpace>>
 class SampleCopy {
 public:
   using Arrays = SampleArrays<ExecutionSpace, Scalar>;
   using OnDevice = DeviceSamples<ExecutionSpace, Scalar>;
 
-  /// `input_name`: what messages call the samples.
+  /// `input_name`: the name of the samples in messages; `chunk_length`: numbers of a chunk.
   explicit SampleCopy(std::string input_name = "the samples", std::size_t chunk_length = std::size_t(1) << 20U)
       : input_name_(std::move(input_name)), chunk_length_(chunk_length) {
     if constexpr (!kOnHost<ExecutionSpace>) space_ = Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0];
   }
 
-  /// Bytes on the device for a sample of so many entries, in `num_arrays` such arrays.
+  /// Bytes on the device for a sample with this many entries, stored in `num_arrays` SampleArrays.
   static std::size_t bytes_per_sample(std::size_t num_arrays, std::size_t entries, bool has_one_value) {
     std::size_t const value_bytes = has_one_value ? 0 : sizeof(Scalar);
     std::size_t const narrow_bytes = InPlace ? 0 : entries * sizeof(NarrowColumn) + sizeof(NarrowPointer);
     std::size_t const bytes =
         num_arrays * (entries * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset)) + narrow_bytes;
-    return bytes + bytes / 16; // as make_room does
+    return bytes + bytes / 16; // make_room() allocates a sixteenth more
   }
 
-  /// Where samples are now, and how many bytes were copied to get them there.
+  /// Samples that kernels can read, and the bytes that were copied for that.
   struct Brought {
     OnDevice samples;
     std::size_t copied_bytes = 0;
   };
 
-  /// Returns once the samples have arrived in these arrays, or, in place, in the sets of the batch, which must stay as
-  /// long as they are used. One batch at a time. Throws InputError if Scalar cannot hold a value.
+  /// Copies a batch to these arrays and returns when it has arrived. In place the result refers to the sets of the
+  /// batch, which must outlive it. One batch at a time. Throws InputError if Scalar cannot hold a value.
   Brought bring(Arrays& arrays, SampleBatch const& batch) {
     std::size_t const num_pointers = batch.num_samples() + 1;
     std::size_t const num_entries = batch.num_entries();
@@ -165,17 +166,17 @@ private:
   using Columns = ConstDeviceArray<ExecutionSpace, NeuronIndex>;
   using Pointers = ConstDeviceArray<ExecutionSpace, EdgeOffset>;
 
-  /// What of the entries is to be copied.
+  /// The parts of the entries that must be copied.
   struct Wanted {
     bool columns, values;
   };
 
-  /// Neighbours in a list of one set, and where they go within that of the batch.
+  /// Neighbouring elements of an array of one set, and their place in the array of the batch.
   struct Chunk {
     SparseMatrix const* matrix;
-    std::size_t first, last;
-    std::size_t place;
-    EdgeOffset shift; ///< what row pointers change by
+    std::size_t first, last; ///< elements [first, last) of the set's array
+    std::size_t place;       ///< index of the first of them in the batch's array
+    EdgeOffset shift;        ///< added to row pointers, modulo 2^64
   };
 
   static Columns columns_in_place(SampleBatch const& batch) {
@@ -206,7 +207,7 @@ private:
     return Values(arrays.values.data(), 1);
   }
 
-  /// work(lane of the row pointers, lane of the columns)
+  /// Calls work(lane of the row pointers, lane of the columns) with the narrowest lanes that the batch allows.
   template <class Work>
   void choose_lanes(SampleBatch const& batch, Work const& work) {
     if constexpr (InPlace) {
@@ -248,7 +249,7 @@ private:
     };
     std::size_t const num_chunks = pointer_chunks.size() + entry_chunks.size();
     if (batch.num_samples() + batch.num_entries() <= chunk_length_) {
-      for (std::size_t number = 0; number < num_chunks; ++number) work(number); // threads would take longer to start
+      for (std::size_t number = 0; number < num_chunks; ++number) work(number); // starting threads would take longer
     } else {
       for_each_on_host_threads(num_chunks, work);
     }
@@ -263,7 +264,7 @@ private:
     copied_bytes_ += lane.num_bytes();
   }
 
-  /// Of each set's rows the first pointers, of the last one's also that behind them.
+  /// Chunks of row pointers: the first entry of each row, and for the last set also the end of its last row.
   std::vector<Chunk> chunks_of_pointers(SampleBatch const& batch) const {
     std::vector<Chunk> chunks;
     std::size_t place = 0;
@@ -310,7 +311,7 @@ private:
     }
   }
 
-  /// Puts number_at(first) ... into the lane, rounded to its type, and sends them.
+  /// Writes number_at(chunk.first) ... number_at(chunk.last - 1) to the lane, rounded to its type, and sends them.
   template <class NumbersLane, class NumberAt>
   void put(NumbersLane& lane, Chunk const& chunk, NumberAt const& number_at) {
     auto* const numbers = lane.numbers() + chunk.place;
@@ -328,7 +329,7 @@ private:
 
   std::string input_name_;
   std::size_t chunk_length_;
-  std::atomic<bool> found_infinity_ = false; ///< among the values as Scalar
+  std::atomic<bool> found_infinity_ = false; ///< a value is not finite as Scalar
   ExecutionSpace space_;
   std::mutex send_guard_;
   Lane<EdgeOffset> pointers_;

@@ -14,8 +14,8 @@
 
 namespace varve {
 
-/// Samples on their way to the device, where there are two places for them, so that those of the next batch can come,
-/// on another thread, while one is computed.
+/// Uploads of samples to two places on the device, so that another thread can upload the next batch while one is
+/// computed.
 template <class ExecutionSpace, class Scalar>
 class SampleUpload {
 public:
@@ -23,22 +23,22 @@ public:
   using OnDevice = typename Copy::OnDevice;
   static constexpr std::size_t num_places = 2;
 
-  /// `input_name`: what messages call the samples.
+  /// `input_name`: the name of the samples in messages.
   explicit SampleUpload(std::string const& input_name = "the samples") : copy_(input_name) {}
 
-  /// Bytes on the device for a sample of so many entries.
+  /// Bytes on the device for a sample with this many entries, both places together.
   static std::size_t bytes_per_sample(std::size_t entries, bool has_one_value) {
     return Copy::bytes_per_sample(num_places, entries, has_one_value);
   }
 
-  /// Brings samples to the device, unless both places are taken; on any thread.
+  /// Copies samples to a free place on the device; does nothing if both places are taken. Any thread may call it.
   void upload(SampleBatch const& samples) {
     std::size_t place = 0;
     {
       std::unique_lock lock(guard_);
       changed_.wait(lock, [this] { return !is_uploading_; });
       if (num_uploaded_ == num_places) return;
-      place = (first_ + num_uploaded_) % num_places; // whatever is released meanwhile
+      place = (first_ + num_uploaded_) % num_places; // remains the free place even if another one is released meanwhile
       is_uploading_ = true;
     }
     SampleTraffic traffic;
@@ -51,20 +51,21 @@ public:
     finish_upload(1, traffic);
   }
 
-  /// These samples on the device, where they stay until release(): already uploaded, or uploaded now. Others that were
-  /// uploaded before them are given up.
+  /// Returns these samples on the device, where they stay until release(); uploads them unless upload() has. Discards
+  /// other samples that were uploaded before them.
   OnDevice take(SampleBatch const& samples) {
     Place const* place = nullptr;
     while ((place = find(samples)) == nullptr) upload(samples);
     return place->samples;
   }
 
+  /// Frees the place of the samples that take() returned last.
   void release() {
     std::lock_guard const lock(guard_);
     give_up_first();
   }
 
-  /// What has been brought since the last call.
+  /// The traffic since the last call.
   SampleTraffic take_traffic() {
     std::lock_guard const lock(guard_);
     return std::exchange(traffic_, {});
@@ -72,7 +73,7 @@ public:
 
 private:
   struct Place {
-    std::optional<SampleBatch> batch; ///< whose samples these are, and where they lie if they are not copied
+    std::optional<SampleBatch> batch; ///< the uploaded batch; keeps the sets alive that samples read in place
     typename Copy::Arrays arrays;
     OnDevice samples;
   };
@@ -113,11 +114,11 @@ private:
   }
 
   Copy copy_;
-  std::mutex guard_; ///< of all that follows; a place that is being filled belongs to who fills it
+  std::mutex guard_; ///< guards the members below, except the place that is being filled
   std::condition_variable changed_;
   std::array<Place, num_places> places_;
   std::size_t first_ = 0;
-  std::size_t num_uploaded_ = 0; ///< and not released yet, from the first place on
+  std::size_t num_uploaded_ = 0; ///< places in use, from first_ on
   bool is_uploading_ = false;
   SampleTraffic traffic_;
 };

@@ -74,7 +74,7 @@ void SegmentLoader::release(std::size_t segment) {
 void SegmentLoader::rewind() {
   {
     std::lock_guard const lock(guard_);
-    if (next_to_use_ == 0) return; // it is what comes next anyway
+    if (next_to_use_ == 0) return; // segment 0 is the next one already
     next_to_use_ = next_to_load_ = 0;
     is_loaded_.assign(is_loaded_.size(), false);
     ++num_rewinds_;

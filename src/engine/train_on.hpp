@@ -98,7 +98,8 @@ private:
             upload<ExecutionSpace>("varve::sample_values", values)};
   }
 
-  /// A micro-batch is a subtree of the tree over leaves; after the last one, the sums are those of the mini-batch.
+  /// Adds the sums of a micro-batch, which form a subtree of the tree over leaves; after the last micro-batch, the sums
+  /// are those of the mini-batch.
   void add_to_tree(std::size_t micro, std::size_t count) {
     weight_tree_ = pushed(weight_tree_, weights_.weight_sums(), micro, count);
     bias_tree_ = pushed(bias_tree_, weights_.bias_sums(), micro, count);
@@ -137,7 +138,7 @@ private:
   Levels weight_tree_{}, bias_tree_{};
 };
 
-/// Chooses the scalar type.
+/// prepare_training() on one backend: chooses the scalar type.
 template <Backend backend>
 std::unique_ptr<Training> train_on_backend(Network const& network, TrainingOptions const& options) {
   return options.precision == Precision::double_precision

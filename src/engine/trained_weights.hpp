@@ -13,22 +13,22 @@
 
 namespace varve {
 
-/// All weights and biases of a network that is trained, on a device, with what the optimizer remembers. Arrays hold the
-/// numbers of all layers one behind the other, so that a step is two launches.
+/// All weights and biases of a network that is trained, and the moments of the optimizer, on a device. Each array holds
+/// the numbers of all layers, layer by layer, so that a step is two launches.
 template <class ExecutionSpace, class Scalar>
 class TrainedWeights {
 public:
   template <class T>
   using Array = DeviceArray<ExecutionSpace, T>;
 
-  /// One layer's part.
+  /// One layer: its edges and its parts of the arrays.
   struct OfLayer {
     TrainedEdges<ExecutionSpace> edges;
-    ConstDeviceArray<ExecutionSpace, Scalar> by_input, by_output;
+    ConstDeviceArray<ExecutionSpace, Scalar> by_input, by_output; ///< weights in training order and by output
     ConstDeviceArray<ExecutionSpace, double> bias;
     Activation activation;
     int num_inputs, num_outputs;
-    std::size_t first_edge, first_output;
+    std::size_t first_edge, first_output; ///< where the parts begin
   };
 
   /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count.
@@ -77,14 +77,15 @@ public:
 
   std::vector<OfLayer> const& layers() const { return layers_; }
   std::size_t num_edges() const { return by_input_.size(); }
-  std::size_t num_outputs() const { return bias_.size(); } ///< of all layers
+  std::size_t num_outputs() const { return bias_.size(); } ///< outputs of all layers together
+  /// The inputs of the network, then the outputs of each layer.
   std::vector<std::size_t> widths() const {
     std::vector<std::size_t> widths = {static_cast<std::size_t>(layers_.front().num_inputs)};
     for (auto const& layer : layers_) widths.push_back(static_cast<std::size_t>(layer.num_outputs));
     return widths;
   }
 
-  /// Bytes of these arrays and of the edges for such a network.
+  /// Device memory of the arrays and edges for such a network, in bytes.
   static std::size_t bytes_for(Network const& network, Optimizer const& optimizer) {
     auto const moments = static_cast<std::size_t>(optimizer.num_moments());
     std::size_t bytes = 0;
@@ -96,13 +97,14 @@ public:
     return bytes;
   }
 
-  /// Where kernels put the sums over a mini-batch.
+  /// The arrays to which kernels write the gradients' sums over a mini-batch.
   Array<Scalar> const& weight_sums() const { return weight_sums_; }
   Array<Scalar> const& bias_sums() const { return bias_sums_; }
 
   std::uint64_t num_steps() const { return num_steps_; }
 
-  /// All numbers follow their sums. Throws InputError if one is not finite any more.
+  /// One optimizer step of all weights and biases from the sums over num_samples samples. Throws InputError if one is
+  /// no longer finite.
   void step(ExecutionSpace const& space, double rate, std::size_t num_samples) {
     ++num_steps_;
     update_step(space, UpdateStep<ExecutionSpace, Scalar, Scalar>{
@@ -130,7 +132,7 @@ public:
                                            at(weights, own.first_edge + own.edges.num_edges()));
       layers[number].bias.assign(at(bias, own.first_output),
                                  at(bias, own.first_output + static_cast<std::size_t>(own.num_outputs)));
-      if (layers[number].bias.empty()) layers[number].bias = {0.0}; // of no outputs
+      if (layers[number].bias.empty()) layers[number].bias = {0.0}; // a layer without outputs; valid layers have a bias
     }
     return Network(std::move(layers));
   }
@@ -187,7 +189,7 @@ private:
         bias_, std::make_pair(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs)));
   }
 
-  /// Names the first layer with a number that is not finite.
+  /// Throws InputError that names the first layer with a number that is not finite.
   [[noreturn]] void fail() const {
     auto const weights = download(by_output_);
     auto const bias = download(bias_);
@@ -225,7 +227,7 @@ private:
   std::vector<Layer> shapes_; ///< patterns and activations, without values
   Array<Scalar> by_input_, by_output_, weight_sums_, bias_sums_;
   Array<double> bias_;
-  Array<std::uint32_t> places_; ///< by input -> by output, within the arrays of all layers
+  Array<std::uint32_t> places_; ///< index in by_input_ -> index in by_output_
   Array<Scalar> weight_moments_[2];
   Array<double> bias_moments_[2];
   Array<int> bad_;

@@ -16,49 +16,50 @@
 
 namespace varve {
 
-/// How a network is trained, apart from what mini-batches hold. None of the numbers but precision, loss and optimizer
-/// changes a bit.
+/// How a network is trained, except for the contents of mini-batches. Only precision, loss and optimizer affect the
+/// results; the other options change no bit.
 struct TrainingOptions {
   Backend backend = Backend::serial;
   Precision precision = Precision::single_precision;
   Loss loss = Loss::cross_entropy;
   Optimizer optimizer;
-  std::size_t batch = 128;                ///< samples of the largest mini-batch
-  std::optional<std::size_t> micro_batch; ///< samples at a time, a multiple of the leaf; else as many as have room
-  std::optional<std::size_t> keep_every; ///< activations are kept of every so many layers; else of as many as have room
-  std::optional<std::size_t> memory_limit; ///< bytes on the device; else nine tenths of what is available
+  std::size_t batch = 128;                 ///< samples of the largest mini-batch
+  std::optional<std::size_t> micro_batch;  ///< samples at a time: leaf times a power of two; empty: as many as fit
+  std::optional<std::size_t> keep_every;   ///< keeps the activations of every keep_every-th layer; empty: all that fit
+  std::optional<std::size_t> memory_limit; ///< bytes on the device; empty: nine tenths of what is available
 };
 
 /// How training uses memory.
 struct TrainingPlan {
   std::size_t leaf = 0;        ///< samples of a leaf
   std::size_t micro_batch = 0; ///< samples at a time
-  std::size_t keep_every = 1;  ///< 1: activations of all layers are kept, nothing is computed again
+  std::size_t keep_every = 1;  ///< keeps activations of every keep_every-th layer and computes the others again
   std::size_t weight_bytes = 0, activation_bytes = 0, data_bytes = 0;
 };
 
-/// A network that is being trained on a device, and sets of samples with their answers. Bits equal those of
+/// A network in training on a device, and sets of samples with their answers. All results have the bits of
 /// ReferenceTraining (reference/train.hpp) on every backend.
 class Training {
 public:
   virtual ~Training() = default;
 
-  /// Copies samples and answers to the device; gives the number of the set, from 0. Throws InputError if they do not
-  /// fit the network or each other, naming `place`; ResourceError if there is no room.
+  /// Copies samples and answers to the device; returns the number of the set, from 0. Throws InputError, naming
+  /// `place`, if they do not fit the network or each other.
   virtual std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) = 0;
 
-  /// One step with a mini-batch of these rows of a set: row rows[p] is at position p. Gives the loss before the step.
-  /// Throws InputError if a weight or bias is no finite number afterwards; then network() is of no use.
+  /// One step with a mini-batch of rows of a set: row rows[p] is at position p. Returns the loss before the step.
+  /// Throws InputError if a weight or bias is no finite number afterwards; the object must not be used then.
   virtual LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) = 0;
 
   /// Loss of all samples of a set.
   virtual LossSum evaluate(std::size_t set) = 0;
 
-  /// The network with its weights as they are now, one of its own per edge and output.
+  /// The network with its present weights and biases: one weight per edge and one bias per output.
   virtual Network network() const = 0;
 
+  /// The moments of the optimizer and the number of steps.
   virtual OptimizerState state() const = 0;
-  /// Throws InputError unless the state has the shape of the network and of the optimizer.
+  /// Continues from a state. Throws InputError unless it has the shape of the network and of the optimizer.
   virtual void restore(OptimizerState const& state) = 0;
 
   virtual TrainingPlan const& plan() const = 0;

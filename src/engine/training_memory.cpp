@@ -15,7 +15,7 @@ std::size_t largest_power_of_two(std::size_t number) {
   return power;
 }
 
-/// The least keep_every with the fewest bytes, and all smaller ones that are of use, ascending.
+/// All values of keep_every that need fewer bytes than every smaller value, ascending.
 std::vector<std::size_t> useful_intervals(TrainingSizes const& sizes) {
   std::vector<std::size_t> intervals = {1};
   std::size_t least = bytes_per_leaf(sizes, 1);

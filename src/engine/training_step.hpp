@@ -15,12 +15,12 @@ namespace varve {
 template <class ExecutionSpace, class Scalar>
 struct TrainingSet {
   DeviceRows<ExecutionSpace, Scalar> samples;
-  DeviceRows<ExecutionSpace, Scalar> targets; ///< without rows: labels
+  DeviceRows<ExecutionSpace, Scalar> targets; ///< empty if the answers are labels
   std::vector<NeuronIndex> labels;
   std::size_t num_samples = 0;
 };
 
-/// Takes micro-batches forward and backward through a network.
+/// Forward and backward passes of micro-batches through a network.
 template <class ExecutionSpace, class Scalar>
 class TrainingPasses {
 public:
@@ -52,7 +52,7 @@ public:
     labels_ = DeviceArray<ExecutionSpace, NeuronIndex>("varve::labels", plan.micro_batch);
   }
 
-  /// Bytes of sums of leaves for the layer that needs most.
+  /// Upper bound of the device memory, in bytes, for sums of leaves.
   static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves) {
     std::size_t most = 0;
     for (auto const& layer : network.layers()) // at most two numbers per leaf and sum
@@ -60,8 +60,8 @@ public:
     return 2 * num_leaves * most * sizeof(Scalar);
   }
 
-  /// Positions [first, first + count) of a mini-batch, of these rows of the set, forward; losses of the samples go to
-  /// `losses`, right answers are counted. Errors of the outputs are ready for backward().
+  /// Forward pass of a micro-batch, which consists of these rows of the set. Appends the samples' losses to `losses`,
+  /// adds right answers to num_right, and leaves the errors of the outputs for backward().
   void forward(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows,
                std::vector<double>& losses, std::size_t& num_right) {
     ProfilingRegion const region("varve::forward");
@@ -82,11 +82,12 @@ public:
       num_right += static_cast<std::size_t>(right);
   }
 
-  /// What forward() took, backward: sums over the micro-batch, by input of all layers and by output.
+  /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over the micro-batch, those
+  /// of weights in training order.
   void backward(ExecutionSpace const& space, DeviceArray<ExecutionSpace, Scalar> const& weight_sums,
                 DeviceArray<ExecutionSpace, Scalar> const& bias_sums) {
     ProfilingRegion const region("varve::backward");
-    int current = 0; // panel with the errors of the layer's outputs
+    int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(space, number);
       auto const& layer = weights_->layers()[number];
@@ -129,7 +130,7 @@ private:
     trace_.written(number + 1);
   }
 
-  /// Sees to it that the inputs of a layer are there.
+  /// Computes the inputs of a layer again unless the trace still has them.
   void compute_again(ExecutionSpace const& space, std::size_t number) {
     if (trace_.is_there(number)) return;
     for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer) forward_layer(space, layer);
@@ -183,7 +184,7 @@ private:
     add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, weight_sums, layer.first_edge});
   }
 
-  /// Leaves that a team adds up by itself in kernels over so many rows.
+  /// Leaves that a team adds up by itself in kernels over num_rows rows.
   int leaves_per_run(ExecutionSpace const& space, int num_rows, int num_leaves) const {
     int const processors = num_processors(space);
     return Tune::leaves_per_run(processors, Tune::num_blocks(processors, num_rows), num_leaves);
@@ -194,12 +195,12 @@ private:
     return levels;
   }
 
-  /// Of this micro-batch; the levels of one run take at most twice its leaves.
+  /// The levels for num_sums sums over this micro-batch, in the shared array.
   TreeLevels<ExecutionSpace, Scalar> levels_for(ExecutionSpace const& space, std::size_t num_sums, int num_rows) const {
     int const per_run = leaves_per_run(space, num_rows, num_leaves_);
     return {levels_, num_sums, levels_of(per_run), per_run, num_leaves_};
   }
-  /// The most that micro-batches of any size need.
+  /// The most elements that the levels need for any number of leaves.
   std::size_t size_for(std::size_t num_sums, int num_rows) const {
     std::size_t most = 0;
     for (int leaves = 1; leaves <= static_cast<int>(max_leaves_); ++leaves)

@@ -10,8 +10,9 @@
 namespace varve {
 
 /// The activations of all layers of a micro-batch: panel 0 holds the samples, panel l the outputs of the l-th layer.
-/// Those of every `keep_every`-th number are kept. The others share panels, stretch by stretch: those between two kept
-/// numbers are there, or must be computed again from the kept ones before them.
+/// Every `keep_every`-th panel is kept. The panels between two kept ones form a stretch; all stretches share the same
+/// memory, so only the stretch written last is there, and others must be computed again from the kept panel before
+/// them.
 template <class ExecutionSpace, class Scalar>
 class TrainingTrace {
 public:
@@ -40,7 +41,7 @@ public:
     if (number % keep_every_ != 0) held_stretch_ = number / keep_every_;
   }
   bool is_there(std::size_t number) const { return number % keep_every_ == 0 || number / keep_every_ == held_stretch_; }
-  /// The kept number before a number.
+  /// The last kept panel at or before this one.
   std::size_t kept_before(std::size_t number) const { return number / keep_every_ * keep_every_; }
 
 private:

@@ -22,17 +22,17 @@
 
 namespace varve {
 
-/// What the device is to hold of a layer, on the host.
+/// The image of a layer (ArraysInImage) in host memory.
 struct WeightImage {
   std::size_t num_bytes = 0;
-  std::vector<unsigned char> bytes; ///< empty: made again whenever it is needed
+  std::vector<unsigned char> bytes; ///< empty: the image is made again whenever it is needed
 
   bool is_kept() const { return bytes.size() == num_bytes; }
 };
 
-/// Weights on their way through a device that cannot hold all of them, segment by segment. A thread copies the next
-/// ones into their buffers while one is computed; each image has a fixed address on the device, so what is made of
-/// addresses stays valid. Segments of which not every image is kept are made again by this thread, each time.
+/// Streams weights through a device that cannot hold all of them, segment by segment. A thread copies the next segments
+/// into buffers while one is computed. Each image has a fixed address on the device, so that kernels' arrays stay
+/// valid. The thread makes a segment again each time if the host does not keep all of its images.
 template <class ExecutionSpace>
 class WeightStream {
 public:
@@ -50,7 +50,7 @@ public:
     loader_ = std::make_unique<SegmentLoader>(streamed_.size(), plan_.num_buffers, [this](std::size_t i) { load(i); });
   }
 
-  /// Where the image of a layer lies on the device whenever its segment is there.
+  /// The device address of a layer's image while its segment is on the device.
   unsigned char const* address_of(std::size_t layer) const {
     auto const& segment = plan_.segments[segment_of(layer)];
     std::size_t place = segment.place;
@@ -63,8 +63,8 @@ public:
     return static_cast<std::size_t>(next - plan_.segments.begin()) - 1;
   }
 
-  /// Sees to it that what is launched next on the space finds this segment on the device. Segments come in order, from
-  /// the first one on after each finish().
+  /// Makes sure that the segment is on the device for kernels launched next on the space. Segments must come in order,
+  /// and start again with the first one after each finish().
   void acquire(ExecutionSpace const& space, std::size_t segment) {
     if (current_ == segment) return;
     leave(space);
@@ -76,13 +76,13 @@ public:
     current_ = segment;
   }
 
-  /// At the end of a run: lets the first segments come again.
+  /// To be called at the end of a run: starts to load the first segments again.
   void finish(ExecutionSpace const& space) {
     leave(space);
     loader_->rewind();
   }
 
-  /// What has happened since the last call.
+  /// The traffic since the last call.
   WeightTraffic take_traffic() {
     std::lock_guard const lock(traffic_guard_);
     return std::exchange(traffic_, {});
@@ -98,7 +98,7 @@ public:
   std::size_t device_bytes() const { return plan_.device_bytes(); }
 
 private:
-  /// Memory that is not initialized.
+  /// Uninitialized memory.
   template <class MemorySpace>
   struct Bytes {
     Bytes() = default;
@@ -108,19 +108,19 @@ private:
     std::size_t size() const { return view.size(); }
     Kokkos::View<unsigned char*, MemorySpace> view;
   };
-  /// From where the device copies fastest.
+  /// Host memory from which copies to the device are fastest.
   using HostBytes =
       Bytes<std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>>;
   using DeviceBytes = Bytes<typename ExecutionSpace::memory_space>;
 
   struct Streamed {
     WeightSegment segment;
-    HostBytes kept; ///< empty: made again
+    HostBytes kept; ///< empty: the segment is made again each time
   };
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  /// Brings a segment to the device, if it stays there, or puts its images together on the host, if all are kept.
+  /// Copies a segment to the device if it stays there; else joins its images in host memory if all of them are kept.
   void take(WeightSegment const& segment, std::vector<WeightImage>& images) {
     auto const first = images.begin() + static_cast<std::ptrdiff_t>(segment.first_layer);
     auto const last = images.begin() + static_cast<std::ptrdiff_t>(segment.last_layer) + 1;
@@ -176,7 +176,7 @@ private:
   void copy(ExecutionSpace const& space, WeightSegment const& segment, unsigned char const* source) const {
     unsigned char* const target = device_.data() + segment.place;
     if constexpr (kOnHost<ExecutionSpace>) {
-      std::memcpy(target, source, segment.bytes); // Kokkos would wait for the threads that compute
+      std::memcpy(target, source, segment.bytes); // Kokkos::deep_copy would wait for running kernels
     } else {
       using HostMemory = typename decltype(HostBytes::view)::memory_space;
       Kokkos::deep_copy(space,
@@ -187,7 +187,7 @@ private:
     }
   }
 
-  /// Waits for what was launched, and lets the buffer of the present segment go.
+  /// Waits for the launched kernels and releases the buffer of the present segment.
   void leave(ExecutionSpace const& space) {
     if (current_ != none && !plan_.segments[current_].is_resident) {
       space.fence("varve: weights are not needed any more");
@@ -196,7 +196,7 @@ private:
     current_ = none;
   }
 
-  /// Among those that do not stay.
+  /// The index of a segment among the streamed ones.
   std::size_t number_of(std::size_t segment) const {
     auto const first_layer = plan_.segments[segment].first_layer;
     auto const found = std::ranges::lower_bound(streamed_, first_layer, {},
@@ -211,16 +211,16 @@ private:
 
   WeightSegments plan_;
   MakeImage make_image_;
-  std::vector<std::size_t> image_bytes_; ///< of each layer
+  std::vector<std::size_t> image_bytes_; ///< bytes of each layer's image
   DeviceBytes device_;                   ///< segments that stay, then the buffers
-  std::vector<Streamed> streamed_;
-  std::size_t num_remade_ = 0; ///< of these
-  HostBytes staging_;          ///< where a remade segment is on its way to a device
+  std::vector<Streamed> streamed_;       ///< segments that do not stay
+  std::size_t num_remade_ = 0;           ///< streamed segments that are made again each time
+  HostBytes staging_;                    ///< a remade segment before its copy to the device
   ExecutionSpace copy_space_;
-  std::size_t current_ = none; ///< segment that is in use
+  std::size_t current_ = none; ///< the segment in use
   std::mutex traffic_guard_;
   WeightTraffic traffic_;
-  std::unique_ptr<SegmentLoader> loader_; ///< last: its thread uses all of the above
+  std::unique_ptr<SegmentLoader> loader_; ///< last member: its thread uses all members above
 };
 
 } // namespace varve
