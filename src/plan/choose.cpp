@@ -16,7 +16,7 @@ bool is_short(Layer const& layer) { return layer.num_inputs() <= most_short_inpu
 
 EdgeOffset count_stage_inputs(SparseMatrix const& matrix, OutputStages const& stages) {
   EdgeOffset count = 0;
-  std::vector<std::size_t> last_stage(matrix.num_columns, 0); // + 1, that listed an input
+  std::vector<std::size_t> last_stage(matrix.num_columns, 0); // by input: 1 + the last stage that listed it, or 0
   for (std::size_t stage = 0; stage + 1 < stages.pointers.size(); ++stage) {
     for (std::size_t position = stages.pointers[stage]; position < stages.pointers[stage + 1]; ++position) {
       for (NeuronIndex const input : matrix.row_columns(stages.order[position]))
@@ -26,14 +26,14 @@ EdgeOffset count_stage_inputs(SparseMatrix const& matrix, OutputStages const& st
   return count;
 }
 
-/// True if so few more weights are stored than there are edges.
+/// True if at most `factor` times as many weights are stored as there are edges, or hardly more in small layers.
 bool is_cheap(EdgeOffset stored, EdgeOffset edges, double factor) {
   constexpr double anyhow = 512.0;
   return static_cast<double>(stored) <= static_cast<double>(edges) * factor + anyhow;
 }
 
 constexpr double little_padding = 1.25;
-constexpr double much_padding = 2.0; ///< which a block's cheaper fma, or one format for all layers, make up for
+constexpr double much_padding = 2.0; ///< worth it for the cheaper fma of blocks, or for one format of all layers
 
 } // namespace
 
@@ -41,7 +41,7 @@ struct LayerChooser::Question {
   Layer const& layer;
   std::size_t number;
   bool is_short;
-  bool fuses; ///< if a format for the fused kernel suits it
+  bool fuses; ///< the fused kernel runs the layer if it gets a format for that kernel
 
   SparseMatrix const& matrix() const { return layer.weights; }
   std::size_t width() const { return width_of(layer); }
@@ -89,7 +89,7 @@ bool LayerChooser::can_be_spread(Question const& question) const {
 std::optional<Encoding> LayerChooser::as_spread(Question const& question) const {
   if (!can_be_spread(question) || !may_use(FormatName::sliced_ell)) return std::nullopt;
   auto encoding = in_singles(question, KernelName::spread);
-  // Where tiles are small, launches cost more than padding: then all layers should have one format.
+  // With few samples, launches cost more than padding, so all layers should have one format.
   if (is_last(FormatName::sliced_ell) || is_cheap(encoding.choice.num_stored, question.num_edges(), much_padding))
     return encoding;
   return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<Encoding> LayerChooser::as_blocks(Question const& question) const 
   if (!may_use(FormatName::pattern_blocks) || (is_staged && !is_last(FormatName::pattern_blocks))) return std::nullopt;
   bool const is_early = question.number < device_.stationary_layers_before_fused && !request_.kernel &&
                         !is_within(FusedTile::with_image, question.width());
-  if (question.fuses && is_early) { // while its weights fit the stationary kernel's scratch
+  if (question.fuses && is_early) { // stationary kernel if the weights fit its scratch, else fused kernel
     auto encoding = as_blocks_of(question, device_.wide_blocks, KernelName::stationary);
     if (encoding && encoding->choice.kernel == KernelName::stationary) return encoding;
   }
@@ -118,7 +118,7 @@ std::optional<Encoding> LayerChooser::as_blocks(Question const& question) const 
 
 std::optional<Encoding> LayerChooser::as_blocks_of(Question const& question, EllShape const& shape,
                                                    KernelName kernel) const {
-  constexpr EdgeOffset many_edges = 64; // of an output; with fewer, other things than edges take the time
+  constexpr EdgeOffset many_edges = 64; // per output; with fewer, the time does not depend mainly on edges
   SparseMatrix const& matrix = question.matrix();
   bool const has_long_lists = question.num_edges() >= many_edges * matrix.num_rows;
   double const most = is_within(FusedTile::with_image, question.width()) ? little_padding
@@ -152,12 +152,12 @@ std::optional<Encoding> LayerChooser::as_stages(Question const& question) const 
 }
 
 std::optional<Encoding> LayerChooser::as_singles(Question const& question) const {
-  // Staged blocks, which not every layer can have, give way to sliced ELL.
+  // Layers that cannot have staged blocks get sliced ELL, even if only staged blocks were asked for.
   if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks)) return std::nullopt;
   auto encoding = in_singles(question, question.fuses            ? KernelName::fused
                                        : can_be_spread(question) ? KernelName::spread
                                                                  : KernelName::direct);
-  // A fused layer may be padded to a chunk per output: a row of CSR would end the launch.
+  // A fused layer may be padded by a chunk per output, because a layer in CSR would end the launch.
   EdgeOffset const in_chunks = question.fuses ? question.matrix().num_rows * device_.single_shape.chunk_size : 0;
   EdgeOffset const stored = encoding.choice.num_stored;
   if (is_last(FormatName::sliced_ell) ||
@@ -180,7 +180,8 @@ Encoding LayerChooser::in_singles(Question const& question, KernelName kernel) c
   return in_ell(question, FormatName::sliced_ell, device_.single_shape, std::move(order), size, kernel);
 }
 
-/// A layer in sliced ELL or pattern blocks by this kernel; by the direct one where the stationary one cannot take it.
+/// The encoding of a layer in sliced ELL or pattern blocks for this kernel; for the direct kernel if the stationary one
+/// cannot take the layer.
 Encoding LayerChooser::in_ell(Question const& question, FormatName format, EllShape const& shape,
                               std::vector<NeuronIndex> order, EllSize const& size, KernelName kernel) const {
   Encoding encoding;
@@ -224,7 +225,7 @@ LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& c
   LayerChoice choice;
   choice.format = FormatName::cones;
   choice.kernel = KernelName::cones;
-  choice.index_bits = 16; // of slots
+  choice.index_bits = 16; // slots have 16-bit numbers
   choice.tile_samples = device_.cone_tile_samples;
   choice.num_edges = run.front().num_edges();
   choice.num_layers = run.size();
@@ -256,7 +257,7 @@ bool LayerChooser::may_use(FormatName name) const {
   return request_.formats.empty() || std::ranges::find(request_.formats, name) != request_.formats.end();
 }
 
-/// True if no format that comes later in the order of preference may be used.
+/// True if certain formats were asked for and this one is the last of them in the order of preference.
 bool LayerChooser::is_last(FormatName name) const {
   return !request_.formats.empty() && may_use(name) && *std::ranges::max_element(request_.formats) == name;
 }
@@ -270,13 +271,14 @@ bool LayerChooser::is_within(FusedTile tile, std::size_t width) const {
   return tiles.tile_samples > 0 && width <= tiles.max_neurons;
 }
 
-/// True if every sample that is expected is in a tile that is computed, all tiles at the same time.
+/// True if the device computes all expected samples at the same time, in small tiles.
 bool LayerChooser::has_room_in_small_tiles() const {
   auto const& small = device_.fused_with(FusedTile::small);
   return request_.expected_samples && *request_.expected_samples <= small.tiles_at_a_time * small.tile_samples;
 }
 
-/// True if blocks would give too few threads something to do: in layers so narrow, with tiles for half of the teams.
+/// True if blocks would leave threads idle: the layer is narrow, and the expected samples fill tiles for at most half
+/// of the teams.
 bool LayerChooser::leaves_threads_idle_in_blocks(std::size_t width) const {
   auto const& small = device_.fused_with(FusedTile::small);
   return is_within(FusedTile::large, width) && request_.expected_samples &&
@@ -289,8 +291,8 @@ bool LayerChooser::is_stationary(LayerChoice const& choice, std::size_t max_chun
   return device_.has_stationary && may_run(KernelName::stationary) && bytes <= device_.max_stationary_bytes;
 }
 
-/// The tile with the most samples that the layer fits; but where all samples have room on the device at a time in small
-/// tiles, these give it the most to do at a time.
+/// The fused tile of a layer: the one with the most samples that the layer fits. If the device computes all samples at
+/// the same time in small tiles, these occupy it best.
 FusedTile LayerChooser::fused_tile_of(Question const& question, EllShape const& shape, EllSize const& size) const {
   if (has_room_in_small_tiles()) return FusedTile::small;
   if (is_within(FusedTile::with_image, question.width()) &&

@@ -14,65 +14,66 @@
 
 namespace varve {
 
-/// What was asked of the plan. What is left open, the plan chooses.
+/// What the user asks of the plan. The plan chooses what is left open.
 struct PlanRequest {
-  std::vector<FormatName> formats;             ///< that may be used; empty: all
-  std::optional<KernelName> kernel;            ///< for all layers that it can run
-  std::optional<std::size_t> expected_samples; ///< at a time, if known
-  bool is_split = false; ///< the network is one rank's part of the neurons of a larger one: one layer a launch
+  std::vector<FormatName> formats;             ///< formats that may be used; empty: all
+  std::optional<KernelName> kernel;            ///< the kernel of all layers that it can run
+  std::optional<std::size_t> expected_samples; ///< samples at a time, if known
+  bool is_split = false; ///< the network is one rank's part of a larger one, so each launch has one layer
 };
 
-/// How a layer is stored, and by which kernel it is run.
+/// The format in which a layer is stored and the kernel that runs it.
 struct LayerChoice {
   FormatName format = FormatName::csr;
   KernelName kernel = KernelName::direct;
-  FusedTile fused_tile = FusedTile::small; ///< of the fused kernel
-  EllShape shape;                          ///< of sliced ELL, pattern blocks and staged blocks
-  int index_bits = 32;                     ///< of an edge's input: 16 or 32
-  std::size_t tile_samples = 0;            ///< of the kernel
+  FusedTile fused_tile = FusedTile::small; ///< tile of the fused kernel; meaningless for other kernels
+  EllShape shape;                          ///< shape of sliced ELL, pattern blocks and staged blocks
+  int index_bits = 32;                     ///< bits that store an edge's input: 16 or 32
+  std::size_t tile_samples = 0;            ///< samples of the tiles that the kernel reads
 
   EdgeOffset num_edges = 0;
-  EdgeOffset num_stored = 0;        ///< weights, padding included
-  EdgeOffset num_staged_inputs = 0; ///< staged blocks: inputs listed in all stages
+  EdgeOffset num_stored = 0;        ///< stored weights, padding included
+  EdgeOffset num_staged_inputs = 0; ///< staged blocks: length of the lists of all stages
   std::size_t num_cones = 0;
-  std::size_t num_layers = 1; ///< a run of cones holds several
+  std::size_t num_layers = 1; ///< layers of a run of cones, else 1
 
   bool is_fused() const { return kernel == KernelName::fused; }
 };
 
-/// A choice together with what it takes to encode the layer so.
+/// A choice, with the order of outputs in which the layer must be encoded.
 struct Encoding {
   LayerChoice choice;
-  std::vector<NeuronIndex> order;     ///< position -> output; empty: as they are
-  std::optional<OutputStages> stages; ///< of staged blocks
+  std::vector<NeuronIndex> order;     ///< position -> output; empty: position j holds output j
+  std::optional<OutputStages> stages; ///< order and stages of staged blocks
 };
 
-/// How the first layer takes samples whose values are all equal, without bringing them into tiles.
+/// How the first layer reads samples whose values are all equal.
 enum class FirstLayerWay {
-  tiles,    ///< it does not: they are brought into tiles, or read by the fused kernel
-  own_bits, ///< its stationary kernel reads their bits
-  bits,     ///< a second copy of the layer, in sliced ELL, reads their bits
-  counts    ///< a second copy of the layer, by input, counts their entries
+  tiles,    ///< like other samples: from tiles, or by the fused kernel
+  own_bits, ///< as bits, by the stationary kernel of the layer
+  bits,     ///< as bits, by a second copy of the layer in sliced ELL
+  counts    ///< counts their entries, by a second copy of the layer in order of inputs
 };
 
+/// The way of the first layer, and the order of outputs in its second copy.
 struct FirstLayerChoice {
   FirstLayerWay way = FirstLayerWay::tiles;
-  std::vector<NeuronIndex> order; ///< of the second copy, position -> output
+  std::vector<NeuronIndex> order; ///< position -> output
 };
 
-/// The run of cones that a layer is in.
+/// The run of cones to which a layer belongs.
 struct InConeRun {
-  std::size_t num_layers = 0; ///< 0: in none
-  bool is_first = false;
-  ConeRun cones; ///< with the first layer
+  std::size_t num_layers = 0; ///< layers of the run; 0: the layer belongs to none
+  bool is_first = false;      ///< the layer is the first of the run
+  ConeRun cones;              ///< the cones, if the layer is the first of the run
 };
 
-/// Chooses for each layer, by looking at it, its format and kernel on a device:
-///   - CSR by the direct kernel, if the layer has a curve and the device computes curves by no other;
-///   - several layers whose outputs depend on few neurons together: cones;
-///   - pattern blocks, if outputs share inputs so well that the blocks store at most twice as many weights as there are
-///     (a fma of a block costs half of what one costs that loads its own input, or less; DeviceTraits says what the
-///     fused kernel bears);
+/// Chooses for each layer, from its pattern, the format and kernel on a device:
+///   - CSR by the direct kernel, if the layer has a curve and the device computes curves by no other kernel;
+///   - cones for several layers whose outputs depend on few neurons;
+///   - pattern blocks, if outputs share so many inputs that the blocks store at most twice as many weights as there are
+///     edges (a fma in a block costs at most half as much as one that loads its own input; the fused kernel's limit is
+///     DeviceTraits::most_stored_in_fused_blocks);
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel that the format is for;
@@ -81,23 +82,26 @@ class LayerChooser {
 public:
   LayerChooser(DeviceTraits const& device, PlanRequest request);
 
-  /// Throws InputError if the layer, of this number, has more inputs or outputs than 31 bits count.
+  /// Chooses for layer `number`, if no run of cones holds it. Throws InputError if it has more inputs or outputs than
+  /// 31 bits count.
   Encoding choose(Layer const& layer, std::size_t number) const;
 
-  /// Which of these layers, the first of which has this number, form cones. Layer 0 takes the samples and is by itself.
+  /// For each of these layers, numbers `number` and up: the run of cones that it belongs to. Layer 0 belongs to none,
+  /// because it reads the samples.
   std::vector<InConeRun> choose_cones(std::vector<Layer> const& layers, std::size_t number) const;
 
-  /// Of a run of layers that forms these cones, as its first layer has it.
+  /// The choice of a run of layers with these cones, to be stored with its first layer.
   LayerChoice choice_of(std::span<Layer const> run, ConeRun const& cones) const;
 
-  /// For a layer 0 that was given this choice, if others follow it.
+  /// Chooses how layer 0 reads samples whose values are all equal; it must not be the only layer. choice: what choose()
+  /// gave for it.
   FirstLayerChoice choose_first(Layer const& layer, LayerChoice const& choice) const;
 
-  /// What a choice becomes whose weights are streamed, which have no images.
+  /// The choice of the same layer if weights are streamed: then the fused kernel prefetches no images.
   LayerChoice streamed(LayerChoice choice) const;
 
 private:
-  struct Question; ///< a layer and what is known of it
+  struct Question; ///< a layer and properties that decide the choice
 
   bool may_use(FormatName name) const;
   bool is_last(FormatName name) const;
@@ -123,12 +127,12 @@ private:
   bool can_be_spread(Question const& question) const;
   FusedTile fused_tile_of(Question const& question, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
-  bool takes_few_samples() const; ///< so few that smaller tiles hold all of them
+  bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples
 
   DeviceTraits device_;
   PlanRequest request_;
-  bool has_few_samples_; ///< so that layers must be computed by many teams: no fused kernel
-  bool spreads_;         ///< then by the spread kernel
+  bool has_few_samples_; ///< too few to occupy the device by tiles of the fused kernel
+  bool spreads_;         ///< the spread kernel takes the layers that it can, instead of the fused kernel
 };
 
 } // namespace varve

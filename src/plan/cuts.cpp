@@ -32,7 +32,7 @@ LaunchCutter::LaunchCutter(std::vector<PlannedLayer> layers, DeviceTraits const&
       dead_for_ever_(num_layers_that_may_revive(layers_)) {
   constexpr std::size_t layers_of_many = 8;
   for (std::size_t number = dead_for_ever_ + layers_of_many; seeks_saturated() && number < layers_.size(); ++number) {
-    // Those few that are left where samples saturate do not fill the device in large tiles.
+    // The few samples that are left when samples saturate would not fill the device in large tiles.
     LayerChoice& choice = layers_[number].choice;
     if (!choice.is_fused() || choice.fused_tile != FusedTile::large) continue;
     choice.fused_tile = FusedTile::small;
@@ -65,16 +65,16 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   for (std::size_t number = first + 1; number <= last; ++number) {
     LayerChoice const& choice = layers_[number].choice;
     step.choice.num_edges += choice.num_edges;
-    if (step.choice.num_layers > 1) continue; // a run of cones, all of which the first layer's choice counts
+    if (step.choice.num_layers > 1) continue; // the first layer of a run of cones counts the weights of the whole run
     step.choice.num_stored += choice.num_stored;
   }
   step.choice.num_layers = last - first + 1;
   step.keeps_dead = last + 1 < dead_for_ever_;
   step.joins_equal = joins_equal_after(last);
-  constexpr std::size_t first_look = 15; // layers after which the first saturated samples are worth a look
+  constexpr std::size_t first_look = 15; // layers from saturates_from on before the first search is worth its time
   step.lists_saturated = seeks_saturated() && last + 1 >= saturates_from_ + first_look;
   if (step.kernel == KernelName::spread) {
-    step.lists_live = false; // few samples do not get fewer
+    step.lists_live = false; // with few samples, a list costs more than it saves
   } else if (step.kernel != KernelName::fused) {
     step.lists_live = lists_after(last, entry_of(step.kernel).reads_lists);
   }
@@ -83,11 +83,11 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   if (step.reads_bits) return step;
   step.kernel = request_.first == FirstLayerWay::bits ? KernelName::bits : KernelName::counts;
   step.lists_live = step.lists_saturated = step.joins_equal =
-      false; // it hands on samples that have died, few as they are
+      false; // few samples die in the first layer, and its kernels do not stamp live ones
   return step;
 }
 
-/// True if layer `layer` may go into the launch that begins with layer `first`.
+/// True if one launch may hold both layer `first`, where it begins, and layer `layer`.
 bool LaunchCutter::is_joinable(std::size_t first, std::size_t layer) const {
   if (first == 0 && request_.first != FirstLayerWay::tiles) return false;
   LayerChoice const& one = layers_[first].choice;
@@ -100,21 +100,21 @@ bool LaunchCutter::is_cut_before(std::size_t layer) const {
   return is_learned_cut_.empty() ? is_compacted_before(layer) : is_learned_cut_[layer];
 }
 
-/// True if the live samples are compacted before this layer of a fused kernel, as long as nothing is known of the
-/// samples: never before dead samples stay dead, then often, then seldom. Measured on the challenge's data, where half
-/// of the samples leave within four layers and nearly all within nine; where samples saturate, those that are left
-/// leave within twenty.
+/// True if the live samples are compacted before this layer of a fused kernel, as long as no batch has been observed:
+/// not before dead samples stay dead, then often, then seldom. Measured on the challenge's data, where half of the
+/// samples die within four layers and nearly all within nine; where samples saturate, the others leave within twenty.
 bool LaunchCutter::is_compacted_before(std::size_t layer) const {
   if (layer <= dead_for_ever_) return layer == dead_for_ever_ && layer > 0;
   std::size_t const since = layer - dead_for_ever_;
   if (layers_[layer].choice.fused_tile == FusedTile::with_image)
-    return since == 3 || since == 5 || since == 8; // a launch costs a layer
+    return since == 3 || since == 5 || since == 8; // seldom, because a launch costs as much as a layer
   if (seeks_saturated() && (since == 12 || since == 14 || since == 16 || since == 20)) return true;
   return since >= 3 && since <= 9;
 }
 
-/// True if the live samples are listed after this layer. A kernel that reads lists pays two short launches for one; the
-/// others must compact the samples, which costs about as much as a layer: not before a good part has left.
+/// True if the live samples are listed after this layer. A list costs one or two short launches. Kernels that do not
+/// read lists must also compact the samples, which costs about as much as a layer, so they list only after many samples
+/// have died.
 bool LaunchCutter::lists_after(std::size_t layer, bool reads_lists) const {
   std::size_t const done = layer + 1;
   if (done < dead_for_ever_) return false;
@@ -124,10 +124,10 @@ bool LaunchCutter::lists_after(std::size_t layer, bool reads_lists) const {
   return (since >= 3 && since <= 6) || (since >= 8 && since % 2 == 0);
 }
 
-/// True if equal samples are joined after the launch that ends with this layer. A look costs as much as several short
-/// launches and reads the panel once or twice, so it pays when what is left is many layers of samples that have become
-/// alike; and not where saturated samples leave, who are those that are equal (measured: perf/TRIED.md). The first
-/// look that finds little is the last.
+/// True if equal samples are searched after the launch that ends with this layer. A search costs as much as several
+/// short launches and reads the panel once or twice, so it pays if many layers are left and samples have become equal.
+/// It does not pay where saturated samples leave, because these are the equal ones (measured: perf/TRIED.md). The first
+/// search that finds little is the last.
 bool LaunchCutter::joins_equal_after(std::size_t layer) const {
   std::size_t const done = layer + 1;
   bool const looks = request_.finds_equal && !seeks_saturated();
@@ -137,7 +137,7 @@ bool LaunchCutter::joins_equal_after(std::size_t layer) const {
 }
 
 bool LaunchCutter::learn(std::vector<LiveShare> const& known, std::size_t num_samples) {
-  constexpr double worth_it = 0.97; // of the time before
+  constexpr double worth_it = 0.97; // new cuts must take less than this part of the time with the present ones
   auto live = live_shares(known, layers_.size());
   for (double& share : live) share *= static_cast<double>(num_samples);
   std::vector<bool> is_cut(layers_.size(), false);
@@ -161,8 +161,8 @@ bool LaunchCutter::learn(std::vector<LiveShare> const& known, std::size_t num_sa
   return true;
 }
 
-/// The best cuts of layers [first, last), which can be one launch, for so many live samples before each of all layers;
-/// and the seconds that the run takes with the cuts so far.
+/// The best cuts of layers [first, last), which can be one launch, and the seconds that these layers take with the
+/// present cuts. live: by layer of the network, the number of live samples before it.
 std::pair<LaunchCuts, double> LaunchCutter::cut_run(std::size_t first, std::size_t last,
                                                     std::vector<double> const& live) const {
   if (first == last) return {};

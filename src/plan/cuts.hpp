@@ -10,43 +10,43 @@
 
 namespace varve {
 
-/// What the plan knows of a layer when launches are cut.
+/// The properties of a layer that decide how launches are cut.
 struct PlannedLayer {
-  LayerChoice choice; ///< of a run of cones: with its first layer, as num_layers of them
+  LayerChoice choice; ///< the first layer of a run of cones has the choice of the whole run
   std::size_t num_outputs = 0;
-  double cap = 0.0;        ///< 0: none
+  double cap = 0.0;        ///< cap of the activation; 0: none
   double kept_cap = 0.0;   ///< see kept_cap() in passes/saturation.hpp
-  bool keeps_zero = false; ///< dead samples stay dead
-  std::size_t segment = 0; ///< of streamed weights
+  bool keeps_zero = false; ///< samples that are dead before the layer are dead after it
+  std::size_t segment = 0; ///< segment of streamed weights that holds the layer
 };
 
-/// One launch of a kernel, through one or more consecutive layers, and what becomes of the samples behind it.
+/// One launch of a kernel, through one or more consecutive layers, and what happens to the samples after it.
 struct Step {
   std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
   KernelName kernel = KernelName::direct;
-  LayerChoice choice;      ///< of all these layers; its numbers are sums
+  LayerChoice choice;      ///< the choice of these layers; its numbers are sums over them
   bool reads_bits = false; ///< the stationary kernel reads samples, whose values are all equal, as bits
-  std::size_t segment = 0; ///< of streamed weights
+  std::size_t segment = 0; ///< segment of streamed weights that holds these layers
 
-  bool keeps_dead = true;            ///< because a later layer may revive them
-  bool lists_live = true;            ///< lists the live samples, who alone go on
-  bool lists_saturated = false;      ///< and those that are saturated for ever apart (where lists_live)
-  bool joins_equal = false;          ///< goes on with one of each kind of samples that are equal in all bits
-  std::size_t next_tile_samples = 0; ///< of the tiles that the next step takes
+  bool keeps_dead = true;            ///< dead samples stay, because a later layer may revive them
+  bool lists_live = true;            ///< lists the live samples; only these go on
+  bool lists_saturated = false;      ///< with lists_live: saturated samples leave the list with their result known
+  bool joins_equal = false;          ///< of samples that are equal in all bits, only one goes on
+  std::size_t next_tile_samples = 0; ///< samples of the tiles that the next step reads
 
   std::size_t num_layers() const { return last_layer - first_layer + 1; }
 };
 
-/// What to cut launches for, besides the layers.
+/// Properties of a run that decide how launches are cut, besides the layers.
 struct CutRequest {
-  FirstLayerWay first = FirstLayerWay::tiles; ///< of samples whose values are all equal, if those of this run are such
-  bool finds_saturated = false;
-  bool finds_equal = false;
+  FirstLayerWay first = FirstLayerWay::tiles; ///< how layer 0 reads the samples; `tiles` unless all values are equal
+  bool finds_saturated = false;               ///< saturated samples are searched
+  bool finds_equal = false;                   ///< equal samples are searched
 };
 
-/// Joins layers into launches and says what happens to the samples between them. Once samples may leave (no later layer
-/// revives them), launches are short at first, while many leave, then long; after the first batch they are as short as
-/// it pays, for as many as left there.
+/// Joins layers into launches and decides what happens to the samples between them. From the layer on after which dead
+/// samples stay dead, launches are short at first, while many samples die, then long. After the first batch, learn()
+/// cuts them where compaction saves more time than a launch costs.
 class LaunchCutter {
 public:
   LaunchCutter(std::vector<PlannedLayer> layers, DeviceTraits const& device, CutRequest const& request);
@@ -54,21 +54,22 @@ public:
   /// The launches, in order.
   std::vector<Step> steps() const;
 
-  /// A sample that is saturated after so many layers or more is saturated at the end; num_layers(): none is sought.
+  /// A sample that is saturated after this many layers, or more, stays saturated to the end. num_layers() if saturated
+  /// samples are not searched.
   std::size_t saturates_from() const { return saturates_from_; }
   std::size_t num_layers() const { return layers_.size(); }
   std::vector<PlannedLayer> const& layers() const { return layers_; }
 
-  /// Every last activation of samples that are saturated for ever.
+  /// The last activation of every neuron of samples that are saturated for ever.
   double saturated_value() const { return layers_.back().kept_cap; }
-  /// True if a dead sample stays dead from the layer with this number on.
+  /// True if a sample that is dead after this layer stays dead.
   bool is_dead_for_ever_after(std::size_t layer) const { return layer + 1 >= dead_for_ever_; }
 
-  /// From now on samples are such as this says.
+  /// Sets CutRequest::first for steps().
   void set_first(FirstLayerWay first) { request_.first = first; }
 
-  /// Takes in how many samples of a batch of so many were left after which layers. True if other launches of the fused
-  /// kernel take less time for such samples: they are what steps() gives from now on.
+  /// Learns from a batch of num_samples samples: `known` has the shares of live samples after some layers. True if
+  /// other launches of the fused kernel take less time for such samples; steps() returns them from now on.
   bool learn(std::vector<LiveShare> const& known, std::size_t num_samples);
 
 private:
@@ -85,8 +86,8 @@ private:
   DeviceTraits device_;
   CutRequest request_;
   std::size_t saturates_from_ = 0;
-  std::size_t dead_for_ever_ = 0;    ///< a sample that is dead after so many layers or more stays dead
-  std::vector<bool> is_learned_cut_; ///< by layer, once samples have been seen: a launch begins there
+  std::size_t dead_for_ever_ = 0;    ///< a sample that is dead after this many layers, or more, stays dead
+  std::vector<bool> is_learned_cut_; ///< by layer: a launch begins there; empty before learn() found better cuts
 };
 
 } // namespace varve

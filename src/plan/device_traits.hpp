@@ -5,38 +5,39 @@
 
 namespace varve {
 
-/// Shape of sliced ELL (formats/sliced_ell.hpp), of which pattern blocks and staged blocks are made too.
+/// Shape of sliced ELL (formats/sliced_ell.hpp), which pattern blocks and staged blocks use, too.
 struct EllShape {
   std::size_t slice_width = 1;   ///< blocks of a slice, whose lists are padded to one length
-  std::size_t chunk_size = 1;    ///< edges to which lists are padded
-  std::size_t block_outputs = 1; ///< outputs that share one list of inputs
+  std::size_t chunk_size = 1;    ///< lists are padded to multiples of this many edges
+  std::size_t block_outputs = 1; ///< outputs of a block, which share one list of inputs
 
   bool operator==(EllShape const&) const = default;
 };
 
-/// Tiles of the fused kernel. Where a layer is narrow, a tile holds more samples, so that all threads of a team have
-/// work; where it is narrower still, its image lies in scratch beside the tile (formats/layer_images.hpp).
+/// Tiles of the fused kernel. Tiles of narrow layers hold more samples (large), so that all threads of a team have
+/// work; still narrower layers have their image in scratch beside the tile (with_image; formats/layer_images.hpp).
 enum class FusedTile { small, large, with_image };
 inline constexpr std::size_t num_fused_tiles = 3;
 
-/// What launches of the fused kernel cost, in seconds. Within a launch a tile is computed to the end although most of
-/// its samples may be dead; between two launches the live samples are compacted into tiles again.
+/// Costs of launches of the fused kernel. Within a launch a tile is computed to the end, although most of its samples
+/// may be dead; between two launches the live samples are compacted into full tiles.
 struct LaunchCosts {
-  double launch = 0.0;      ///< of one more launch
-  double weight = 0.0;      ///< of one weight for one sample, while the device is full
-  double moved_value = 0.0; ///< of one activation of a sample that is compacted
-  double full = 0.0;        ///< samples that fill the device: fewer take as long
+  double launch = 0.0;      ///< seconds of a launch by itself
+  double weight = 0.0;      ///< seconds per stored weight and sample while the device is full
+  double moved_value = 0.0; ///< seconds per activation that compaction moves
+  double full = 0.0;        ///< samples that fill the device; fewer samples take as long
 };
 
-/// What a backend tells the plan about itself: numbers only, so that a plan for any device can be made, and tested, on
-/// a host without it. Each backend derives them from its tuning (kernels/device_traits.hpp).
+/// What a backend tells the plan about a device: numbers only, so that a plan for any device can be made and tested on
+/// a host without that device. Each backend derives them from its tuning (kernels/device_traits.hpp).
 struct DeviceTraits {
+  /// One kind of tiles of the fused kernel.
   struct Fused {
-    std::size_t max_neurons = 0; ///< widest layer that such tiles hold; 0: the device has no such tiles
+    std::size_t max_neurons = 0; ///< width of the widest layer; 0: the device has no such tiles
     std::size_t tile_samples = 0;
-    std::size_t tiles_at_a_time = 0; ///< that the device computes at the same time
-    LaunchCosts single_costs;        ///< with sliced ELL
-    LaunchCosts block_costs;         ///< with pattern blocks
+    std::size_t tiles_at_a_time = 0; ///< tiles that the device computes at the same time
+    LaunchCosts single_costs;        ///< costs with sliced ELL
+    LaunchCosts block_costs;         ///< costs with pattern blocks
   };
 
   std::size_t scalar_bytes = sizeof(float);
@@ -44,33 +45,33 @@ struct DeviceTraits {
   EllShape single_shape; ///< sliced ELL of single outputs
   EllShape fused_blocks; ///< pattern blocks for the fused kernel
   EllShape wide_blocks;  ///< pattern blocks for layers that the fused kernel does not take
-  EllShape staged_shape; ///< within staged blocks
+  EllShape staged_shape; ///< sliced ELL within staged blocks
 
-  std::array<Fused, num_fused_tiles> fused; ///< by FusedTile
-  std::size_t max_image_bytes = 0;          ///< of a layer beside a tile with_image
-  double most_stored_in_fused_blocks = 0.0; ///< weights stored per edge up to which blocks are faster
-  std::size_t stationary_layers_before_fused = 0;
+  std::array<Fused, num_fused_tiles> fused;       ///< by FusedTile
+  std::size_t max_image_bytes = 0;                ///< largest image of a layer beside a tile with_image
+  double most_stored_in_fused_blocks = 0.0;       ///< stored weights per edge up to which pattern blocks are faster
+  std::size_t stationary_layers_before_fused = 0; ///< first layers that the stationary kernel takes even if they fuse
 
-  std::size_t direct_tile_samples = 0;       ///< of the direct kernel on sliced ELL and CSR
-  std::size_t direct_block_tile_samples = 0; ///< of the direct kernel on pattern blocks
-  std::size_t few_tile_samples = 0;          ///< of the direct kernel where samples are fewer; the same: no such tiles
+  std::size_t direct_tile_samples = 0;       ///< samples of a tile of the direct kernel on sliced ELL and CSR
+  std::size_t direct_block_tile_samples = 0; ///< samples of a tile of the direct kernel on pattern blocks
+  std::size_t few_tile_samples = 0;          ///< direct kernel, samples that fit one smaller tile; none if not smaller
 
   bool has_stationary = false;
   std::size_t stationary_tile_samples = 0;
-  std::size_t stationary_blocks = 1; ///< that a team holds
-  std::size_t max_stationary_bytes = 0;
+  std::size_t stationary_blocks = 1;    ///< blocks that a team holds
+  std::size_t max_stationary_bytes = 0; ///< team scratch
 
   std::size_t staged_tile_samples = 0;
   std::size_t max_staged_inputs = 0;
   std::size_t max_staged_outputs = 0;
   double min_staged_uses = 0.0; ///< edges that an input brought into scratch must serve on average
 
-  bool has_curves_in_rows_only = false; ///< sigmoid and tanh are computed by the direct kernel on CSR, by no other
+  bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes sigmoid and tanh
 
-  std::size_t few_samples = 0; ///< with fewer, layers are computed by many teams instead of fused
-  bool prefers_spread = false; ///< then by the spread kernel, not the direct one
+  std::size_t few_samples = 0; ///< with fewer samples, layers are launched one by one instead of fused
+  bool prefers_spread = false; ///< few samples go to the spread kernel, else to the direct kernel
   std::size_t spread_tile_samples = 0;
-  std::size_t max_spread_bytes = 0;
+  std::size_t max_spread_bytes = 0; ///< team scratch
 
   std::size_t max_counted_outputs = 0;
 
@@ -78,7 +79,7 @@ struct DeviceTraits {
   std::size_t cone_slots = 0;
   std::size_t cone_group_size = 1;
   std::size_t max_cone_rounds = 0;
-  double cone_other_cost = 0.0; ///< of an output by another kernel, in the units of ConeRun::cost()
+  double cone_other_cost = 0.0; ///< cost of an output by another kernel, in the units of ConeRun::cost()
 
   Fused const& fused_with(FusedTile tile) const { return fused[static_cast<std::size_t>(tile)]; }
 };

@@ -7,7 +7,7 @@
 namespace varve {
 namespace {
 
-/// Of launches of any neighbouring layers of a run.
+/// Seconds of a launch of any neighbouring layers of a run.
 class LaunchSeconds {
 public:
   LaunchSeconds(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs)
@@ -15,7 +15,7 @@ public:
     for (std::size_t i = 0; i < layers.size(); ++i) stored_[i + 1] = stored_[i] + layers[i].num_stored;
   }
 
-  /// Of layers [first, last) in one launch.
+  /// Seconds of one launch of layers [first, last).
   double of(std::size_t first, std::size_t last) const {
     double const computed = std::max(live_[first], costs_.full) * (stored_[last] - stored_[first]);
     double const moved = live_[last] * layers_[last - 1].num_outputs;
@@ -26,13 +26,13 @@ private:
   std::span<FusedLayer const> layers_;
   std::span<double const> live_;
   LaunchCosts const& costs_;
-  std::vector<double> stored_; ///< weights of all layers before
+  std::vector<double> stored_; ///< by layer: stored weights of all layers before it
 };
 
 } // namespace
 
 std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t num_layers) {
-  constexpr double least = 1e-9; // stands for nobody, whose logarithm would not do
+  constexpr double least = 1e-9; // replaces a share of 0, which has no logarithm
   std::vector<double> shares(num_layers + 1, known.back().share);
   for (std::size_t i = 0; i + 1 < known.size(); ++i) {
     auto const& [first, before] = known[i];
@@ -59,7 +59,7 @@ double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer con
 
 LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs) {
   LaunchSeconds const launch(layers, live, costs);
-  // least[i]: seconds of the first i layers; from[i]: where their last launch begins
+  // Dynamic programming. least[i]: least seconds of the first i layers; from[i]: first layer of their last launch.
   std::vector<double> least(layers.size() + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> from(layers.size() + 1, 0);
   least[0] = 0.0;

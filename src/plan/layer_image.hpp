@@ -4,8 +4,8 @@
 
 namespace varve {
 
-/// Where the parts of a layer in sliced ELL lie in its image (formats/layer_images.hpp): offsets in bytes, each a
-/// multiple of the alignment.
+/// Byte offsets of the parts of a layer in sliced ELL within its image (formats/layer_images.hpp), each a multiple of
+/// the alignment.
 struct ImageLayout {
   static constexpr std::size_t alignment = 16;
 
@@ -18,6 +18,7 @@ struct ImageParts {
   std::size_t header = 0, slice_chunks = 0, bias = 0, neurons = 0, indices = 0, weights = 0;
 };
 
+/// Places the parts of an image one after another.
 constexpr ImageLayout layout_of(ImageParts const& parts) {
   ImageLayout layout;
   std::size_t end = parts.header;
@@ -35,8 +36,8 @@ constexpr ImageLayout layout_of(ImageParts const& parts) {
   return layout;
 }
 
-/// Outputs of a layer with those that round them up to whole blocks of any size: biases and numbers of neurons are
-/// stored for so many, so that kernels may read past the last output.
+/// The number of outputs, rounded up to whole blocks of any size. Biases and neurons are stored for this many
+/// positions, so that kernels may read past the last output.
 constexpr std::size_t padded_outputs(std::size_t num_outputs) {
   constexpr std::size_t most_block_outputs = 16;
   return (num_outputs + most_block_outputs - 1) / most_block_outputs * most_block_outputs;

@@ -39,7 +39,7 @@ EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& ord
 
 bool suits_counts(Layer const& layer, std::size_t max_outputs) {
   constexpr EdgeOffset max_degree = 255; // counts are bytes
-  constexpr EdgeOffset many = 4;         // edges of an input: with more, each entry is too much work
+  constexpr EdgeOffset many = 4;         // edges per input on average; with more, entries are too much work
   SparseMatrix const& matrix = layer.weights;
   if (matrix.values.size() != 1 || layer.bias.size() != 1 || matrix.num_rows > max_outputs) return false;
   for (std::size_t output = 0; output < matrix.num_rows; ++output) {

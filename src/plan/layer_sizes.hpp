@@ -8,24 +8,27 @@
 
 namespace varve {
 
-/// Chunks of sliced ELL.
+/// The number of chunks of a layer in sliced ELL; a chunk of a slice holds a chunk of each of its blocks.
 struct EllSize {
   std::size_t num_slices = 0;
-  EdgeOffset num_chunks = 0;  ///< of a block each: all slices together
-  std::size_t max_chunks = 0; ///< of a slice
+  EdgeOffset num_chunks = 0;  ///< chunks of all slices together
+  std::size_t max_chunks = 0; ///< chunks of the longest slice
 };
+
+/// Computes the size of a layer in sliced ELL without encoding it. order: position -> output.
 EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, EllShape const& shape);
 
-/// In which order outputs are stored one by one: those that read the same side by side, or, where edges were ordered
-/// against bank conflicts, those that were ordered together.
+/// The order (position -> output) in which sliced ELL of single outputs stores outputs: outputs with equal inputs are
+/// neighbours, or, if edges were ordered against bank conflicts, outputs that were ordered together.
 std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix);
 
-/// Weights stored, padding included.
+/// Stored weights, padding included.
 inline EdgeOffset num_stored(EllSize const& size, EllShape const& shape) {
   return size.num_chunks * shape.slice_width * shape.chunk_size * shape.block_outputs;
 }
 
-/// True if a layer can be counted: one weight, one bias, at most 255 inputs of an output and few outputs of an input.
+/// True if CountedLayer suits a layer: one weight, one bias, at most 255 inputs per output, few outputs per input, and
+/// at most max_outputs outputs.
 bool suits_counts(Layer const& layer, std::size_t max_outputs);
 
 /// Bytes of team scratch that the stationary kernel needs.

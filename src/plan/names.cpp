@@ -28,7 +28,7 @@ constexpr std::array kernels = {
     KernelEntry{KernelName::counts, "counts", "varve::counted_forward", false, false},
 };
 
-/// "a, b, c" of the entries that pass a test.
+/// The options of the entries that pass a test: "a, b, c".
 template <class Entries, class Test>
 std::string list_of(Entries const& entries, Test const& test) {
   std::string list;

@@ -6,27 +6,27 @@
 
 namespace varve {
 
-/// How a layer may be stored on a device (formats/), in the order in which the plan prefers them.
+/// The formats in which a layer may be stored on a device (formats/), in the order in which the plan prefers them.
 enum class FormatName { cones, pattern_blocks, staged_blocks, sliced_ell, csr };
 
-/// Which kernel (kernels/) takes samples through a step of the plan. The last two take the first layer only, and only
-/// samples whose values are all equal.
+/// The kernels (kernels/) that take samples through a step of the plan. `bits` and `counts` take only the first layer,
+/// and only samples whose values are all equal.
 enum class KernelName { direct, stationary, staged, fused, cones, spread, bits, counts };
 
-/// What the plan, its options and its texts call a format.
+/// The names of a format.
 struct FormatEntry {
   FormatName format;
-  char const* option; ///< in --formats
-  char const* text;   ///< in the text of a plan
+  char const* option; ///< name in --formats
+  char const* text;   ///< name in the text of a plan
 };
 
-/// What the plan, its options and its texts call a kernel.
+/// The names of a kernel.
 struct KernelEntry {
   KernelName kernel;
-  char const* option; ///< in --kernel and in the text of a plan
-  char const* label;  ///< with which profiling labels of its launches begin
-  bool can_be_asked_for;
-  bool reads_lists; ///< finds live samples through their list; else they must be compacted first
+  char const* option;    ///< name in --kernel and in the text of a plan
+  char const* label;     ///< beginning of the profiling labels of its launches
+  bool can_be_asked_for; ///< --kernel accepts it
+  bool reads_lists;      ///< reads live samples through their list; other kernels need them compacted
 };
 
 /// All formats, in the order in which the plan prefers them.

@@ -54,7 +54,7 @@ std::string explain_blocks(double stored) {
                      stored);
 }
 
-/// Why layers have their format.
+/// The reason for the format of these layers, in words.
 std::string explain_format(StepRun const& run) {
   LayerChoice const& choice = run.step.choice;
   double const stored = ratio(choice.num_stored, choice.num_edges);
@@ -79,7 +79,7 @@ std::string explain_format(StepRun const& run) {
   return "";
 }
 
-/// Why layers have their kernel.
+/// The reason for the kernel of these layers, in words; may be empty.
 std::string explain_kernel(StepRun const& run) {
   switch (run.step.kernel) {
   case KernelName::fused:

@@ -15,7 +15,7 @@ constexpr char const* raise_limit = "raise --device-memory-limit (without a devi
 
 double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
-/// "1.234 GiB", "0.0000000931 GiB": the unit of the options that limit memory, with three digits that say something.
+/// Bytes in the unit of the options that limit memory, with three significant digits: "1.234 GiB", "0.0000000931 GiB".
 std::string in_gibibytes(std::size_t bytes) {
   if (bytes == 0) return "0 GiB";
   auto const number = gibibytes(bytes);

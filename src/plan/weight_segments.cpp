@@ -8,11 +8,11 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t most_buffers = 3; ///< a segment in advance, where one is computed faster than the next is copied
-constexpr std::size_t least_bytes = std::size_t(16) << 20U; ///< of a buffer, where there is room: 0.3 ms over PCIe 5
-constexpr std::size_t enough_bytes = std::size_t(64) << 20U;
+constexpr std::size_t most_buffers = 3; ///< one in use, one being filled, one ahead for segments that compute fast
+constexpr std::size_t least_bytes = std::size_t(16) << 20U;  ///< smallest buffer if memory allows: 0.3 ms over PCIe 5
+constexpr std::size_t enough_bytes = std::size_t(64) << 20U; ///< largest buffer, unless a layer is larger
 
-/// Layers in order, each segment of about the target and at most the size of a buffer.
+/// Groups layers, in order, into segments of about `target` bytes and at most `most` bytes.
 std::vector<WeightSegment> group_layers(std::vector<std::size_t> const& layer_bytes, std::size_t target,
                                         std::size_t most) {
   std::vector<WeightSegment> segments;
@@ -27,7 +27,7 @@ std::vector<WeightSegment> group_layers(std::vector<std::size_t> const& layer_by
   return segments;
 }
 
-/// Lets segments stay, evenly spread, that together take at most this much. Returns what they take.
+/// Makes segments resident, evenly spread, up to `room` bytes. Returns the bytes that they take.
 std::size_t let_stay(std::vector<WeightSegment>& segments, std::size_t total, std::size_t room) {
   std::size_t taken = 0;
   double due = 0.0;
@@ -55,7 +55,7 @@ WeightSegments plan_segments(std::vector<std::size_t> const& layer_bytes, RoomFo
   plan.num_buffers = std::clamp<std::size_t>(wanted / plan.buffer_bytes, 2, most_buffers);
   std::size_t const count = (total + plan.buffer_bytes - 1) / plan.buffer_bytes;
   plan.segments = group_layers(layer_bytes, (total + count - 1) / count, plan.buffer_bytes);
-  // Whole layers: every place is aligned as layers are.
+  // Buffers of the size of the largest segment, a sum of whole layers, keep the alignment of layers.
   plan.buffer_bytes = std::ranges::max_element(plan.segments, {}, &WeightSegment::bytes)->bytes;
   std::size_t const left = room.most - plan.num_buffers * plan.buffer_bytes;
   if (room.takes_everything) plan.resident_bytes = let_stay(plan.segments, total, left);
