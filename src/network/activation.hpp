@@ -11,11 +11,12 @@ namespace varve {
 
 enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh };
 
-/// The function applied to every output of a layer, of the sum of its products and its bias:
+/// The function that is applied to x, the sum of an output's products and its bias:
 ///   f(x) = min(x, cap) for x > 0, slope * x for x <= 0.
 /// Identity has slope 1 and no cap, ReLU slope 0 and no cap, clipped ReLU slope 0 and a cap, leaky ReLU a slope between
 /// 0 and 1 and no cap. Results beyond the largest finite number of the precision become that number, with their sign.
-/// Sigmoid and tanh are curves: their sum is treated as by identity, and f is the curve's value there (elementary.hpp).
+/// Sigmoid and tanh are curves: x is rounded and clipped as by identity, then f is the curve's value there
+/// (core/elementary.hpp).
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
   double cap = std::numeric_limits<double>::infinity(); ///< positive
@@ -29,7 +30,7 @@ struct Activation {
   static Activation sigmoid() { return {ActivationKind::sigmoid, no_cap, 1.0}; }
   static Activation tanh() { return {ActivationKind::tanh, no_cap, 1.0}; }
 
-  /// True if an output of only zeros, with this bias, stays zero.
+  /// True if an output with this bias is zero whenever all its inputs are.
   bool keeps_zero(double bias) const;
   /// The smooth function; Curve::none for the others.
   Curve curve() const {
@@ -38,7 +39,7 @@ struct Activation {
                                            : Curve::none;
   }
   bool has_cap() const { return kind == ActivationKind::clipped_relu; }
-  /// True if sums below zero are multiplied, by a number that is neither 0 nor 1.
+  /// True if sums below zero are multiplied by a slope other than 0 and 1.
   bool scales_below_zero() const { return slope > 0.0 && slope < 1.0; }
 
   bool operator==(Activation const&) const = default;
@@ -46,13 +47,13 @@ struct Activation {
   static constexpr double no_cap = std::numeric_limits<double>::infinity();
 };
 
-/// What network files call an activation, and its parameter, if it has one.
+/// The name of an activation in network files, and its parameter, if it has one.
 struct ActivationEntry {
   ActivationKind kind;
   char const* name;
-  char const* parameter;     ///< name of the attribute; null: none
-  double Activation::*value; ///< of the parameter
-  double least, most;        ///< the parameter lies strictly between
+  char const* parameter;     ///< name of the parameter's attribute; null: no parameter
+  double Activation::*value; ///< the member that holds the parameter
+  double least, most;        ///< the parameter lies strictly between these limits
 };
 inline constexpr std::array all_activations = {
     ActivationEntry{ActivationKind::identity, "identity", nullptr, nullptr, 0.0, 0.0},
@@ -67,7 +68,7 @@ inline ActivationEntry const& entry_of(ActivationKind kind) {
   return *std::ranges::find(all_activations, kind, &ActivationEntry::kind);
 }
 
-/// The cap in Scalar: the largest finite number where that is less.
+/// The cap in Scalar; the largest finite number if the cap is greater or there is none.
 template <class Scalar>
 Scalar finite_cap(Activation const& activation) {
   constexpr Scalar largest = std::numeric_limits<Scalar>::max();
@@ -75,8 +76,8 @@ Scalar finite_cap(Activation const& activation) {
                                                        : largest;
 }
 
-/// f(x), computed in double, rounded once to Scalar and then clipped: what every kernel computes. Curves are computed
-/// in Scalar, of the clipped number. Never -0.
+/// f(x) as every kernel computes it: the slope is applied in double, the result is rounded once to Scalar and clipped,
+/// and a curve is computed in Scalar from the clipped number. Never -0.
 template <class Scalar>
 Scalar activated(Activation const& activation, double x) {
   if (activation.scales_below_zero() && x < 0.0) x *= activation.slope;

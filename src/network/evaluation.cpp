@@ -17,7 +17,7 @@ struct Score {
   std::size_t rank = 0; ///< number of outputs that come before the label
 };
 
-/// Copies a row of a matrix, with its zeros.
+/// Writes a row of a matrix to `values`, including its zeros.
 void spread(SparseMatrix const& matrix, std::size_t row, std::vector<double>& values) {
   std::ranges::fill(values, 0.0);
   for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
@@ -48,7 +48,7 @@ std::size_t rank_of(std::vector<double> const& outputs, NeuronIndex label) {
   return rank;
 }
 
-/// Computes the outcome of one sample after the other; of its own for each thread.
+/// Computes the outcomes of samples one after the other; each thread has its own scorer.
 class Scorer {
 public:
   Scorer(SparseMatrix const& activations, WantedOutcome const& wanted, Loss loss)
@@ -86,7 +86,7 @@ private:
   std::vector<double> targets_;
 };
 
-/// Throws std::logic_error unless there is what the loss needs for each sample.
+/// Throws std::logic_error unless each sample has the label or target that the loss needs.
 void require_complete(std::size_t num_samples, WantedOutcome const& wanted, Loss loss) {
   bool const has_labels = wanted.labels.size() == num_samples;
   bool const has_targets = wanted.targets != nullptr && wanted.targets->num_rows == num_samples;

@@ -11,10 +11,10 @@
 
 namespace varve {
 
-/// What the samples of a batch should give. Labels are needed for the loss cross-entropy and for everything that counts
-/// classes, targets for the loss mean square of values; without them a label stands for 1 at its output, else 0.
+/// The wanted outputs of a batch. The loss cross-entropy and all counts of classes need labels. The loss mean square
+/// takes targets; without targets it takes 1 at the output of the label and 0 elsewhere.
 struct WantedOutcome {
-  std::span<NeuronIndex const> labels;   ///< one per sample, each below the number of outputs; empty: none are known
+  std::span<NeuronIndex const> labels;   ///< one per sample, each below the number of outputs; empty if unknown
   SparseMatrix const* targets = nullptr; ///< shape [samples, outputs]
 };
 
@@ -23,16 +23,16 @@ struct WantedOutcome {
 /// losses are added in the order of the samples, so the division into batches changes no bit.
 class Evaluation {
 public:
-  /// A label counts as among the first if fewer than `top` outputs are larger, or equal and lower.
+  /// A label is in the top if fewer than `top` outputs are larger, or equal with a lower index.
   Evaluation(std::size_t num_outputs, Loss loss, std::size_t top) : num_outputs_(num_outputs), loss_(loss), top_(top) {}
 
   /// Adds the next samples: activations of the shape [samples, outputs]. Computes on all host threads.
   void add(SparseMatrix const& activations, WantedOutcome const& wanted);
 
   LossSum const& sum() const { return sum_; }
-  std::size_t num_in_top() const { return num_in_top_; } ///< samples whose label is among the first
+  std::size_t num_in_top() const { return num_in_top_; } ///< samples whose label is in the top
 
-  /// The number of samples of each pair (label, predicted class) that there is.
+  /// The number of samples by (label, predicted class); pairs without samples are absent.
   std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> const& confusion() const { return confusion_; }
 
 private:

@@ -4,9 +4,9 @@
 
 namespace varve {
 
-/// How sums over the samples of a mini-batch are added up: in one order, whatever computes them (docs/training.md).
+/// The order in which sums over the samples of a mini-batch are added, the same on every backend (docs/training.md).
 /// A *leaf* is as many neighbouring positions of the mini-batch as fit four vector registers of 64 bytes. Its sum
-/// consists of kLeafChains chains; chain c takes the positions c, c + kLeafChains, c + 2 kLeafChains, ... of the leaf.
+/// consists of kLeafChains chains; chain c adds the positions c, c + kLeafChains, c + 2 kLeafChains, ... of the leaf.
 /// The sums of chains are added by a tree: chain c and chain c + d for d = kLeafChains / 2, ..., 2, 1.
 template <class Scalar>
 inline constexpr int kLeafChains = 64 / static_cast<int>(sizeof(Scalar));
@@ -14,15 +14,15 @@ inline constexpr int kChainLength = 4;
 template <class Scalar>
 inline constexpr int kLeafSamples = kLeafChains<Scalar>* kChainLength;
 
-/// Leaves that hold so many positions.
+/// The number of leaves that hold num_positions positions.
 template <class Scalar>
 constexpr std::size_t num_leaves(std::size_t num_positions) {
   return (num_positions + kLeafSamples<Scalar> - 1) / kLeafSamples<Scalar>;
 }
 
-/// Sums of leaves are added by a binary tree over their numbers: of n leaves, the first 2^k, where 2^k is the largest
-/// power of two below n, form one subtree, the rest the other. Aligned runs of 2^k leaves are therefore subtrees
-/// whoever computes them. `value_of(leaf)` is a leaf's sum.
+/// Adds the sums of leaves [first, first + count) by a binary tree: of n leaves, the first 2^k, where 2^k is the
+/// largest power of two below n, form one subtree, the rest the other. Aligned runs of 2^k leaves are therefore always
+/// subtrees. `value_of(leaf)` is a leaf's sum.
 template <class ValueOf>
 auto leaf_tree(std::size_t first, std::size_t count, ValueOf const& value_of) -> decltype(value_of(first)) {
   if (count == 1) return value_of(first);

@@ -9,11 +9,11 @@
 
 namespace varve {
 
-/// What training makes small, of the last activations x of a sample:
+/// The function that training minimizes, of the last activations x of a sample:
 ///   cross-entropy: -log(softmax(x)[label]), where softmax(x)[j] = exp(x[j]) / sum of exp(x);
 ///   mean square:   the mean over the outputs of (x[j] - target[j])^2, where a label means 1 at its output, 0
 ///   elsewhere.
-/// The loss of several samples is the mean of theirs.
+/// The loss of several samples is the mean of their losses.
 enum class Loss { cross_entropy, mean_square };
 
 /// "cross-entropy" or "mean-square".
@@ -22,7 +22,7 @@ std::string to_string(Loss loss);
 /// The loss with this name. Throws UsageError if there is none.
 Loss parse_loss(std::string const& name);
 
-/// What the outputs of samples should be: a label (the number of an output) for each, or values.
+/// The wanted outputs of samples: a label (index of an output) for each sample, or values.
 struct Answers {
   std::vector<NeuronIndex> labels; ///< one per sample; empty if there are values
   SparseMatrix values;             ///< shape [samples, outputs]; without rows if there are labels
@@ -31,12 +31,12 @@ struct Answers {
   std::size_t num_samples() const { return are_labels() ? labels.size() : values.num_rows; }
 };
 
-/// Throws InputError, naming `place`, unless there is an answer for each of so many samples and each fits the outputs
-/// of the network; UsageError if the loss needs labels and there are values.
+/// Throws InputError, naming `place`, unless each of num_samples samples has an answer and each answer fits num_outputs
+/// outputs; UsageError if the loss needs labels but the answers are values.
 void require_fit(Answers const& answers, std::size_t num_samples, std::size_t num_outputs, Loss loss,
                  std::string const& place);
 
-/// What came of some samples.
+/// The losses and right answers of some samples, summed.
 struct LossSum {
   double loss = 0.0; ///< sum over samples
   std::size_t num_samples = 0;

@@ -7,15 +7,15 @@
 
 namespace varve {
 
-/// How a weight w follows its gradient g = (sum over the mini-batch) / (its samples) + l2 * w:
+/// The step of a weight w from its gradient g = (sum over the mini-batch) / (samples of the mini-batch) + l2 * w:
 ///   sgd:      w -= rate * g
 ///   momentum: v = momentum * v + g, w -= rate * v
 ///   nesterov: v = momentum * v + g, w -= rate * (momentum * v + g)
 ///   adam:     m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2,
 ///             w -= rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon), where t counts steps from 1
 /// Sources: Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013; Kingma and Ba,
-/// "Adam: a method for stochastic optimization", 2014. Biases follow in double, without l2. docs/training.md says where
-/// each operation rounds.
+/// "Adam: a method for stochastic optimization", 2014. Biases take the same steps in double, without l2.
+/// docs/training.md says where each operation rounds.
 enum class OptimizerKind { sgd, momentum, nesterov, adam };
 
 /// "sgd", "momentum", "nesterov" or "adam".
@@ -24,6 +24,7 @@ std::string to_string(OptimizerKind kind);
 /// The optimizer with this name. Throws UsageError if there is none.
 OptimizerKind parse_optimizer(std::string const& name);
 
+/// An optimizer with its parameters; each kind uses those in its formula.
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   double momentum = 0.9;
@@ -32,7 +33,7 @@ struct Optimizer {
   double epsilon = 1e-8;
   double l2 = 0.0;
 
-  /// How many numbers a weight takes with it from step to step: none, v, or m and v.
+  /// The number of moments that the optimizer keeps per weight: 0, 1 (v) or 2 (m and v).
   int num_moments() const { return kind == OptimizerKind::sgd ? 0 : kind == OptimizerKind::adam ? 2 : 1; }
 
   bool operator==(Optimizer const&) const = default;
@@ -42,10 +43,10 @@ struct Optimizer {
 /// negative.
 void require_valid(Optimizer const& optimizer);
 
-/// What weights and biases take with them from step to step.
+/// The moments of all weights and biases, and the number of steps taken.
 struct OptimizerState {
   struct OfLayer {
-    std::vector<std::vector<double>> weights; ///< [moment][edge in the network's order]; numbers of the precision
+    std::vector<std::vector<double>> weights; ///< [moment][edge in the network's order]; values of the precision
     std::vector<std::vector<double>> bias;    ///< [moment][output]
     bool operator==(OfLayer const&) const = default;
   };
@@ -55,12 +56,12 @@ struct OptimizerState {
   bool operator==(OptimizerState const&) const = default;
 };
 
-/// The numbers of one update.
+/// The factors of one step, rounded to the precision.
 template <class Scalar>
 struct UpdateFactors {
   Scalar inverse_batch; ///< 1 / samples
   Scalar l2;
-  Scalar rate; ///< of Adam: divided by 1 - beta1^t
+  Scalar rate; ///< the rate; for Adam divided by 1 - beta1^t
   Scalar momentum;
   Scalar beta1, rest1; ///< rest1 = 1 - beta1
   Scalar beta2, rest2;
@@ -68,7 +69,7 @@ struct UpdateFactors {
   Scalar epsilon;
 };
 
-/// Computed in double and rounded once. `step` counts from 1.
+/// The factors of step `step` (from 1), each computed in double and rounded once.
 template <class Scalar>
 UpdateFactors<Scalar> update_factors(Optimizer const& optimizer, double rate, std::size_t num_samples,
                                      std::uint64_t step);

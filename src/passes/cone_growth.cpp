@@ -79,7 +79,7 @@ void ConeCandidates::learn(GrowingCone const& cone) {
     }
   }
   for (std::size_t i = num_new_.back(); i < seen_.back().size(); ++i)
-    candidates_.push_back({0, seen_.back()[i]}); // to be looked at next
+    candidates_.push_back({0, seen_.back()[i]}); // 0, so that nearest() examines it first
 }
 
 std::optional<NeuronIndex> ConeCandidates::nearest(GrowingCone& cone) {
@@ -88,7 +88,7 @@ std::optional<NeuronIndex> ConeCandidates::nearest(GrowingCone& cone) {
   for (std::size_t i = 0; i < std::min(looked_at, candidates_.size()); ++i) {
     auto const added = cone.add(candidates_[i].output);
     if (added) cone.undo();
-    candidates_[i].added = added.value_or(does_not_fit); // nor will it later
+    candidates_[i].added = added.value_or(does_not_fit); // cones only grow, so it will not fit later, either
   }
   std::erase_if(candidates_, [](Candidate const& candidate) { return candidate.added == does_not_fit; });
   if (candidates_.empty()) return std::nullopt;

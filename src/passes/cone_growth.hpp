@@ -8,26 +8,26 @@
 #include <span>
 #include <vector>
 
-/// How a cone grows: output by output, the next one being the nearest that fits.
+/// Growth of cones: output by output, each time by the nearest output that fits.
 namespace varve {
 
 /// The neurons of a cone while it grows, level by level.
 class GrowingCone {
 public:
-  /// No level gets more than `max_width` neurons. The levels must outlive this object.
+  /// max_width: limit of the neurons of a level. The levels must outlive this object.
   GrowingCone(ConeLevels const& levels, std::size_t max_width);
 
   void clear();
 
-  /// Adds an output and what it depends on; gives the number of new neurons, or nothing, the cone being as before, if
-  /// a level would become too wide.
+  /// Adds an output and all that it depends on; returns the number of new neurons. If a level would become too wide,
+  /// leaves the cone unchanged and returns nullopt.
   std::optional<std::size_t> add(NeuronIndex output);
 
-  /// Takes the last output added back.
+  /// Undoes the last add().
   void undo();
 
   std::vector<NeuronIndex> const& members(std::size_t level) const { return members_[level]; }
-  /// Those that came with the last output added.
+  /// The neurons of a level that the last add() brought.
   std::span<NeuronIndex const> added(std::size_t level) const {
     return std::span<NeuronIndex const>(members_[level]).subspan(sizes_[level]);
   }
@@ -41,16 +41,16 @@ private:
   std::size_t max_width_;
   std::vector<std::vector<bool>> is_in_;
   std::vector<std::vector<NeuronIndex>> members_;
-  std::vector<std::size_t> sizes_; ///< of the levels before the last output was added
+  std::vector<std::size_t> sizes_; ///< sizes of the levels before the last add()
 };
 
-/// The outputs not in a cone yet.
+/// The outputs that are not in a cone yet.
 class OpenOutputs {
 public:
   explicit OpenOutputs(std::size_t count) : is_open_(count, true) {}
   bool is_open(NeuronIndex output) const { return is_open_[output]; }
   void close(NeuronIndex output) { is_open_[output] = false; }
-  /// The lowest, or the number of outputs if there is none.
+  /// The lowest open output, or the number of outputs if none is open.
   std::size_t first() {
     while (first_ < is_open_.size() && !is_open_[first_]) ++first_;
     return first_;
@@ -61,7 +61,7 @@ private:
   std::size_t first_ = 0;
 };
 
-/// Open outputs that depend on something of the cone, the nearest first.
+/// Open outputs that depend on a neuron of the cone. The nearest brings the fewest new neurons.
 class ConeCandidates {
 public:
   /// Both must outlive this object.
@@ -69,16 +69,16 @@ public:
 
   void clear();
 
-  /// After the cone has grown: whatever depends on its new neurons.
+  /// To be called after each add() to the cone: adds the outputs that depend on its new neurons.
   void learn(GrowingCone const& cone);
 
-  /// The one that brings the fewest new neurons, as far as the nearest of them tell, the lowest of several; nothing if
-  /// none fits.
+  /// The candidate that brings the fewest new neurons, the lowest of equal ones; nullopt if none fits. Examines only
+  /// the candidates that looked nearest before, so it may miss a nearer one.
   std::optional<NeuronIndex> nearest(GrowingCone& cone);
 
 private:
   struct Candidate {
-    std::size_t added; ///< new neurons, when it was looked at; now perhaps fewer
+    std::size_t added; ///< new neurons when it was examined last; may be fewer now
     NeuronIndex output;
     auto operator<=>(Candidate const&) const = default;
   };
@@ -88,7 +88,7 @@ private:
   ConeLevels const& levels_;
   OpenOutputs const& open_;
   std::vector<Candidate> candidates_;
-  std::vector<std::vector<bool>> is_seen_; ///< depends on something of the cone
+  std::vector<std::vector<bool>> is_seen_; ///< [level][neuron]: depends on a neuron of the cone
   std::vector<std::vector<NeuronIndex>> seen_;
   std::vector<std::size_t> num_new_;
 };

@@ -33,7 +33,7 @@ public:
 
 private:
   std::span<Layer const> layers_;
-  std::vector<std::vector<EdgeOffset>> reader_pointers_; ///< by level of the neuron that is read
+  std::vector<std::vector<EdgeOffset>> reader_pointers_; ///< [level][neuron]: first of its readers in readers_[level]
   std::vector<std::vector<NeuronIndex>> readers_;
 };
 

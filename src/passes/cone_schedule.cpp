@@ -4,7 +4,7 @@
 
 namespace varve {
 
-/// Lists the slots that hold nothing.
+/// The free slots.
 class ConeSlots {
 public:
   explicit ConeSlots(std::size_t count) : num_slots_(count) {}
@@ -69,7 +69,7 @@ void ConeScheduler::schedule_level(std::size_t level, std::vector<NeuronIndex> l
   }
 }
 
-/// Removes the neuron that reads most values for the last time, the first of several.
+/// Removes and returns the neuron that reads the most values for the last time, the first of equal ones.
 NeuronIndex ConeScheduler::take_best(std::size_t level, std::vector<NeuronIndex>& left) const {
   std::size_t best = 0;
   std::size_t most = 0;

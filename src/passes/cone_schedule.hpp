@@ -13,13 +13,13 @@ namespace varve {
 
 class ConeSlots;
 
-/// Turns the neurons of a cone into steps: in each layer first those that free the most slots.
+/// Turns the neurons of a cone into steps. In each layer, neurons that free the most slots come first.
 class ConeScheduler {
 public:
   /// The levels must outlive this object.
   ConeScheduler(ConeLevels const& levels, ConeLimits limits);
 
-  /// Nothing if the steps take more slots or rounds than there may be.
+  /// The cone with its steps; nullopt if they need more slots or rounds than the limits allow.
   std::optional<Cone> schedule(GrowingCone const& members);
 
 private:
@@ -29,8 +29,8 @@ private:
 
   ConeLevels const& levels_;
   ConeLimits limits_;
-  std::vector<std::vector<std::uint16_t>> slot_of_; ///< by level and neuron, of the cone at hand
-  std::vector<std::vector<int>> num_readers_;       ///< that have not read yet; 0 between cones
+  std::vector<std::vector<std::uint16_t>> slot_of_; ///< [level][neuron]: slot in the present cone
+  std::vector<std::vector<int>> num_readers_;       ///< [level][neuron]: readers not scheduled yet; 0 between cones
 };
 
 } // namespace varve

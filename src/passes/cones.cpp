@@ -17,15 +17,15 @@ constexpr std::size_t max_edges_per_output = 8;
 constexpr double max_mean_edges = 3.0;
 constexpr std::size_t max_layers_per_run = 12;
 
-/// Cost of a step and of an edge against that of moving an activation, measured on an H200.
+/// Cost of a step and of an edge, in units of moving an activation through memory; measured on an H200.
 constexpr double cost_of_step = 0.25;
 constexpr double cost_of_edge = 0.25;
 
-/// Cones whose levels have at most this many neurons each.
+/// Finds cones whose levels have at most max_width neurons each.
 std::optional<ConeRun> find_cones_of_width(ConeLevels const& levels, std::size_t max_width, ConeLimits limits) {
   ConeRun run;
   run.num_layers = levels.num_levels() - 1;
-  std::size_t num_neurons = 0; // of the run, each once
+  std::size_t num_neurons = 0; // neurons of all levels, without repetition
   for (std::size_t level = 1; level < levels.num_levels(); ++level) num_neurons += levels.size(level);
   std::size_t num_steps = 0;
   std::size_t num_outputs = 0;
@@ -39,7 +39,7 @@ std::optional<ConeRun> find_cones_of_width(ConeLevels const& levels, std::size_t
     candidates.clear();
     for (;;) {
       auto next = candidates.nearest(cone);
-      // Without one: another component, if there is room.
+      // Without a candidate, begin another component, if there is room.
       if (!next && open.first() < all_outputs) next = static_cast<NeuronIndex>(open.first());
       if (!next || !cone.add(*next)) break;
       open.close(*next);
@@ -50,15 +50,15 @@ std::optional<ConeRun> find_cones_of_width(ConeLevels const& levels, std::size_t
     if (!scheduled) return std::nullopt;
     num_steps += scheduled->steps.size();
     num_outputs += scheduled->outputs.size();
-    // Most neurons in more than two cones: not worth going on.
+    // Give up: on average each neuron would be in more than two cones.
     if (num_steps * all_outputs > 2 * num_neurons * num_outputs) return std::nullopt;
     run.cones.push_back(std::move(*scheduled));
   }
   return run;
 }
 
-/// The runs that begin with the first of these layers, by their number of layers, as long as more layers are better or
-/// little worse than fewer.
+/// Runs that begin with the first of these layers, by number of layers, up to the length at which the cost per neuron
+/// gets much worse than the best.
 std::vector<ConeRun> runs_from(std::span<Layer const> layers, ConeLimits limits) {
   constexpr double little = 1.2;
   std::vector<ConeRun> runs;
@@ -110,7 +110,7 @@ bool suits_cones(Layer const& layer) {
 
 std::optional<ConeRun> find_cones(std::span<Layer const> layers, ConeLimits limits) {
   ConeLevels const levels(layers);
-  // A schedule takes some slots more than the widest level has neurons; how many is seen when it is made.
+  // A schedule needs a few slots more than the widest level has neurons; only scheduling shows how many.
   for (std::size_t width = limits.max_slots / 8 * 7; width > limits.max_slots / 4; width -= limits.max_slots / 8) {
     auto run = find_cones_of_width(levels, width, limits);
     if (run) return run;
@@ -119,10 +119,10 @@ std::optional<ConeRun> find_cones(std::span<Layer const> layers, ConeLimits limi
 }
 
 std::vector<PlacedConeRun> place_cone_runs(std::span<Layer const> layers, ConeLimits limits, double other_cost) {
-  std::vector<std::vector<ConeRun>> runs(layers.size()); // by first layer and number of layers less one
+  std::vector<std::vector<ConeRun>> runs(layers.size()); // runs[i][n - 1]: n layers from layer i on
   for_each_on_host_threads(layers.size(),
                            [&](std::size_t first) { runs[first] = runs_from(layers.subspan(first), limits); });
-  // least[i]: cost of the first i layers; how[i]: the layers of the run that ends there, or 0
+  // Dynamic programming. least[i]: least cost of the first i layers; how[i]: length of the run that ends there, or 0.
   std::vector<double> least(layers.size() + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> how(layers.size() + 1, 0);
   least[0] = 0.0;

@@ -11,7 +11,7 @@ namespace varve {
 namespace {
 
 constexpr unsigned digit_bits = 16;
-constexpr unsigned num_digits = 4; ///< in the bits of a weight
+constexpr unsigned num_digits = 4; ///< digits in the bits of a weight
 constexpr std::size_t num_values = std::size_t{1} << digit_bits;
 
 /// The bits of the absolute weight of an edge: they are ordered as the absolute weights are.
@@ -62,7 +62,7 @@ void PrunedNetwork::find_network_limits() {
   };
   for (std::size_t number = 0; number < num_layers(); ++number) places += places_of(source_.layer(number));
   auto const limit = limit_of(edges_at(density_, places), for_each_layer);
-  auto left = limit.num_equal; // of the edges at the limit
+  auto left = limit.num_equal; // edges at the limit that later layers may keep
   auto& limits = limits_.emplace();
   for_each_layer([&](SparseMatrix const& weights) {
     EdgeOffset num_equal = 0;

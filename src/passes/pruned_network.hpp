@@ -11,7 +11,7 @@
 
 namespace varve {
 
-/// What shares one number of edges to keep.
+/// The scope in which the number of kept edges is fixed.
 enum class PruneScope {
   layer,  ///< each layer keeps its own share
   network ///< the largest weights of all layers are kept, wherever they are
@@ -38,13 +38,13 @@ public:
   Layer layer(std::size_t number) const override;
 
 private:
-  /// Which edges of a layer are kept: those above the limit and, of those at it, the first few.
+  /// A layer keeps the edges above a magnitude and the first num_equal edges of that magnitude.
   struct Limit {
     std::uint64_t magnitude = 0; ///< bits of an absolute weight
     EdgeOffset num_equal = 0;
   };
 
-  /// The limit that leaves `count` edges, of those that for_each_layer passes to its argument, layer by layer.
+  /// The limit that keeps `count` of the edges of all layers that for_each_layer passes to its argument.
   template <class ForEachLayer>
   static Limit limit_of(EdgeOffset count, ForEachLayer const& for_each_layer);
 

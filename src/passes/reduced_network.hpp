@@ -25,7 +25,7 @@ struct ReductionReport {
   std::size_t neurons_after = 0;
   EdgeOffset edges_before = 0;
   EdgeOffset edges_after = 0;
-  /// Neurons removed by merging; the next two are those removed by folding and by dropping.
+  /// Neurons removed by merging, by folding and by dropping.
   std::size_t merged_neurons = 0;
   std::size_t constant_neurons = 0;
   std::size_t unread_neurons = 0;

@@ -11,7 +11,7 @@
 
 namespace varve {
 
-/// The number of chunks in which host threads share so many rows.
+/// The number of chunks into which `rows` rows are divided among host threads.
 std::size_t num_row_chunks(std::size_t rows);
 
 /// The rows of a layer with inputs renamed, edges whose inputs were merged added up and edges from constants in the
@@ -38,7 +38,7 @@ public:
     std::vector<NeuronIndex> inputs;
     std::vector<double> weights;
     std::vector<double> biases;
-    bool is_in_range = true; ///< as are_in_range() says, of these rows
+    bool is_in_range = true; ///< all sums of weights and biases of these rows are within float's range
   };
 
 private:

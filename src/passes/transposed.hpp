@@ -6,11 +6,11 @@
 
 namespace varve {
 
-/// The edges of a layer by input: what training walks through backward.
+/// The edges of a layer by input (compressed sparse columns), as the backward pass of training reads them.
 struct TransposedEdges {
-  std::vector<EdgeOffset> row_pointers; ///< of the inputs, one more than there are
-  std::vector<NeuronIndex> outputs;     ///< ascending within each input
-  std::vector<EdgeOffset> edges;        ///< number of the edge in the matrix, whose rows are outputs
+  std::vector<EdgeOffset> row_pointers; ///< first edge of each input, then the number of edges
+  std::vector<NeuronIndex> outputs;     ///< output of each edge; ascending within each input
+  std::vector<EdgeOffset> edges;        ///< index of each edge in the matrix, whose rows are outputs
 };
 
 /// Sorts the edges of a valid matrix by column, then by row. Time is linear in entries, rows and columns.

@@ -11,12 +11,13 @@
 namespace varve {
 namespace {
 
-/// The first stream of random numbers for weights; those of patterns are small numbers, those of samples huge ones.
+/// The first stream of random numbers for weights. Streams for patterns have small numbers, streams for samples count
+/// down from 2^64 - 1.
 constexpr std::uint64_t first_stream = std::uint64_t{1} << 62U;
 
 bool passes_inputs_on(Layer const& layer) { return layer.num_inputs() == layer.num_outputs(); }
 
-/// Draws weights of mean 0, uniform and exact in float; the place of an edge is output * inputs + input.
+/// Draws weights that are uniform with mean 0 and exact in float. place: output * inputs + input of an edge.
 class Weights {
 public:
   Weights(std::uint64_t seed, std::size_t layer) : random_(seed, first_stream + layer) {}
@@ -30,7 +31,7 @@ private:
   RandomStream random_;
 };
 
-/// Replaces the weights of a layer; the variance of the weights of an output is `variance` by its number of edges.
+/// Replaces the weights of a layer. The weights of an output with d edges have the variance variance / d.
 SparseMatrix draw_all(SparseMatrix pattern, Weights const& weights, double variance) {
   pattern.values.resize(pattern.num_entries());
   for (std::size_t output = 0; output < pattern.num_rows; ++output) {
@@ -43,7 +44,8 @@ SparseMatrix draw_all(SparseMatrix pattern, Weights const& weights, double varia
   return pattern;
 }
 
-/// The same without drawing weights of the diagonal, which are 1 and there in any case.
+/// Replaces the weights of a layer and adds missing edges on the diagonal, which have weight 1. The d other edges of an
+/// output have the variance variance / d.
 SparseMatrix draw_beside_diagonal(SparseMatrix const& pattern, Weights const& weights, double variance) {
   SparseMatrix matrix;
   matrix.num_rows = pattern.num_rows;

@@ -23,22 +23,22 @@ InitialWeights parse_initial_weights(std::string const& name);
 
 struct InitialRecipe {
   InitialWeights weights = InitialWeights::he;
-  std::optional<Activation> activation;      ///< of all layers but the last; without it, those of the pattern
-  std::optional<Activation> last_activation; ///< of the last layer; without it, that of the pattern
+  std::optional<Activation> activation;      ///< activation of all layers but the last; empty: as in the pattern
+  std::optional<Activation> last_activation; ///< activation of the last layer; empty: as in the pattern
   std::uint64_t seed = 1;
 };
 
 /// A network with the pattern of another one, biases 0, and weights to begin training with.
 ///
 /// he: the weights of an output with d edges are uniform with mean 0 and variance 2 / (1 + slope^2) / d, where `slope`
-/// is that of the activation below zero (0 for ReLU; 1 for identity, sigmoid and tanh). With it the mean square of the
-/// activations stays about the same in each layer (He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015).
+/// is that of the activation below zero (0 for ReLU; 1 for identity, sigmoid and tanh). This keeps the mean square of
+/// the activations about the same in all layers (He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015).
 ///
 /// identity: layers with as many inputs as outputs get an edge of weight 1 from each input to the output of the same
-/// number, in addition to those of the pattern. The others, d of an output, are uniform with mean 0 and variance
-/// 1 / (d * depth), where `depth` is the number of such layers: networks of thousands of layers then train (a residual
-/// network without blocks: He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2016). Other layers
-/// are as with he.
+/// number, in addition to the edges of the pattern. The other edges of an output, d of them, have weights that are
+/// uniform with mean 0 and variance 1 / (d * depth), where `depth` is the number of such layers. Networks of thousands
+/// of layers then train (a residual network without blocks: He, Zhang, Ren and Sun, "Deep residual learning for image
+/// recognition", 2016). Layers with other shapes get the weights of he.
 ///
 /// The random number of an edge depends on the seed, its layer, output and input only: patterns that share an edge
 /// share its number. All weights are exact in float and the same on every platform.
@@ -55,7 +55,7 @@ public:
 private:
   NetworkSource const& pattern_;
   InitialRecipe recipe_;
-  std::size_t depth_ = 0; ///< number of layers that pass their inputs on
+  std::size_t depth_ = 0; ///< identity: number of layers with as many inputs as outputs
 };
 
 } // namespace varve

@@ -143,7 +143,7 @@ public:
   Accumulator(std::size_t num_words, std::int64_t exponent)
       : exponent_(exponent), positive_(num_words), negative_(num_words) {}
 
-  /// An accumulator with room for a product of this sum and a number of at most 1, or 1.
+  /// An empty accumulator with room for this sum times a number of at most 1 in magnitude.
   Accumulator scaled_by(Dyadic const& number) const {
     return {positive_.size() + static_cast<std::size_t>(-number.exponent / kWordBits + 2), exponent_ + number.exponent};
   }
@@ -273,7 +273,7 @@ void ExactActivations::forward(ExactLayer const& layer, bool later_keep_zero) {
   sum.finish();
   std::vector<Word> const cap(sum.magnitude().begin(), sum.magnitude().end());
   bool const is_capped = layer.cap.mantissa != 0;
-  Accumulator scaled = sum.scaled_by(layer.slope); // where the slope is neither 0 nor 1
+  Accumulator scaled = sum.scaled_by(layer.slope); // used if the slope is neither 0 nor 1
   std::vector<Word> words;
   words.reserve(source.num_outputs() * cap.size());
   std::vector<signed char> signs;

@@ -27,7 +27,7 @@ struct ExactLayer {
   DistinctLayer const& source; ///< must outlive this object
   std::vector<Dyadic> weights; ///< one per edge, or one for all
   std::vector<Dyadic> biases;  ///< one per distinct output
-  Dyadic slope;                ///< by which sums below zero are multiplied; 0 if they are not
+  Dyadic slope;                ///< factor of sums below zero if it is neither 0 nor 1; else 0
   Dyadic cap;                  ///< cap of clipped_relu; 0 for other activations
   std::int64_t least_weight_exponent = 0;
   std::int64_t least_exponent = 0; ///< least exponent of biases and cap

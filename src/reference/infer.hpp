@@ -15,6 +15,7 @@ namespace varve {
 ///   sum = fma(weight(j, i), previous(i), sum) over the edges of j in stored order, in Scalar, from 0;
 ///   x = Scalar(double(sum) + bias(j)), that is, one rounding after the bias is added in double;
 ///   next(j) = x > 0 ? min(x, cap) : 0, without the cap for relu, and x + 0 for identity (which turns -0 into 0);
+///   activated() in network/activation.hpp has the formulas of all activation functions;
 ///   a result beyond the largest finite Scalar becomes that number, with its sign.
 /// Weights, samples and cap are rounded to Scalar (float or double), too. The only work skipped is that of samples
 /// without any nonzero activation in layers that keep them so (keeps_zero()).

@@ -12,7 +12,7 @@
 namespace varve {
 namespace {
 
-/// Numbers of all positions and neurons of a layer.
+/// Numbers [position][neuron] of a layer.
 template <class Scalar>
 struct Plane {
   std::size_t num_neurons;
@@ -67,7 +67,7 @@ Scalar through(Activation const& activation, Scalar x, Scalar error) {
   throw std::logic_error("varve: unknown activation");
 }
 
-/// The last activations of one position, and what is wanted of them.
+/// The last activations of one position, and the wanted ones.
 template <class Scalar>
 struct Outcome {
   std::vector<double> outputs;
@@ -88,7 +88,7 @@ Outcome<Scalar> outcome_of(Plane<Scalar> const& last, std::size_t position, Answ
   return outcome;
 }
 
-/// Loss of a position, and d loss / d output in `slopes`.
+/// Returns the loss of a position and writes d loss / d output to `slopes`.
 template <class Scalar>
 double loss_of(Outcome<Scalar> const& outcome, Loss loss, std::vector<Scalar>& slopes) {
   auto const& [outputs, wanted] = outcome;
@@ -113,7 +113,7 @@ double loss_of(Outcome<Scalar> const& outcome, Loss loss, std::vector<Scalar>& s
   return logarithm(sum) - at_label;
 }
 
-/// Errors of the last layer's outputs; adds up losses, leaf by leaf, and right answers.
+/// Returns the errors of the last layer's outputs; adds losses, leaf by leaf, and right answers to the gradient's loss.
 template <class Scalar>
 Plane<Scalar> output_errors(Plane<Scalar> const& last, Activation const& activation, Answers const& answers, Loss loss,
                             LossSum& sum) {
@@ -170,7 +170,7 @@ LayerGradient<Scalar> layer_gradient(SparseMatrix const& pattern, Plane<Scalar> 
   return gradient;
 }
 
-/// Errors of the layer's inputs, which `activation` made.
+/// The errors of a layer's inputs. activation: that of the layer before, whose outputs they are.
 template <class Scalar>
 Plane<Scalar> backward(TrainedLayer<Scalar> const& layer, Activation const& activation, Plane<Scalar> const& inputs,
                        Plane<Scalar> const& errors, std::size_t num_positions) {
@@ -187,7 +187,7 @@ Plane<Scalar> backward(TrainedLayer<Scalar> const& layer, Activation const& acti
   return sums;
 }
 
-/// One number and its moments follow their gradient.
+/// One optimizer step of one number and its moments from the sum of its gradients.
 template <class Number>
 void update(Number& number, std::vector<std::vector<Number>>& moments, std::size_t place, Number sum,
             Optimizer const& optimizer, UpdateFactors<Number> const& factors) {
@@ -230,7 +230,7 @@ Network to_network(std::vector<TrainedLayer<Scalar>> const& layers) {
   for (auto const& trained : layers) {
     Layer layer{trained.pattern, trained.bias, trained.activation};
     layer.weights.values.assign(trained.weights.begin(), trained.weights.end());
-    if (layer.bias.empty()) layer.bias = {0.0}; // of no outputs
+    if (layer.bias.empty()) layer.bias = {0.0}; // a layer without outputs; valid layers have a bias
     network.push_back(std::move(layer));
   }
   return Network(std::move(network));

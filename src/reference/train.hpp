@@ -11,22 +11,23 @@
 
 namespace varve {
 
-/// A layer whose weights and biases change. Every edge has a weight of its own, every output a bias.
+/// A layer in training: every edge has its own weight, every output its own bias.
 template <class Scalar>
 struct TrainedLayer {
-  SparseMatrix pattern;        ///< shape [outputs, inputs]; its values do not count
-  std::vector<Scalar> weights; ///< by edge
-  std::vector<double> bias;    ///< by output
+  SparseMatrix pattern;        ///< shape [outputs, inputs]; its values are not used
+  std::vector<Scalar> weights; ///< one per edge
+  std::vector<double> bias;    ///< one per output
   Activation activation;
 };
 
-/// Sums over the samples of a mini-batch, never -0.
+/// The gradients of a layer, summed over the samples of a mini-batch; never -0.
 template <class Scalar>
 struct LayerGradient {
-  std::vector<Scalar> weights; ///< by edge
-  std::vector<Scalar> bias;    ///< by output
+  std::vector<Scalar> weights; ///< one per edge
+  std::vector<Scalar> bias;    ///< one per output
 };
 
+/// The gradients of all layers, and the loss of the mini-batch.
 template <class Scalar>
 struct Gradient {
   std::vector<LayerGradient<Scalar>> layers;
@@ -37,12 +38,12 @@ struct Gradient {
 template <class Scalar>
 std::vector<TrainedLayer<Scalar>> trained_layers(Network const& network);
 
-/// The other way.
+/// The network with these weights and biases.
 template <class Scalar>
 Network to_network(std::vector<TrainedLayer<Scalar>> const& layers);
 
-/// Sums over a mini-batch, by plain loops without Kokkos: the reference of all kernels that train. Row p of `samples`
-/// is at position p of the mini-batch, which decides where it stands in the sums (network/leaf.hpp).
+/// The gradients of a mini-batch, by plain loops without Kokkos: the reference of all kernels of training. Row p of
+/// `samples` is at position p of the mini-batch, which decides its place in the sums (network/leaf.hpp).
 ///   forward   x_l = as infer() computes it; all layers are kept
 ///   output    e_j = act'(x_j) * d loss / d x_j; exponentials, quotients and the loss in double, rounded once
 ///   backward  e_i = act'(x_i) * (fma-chain over the edges (j, i) of input i, by ascending j, of weight(j, i) * e_j)
@@ -53,7 +54,7 @@ template <class Scalar>
 Gradient<Scalar> gradient_of(std::vector<TrainedLayer<Scalar>> const& layers, SampleSet const& samples,
                              Answers const& answers, Loss loss);
 
-/// What weights take with them from step to step; one vector of numbers per moment.
+/// The moments of the optimizer for one layer.
 template <class Scalar>
 struct LayerMoments {
   std::vector<std::vector<Scalar>> weights; ///< [moment][edge]
@@ -67,7 +68,7 @@ public:
   /// Throws UsageError if the optimizer is invalid.
   ReferenceTraining(Network const& network, Loss loss, Optimizer const& optimizer);
 
-  /// One step with the samples of a mini-batch at this rate. Gives their loss before the step.
+  /// One step with the samples of a mini-batch at this rate. Returns their loss before the step.
   LossSum step(SampleSet const& samples, Answers const& answers, double rate);
 
   std::vector<TrainedLayer<Scalar>> const& layers() const { return layers_; }

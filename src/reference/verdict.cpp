@@ -16,7 +16,7 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t kExactAtATime = 64; // a limit, because their integers may become long
+constexpr std::size_t kExactAtATime = 64; // samples computed at a time; limits memory, because integers may become long
 
 /// Throws InputError if a layer has a curve, whose values no finite number of bits holds.
 void require_exact_values(NetworkSource const& network) {

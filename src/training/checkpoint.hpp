@@ -11,21 +11,22 @@
 
 namespace varve {
 
-/// A network in training, with all that is needed to go on from there with the same bits.
+/// A network in training, with all that is needed to continue with the same bits.
 struct Checkpoint {
   Network network;
   TrainingRecord record;
 };
 
-/// Writes a checkpoint. The file of that name, if there is one, becomes FILE.previous first, so that one whole
-/// checkpoint is there at any time, whenever the process is killed. Throws as OutputFile does.
+/// Writes a checkpoint. An existing file of that name becomes FILE.previous first, so that one whole checkpoint exists
+/// whenever the process is killed. Throws what OutputFile throws.
 void write_checkpoint(std::filesystem::path const& path, Checkpoint const& checkpoint);
 
-/// FILE.previous
+/// The path FILE.previous.
 std::filesystem::path previous_generation(std::filesystem::path const& path);
 
-/// The checkpoint in this file, or else in its previous generation; nullopt if there is neither. `complain` hears why
-/// the file could not be read where the previous one is taken. Throws InputError if neither can be read.
+/// Reads the checkpoint in this file, or, if that cannot be read, in its previous generation; nullopt if neither file
+/// exists. If it reads the previous generation, it passes the reason to `complain`. Throws InputError if files exist
+/// but none can be read.
 std::optional<Checkpoint> read_checkpoint(std::filesystem::path const& path,
                                           std::function<void(std::string const&)> const& complain);
 

@@ -9,20 +9,19 @@
 
 namespace varve {
 
-/// The course of a training as a table of tab-separated values: a line per epoch. It holds no times, so that a training
-/// that was interrupted leaves the same bytes as one that was not.
+/// The course of a training as a table of tab-separated values, one line per epoch. It contains no times, so an
+/// interrupted and resumed training leaves the same bytes as an uninterrupted one.
 class History {
 public:
-  /// Keeps what the file holds of the epochs up to `num_epochs`, if there is one. Throws InputError if it is no
-  /// history.
+  /// Keeps the lines of an existing file up to epoch `num_epochs`. Throws InputError if the file is not a history.
   History(std::filesystem::path path, std::uint64_t num_epochs);
 
-  /// Adds an epoch and writes the whole file, which appears at once. Throws as OutputFile does.
+  /// Adds an epoch and writes the file, which appears whole. Throws what OutputFile throws.
   void add(EpochResult const& result);
 
 private:
   std::filesystem::path path_;
-  std::vector<std::string> lines_; ///< after the head
+  std::vector<std::string> lines_; ///< the lines of epochs, without the header
 };
 
 } // namespace varve

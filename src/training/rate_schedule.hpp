@@ -6,11 +6,11 @@
 
 namespace varve {
 
-/// How the rate changes from step to step:
-///   constant: it does not
-///   step:     times `factor` after every `every` epochs
-///   cosine:   times (1 + cos(pi * step / steps)) / 2 (Loshchilov and Hutter, "SGDR", 2016, without restarts)
-/// In the first `warm_up` steps also times (step + 1) / warm_up.
+/// The factor of the rate in each step:
+///   constant: 1
+///   step:     factor^n after n times `every` epochs
+///   cosine:   (1 + cos(pi * step / steps)) / 2 (Loshchilov and Hutter, "SGDR", 2016, without restarts)
+/// In the first `warm_up` steps, the rate is also multiplied by (step + 1) / warm_up.
 enum class ScheduleKind { constant, step, cosine };
 
 /// "constant", "step" or "cosine".
@@ -23,8 +23,8 @@ struct RateSchedule {
   ScheduleKind kind = ScheduleKind::constant;
   double rate = 0.1;
   double factor = 0.1;
-  std::size_t every = 10;    ///< epochs
-  std::uint64_t warm_up = 0; ///< steps
+  std::size_t every = 10;    ///< interval in epochs; kind `step` only
+  std::uint64_t warm_up = 0; ///< number of steps with a reduced rate at the beginning
 
   bool operator==(RateSchedule const&) const = default;
 };
@@ -32,7 +32,7 @@ struct RateSchedule {
 /// Throws UsageError unless rate and factor are positive and finite and `every` is not 0.
 void require_valid(RateSchedule const& schedule);
 
-/// The rate of a step, from 0, of num_epochs * steps_per_epoch. The same bits everywhere.
+/// The rate of step `step` (from 0) of num_epochs * steps_per_epoch steps. All processors compute the same bits.
 double rate_at(RateSchedule const& schedule, std::uint64_t step, std::uint64_t steps_per_epoch,
                std::uint64_t num_epochs);
 

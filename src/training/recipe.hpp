@@ -11,8 +11,8 @@
 
 namespace varve {
 
-/// What decides the bits of a training, besides the network, the samples and their answers. Whatever else may be chosen
-/// (backend, threads, memory, micro-batches) changes none.
+/// The options that decide the bits of a training, besides the network, the samples and their answers. Other options
+/// (backend, threads, memory, micro-batches) change no bit.
 struct Recipe {
   Precision precision = Precision::single_precision;
   Loss loss = Loss::cross_entropy;
@@ -20,18 +20,19 @@ struct Recipe {
   RateSchedule rate;
   std::size_t batch = 128;
   std::size_t epochs = 10;
-  std::uint64_t seed = 1; ///< of the order of the samples
+  std::uint64_t seed = 1; ///< seed of the order of the samples
 
   bool operator==(Recipe const&) const = default;
 };
 
-/// Throws UsageError, naming the number, if one is out of its range.
+/// Throws UsageError, naming the option, if a value is out of its range.
 void require_valid(Recipe const& recipe);
 
 /// The recipe and the number of training samples as JSON, for checkpoints and reports.
 std::string to_json(Recipe const& recipe, std::size_t num_samples);
 
-/// Throws UsageError, naming the first difference, unless a checkpoint was made by the same recipe and as many samples.
+/// Throws UsageError, naming the first difference, unless a checkpoint was made with the same recipe and the same
+/// number of samples. checkpoint: its name in the message.
 void require_same(std::string const& checkpoint_json, std::string const& own_json, std::string const& checkpoint);
 
 } // namespace varve

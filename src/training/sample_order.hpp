@@ -5,9 +5,9 @@
 
 namespace varve {
 
-/// The order in which an epoch, from 0, takes the samples: the row of the sample at each position. It follows from the
-/// seed and the epoch alone, so that training can go on anywhere. (Fisher and Yates's shuffle by a counter-based
-/// generator, radixnet/random.hpp.)
+/// The order of the samples in an epoch (from 0): the row of the sample at each position. It depends only on the seed
+/// and the epoch, so that training can continue at any step. (Fisher and Yates's shuffle with the counter-based
+/// generator of radixnet/random.hpp.)
 std::vector<std::uint64_t> sample_order(std::uint64_t seed, std::uint64_t epoch, std::uint64_t num_samples);
 
 } // namespace varve

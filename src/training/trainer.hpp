@@ -11,42 +11,42 @@
 
 namespace varve {
 
-/// How far a training has come.
+/// The progress of a training, as checkpoints hold it.
 struct TrainingProgress {
   std::uint64_t num_steps = 0;
-  LossSum epoch; ///< of the mini-batches of the epoch so far, each before its step
+  LossSum epoch; ///< losses of the mini-batches of the present epoch, each before its step
   double best_validation_loss = std::numeric_limits<double>::infinity();
-  std::uint64_t best_epoch = 0; ///< the epoch, from 1, after which validation had that loss
+  std::uint64_t best_epoch = 0; ///< the epoch (from 1) after which validation had the best loss; 0: none yet
 };
 
 std::string to_json(TrainingProgress const& progress);
 
-/// The other way. Throws InputError "PLACE: ..." if the text is no progress.
+/// Parses what to_json() made. Throws InputError "PLACE: ..." if the text is not a progress.
 TrainingProgress progress_from(std::string const& json, std::string const& place);
 
-/// What came of an epoch.
+/// The results of an epoch.
 struct EpochResult {
   std::uint64_t epoch = 0; ///< from 1
   std::uint64_t num_steps = 0;
-  double rate = 0.0; ///< of its last step
-  LossSum training;  ///< mini-batches, each before its step
-  std::optional<LossSum> validation;
+  double rate = 0.0;                 ///< rate of its last step
+  LossSum training;                  ///< losses of its mini-batches, each before its step
+  std::optional<LossSum> validation; ///< losses of the validation set after the epoch, if there is one
 };
 
-/// Takes an engine through the epochs of a recipe, step by step.
+/// Runs the epochs of a recipe on an engine, step by step.
 class Trainer {
 public:
-  /// The samples to train with and, if there are some, to validate with after each epoch are sets of the engine. The
-  /// engine must outlive this object. Throws InputError if there are no samples to train with.
+  /// set: the engine's set to train with, of num_samples samples; validation: the set to evaluate after each epoch, if
+  /// any. The engine must outlive this object. Throws InputError if num_samples is 0.
   Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::size_t num_samples,
           std::optional<std::size_t> validation);
 
-  /// Goes on from here instead of from the start. Throws InputError if it is not a place in this recipe.
+  /// Continues from this progress instead of the beginning. Throws InputError if it is beyond the end of the recipe.
   void resume(TrainingProgress const& progress);
 
   bool is_finished() const { return progress_.num_steps == num_steps(); }
 
-  /// One step. Gives what came of the epoch if it was its last.
+  /// Takes one step; returns the results of the epoch if it was the last of the epoch.
   std::optional<EpochResult> advance();
 
   TrainingProgress const& progress() const { return progress_; }
@@ -62,7 +62,7 @@ private:
   std::optional<std::size_t> validation_;
   std::uint64_t steps_per_epoch_;
   TrainingProgress progress_;
-  std::optional<std::uint64_t> ordered_epoch_; ///< whose order is in order_
+  std::optional<std::uint64_t> ordered_epoch_; ///< the epoch whose order order_ holds
   std::vector<std::uint64_t> order_;
 };
 
