@@ -18,7 +18,7 @@
 namespace varve {
 namespace {
 
-/// What belongs to the samples of a file.
+/// The labels and targets of the samples of a file.
 struct Answers {
   std::optional<Labels> labels;
   std::unique_ptr<SampleReader> targets;

@@ -38,19 +38,19 @@ Example, from the files of MNIST or Fashion-MNIST:
   varve evaluate --network trained.h5 --input t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz)";
 
 struct EvaluateOptions {
-  InferOptions run; ///< the network, the samples, and how they are run
+  InferOptions run; ///< network, samples, and the options of the engine
   std::string labels, targets;
   std::optional<std::string> loss;
   std::size_t top = 5;
 };
 
-/// An evaluation from the options to the result.
+/// The state of an evaluation.
 struct EvaluateJob {
   std::unique_ptr<NetworkSource> network;
   std::unique_ptr<SampleReader> samples;
   std::optional<Labels> labels;
   std::unique_ptr<SampleReader> targets;
-  std::string label_file, target_file; ///< where these are from
+  std::string label_file, target_file; ///< files of labels and targets, for messages
   EvaluationFacts facts;
 };
 
@@ -58,7 +58,7 @@ std::size_t num_outputs_of(NetworkSource const& network) {
   return network.layer(network.num_layers() - 1).num_outputs();
 }
 
-/// Opens labels and targets: those of their options, else those of the input.
+/// Opens labels and targets: from the files that options name, else from the input.
 void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
   auto const& input = options.run.input;
   SampleRange const range{job.samples->first_sample(), job.samples->first_sample() + job.samples->num_samples()};
@@ -77,7 +77,7 @@ void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
   job.facts.has_labels = job.labels.has_value();
 }
 
-/// Decides the loss, and that there is what it needs.
+/// Chooses the loss. Throws UsageError if the labels or targets that it needs are missing.
 void choose_loss(EvaluateJob& job, EvaluateOptions const& options) {
   bool const needs_labels = options.loss == "cross-entropy";
   if (needs_labels && !job.labels) throw UsageError("the loss cross-entropy needs labels; give a file with --labels");
@@ -106,8 +106,7 @@ EvaluateJob open_job(EvaluateOptions const& options) {
   return job;
 }
 
-/// Prepares the network and decides how many samples run at a time, so that neither they nor all their outputs fill the
-/// memory.
+/// Prepares the network and limits the samples at a time, so that they and their outputs fit in memory.
 std::unique_ptr<Inference> prepare_job(EvaluateJob const& job, EvaluateOptions const& options) {
   constexpr std::size_t bytes_per_output = 64; // stored activation, its copy, and targets
   auto const& samples = *job.samples;

@@ -11,8 +11,8 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t most_described = 1000; // outputs of a matrix in a report
-constexpr std::size_t most_printed = 16;     // outputs of a matrix on the terminal
+constexpr std::size_t most_described = 1000; // most outputs of a confusion matrix in a report
+constexpr std::size_t most_printed = 16;     // most outputs of a confusion matrix on the terminal
 constexpr std::size_t most_errors = 10;
 
 double part(std::size_t count, std::size_t all) {

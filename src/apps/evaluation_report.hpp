@@ -8,7 +8,7 @@
 
 namespace varve {
 
-/// What an evaluation was of.
+/// Facts about an evaluation that its report shows.
 struct EvaluationFacts {
   std::size_t num_outputs = 0;
   Loss loss = Loss::cross_entropy;
@@ -20,7 +20,7 @@ struct EvaluationFacts {
 /// for each predicted class, or null if there are more than 1000 outputs.
 nlohmann::ordered_json describe(Evaluation const& evaluation, EvaluationFacts const& facts);
 
-/// Prints loss, accuracy and confusion: the whole matrix of up to 16 outputs, otherwise the most frequent errors.
+/// Prints loss, accuracy and confusion: the whole matrix for up to 16 outputs, else the most frequent errors.
 void print(Evaluation const& evaluation, EvaluationFacts const& facts);
 
 } // namespace varve

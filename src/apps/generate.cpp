@@ -101,7 +101,7 @@ void generate_random(RandomOptions const& options) {
   save_network(InitialNetwork(network, recipe_of(initial, options.recipe.seed)), options.output, progress);
 }
 
-/// Adds the options that say which edges there are.
+/// Adds the options of the pattern of edges.
 void add_pattern(CLI::App& command, RandomOptions& options) {
   RandomNetworkRecipe& recipe = options.recipe;
   auto* const neurons = command.add_option("--neurons", options.neurons, "neurons per layer")->capture_default_str();
@@ -164,7 +164,7 @@ void generate_weights(WeightOptions const& options) {
   check_files(files);
   ChallengeOptions challenge;
   std::error_code error;
-  if (std::filesystem::is_directory(options.network, error)) challenge.bias = 0.0; // of text, which does not say it
+  if (std::filesystem::is_directory(options.network, error)) challenge.bias = 0.0; // text stores no bias
   auto const pattern = open_network(options.network, challenge);
   save_network(InitialNetwork(*pattern, recipe_of(options.initial, options.seed)), options.output,
                terminal_progress("writing layers"));

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int stopped_by_signal = 5; ///< exit code
 
-/// True if a signal has come: to this rank, or to any where all work together.
+/// True if a stop signal has come to this rank, or, with Schedule::together, to any rank.
 bool has_to_stop(InferJob const& job) {
   double const has_come = StopSignal::has_come() ? 1.0 : 0.0;
   return (job.splits_neurons() ? job.communicator.max(has_come) : has_come) > 0.0;
@@ -35,7 +35,7 @@ nlohmann::ordered_json facts_of(Inference const& inference) {
           {"edges", inference.num_edges()}};
 }
 
-/// Says what is run. Where that cannot be written, nothing is run.
+/// Prints what will be run. Throws if standard output cannot be written, so that nothing is run then.
 void print_start(InferJob const& job) {
   job.communicator.together([&] {
     if (!job.communicator.is_root()) return;
@@ -44,7 +44,7 @@ void print_start(InferJob const& job) {
   });
 }
 
-/// Prepares the network and runs what is left.
+/// Prepares the network and runs the samples that are left.
 void run_left(InferJob& job, Journal* journal) {
   auto const& communicator = job.communicator;
   Stopwatch const prepare_time;

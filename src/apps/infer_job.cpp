@@ -26,7 +26,8 @@
 namespace varve {
 namespace {
 
-/// Ranks are started by one command each; what decides the outputs must be the same in all.
+/// Throws UsageError unless all ranks have the same options of those that decide the outputs. (Each rank has its own
+/// command line.)
 void require_common_options(InferJob const& job) {
   auto const text = json_text(common_options(job.options));
   auto const mine = nlohmann::ordered_json::parse(text);
@@ -43,7 +44,8 @@ void require_common_options(InferJob const& job) {
   });
 }
 
-/// Before anything is read or written: no output is another file of this run, and every rank can read every input.
+/// Checks, before anything is read or written, that no output is another file of this run and that every rank can read
+/// every input.
 void check_roles(InferJob const& job) {
   job.communicator.together([&] {
     auto const files = file_roles(job.options);
@@ -68,7 +70,7 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
   return truth;
 }
 
-/// Says which rank runs where, and that no two share a device unless they may.
+/// Records which rank runs on which device. Throws ResourceError if two share one without --share-devices.
 void place_ranks(InferJob& job) {
   auto const& communicator = job.communicator;
   communicator.together([&] { job.engine = engine_options(job.options); });
@@ -88,7 +90,7 @@ void place_ranks(InferJob& job) {
   limit_memory(job.engine, job.ranks_on_host);
 }
 
-/// Opens all files, so that what is wrong with them is found before the work begins.
+/// Opens all files, so that errors in them appear before the work begins.
 void open_files(InferJob& job) {
   auto const& options = job.options;
   job.communicator.together([&] {
@@ -104,7 +106,7 @@ void open_files(InferJob& job) {
   job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
 }
 
-/// Options that were found for another network or device are taken all the same, but that is said.
+/// Prints a remark if the options file was tuned for another network or device; its options apply all the same.
 void compare_tuning(InferJob& job) {
   if (job.options.options_file.empty()) return;
   job.communicator.together([&] {
@@ -133,7 +135,7 @@ std::unique_ptr<Journal> open_journal(InferJob const& job) {
   return journal;
 }
 
-/// Activations may be larger than memory.
+/// The store of a run without a journal: in memory, or, because activations may be larger than memory, in a file.
 std::unique_ptr<BatchStore> open_temporary_store(InferJob const& job) {
   if (job.options.activations.empty()) return store_in_memory();
   std::unique_ptr<BatchStore> store;
@@ -142,7 +144,7 @@ std::unique_ptr<BatchStore> open_temporary_store(InferJob const& job) {
   return store;
 }
 
-/// The samples that are in no rank's store.
+/// The samples that no rank's store has.
 std::vector<SampleRange> find_left(InferJob const& job) {
   std::vector<std::uint64_t> bounds;
   for (auto const& [first, last] : job.store->ranges()) bounds.insert(bounds.end(), {first, last});

@@ -19,31 +19,32 @@
 
 namespace varve {
 
-/// A run on this rank, from the options to the outputs.
+/// The state of a run on this rank, from the options to the outputs.
 struct InferJob {
   InferOptions const& options;
   Communicator communicator = {};
   InferReport report = {};
 
   InferenceOptions engine = {};
-  std::size_t ranks_on_host = 1; ///< this one included
+  std::size_t ranks_on_host = 1; ///< number of ranks on this host, including this one
   std::unique_ptr<NetworkSource> network = {};
   std::unique_ptr<SampleReader> samples = {};
-  std::optional<std::vector<SampleIndex>> truth = {}; ///< of samples that are repeated: once
+  std::optional<std::vector<SampleIndex>> truth = {}; ///< true categories, without the repetitions of --repeat-input
 
-  std::unique_ptr<BatchStore> store = {}; ///< where finished batches wait for the end
-  std::vector<SampleRange> left = {};     ///< what is still to be run, on all ranks together
-  nlohmann::ordered_json facts = {};      ///< what is known of the network: layers, inputs, outputs, edges
+  std::unique_ptr<BatchStore> store = {}; ///< finished batches until the end of the run
+  std::vector<SampleRange> left = {};     ///< samples still to be run, on all ranks together
+  nlohmann::ordered_json facts = {};      ///< the network's numbers of layers, inputs, outputs and edges
 
   SampleIndex num_samples() const { return samples->num_samples(); }
   bool splits_neurons() const { return engine.exchange != nullptr; }
 };
 
 /// Compares the options of all ranks, checks the names of all files, places ranks on devices and opens all files, so
-/// that what is wrong is found before the work begins.
+/// that errors appear before the work begins.
 void open_job(InferJob& job);
 
-/// Finds what earlier runs have finished. Returns the journal, which the job's store is then, if there is one.
+/// Finds the samples that earlier runs have finished. Returns the journal, which is then the job's store, or null
+/// without a journal.
 Journal* find_finished(InferJob& job);
 
 /// Number of samples in these ranges.

@@ -158,7 +158,7 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.edge_order = parse_edge_order(options.edge_order);
   if (options.kernel) engine.kernel = parse_kernel(*options.kernel);
   engine.repeat = options.repeat;
-  if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // is it one?
+  if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // throws if it is not a schedule
   if (options.schedule && options.split == "neurons")
     throw UsageError("--schedule says how ranks share samples; it cannot go with --split neurons");
   auto const limit = [](std::optional<std::size_t>& bytes, std::optional<double> const& gibibytes) {

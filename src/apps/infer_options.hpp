@@ -45,8 +45,8 @@ struct InferOptions {
 
 void add_infer_options(CLI::App& command, InferOptions& options);
 
-/// Adds the options that say how a network is run, in every command that runs one on one rank: backend, precision,
-/// batch, memory, reductions, edge order.
+/// Adds the options of the engine for commands that run a network on one rank: backend, precision, batch, memory,
+/// reductions, edge order.
 void add_run_options(CLI::App& command, InferOptions& options);
 
 /// Converts the options to those of the engine. Throws UsageError about an unknown name.

@@ -13,7 +13,7 @@
 namespace varve {
 namespace {
 
-/// What a run gives: on rank 0, of all samples in order.
+/// The results of a run: on rank 0, those of all samples, in order.
 struct Outcome {
   std::vector<SampleIndex> live_samples;
   std::vector<NeuronIndex> predictions;
@@ -21,7 +21,7 @@ struct Outcome {
   double live_edges = 0.0;
 };
 
-/// The true categories of all repetitions. Called at the end: what ran has few enough of them.
+/// The true categories of all repetitions. Called at the end, when the samples are known to be few enough to repeat.
 std::vector<SampleIndex> repeat_truth(InferJob const& job) {
   auto const repetitions = job.options.repeat_input;
   auto const num_samples = job.num_samples() / repetitions;
@@ -32,14 +32,14 @@ std::vector<SampleIndex> repeat_truth(InferJob const& job) {
   return all;
 }
 
-/// Rank 0 takes the batches of all ranks in order; activations go to their file at once.
+/// Collects the batches of all ranks on rank 0, in order, and writes activations to their file as they come.
 Outcome collect(InferJob const& job) {
   Outcome outcome;
   job.communicator.together([&] {
     auto const num_outputs = job.facts["outputs"].get<std::size_t>();
     std::optional<SampleFileWriter> writer;
     if (job.communicator.is_root() && !job.options.activations.empty()) {
-      SampleSet none; // a run of no samples has a file, too
+      SampleSet none; // appended first, so that a run without samples writes a valid file, too
       none.first_sample = job.samples->first_sample();
       none.matrix.num_columns = num_outputs;
       writer.emplace(job.options.activations, none.num_neurons());

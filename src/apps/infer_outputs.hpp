@@ -5,7 +5,7 @@
 
 namespace varve {
 
-/// Collects the results of all ranks, writes all outputs and says how it went. Returns the exit code, on every rank.
+/// Collects the results of all ranks, writes all outputs and prints the result. Returns the exit code, on every rank.
 int finish_job(InferJob& job, Stopwatch const& total_time);
 
 } // namespace varve

@@ -11,7 +11,7 @@ namespace varve {
 namespace {
 
 BatchRules batch_rules(InferJob const& job) {
-  constexpr double most_seconds = 10.0; // what is lost at most when the run is killed
+  constexpr double most_seconds = 10.0; // longest batch with a journal: the work that a killed run loses
   bool const has_journal = !job.options.journal.empty();
   BatchRules rules;
   auto usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
@@ -23,8 +23,8 @@ BatchRules batch_rules(InferJob const& job) {
   return rules;
 }
 
-/// Plans for the largest batch that this rank can get: its equal share of the samples (all, where ranks take them
-/// together), if so many fit.
+/// Plans for the largest batch that this rank can get: an equal share of the samples (all samples if ranks split
+/// neurons), or as many as fit.
 Plan plan_batches(Inference& inference, InferJob const& job, BatchRules& rules) {
   auto const num_samples = job.num_samples();
   auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
@@ -45,14 +45,15 @@ void prepare_for(InferJob const& job, Prepared& prepared) {
   prepared.plan = plan_batches(*prepared.inference, job, prepared.rules);
 }
 
-/// True if neurons may be split because of this error: memory lacks, and a smaller batch is no help.
+/// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
 bool may_split(InferJob const& job, Prepared const& prepared, Error const& error) {
   bool const is_alone = job.communicator.size() == 1 || job.engine.engine != Engine::varve;
   if (job.options.split != "auto" || job.options.schedule || is_alone) return false;
   return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.batch);
 }
 
-/// Prepares whole layers on each rank. False if on some rank memory lacks and neurons are to be split instead.
+/// Prepares whole layers on each rank. False if the memory of some rank is too small and neurons shall be split
+/// instead.
 bool prepare_to_share_samples(InferJob const& job, Prepared& prepared) {
   std::uint64_t lacks_memory = 0;
   job.communicator.together([&] {
@@ -66,9 +67,9 @@ bool prepare_to_share_samples(InferJob const& job, Prepared& prepared) {
   return job.communicator.sum(lacks_memory) == 0;
 }
 
-/// Prepares a part of each layer on each rank. The smallest batch that a rank has room for is that of all.
+/// Prepares a part of each layer on each rank. All ranks take the smallest of the batches that fit the ranks.
 void prepare_to_split_neurons(InferJob& job, Prepared& prepared) {
-  prepared.inference.reset(); // what there was takes memory
+  prepared.inference.reset(); // frees the memory of the first attempt
   job.engine.exchange = exchange_between_ranks(job.options.exchange == "host");
   job.communicator.together([&] { prepare_for(job, prepared); });
   prepared.plan.batch = std::ranges::min(job.communicator.gather_everywhere({prepared.plan.batch}));

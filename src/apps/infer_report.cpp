@@ -116,8 +116,8 @@ void InferReport::run(Schedule schedule, double seconds, std::vector<RankTimes> 
   if (json_["plan"].contains("stream")) streamed_weights(ranks);
 }
 
-/// How samples came to the device, of all ranks together; waited: by the one that did so longest, until they had been
-/// read and staged, and for those that were not staged in time.
+/// Traffic of samples, summed over all ranks. The waiting time is the longest of any rank: until samples had been read
+/// and staged, and for samples that were not staged in time.
 void InferReport::streamed_samples(std::vector<RankTimes> const& ranks) {
   double wait = 0.0;
   for (auto const& rank : ranks) wait = std::max(wait, rank.wait_seconds + rank.upload_seconds);
@@ -130,7 +130,7 @@ void InferReport::streamed_samples(std::vector<RankTimes> const& ranks) {
                                {"bytes_per_second", seconds > 0.0 ? bytes / seconds : 0.0}};
 }
 
-/// Of all ranks together; waited: by the one that did so longest.
+/// Traffic of streamed weights, summed over all ranks. The waiting time is the longest of any rank.
 void InferReport::streamed_weights(std::vector<RankTimes> const& ranks) {
   double const bytes = sum(ranks, &RankTimes::weight_bytes);
   double const seconds = sum(ranks, &RankTimes::weight_copy_seconds);
@@ -142,8 +142,8 @@ void InferReport::streamed_weights(std::vector<RankTimes> const& ranks) {
                                {"make_seconds", sum(ranks, &RankTimes::weight_make_seconds)}};
 }
 
-/// The layer loop takes as long as the rank that spends most time in it. Where ranks work together, each has taken all
-/// samples.
+/// Records rates. The time of the layer loop is that of the rank that spends most time in it. With Schedule::together,
+/// every rank has taken all samples.
 void InferReport::rates(Schedule schedule, std::vector<RankTimes> const& ranks) {
   std::vector<double> all;
   SampleIndex num_samples = 0;
@@ -222,7 +222,7 @@ void InferReport::print_plan() const {
 }
 
 void InferReport::print_devices() const {
-  constexpr std::size_t most = 16; // the report names all
+  constexpr std::size_t most = 16; // lines on the terminal; the JSON report has all ranks
   auto const num_ranks = json_["ranks"].get<std::size_t>();
   for (std::size_t rank = 0; num_ranks > 1 && rank < std::min(num_ranks, most); ++rank) {
     fmt::print("rank      {} on {}: {}{}\n", rank, json_["hosts"][rank].get<std::string>(),

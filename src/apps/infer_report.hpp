@@ -27,7 +27,7 @@ public:
   /// Records a remark for the user and prints it on standard error.
   void remark(std::string const& sentence);
   void plan(Plan const& plan);
-  /// The plan that later batches were run by, if it is another one.
+  /// Records the plan of later batches, if it differs from the first one.
   void later_plan(Plan const& plan);
   void journal(std::string const& path, SampleIndex num_found, std::uint64_t num_discarded_bytes);
   /// Records what the ranks did within `seconds`; does nothing if the list is empty, as on all ranks but the first.

@@ -95,7 +95,7 @@ void print_layers(NetworkAnalysis const& network) {
   }
 }
 
-/// The input that a plan is for: that of --input, or one of unknown values and as many samples as there may be.
+/// The input that a plan is for: that of --input, else a large one with unknown values.
 InputShape input_of_plan(NetworkSource const& network, InfoOptions const& options) {
   if (options.input.empty()) {
     if (!options.samples.empty()) throw UsageError("--samples needs --input, whose samples it chooses");
@@ -107,7 +107,7 @@ InputShape input_of_plan(NetworkSource const& network, InfoOptions const& option
   return {reader->num_samples(), reader->num_entries(), reader->has_one_value()};
 }
 
-/// What the engine would do with the network, and why.
+/// Prints the plan that the engine would carry out, with reasons.
 int info_plan(NetworkSource const& network, InfoOptions const& options) {
   InferenceOptions engine;
   engine.backend = parse_backend(options.backend);
@@ -166,8 +166,8 @@ int info_network(InfoOptions const& options) {
   return 0;
 }
 
-/// What is known of the labels and targets of samples: the largest label, or null where there are no samples, and the
-/// number of outputs.
+/// Facts about the labels and targets of samples: the largest label (null if there are no samples) and the number of
+/// outputs.
 Json answers_in(std::string const& path) {
   auto answers = Json::object();
   if (!hdf5::has_signature(path)) return answers;

@@ -6,7 +6,7 @@
 
 namespace varve {
 
-/// What every report begins with: the program, its version and build, the host and the date.
+/// The beginning of every report: the program, its version and build, the host and the date.
 nlohmann::ordered_json report_head(std::string const& program);
 
 } // namespace varve

@@ -37,7 +37,7 @@ struct AnsweredSamples {
   Answers answers;
 };
 
-/// Where answers are read from; empty: from the samples' own file.
+/// The files of samples and their answers; an empty name of answers means the file of the samples.
 struct AnswerFiles {
   std::string const& samples;
   std::string const& labels;
@@ -64,7 +64,7 @@ AnsweredSamples read_samples(AnswerFiles const& files, Network const& network, L
   return read;
 }
 
-/// One run of the command.
+/// One run of `varve train`.
 class TrainJob {
 public:
   explicit TrainJob(TrainOptions const& options)
@@ -237,7 +237,7 @@ private:
   std::unique_ptr<Training> engine_;
   std::optional<Trainer> trainer_;
   std::optional<History> history_;
-  std::vector<EpochResult> epochs_; ///< of this run
+  std::vector<EpochResult> epochs_; ///< epochs finished by this run, without those before a resumed checkpoint
   std::size_t num_samples_done_ = 0;
   Stopwatch time_;
 };

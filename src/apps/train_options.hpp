@@ -13,7 +13,7 @@
 
 namespace varve {
 
-/// What the command line of varve train says.
+/// The options of `varve train` as given by the user.
 struct TrainOptions {
   std::string network, input, labels, targets;
   std::string validation, validation_labels, validation_targets;
@@ -32,19 +32,19 @@ struct TrainOptions {
   std::string backend;
   std::string recompute = "auto";
   std::optional<std::size_t> micro_batch;
-  std::optional<double> memory_limit; ///< GiB
+  std::optional<double> memory_limit; ///< in GiB
 };
 
 /// Adds the options to the subcommand.
 void add_options(CLI::App& command, TrainOptions& options);
 
-/// What decides the bits. Throws UsageError if a name or number is not known or out of its range.
+/// The options that decide the bits of a training. Throws UsageError if a name is unknown or a number out of its range.
 Recipe recipe_of(TrainOptions const& options);
 
-/// How the engine runs it. Throws UsageError as recipe_of() does.
+/// Converts the options to those of the engine. Throws UsageError as recipe_of() does.
 TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe);
 
-/// The files that are read and written.
+/// All files that the command reads and writes, with the options that name them.
 FileRoles file_roles(TrainOptions const& options);
 
 } // namespace varve

@@ -38,7 +38,7 @@ struct TuneOptions {
   std::size_t repeat = 7;
 };
 
-/// What was measured of an alternative.
+/// The measurements of an alternative as JSON.
 Json describe(Trial const& trial) {
   Json one = {{"options", as_json(trial.alternative)}};
   if (trial.refusal.empty()) {

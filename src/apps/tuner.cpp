@@ -21,7 +21,7 @@
 namespace varve {
 namespace {
 
-/// What to tell the engine of this alternative.
+/// The engine's options for this alternative.
 InferenceOptions options_with(TuningInput const& input, Alternative const& alternative) {
   InferenceOptions options = input.options;
   options.expected_samples = std::min(input.samples.num_samples(), alternative.batch.value_or(SIZE_MAX));
@@ -31,7 +31,7 @@ InferenceOptions options_with(TuningInput const& input, Alternative const& alter
   return options;
 }
 
-/// A plan for as many samples at a time as varve infer would take.
+/// The plan for as many samples at a time as `varve infer` would take.
 Plan plan_for(Inference& inference, TuningInput const& input) {
   auto const whole = shape_of(input.samples);
   auto const most = std::min<std::size_t>(whole.num_samples, most_samples_at_a_time(input.options.backend));
@@ -40,7 +40,7 @@ Plan plan_for(Inference& inference, TuningInput const& input) {
   return inference.plan({most, entries, whole.has_one_value});
 }
 
-/// One run as varve infer makes it on one rank: the seconds in the layer loop and of all.
+/// Runs all samples as `varve infer` does on one rank; returns the seconds in the layer loop and in total.
 std::pair<double, double> run_as_infer(Inference& inference, TuningInput const& input, Alternative const& alternative) {
   Communicator const communicator;
   SamplesInMemory samples(input.samples);
@@ -71,7 +71,7 @@ nlohmann::ordered_json as_json(Alternative const& alternative) {
 
 std::string as_text(Alternative const& alternative) {
   std::string text;
-  auto const options = as_json(alternative); // lives as long as the loop over it
+  auto const options = as_json(alternative); // must outlive the loop
   for (auto const& [name, value] : options.items()) {
     text += (text.empty() ? "--" : " --") + name;
     if (!value.is_boolean()) text += " " + (value.is_string() ? value.get<std::string>() : json_text(value));
@@ -79,7 +79,7 @@ std::string as_text(Alternative const& alternative) {
   return text.empty() ? "all left to the plan" : text;
 }
 
-/// An alternative that is measured in turn with others.
+/// A prepared alternative that is measured alternately with others.
 class Tuner::Contender {
 public:
   Contender(TuningInput const& input, Alternative const& alternative) : input_(input) {
@@ -87,16 +87,16 @@ public:
     prepare_it();
   }
 
-  /// Bytes that it takes while it is prepared.
+  /// Device memory of the prepared alternative, in bytes.
   std::size_t bytes() const { return plan_.weight_bytes + plan_.panel_bytes + plan_.sample_bytes; }
-  /// Where memory lacks for all, each is prepared anew when its turn comes.
+  /// Frees the memory. If memory is too small for all contenders, each is prepared again for each of its runs.
   void leave_memory() { inference_.reset(); }
   void prepare_each_time() {
     stays_ = false;
     leave_memory();
   }
 
-  /// The seconds in the layer loop over all samples.
+  /// Runs all samples; returns the seconds in the layer loop.
   double run() {
     if (!inference_) prepare_it();
     double seconds = 0.0;
@@ -113,7 +113,7 @@ public:
   }
   void measure() { seconds_.push_back(run()); }
 
-  /// As varve infer runs it.
+  /// Measures a whole run, as `varve infer` makes it.
   void measure_whole() {
     if (!inference_) prepare_it();
     auto const [loop, all] = run_as_infer(*inference_, input_, trial_.alternative);
@@ -145,7 +145,7 @@ private:
 
 Tuner::Tuner(TuningInput const& input, Report report) : input_(input), report_(std::move(report)) {
   Contender alone(input_, {});
-  alone.run(); // to warm up
+  alone.run(); // warm-up
   for (std::size_t i = 0; i < input_.repeat; ++i) alone.measure();
   trials_.push_back(alone.result());
   report_(trials_.back());
@@ -162,7 +162,7 @@ void Tuner::search() {
     changed.push_back(from_kept([&](Alternative& alternative) { alternative.formats = entry.option; }));
   compare(std::exchange(changed, {}));
   for (auto const& entry : all_kernels()) {
-    if (entry.can_be_asked_for && entry.kernel != KernelName::cones) // a format of its own, tried above
+    if (entry.can_be_asked_for && entry.kernel != KernelName::cones) // cones are also a format, which is tried above
       changed.push_back(from_kept([&](Alternative& alternative) { alternative.kernel = entry.option; }));
   }
   compare(std::exchange(changed, {}));
@@ -173,8 +173,8 @@ void Tuner::search() {
   confirm();
 }
 
-/// Prepares an alternative and runs it once to warm up. Null if it cannot run or takes far longer than the fastest
-/// median so far, which the trial then says.
+/// Prepares an alternative and runs it once as warm-up. Returns null, with the reason in the trial, if it cannot run or
+/// takes far longer than the fastest median so far.
 std::unique_ptr<Tuner::Contender> Tuner::enter(Alternative const& alternative, double fastest,
                                                std::size_t& memory_left) {
   constexpr double hopeless = 3.0;
@@ -190,7 +190,7 @@ std::unique_ptr<Tuner::Contender> Tuner::enter(Alternative const& alternative, d
     }
     contender->measure();
     trial = contender->result();
-    if (trial.loop.median <= hopeless * fastest) return contender; // something else ran beside the first run
+    if (trial.loop.median <= hopeless * fastest) return contender; // other load had slowed the first run down
     trial.refusal = fmt::format("{:.1f} times as slow as the fastest", trial.loop.median / fastest);
   } catch (Error const& error) {
     trial.refusal = error.what();
@@ -199,13 +199,13 @@ std::unique_ptr<Tuner::Contender> Tuner::enter(Alternative const& alternative, d
   return nullptr;
 }
 
-/// Whatever else the machine does meets all alike: one run of each, `repeat` times over.
+/// Measures each contender once, `repeat` times over, so that other load on the machine slows all of them alike.
 void Tuner::measure_in_turn(Field& field) const {
   for (std::size_t round = 0; round < input_.repeat; ++round)
     for (auto& contender : field) contender->measure();
 }
 
-/// Measures what was kept and each change of it, and keeps the fastest change if it is clearly faster.
+/// Measures the alternative kept last and each change of it, and keeps the fastest change if it is clearly faster.
 void Tuner::compare(std::vector<Alternative> const& changed) {
   if (changed.empty()) return;
   auto const incumbent = kept_.empty() ? Alternative{} : kept_.back();
@@ -228,7 +228,7 @@ void Tuner::compare(std::vector<Alternative> const& changed) {
   if (winner) kept_.push_back(winner->alternative);
 }
 
-/// The last value that was kept and wins in whole runs, too, is recommended.
+/// Recommends the last kept alternative that also wins in whole runs.
 void Tuner::confirm() {
   for (auto alternative = kept_.rbegin(); alternative != kept_.rend(); ++alternative) {
     auto const runs = run_whole(*alternative);
@@ -240,7 +240,7 @@ void Tuner::confirm() {
   }
 }
 
-/// All left to the plan and an alternative, prepared anew and run as varve infer does, in turn.
+/// Prepares the defaults and an alternative and measures whole runs of both alternately.
 Confirmation Tuner::run_whole(Alternative const& alternative) const {
   Contender defaults(input_, {});
   Contender best(input_, alternative);
@@ -248,7 +248,7 @@ Confirmation Tuner::run_whole(Alternative const& alternative) const {
     defaults.prepare_each_time();
     best.prepare_each_time();
   }
-  for (Contender* const contender : {&defaults, &best}) contender->run(); // to warm up
+  for (Contender* const contender : {&defaults, &best}) contender->run(); // warm-up
   for (std::size_t round = 0; round < input_.repeat; ++round)
     for (Contender* const contender : {&defaults, &best}) contender->measure_whole();
   return {defaults.whole(), best.whole()};

@@ -17,7 +17,7 @@
 
 namespace varve {
 
-/// Options of varve infer that change its speed and not a bit of its answer; what is not set is left to the plan.
+/// Options of `varve infer` that change its speed but no bit of its results. The plan chooses those that are not set.
 struct Alternative {
   std::optional<std::string> formats;
   std::optional<std::string> kernel;
@@ -26,37 +26,37 @@ struct Alternative {
   bool operator==(Alternative const&) const = default;
 };
 
-/// By name, as a tuning file holds them.
+/// The options by name, as in a tuning file.
 nlohmann::ordered_json as_json(Alternative const& alternative);
 
-/// As on the command line.
+/// The options as on the command line.
 std::string as_text(Alternative const& alternative);
 
-/// What an alternative gave.
+/// The measurements of an alternative.
 struct Trial {
   Alternative alternative;
-  Timings loop;                      ///< the layer loop over all samples
-  std::uint64_t activation_hash = 0; ///< of the last run
-  std::string refusal;               ///< why it cannot run, or was not measured further; empty if it was
+  Timings loop;                      ///< time of the layer loop over all samples
+  std::uint64_t activation_hash = 0; ///< hash of the activations of the last run
+  std::string refusal;               ///< the reason why it cannot run or was not measured further; else empty
 };
 
-/// The same in runs as varve infer makes them, reading samples and keeping results while others are computed.
+/// Times of whole runs, in which samples are read and results kept during computation, as in `varve infer`.
 struct WholeRun {
-  Timings loop;
-  Timings all; ///< from taking the first batch until the last result was known
+  Timings loop; ///< time of the layer loop
+  Timings all;  ///< time from taking the first batch until the last result was known
 };
 
-/// Both in turn, all left to the plan and the recommended alternative.
+/// Whole runs of the defaults and of the recommended alternative, measured alternately.
 struct Confirmation {
   WholeRun defaults, best;
 };
 
-/// What to tune with.
+/// The network, the samples and the options that are tuned.
 struct TuningInput {
   NetworkSource const& network;
   SampleBatch const& samples;
-  InferenceOptions options; ///< with memory limits: an alternative plans as if no other were in memory
-  std::size_t repeat = 1;   ///< measurements of each
+  InferenceOptions options; ///< must have memory limits, so that an alternative plans as if it were alone in memory
+  std::size_t repeat = 1;   ///< measurements of each alternative
 };
 
 /// Tries alternatives on one network and input.
@@ -64,18 +64,19 @@ class Tuner {
 public:
   using Report = std::function<void(Trial const&)>;
 
-  /// Measures what the plan chooses. Throws what keeps that from running.
+  /// Measures the defaults, which the plan chooses. Throws what preparing or running them throws.
   Tuner(TuningInput const& input, Report report);
 
-  /// Changes one option after the other, keeping a value that is clearly the fastest: far fewer trials than all
-  /// combinations, and near the best of them. What was kept is recommended if it wins in whole runs as well.
+  /// Changes one option after the other and keeps a value if it is clearly the fastest. This takes far fewer trials
+  /// than all combinations and comes near the best of them. Recommends the kept values if they win in whole runs as
+  /// well.
   void search();
 
   Trial const& defaults() const { return trials_.front(); }
-  /// The recommendation: all left to the plan, unless something is clearly faster.
+  /// The recommendation; it has no option if nothing is clearly faster than the defaults.
   Alternative const& best() const { return best_; }
   std::vector<Trial> const& trials() const { return trials_; }
-  /// How the recommendation won; nothing if all is left to the plan.
+  /// The whole runs that confirmed the recommendation; nullopt if it has no option.
   std::optional<Confirmation> const& confirmation() const { return confirmation_; }
   /// The first trial whose activations differ from the first one's, if there is any.
   Trial const* contradiction() const;
@@ -93,7 +94,7 @@ private:
   TuningInput input_;
   Report report_;
   std::vector<Trial> trials_;
-  std::vector<Alternative> kept_; ///< the values that won so far, the last one on top of those before
+  std::vector<Alternative> kept_; ///< the winners so far; each has all options of those before it
   Alternative best_;
   std::optional<Confirmation> confirmation_;
 };

@@ -10,7 +10,7 @@
 namespace varve {
 namespace {
 
-/// Other networks are common; their checksums say nothing to a reader.
+/// The sentence on one difference. Checksums of networks are not shown, because they tell a reader nothing.
 std::string sentence_on(std::string const& name, std::string const& there, std::string const& here) {
   if (name == "network_checksum") return "was tuned for another network: run varve tune for this one";
   return fmt::format("was tuned for the {} {}, found {}: run varve tune for this one", name, there, here);

@@ -10,13 +10,13 @@
 
 namespace varve {
 
-/// What options are tuned for, as a tuning file holds it: checksum of the network, backend, device, processor,
+/// The target for which options are tuned, as in a tuning file: checksum of the network, backend, device, processor,
 /// precision. Throws InputError if the network cannot be read.
 nlohmann::ordered_json describe_tuning_target(std::string const& network, ChallengeOptions const& challenge,
                                               InferenceOptions const& engine);
 
-/// How the target of a tuning differs from another one, a sentence each without its subject ("was tuned for another
-/// network, ..."). What the tuning does not hold does not differ.
+/// The differences between the target of a tuning and another target, as sentences without a subject ("was tuned for
+/// another network, ..."). Entries that the tuning lacks are not compared.
 std::vector<std::string> tuning_differences(nlohmann::ordered_json const& tuning, nlohmann::ordered_json const& here);
 
 } // namespace varve

@@ -70,7 +70,7 @@ public:
   ~ChallengeSampleWriter() override;
 
   void append(SampleSet const& batch) override;
-  /// Throws UsageError: lines of pixels have no place for labels or targets.
+  /// Throws UsageError, because the text format cannot store labels or targets.
   void append_labels(Labels const& batch) override;
   void append_targets(SampleSet const& batch) override;
   void commit() override;

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <utility>
 
-/// The networks of io/challenge.hpp.
+/// The functions of io/challenge.hpp for networks.
 namespace varve {
 namespace {
 

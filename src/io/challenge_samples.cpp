@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-/// The samples of io/challenge.hpp.
+/// The functions of io/challenge.hpp for samples.
 namespace varve {
 namespace {
 
@@ -42,7 +42,7 @@ void require_begun(fs::path const& path, SampleRange range, std::uint64_t larges
                                range.second, path.string(), largest));
 }
 
-/// Samples of a text that is too large for memory.
+/// Reads the samples of a text that is too large for memory, part by part.
 class ChallengeSampleReader final : public SampleReader {
 public:
   ChallengeSampleReader(fs::path const& path, TripleFormat const& format, std::size_t neurons, WantedRows const& wanted,

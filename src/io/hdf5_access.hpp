@@ -6,13 +6,13 @@
 #include <string>
 #include <type_traits>
 
-/// What reading and writing share: why HDF5 failed, types in memory, how files are opened.
+/// Helpers that reading and writing share: HDF5's error messages, memory types, file access properties.
 namespace varve::hdf5 {
 
 /// The innermost reason that HDF5 gives for its last failure.
 std::string reason();
 
-/// How files are opened and created.
+/// The access properties with which all files are opened and created.
 Properties file_access();
 
 /// The HDF5 type of an Element in memory.

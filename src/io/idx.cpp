@@ -93,7 +93,7 @@ private:
       fail(path_, fmt::format("items of {} bytes", shape()), fmt::format("1 to {} bytes", most));
   }
 
-  /// "28 x 28".
+  /// The dimensions as text: "28 x 28".
   std::string shape() const {
     std::string text;
     for (std::size_t number = 1; number < dimensions_.size(); ++number)
@@ -114,7 +114,7 @@ private:
   std::vector<char> buffer_;
   std::vector<std::uint64_t> dimensions_;
   std::uint64_t item_size_ = 1;
-  std::uint64_t num_read_ = 0; ///< bytes behind the header
+  std::uint64_t num_read_ = 0; ///< bytes of items read so far
 };
 
 IdxStream open_images(fs::path const& path) {
@@ -133,7 +133,7 @@ IdxStream open_idx_labels(fs::path const& path) {
   return stream;
 }
 
-/// What the bytes of an image mean; entry 0 is not used.
+/// The value of each byte of an image; entry 0 is not used.
 std::array<double, 256> values_of(PixelScale scale) {
   std::array<double, 256> values{};
   for (std::size_t byte = 0; byte < values.size(); ++byte) {
@@ -161,7 +161,7 @@ public:
   SampleBatch read(std::size_t first, std::size_t last) override {
     VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
     auto const begin = rows_.first + first;
-    if (begin < next_) { // from the start again
+    if (begin < next_) { // streams cannot go back: read from the start again
       stream_.emplace(path_);
       next_ = 0;
     }
@@ -176,7 +176,7 @@ public:
   }
 
 private:
-  /// Reads the whole file: are there as many bytes as its header says, and how many are not 0?
+  /// Reads the whole file to check its length and to count the nonzero bytes of the wanted images.
   void count() {
     std::array<bool, 256> is_used{};
     auto const tally = [&](std::span<char> bytes) {
@@ -211,8 +211,8 @@ private:
   std::array<double, 256> values_;
   std::optional<IdxStream> stream_;
   SampleRange rows_;           ///< wanted images of the file
-  std::uint64_t next_ = 0;     ///< image that the stream is at
-  EdgeOffset num_entries_ = 0; ///< of the wanted images
+  std::uint64_t next_ = 0;     ///< the next image in the stream
+  EdgeOffset num_entries_ = 0; ///< entries of all wanted images
   bool has_one_value_ = false;
 };
 

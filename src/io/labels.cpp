@@ -26,7 +26,7 @@ NeuronIndex parse_label(std::string_view line, fs::path const& path, std::size_t
   return label;
 }
 
-/// Never keeps more labels than are wanted, however long the file is.
+/// Reads labels from text. Keeps only the wanted ones in memory, however long the file is.
 Labels read_text_labels(fs::path const& path, SampleRange const& wanted, OtherSamples others) {
   Labels labels{{}, wanted.first};
   SampleIndex next = 0; // number of the sample of the next label

@@ -38,7 +38,7 @@ void require_network_file(hdf5::File const& file, std::string const& place) {
   }
 }
 
-/// Refuses the parameters of other activations, which would say that somebody meant one of these.
+/// Throws InputError if a layer has a parameter of another activation: then the name of its activation may be wrong.
 void require_no_other_parameter(hdf5::Group const& group, ActivationEntry const& found, std::string const& place) {
   for (auto const& other : all_activations) {
     if (other.parameter == nullptr || other.kind == found.kind || H5Aexists(group.id(), other.parameter) <= 0) continue;

@@ -47,10 +47,10 @@ private:
 /// Opens a network file as a source. Throws as the constructor of NetworkFile does.
 std::unique_ptr<NetworkSource> open_network_file(std::filesystem::path const& path);
 
-/// What a checkpoint of training holds besides the network (group `training` of FORMAT.md).
+/// The part of a checkpoint of training besides the network (group `training` of FORMAT.md).
 struct TrainingRecord {
-  std::string recipe;   ///< JSON: what may not change between the parts of a training
-  std::string progress; ///< JSON: how far it has come
+  std::string recipe;   ///< JSON of the options that must not change when a training is resumed
+  std::string progress; ///< JSON of the progress of the training
   OptimizerState optimizer;
 
   bool operator==(TrainingRecord const&) const = default;

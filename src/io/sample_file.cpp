@@ -156,8 +156,8 @@ struct SampleFileReader::Contents {
   fs::path path;
   std::string place;
   hdf5::File file;
-  StoredMatrix matrix;          ///< that of the wanted part
-  SampleIndex first_sample = 0; ///< of the file
+  StoredMatrix matrix;          ///< the samples or the targets, whichever are wanted
+  SampleIndex first_sample = 0; ///< number of the first sample of the file
   SampleRange rows;             ///< wanted rows of the matrix
   EdgeOffset num_entries = 0;
 };

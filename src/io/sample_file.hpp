@@ -23,8 +23,8 @@ struct SampleFileHeader {
   std::optional<std::size_t> num_targets; ///< width of the targets, if each sample has some
 };
 
-/// The matrices of a sample file: what a network reads, and the outputs that it is trained to give (one row per sample
-/// in both).
+/// The matrices of a sample file, with one row per sample each: the inputs of a network, and the outputs that it is
+/// trained to give.
 enum class SamplePart { samples, targets };
 
 /// Reads the header of an HDF5 sample file (see FORMAT.md). Throws InputError, naming the file, if it is missing,

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Labels on their way to a file, written in blocks, so that chunks are compressed once.
+/// Writes labels to a file in blocks of whole chunks, so that each chunk is compressed only once.
 class GrowingLabels {
 public:
   GrowingLabels(hdf5::File const& file, SampleIndex first_sample, fs::path const& path)
@@ -65,7 +65,7 @@ struct SampleFileWriter::Contents {
     samples.emplace(file.id(), "samples", num_neurons, path);
   }
 
-  /// Throws std::logic_error unless what is there of labels and targets is there for each sample.
+  /// Throws std::logic_error if the file has labels or targets, but not for each sample.
   void require_complete() const {
     auto const fit = [&](std::uint64_t count, SampleIndex first_sample) {
       return count == samples->num_rows() && first_sample == samples->first_sample();

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// What the root attributes of a sample file say (FORMAT.md).
+/// The root attributes of a sample file (FORMAT.md).
 namespace varve::sample_format {
 
 inline constexpr char const* name = "varve-samples";

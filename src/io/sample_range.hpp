@@ -17,7 +17,7 @@ using SampleRange = std::pair<SampleIndex, SampleIndex>;
 /// A range of samples, or nullopt for all samples.
 using OptionalSampleRange = std::optional<SampleRange>;
 
-/// What becomes of labels or targets of samples that were not asked for.
+/// Whether a file may have labels or targets of samples other than the wanted ones.
 enum class OtherSamples { refused, ignored };
 
 /// "the samples 101:160", counted from 1 with both ends included as in options, or "none".
@@ -28,8 +28,8 @@ std::string shown(SampleRange const& samples);
 SampleRange rows_within(std::filesystem::path const& path, SampleIndex first_sample, std::uint64_t num_samples,
                         OptionalSampleRange const& range);
 
-/// Throws InputError unless the file `path`, which has labels (or what `what` says) of the samples `found`, has those
-/// of all wanted samples, and of no others where these are refused.
+/// Checks a file `path` that has labels (or targets; `what` names them) of the samples `found`. Throws InputError
+/// unless it has those of all wanted samples, and, if others are refused, no others.
 void require_samples(std::filesystem::path const& path, char const* what, SampleRange const& found,
                      SampleRange const& wanted, OtherSamples others);
 

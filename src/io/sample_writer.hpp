@@ -15,7 +15,7 @@ public:
   virtual void append(SampleSet const& batch) = 0;
 
   /// Writes the classes, or the targets, of the next samples; the samples themselves may be appended before or after.
-  /// Throws as append does, and UsageError if the format has no place for them.
+  /// Throws as append does, and UsageError if the format cannot store them.
   virtual void append_labels(Labels const& batch) = 0;
   virtual void append_targets(SampleSet const& batch) = 0;
 

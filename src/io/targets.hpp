@@ -10,10 +10,10 @@
 
 namespace varve {
 
-/// Opens the targets of the samples [first, last), which a network with `num_outputs` outputs (unknown: any) should
-/// give: those of an HDF5 sample file or, where it has none, its samples, so that activations of another network may be
-/// targets. Throws InputError, naming the file, if it is no such file, is broken, has another width or fewer samples
-/// than asked for, or, if others are refused, more.
+/// Opens the targets of the samples [first, last), the wanted outputs of a network with `num_outputs` outputs (nullopt:
+/// any number): the targets in an HDF5 sample file or, if it has none, its samples, so that activations of another
+/// network can be targets. Throws InputError, naming the file, if it is not a sample file, is broken, has another
+/// width, lacks targets of wanted samples, or has targets of other samples although these are refused.
 std::unique_ptr<SampleReader> open_targets(std::filesystem::path const& path, std::optional<std::size_t> num_outputs,
                                            SampleRange const& samples, OtherSamples others);
 

@@ -9,9 +9,9 @@
 
 namespace varve {
 
-/// Calls visit(line, number) for each line of a plain or compressed text file that holds something: without blanks at
-/// its ends, neither empty nor a comment (beginning with % or #). The number counts all lines, from 1. Ends early if
-/// `visit` returns false. Throws as TextReader does.
+/// Calls visit(line, number) for each line of a plain or compressed text file, except blank lines and comments, which
+/// begin with % or #. Blanks at both ends are removed. The number counts all lines, from 1. Ends early if `visit`
+/// returns false. Throws as TextReader does.
 template <class Visit>
 void for_each_line(std::filesystem::path const& path, Visit const& visit) {
   TextReader reader(path);

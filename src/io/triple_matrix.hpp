@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-/// From blocks of triples to the wanted rows of a sparse matrix.
+/// Builds the wanted rows of a sparse matrix from blocks of triples.
 namespace varve {
 
 /// The row after the last row of the matrix, if `largest_row` is the largest row index of the text, from 1.
