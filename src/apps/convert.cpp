@@ -114,8 +114,8 @@ void add_rewrites(CLI::App& command, ConvertOptions& options) {
       "--reduce", options.reduce,
       "write a smaller network with the same outputs: merge equal neurons, fold constants, drop unread neurons");
   auto* const prune = command.add_option("--prune", options.prune,
-                                         "write a network without its smallest weights: DENSITY is the part of all "
-                                         "places for edges that stay filled, above 0 and at most 1");
+                                         "write a network without its smallest weights: DENSITY (above 0, at most 1) "
+                                         "is the number of edges that stay, divided by inputs times outputs");
   prune->excludes(reduce)->type_name("DENSITY")->check([](std::string const& text) {
     double density = 0.0;
     bool const is_density = CLI::detail::lexical_cast(text, density) && density > 0.0 && density <= 1.0;
@@ -123,7 +123,7 @@ void add_rewrites(CLI::App& command, ConvertOptions& options) {
   });
   command
       .add_option("--prune-over", options.prune_over,
-                  "with --prune, what has this density afterwards: each layer, or the network as a whole")
+                  "with --prune: layer (each layer gets this density) or network (the network as a whole does)")
       ->check(CLI::IsMember({"layer", "network"}))
       ->needs(prune)
       ->capture_default_str();

@@ -37,59 +37,61 @@ void add_files(CLI::App& command, InferOptions& options) {
   add_network_options(command, options.challenge);
   command.add_option(
       "--samples", options.samples,
-      "FIRST:LAST, both included: only these samples, by their numbers in the input, which begin at 1 or where "
-      "the file says");
+      "run only the samples FIRST:LAST, both included; numbers begin at 1, or at the first number that an .h5 "
+      "file states");
   command
       .add_option("--repeat-input", options.repeat_input,
-                  "these samples N times over, numbered on, as one input that is kept in memory once")
+                  "repeat the input N times, numbering continues; the samples are in memory once")
       ->check(above_zero())
       ->capture_default_str();
   command.add_option("--truth", options.truth, "true categories to compare with (exit code 1 if they differ)");
   command.add_option("--categories", options.categories, "write the numbers of the surviving samples, from 1");
   command.add_option("--activations", options.activations, "write the last activations as a sparse sample file (.h5)");
-  command.add_option("--predictions", options.predictions, "write sample and neuron of its largest activation, from 1");
+  command.add_option("--predictions", options.predictions,
+                     "write for each sample the neuron with the largest activation, both numbered from 1");
   command.add_option("--report", options.report, "write everything measured and decided as JSON");
   command.add_option("--journal", options.journal,
-                     "keep finished batches in FILE (and FILE.1, FILE.2, ... of other ranks): the same command goes on "
-                     "from there after it was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+                     "keep finished batches in FILE (other ranks: FILE.1, FILE.2, ...): the same command continues a "
+                     "run that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
 }
 
 void add_memory_limits(CLI::App& command, InferOptions& options) {
   command
-      .add_option(
-          "--device-memory-limit", options.device_memory_limit,
-          "GiB on the device, for weights and samples; weights that do not fit are streamed to it (default: what "
-          "is free)")
+      .add_option("--device-memory-limit", options.device_memory_limit,
+                  "device memory (GiB) for weights and samples; weights that do not fit are streamed to the device "
+                  "(default: nine tenths of what is free)")
       ->check(above_zero());
   command
       .add_option("--device-weight-limit", options.device_weight_limit,
-                  "GiB of these for weights (default: what a batch leaves; if they are streamed, a part)")
+                  "part (GiB) of the device memory for weights (default: what a batch leaves; for streamed weights a "
+                  "part of that)")
       ->check(above_zero());
   command
       .add_option("--memory-limit", options.memory_limit,
-                  "GiB of the host for weights that are streamed; others are read again each time. Without a device of "
-                  "its own: for everything")
+                  "host memory (GiB) for encoded weights waiting to be streamed; the rest are read again each pass. On "
+                  "CPU backends: the limit for everything")
       ->check(above_zero());
   command
       .add_option("--input-memory", options.input_memory,
-                  "GiB of host memory for samples that are read (default: an eighth of what is available)")
+                  "host memory (GiB) for samples being read (default: an eighth of what is available)")
       ->check(above_zero());
 }
 
 void add_ranks(CLI::App& command, InferOptions& options) {
   command.add_option("--schedule", options.schedule,
-                     "of several ranks: dynamic (default: each takes its next batch when it is ready) or static (equal "
-                     "parts)");
+                     "how ranks share the samples: dynamic (default: each takes its next batch when it is ready) or "
+                     "static (equal parts)");
   command
       .add_option("--split", options.split,
-                  "what several ranks share: samples; neurons (each holds a part of every layer and they exchange "
-                  "activations: for networks wider than a device); or auto: neurons if samples do not fit a rank")
+                  "what ranks divide among them: samples; neurons (each rank holds a part of every layer, and ranks "
+                  "exchange activations: for networks too large for one device); or auto (neurons if whole layers do "
+                  "not fit a rank)")
       ->check(CLI::IsMember({"auto", "samples", "neurons"}))
       ->capture_default_str();
   command
       .add_option("--exchange", options.exchange,
-                  "how activations go between ranks with --split neurons: auto (from device to device where the MPI "
-                  "library can do it) or host (through its memory)")
+                  "how activations go between ranks with --split neurons: auto (from device to device if the MPI "
+                  "library supports it) or host (through host memory)")
       ->check(CLI::IsMember({"auto", "host"}))
       ->capture_default_str();
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
@@ -99,17 +101,17 @@ void add_ranks(CLI::App& command, InferOptions& options) {
 }
 
 void add_choices(CLI::App& command, InferOptions& options) {
-  command.add_option("--engine", options.engine, "varve, or to compare: kokkos-kernels, reference")
+  command.add_option("--engine", options.engine, "varve; for comparison: kokkos-kernels, reference")
       ->capture_default_str();
   command
-      .add_option(
-          "--formats", options.formats,
-          "auto, or those that layers may be stored in, with commas between: cones, pattern_blocks, staged_blocks, "
-          "sliced_ell, csr")
+      .add_option("--formats", options.formats,
+                  "formats in which layers may be stored: auto, or a comma-separated list of cones, pattern_blocks, "
+                  "staged_blocks, sliced_ell, csr")
       ->capture_default_str();
   command.add_option(
       "--kernel", options.kernel,
-      "direct, stationary, staged, fused, cones or spread, where it can run (default: chosen per layer)");
+      "kernel of all layers that it can run: direct, stationary, staged, fused, cones or spread (default: chosen per "
+      "layer)");
 }
 
 } // namespace
@@ -123,26 +125,28 @@ void add_infer_options(CLI::App& command, InferOptions& options) {
 
 void add_run_options(CLI::App& command, InferOptions& options) {
   command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
-  command.add_option("--precision", options.precision, "of activations and weights")
+  command.add_option("--precision", options.precision, "precision of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  command.add_option("--batch", options.batch, "samples at a time (default: what fits, and suits the speed of a rank)")
+  command
+      .add_option("--batch", options.batch,
+                  "samples at a time (default: as many as fit and suit the speed of the rank)")
       ->check(above_zero());
   add_memory_limits(command, options);
   command
       .add_option(
           "--reductions", options.reductions,
-          "what is known to be equal and not computed twice: auto, none, or with commas between: "
-          "merge_neurons, fold_constants, drop_unread, saturation, equal_samples. The first two add up terms in "
-          "advance, so that last bits may differ and a sum that meets its threshold up to rounding may fall on "
-          "the other side: varve verify --exact knows the right one")
+          "work to save where results are known or equal: auto, none, or a comma-separated list of merge_neurons, "
+          "fold_constants, drop_unread, saturation, equal_samples. The first two add terms of sums in advance, so "
+          "last bits may differ, and a sum that meets its threshold up to rounding may fall on the other side; "
+          "varve verify --exact tells which side is right")
       ->capture_default_str();
   command
       .add_option(
           "--edge-order", options.edge_order,
-          "in which an output adds up its products, which decides its last bits: auto (so that few threads of a "
-          "GPU read the same bank at a time, in layers that gain from it; else ascending), ascending, or "
-          "balanced (as with auto, in all layers of 1024 neurons or less, for studies)")
+          "order in which outputs add their products, which decides last bits: auto (balanced in layers that gain "
+          "from fewer bank conflicts on GPUs, else ascending), ascending, or balanced (in all layers of at most "
+          "1024 neurons, for studies)")
       ->capture_default_str();
 }
 

@@ -95,7 +95,8 @@ void print_layers(NetworkAnalysis const& network) {
   }
 }
 
-/// The input that a plan is for: that of --input, else a large one with unknown values.
+/// The input that a plan is for: that of --input, else a single sample of unknown values. (The steps of the plan depend
+/// on the number of samples only if it is an expectation of the engine's options.)
 InputShape input_of_plan(NetworkSource const& network, InfoOptions const& options) {
   if (options.input.empty()) {
     if (!options.samples.empty()) throw UsageError("--samples needs --input, whose samples it chooses");
@@ -232,12 +233,12 @@ void add_info(CLI::App& command_line, Action& action) {
   command->add_option("--backend", options->backend, "with --plan: " + compiled_backend_names())->capture_default_str();
   command->add_option("--input", options->input,
                       "with --plan: the samples that the plan is for (default: many samples of any values)");
-  command->add_option("--samples", options->samples, "with --plan: those of --input to plan for, as FIRST:LAST");
+  command->add_option("--samples", options->samples, "with --plan: plan only for the samples FIRST:LAST of --input");
   command->add_option("--reductions", options->reductions, "with --plan: auto, none, or a list (see infer)")
       ->capture_default_str();
   command->add_option("--edge-order", options->edge_order, "with --plan: auto, ascending or balanced (see infer)")
       ->capture_default_str();
-  command->add_option("--precision", options->precision, "with --plan: of activations and weights")
+  command->add_option("--precision", options->precision, "with --plan: precision of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command->callback([options, &action] {

@@ -50,12 +50,12 @@ CLI::Option* add_initial_options(CLI::App& command, InitialOptions& options, Ini
           ->check(CLI::IsMember({"he", "identity"}));
   command
       .add_option("--activation", options.activation,
-                  "with --init: of all layers but the last (default: " + defaults.activation + ")")
+                  "with --init: activation of all layers but the last (default: " + defaults.activation + ")")
       ->check(CLI::IsMember(activation_names()))
       ->needs(init);
   command
       .add_option("--last-activation", options.last_activation,
-                  "with --init: of the last layer; for classes that is identity, because the softmax belongs to the "
+                  "with --init: activation of the last layer; identity for classes, because the softmax belongs to the "
                   "loss (default: " +
                       defaults.last_activation + ")")
       ->check(CLI::IsMember(activation_names()))

@@ -16,19 +16,19 @@ void add_files(CLI::App& command, TrainOptions& options) {
       ->required();
   command.add_option("--input", options.input, "samples to train with: .h5, IDX images, or text")->required();
   command.add_option("--labels", options.labels,
-                     "classes of the samples, from 0: .h5, IDX, or text with one a line (default: those in --input)");
+                     "classes of the samples, from 0: .h5, IDX, or text with one per line (default: those in --input)");
   command.add_option("--targets", options.targets,
                      "wanted outputs of the samples, for --loss mean-square: targets or samples of an .h5 file");
   command.add_option("--validation", options.validation, "samples to measure loss and accuracy with after each epoch");
   command.add_option("--validation-labels", options.validation_labels,
-                     "their classes (default: those in --validation)");
-  command.add_option("--validation-targets", options.validation_targets, "their wanted outputs");
+                     "classes of the validation samples (default: those in --validation)");
+  command.add_option("--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
   command.add_option("--output", options.output, "write the trained network")->required();
-  command.add_option("--best", options.best, "write the network with the least validation loss so far after its epoch");
+  command.add_option("--best", options.best, "write the network of the epoch with the least validation loss so far");
   command.add_option(
       "--checkpoint", options.checkpoint,
-      "keep the state of the training in FILE (.h5) and the one before in FILE.previous: the same command "
-      "goes on from there after it was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+      "keep the state of the training in FILE (.h5) and the state before in FILE.previous: the same command "
+      "continues a training that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   command
       .add_option("--checkpoint-every", options.checkpoint_every,
                   "steps between checkpoints, besides those after each epoch")
@@ -42,34 +42,38 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
   command.add_option("--loss", options.loss, "cross-entropy (softmax of the outputs and a class) or mean-square")
       ->capture_default_str();
   command.add_option("--optimizer", options.optimizer, "sgd, momentum, nesterov or adam")->capture_default_str();
-  command.add_option("--rate", options.rate, "learning rate (default: 0.05; of adam: 0.001)");
+  command.add_option("--rate", options.rate, "learning rate (default: 0.05; for adam 0.001)");
   command.add_option("--rate-schedule", options.rate_schedule, "constant, step or cosine")->capture_default_str();
-  command.add_option("--rate-every", recipe.rate.every, "with step: epochs after which the rate falls")
+  command
+      .add_option("--rate-every", recipe.rate.every, "with --rate-schedule step: epochs between changes of the rate")
       ->capture_default_str();
-  command.add_option("--rate-factor", recipe.rate.factor, "with step: factor by which it falls")->capture_default_str();
-  command.add_option("--warm-up", recipe.rate.warm_up, "first steps, in which the rate rises evenly")
+  command.add_option("--rate-factor", recipe.rate.factor, "with --rate-schedule step: factor of each change")
       ->capture_default_str();
-  command.add_option("--momentum", recipe.optimizer.momentum, "of momentum and nesterov")->capture_default_str();
-  command.add_option("--beta1", recipe.optimizer.beta1, "of adam")->capture_default_str();
-  command.add_option("--beta2", recipe.optimizer.beta2, "of adam")->capture_default_str();
-  command.add_option("--epsilon", recipe.optimizer.epsilon, "of adam")->capture_default_str();
+  command
+      .add_option("--warm-up", recipe.rate.warm_up, "number of steps at the beginning in which the rate rises linearly")
+      ->capture_default_str();
+  command.add_option("--momentum", recipe.optimizer.momentum, "parameter of momentum and nesterov")
+      ->capture_default_str();
+  command.add_option("--beta1", recipe.optimizer.beta1, "parameter of adam")->capture_default_str();
+  command.add_option("--beta2", recipe.optimizer.beta2, "parameter of adam")->capture_default_str();
+  command.add_option("--epsilon", recipe.optimizer.epsilon, "parameter of adam")->capture_default_str();
   command.add_option("--l2", recipe.optimizer.l2, "decay of weights (not of biases), added to their gradient")
       ->capture_default_str();
-  command.add_option("--batch", recipe.batch, "samples of a step")->check(above_zero())->capture_default_str();
-  command.add_option("--epochs", recipe.epochs, "times that all samples are taken")
+  command.add_option("--batch", recipe.batch, "samples of a mini-batch")->check(above_zero())->capture_default_str();
+  command.add_option("--epochs", recipe.epochs, "number of passes over all samples")
       ->check(above_zero())
       ->capture_default_str();
-  command.add_option("--seed", recipe.seed, "of the order of the samples")->capture_default_str();
+  command.add_option("--seed", recipe.seed, "seed of the order of the samples")->capture_default_str();
   command
       .add_option("--patience", options.patience,
-                  "stop after so many epochs without a lower validation loss (default: never)")
+                  "stop after this many epochs without a lower validation loss (default: never)")
       ->check(above_zero());
 }
 
 void add_engine(CLI::App& command, TrainOptions& options) {
   options.backend = to_string(compiled_backends().front());
   command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
-  command.add_option("--precision", options.precision, "of activations and weights")
+  command.add_option("--precision", options.precision, "precision of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command
@@ -80,13 +84,15 @@ void add_engine(CLI::App& command, TrainOptions& options) {
       ->capture_default_str();
   command
       .add_option("--micro-batch", options.micro_batch,
-                  "samples at a time: 64 (double: 32) times a power of two (default: as many as have room)")
+                  "samples at a time: 64 (double: 32) times a power of two (default: as many as fit)")
       ->check(above_zero());
   command
       .add_option("--memory-limit", options.memory_limit,
-                  "GiB on the device for weights and activations (default: nine tenths of what is free)")
+                  "device memory (GiB) for weights and activations (default: nine tenths of what is free)")
       ->check(above_zero());
-  command.footer("No option of these five changes a bit of the trained network, except --precision.");
+  command.footer("Of the options --backend, --precision, --recompute, --micro-batch and --memory-limit, only "
+                 "--precision changes the "
+                 "bits of the trained network.");
 }
 
 std::optional<std::size_t> keep_every(std::string const& recompute) {

@@ -152,17 +152,17 @@ void add_tune(CLI::App& command_line, Action& action) {
   auto const options = std::make_shared<TuneOptions>();
   command->add_option("--network", options->network, "network file (.h5) or folder of nN-lK.tsv layer files")
       ->required();
-  command->add_option("--input", options->input, "samples like those that will be run, and as many")->required();
-  command->add_option("--samples", options->samples, "only the first so many")->check(above_zero());
+  command->add_option("--input", options->input, "samples like those of later runs, and as many of them")->required();
+  command->add_option("--samples", options->samples, "use only the first N samples")->check(above_zero());
   command->add_option("--backend", options->backend, compiled_backend_names())->capture_default_str();
-  command->add_option("--precision", options->precision, "of activations and weights")
+  command->add_option("--precision", options->precision, "precision of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  command->add_option("--reductions", options->reductions, "as for varve infer")->capture_default_str();
-  command->add_option("--edge-order", options->edge_order, "as for varve infer")->capture_default_str();
+  command->add_option("--reductions", options->reductions, "see varve infer --help")->capture_default_str();
+  command->add_option("--edge-order", options->edge_order, "see varve infer --help")->capture_default_str();
   command
       ->add_option("--repeat", options->repeat,
-                   "measurements of each alternative, in turn with the others; the median counts")
+                   "measurements of each alternative, alternating with the others; the median counts")
       ->check(above_zero())
       ->capture_default_str();
   command->add_option("--output", options->output, "write what was found as JSON, for varve infer --options");
