@@ -111,7 +111,7 @@ TEST_F(ConvertSamples, AnswersComeAlongUnlessTheyAreReplacedOrLeftOut) {
   EXPECT_EQ(read_sample_labels(path("others.h5")), (Labels{{1, 1, 1}, 0}));
   EXPECT_EQ(read_sample_header(path("others.h5")).num_targets, 2U);
   EXPECT_EQ(convert("outputs.h5", "later.h5", {"--targets", path("all.h5")}).exit_code, 0);
-  EXPECT_EQ(read_sample_header(path("later.h5")).num_targets, 2U); // those of all.h5, not its samples
+  EXPECT_EQ(read_sample_header(path("later.h5")).num_targets, 2U); // the targets of all.h5, not its samples
 
   EXPECT_EQ(convert("all.h5", "bare.h5", {"--samples-only"}).exit_code, 0);
   EXPECT_FALSE(read_sample_header(path("bare.h5")).has_labels);
@@ -147,7 +147,7 @@ TEST_F(ConvertSamples, NetworksArePruned) {
     EXPECT_EQ(convert("net.h5", "small.h5", {"--prune", "0.25", "--prune-over", over}).exit_code, 0);
     PrunedNetwork const pruned(network, 0.25, over == "layer" ? PruneScope::layer : PruneScope::network);
     EXPECT_EQ(load(*open_network(path("small.h5"))).layers(), load(pruned).layers());
-    EXPECT_EQ(load(*open_network(path("small.h5"))).num_edges(), 18U); // of 48 + 24 places
+    EXPECT_EQ(load(*open_network(path("small.h5"))).num_edges(), 18U); // a quarter of 48 + 24 places
   }
   for (std::string const density : {"0", "-0.5", "1.5", "nan", "few"})
     expect_refused(2, "net.h5", "x.h5", {"--prune", density}, "--prune");

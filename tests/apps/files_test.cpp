@@ -109,7 +109,7 @@ TEST_F(Files, NetworksConvertToEveryFormatAndBack) {
   auto const layers = load(*open_network_file(path("net.h5"))).layers();
   for (std::string const name : {"plain", "text.tsv", "text.tsv.gz", "text.tsv.xz", "text.tsv.zst", "copy.hdf5"}) {
     succeed({"convert", path("net.h5"), path(name)});
-    bool const is_text = name != "copy.hdf5"; // which says neither bias nor cap
+    bool const is_text = name != "copy.hdf5"; // text stores neither bias nor cap
     std::vector<std::string> const extra =
         is_text ? std::vector<std::string>{"--bias", "-0.25", "--cap", "16"} : std::vector<std::string>{};
     succeed(joined({"convert", path(name), path("back-" + name + ".h5")}, extra));

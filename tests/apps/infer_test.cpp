@@ -244,7 +244,7 @@ TEST_F(Infer, AMemoryLimitMakesBatches) {
 
 TEST_F(Infer, WeightsThatDoNotFitAreStreamed) {
   auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
-  for (char const* const backend_limit : {"1", "0.5"}) { // GiB: more than, and exactly what the device may use
+  for (char const* const backend_limit : {"1", "0.5"}) { // in GiB: above the device limit, and equal to it
     auto const options = std::vector<std::string>{"--device-memory-limit",
                                                   "0.5",
                                                   "--device-weight-limit",
@@ -386,7 +386,7 @@ TEST_F(Infer, WithoutTruthTheReportSaysNone) { EXPECT_EQ(report_of({})["truth"],
 
 TEST_F(Infer, RangesOfSamplesKeepTheirNumbers) {
   struct Range {
-    std::size_t first, last; // from 1, both included
+    std::size_t first, last; // numbers from 1, both included
   };
   for (auto const [first, last] : {Range{1, 150}, Range{1, 1}, Range{150, 150}, Range{33, 97}}) {
     auto const expected = samples_of(last_, first - 1, last);

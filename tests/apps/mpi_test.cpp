@@ -40,7 +40,7 @@ protected:
   struct Outputs {
     std::string categories, predictions, hash, activations; ///< the bytes of the files
     nlohmann::json report;
-    std::ptrdiff_t num_lines = 0; ///< that the command printed
+    std::ptrdiff_t num_lines = 0; ///< lines that the command printed
 
     bool operator==(Outputs const& other) const {
       return categories == other.categories && predictions == other.predictions && hash == other.hash &&
@@ -122,7 +122,8 @@ TEST_F(Ranks, RepeatAnInputAndGoOnFromAJournal) {
   auto with_journal = options;
   with_journal.insert(with_journal.end(), {"--journal", path("repeated.journal")});
   EXPECT_EQ(infer_on(2, with_journal), one);
-  for (std::string const name : {"repeated.journal", "repeated.journal.1"}) { // as if killed
+  for (std::string const name :
+       {"repeated.journal", "repeated.journal.1"}) { // truncated, as if the ranks had been killed
     auto const journal = read_bytes(path(name));
     varve::testing::write_bytes(path(name), journal.substr(0, journal.size() * 3 / 5));
   }

@@ -85,12 +85,13 @@ TEST_F(HostMemory, OfGroupsAroundCountsToo) {
 }
 
 TEST_F(HostMemory, OfAContainerIsThatOfTheMount) {
-  mount_version_2(); // with a name space of its own, the container's group is the root of the mount
+  mount_version_2(); // container with its own name space: its group is the root of the mount
   write("proc/self/cgroup", "0::/\n");
   group("", bytes(600), 100);
   EXPECT_EQ(available(), 500U);
 
-  mount_version_2("/docker/1234"); // without one, the mount shows a part of the host's hierarchy
+  mount_version_2(
+      "/docker/1234"); // container without its own name space: the mount shows a part of the host's hierarchy
   write("proc/self/cgroup", "0::/docker/1234/inner\n");
   EXPECT_EQ(available(), 500U);
   group("inner", bytes(300), 0);

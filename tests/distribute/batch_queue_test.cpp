@@ -134,7 +134,8 @@ TEST_F(Queue, LetsARankLookAheadWhereItHurtsNobody) {
   expect_unfinished({Schedule::fixed, 10, true, 10, {}}, 3, 3);
   expect_unfinished({Schedule::fixed, 10, false, 10, {}}, 3, 3);
   expect_unfinished({Schedule::fixed, 10, true, 10, 10.0}, 3, 3);
-  expect_unfinished({Schedule::fixed, 10, false, 10, 10.0}, 1, 3); // whose size depends on the first one's time
+  expect_unfinished({Schedule::fixed, 10, false, 10, 10.0}, 1,
+                    3); // the next size depends on the time of the first
   expect_unfinished({Schedule::dynamic, 10, true, 10, 10.0}, 1, ranks_.size() == 1 ? 3 : 2);
   expect_unfinished({Schedule::together, 10, true, 10, {}}, 3, 3);
 }

@@ -64,7 +64,7 @@ TEST(NextBatchSize, IsHalfOfTheShareBySpeed) {
   BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9};
   QueueState state{.remaining = 10000, .num_ranks = 2, .own_speed = 30, .known_speeds = 40, .num_known = 2};
   state.last_batch = 100000;
-  EXPECT_EQ(next_batch_size(state, rules), 3750U); // three quarters, of that half
+  EXPECT_EQ(next_batch_size(state, rules), 3750U); // half of this rank's share, which is three quarters
   state.own_speed = 10;
   EXPECT_EQ(next_batch_size(state, rules), 1250U);
   state.num_known = 1; // the other one is taken to be as fast
@@ -103,7 +103,7 @@ TEST(IsTooSlow, OnlyWhereTheOthersFinishBefore) {
   state.known_speeds = 200;
   state.remaining = 1;
   EXPECT_FALSE(is_too_slow(state, rules));
-  EXPECT_FALSE(is_too_slow({.remaining = 5, .num_ranks = 2}, rules)); // nobody knows anything yet
+  EXPECT_FALSE(is_too_slow({.remaining = 5, .num_ranks = 2}, rules)); // no speed is known yet
 }
 
 /// Ranks of given speeds take batches in the order in which they become ready, as they would in a job.

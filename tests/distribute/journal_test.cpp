@@ -76,7 +76,7 @@ TEST_F(JournalFile, GivesBackWhatItWasGiven) {
   auto journal = open();
   EXPECT_EQ(journal.network(), facts);
   expect_batches(journal, {0, 1, 2});
-  journal.begin({{"layers", 99}}); // it has begun: nothing happens
+  journal.begin({{"layers", 99}}); // no effect, because the journal has begun
   journal.add(batch(5));
   expect_batches(journal, {0, 1, 2, 5});
   EXPECT_EQ(journal.num_discarded_bytes(), 0U);
@@ -86,7 +86,7 @@ TEST_F(JournalFile, OfNoRunIsEmpty) {
   auto const journal = open();
   EXPECT_TRUE(journal.network().is_null());
   EXPECT_TRUE(journal.ranges().empty());
-  EXPECT_TRUE(std::filesystem::exists(path_)); // so that a folder that cannot be written is known at once
+  EXPECT_TRUE(std::filesystem::exists(path_)); // created at once, to detect a folder that cannot be written
 }
 
 TEST_F(JournalFile, CutAnywhereKeepsItsWholeRecords) {

@@ -102,7 +102,8 @@ struct FakeInference final : Inference {
   }
 
   Events& events;
-  std::vector<std::pair<std::string, std::ptrdiff_t>> expected; ///< to happen while a batch is computed, and to which
+  std::vector<std::pair<std::string, std::ptrdiff_t>>
+      expected; ///< events awaited in infer(): name, batch relative to this one
   SampleIndex broken = ~SampleIndex{0};
   Plan plan_;
 };

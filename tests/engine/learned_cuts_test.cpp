@@ -21,8 +21,8 @@ constexpr std::size_t num_neurons = 256;
 constexpr std::size_t num_layers = 40;
 constexpr std::size_t batch = 1200;
 
-/// Every output is the mean of 16 inputs, less 0.05: what is the same in all neurons lives 20 layers for each unit of
-/// it.
+/// Every output is the mean of 16 inputs, less 0.05: a sample with the same value x in all neurons lives for 20 x
+/// layers.
 Network fading_network() {
   std::vector<Layer> layers(num_layers);
   for (auto& layer : layers) {
@@ -70,7 +70,7 @@ TEST_P(LearnedCuts, FollowsTheSamplesOfTheBatchBeforeAndChangesNoBit) {
     EXPECT_EQ(inference->infer(part, {true, true}).activations,
               test::reference_of(network, part, GetParam().precision));
   }
-  if (has_own_memory(GetParam().backend)) return; // so few samples do not fill it: there is nothing to learn
+  if (has_own_memory(GetParam().backend)) return; // so few samples do not fill a GPU: nothing to learn
   EXPECT_LT(inference->plan().steps.size(), before) << "nobody leaves in the first twelve layers";
   EXPECT_EQ(inference->plan(shape).steps.size(), inference->plan().steps.size()) << "what was learned stays";
 }

@@ -38,7 +38,7 @@ void expect_one_answer(NetworkSource const& network, SampleSet const& samples, P
       for (std::size_t const batch : batches) {
         options.batch = batch;
         options.repeat = batch == 33 ? 3 : 1;
-        options.reductions.saturation = options.reductions.equal_samples = batch != 33; // which change no bit
+        options.reductions.saturation = options.reductions.equal_samples = batch != 33; // change no bit
         expect_answer(expected, network, samples, options);
       }
     }

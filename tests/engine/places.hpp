@@ -49,7 +49,7 @@ inline InferenceOptions options_at(Place place) {
 /// that cannot run a layer on this backend gives way to the direct one). The first four leave formats to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place), options_at(place)};
-  choices.back().reductions.saturation = choices.back().reductions.equal_samples = true; // which change no bit
+  choices.back().reductions.saturation = choices.back().reductions.equal_samples = true; // change no bit
   for (KernelName const kernel : {KernelName::cones, KernelName::spread}) {
     choices.push_back(options_at(place));
     choices.back().kernel = kernel;
@@ -64,7 +64,7 @@ inline std::vector<InferenceOptions> all_choices(Place place) {
     }
     choices.push_back(choices.back());
     choices.back().kernel = KernelName::direct;
-    choices.back().expected_samples = 1; // for which hosts have smaller tiles
+    choices.back().expected_samples = 1; // host backends choose smaller tiles then
   }
   return choices;
 }

@@ -100,8 +100,8 @@ std::size_t saturates_from(Network const& network) {
 
 TEST(RandomCases, HoldNetworksThatSaturateAndSomeThatBarelyDoNot) {
   int num_saturating = 0;
-  int num_late = 0;        // after some layers only
-  int num_in_one_only = 0; // in float or double, but not in the other
+  int num_late = 0;        // networks that saturate after some layers only
+  int num_in_one_only = 0; // networks that saturate in one precision only
   int num_saturated_samples = 0;
   for (std::uint64_t seed = 0; seed < kNumSeeds; ++seed) {
     auto const [network, samples] = random_case(seed);

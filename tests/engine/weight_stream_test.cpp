@@ -36,7 +36,7 @@ test::RandomCase deep_case(std::uint64_t seed) {
     std::size_t const outputs = widths.at((number + 1) % 5);
     auto& layer = layers[number];
     layer.weights = random.draw_matrix(outputs, inputs, 24, 1.2);
-    if (layer.weights.values.size() == 1) layer.weights.values = {0.2}; // a negative one would end everything
+    if (layer.weights.values.size() == 1) layer.weights.values = {0.2}; // a negative weight would kill all samples
     layer.bias.assign(number % 3 == 0 ? 1 : outputs, 0.0);
     for (auto& bias : layer.bias) bias = random.real(-0.9, seed % 2 == 0 ? 0.0 : 0.1);
     layer.activation = number % 7 == 6 ? Activation::relu() : Activation::clipped_relu(1.5);
@@ -89,17 +89,17 @@ TEST_P(WeightStreams, EqualTheReferenceInEveryFormatAndKernel) {
   auto const expected = test::reference_of(network, samples, GetParam().precision);
   ASSERT_GT(categories(expected).size(), 10U);
   ASSERT_LT(categories(expected).size(), 130U);
-  constexpr std::array<std::size_t, 4> parts = {1, 2, 4, 8}; // which of the weights the device holds at a time
+  constexpr std::array<std::size_t, 4> parts = {1, 2, 4, 8}; // the device has room for 1 / part of the weights
   std::size_t next_part = 0;
   for (auto options : test::all_choices(GetParam())) {
     std::size_t const weights = prepare(network, options)->plan(shape_of(samples)).weight_bytes;
     options.batch = 70;
     options.repeat = 2;
     std::array<std::size_t, 3> const hosts = {16 * mebibyte, weights / 2, 0};
-    for (int i = 0; i < 2; ++i) { // of the twelve combinations each choice gets two in turn
+    for (int i = 0; i < 2; ++i) { // each choice gets the next two of the twelve combinations
       std::size_t const host = hosts.at(next_part % hosts.size());
       auto const part = parts.at(next_part++ % parts.size());
-      // Without the first layer's second form, weights may take less than was said.
+      // `weights` includes the second form of layer 0, which streaming leaves out; so part 1 gets less room than that.
       auto const room = part == 1 ? weights - weights / 3 : weights / part;
       SCOPED_TRACE(testing::Message() << test::describe(options) << ", " << weights << " bytes, " << room
                                       << " on the device, " << host << " on the host");
@@ -119,7 +119,7 @@ TEST_P(WeightStreams, EqualTheReferenceForOtherNetworks) {
     SCOPED_TRACE(seed);
     auto const [network, samples] = deep_case(seed);
     auto options = test::options_at(GetParam());
-    options.reductions.saturation = options.reductions.equal_samples = true; // which change no bit
+    options.reductions.saturation = options.reductions.equal_samples = true; // change no bit
     std::size_t const weights = test::run_all(network, samples, options).plan.weight_bytes;
     options.batch = 64;
     auto const outcome = test::run_all(network, samples, limited(options, weights / 5, weights / 3));
@@ -181,13 +181,13 @@ TEST_P(WeightStreams, LayersAreAskedForAgainOnlyIfTheHostCannotKeepThem) {
       auto const result = inference->infer(samples, {true, true});
       expect_equal(result, test::reference_of(network, samples, GetParam().precision));
       EXPECT_EQ(result.weights.make_seconds > 0.0, !fits);
-      bool const is_copied = fits || has_own_memory(GetParam().backend); // else made where it is needed
+      bool const is_copied = fits || has_own_memory(GetParam().backend); // else images are made in the buffer itself
       EXPECT_EQ(result.weights.copied_bytes > weights / 2, is_copied);
     }
     if (fits) {
       EXPECT_EQ(watched.num_asked, kNumLayers);
     } else {
-      EXPECT_GT(watched.num_asked, 3 * kNumLayers); // once to plan, then for each batch what no buffer still holds
+      EXPECT_GT(watched.num_asked, 3 * kNumLayers); // once for the plan; then, in each batch, all but what buffers hold
     }
   }
 }

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double most_seconds = 10.0;  ///< one input
-constexpr long most_kibibytes = 98304; ///< that this process, or a child of it, grows by: 64 MiB and room to run
+constexpr double most_seconds = 10.0;  ///< limit for one input
+constexpr long most_kibibytes = 98304; ///< limit of the growth of this process or a child: 64 MiB and room to run
 
 std::vector<fs::path> files_of(fs::path const& folder) {
   std::vector<fs::path> files;

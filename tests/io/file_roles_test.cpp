@@ -53,7 +53,7 @@ TEST(FileRoles, AnOutputIsNoInputByWhateverName) {
 TEST(FileRoles, TwoOutputsAreTwoFiles) {
   TemporaryFolder const folder;
   fs::create_directory(folder / "below");
-  fs::create_symlink("out", folder / "link"); // to what is not there yet
+  fs::create_symlink("out", folder / "link"); // a link to a file that does not exist yet
   std::string const out = folder / "out";
   for (std::string const other : {folder / "out", folder / "below/../out", folder / "link"}) {
     FileRoles files;

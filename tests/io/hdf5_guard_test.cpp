@@ -45,13 +45,13 @@ TEST(Hdf5Guard, AChildThatHangsBecomesASentence) {
   auto const path = write_bytes(folder / "broken.h5", "some bytes");
   auto const sentence = sentence_of<InputError>([&] {
     try_out(path, [] {
-      for (int volatile turn = 0; turn >= 0;) turn = 1 - turn; // a loop that no compiler may leave out
+      for (int volatile turn = 0; turn >= 0;) turn = 1 - turn; // volatile: compilers must keep the endless loop
     });
   });
   expect_holds(sentence, "took more than 2 seconds of processor time");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) // whose allocator takes its address space at the start
+#if !defined(__SANITIZE_ADDRESS__) // the sanitizer reserves its address space at the start
 TEST(Hdf5Guard, AChildThatFillsTheMemoryBecomesASentence) {
   TemporaryFolder const folder;
   auto const path = write_bytes(folder / "broken.h5", "some bytes");

@@ -29,8 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double longest_seconds = 10.0; // of processor time, which other programs do not change
-constexpr double most_patience = 120.0;  // by the clock
+constexpr double longest_seconds = 10.0; // limit of processor time, on which other load has no effect
+constexpr double most_patience = 120.0;  // limit of wall-clock time, in seconds
 constexpr int is_refused = 3;            // exit code of a child
 constexpr long most_kibibytes = 1 << 20;
 

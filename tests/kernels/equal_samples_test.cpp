@@ -16,11 +16,11 @@ namespace {
 
 using Rows = std::vector<std::vector<float>>; ///< the activations of each sample
 
-/// What was found out about samples.
+/// The result of a search for equal samples.
 struct Found {
-  std::vector<int> distinct;       ///< ids of those that stay, in order
-  std::vector<int> from_slot;      ///< their slots
-  std::vector<int> represented_by; ///< by id
+  std::vector<int> distinct;       ///< ids of the samples that stay, in order
+  std::vector<int> from_slot;      ///< slots of the samples that stay
+  std::vector<int> represented_by; ///< by id: the sample that represents it
   int is_worth_it = 0;
 };
 
@@ -116,7 +116,7 @@ TYPED_TEST(EqualSamplesOf, EachKindOneStays) {
   }
 }
 
-/// Where hashes collide, fewer are found, but nobody is joined to a sample that differs.
+/// If hashes collide, fewer equal samples are found, but no sample is joined to a different one.
 TYPED_TEST(EqualSamplesOf, CollidingHashesJoinNobody) {
   test::RandomCases random(4);
   for (std::uint64_t const hash_mask : {std::uint64_t(0), std::uint64_t(1) << 20U, std::uint64_t(7) << 20U}) {

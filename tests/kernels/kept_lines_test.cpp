@@ -23,7 +23,7 @@ TYPED_TEST(KeptLinesOf, KeptSamplesComeFirstAndInOrder) {
   for (int place = 0; place < num_neurons * Tile::num_samples; ++place) tile.values[place] = 1000 - 3 * place;
   std::mt19937 random(7);
   for (int trial = 0; trial < 40; ++trial) {
-    std::vector<int> kept; // of one in 1, 2, ... 5; at last none
+    std::vector<int> kept; // random: 1 sample in 1, 2, ... 5; none in the last trial
     for (int sample = 0; sample < Tile::num_samples && trial < 39; ++sample) {
       if (random() % (trial % 5 + 1) == 0) kept.push_back(sample);
     }

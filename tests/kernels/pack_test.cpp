@@ -104,7 +104,7 @@ void expect_packs_follow_the_rules() {
   auto const found = download(use.finished);
   auto const seen = download(use.seen);
 
-  std::size_t num_told_apart = 0; // where a product rounded on its own gives another sum
+  std::size_t num_told_apart = 0; // lanes in which a separately rounded product gives another sum
   for (std::size_t i = 0; i < count; ++i) {
     for (int lane = 0; lane < Width; ++lane) {
       auto const value = values[i].lane[lane];
@@ -177,8 +177,8 @@ void expect_special_numbers_are_finished() {
   EXPECT_EQ((finished<ExecutionSpace, Scalar>(Scalar(-40), 0.5, identity)), Scalar(-39.5));
 }
 
-/// sums(i) = a chain of products of all values with the weights from the i-th on, in one pack: what a compiler that
-/// fuses by taste leaves unfused, because each sum waits for the one before.
+/// sums(i) = a chain of products of all values with the weights from the i-th on, in one pack. A compiler that is free
+/// to fuse may leave such a chain unfused, because each sum waits for the one before.
 template <class ExecutionSpace, class Scalar, int Width>
 struct AddUpProducts {
   DeviceArray<ExecutionSpace, Scalar> weights;
@@ -209,7 +209,7 @@ void expect_chains_are_fused() {
   Kokkos::parallel_for("add_up_products", Kokkos::RangePolicy<ExecutionSpace>(0, static_cast<int>(count)), use);
   ExecutionSpace().fence("add up products");
   auto const found = download(use.sums);
-  std::size_t num_told_apart = 0; // where products that are rounded on their own give another sum
+  std::size_t num_told_apart = 0; // lanes in which separately rounded products give another sum
   for (std::size_t i = 0; i < count; ++i) {
     for (int lane = 0; lane < Width; ++lane) {
       Scalar fused = 0;

@@ -47,7 +47,7 @@ TEST(Evaluation, CountsByHand) {
   evaluation.add(sparse(rows, 3), {labels});
   EXPECT_EQ(evaluation.sum().num_samples, 4U);
   EXPECT_EQ(evaluation.sum().num_right, 2U);
-  EXPECT_EQ(evaluation.num_in_top(), 3U); // of the third, both others are larger
+  EXPECT_EQ(evaluation.num_in_top(), 3U); // all but sample 2, whose other two outputs are larger
   std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> const confusion = {
       {{1, 1}, 1}, {{2, 0}, 1}, {{1, 2}, 1}, {{0, 0}, 1}};
   EXPECT_EQ(evaluation.confusion(), confusion);

@@ -70,7 +70,7 @@ TEST(SampleBatches, AppendOthersAndCutThemAgain) {
   for (std::size_t last = 0; last <= 6; ++last) {
     for (std::size_t first = 0; first <= last; ++first) {
       auto part = to_set(both.part(first, last));
-      part.matrix.values.resize(part.matrix.num_entries(), 2.0); // of the other set alone, they are stored once
+      part.matrix.values.resize(part.matrix.num_entries(), 2.0); // a part of the second set alone stores its value once
       EXPECT_EQ(part, samples_of(set, first, last)) << first << ":" << last;
     }
   }

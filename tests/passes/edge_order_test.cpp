@@ -55,11 +55,11 @@ BankUse balanced_use(SparseMatrix matrix) {
   return bank_use(matrix, order);
 }
 
-/// Fewer wavefronts than this no order of edges has for these fours.
+/// A lower bound of the wavefronts of any order of edges, for these groups of four outputs.
 std::size_t least_wavefronts(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order) {
   std::size_t least = 0;
   for (std::size_t first = 0; first < order.size(); first += 4) {
-    std::vector<std::set<NeuronIndex>> inputs(4); // by bank, those that several outputs read once
+    std::vector<std::set<NeuronIndex>> inputs(4); // distinct inputs of the four outputs, by bank
     std::size_t most = 0;
     for (std::size_t position = first; position < std::min(first + 4, order.size()); ++position) {
       auto const list = matrix.row_columns(order[position]);

@@ -66,7 +66,7 @@ void expect_pruned(Network const& network, double density, PruneScope scope) {
   PrunedNetwork const pruned(network, density, scope);
   ASSERT_EQ(pruned.num_layers(), network.num_layers());
   auto const kept = kept_edges(network, density, scope);
-  for (std::size_t number = network.num_layers(); number-- > 0;) { // in any order
+  for (std::size_t number = network.num_layers(); number-- > 0;) { // layers can be read in any order
     auto const layer = pruned.layer(number);
     auto const& before = network.layers()[number];
     require_valid(layer, number);
@@ -86,7 +86,7 @@ Network network_of(Values values, double density) {
   std::vector<std::size_t> const widths = {30, 17, 1, 40};
   for (std::size_t number = 0; number + 1 < widths.size(); ++number) {
     auto weights = random_matrix(generator, widths[number + 1], widths[number], density, values);
-    for (auto& weight : weights.values) weight *= number == 1 ? 8.0 : 1.0; // so that layers differ
+    for (auto& weight : weights.values) weight *= number == 1 ? 8.0 : 1.0; // layer 1 has larger weights
     layers.push_back({std::move(weights), {0.5}, Activation::relu()});
   }
   return Network(std::move(layers));

@@ -56,7 +56,7 @@ TYPED_TEST(KeptCap, NeedsACapAndNeurons) {
   EXPECT_EQ(kept_cap<TypeParam>(diagonal_layer(3, 1.0, {0.0}, Activation::relu())), 0.0);
   EXPECT_EQ(kept_cap<TypeParam>(diagonal_layer(3, 1.0, {0.0}, Activation::identity())), 0.0);
   Layer with_stray_cap = diagonal_layer(3, 1.0, {0.0}, Activation::relu());
-  with_stray_cap.activation.cap = 2.0; // of no account without clipping
+  with_stray_cap.activation.cap = 2.0; // ignored, because the activation does not clip
   EXPECT_EQ(kept_cap<TypeParam>(with_stray_cap), 0.0);
   Layer no_outputs = diagonal_layer(0, 1.0, {0.0}, Activation::clipped_relu(2.0));
   no_outputs.weights.num_columns = 3;

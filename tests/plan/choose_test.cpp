@@ -105,7 +105,7 @@ TEST_P(Choices, NarrowLayersOfGpusHaveLargeTiles) {
   EXPECT_EQ(choose(random_layer(257, 256, 0.5)).fused_tile, FusedTile::small);
   PlanRequest few;
   few.expected_samples = 500;
-  if (is_gpu()) { // which has room for all of them in small tiles
+  if (is_gpu()) { // a GPU computes all of them at the same time in small tiles
     EXPECT_EQ(choose(random_layer(64, 64, 0.5), few).fused_tile, FusedTile::small);
   }
   LayerChooser const chooser(GetParam().traits, {});

@@ -74,7 +74,7 @@ TEST(Cuts, ComeAfterTheLastLayerThatRevives) {
 
 TEST(Cuts, LieWhereKernelTileOrSegmentChange) {
   std::vector<PlannedLayer> layers(30, fused_layer());
-  for (auto& layer : layers) layer.keeps_zero = false; // nobody leaves
+  for (auto& layer : layers) layer.keeps_zero = false; // no sample leaves
   layers[10] = direct_layer();
   layers[11] = direct_layer();
   layers[20] = fused_layer(FusedTile::large);

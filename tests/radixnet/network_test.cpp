@@ -21,7 +21,7 @@ namespace {
 
 using test::OfficialNetwork;
 
-constexpr std::size_t kNodes = 64; ///< of the official network of 1024 neurons
+constexpr std::size_t kNodes = 64; ///< nodes of the official network of 1024 neurons
 constexpr std::size_t kLayersPerReplica = 6;
 
 /// The 16 inputs that belong to each node: what its outputs and those of the node before it in the butterfly both read.

@@ -14,9 +14,9 @@ struct Tie {
   std::array<double, 3> weights;
   double x;
   double bias;
-  bool is_alive;           ///< in exact arithmetic on these doubles
-  bool is_alive_in_double; ///< in sums of ascending order
-  bool is_alive_merged;    ///< in double, if the three neurons are merged and their weights added up
+  bool is_alive;           ///< category in exact arithmetic on these doubles
+  bool is_alive_in_double; ///< category in double, with edges in ascending order
+  bool is_alive_merged;    ///< category in double, with the three neurons merged and their weights added
 };
 
 /// Every combination that there is; the first one is that of docs/numerics.md.

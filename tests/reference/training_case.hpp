@@ -25,7 +25,8 @@ struct TrainingShape {
   std::vector<std::size_t> widths; ///< inputs, then the outputs of each layer
   std::size_t num_samples;
   double density = 0.4;
-  std::vector<Activation> activations = {Activation::identity()}; ///< in turn; the last layer has the last of them
+  std::vector<Activation> activations = {
+      Activation::identity()}; ///< of the layers, cyclically; the last layer has the last one
   std::uint64_t seed = 1;
 };
 

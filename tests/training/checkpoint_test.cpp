@@ -86,7 +86,7 @@ TEST(Checkpoints, KeepTheGenerationBefore) {
   expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(2));
   ASSERT_EQ(complaints.heard.size(), 1U);
   EXPECT_THAT(complaints.heard[0], ::testing::HasSubstr("training goes on from"));
-  std::filesystem::remove(path); // as where a process dies between the two names
+  std::filesystem::remove(path); // as if a process died between the two renames
   expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(2));
   std::filesystem::remove(previous_generation(path));
   write_bytes(path, bytes.substr(0, bytes.size() / 2));
