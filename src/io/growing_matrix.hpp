@@ -27,7 +27,7 @@ public:
   /// ResourceError if the disk is full or fails.
   void append(SampleSet const& rows);
 
-  /// Writes what is left, and the descriptor. Call it once, after the last append().
+  /// Writes the last rows and the descriptor. Call it once, after the last append().
   void finish();
 
 private:

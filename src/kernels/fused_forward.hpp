@@ -40,7 +40,7 @@ struct FusedForward {
   int num_layers;
   ArrayView<unsigned char const> images;         ///< images of the layers; empty unless Tune::prefetches
   int image_bytes;                               ///< bytes of each image; 0 if there are none
-  int max_neurons;                               ///< neurons of the widest layer, inputs included
+  int max_neurons;                               ///< most neurons that a tile in scratch holds
   DeviceSamples<ExecutionSpace, Scalar> samples; ///< input if the launch is the first, else unused
   ArrayView<Scalar const> source;                ///< input tiles of later launches; empty if the input is `samples`
   ArrayView<int const> num_slots;                ///< one element: input slots in use

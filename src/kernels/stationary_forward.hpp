@@ -183,7 +183,7 @@ private:
     return group;
   }
 
-  /// Copies `chunks` chunks of so many numbers per edge by the lanes of a thread.
+  /// Copies `chunks` chunks of NumbersPerEdge numbers per edge, by the lanes of a thread.
   template <std::size_t NumbersPerEdge, class Number>
   KOKKOS_FORCEINLINE_FUNCTION static void copy_chunks(Member const& team, ArrayView<Number> const& target,
                                                       ArrayView<Number const> const& source, int chunks) {

@@ -11,7 +11,7 @@ namespace varve {
 /// For each row the first row that equals it. Candidates are found by hash and compared in full.
 std::vector<NeuronIndex> firsts_of_equals(RenamedRows const& rows, NeuronHash hash);
 
-/// The same for the rows of a layer as it is.
+/// For each output of a layer the first output that equals it, without renaming inputs.
 std::vector<NeuronIndex> firsts_of_equals(Layer const& layer, NeuronHash hash);
 
 } // namespace varve

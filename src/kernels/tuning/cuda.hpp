@@ -35,7 +35,7 @@ struct CudaTuning {
   static constexpr int wide_block_outputs = 16;
   static constexpr int direct_threads = 256;
 
-  /// Two teams of 256 threads (128 registers each: none spill, and 32 loads are on their way) with 17 KB of weights (32
+  /// Two teams of 256 threads (128 registers each: none spill, and 32 loads are in flight) with 17 KB of weights (32
   /// inputs) leave 190 KB of L1.
   using StationaryTile = WideBlockTile;
   /// Through a list, a lane's samples lie 32 positions apart, so that the lanes of a load meet in one line.
