@@ -43,6 +43,7 @@ struct InferOptions {
   WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty()}; }
 };
 
+/// Adds all options of `varve infer`.
 void add_infer_options(CLI::App& command, InferOptions& options);
 
 /// Adds the options of the engine for commands that run a network on one rank: backend, precision, batch, memory,

@@ -118,6 +118,7 @@ struct InputShape {
                               ///< allocated then
 };
 
+/// The shape of an input that consists of one batch.
 inline InputShape shape_of(SampleBatch const& samples) {
   return {samples.num_samples(), samples.num_entries(), samples.has_one_value()};
 }

@@ -10,6 +10,7 @@
 
 namespace varve {
 
+/// The compression formats that readers recognize and writers produce.
 enum class Compression { none, gzip, xz, zstd };
 
 /// The compression that the ending of a file name implies: .gz, .xz, .zst, else none.

@@ -80,6 +80,7 @@ private:
   std::unique_ptr<Contents> contents_;
 };
 
+/// Writes a set of samples with ChallengeSampleWriter. Throws as it does.
 void write_challenge_samples(SampleSet const& samples, std::filesystem::path const& path);
 
 } // namespace varve

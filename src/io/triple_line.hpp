@@ -16,6 +16,7 @@
 /// One line of a text of triples: its numbers are parsed here.
 namespace varve {
 
+/// The numbers of one line.
 struct Triple {
   std::array<std::uint64_t, 2> index{}; ///< both from 1
   double value = 0.0;

@@ -20,6 +20,7 @@ struct EqualSamples {
   std::uint64_t hash_mask = ~std::uint64_t(0); ///< the bits of a hash that count (tests clear most to force collisions)
 };
 
+/// Marks a free place in EqualSamples::table.
 inline constexpr int kNoPosition = -1;
 
 /// The samples of a panel that take part in the search: position p < count lies in slot from_slot(p).

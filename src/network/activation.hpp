@@ -9,6 +9,7 @@
 
 namespace varve {
 
+/// The activation functions; Activation has their formulas.
 enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh };
 
 /// The function that is applied to x, the sum of an output's products and its bias:
@@ -55,6 +56,7 @@ struct ActivationEntry {
   double Activation::*value; ///< the member that holds the parameter
   double least, most;        ///< the parameter lies strictly between these limits
 };
+/// The entries of all activation functions.
 inline constexpr std::array all_activations = {
     ActivationEntry{ActivationKind::identity, "identity", nullptr, nullptr, 0.0, 0.0},
     ActivationEntry{ActivationKind::relu, "relu", nullptr, nullptr, 0.0, 0.0},
@@ -64,6 +66,7 @@ inline constexpr std::array all_activations = {
     ActivationEntry{ActivationKind::tanh, "tanh", nullptr, nullptr, 0.0, 0.0},
 };
 
+/// The entry of an activation function.
 inline ActivationEntry const& entry_of(ActivationKind kind) {
   return *std::ranges::find(all_activations, kind, &ActivationEntry::kind);
 }

@@ -16,6 +16,7 @@ using NeuronHash = std::uint64_t (*)(std::span<NeuronIndex const> inputs, std::s
 /// The default hash of a neuron; only tests that want collisions use another.
 std::uint64_t neuron_hash(std::span<NeuronIndex const> inputs, std::span<double const> weights, double bias);
 
+/// The bits of a number; has_equal_bits() compares them, so 0 and -0 differ.
 inline std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 bool has_equal_bits(double one, double other);

@@ -35,6 +35,7 @@ std::span<FormatEntry const> all_formats();
 /// All kernels.
 std::span<KernelEntry const> all_kernels();
 
+/// The names of a format, or of a kernel.
 FormatEntry const& entry_of(FormatName format);
 KernelEntry const& entry_of(KernelName kernel);
 

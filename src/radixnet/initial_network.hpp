@@ -21,6 +21,7 @@ std::string to_string(InitialWeights weights);
 /// The initial weights with this name. Throws UsageError, which lists the valid names, if there are none.
 InitialWeights parse_initial_weights(std::string const& name);
 
+/// The parameters of an initial network.
 struct InitialRecipe {
   InitialWeights weights = InitialWeights::he;
   std::optional<Activation> activation;      ///< activation of all layers but the last; empty: as in the pattern

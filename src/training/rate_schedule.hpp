@@ -19,6 +19,7 @@ std::string to_string(ScheduleKind kind);
 /// The schedule with this name. Throws UsageError if there is none.
 ScheduleKind parse_rate_schedule(std::string const& name);
 
+/// A rate schedule with its parameters.
 struct RateSchedule {
   ScheduleKind kind = ScheduleKind::constant;
   double rate = 0.1;

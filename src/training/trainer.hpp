@@ -19,6 +19,7 @@ struct TrainingProgress {
   std::uint64_t best_epoch = 0; ///< the epoch (from 1) after which validation had the best loss; 0: none yet
 };
 
+/// The progress as JSON, for checkpoints.
 std::string to_json(TrainingProgress const& progress);
 
 /// Parses what to_json() made. Throws InputError "PLACE: ..." if the text is not a progress.
