@@ -68,8 +68,9 @@ struct CudaTuning {
   /// A thread holds 32 samples of its output, one for each bit of a word.
   using BinaryTile = TileShape<Scalar, pack_width, 32 / pack_width, 1>;
   using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024 / sizeof(Scalar), 4>>;
-  static constexpr bool binary_gathers_lines = true; ///< else each store of a warp goes to 32 lines (1.0, not 0.2 ms)
-  static int binary_team_size(int num_outputs) {     // the team's lines take at most 34 KB of scratch
+  /// Without gathered lines, each store of a warp would go to 32 lines: 1.0 ms instead of 0.2 ms.
+  static constexpr bool binary_gathers_lines = true;
+  static int binary_team_size(int num_outputs) { // the team's lines take at most 34 KB of scratch
     return std::min(1024 / static_cast<int>(sizeof(Scalar)), (num_outputs + 31) / 32 * 32);
   }
 
@@ -97,8 +98,8 @@ struct CudaTuning {
   static constexpr int cone_team_size = 2;
   static constexpr int cone_level = 0;
   static constexpr std::size_t max_cone_bytes = 46000;
-  static constexpr double cone_other_cost =
-      3.0; ///< cost of the fused kernel, whose chunks of 8 edges are mostly padding
+  /// Cost per output of the other kernels, see place_cone_runs(): chunks of 8 edges are mostly padding there.
+  static constexpr double cone_other_cost = 3.0;
   static int cone_teams(int processors) { return 5 * processors; }
 
   static constexpr int move_team_size = 8;
