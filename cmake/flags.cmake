@@ -16,7 +16,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang") # std::stable_sort of g++'s library us
   target_compile_options(varve_device_flags INTERFACE -Wno-deprecated-declarations)
 endif()
 
-# Every sum is a chain of fma, called by name (core/host_vector.hpp). No compiler may fuse, or not, by its own taste.
+# Every sum is a chain of fma, called by name (core/host_vector.hpp), so compilers must not fuse products and sums themselves.
 set(VARVE_CONTRACTION -ffp-contract=off)
 target_compile_options(varve_host_flags INTERFACE ${VARVE_CONTRACTION})
 target_compile_options(varve_device_flags INTERFACE ${VARVE_CONTRACTION})

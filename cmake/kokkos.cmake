@@ -1,5 +1,5 @@
 # Kokkos: an installed one wins (Kokkos_ROOT); else the sources in FETCHCONTENT_SOURCE_DIR_KOKKOS; else the pinned release.
-# Kokkos Kernels, of the same version, is for a contender that Varve is compared with: VARVE_ENABLE_KOKKOS_KERNELS=AUTO
+# Kokkos Kernels, of the same version, is for an engine that serves comparison: VARVE_ENABLE_KOKKOS_KERNELS=AUTO
 # takes it if it is installed with Kokkos (KokkosKernels_ROOT) or FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS is set, ON
 # downloads the pinned release otherwise.
 #
@@ -23,7 +23,7 @@ foreach(backend IN LISTS VARVE_KNOWN_BACKENDS ITEMS SYCL THREADS HPX OPENMPTARGE
   endif()
 endforeach()
 
-# Kokkos would run on a backend without kernels of ours.
+# Refuses a Kokkos with a backend that Varve lacks: Kokkos might run on it.
 function(varve_require_known_backends whose)
   set(unknown ${ARGN})
   list(REMOVE_ITEM unknown ${VARVE_KNOWN_BACKENDS})

@@ -28,7 +28,7 @@ function(varve_header_library package target url sha256)
     return()
   endif()
   varve_say_fetched(${package} ${url})
-  FetchContent_Declare(${package} URL ${url} URL_HASH SHA256=${sha256} SOURCE_SUBDIR headers_only) # there is no such folder
+  FetchContent_Declare(${package} URL ${url} URL_HASH SHA256=${sha256} SOURCE_SUBDIR headers_only) # this folder does not exist, so nothing of the release is built
   FetchContent_MakeAvailable(${package})
   string(TOLOWER ${package} lower)
   set(headers ${${lower}_SOURCE_DIR}/include)

@@ -131,7 +131,7 @@ private:
 
   DeviceTraits device_;
   PlanRequest request_;
-  bool has_few_samples_; ///< too few to occupy the device by tiles of the fused kernel
+  bool has_few_samples_; ///< no fused kernel: samples are too few for it, or the spread kernel was asked for
   bool spreads_;         ///< the spread kernel takes the layers that it can, instead of the fused kernel
 };
 

@@ -54,7 +54,7 @@ struct DeviceTraits {
 
   std::size_t direct_tile_samples = 0;       ///< samples of a tile of the direct kernel on sliced ELL and CSR
   std::size_t direct_block_tile_samples = 0; ///< samples of a tile of the direct kernel on pattern blocks
-  std::size_t few_tile_samples = 0;          ///< direct kernel, samples that fit one smaller tile; none if not smaller
+  std::size_t few_tile_samples = 0;          ///< samples of its smaller tile; no such tile if equal to the first number
 
   bool has_stationary = false;
   std::size_t stationary_tile_samples = 0;
