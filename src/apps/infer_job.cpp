@@ -37,8 +37,7 @@ void require_common_options(InferJob const& job) {
       if (theirs[name] == value) continue;
       throw UsageError(
           fmt::format("{} is {} here and {} on rank 0; only --backend, --memory-limit, --device-memory-limit, "
-                      "--device-weight-limit, --input-memory, --formats, --kernel, --narrow-tiles and "
-                      "options of Kokkos may differ",
+                      "--device-weight-limit, --input-memory, --formats, --kernel and options of Kokkos may differ",
                       name, json_text(value), json_text(theirs[name])));
     }
   });

@@ -34,7 +34,7 @@ struct TrainingPlan {
   std::size_t leaf = 0;        ///< samples of a leaf
   std::size_t micro_batch = 0; ///< samples at a time
   std::size_t keep_every = 1;  ///< keeps activations of every keep_every-th layer and computes the others again
-  std::size_t weight_bytes = 0, activation_bytes = 0, data_bytes = 0;
+  std::size_t weight_bytes = 0, activation_bytes = 0;
 };
 
 /// A network in training on a device, and sets of samples with their answers. All results have the bits of
