@@ -40,6 +40,7 @@ struct NeuronSums {
     auto const line =
         static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons) + static_cast<std::size_t>(first);
     Sums sums;
+    VARVE_UNROLL
     for (int i = 0; i < Sums::count; ++i) {
       if (i < count) {
         LanePacks<Tile> error;

@@ -15,6 +15,7 @@ struct TrainedForward {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
+  static constexpr int edges_ahead = TrainingTuning<ExecutionSpace>::edges_ahead;
 
   EdgeRows<ExecutionSpace> edges;                   ///< the edges, by output
   ConstDeviceArray<ExecutionSpace, Scalar> weights; ///< weights in the order of `edges`
@@ -40,12 +41,10 @@ struct TrainedForward {
     LanePacks<Tile> sum;
     sum.clear_all();
     std::uint32_t const end = edges.row_pointers(row + 1);
-    for (std::uint32_t edge = edges.row_pointers(row); edge < end; ++edge) {
-      Scalar const weight = weights(edge);
-      auto const& line = inputs(first_line + edges.neurons(edge));
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k)
-        add_product(sum.pack[k], weight, line.pack[k * Tile::num_lanes + lane]);
+    std::uint32_t edge = edges.row_pointers(row);
+    for (; edge + edges_ahead <= end; edge += edges_ahead) add_edges<edges_ahead>(edge, first_line, lane, sum);
+    if constexpr (edges_ahead > 1) {
+      for (; edge < end; ++edge) add_edges<1>(edge, first_line, lane, sum);
     }
     double const own_bias = bias(row);
     VARVE_UNROLL
@@ -53,6 +52,25 @@ struct TrainedForward {
     sum.store(outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(edges.num_rows) +
                       static_cast<std::size_t>(row)),
               lane);
+  }
+
+  /// So many edges; all their loads are on their way before the first is used.
+  template <int Count>
+  KOKKOS_FORCEINLINE_FUNCTION void add_edges(std::uint32_t first, std::size_t first_line, int lane,
+                                             LanePacks<Tile>& sum) const {
+    Scalar weight[Count];
+    LanePacks<Tile> value[Count];
+    VARVE_UNROLL
+    for (int i = 0; i < Count; ++i) {
+      std::uint32_t const edge = first + static_cast<std::uint32_t>(i);
+      weight[i] = weights(edge);
+      value[i].load(inputs(first_line + edges.neurons(edge)), lane);
+    }
+    VARVE_UNROLL
+    for (int i = 0; i < Count; ++i) {
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sum.pack[k], weight[i], value[i].pack[k]);
+    }
   }
 };
 

@@ -128,18 +128,23 @@ struct LeafSums {
       KOKKOS_IF_ON_HOST((return lane_trees(chains);))
       KOKKOS_IF_ON_DEVICE((return chains[0];)) // compiled for devices, but never called there
     } else {
-      VARVE_UNROLL
-      for (int distance = count / 2; distance > 0; distance /= 2) {
-        bool const is_upper = (lane & distance) != 0;
-        VARVE_UNROLL
-        for (int i = 0; i < distance; ++i) {
-          Scalar const kept = is_upper ? chains[i + distance] : chains[i];
-          Scalar const given = is_upper ? chains[i] : chains[i + distance];
-          chains[i] = kept + from_lane(given, lane ^ distance, +Tile::num_lanes);
-        }
-      }
+      add_lanes<count / 2>(lane);
       return chains[0];
     }
+  }
+
+private:
+  /// A template, not a loop over distances: nvcc would not unroll that loop and keep the chains in local memory.
+  template <int Distance>
+  KOKKOS_FORCEINLINE_FUNCTION void add_lanes(int lane) {
+    bool const is_upper = (lane & Distance) != 0;
+    VARVE_UNROLL
+    for (int i = 0; i < Distance; ++i) {
+      Scalar const kept = is_upper ? chains[i + Distance] : chains[i];
+      Scalar const given = is_upper ? chains[i] : chains[i + Distance];
+      chains[i] = kept + from_lane(given, lane ^ Distance, +Tile::num_lanes);
+    }
+    if constexpr (Distance > 1) add_lanes<Distance / 2>(lane);
   }
 };
 

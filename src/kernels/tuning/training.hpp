@@ -12,8 +12,9 @@ namespace varve {
 template <class ExecutionSpace>
 struct TrainingTuning {
   static constexpr bool on_host = kOnHost<ExecutionSpace>;
-  static constexpr int team_size = on_host ? 1 : 16;
-  static constexpr int rows_per_team = 64; ///< rows of a block on a GPU
+  static constexpr int team_size = on_host ? 1 : 8;
+  static constexpr int rows_per_team = 8;             ///< rows of a block on a GPU
+  static constexpr int edges_ahead = on_host ? 1 : 8; ///< edges of the forward kernel whose loads travel together
 
   /// Blocks into which the backward kernels cut the rows.
   static int num_blocks(int processors, int num_rows) {
@@ -22,7 +23,7 @@ struct TrainingTuning {
 
   /// Leaves (a power of two) that a team adds up by itself: all of them, unless processors would be idle.
   static int leaves_per_run(int processors, int num_blocks, int num_leaves) {
-    int const wanted_teams = on_host ? processors : 4 * processors;
+    int const wanted_teams = on_host ? processors : 8 * processors;
     int const wanted_runs = std::max(1, (wanted_teams + num_blocks - 1) / num_blocks);
     int leaves = 1;
     while (leaves * wanted_runs < num_leaves) leaves *= 2;
