@@ -155,7 +155,8 @@ private:
     kernel.loss = loss_;
     kernel.num_outputs = static_cast<int>(outputs);
     kernel.num_positions = num_positions_;
-    output_error(space, kernel, num_leaves_);
+    kernel.num_leaves = num_leaves_;
+    output_error(space, kernel);
   }
 
   ConstTrainingPanel<ExecutionSpace, Scalar> gathered_targets(ExecutionSpace const& space, Set const& set) {

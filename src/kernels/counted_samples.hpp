@@ -112,11 +112,12 @@ private:
         int const number = entry + i * num_threads;
         inputs[i] = number < num_entries ? static_cast<int>(entries(number)) : layer.num_inputs; // else: has no reader
       }
-      for (int r = 0; r < layer.max_readers; ++r) {
-        auto const of_inputs = places_of_reader(r);
+      // A pointer that moves on: with a View per reader fewer loads travel together (1.1 times as long).
+      std::uint16_t const* of_inputs = elements_of(layer.places, 0, layer.places.size());
+      for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs + 1) {
         std::uint16_t places[in_flight];
         VARVE_UNROLL
-        for (int i = 0; i < in_flight; ++i) places[i] = of_inputs(inputs[i]);
+        for (int i = 0; i < in_flight; ++i) places[i] = of_inputs[inputs[i]];
         VARVE_UNROLL
         for (int i = 0; i < in_flight; ++i) {
           if (places[i] != none) add_in_scratch(&counts(places[i] / outputs_per_word), 1U << places[i] % 4U * 8U);

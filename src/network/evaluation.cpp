@@ -26,19 +26,20 @@ void spread(SparseMatrix const& matrix, std::size_t row, std::vector<double>& va
 
 double cross_entropy(std::vector<double> const& outputs, NeuronIndex label) {
   double const most = *std::ranges::max_element(outputs);
-  double sum = 0.0;
-  for (double const output : outputs) sum += exponential(output - most);
-  return logarithm(sum) - (outputs[label] - most);
+  OutputSum sum;
+  for (std::size_t output = 0; output < outputs.size(); ++output)
+    sum.chain_of(output) += exponential(outputs[output] - most);
+  return logarithm(sum.total()) - (outputs[label] - most);
 }
 
-/// The mean of the squared differences, added up by fma in the order of the outputs.
+/// The mean of the squared differences, added up by fma.
 double mean_square(std::vector<double> const& outputs, std::vector<double> const& targets) {
-  double sum = 0.0;
+  OutputSum sum;
   for (std::size_t output = 0; output < outputs.size(); ++output) {
     double const difference = outputs[output] - targets[output];
-    sum = multiply_add(difference, difference, sum);
+    sum.chain_of(output) = multiply_add(difference, difference, sum.chain_of(output));
   }
-  return sum / static_cast<double>(outputs.size());
+  return sum.total() / static_cast<double>(outputs.size());
 }
 
 std::size_t rank_of(std::vector<double> const& outputs, NeuronIndex label) {

@@ -3,6 +3,7 @@
 #include "core/types.hpp"
 #include "network/sparse_matrix.hpp"
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -15,6 +16,24 @@ namespace varve {
 ///   elsewhere.
 /// The loss of several samples is the mean of their losses.
 enum class Loss { cross_entropy, mean_square };
+
+/// The sum of a number per output of a sample, in double, as every backend adds it: number j belongs to chain
+/// j mod kOutputChains; chains i and i + d are added for d = kOutputChains / 2, ..., 2, 1.
+inline constexpr int kOutputChains = 32;
+class OutputSum {
+public:
+  /// The chain to which output j adds its number.
+  double& chain_of(std::size_t j) { return chains_[j % kOutputChains]; }
+  double total() const {
+    auto sums = chains_;
+    for (std::size_t distance = kOutputChains / 2; distance > 0; distance /= 2)
+      for (std::size_t i = 0; i < distance; ++i) sums[i] += sums[i + distance];
+    return sums[0];
+  }
+
+private:
+  std::array<double, kOutputChains> chains_{};
+};
 
 /// "cross-entropy" or "mean-square".
 std::string to_string(Loss loss);

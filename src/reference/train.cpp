@@ -93,24 +93,25 @@ template <class Scalar>
 double loss_of(Outcome<Scalar> const& outcome, Loss loss, std::vector<Scalar>& slopes) {
   auto const& [outputs, wanted] = outcome;
   slopes.resize(outputs.size());
-  double sum = 0.0;
+  OutputSum sum;
   if (loss == Loss::mean_square) {
     auto const count = static_cast<double>(outputs.size());
     for (std::size_t j = 0; j < outputs.size(); ++j) {
       double const difference = outputs[j] - wanted[j];
-      sum = std::fma(difference, difference, sum);
+      sum.chain_of(j) = std::fma(difference, difference, sum.chain_of(j));
       slopes[j] = static_cast<Scalar>(2.0 * difference / count);
     }
-    return sum / count;
+    return sum.total() / count;
   }
   double const most = *std::ranges::max_element(outputs);
-  for (double const output : outputs) sum += exponential(output - most);
+  for (std::size_t j = 0; j < outputs.size(); ++j) sum.chain_of(j) += exponential(outputs[j] - most);
+  double const total = sum.total();
   double at_label = 0.0;
   for (std::size_t j = 0; j < outputs.size(); ++j) {
     if (wanted[j] == 1.0) at_label = outputs[j] - most;
-    slopes[j] = static_cast<Scalar>(exponential(outputs[j] - most) / sum - wanted[j]);
+    slopes[j] = static_cast<Scalar>(exponential(outputs[j] - most) / total - wanted[j]);
   }
-  return logarithm(sum) - at_label;
+  return logarithm(total) - at_label;
 }
 
 /// Returns the errors of the last layer's outputs; adds losses, leaf by leaf, and right answers to the gradient's loss.

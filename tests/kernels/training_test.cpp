@@ -134,7 +134,8 @@ private:
     kernel.loss = loss;
     kernel.num_outputs = static_cast<int>(neurons);
     kernel.num_positions = positions;
-    output_error(space_, kernel, leaves_);
+    kernel.num_leaves = leaves_;
+    output_error(space_, kernel);
     space_.fence("output error");
     auto const losses = download(kernel.losses);
     sum.num_samples = losses.size();

@@ -37,9 +37,14 @@ struct Tuning {
 
   /// The stationary kernel never runs on CPUs; only the sizes that device_traits() reads matter here.
   using StationaryTile = TileShape<Scalar, 2, 1, 32>;
+  using ListedStationaryTile = TileShape<Scalar, 1, 2, 32>;
   static constexpr bool has_stationary = false; ///< the caches hold the weights anyway
+  using StationaryBounds = Kokkos::LaunchBounds<>;
   static constexpr int stationary_blocks = 8;
+  static constexpr int stationary_team_size = 1;
+  static constexpr int stationary_level = 1;
   static constexpr std::size_t max_stationary_bytes = std::size_t(1) << 20U;
+  static int stationary_teams(int processors) { return processors; }
 
   using StagedTile = Tile;
   using StagedPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
