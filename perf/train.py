@@ -5,9 +5,9 @@
       milliseconds a step of sparse networks with random patterns; with --torch also those of PyTorch on the same device:
       CSR weights (errors through a stored transpose, gradients by sampled_addmm) and dense weights under a mask
   perf/train.py judge --varve build/openmp/bin/varve --backend openmp
-      trains one network by Varve and by PyTorch (dense weights under a mask, on the CPU) from the same start on the same
-      batches for 100 steps and compares all losses; ends with exit code 1 if they differ by more than 1e-5 of the loss in
-      float or 1e-12 in double
+      trains one network by Varve and by NumPy (with --torch: by PyTorch's automatic derivatives), dense weights under a
+      mask, from the same start on the same batches for 100 steps and compares all losses; ends with exit code 1 if they
+      differ by more than 1e-5 of the loss in float or 1e-12 in double
   perf/train.py curves history.tsv... --plot curves.svg
       draws loss and accuracy by epoch of histories that `varve train --history` has written
 """
@@ -33,6 +33,7 @@ def parse_arguments():
     times.add_argument("--records", type=pathlib.Path, help="append one JSON record a line")
     judge = tasks.add_parser("judge")
     judge.add_argument("--steps", type=int, default=100)
+    judge.add_argument("--torch", action="store_true", help="compare with PyTorch instead of NumPy")
     for task in (times, judge):
         task.add_argument("--varve", required=True, help="the command to measure")
         task.add_argument("--backend", default="openmp")
@@ -134,11 +135,37 @@ def times(asked):
 
 
 def losses_of_varve(asked, folder, precision, width, layers, count):
-    run(asked.varve, "train", "--network", folder, "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 32, "--input", folder / "samples.tsv",
+    run(asked.varve, "train", "--network", folder, "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 1e9, "--input", folder / "samples.tsv",
         "--labels", folder / "labels.txt", "--output", folder / "trained.h5", "--optimizer", "sgd", "--rate", 0.05, "--rate-schedule", "constant", "--batch",
         count, "--epochs", asked.steps, "--precision", precision, "--backend", asked.backend, "--history", folder / f"{precision}.tsv")
     with open(folder / f"{precision}.tsv") as history:
         return [float(row["loss"]) for row in csv.DictReader(history, delimiter="\t")]
+
+
+def losses_of_numpy(steps, precision, weights, samples, labels):
+    import numpy
+    kind = numpy.float32 if precision == "float" else numpy.float64
+    matrices = [numpy.array(matrix).astype(kind) for matrix in weights]
+    masks = [matrix != 0 for matrix in matrices]
+    biases = [numpy.zeros(len(matrix)) for matrix in weights]
+    everybody, labels, losses = numpy.arange(len(labels)), numpy.array(labels), []
+    for _ in range(steps):
+        kept = [numpy.array(samples).astype(kind)]
+        for matrix, bias in zip(matrices, biases, strict=True):
+            kept.append(numpy.maximum(kept[-1] @ matrix.T + bias.astype(kind), 0).astype(kind))
+        above = kept[-1].astype(float)
+        above -= above.max(axis=1, keepdims=True)
+        sums = numpy.exp(above).sum(axis=1, keepdims=True)
+        losses.append(float(numpy.mean(numpy.log(sums[:, 0]) - above[everybody, labels])))
+        slopes = numpy.exp(above) / sums
+        slopes[everybody, labels] -= 1
+        error = (slopes / len(labels)).astype(kind) * (kept[-1] > 0)
+        for layer in reversed(range(len(matrices))):
+            before = (error @ matrices[layer]) * (kept[layer] > 0)
+            matrices[layer] -= kind(0.05) * (error.T @ kept[layer]) * masks[layer]
+            biases[layer] -= 0.05 * error.sum(axis=0)
+            error = before
+    return losses
 
 
 def losses_of_torch(steps, precision, weights, samples, labels):
@@ -152,7 +179,7 @@ def losses_of_torch(steps, precision, weights, samples, labels):
     for _ in range(steps):
         out = x
         for weight, bias in zip(parameters, biases, strict=True):
-            out = (out @ weight.t() + bias.to(kind)).clamp(0, 32)
+            out = torch.relu(out @ weight.t() + bias.to(kind))  # 0 at 0, as in Varve; the gradient of clamp is 1 there
         loss = torch.nn.functional.cross_entropy(out, y)
         losses.append(loss.item())
         loss.backward()
@@ -185,7 +212,7 @@ def judge(asked):
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels))
         for precision, most in (("float", 1e-5), ("double", 1e-12)):
             ours = losses_of_varve(asked, folder, precision, width, layers, count)
-            theirs = losses_of_torch(asked.steps, precision, weights, samples, labels)
+            theirs = (losses_of_torch if asked.torch else losses_of_numpy)(asked.steps, precision, weights, samples, labels)
             difference = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs, strict=True))
             print(f"{precision}: {len(ours)} steps, loss {ours[0]:.6f} to {ours[-1]:.6f}, largest relative difference {difference:.2e}, allowed {most:.0e}")
             differs = differs or difference > most
