@@ -30,18 +30,34 @@ struct Derivative {
     return is_inside ? error : error * outside;
   }
 
-  /// error * derivative at x in every lane. (One loop per kind of activation, which compilers can vectorize.)
+  /// error * derivative at x in every lane.
   template <int Width>
   KOKKOS_FORCEINLINE_FUNCTION void apply(Pack<Scalar, Width>& error, Pack<Scalar, Width> const& x) const {
+    if (curve == Curve::none && outside == Scalar(1)) return;
+    // clang-format off
+    KOKKOS_IF_ON_DEVICE((
+      for (int i = 0; i < Width; ++i) error.lane[i] = (*this)(error.lane[i], x.lane[i]);
+    ))
+    KOKKOS_IF_ON_HOST((apply_on_host(error, x);))
+    // clang-format on
+  }
+
+private:
+  /// On vectors: g++ makes branches of a loop that selects, one for each sample.
+  template <int Width>
+  void apply_on_host(Pack<Scalar, Width>& error, Pack<Scalar, Width> const& x) const {
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    Vector const zero = {};
+    auto const value = host::load<Vector>(x.lane);
+    auto const given = host::load<Vector>(error.lane);
     if (curve == Curve::sigmoid) {
-      for (int i = 0; i < Width; ++i) error.lane[i] = error.lane[i] * (x.lane[i] * (Scalar(1) - x.lane[i]));
+      host::store(error.lane, given * (value * (Scalar(1) - value)));
     } else if (curve == Curve::hyperbolic_tangent) {
       for (int i = 0; i < Width; ++i) error.lane[i] = error.lane[i] * multiply_add(-x.lane[i], x.lane[i], Scalar(1));
-    } else if (outside == Scalar(0)) {
-      for (int i = 0; i < Width; ++i)
-        error.lane[i] = (x.lane[i] > Scalar(0)) & (x.lane[i] < upper) ? error.lane[i] : Scalar(0);
-    } else if (outside != Scalar(1)) {
-      for (int i = 0; i < Width; ++i) error.lane[i] = x.lane[i] > Scalar(0) ? error.lane[i] : error.lane[i] * outside;
+    } else if (outside == Scalar(0)) { // selects: an infinite error times 0 would be NaN
+      host::store(error.lane, (value > zero) & (value < upper - zero) ? given : zero);
+    } else {
+      host::store(error.lane, (value > zero) & (value < upper - zero) ? given : given * outside);
     }
   }
 };

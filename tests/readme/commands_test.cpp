@@ -77,12 +77,28 @@ std::string on_little_data(std::string command) {
                                        {"\\.\\.\\.", "--network net.h5 --input images.h5"},
                                        {"--layers 120", "--layers 8"},
                                        {"--samples (60000|10000)", "--samples 200"},
+                                       {"--widths 784 512 512 10", "--widths 784 32 10"},
+                                       {"--epochs 5", "--epochs 2"},
+                                       {"-ubyte\\.gz", "-ubyte"},
                                        {"--repeat-input 1000", "--repeat-input 3"},
                                        {"--backend cuda", "--backend " + backend},
                                        {"--backend openmp", "--backend serial"},
                                        {"16384", "1024"},
                                        {"mpirun (.*)", std::string(VARVE_MPIRUN) + " $1" + shared},
                                        {"\\bvarve (?=[a-z])", std::string(VARVE_COMMAND) + " "}});
+}
+
+/// Writes IDX files of the names that the pages use: 60 images of 28 x 28 pixels, bright where their class is.
+void write_idx(std::string const& folder, std::string const& name) {
+  std::string images("\0\0\x08\x03\0\0\0\x3c\0\0\0\x1c\0\0\0\x1c", 16);
+  std::string labels("\0\0\x08\x01\0\0\0\x3c", 8);
+  for (int image = 0; image < 60; ++image) {
+    int const label = image % 10;
+    labels += static_cast<char>(label);
+    for (int pixel = 0; pixel < 28 * 28; ++pixel) images += pixel / 79 == label ? '\x7f' : '\0';
+  }
+  varve::testing::write_bytes(folder + "/" + name + "-images-idx3-ubyte", images);
+  varve::testing::write_bytes(folder + "/" + name + "-labels-idx1-ubyte", labels);
 }
 
 TEST(Pages, TheirCommandsRunOnLittleData) {
@@ -93,11 +109,15 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
   test::succeed(
       {"convert", golden("sparse-images-1024.tsv.gz"), path("sparse-images-1024.tsv.zst"), "--neurons", "1024"});
 
+  for (char const* const name : {"train", "t10k"}) write_idx(folder.path().string(), name);
+
   std::map<std::string, int> commands; // how often each subcommand was run
   int num_compared = 0;
-  std::vector<std::pair<std::string, std::string>> const blocks = {{"README.md", "## Using it"},
-                                                                   {"docs/numerics.md", "## Checking a result"},
-                                                                   {"docs/cluster.md", "## Ranks, journal, memory"}};
+  std::vector<std::pair<std::string, std::string>> const blocks = {
+      {"README.md", "## Using it"},
+      {"docs/numerics.md", "## Checking a result"},
+      {"docs/cluster.md", "## Ranks, journal, memory"},
+      {"docs/training.md", "## From images to a pruned network"}};
   for (auto const& [page, heading] : blocks) {
     std::string result_above;
     for (auto const& line : block_behind(page, heading)) {
@@ -118,9 +138,9 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
       result_above = result.str();
     }
   }
-  EXPECT_EQ(commands["generate"], 5);
+  EXPECT_EQ(commands["generate"], 6);
   EXPECT_GE(commands["infer"], 14);
-  for (char const* const subcommand : {"convert", "info", "tune", "verify"})
+  for (char const* const subcommand : {"convert", "evaluate", "info", "train", "tune", "verify"})
     EXPECT_GE(commands[subcommand], 1) << subcommand;
   EXPECT_EQ(num_compared, 1);
 }
