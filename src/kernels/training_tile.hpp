@@ -202,6 +202,12 @@ struct TreeLevels {
     if constexpr (Length > 1) copy_pieces<Length / 2>(to + step, from + step, count);
   }
 
+  /// True if all leaves are one run that is full: their sum is that of its top level.
+  KOKKOS_FORCEINLINE_FUNCTION bool has_one_subtree() const { return num_leaves == leaves_per_run; }
+  KOKKOS_FORCEINLINE_FUNCTION Scalar only_total(std::size_t sum) const {
+    return sums(place(0, num_levels - 1, sum)) + Scalar(0);
+  }
+
   /// The sum over all leaves, never -0.
   KOKKOS_FORCEINLINE_FUNCTION Scalar total(std::size_t sum) const {
     Scalar runs[32]; // level k: a subtree of 2^k runs
@@ -209,7 +215,6 @@ struct TreeLevels {
     int const left = num_leaves % leaves_per_run;
     int top = 0;
     while (1 << top < leaves_per_run) ++top;
-    if (whole == 1 && left == 0) return sums(place(0, top, sum)) + Scalar(0);
     for (int run = 0; run < whole; ++run) {
       Scalar value = sums(place(run, top, sum));
       int level = 0;
