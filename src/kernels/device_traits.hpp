@@ -39,8 +39,7 @@ DeviceTraits device_traits(int processors) {
   constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
   constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
   static_assert(slot_bytes <= 65536, "programs name places of slots in 16 bits");
-  using detail::ell_shape;
-  using detail::samples_of;
+  using detail::ell_shape, detail::samples_of;
   DeviceTraits traits;
   traits.scalar_bytes = sizeof(Scalar);
   traits.single_shape = ell_shape(Tune::slice_width, Tune::chunk_size, 1);
