@@ -42,10 +42,11 @@ std::vector<Element> to_vector(Vector<Element> const& array) {
 SparseMatrix to_sparse_matrix(CompressedRows const& rows, std::string const& place);
 
 /// The samples of a matrix [samples, neurons], without zeros; if all other values are equal, they are stored once.
-/// Throws InputError, naming `place`, if the matrix is malformed or a value is not finite. They need no GIL.
-SampleSet to_samples(CompressedRows const& rows, std::string const& place);
-SampleSet to_samples(Matrix<float> const& matrix, std::string const& place);
-SampleSet to_samples(Matrix<double> const& matrix, std::string const& place);
+/// Throws InputError, naming `place` and the sample (from 0), if the matrix is malformed or a value is no finite number
+/// of the precision. They need no GIL.
+SampleSet to_samples(CompressedRows const& rows, std::string const& place, Precision precision);
+SampleSet to_samples(Matrix<float> const& matrix, std::string const& place, Precision precision);
+SampleSet to_samples(Matrix<double> const& matrix, std::string const& place, Precision precision);
 
 /// The classes of samples. Throws InputError, naming `place` and the sample (from 0), if one is not below num_classes.
 std::vector<NeuronIndex> to_classes(Vector<std::int64_t> const& labels, std::size_t num_classes,

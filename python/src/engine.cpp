@@ -63,7 +63,7 @@ Outcome Engine::run(SampleSet samples, Wanted wanted, Progress const& progress) 
   std::size_t const most = has_memory ? std::size_t{1} << 18U : std::size_t{1} << 16U; // larger batches are not faster
   std::size_t size = has_memory ? std::size_t{1} << 16U : std::size_t{1} << 13U;
   SampleBatch const batch(std::move(samples));
-  Outcome outcome{.num_samples = batch.num_samples(), .num_outputs = num_outputs_};
+  Outcome outcome;
   outcome.activations.matrix.num_columns = num_outputs_;
   for (std::size_t first = 0; first < batch.num_samples();) {
     auto const part = batch.part(first, first + std::min({size, most, batch.num_samples() - first}));

@@ -24,7 +24,6 @@ struct Wanted {
 
 /// The results of all samples of a call.
 struct Outcome {
-  std::size_t num_samples = 0, num_outputs = 0;
   std::vector<std::int64_t> live_samples; ///< numbers from 0, ascending
   std::uint64_t activation_hash = 0;
   SampleSet activations;                 ///< if wanted: the nonzero activations [samples, outputs]

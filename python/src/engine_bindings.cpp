@@ -33,7 +33,7 @@ InferenceOptions options_of(EngineNames const& names) {
   options.batch = names.batch;
   options.memory_limit = names.memory_limit;
   options.expected_samples = names.expected_samples;
-  options.input_name = "X";
+  options.input_name.assign(1, 'X');
   return options;
 }
 
