@@ -178,9 +178,10 @@ def test_several_threads_get_their_own_results(network, X):
 
 
 def test_plan_names_kernels(network, X):
-    assert "layer 0" in network.plan() and "kernel" in network.plan()
+    assert "layers 0-" in network.plan() and "kernel" in network.plan(X)
     images = varve.generate.images(1024, 1000)
-    assert network.plan(X) and "counts kernel" in varve.generate.radixnet(1024, 4).plan(images)
+    challenge = varve.generate.radixnet(1024, 4)
+    assert "layer 0: counts kernel" in challenge.plan(images) and "counts kernel" not in challenge.plan()
 
 
 def test_equal_values_and_others_alternate(network, X):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from . import _core, generate
 from ._activation import Activation
-from ._core import Error, InputError, ResourceError, UsageError
+from ._errors import Error, InputError, ResourceError, UsageError
 from ._network import Network
 from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train

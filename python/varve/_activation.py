@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from ._core import UsageError
+from ._errors import UsageError
 
 _PARAMETERS = {"identity": None, "relu": None, "clipped_relu": "cap", "leaky_relu": "slope", "sigmoid": None, "tanh": None}
 

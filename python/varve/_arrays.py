@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._core import InputError, UsageError
+from ._errors import InputError, UsageError
 
 
 def is_sparse(array: Any) -> bool:
@@ -32,7 +32,7 @@ def _from_other(array: Any, place: str) -> np.ndarray:
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         kind = int(array.__dlpack_device__()[0])
         if kind not in (1, 3):  # kDLCPU, kDLCUDAHost
-            raise InputError(f"{place} is in the memory of a device, expected host memory; copy it first (X.cpu())")
+            raise InputError(f"{place} is in the memory of a device, expected host memory; copy it first (with .cpu() in torch)")
         if hasattr(array, "detach"):  # torch refuses to share tensors that require gradients
             array = array.detach()
         if not hasattr(array, "__array__") or type(array).__module__.partition(".")[0] == "torch":
@@ -52,13 +52,13 @@ def to_float(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=kind)
 
 
-def to_csr(matrix: Any, place: str, sums_duplicates: bool = True) -> Any:
+def to_csr(matrix: Any, place: str) -> Any:
     """A matrix of scipy.sparse in canonical compressed sparse rows: ascending columns, no duplicates."""
     rows = matrix.tocsr()
     if rows.dtype.kind not in "buif":
         raise InputError(f"{place} has the type {rows.dtype}, expected real numbers (float, integer or bool)")
-    if not rows.has_canonical_format and sums_duplicates:
-        rows = rows.copy() if rows is matrix or np.shares_memory(rows.data, getattr(matrix, "data", rows.data)) else rows
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # it may be the user's
         rows.sum_duplicates()
     return rows
 
@@ -73,17 +73,17 @@ def to_rows(rows: Any) -> _core.CompressedRows:
     )
 
 
-def dense_to_rows(array: np.ndarray, keeps_zeros: bool = False) -> _core.CompressedRows:
+def dense_to_rows(array: np.ndarray) -> _core.CompressedRows:
     """The nonzero entries of a dense matrix for the C++ part."""
-    if keeps_zeros:
-        num_rows, num_columns = array.shape
-        pointers = np.arange(num_rows + 1, dtype=np.int64) * num_columns
-        columns = np.tile(np.arange(num_columns, dtype=np.int64), num_rows)
-        return _core.CompressedRows(pointers, columns, np.ascontiguousarray(array, dtype=np.float64).reshape(-1), num_columns)
     rows, columns = np.nonzero(array)
     pointers = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=array.shape[0])))).astype(np.int64)
     values = np.ascontiguousarray(array[rows, columns], dtype=np.float64)
     return _core.CompressedRows(pointers, np.ascontiguousarray(columns, dtype=np.int64), values, array.shape[1])
+
+
+def shape_of(array: Any) -> tuple[int, ...]:
+    """The shape of anything that to_samples takes."""
+    return tuple(array.shape) if hasattr(array, "shape") else np.shape(array)
 
 
 def require_width(shape: tuple[int, ...], num_inputs: int, place: str) -> None:

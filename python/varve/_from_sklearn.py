@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._activation import Activation
-from ._core import InputError
+from ._errors import InputError
 
 _ACTIVATIONS = {"identity": "identity", "logistic": "sigmoid", "tanh": "tanh", "relu": "relu"}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _arrays
 from ._activation import Activation
-from ._core import InputError
+from ._errors import InputError
 
 _EXPECTED = "Linear, ReLU, ReLU6, LeakyReLU, Hardtanh(0, cap), Sigmoid, Tanh, Identity, Flatten, Dropout or Sequential of them"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _arrays, _core
 from ._activation import Activation, ActivationLike, to_activation
-from ._core import InputError
+from ._errors import InputError
 
 
 def activation_pair(activation: ActivationLike | None) -> tuple[str | None, float]:
@@ -39,7 +39,8 @@ def make_network(
         if warns and rows is not None:
             _warn_if_transposed(rows, place)
         compressed = _arrays.dense_to_rows(matrix) if rows is None else _arrays.to_rows(rows)
-        layers.append(compressed, _to_bias(biases[number], matrix.shape[0], place), *activation_pair(activations[number]))
+        found = to_activation(activations[number])
+        layers.append(compressed, _to_bias(biases[number], matrix.shape[0], place), found.name, found.parameter or 0.0)
     return _core.make_network(layers, name)
 
 

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterator, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
 
 import numpy as np
 
 from . import _arrays, _core, _layers
 from ._activation import ActivationLike, from_core
-from ._core import InputError, UsageError
+from ._errors import InputError, UsageError
 from ._results import Evaluation, Layer, Run, Verdict
 
 #: Called with the number of samples done and the number of all samples.
 Progress = Callable[[int, int], Any]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
+    class RunOptions(TypedDict, total=False):
+        """The options of Network.run that methods pass on."""
+
+        sparse: bool
+        precision: Any
+        backend: str | None
+        reductions: str
+        edge_order: str
+        engine: str
+        batch: int | None
+        memory_limit: int | None
+        progress: Progress | None
+
 
 _FEW_SAMPLES = 64  # calls with at most so many samples have an engine of their own, whose plan is for few samples
 
@@ -239,9 +256,9 @@ class Network:
         """
         precision = _arrays.to_precision(precision)
         rows = _arrays.to_samples(X, self._core.num_inputs)
-        num_samples = X.shape[0] if isinstance(rows, _core.CompressedRows) else rows.shape[0]
+        num_samples = (X if isinstance(rows, _core.CompressedRows) else rows).shape[0]
         warm = self._engine(num_samples, precision, backend, reductions, edge_order, engine, batch, memory_limit)
-        outcome = warm.run(rows, activations, predictions, progress)
+        outcome: Any = warm.run(rows, activations, predictions, progress)
         found = None
         if activations:
             found = self._sparse(outcome, num_samples, precision) if sparse else getattr(outcome, precision)()
@@ -253,7 +270,7 @@ class Network:
             outcome.loop_seconds,
         )
 
-    def infer(self, X: Any, **options: Any) -> Any:
+    def infer(self, X: Any, **options: Unpack[RunOptions]) -> Any:
         """The last activations of samples.
 
         :param X: samples [samples, inputs]
@@ -263,7 +280,7 @@ class Network:
         """
         return self.run(X, **options).activations
 
-    def classify(self, X: Any, **options: Any) -> np.ndarray:
+    def classify(self, X: Any, **options: Unpack[RunOptions]) -> np.ndarray:
         """The categories of the Graph Challenge: the numbers (from 0) of samples with a nonzero last activation.
 
         :param X: samples [samples, inputs]
@@ -271,13 +288,15 @@ class Network:
         """
         return self.run(X, activations=False, **options).live_samples
 
-    def predict(self, X: Any, **options: Any) -> np.ndarray:
+    def predict(self, X: Any, **options: Unpack[RunOptions]) -> np.ndarray:
         """The output of the largest last activation of each sample, the lowest of equal ones.
 
         :param X: samples [samples, inputs]
         :returns: int64 [samples]
         """
-        return self.run(X, activations=False, predictions=True, **options).predictions
+        predictions = self.run(X, activations=False, predictions=True, **options).predictions
+        assert predictions is not None
+        return predictions
 
     def plan(
         self,
@@ -303,7 +322,7 @@ class Network:
     # --- judging
 
     def evaluate(
-        self, X: Any, labels: Any = None, *, targets: Any = None, loss: str | None = None, top: int = 5, **options: Any
+        self, X: Any, labels: Any = None, *, targets: Any = None, loss: str | None = None, top: int = 5, **options: Unpack[RunOptions]
     ) -> Evaluation:
         """Measure how well the network answers.
 
@@ -319,12 +338,13 @@ class Network:
         loss = loss or ("mean-square" if targets is not None else "cross-entropy")
         if loss == "cross-entropy" and labels is None:
             raise UsageError("the loss cross-entropy needs labels")
-        activations = self.infer(X, sparse=True, **options)
+        options["sparse"] = True
+        activations = self.infer(X, **options)
         num_samples = activations.shape[0]
         found = None if labels is None else _arrays.to_labels(labels, num_samples)
         wanted = None if targets is None else _arrays.to_sample_rows(targets, self.num_outputs, "targets")
-        if wanted is not None and np.shape(targets)[0] != num_samples:
-            raise InputError(f"there are targets of {np.shape(targets)[0]} samples, expected {num_samples}")
+        if targets is not None and _arrays.shape_of(targets)[0] != num_samples:
+            raise InputError(f"there are targets of {_arrays.shape_of(targets)[0]} samples, expected {num_samples}")
         samples, total, right, in_top = _core.evaluate(_arrays.to_rows(activations), found, wanted, loss, top)
         mean = total / samples if samples else float("nan")
         share = (lambda count: count / samples) if found is not None and samples else (lambda count: None)

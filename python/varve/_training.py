@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable
 
-import numpy as np
-
 from . import _arrays, _core
-from ._core import InputError, UsageError
+from ._errors import InputError, UsageError
 from ._network import Network
 
 
@@ -150,14 +148,14 @@ def _run_epochs(
 def _add(run: Any, network: Network, X: Any, answers: Any, are_labels: bool, place: str) -> tuple[int, int]:
     """Adds samples and answers to a run; returns the number of the set and of its samples."""
     rows = _arrays.to_sample_rows(X, network.num_inputs, place)
-    num_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    num_samples = _arrays.shape_of(X)[0]
     if are_labels:
         labels = _arrays.to_labels(answers, num_samples, f"labels of {place}")
         return run.add_samples(rows, labels, None, place), num_samples
-    shape = answers.shape if hasattr(answers, "shape") else np.shape(answers)
-    if tuple(shape) != (num_samples, network.num_outputs):
+    shape = _arrays.shape_of(answers)
+    if shape != (num_samples, network.num_outputs):
         raise InputError(
-            f"targets of {place} have the shape {_arrays.shape_text(tuple(shape))}, expected ({num_samples}, "
+            f"targets of {place} have the shape {_arrays.shape_text(shape)}, expected ({num_samples}, "
             f"{network.num_outputs}), a row of wanted outputs per sample"
         )
     targets = _arrays.to_sample_rows(answers, network.num_outputs, f"targets of {place}")

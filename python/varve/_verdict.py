@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _arrays, _core
-from ._core import InputError
+from ._errors import InputError
 from ._results import Verdict
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def compare(network: Network, X: Any, result: Any, exact: bool, tolerance: float) -> Verdict:
     """See Network.verify."""
     rows = _arrays.to_sample_rows(X, network.num_inputs)
-    num_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    num_samples = _arrays.shape_of(X)[0]
     found = _to_result(result, num_samples, network.num_outputs)
     alive, in_float32, in_float64, margins, activations = _core.judge(network._core, rows, exact, found.ndim == 2)
     is_alive = alive.astype(bool)
