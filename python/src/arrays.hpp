@@ -24,6 +24,10 @@ using Vector = nanobind::ndarray<Element const, nanobind::ndim<1>, nanobind::c_c
 template <class Element>
 using Matrix = nanobind::ndarray<Element const, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
 
+/// An array that is returned.
+template <class Element>
+using Numpy = nanobind::ndarray<nanobind::numpy, Element>;
+
 /// The arrays of a matrix in compressed sparse rows, as scipy.sparse.csr_array holds them.
 struct CompressedRows {
   Vector<std::int64_t> row_pointers, column_indices;
@@ -54,18 +58,18 @@ std::vector<NeuronIndex> to_classes(Vector<std::int64_t> const& labels, std::siz
 
 /// A NumPy array of this shape that owns the elements. Needs the GIL.
 template <class Element>
-nanobind::object to_numpy(std::vector<Element> elements, std::initializer_list<std::size_t> shape) {
+Numpy<Element> to_numpy(std::vector<Element> elements, std::initializer_list<std::size_t> shape) {
   auto owned = std::make_unique<std::vector<Element>>(std::move(elements));
   auto* const data = owned->data();
   nanobind::capsule const owner(owned.get(),
                                 [](void* vector) noexcept { delete static_cast<std::vector<Element>*>(vector); });
   static_cast<void>(owned.release());
-  return nanobind::cast(nanobind::ndarray<nanobind::numpy, Element>(data, shape, owner));
+  return Numpy<Element>(data, shape, owner);
 }
 
 /// A one-dimensional NumPy array that owns the elements. Needs the GIL.
 template <class Element>
-nanobind::object to_numpy(std::vector<Element> elements) {
+Numpy<Element> to_numpy(std::vector<Element> elements) {
   auto const size = elements.size();
   return to_numpy(std::move(elements), {size});
 }

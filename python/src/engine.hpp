@@ -52,6 +52,8 @@ public:
   Precision precision() const { return options_.precision; }
 
 private:
+  void lose() override { static_cast<void>(inference_.release()); }
+
   Inference& prepared();
   /// Plans for an input unless the present plan is for one at least as large and of the same kind.
   void plan_for(InputShape const& input);

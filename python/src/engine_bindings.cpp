@@ -51,7 +51,7 @@ Progress to_progress(nb::object const& callback) {
 }
 
 template <class Scalar>
-nb::object dense_rows(SparseMatrix const& matrix) {
+Numpy<Scalar> dense_rows(SparseMatrix const& matrix) {
   std::vector<Scalar> rows;
   {
     nb::gil_scoped_release const no_gil;

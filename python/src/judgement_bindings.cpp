@@ -25,7 +25,7 @@ std::vector<bool> flags_of(Verdicts const& verdicts, bool Verdict::*flag) {
   return flags;
 }
 
-nb::object to_numpy_flags(std::vector<bool> const& flags) {
+Numpy<std::uint8_t> to_numpy_flags(std::vector<bool> const& flags) {
   std::vector<std::uint8_t> bytes(flags.begin(), flags.end());
   return to_numpy(std::move(bytes));
 }

@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <set>
 #include <string>
@@ -22,8 +23,13 @@ struct Process {
   std::mutex guard; ///< of `holders`
   std::set<HoldsViews*> holders;
   std::optional<Runtime> runtime;
-  pid_t starter = 0; ///< the process that started Kokkos
+  std::atomic<pid_t> starter = 0; ///< the process that started Kokkos; 0: none yet
   bool has_ended = false;
+
+  void forget(HoldsViews* holder) {
+    std::lock_guard const lock(guard);
+    holders.erase(holder);
+  }
 };
 
 Process& process() {
@@ -67,15 +73,13 @@ HoldsViews::HoldsViews() {
   process().holders.insert(this);
 }
 
-HoldsViews::~HoldsViews() {
-  std::lock_guard const lock(process().guard);
-  process().holders.erase(this);
-}
+HoldsViews::~HoldsViews() { process().forget(this); }
 
 void HoldsViews::close_in_turn() {
-  if (is_forked()) return;
+  if (is_forked()) return lose();
   nanobind::gil_scoped_release const no_gil;
   std::lock_guard const lock(process().turn);
+  process().forget(this); // before the end of the process could find an object that is half destroyed
   close();
 }
 
@@ -90,7 +94,10 @@ void start(std::optional<int> num_threads, std::optional<int> device) {
   start_in_turn(num_threads, device);
 }
 
-bool is_forked() { return process().runtime && process().starter != getpid(); }
+bool is_forked() {
+  pid_t const starter = process().starter;
+  return starter != 0 && starter != getpid();
+}
 
 void end() {
   auto& here = process();

@@ -19,9 +19,12 @@ public:
   virtual void close() = 0;
 
 protected:
-  /// Waits for the turn and calls close(). Call it with the GIL, which is released while waiting. In a forked process
-  /// it does nothing, so that the memory is lost, because devices and threads of the parent are out of reach there.
+  /// In turn, ends the registration and calls close(). Call it with the GIL, which is released while waiting. In a
+  /// forked process it calls lose() instead, because devices and threads of the parent are out of reach there.
   void close_in_turn();
+
+  /// Forgets all views without freeing their memory.
+  virtual void lose() = 0;
 };
 
 /// The right to run kernels, which one thread has at a time: kernels of several threads would share their scratch

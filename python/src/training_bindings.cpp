@@ -70,6 +70,8 @@ public:
   }
 
 private:
+  void lose() override { static_cast<void>(engine_.release()); }
+
   Training& open() const {
     if (!engine_) throw ResourceError("this training cannot go on: the process is ending");
     return *engine_;
