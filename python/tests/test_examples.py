@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -32,3 +34,21 @@ def test_digits():
 
 def test_every_example_is_tested():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {"challenge.py", "digits.py"}
+
+
+def blocks_of_page():
+    page = Path(__file__).parent.parent.parent / "docs" / "python.md"
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def test_the_page_about_python_runs(tmp_path, monkeypatch):
+    first, training = blocks_of_page()
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(first, names)
+    assert names["network"].infer(names["X"]).shape == (1000, 10) and (tmp_path / "small.h5").exists()
+    X = np.random.default_rng(1).random((400, 64))
+    labels = X[:, :10].argmax(axis=1)
+    names.update(X=X[:300], labels=labels[:300], X_test=X[300:], labels_test=labels[300:])
+    exec(training, names)
+    assert len(names["result"].history) == 20

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
 
 from . import _arrays, _core, _layers
 from ._activation import ActivationLike, from_core
-from ._errors import InputError, UsageError
+from ._errors import UsageError
+from ._options import Progress, RunOptions
 from ._results import Evaluation, Layer, Run, Verdict
 
-#: Called with the number of samples done and the number of all samples.
-Progress = Callable[[int, int], Any]
-
 if TYPE_CHECKING:
-    from typing_extensions import TypedDict, Unpack
-
-    class RunOptions(TypedDict, total=False):
-        """The options of Network.run that methods pass on."""
-
-        sparse: bool
-        precision: Any
-        backend: str | None
-        reductions: str
-        edge_order: str
-        engine: str
-        batch: int | None
-        memory_limit: int | None
-        progress: Progress | None
-
+    from typing_extensions import Unpack
 
 _FEW_SAMPLES = 64  # calls with at most so many samples have an engine of their own, whose plan is for few samples
 
@@ -333,22 +317,9 @@ class Network:
         :param top: a label counts for top_accuracy if it is among so many largest outputs
         :param options: those of :meth:`run`
         """
-        if labels is None and targets is None:
-            raise UsageError("an evaluation needs labels or targets")
-        loss = loss or ("mean-square" if targets is not None else "cross-entropy")
-        if loss == "cross-entropy" and labels is None:
-            raise UsageError("the loss cross-entropy needs labels")
-        options["sparse"] = True
-        activations = self.infer(X, **options)
-        num_samples = activations.shape[0]
-        found = None if labels is None else _arrays.to_labels(labels, num_samples)
-        wanted = None if targets is None else _arrays.to_sample_rows(targets, self.num_outputs, "targets")
-        if targets is not None and _arrays.shape_of(targets)[0] != num_samples:
-            raise InputError(f"there are targets of {_arrays.shape_of(targets)[0]} samples, expected {num_samples}")
-        samples, total, right, in_top = _core.evaluate(_arrays.to_rows(activations), found, wanted, loss, top)
-        mean = total / samples if samples else float("nan")
-        share = (lambda count: count / samples) if found is not None and samples else (lambda count: None)
-        return Evaluation(samples, mean, share(right), share(in_top))
+        from ._evaluation import evaluate
+
+        return evaluate(self, X, labels, targets, loss, top, options)
 
     def verify(self, X: Any, result: Any, *, exact: bool = False, tolerance: float = 1e-3) -> Verdict:
         """Compare a result with plain loops in double, or with exact arithmetic.
