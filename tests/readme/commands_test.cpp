@@ -36,6 +36,7 @@ std::vector<std::string> pages() {
           "CHANGELOG.md",
           "docs/numerics.md",
           "docs/training.md",
+          "docs/python.md",
           "docs/cluster.md",
           "docs/architecture.md",
           "docs/adding-a-backend.md",

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "held_network.hpp"
+#include "process.hpp"
+
+#include "engine/inference.hpp"
+#include "network/sample_set.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace varve::python {
+
+/// What one call asks for.
+struct Wanted {
+  bool activations = false;
+  bool predictions = false;
+};
+
+/// The results of all samples of a call.
+struct Outcome {
+  std::vector<std::int64_t> live_samples; ///< numbers from 0, ascending
+  std::uint64_t activation_hash = 0;
+  SampleSet activations;                 ///< if wanted: the nonzero activations [samples, outputs]
+  std::vector<std::int64_t> predictions; ///< if wanted: per sample the output of the largest activation
+  double loop_seconds = 0.0;             ///< time in the layer loop
+};
+
+/// Called after each batch with the number of samples done and of all samples.
+using Progress = std::function<void(std::size_t done, std::size_t total)>;
+
+/// A network prepared for one backend, kept warm between calls. Prepared on first use.
+class Engine final : public HoldsViews {
+public:
+  Engine(HeldNetwork const& network, InferenceOptions options);
+  ~Engine() override { close_in_turn(); }
+
+  /// Runs samples in batches that take about a second at most, so that Ctrl-C and progress need not wait longer. Call
+  /// it without the GIL. Throws InputError if the samples do not fit the network, and what prepare() and Turn() throw.
+  Outcome run(SampleSet samples, Wanted wanted, Progress const& progress);
+
+  /// The lines of the plan for such an input. Call it without the GIL.
+  std::vector<std::string> plan_lines(InputShape const& input);
+
+  void close() override { inference_.reset(); }
+
+  Precision precision() const { return options_.precision; }
+
+private:
+  void lose() override { static_cast<void>(inference_.release()); }
+
+  Inference& prepared();
+  /// Plans for an input unless the present plan is for one at least as large and of the same kind.
+  void plan_for(InputShape const& input);
+
+  std::shared_ptr<InterruptibleNetwork> network_;
+  std::size_t num_inputs_, num_outputs_;
+  InferenceOptions options_;
+  std::unique_ptr<Inference> inference_;
+  std::optional<InputShape> planned_;
+};
+
+} // namespace varve::python

@@ -1,0 +1,133 @@
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "engine.hpp"
+
+#include "core/error.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+namespace nb = nanobind;
+
+namespace varve::python {
+namespace {
+
+/// The options of an engine with the names that Python gives them.
+struct EngineNames {
+  std::string engine, backend, precision, reductions, edge_order;
+  std::optional<std::size_t> batch, memory_limit, expected_samples;
+};
+
+InferenceOptions options_of(EngineNames const& names) {
+  InferenceOptions options;
+  options.engine = parse_engine(names.engine);
+  options.backend = names.backend.empty() ? compiled_backends().front() : parse_backend(names.backend);
+  options.precision = names.precision == "float64" ? Precision::double_precision : Precision::single_precision;
+  options.reductions = parse_reductions(names.reductions);
+  options.edge_order = parse_edge_order(names.edge_order);
+  options.batch = names.batch;
+  options.memory_limit = names.memory_limit;
+  options.expected_samples = names.expected_samples;
+  options.input_name.assign(1, 'X');
+  return options;
+}
+
+std::unique_ptr<Engine> make_engine(HeldNetwork const& network, EngineNames const& names) {
+  return std::make_unique<Engine>(network, options_of(names));
+}
+
+/// A callback of Python as Progress; empty for None.
+Progress to_progress(nb::object const& callback) {
+  if (callback.is_none()) return {};
+  return [callback = callback.ptr()](std::size_t done, std::size_t total) { // the caller holds a reference
+    nb::gil_scoped_acquire const gil;
+    nb::borrow(callback)(done, total);
+  };
+}
+
+template <class Scalar>
+Numpy<Scalar> dense_rows(SparseMatrix const& matrix) {
+  std::vector<Scalar> rows;
+  {
+    nb::gil_scoped_release const no_gil;
+    rows.resize(matrix.num_rows * matrix.num_columns);
+    for (std::size_t row = 0; row < matrix.num_rows; ++row)
+      for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
+        rows[row * matrix.num_columns + matrix.column_indices[entry]] = static_cast<Scalar>(matrix.value(entry));
+  }
+  return to_numpy(std::move(rows), {matrix.num_rows, matrix.num_columns});
+}
+
+template <class Rows>
+Outcome run(Engine& engine, Rows const& rows, bool activations, bool predictions, nb::object const& callback) {
+  auto const progress = to_progress(callback);
+  nb::gil_scoped_release const no_gil;
+  return engine.run(to_samples(rows, "X", engine.precision()), {activations, predictions}, progress);
+}
+
+void add_outcome(nb::module_& module) {
+  nb::class_<Outcome>(module, "Outcome", "The results of one call.")
+      .def_ro("activation_hash", &Outcome::activation_hash)
+      .def_ro("loop_seconds", &Outcome::loop_seconds)
+      .def(
+          "live_samples", [](Outcome& self) { return to_numpy(std::move(self.live_samples)); }, "May be called once.")
+      .def(
+          "predictions", [](Outcome& self) { return to_numpy(std::move(self.predictions)); }, "May be called once.")
+      .def("float32", [](Outcome const& self) { return dense_rows<float>(self.activations.matrix); })
+      .def("float64", [](Outcome const& self) { return dense_rows<double>(self.activations.matrix); })
+      .def("compressed", [](Outcome const& self) { return to_tuple(self.activations.matrix); });
+}
+
+} // namespace
+
+void add_rows(nb::module_& module) {
+  nb::class_<CompressedRows>(module, "CompressedRows", "A matrix in compressed sparse rows.")
+      .def(nb::new_([](Vector<std::int64_t> pointers, Vector<std::int64_t> columns, Vector<double> values,
+                       std::size_t num_columns) {
+             if (pointers.size() == 0) throw InputError("a matrix in compressed rows lacks its row pointers");
+             return new CompressedRows{pointers, columns, values, num_columns};
+           }),
+           nb::arg("row_pointers"), nb::arg("column_indices"), nb::arg("values"), nb::arg("num_columns"));
+}
+
+void add_engine(nb::module_& module) {
+  add_outcome(module);
+  nb::class_<Engine>(module, "Engine", "A network prepared for one backend.")
+      .def(nb::new_([](HeldNetwork const& network, std::string engine, std::string backend, std::string precision,
+                       std::string reductions, std::string edge_order, std::optional<std::size_t> batch,
+                       std::optional<std::size_t> memory_limit, std::optional<std::size_t> expected_samples) {
+             return make_engine(network,
+                                {std::move(engine), std::move(backend), std::move(precision), std::move(reductions),
+                                 std::move(edge_order), batch, memory_limit, expected_samples});
+           }),
+           nb::arg("network"), nb::arg("engine"), nb::arg("backend"), nb::arg("precision"), nb::arg("reductions"),
+           nb::arg("edge_order"), nb::arg("batch").none(), nb::arg("memory_limit").none(),
+           nb::arg("expected_samples").none())
+      .def("run", &run<Matrix<float>>, nb::arg("rows").noconvert(), nb::arg("activations"), nb::arg("predictions"),
+           nb::arg("progress").none())
+      .def("run", &run<Matrix<double>>, nb::arg("rows").noconvert(), nb::arg("activations"), nb::arg("predictions"),
+           nb::arg("progress").none())
+      .def("run", &run<CompressedRows>, nb::arg("rows"), nb::arg("activations"), nb::arg("predictions"),
+           nb::arg("progress").none())
+      .def(
+          "plan_for",
+          [](Engine& self, std::size_t num_samples, std::size_t num_entries, bool has_one_value) {
+            return self.plan_lines({num_samples, num_entries, has_one_value});
+          },
+          nb::arg("num_samples"), nb::arg("num_entries"), nb::arg("has_one_value"),
+          nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "shape_of",
+      [](CompressedRows const& rows) {
+        auto const shape = shape_of(SampleBatch(to_samples(rows, "X", Precision::double_precision)));
+        return nb::make_tuple(shape.num_samples, shape.num_entries, shape.has_one_value);
+      },
+      nb::arg("rows"), "Samples, stored values, and whether all values are equal.");
+}
+
+} // namespace varve::python

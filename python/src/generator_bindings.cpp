@@ -1,0 +1,67 @@
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "held_network.hpp"
+
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
+#include "radixnet/random_network.hpp"
+#include "radixnet/random_samples.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+namespace nb = nanobind;
+
+namespace varve::python {
+namespace {
+
+std::unique_ptr<HeldNetwork> radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed,
+                                      std::optional<double> bias, double cap) {
+  nb::gil_scoped_release const no_gil;
+  return std::make_unique<HeldNetwork>(
+      std::make_shared<RadixNet const>(neurons, layers, seed, bias ? *bias : radixnet_bias(neurons), cap));
+}
+
+std::unique_ptr<HeldNetwork> random_network(std::vector<std::size_t> widths, std::optional<std::size_t> degree,
+                                            std::optional<double> density, std::optional<double> weight, double gain,
+                                            double lowest_bias, double highest_bias, double cap, std::uint64_t seed) {
+  nb::gil_scoped_release const no_gil;
+  return std::make_unique<HeldNetwork>(std::make_shared<RandomNetwork const>(
+      RandomNetworkRecipe{std::move(widths), degree, density, weight, gain, lowest_bias, highest_bias, cap, seed}));
+}
+
+nb::tuple images(std::size_t neurons, std::size_t samples, std::uint64_t seed) {
+  SampleSet drawn;
+  {
+    nb::gil_scoped_release const no_gil;
+    drawn = digit_images(neurons, samples, seed);
+  }
+  return to_tuple(drawn.matrix);
+}
+
+nb::tuple samples(std::size_t neurons, std::size_t samples, double density, std::uint64_t seed) {
+  SampleSet drawn;
+  {
+    nb::gil_scoped_release const no_gil;
+    drawn = random_samples(neurons, samples, density, seed);
+  }
+  return to_tuple(drawn.matrix);
+}
+
+} // namespace
+
+void add_generators(nb::module_& module) {
+  module.def("radixnet", &radixnet, nb::arg("neurons"), nb::arg("layers"), nb::arg("seed"), nb::arg("bias").none(),
+             nb::arg("cap"));
+  module.def("random_network", &random_network, nb::arg("widths"), nb::arg("degree").none(), nb::arg("density").none(),
+             nb::arg("weight").none(), nb::arg("gain"), nb::arg("lowest_bias"), nb::arg("highest_bias"), nb::arg("cap"),
+             nb::arg("seed"));
+  module.def("images", &images, nb::arg("neurons"), nb::arg("samples"), nb::arg("seed"));
+  module.def("samples", &samples, nb::arg("neurons"), nb::arg("samples"), nb::arg("density"), nb::arg("seed"));
+}
+
+} // namespace varve::python

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "core/types.hpp"
+#include "network/network.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace varve::python {
+
+/// A network that Python holds, with what is asked of it often. It is never changed; all methods are thread-safe.
+class HeldNetwork {
+public:
+  explicit HeldNetwork(std::shared_ptr<NetworkSource const> source);
+
+  NetworkSource const& source() const { return *source_; }
+  std::shared_ptr<NetworkSource const> const& shared() const { return source_; }
+  std::size_t num_layers() const { return source_->num_layers(); }
+  std::size_t num_inputs() const { return num_inputs_; }
+  std::size_t num_outputs() const { return num_outputs_; }
+  /// Reads all layers on the first call.
+  EdgeOffset num_edges() const;
+
+private:
+  std::shared_ptr<NetworkSource const> source_;
+  std::size_t num_inputs_ = 0, num_outputs_ = 0;
+  mutable std::mutex guard_;
+  mutable std::optional<EdgeOffset> num_edges_;
+};
+
+/// A network whose reading the user can interrupt: the thread that made this object runs Python's signal handlers
+/// between layers.
+class InterruptibleNetwork final : public NetworkSource {
+public:
+  explicit InterruptibleNetwork(std::shared_ptr<NetworkSource const> source) : source_(std::move(source)) {}
+
+  std::string name() const override { return source_->name(); }
+  std::size_t num_layers() const override { return source_->num_layers(); }
+  Layer layer(std::size_t number) const override;
+
+  /// From now on only the calling thread runs signal handlers.
+  void belong_to_this_thread() { owner_ = std::this_thread::get_id(); }
+
+private:
+  std::shared_ptr<NetworkSource const> source_;
+  std::atomic<std::thread::id> owner_{std::this_thread::get_id()};
+};
+
+} // namespace varve::python

@@ -1,0 +1,58 @@
+#include "bindings.hpp"
+#include "process.hpp"
+
+#include "core/backend.hpp"
+#include "core/runtime.hpp"
+#include "core/version.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace varve::python {
+
+void add_process(nb::module_& module) {
+  module.def("start", &start, nb::arg("num_threads").none(), nb::arg("device").none(),
+             nb::call_guard<nb::gil_scoped_release>(), "Starts Kokkos; see varve.start.");
+  module.def("end", &end, nb::call_guard<nb::gil_scoped_release>(), "Frees all engines and ends Kokkos.");
+  module.def(
+      "backends",
+      [] {
+        std::vector<std::string> names;
+        for (auto const backend : compiled_backends()) names.push_back(to_string(backend));
+        return names;
+      },
+      "The backends of this build, fastest first.");
+  module.def(
+      "device_name",
+      [](std::string const& backend) {
+        auto const chosen = parse_backend(backend);
+        Turn const turn;
+        return device_name(chosen);
+      },
+      nb::arg("backend"), nb::call_guard<nb::gil_scoped_release>(), "The hardware behind a backend.");
+  module.attr("version") = std::string(provenance.version);
+  module.attr("commit") = std::string(provenance.git_commit);
+}
+
+} // namespace varve::python
+
+NB_MODULE(_core, module) {
+  using namespace varve::python;
+  nb::set_leak_warnings(false); // objects of the user that live to the end of the process are no leaks
+  module.doc() = "The C++ part of varve. Its functions check less than those of the package; use the package.";
+  add_errors(module);
+  add_process(module);
+  add_rows(module);
+  add_networks(module);
+  add_generators(module);
+  add_engine(module);
+  add_training(module);
+  add_judgement(module);
+}

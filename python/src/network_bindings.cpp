@@ -1,0 +1,177 @@
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "held_network.hpp"
+#include "process.hpp"
+
+#include "core/error.hpp"
+#include "core/host.hpp"
+#include "io/open.hpp"
+#include "network/weights_hash.hpp"
+#include "passes/pruned_network.hpp"
+#include "passes/reduced_network.hpp"
+#include "radixnet/initial_network.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace varve::python {
+namespace {
+
+/// The activation with this name of all_activations and this parameter, which the others ignore.
+Activation activation_of(std::string const& name, double parameter) {
+  std::string known;
+  for (auto const& entry : all_activations) {
+    if (name == entry.name) {
+      switch (entry.kind) {
+      case ActivationKind::identity:
+        return Activation::identity();
+      case ActivationKind::relu:
+        return Activation::relu();
+      case ActivationKind::clipped_relu:
+        return Activation::clipped_relu(parameter);
+      case ActivationKind::leaky_relu:
+        return Activation::leaky_relu(parameter);
+      case ActivationKind::sigmoid:
+        return Activation::sigmoid();
+      case ActivationKind::tanh:
+        return Activation::tanh();
+      }
+    }
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  throw UsageError("there is no activation '" + name + "'; there are: " + known);
+}
+
+/// The name and the parameter of an activation; 0 without one.
+nb::tuple to_tuple(Activation const& activation) {
+  auto const& entry = entry_of(activation.kind);
+  return nb::make_tuple(entry.name, entry.parameter == nullptr ? 0.0 : activation.*entry.value);
+}
+
+/// Layers added one by one, before they become a network.
+struct LayerList {
+  std::vector<Layer> layers;
+};
+
+void append(LayerList& list, CompressedRows const& rows, Vector<double> const& bias, std::string const& activation,
+            double parameter) {
+  auto const number = list.layers.size();
+  Layer layer;
+  layer.weights = to_sparse_matrix(rows, "layer " + std::to_string(number));
+  layer.bias = to_vector(bias);
+  layer.activation = activation_of(activation, parameter);
+  require_valid(layer, number);
+  if (number > 0) require_fit(list.layers.back().num_outputs(), layer, number);
+  make_iso_if_equal(layer.weights);
+  list.layers.push_back(std::move(layer));
+}
+
+std::unique_ptr<HeldNetwork> hold(std::shared_ptr<NetworkSource const> source) {
+  return std::make_unique<HeldNetwork>(std::move(source));
+}
+
+/// Copies a source, whose own source need not live on; the user may interrupt it.
+std::unique_ptr<HeldNetwork> hold_copy(NetworkSource const& source) {
+  return hold(std::make_shared<Network const>(load(source)));
+}
+
+std::unique_ptr<HeldNetwork> open(std::string const& path, std::optional<std::size_t> neurons,
+                                  std::optional<std::size_t> layers, std::optional<double> bias,
+                                  std::optional<double> cap) {
+  std::shared_ptr<NetworkSource const> const source = open_network(path, {neurons, layers, bias, cap});
+  return hold_copy(InterruptibleNetwork(source));
+}
+
+void save(HeldNetwork const& network, std::string const& path) {
+  save_network(network.source(), path, [](std::size_t, std::size_t) { run_signal_handlers(); });
+}
+
+std::unique_ptr<HeldNetwork> reduce(HeldNetwork const& network, bool merge_neurons, bool fold_constants,
+                                    bool drop_unread) {
+  constexpr std::size_t part_of_memory = 4; // rewritten layers are kept in a fourth of the memory, others made again
+  NetworkPasses const passes{merge_neurons, fold_constants, drop_unread, false};
+  InterruptibleNetwork const source(network.shared());
+  return hold_copy(ReducedNetwork(source, passes, available_host_memory() / part_of_memory));
+}
+
+std::unique_ptr<HeldNetwork> prune(HeldNetwork const& network, double density, std::string const& scope) {
+  if (scope != "layer" && scope != "network")
+    throw UsageError("there is no scope '" + scope + "'; there are: layer, network");
+  if (!(density > 0.0 && density <= 1.0))
+    throw UsageError("the density is " + std::to_string(density) + ", expected a number above 0 and at most 1");
+  InterruptibleNetwork const source(network.shared());
+  return hold_copy(PrunedNetwork(source, density, scope == "layer" ? PruneScope::layer : PruneScope::network));
+}
+
+std::optional<Activation> optional_activation(std::optional<std::string> const& name, double parameter) {
+  if (!name) return std::nullopt;
+  return activation_of(*name, parameter);
+}
+
+std::unique_ptr<HeldNetwork> with_initial_weights(HeldNetwork const& network, std::string const& weights,
+                                                  std::optional<std::string> const& activation, double parameter,
+                                                  std::optional<std::string> const& last_activation,
+                                                  double last_parameter, std::uint64_t seed) {
+  InitialRecipe recipe;
+  recipe.weights = parse_initial_weights(weights);
+  recipe.activation = optional_activation(activation, parameter);
+  recipe.last_activation = optional_activation(last_activation, last_parameter);
+  recipe.seed = seed;
+  for (auto const& wanted : {recipe.activation, recipe.last_activation})
+    if (wanted) require_valid(*wanted, "initial weights");
+  InterruptibleNetwork const source(network.shared());
+  return hold_copy(InitialNetwork(source, recipe));
+}
+
+nb::tuple layer_of(HeldNetwork const& network, std::size_t number) {
+  Layer layer;
+  {
+    nb::gil_scoped_release const no_gil;
+    layer = network.source().layer(number);
+  }
+  return nb::make_tuple(python::to_tuple(layer.weights), layer.weights.num_rows, layer.weights.num_columns,
+                        to_numpy(std::move(layer.bias)), to_tuple(layer.activation));
+}
+
+} // namespace
+
+void add_networks(nb::module_& module) {
+  using NoGil = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<LayerList>(module, "LayerList", "Layers on their way to a network.")
+      .def(nb::init<>())
+      .def("append", &append, nb::arg("rows"), nb::arg("bias"), nb::arg("activation"), nb::arg("parameter"), NoGil());
+  nb::class_<HeldNetwork>(module, "Network", "A network that is never changed.")
+      .def_prop_ro("name", [](HeldNetwork const& self) { return self.source().name(); })
+      .def_prop_ro("num_layers", &HeldNetwork::num_layers)
+      .def_prop_ro("num_inputs", &HeldNetwork::num_inputs)
+      .def_prop_ro("num_outputs", &HeldNetwork::num_outputs)
+      .def("num_edges", &HeldNetwork::num_edges, NoGil())
+      .def("layer", &layer_of, nb::arg("number"))
+      .def(
+          "weights_hash", [](HeldNetwork const& self) { return weights_hash(load(self.source())); }, NoGil())
+      .def("save", &save, nb::arg("path"), NoGil())
+      .def("reduce", &reduce, nb::arg("merge_neurons"), nb::arg("fold_constants"), nb::arg("drop_unread"), NoGil())
+      .def("prune", &prune, nb::arg("density"), nb::arg("scope"), NoGil())
+      .def("with_initial_weights", &with_initial_weights, nb::arg("weights"), nb::arg("activation").none(),
+           nb::arg("parameter"), nb::arg("last_activation").none(), nb::arg("last_parameter"), nb::arg("seed"),
+           NoGil());
+  module.def(
+      "make_network",
+      [](LayerList& list, std::string name) {
+        return hold(std::make_shared<Network const>(std::move(list.layers), std::move(name)));
+      },
+      nb::arg("layers"), nb::arg("name"), NoGil(), "Makes a network of the layers and leaves the list empty.");
+  module.def("open_network", &open, nb::arg("path"), nb::arg("neurons").none(), nb::arg("layers").none(),
+             nb::arg("bias").none(), nb::arg("cap").none(), NoGil());
+}
+
+} // namespace varve::python

@@ -1,0 +1,126 @@
+#include "process.hpp"
+
+#include "core/error.hpp"
+#include "core/runtime.hpp"
+
+#include <nanobind/nanobind.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace varve::python {
+namespace {
+
+constexpr std::chrono::milliseconds patience{50}; ///< time between two looks for signals
+
+/// The state of Kokkos in this process.
+struct Process {
+  std::recursive_timed_mutex turn;
+  std::mutex guard; ///< of `holders`
+  std::set<HoldsViews*> holders;
+  std::optional<Runtime> runtime;
+  std::atomic<pid_t> starter = 0; ///< the process that started Kokkos; 0: none yet
+  bool has_ended = false;
+
+  void forget(HoldsViews* holder) {
+    std::lock_guard const lock(guard);
+    holders.erase(holder);
+  }
+};
+
+Process& process() {
+  static auto* const the_process = new Process; // never destroyed: objects of Python may outlive static ones
+  return *the_process;
+}
+
+void start_in_turn(std::optional<int> num_threads, std::optional<int> device) {
+  auto& here = process();
+  if (here.has_ended) throw ResourceError("varve cannot run anything more: this process is ending");
+  std::vector<std::string> words{"varve"};
+  if (num_threads) words.push_back("--kokkos-num-threads=" + std::to_string(*num_threads));
+  if (device) words.push_back("--kokkos-device-id=" + std::to_string(*device));
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  auto count = static_cast<int>(arguments.size());
+  arguments.push_back(nullptr);
+  here.runtime.emplace(count, arguments.data());
+  here.starter = getpid();
+}
+
+void require_own_process() {
+  if (is_forked()) {
+    throw ResourceError(
+        "this process was forked after varve had started its threads, which a fork does not copy; start "
+        "processes by multiprocessing.get_context('spawn'), or fork before the first use of varve");
+  }
+}
+
+std::unique_lock<std::recursive_timed_mutex> wait_for_turn() {
+  require_own_process();
+  std::unique_lock lock(process().turn, std::defer_lock);
+  while (!lock.try_lock_for(patience)) run_signal_handlers();
+  return lock;
+}
+
+} // namespace
+
+HoldsViews::HoldsViews() {
+  std::lock_guard const lock(process().guard);
+  process().holders.insert(this);
+}
+
+HoldsViews::~HoldsViews() { process().forget(this); }
+
+void HoldsViews::close_in_turn() {
+  if (is_forked()) return lose();
+  nanobind::gil_scoped_release const no_gil;
+  std::lock_guard const lock(process().turn);
+  process().forget(this); // before the end of the process could find an object that is half destroyed
+  close();
+}
+
+Turn::Turn() : lock_(wait_for_turn()) {
+  if (!process().runtime) start_in_turn(std::nullopt, std::nullopt);
+}
+
+void start(std::optional<int> num_threads, std::optional<int> device) {
+  auto const lock = wait_for_turn();
+  if (process().runtime)
+    throw UsageError("varve has started already; set threads and device before its first use in a process");
+  start_in_turn(num_threads, device);
+}
+
+bool is_forked() {
+  pid_t const starter = process().starter;
+  return starter != 0 && starter != getpid();
+}
+
+void end() {
+  auto& here = process();
+  if (is_forked()) return;
+  std::unique_lock const lock(here.turn);
+  here.has_ended = true;
+  std::set<HoldsViews*> holders;
+  {
+    std::lock_guard const guard(here.guard);
+    holders = here.holders;
+  }
+  for (auto* const holder : holders) holder->close();
+  here.runtime.reset();
+}
+
+void run_signal_handlers() {
+  using Clock = std::chrono::steady_clock;
+  thread_local Clock::time_point last_look;
+  auto const now = Clock::now();
+  if (now - last_look < patience) return;
+  last_look = now;
+  nanobind::gil_scoped_acquire const gil;
+  if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+}
+
+} // namespace varve::python

@@ -1,0 +1,225 @@
+"""Where networks come from and what they become."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import varve
+from conftest import MIXED, random_layers
+
+
+def same(one, other):
+    for first, second in zip(one.layers(), other.layers()):
+        np.testing.assert_array_equal(first.weights.toarray(), second.weights.toarray())
+        np.testing.assert_array_equal(np.broadcast_to(first.bias, second.bias.shape), second.bias)
+        assert first.activation == second.activation
+    assert one.num_layers == other.num_layers
+
+
+def test_layers_are_those_given():
+    weights, biases, activations = random_layers(MIXED)
+    network = varve.Network.from_scipy(weights, biases, activations, name="mine")
+    assert (network.num_layers, network.num_inputs, network.num_outputs) == (4, 70, 5)
+    assert network.num_edges == sum(matrix.nnz for matrix in weights)
+    assert network.name == "mine" and "4 layers" in repr(network)
+    for layer, matrix, bias, activation in zip(network.layers(), weights, biases, activations):
+        np.testing.assert_array_equal(layer.weights.toarray(), matrix.toarray())
+        np.testing.assert_array_equal(layer.bias, bias)
+        assert layer.activation in (activation, varve.Activation(activation) if isinstance(activation, str) else None)
+    assert network.layer(-1).weights.shape == (5, 33)
+
+
+@pytest.mark.parametrize("form", [sp.csc_matrix, sp.coo_array, lambda matrix: matrix.toarray(), sp.bsr_array])
+def test_forms_of_weights(form):
+    weights, biases, activations = random_layers(MIXED)
+    same(
+        varve.Network.from_scipy([form(matrix) for matrix in weights], biases, activations),
+        varve.Network.from_scipy(weights, biases, activations),
+    )
+
+
+def test_transposed_weights():
+    weights, biases, activations = random_layers(MIXED)
+    for form in (lambda matrix: matrix.T, lambda matrix: matrix.T.toarray()):
+        same(
+            varve.Network.from_scipy([form(matrix) for matrix in weights], biases, activations, transposed=True),
+            varve.Network.from_scipy(weights, biases, activations),
+        )
+    with pytest.raises(varve.InputError, match=r"layer 1 has weights of the shape \(130, 64\), expected .* with transposed=True"):
+        varve.Network.from_scipy([matrix.T for matrix in weights])
+    with pytest.raises(varve.InputError, match="without transposed=True"):
+        varve.Network.from_scipy(weights, transposed=True)
+
+
+def test_square_weights_that_look_transposed():
+    generator = np.random.default_rng(1)
+    matrix = np.zeros((50, 50))
+    for output in range(50):
+        matrix[output, generator.choice(50, 6, replace=False)] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        varve.Network.from_scipy([sp.csr_array(matrix)] * 2)
+        varve.Network.from_scipy([sp.csr_array(matrix.T)], transposed=True)
+    with pytest.warns(UserWarning, match="layer 1 looks transposed: every column has 6 weights, but rows have 2 to"):
+        varve.Network.from_scipy([sp.csr_array(matrix), sp.csr_array(matrix.T)])
+
+
+def test_stored_zeros_are_edges_of_sparse_matrices_only():
+    matrix = sp.csr_array(([0.0, 1.0], [0, 1], [0, 2]), shape=(1, 2))
+    assert varve.Network.from_scipy([matrix]).num_edges == 2
+    assert varve.Network.from_scipy([matrix.toarray()]).num_edges == 1
+
+
+def test_one_bias_for_all():
+    weights, _, _ = random_layers(MIXED)
+    same(varve.Network.from_scipy(weights, 0.5), varve.Network.from_scipy(weights, [np.full(m.shape[0], 0.5) for m in weights]))
+
+
+def test_pickles_and_copies(network):
+    for other in (pickle.loads(pickle.dumps(network)), copy.deepcopy(network)):
+        same(network, other)
+        assert other.weights_hash() == network.weights_hash() and other.name == network.name
+
+
+@pytest.mark.parametrize("name", ["network.h5", "folder.tsv", "folder.tsv.gz"])
+def test_files(tmp_path, name):
+    network = varve.generate.radixnet(64, 7)
+    path = tmp_path / name
+    network.save(path)
+    again = varve.Network.from_file(path, bias=float(network.layer(0).bias[0]) if "tsv" in name else None)
+    same(network, again)
+    assert again.num_layers == 7
+
+
+def test_file_of_mixed_layers(tmp_path, network):
+    network.save(tmp_path / "mixed.h5")
+    same(network, varve.Network.from_file(tmp_path / "mixed.h5"))
+
+
+def test_reduce_merges_equal_neurons(X):
+    weights, biases, _ = random_layers(MIXED)
+    weights[1] = sp.csr_array(sp.vstack([weights[1][[3] * 60], weights[1][60:]]))
+    biases[1][:60] = biases[1][3]
+    network = varve.Network.from_scipy(weights, biases)
+    small = network.reduce()
+    assert small.layer(1).weights.shape[0] <= 5 and small.num_outputs == network.num_outputs
+    np.testing.assert_allclose(small.infer(X), network.infer(X, reductions="none"), rtol=1e-5, atol=1e-5)
+    assert network.reduce(merge_neurons=False, fold_constants=False, drop_unread=False).num_edges == network.num_edges
+
+
+def test_prune_keeps_the_largest_weights():
+    matrix = np.arange(1, 101, dtype=float).reshape(10, 10) * np.where(np.arange(100) % 2, 1, -1).reshape(10, 10)
+    network = varve.Network.from_scipy([matrix, matrix / 1000])
+    kept = network.prune(0.3).layer(0).weights.toarray()
+    np.testing.assert_array_equal(kept, np.where(np.abs(matrix) > 70, matrix, 0))
+    assert [layer.weights.nnz for layer in network.prune(0.3, scope="network").layers()] == [60, 0]
+
+
+def test_initial_weights():
+    pattern = varve.generate.random([32, 32, 32, 4], density=0.5)
+    start = pattern.with_initial_weights(activation=varve.Activation.leaky_relu(0.2), last_activation="identity", seed=3)
+    assert start.num_edges == pattern.num_edges and start.layer(0).activation == varve.Activation("leaky_relu", 0.2)
+    assert start.layer(-1).activation.name == "identity" and not start.layer(0).bias.any()
+    deep = pattern.with_initial_weights("identity", activation="relu")
+    np.testing.assert_array_equal(deep.layer(0).weights.toarray().diagonal(), np.ones(32))
+
+
+def test_generators():
+    network = varve.generate.random([30, 20, 10], degree=5, weight=0.25, bias=(0.1, 0.1), cap=3.0, seed=4)
+    layer = network.layer(0)
+    assert set(np.diff(layer.weights.indptr)) == {5} and set(layer.weights.data) == {0.25}
+    assert layer.bias.tolist() == [0.1] and layer.activation == varve.Activation.clipped_relu(3.0)
+    challenge = varve.generate.radixnet(1024, 2)
+    assert set(np.diff(challenge.layer(1).weights.indptr)) == {32} and challenge.layer(1).bias.tolist() == [-0.3]
+    images = varve.generate.images(1024, 50)
+    assert images.shape == (50, 1024) and set(images.data) == {1.0} and images.nnz > 1000
+    samples = varve.generate.samples(40, 500, density=0.25)
+    assert samples.shape == (500, 40) and abs(samples.nnz / 20000 - 0.25) < 0.02 and samples.data.max() <= 1
+
+
+@pytest.mark.parametrize(
+    "make, sentence",
+    [
+        (lambda: varve.Network.from_scipy([]), "needs at least one layer"),
+        (lambda: varve.Network.from_scipy(sp.eye(3).tocsr()), "expected a list of matrices"),
+        (lambda: varve.Network.from_scipy([np.ones(3)]), r"layer 0 has weights of the shape \(3,\)"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3)) * 1j]), "layer 0 has the type complex128, expected real"),
+        (lambda: varve.Network.from_scipy([np.full((2, 3), np.nan)]), "layer 0.*nan"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], [np.ones(3)]), r"bias has the shape \(3,\), expected \(2,\)"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], [1, 2]), "there are 2 biases, expected 1"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], np.ones(2)), "the biases are one array, expected one number"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], [np.inf]), "bias of output 0 is inf"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], 0, "softmax"), "there is no activation 'softmax'"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], 0, "leaky_relu"), "leaky_relu needs its slope"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], 0, varve.Activation.leaky_relu(2)), "slope is 2, expected"),
+        (lambda: varve.Network.from_file("missing.h5"), "missing.h5"),
+        (lambda: varve.Network.from_torch(3), "found int, expected Linear"),
+        (lambda: varve.Network.from_sklearn(3), "found int, expected an MLPClassifier"),
+        (lambda: varve.Network(3), "networks are made by"),
+        (lambda: varve.generate.radixnet(1000, 2), "power of two"),
+        (lambda: varve.generate.random([3]), "at least 1 layer"),
+        (lambda: varve.generate.radixnet(64, 2).prune(0.0), "density is 0.0+, expected"),
+        (lambda: varve.generate.radixnet(64, 2).prune(0.5, "row"), "no scope 'row'"),
+        (lambda: varve.generate.radixnet(64, 2).with_initial_weights("zero"), "zero"),
+        (lambda: varve.generate.radixnet(64, 2).save("x.txt"), "x.txt"),
+    ],
+)
+def test_wrong_networks_are_refused_by_a_sentence(make, sentence):
+    with pytest.raises((varve.InputError, varve.UsageError), match=sentence):
+        make()
+
+
+@pytest.mark.parametrize(
+    "wrong, kind, sentence",
+    [
+        (lambda n, X: n.infer(X.T), varve.InputError, r"shape \(70, 203\), expected \(samples, 70\).*looks transposed"),
+        (lambda n, X: n.infer(X[:, :9]), varve.InputError, r"shape \(203, 9\), expected \(samples, 70\), one row per sample$"),
+        (lambda n, X: n.infer(X[0]), varve.InputError, r"one sample is X.reshape\(1, -1\)"),
+        (lambda n, X: n.infer(X[None]), varve.InputError, r"shape \(1, 203, 70\)"),
+        (lambda n, X: n.infer(sp.csr_array(X)[:, :9]), varve.InputError, r"shape \(203, 9\)"),
+        (lambda n, X: n.infer(X.astype(str)), varve.InputError, "expected real numbers"),
+        (lambda n, X: n.infer([[1, 2], [3]]), varve.InputError, "cannot be read as an array"),
+        (lambda n, X: n.infer(with_value(X, np.nan)), varve.InputError, "sample 3 has the value nan at neuron 4, expected"),
+        (lambda n, X: n.infer(sp.csr_array(with_value(X, np.inf))), varve.InputError, "sample 3 has the value inf at neuron 4"),
+        (lambda n, X: n.infer(with_value(X, 1e39)), varve.InputError, "sample 3 has the value 1e\\+39 .*precision='float64'"),
+        (lambda n, X: n.infer(X, precision="half"), varve.UsageError, "precision is 'half', expected 'float32' or 'float64'"),
+        (lambda n, X: n.infer(X, precision=float), varve.UsageError, "expected 'float32' or 'float64'"),
+        (lambda n, X: n.infer(X, backend="fpga"), varve.UsageError, "no backend 'fpga'; it has:"),
+        (lambda n, X: n.infer(X, reductions="most"), varve.UsageError, "no reduction 'most'"),
+        (lambda n, X: n.infer(X, batch=0), varve.UsageError, "at least 1 sample"),
+        (lambda n, X: n.infer(X, memory_limit=1), varve.ResourceError, "GiB"),
+        (lambda n, X: n.layer(4), IndexError, "no layer 4; the network has 4 layers"),
+        (lambda n, X: n.verify(X, np.array([203])), varve.InputError, "names sample 203, but X holds samples 0 to 202"),
+        (lambda n, X: n.verify(X, X), varve.InputError, r"expected \(203, 5\)"),
+        (lambda n, X: n.evaluate(X, [5] * 203), varve.InputError, "sample 0 has the label 5, expected 0 to 4"),
+        (lambda n, X: n.evaluate(X, [0.5] * 203), varve.InputError, "not whole numbers"),
+        (lambda n, X: n.evaluate(X, [1, 2]), varve.InputError, r"expected \(203,\), one label per sample"),
+        (lambda n, X: n.evaluate(X), varve.UsageError, "needs labels or targets"),
+    ],
+)
+def test_wrong_calls_are_refused_by_a_sentence(network, X, wrong, kind, sentence):
+    with pytest.raises(kind, match=sentence):
+        wrong(network, X)
+    np.testing.assert_array_equal(network.infer(X), network.infer(X))
+
+
+def with_value(X, value):
+    other = X.copy()
+    other[3, 4] = value
+    return other
+
+
+def test_float_types_of_numpy_are_precisions(network, X):
+    assert network.infer(X, precision=np.float64).dtype == np.float64
+    assert network.infer(X, precision=np.dtype("float32")).dtype == np.float32
+
+
+def test_errors_are_errors_of_python():
+    assert issubclass(varve.InputError, ValueError) and issubclass(varve.UsageError, ValueError)
+    assert issubclass(varve.ResourceError, RuntimeError)
+    assert all(issubclass(kind, varve.Error) for kind in (varve.InputError, varve.UsageError, varve.ResourceError))

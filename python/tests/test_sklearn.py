@@ -1,0 +1,90 @@
+"""Networks of scikit-learn, and the estimator."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import varve
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Stochastic Optimizer.*")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16, y
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
+def test_classifier_of_several_classes(digits, activation):
+    X, y = digits
+    model = MLPClassifier((64, 64), activation=activation, max_iter=15, random_state=1).fit(X, y + 100)
+    network = varve.Network.from_sklearn(model)  # 64 x 64: nothing but the model says how the matrix lies
+    outputs = network.infer(X, precision="float64")
+    powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(powers / powers.sum(axis=1, keepdims=True), model.predict_proba(X), atol=1e-10)
+    np.testing.assert_array_equal(model.classes_[network.predict(X, precision="float64")], model.predict(X))
+
+
+def test_classifier_of_two_classes(digits):
+    X, y = digits
+    model = MLPClassifier((32,), max_iter=15, random_state=1).fit(X, y > 4)
+    outputs = varve.Network.from_sklearn(model).infer(X, precision="float64")
+    assert outputs.shape == (len(X), 1)
+    np.testing.assert_array_equal(outputs[:, 0] > 0, model.predict(X))
+
+
+def test_regressor(digits):
+    X, y = digits
+    targets = np.column_stack([y, -y])
+    model = MLPRegressor(hidden_layer_sizes=(32, 16), activation="tanh", max_iter=15, random_state=1).fit(X, targets)
+    np.testing.assert_allclose(
+        varve.Network.from_sklearn(model).infer(X, precision="float64"), model.predict(X), rtol=1e-10, atol=1e-10
+    )
+
+
+def test_a_model_that_is_not_fitted_is_refused():
+    with pytest.raises(varve.InputError, match="this MLPClassifier is not fitted"):
+        varve.Network.from_sklearn(MLPClassifier())
+
+
+def test_no_warning_for_models_of_scikit_learn(digits):
+    model = MLPClassifier((64,), max_iter=2, random_state=1).fit(*digits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        varve.Network.from_sklearn(model)
+
+
+def test_checks_of_scikit_learn():
+    results = check_estimator(varve.SparseClassifier(), on_skip=None, on_fail=None)
+    failed = {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"}
+    assert not failed
+    assert sum(result["status"] == "passed" for result in results) > 40
+
+
+def test_digits(digits):
+    X, y = digits
+    names = np.array([f"digit {number}" for number in range(10)])
+    model = varve.SparseClassifier((64,), density=0.2, epochs=25, random_state=1).fit(X[:1200], names[y[:1200]])
+    assert model.score(X[1200:], names[y[1200:]]) > 0.85
+    assert model.network_.num_edges < 0.25 * (64 * 64 + 64 * 10) and len(model.history_) == 25
+    probabilities = model.predict_proba(X[1200:])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X[1200:]))
+    again = varve.SparseClassifier((64,), density=0.2, epochs=25, random_state=1).fit(X[:1200], names[y[:1200]])
+    assert again.network_.weights_hash() == model.network_.weights_hash()
+
+
+def test_pipelines_and_searches(digits):
+    X, y = digits
+    pipeline = make_pipeline(StandardScaler(), varve.SparseClassifier((32,), epochs=5, random_state=1))
+    search = GridSearchCV(pipeline, {"sparseclassifier__density": [0.1, 0.5]}, cv=2).fit(X[:600], y[:600])
+    assert search.best_score_ > 0.5

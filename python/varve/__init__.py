@@ -1,0 +1,73 @@
+"""Very deep sparse neural networks, exactly, on CPUs and GPUs.
+
+A :class:`Network` is made of sparse matrices (:meth:`Network.from_scipy`), a trained model (:meth:`Network.from_sklearn`,
+:meth:`Network.from_torch`), a file (:meth:`Network.from_file`) or a generator (:mod:`varve.generate`). It runs samples
+(:meth:`Network.infer`, :meth:`Network.classify`, :meth:`Network.predict`); :func:`train` and
+:class:`SparseClassifier` train it. Samples, neurons and layers count from 0.
+"""
+
+from __future__ import annotations
+
+import atexit as _atexit
+from typing import TYPE_CHECKING
+
+from . import _core, generate
+from ._activation import Activation
+from ._errors import Error, InputError, ResourceError, UsageError
+from ._network import Network
+from ._results import Evaluation, Layer, Run, Verdict
+from ._training import Epoch, Training, train
+
+if TYPE_CHECKING:
+    from ._classifier import SparseClassifier
+
+__version__: str = _core.version
+
+__all__ = [
+    "Activation",
+    "Epoch",
+    "Error",
+    "Evaluation",
+    "InputError",
+    "Layer",
+    "Network",
+    "ResourceError",
+    "Run",
+    "SparseClassifier",
+    "Training",
+    "UsageError",
+    "Verdict",
+    "backends",
+    "generate",
+    "start",
+    "train",
+]
+
+_atexit.register(_core.end)
+
+
+def backends() -> list[str]:
+    """The backends of this build, fastest first: "cuda", "hip", "openmp", "serial"."""
+    return _core.backends()
+
+
+def start(num_threads: int | None = None, device: int | None = None) -> None:
+    """Start varve's threads and device now, with other numbers than the defaults.
+
+    Without this call they start on first use, with the threads of ``OMP_NUM_THREADS`` (all processors without it) and
+    the first device.
+
+    :param num_threads: threads of the backend openmp
+    :param device: number of the GPU, from 0
+    :raises UsageError: if varve has started already
+    :raises ResourceError: if the device is missing
+    """
+    _core.start(num_threads, device)
+
+
+def __getattr__(name: str) -> object:
+    if name == "SparseClassifier":  # needs scikit-learn, which varve itself does not
+        from ._classifier import SparseClassifier
+
+        return SparseClassifier
+    raise AttributeError(f"module 'varve' has no attribute '{name}'")

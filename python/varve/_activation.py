@@ -1,0 +1,69 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from ._errors import UsageError
+
+_PARAMETERS = {"identity": None, "relu": None, "clipped_relu": "cap", "leaky_relu": "slope", "sigmoid": None, "tanh": None}
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation function: its name and, for two of them, its parameter.
+
+    ================  =========================================  ==========================
+    name              f(x)                                       parameter
+    ================  =========================================  ==========================
+    ``identity``      x
+    ``relu``          max(x, 0)
+    ``clipped_relu``  min(max(x, 0), cap)                        cap, positive
+    ``leaky_relu``    x for x > 0, slope * x for x <= 0          slope, between 0 and 1
+    ``sigmoid``       1 / (1 + exp(-x))
+    ``tanh``          tanh(x)
+    ================  =========================================  ==========================
+
+    Where varve expects an activation, a name is enough if it has no parameter.
+    """
+
+    name: str
+    parameter: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in _PARAMETERS:
+            raise UsageError(f"there is no activation {self.name!r}; there are: {', '.join(_PARAMETERS)}")
+        wanted = _PARAMETERS[self.name]
+        if wanted is not None and self.parameter is None:
+            raise UsageError(f"the activation {self.name} needs its {wanted}: varve.Activation({self.name!r}, {wanted})")
+        if wanted is None and self.parameter is not None:
+            raise UsageError(f"the activation {self.name} has no parameter, found {self.parameter}")
+
+    @classmethod
+    def clipped_relu(cls, cap: float) -> Activation:
+        """min(max(x, 0), cap)"""
+        return cls("clipped_relu", cap)
+
+    @classmethod
+    def leaky_relu(cls, slope: float) -> Activation:
+        """x for x > 0, slope * x for x <= 0"""
+        return cls("leaky_relu", slope)
+
+
+#: An activation, or the name of one without a parameter.
+ActivationLike = Union[Activation, str]
+
+
+def to_activation(activation: ActivationLike) -> Activation:
+    """The activation, also from a name. Raises UsageError if there is none of this name."""
+    if isinstance(activation, Activation):
+        return activation
+    if isinstance(activation, str):
+        return Activation(activation)
+    raise UsageError(f"the activation is {activation!r}, expected a name or a varve.Activation")
+
+
+def from_core(pair: tuple[str, float]) -> Activation:
+    name, parameter = pair
+    return Activation(name, parameter if _PARAMETERS[name] else None)

@@ -1,0 +1,132 @@
+"""Arrays of users, brought into the forms that the C++ part reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._errors import InputError, UsageError
+
+
+def is_sparse(array: Any) -> bool:
+    """True for matrices and arrays of scipy.sparse."""
+    return hasattr(array, "tocsr") and hasattr(array, "nnz")
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    return "(" + ", ".join(str(extent) for extent in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+def to_numpy(array: Any, place: str) -> np.ndarray:
+    """An array of real numbers in host memory, from NumPy, DLPack (torch, JAX, CuPy on hosts) or nested lists."""
+    if not isinstance(array, np.ndarray):
+        array = _from_other(array, place)
+    if array.dtype.kind not in "buif":
+        raise InputError(f"{place} has the type {array.dtype}, expected real numbers (float, integer or bool)")
+    return array
+
+
+def _from_other(array: Any, place: str) -> np.ndarray:
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        kind = int(array.__dlpack_device__()[0])
+        if kind not in (1, 3):  # kDLCPU, kDLCUDAHost
+            raise InputError(f"{place} is in the memory of a device, expected host memory; copy it first (with .cpu() in torch)")
+        if hasattr(array, "detach"):  # torch refuses to share tensors that require gradients
+            array = array.detach()
+        if not hasattr(array, "__array__") or type(array).__module__.partition(".")[0] == "torch":
+            try:
+                return np.from_dlpack(array)
+            except (BufferError, TypeError, RuntimeError) as error:
+                raise InputError(f"{place} cannot be read as an array: {error}") from error
+    try:
+        return np.asarray(array)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{place} cannot be read as an array: {error}") from error
+
+
+def to_float(array: np.ndarray) -> np.ndarray:
+    """The same numbers row by row as float32 if that holds them all, else as float64."""
+    kind = np.float32 if np.can_cast(array.dtype, np.float32, casting="safe") else np.float64
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def to_csr(matrix: Any, place: str) -> Any:
+    """A matrix of scipy.sparse in canonical compressed sparse rows: ascending columns, no duplicates."""
+    rows = matrix.tocsr()
+    if rows.dtype.kind not in "buif":
+        raise InputError(f"{place} has the type {rows.dtype}, expected real numbers (float, integer or bool)")
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # it may be the user's
+        rows.sum_duplicates()
+    return rows
+
+
+def to_rows(rows: Any) -> _core.CompressedRows:
+    """The arrays of a canonical csr matrix for the C++ part."""
+    return _core.CompressedRows(
+        np.ascontiguousarray(rows.indptr, dtype=np.int64),
+        np.ascontiguousarray(rows.indices, dtype=np.int64),
+        np.ascontiguousarray(rows.data, dtype=np.float64),
+        rows.shape[1],
+    )
+
+
+def dense_to_rows(array: np.ndarray) -> _core.CompressedRows:
+    """The nonzero entries of a dense matrix for the C++ part."""
+    rows, columns = np.nonzero(array)
+    pointers = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=array.shape[0])))).astype(np.int64)
+    values = np.ascontiguousarray(array[rows, columns], dtype=np.float64)
+    return _core.CompressedRows(pointers, np.ascontiguousarray(columns, dtype=np.int64), values, array.shape[1])
+
+
+def shape_of(array: Any) -> tuple[int, ...]:
+    """The shape of anything that to_samples takes."""
+    return tuple(array.shape) if hasattr(array, "shape") else np.shape(array)
+
+
+def require_width(shape: tuple[int, ...], num_inputs: int, place: str) -> None:
+    """Raises InputError unless the shape is (samples, num_inputs)."""
+    expected = f"expected (samples, {num_inputs})"
+    if len(shape) == 1 and shape[0] == num_inputs:
+        raise InputError(f"{place} has the shape {shape_text(shape)}, {expected}; one sample is {place}.reshape(1, -1)")
+    if len(shape) != 2:
+        raise InputError(f"{place} has the shape {shape_text(shape)}, {expected}")
+    if shape[1] != num_inputs:
+        hint = "; it looks transposed" if shape[0] == num_inputs else ""
+        raise InputError(f"{place} has the shape {shape_text(shape)}, {expected}, one row per sample{hint}")
+
+
+def to_samples(samples: Any, num_inputs: int, place: str = "X") -> Any:
+    """Samples as the C++ part reads them: a float32 or float64 matrix or compressed rows, and their number."""
+    if is_sparse(samples):
+        require_width(samples.shape, num_inputs, place)
+        return to_rows(to_csr(samples, place))
+    array = to_numpy(samples, place)
+    require_width(array.shape, num_inputs, place)
+    return to_float(array)
+
+
+def to_sample_rows(samples: Any, num_inputs: int, place: str = "X") -> _core.CompressedRows:
+    """Samples as compressed rows. Entries that are not finite are refused later, by their place."""
+    found = to_samples(samples, num_inputs, place)
+    return found if isinstance(found, _core.CompressedRows) else dense_to_rows(found)
+
+
+def to_labels(labels: Any, num_samples: int, place: str = "labels") -> np.ndarray:
+    """One whole number per sample. Raises InputError for anything else."""
+    array = to_numpy(labels, place)
+    if array.shape != (num_samples,):
+        raise InputError(f"{place} have the shape {shape_text(array.shape)}, expected ({num_samples},), one label per sample")
+    if array.dtype.kind == "f" and not np.all(array == np.floor(array)):
+        raise InputError(f"{place} are not whole numbers, expected the index of an output for each sample")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def to_precision(precision: Any) -> str:
+    """"float32" or "float64", also from a type of NumPy. Python's float is ambiguous here and refused."""
+    name = precision if isinstance(precision, str) else getattr(precision, "__name__", None) or getattr(precision, "name", None)
+    if name not in ("float32", "float64"):
+        raise UsageError(f"the precision is {precision!r}, expected 'float32' or 'float64'")
+    return name

@@ -1,0 +1,35 @@
+"""How well a network answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _arrays, _core
+from ._errors import InputError, UsageError
+from ._options import RunOptions
+from ._results import Evaluation
+
+if TYPE_CHECKING:
+    from ._network import Network
+
+
+def evaluate(
+    network: Network, X: Any, labels: Any, targets: Any, loss: str | None, top: int, options: RunOptions
+) -> Evaluation:
+    """See Network.evaluate."""
+    if labels is None and targets is None:
+        raise UsageError("an evaluation needs labels or targets")
+    loss = loss or ("mean-square" if targets is not None else "cross-entropy")
+    if loss == "cross-entropy" and labels is None:
+        raise UsageError("the loss cross-entropy needs labels")
+    options["sparse"] = True
+    activations = network.infer(X, **options)
+    num_samples = activations.shape[0]
+    found = None if labels is None else _arrays.to_labels(labels, num_samples)
+    wanted = None if targets is None else _arrays.to_sample_rows(targets, network.num_outputs, "targets")
+    if targets is not None and _arrays.shape_of(targets)[0] != num_samples:
+        raise InputError(f"there are targets of {_arrays.shape_of(targets)[0]} samples, expected {num_samples}")
+    samples, total, right, in_top = _core.evaluate(_arrays.to_rows(activations), found, wanted, loss, top)
+    mean = total / samples if samples else float("nan")
+    has_shares = found is not None and samples > 0
+    return Evaluation(samples, mean, right / samples if has_shares else None, in_top / samples if has_shares else None)

@@ -1,0 +1,374 @@
+"""The class Network."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
+
+import numpy as np
+
+from . import _arrays, _core, _layers
+from ._activation import ActivationLike, from_core
+from ._errors import UsageError
+from ._options import Progress, RunOptions
+from ._results import Evaluation, Layer, Run, Verdict
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_FEW_SAMPLES = 64  # calls with at most so many samples have an engine of their own, whose plan is for few samples
+
+
+class Network:
+    """A network of sparse layers; it is never changed.
+
+    Layer ``l`` computes ``x[l + 1] = activation(weights @ x[l] + bias)`` with weights of the shape [outputs, inputs].
+    The first call that runs samples prepares the network for a device and keeps it there; later calls with the same
+    options are fast. Calls may come from several threads; they run one after another.
+
+    Options of all methods that run samples:
+
+    :param X: samples [samples, inputs], one per row: an array of NumPy, a matrix of scipy.sparse, or anything in host
+        memory with DLPack, such as a tensor of torch
+    :param precision: "float32" or "float64", of weights and activations
+    :param backend: a name of :func:`varve.backends`; the fastest one by default
+    :param reductions: work to save: "auto" (everything), "none", or a comma-separated list of merge_neurons,
+        fold_constants, drop_unread, saturation, equal_samples. The first two add up weights in advance, so that last
+        bits may differ
+    :param edge_order: order of the terms of sums, which decides last bits: "auto", "ascending" or "balanced". With
+        reductions="none" and edge_order="ascending", all bits are those of engine="reference"
+    :param engine: "varve", or "reference", plain loops to compare with
+    :param batch: samples at a time; by default as many as fit and suit the speed
+    :param memory_limit: bytes for weights and activations; nine tenths of the free memory by default
+    """
+
+    def __init__(self, core: _core.Network) -> None:
+        """Networks are made by the methods ``from_...``, not by this one."""
+        if not isinstance(core, _core.Network):
+            raise UsageError("networks are made by Network.from_scipy, from_file, from_sklearn, from_torch or varve.generate")
+        self._core = core
+        self._engines: dict[tuple[Any, ...], _core.Engine] = {}
+
+    # --- where networks come from
+
+    @classmethod
+    def from_scipy(
+        cls,
+        weights: Sequence[Any],
+        bias: Any = 0.0,
+        activation: Union[ActivationLike, Sequence[ActivationLike]] = "relu",
+        *,
+        transposed: bool = False,
+        name: str = "network in memory",
+    ) -> Network:
+        """A network of matrices.
+
+        :param weights: one matrix per layer, of scipy.sparse or dense, [outputs, inputs]. Stored zeros of sparse
+            matrices remain edges, which training can change; zeros of dense matrices are no edges
+        :param bias: one number for all neurons, or for each layer a number or an array [outputs]
+        :param activation: one for all layers, or one per layer: an :class:`Activation` or its name
+        :param transposed: True if the matrices are [inputs, outputs], as in scikit-learn and Keras
+        :param name: the name in messages
+        :raises InputError: if a matrix, a bias or an activation does not fit, naming the layer
+
+        A square matrix that looks transposed leads to a warning.
+        """
+        return cls(_layers.make_network(weights, bias, activation, transposed, name))
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Union[str, os.PathLike[str]],
+        *,
+        neurons: int | None = None,
+        layers: int | None = None,
+        bias: float | None = None,
+        cap: float | None = None,
+    ) -> Network:
+        """Read a network: an HDF5 file, or a folder of the Graph Challenge's text files.
+
+        :param neurons: neurons per layer, if the folder has networks of several widths
+        :param layers: read only so many layers of a folder
+        :param bias: bias of all neurons of a folder; the challenge's for its widths by default
+        :param cap: cap of the clipped ReLU of a folder, 32 by default
+        :raises InputError: if the file is missing or broken, naming file and layer
+        """
+        return cls(_core.open_network(os.fspath(path), neurons, layers, bias, cap))
+
+    @classmethod
+    def from_sklearn(cls, model: Any) -> Network:
+        """The network of a fitted MLPClassifier or MLPRegressor of scikit-learn.
+
+        Its coefficients, [inputs, outputs] there, are transposed. The last layer has the identity in place of softmax
+        and logistic: the largest output is the same, and :class:`SparseClassifier` computes probabilities. A
+        classifier of two classes has one output, which is positive for the second class.
+        """
+        from ._from_sklearn import layers_of
+
+        return cls(_core_of(*layers_of(model), name=type(model).__name__))
+
+    @classmethod
+    def from_torch(cls, module: Any) -> Network:
+        """The network of a torch.nn.Sequential of Linear, each with or without an activation behind it.
+
+        Activations: ReLU, LeakyReLU, Hardtanh from 0 (clipped ReLU), ReLU6, Sigmoid, Tanh, Identity; Flatten and
+        Dropout are skipped. Weights that are exactly 0, such as pruned ones, are no edges.
+        """
+        from ._from_torch import layers_of
+
+        return cls(_core_of(*layers_of(module), name=type(module).__name__))
+
+    # --- what a network is
+
+    @property
+    def name(self) -> str:
+        """Where the network comes from, for messages."""
+        return self._core.name
+
+    @property
+    def num_layers(self) -> int:
+        return self._core.num_layers
+
+    @property
+    def num_inputs(self) -> int:
+        return self._core.num_inputs
+
+    @property
+    def num_outputs(self) -> int:
+        return self._core.num_outputs
+
+    @property
+    def num_edges(self) -> int:
+        """Stored weights of all layers."""
+        return self._core.num_edges()
+
+    def layer(self, number: int) -> Layer:
+        """Layer ``number``, from 0 (negative numbers count from the end), as matrices of scipy.sparse."""
+        from scipy.sparse import csr_array
+
+        if not -self.num_layers <= number < self.num_layers:
+            raise IndexError(f"there is no layer {number}; the network has {self.num_layers} layers, from 0")
+        arrays, outputs, inputs, bias, activation = self._core.layer(number % self.num_layers)
+        return Layer(csr_array(arrays, shape=(outputs, inputs)), bias, from_core(activation))
+
+    def layers(self) -> Iterator[Layer]:
+        """All layers, one after another."""
+        return (self.layer(number) for number in range(self.num_layers))
+
+    def weights_hash(self) -> int:
+        """A hash of all weights and biases, equal for networks of one shape with equal bits."""
+        return self._core.weights_hash()
+
+    def __repr__(self) -> str:
+        return (
+            f"<varve.Network {self.name!r}: {self.num_layers} layers, {self.num_inputs} inputs, {self.num_outputs} outputs>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        layers = list(self.layers())
+        return (
+            _unpickle,
+            ([layer.weights for layer in layers], [layer.bias for layer in layers], [layer.activation for layer in layers], self.name),
+        )
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Write the network: ``.h5`` is one file; ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst`` a folder of text files.
+
+        The file appears whole or not at all.
+        """
+        self._core.save(os.fspath(path))
+
+    # --- other networks from it
+
+    def reduce(self, *, merge_neurons: bool = True, fold_constants: bool = True, drop_unread: bool = True) -> Network:
+        """A smaller network with the same outputs: equal neurons merged, constant ones folded, unread ones dropped.
+
+        Merging adds up weights, so that the last bits of activations may differ. ``infer`` does this by itself; this
+        method is for keeping the smaller network.
+        """
+        return Network(self._core.reduce(merge_neurons, fold_constants, drop_unread))
+
+    def prune(self, density: float, scope: str = "layer") -> Network:
+        """A network without its smallest weights.
+
+        :param density: share of the places of a matrix (outputs * inputs) that stay edges, above 0 and at most 1
+        :param scope: "layer": each layer keeps its own share; "network": the largest weights of all layers stay
+        """
+        return Network(self._core.prune(density, scope))
+
+    def with_initial_weights(
+        self,
+        weights: str = "he",
+        *,
+        activation: ActivationLike | None = None,
+        last_activation: ActivationLike | None = None,
+        seed: int = 1,
+    ) -> Network:
+        """A network with the same edges, biases 0 and weights to begin training with.
+
+        :param weights: "he" (random), or "identity" (1 on the diagonal of square layers, for hundreds of layers)
+        :param activation: of all layers but the last; None: as they are
+        :param last_activation: of the last layer
+        """
+        first, last = (_layers.activation_pair(wanted) for wanted in (activation, last_activation))
+        return Network(self._core.with_initial_weights(weights, *first, *last, seed))
+
+    # --- running samples
+
+    def run(
+        self,
+        X: Any,
+        *,
+        activations: bool = True,
+        predictions: bool = False,
+        sparse: bool = False,
+        precision: Any = "float32",
+        backend: str | None = None,
+        reductions: str = "auto",
+        edge_order: str = "auto",
+        engine: str = "varve",
+        batch: int | None = None,
+        memory_limit: int | None = None,
+        progress: Progress | None = None,
+    ) -> Run:
+        """Run samples and return everything that is known then. See the class for the options.
+
+        :param activations: whether to return the last activations
+        :param predictions: whether to return the output of the largest activation of each sample
+        :param sparse: activations as scipy.sparse.csr_array instead of an array
+        :param progress: called as progress(done, samples) after each batch
+        """
+        precision = _arrays.to_precision(precision)
+        rows = _arrays.to_samples(X, self._core.num_inputs)
+        num_samples = (X if isinstance(rows, _core.CompressedRows) else rows).shape[0]
+        warm = self._engine(num_samples, precision, backend, reductions, edge_order, engine, batch, memory_limit)
+        outcome: Any = warm.run(rows, activations, predictions, progress)
+        found = None
+        if activations:
+            found = self._sparse(outcome, num_samples, precision) if sparse else getattr(outcome, precision)()
+        return Run(
+            found,
+            outcome.predictions() if predictions else None,
+            outcome.live_samples(),
+            outcome.activation_hash,
+            outcome.loop_seconds,
+        )
+
+    def infer(self, X: Any, **options: Unpack[RunOptions]) -> Any:
+        """The last activations of samples.
+
+        :param X: samples [samples, inputs]
+        :param options: those of :meth:`run`
+        :returns: [samples, outputs] in the precision asked for: an array, or a scipy.sparse.csr_array if sparse=True
+        :raises InputError: if X has another width or a value that is no finite number
+        """
+        return self.run(X, **options).activations
+
+    def classify(self, X: Any, **options: Unpack[RunOptions]) -> np.ndarray:
+        """The categories of the Graph Challenge: the numbers (from 0) of samples with a nonzero last activation.
+
+        :param X: samples [samples, inputs]
+        :returns: int64, ascending
+        """
+        return self.run(X, activations=False, **options).live_samples
+
+    def predict(self, X: Any, **options: Unpack[RunOptions]) -> np.ndarray:
+        """The output of the largest last activation of each sample, the lowest of equal ones.
+
+        :param X: samples [samples, inputs]
+        :returns: int64 [samples]
+        """
+        predictions = self.run(X, activations=False, predictions=True, **options).predictions
+        assert predictions is not None
+        return predictions
+
+    def plan(
+        self,
+        X: Any = None,
+        *,
+        precision: Any = "float32",
+        backend: str | None = None,
+        reductions: str = "auto",
+        edge_order: str = "auto",
+        batch: int | None = None,
+        memory_limit: int | None = None,
+    ) -> str:
+        """Which format and kernel each layer gets, one line for each run of layers.
+
+        :param X: the samples that the plan is for; 8192 samples of any values by default
+        """
+        shape = (8192, 8192 * self.num_inputs, False)
+        if X is not None:
+            shape = _core.shape_of(_arrays.to_sample_rows(X, self.num_inputs))
+        options = (_arrays.to_precision(precision), backend, reductions, edge_order, "varve", batch, memory_limit)
+        return "\n".join(self._new_engine(shape[0], *options).plan_for(*shape))
+
+    # --- judging
+
+    def evaluate(
+        self, X: Any, labels: Any = None, *, targets: Any = None, loss: str | None = None, top: int = 5, **options: Unpack[RunOptions]
+    ) -> Evaluation:
+        """Measure how well the network answers.
+
+        :param X: samples [samples, inputs]
+        :param labels: the index of the right output of each sample, [samples]
+        :param targets: wanted outputs, [samples, outputs]
+        :param loss: "cross-entropy" (needs labels; the default with labels) or "mean-square"
+        :param top: a label counts for top_accuracy if it is among so many largest outputs
+        :param options: those of :meth:`run`
+        """
+        from ._evaluation import evaluate
+
+        return evaluate(self, X, labels, targets, loss, top, options)
+
+    def verify(self, X: Any, result: Any, *, exact: bool = False, tolerance: float = 1e-3) -> Verdict:
+        """Compare a result with plain loops in double, or with exact arithmetic.
+
+        :param X: samples [samples, inputs]
+        :param result: what :meth:`classify` (one dimension) or :meth:`infer` (two dimensions) returned
+        :param exact: judge by arithmetic without rounding
+        :param tolerance: largest accepted error of an activation, in units of the sample's largest true one
+        """
+        from ._verdict import compare
+
+        return compare(self, X, result, exact, tolerance)
+
+    # --- engines
+
+    def _engine(self, num_samples: int, *options: Any) -> _core.Engine:
+        """The warm engine of these options; one for few samples, one for many."""
+        key = (num_samples <= _FEW_SAMPLES, *options)
+        engine = self._engines.get(key)
+        if engine is None:
+            engine = self._engines.setdefault(key, self._new_engine(num_samples, *options))
+        return engine
+
+    def _new_engine(
+        self,
+        num_samples: int,
+        precision: str,
+        backend: str | None,
+        reductions: str,
+        edge_order: str,
+        engine: str,
+        batch: int | None,
+        memory_limit: int | None,
+    ) -> _core.Engine:
+        expected = _FEW_SAMPLES if num_samples <= _FEW_SAMPLES else None
+        return _core.Engine(
+            self._core, engine, backend or "", precision, reductions, edge_order, batch, memory_limit, expected
+        )
+
+    def _sparse(self, outcome: Any, num_samples: int, precision: str) -> Any:
+        from scipy.sparse import csr_array
+
+        values, columns, pointers = outcome.compressed()
+        return csr_array((values.astype(precision), columns, pointers), shape=(num_samples, self.num_outputs))
+
+
+def _core_of(weights: list[Any], bias: list[Any], activation: list[Any], name: str) -> _core.Network:
+    return _layers.make_network(weights, bias, activation, False, name, warns=False)
+
+
+def _unpickle(weights: list[Any], bias: list[Any], activation: list[Any], name: str) -> Network:
+    return Network(_core_of(weights, bias, activation, name))
