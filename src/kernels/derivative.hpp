@@ -54,10 +54,10 @@ private:
       host::store(error.lane, given * (value * (Scalar(1) - value)));
     } else if (curve == Curve::hyperbolic_tangent) {
       for (int i = 0; i < Width; ++i) error.lane[i] = error.lane[i] * multiply_add(-x.lane[i], x.lane[i], Scalar(1));
-    } else if (outside == Scalar(0)) { // selects: an infinite error times 0 would be NaN
-      host::store(error.lane, (value > zero) & (value < upper - zero) ? given : zero);
     } else {
-      host::store(error.lane, (value > zero) & (value < upper - zero) ? given : given * outside);
+      auto const is_inside = (value > zero) & (value < upper - zero);
+      Vector const elsewhere = outside == Scalar(0) ? zero : given * outside; // an infinite error times 0 would be NaN
+      host::store(error.lane, is_inside ? given : elsewhere);
     }
   }
 };
