@@ -1,24 +1,14 @@
 #include "apps/report_head.hpp"
 
+#include "core/host.hpp"
 #include "core/version.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <ctime>
 
 namespace varve {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
-} // namespace
-
 nlohmann::ordered_json report_head(std::string const& program) {
   return {{"program", program},
           {"version", provenance.version},

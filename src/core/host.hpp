@@ -14,4 +14,7 @@ std::size_t available_host_memory(std::filesystem::path const& root = "/");
 /// The model name of the processor, such as "AMD EPYC 9454 48-Core Processor"; empty if the kernel does not report it.
 std::string processor_name(std::filesystem::path const& root = "/");
 
+/// The name of this machine, or "unknown".
+std::string host_name();
+
 } // namespace varve

@@ -1,25 +1,14 @@
 #include "distribute/rank_device.hpp"
 
 #include "core/error.hpp"
+#include "core/host.hpp"
 #include "core/runtime.hpp"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstddef>
 #include <map>
 #include <string>
 
 namespace varve {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
-} // namespace
-
 RankDevice device_of_this_rank(Backend backend) {
   return {host_name(), device_name(backend), device_identity(backend)};
 }
