@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,9 +21,11 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <list>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace varve::hdf5 {
@@ -80,10 +83,28 @@ std::pair<std::uint64_t, std::uint64_t> memory_in_use() {
 
 bool is_in_child = false;
 
+/// A file that was tried out: its path, its version, and what was walked through.
+using TriedFile = std::tuple<std::string, Identity, std::string>;
+
 /// Files that were tried out: null for a good file, else its error.
-std::map<std::pair<std::string, Identity>, std::exception_ptr>& known_files() {
-  static std::map<std::pair<std::string, Identity>, std::exception_ptr> known;
+std::map<TriedFile, std::exception_ptr>& known_files() {
+  static std::map<TriedFile, std::exception_ptr> known;
   return known;
+}
+
+std::string& needed_walk() {
+  static std::string what;
+  return what;
+}
+
+/// Shares of the walk through a file of this size: a small one is read faster than a process is forked.
+std::size_t num_shares(std::uint64_t file_size) {
+  constexpr std::uint64_t large = 8 * mebibyte;
+  constexpr int most = 4;
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  if (file_size < large || sched_getaffinity(0, sizeof(processors), &processors) != 0) return 1;
+  return static_cast<std::size_t>(std::clamp(CPU_COUNT(&processors), 1, most));
 }
 
 void write_all(int descriptor, std::string_view text) {
@@ -96,7 +117,7 @@ void write_all(int descriptor, std::string_view text) {
 }
 
 /// Runs in the child: silences its streams, lets every HDF5 crash end the process, and never returns.
-[[noreturn]] void walk_and_exit(std::function<void()> const& walk, int descriptor, Limits const& limits) {
+[[noreturn]] void walk_and_exit(Walk const& walk, Share share, int descriptor, Limits const& limits) {
   for (int const signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGTERM, SIGINT, SIGHUP, SIGPIPE})
     std::signal(signal, SIG_DFL);
   if (int const silence = open("/dev/null", O_RDWR); silence >= 0) {
@@ -115,7 +136,7 @@ void write_all(int descriptor, std::string_view text) {
     _exit(0);
   };
   try {
-    walk();
+    walk.run(share);
     say(Verdict::fine, "");
   } catch (Error const& error) {
     say(error.kind() == ErrorKind::usage ? Verdict::usage : Verdict::input, error.what());
@@ -173,23 +194,63 @@ void judge(fs::path const& path, Limits const& limits, bool in_time, int status,
   fail_broken(path, fmt::format("takes more than {} MiB of memory", limits.memory_bytes / mebibyte));
 }
 
-void walk_in_child(fs::path const& path, Limits const& limits, std::function<void()> const& walk) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw ResourceError(fmt::format("{} cannot be tried out: no pipe ({})", path.string(), std::strerror(errno)));
-  pid_t const child = fork();
-  if (child == 0) walk_and_exit(walk, ends[1], limits);
-  int const error = errno;
-  close(ends[1]);
-  std::string said;
-  bool const in_time = child < 0 || listen(ends[0], child, limits, said);
-  close(ends[0]);
-  if (child < 0)
+/// A child process that walks through its share of a file.
+class Child {
+public:
+  Child(fs::path const& path, Limits const& limits, Walk const& walk, Share share) : path_(path), limits_(limits) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+      throw ResourceError(fmt::format("{} cannot be tried out: no pipe ({})", path.string(), std::strerror(errno)));
+    id_ = fork();
+    if (id_ == 0) walk_and_exit(walk, share, ends[1], limits);
+    int const error = errno;
+    close(ends[1]);
+    descriptor_ = ends[0];
+    if (id_ > 0) return;
+    close(descriptor_);
     throw ResourceError(fmt::format("{} cannot be tried out: no process ({})", path.string(), std::strerror(error)));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  judge(path, limits, in_time, status, said);
+  Child(Child const&) = delete;
+  Child& operator=(Child const&) = delete;
+
+  /// Ends a child whose report nobody waits for.
+  ~Child() {
+    if (id_ == 0) return;
+    kill(id_, SIGKILL);
+    collect();
+  }
+
+  /// Waits for the child's report. Throws the error that it stands for.
+  void await() {
+    std::string said;
+    bool const in_time = listen(descriptor_, id_, limits_, said);
+    judge(path_, limits_, in_time, collect(), said);
+  }
+
+private:
+  /// Waits for the end of the process and returns its status.
+  int collect() {
+    close(descriptor_);
+    int status = 0;
+    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    id_ = 0;
+    return status;
+  }
+
+  fs::path path_;
+  Limits limits_;
+  pid_t id_ = 0;
+  int descriptor_ = -1;
+};
+
+/// All shares of a walk, side by side. Throws the error of the first that failed.
+void walk_in_children(fs::path const& path, std::uint64_t file_size, Walk const& walk) {
+  std::list<Child> children;
+  auto const count = num_shares(file_size);
+  for (std::size_t number = 0; number < count; ++number)
+    children.emplace_back(path, limits_for(file_size), walk, Share{number, count});
+  for (auto& child : children) child.await();
 }
 
 /// An upper bound on the uncompressed bytes of a dataset that were ever written, limited by the size of the file.
@@ -220,17 +281,17 @@ std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element
 
 } // namespace
 
-void try_out(fs::path const& path, std::function<void()> const& walk) {
+void try_out(fs::path const& path, Walk const& walk) {
   auto& known = known_files();
   struct stat status {};
   auto const place = readable_place(path);       // before the fork, because a pipe can be read only once
   if (stat(place.c_str(), &status) != 0) return; // opening the file will report the reason
-  std::pair const file(place.string(), identity_of(status));
+  TriedFile const file(place.string(), identity_of(status), walk.what);
   auto found = known.find(file);
   if (found == known.end()) {
     std::exception_ptr failure;
     try {
-      walk_in_child(path, limits_for(static_cast<std::uint64_t>(status.st_size)), walk);
+      walk_in_children(path, static_cast<std::uint64_t>(status.st_size), walk);
     } catch (InputError const&) {
       failure = std::current_exception();
     }
@@ -253,13 +314,17 @@ bool has_checksums(fs::path const& path) {
   return file.read(mark.data(), mark.size()) && std::string_view(mark.data(), mark.size()) == "OHDR";
 }
 
+NeedsWalk::NeedsWalk(std::string what) : before_(std::exchange(needed_walk(), std::move(what))) {}
+
+NeedsWalk::~NeedsWalk() { needed_walk() = std::move(before_); }
+
 void require_tried(hid_t object) {
   if (is_in_child) return;
   std::string path(static_cast<std::size_t>(std::max<ssize_t>(H5Fget_name(object, nullptr, 0), 0)), '\0');
   H5Fget_name(object, path.data(), path.size() + 1);
   struct stat status {};
   auto const is_there = stat(path.c_str(), &status) == 0;
-  if (is_there && known_files().contains({path, identity_of(status)})) return;
+  if (is_there && known_files().contains({path, identity_of(status), needed_walk()})) return;
   throw UntriedText(fmt::format("{} holds text of variable length, but was not tried out", path));
 }
 

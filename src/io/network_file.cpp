@@ -4,6 +4,7 @@
 #include "io/binsparse.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
+#include "io/hdf5_walk.hpp"
 #include "io/line_error.hpp"
 #include "io/output_file.hpp"
 #include "io/training_record.hpp"
@@ -126,15 +127,16 @@ struct NetworkFile::Contents {
       take_descriptor(number, hdf5::open_group(open_layer(number).id(), "weights", place(number)));
   }
 
-  /// Reads all metadata.
-  void walk() {
-    auto const count = num_layers();
-    for (std::size_t number = 0; number < count; ++number) {
+  /// Reads all metadata of a share of the layers, and the descriptor of the layer before them, which they must fit.
+  void walk(hdf5::Share share) {
+    auto const [first, last] = share.range(num_layers());
+    for (std::size_t number = first > 0 ? first - 1 : 0; number < last; ++number) {
       auto const layer = open_layer(number);
       auto const group = hdf5::open_group(layer.id(), "weights", place(number));
       take_descriptor(number, group);
-      binsparse::require_arrays(group, weights[number], place(number));
-      open_bias(layer, weights[number].num_rows, place(number));
+      if (number < first) continue;
+      binsparse::require_arrays(group, weights.back(), place(number));
+      open_bias(layer, weights.back().num_rows, place(number));
       read_activation(layer, place(number));
     }
   }
@@ -148,7 +150,7 @@ private:
 
   void take_descriptor(std::size_t number, hdf5::Group const& group) {
     auto const descriptor = binsparse::read_descriptor(group, place(number));
-    if (number > 0 && descriptor.num_columns != weights.back().num_rows) {
+    if (!weights.empty() && descriptor.num_columns != weights.back().num_rows) {
       throw InputError(fmt::format("{}: layer {} takes {} inputs, but layer {} has {} outputs", path.string(), number,
                                    descriptor.num_columns, number - 1, weights.back().num_rows));
     }
@@ -156,22 +158,20 @@ private:
   }
 };
 
-void NetworkFile::walk(fs::path const& path) {
+void NetworkFile::walk(fs::path const& path, hdf5::Share const& share) {
   Contents contents;
   contents.open(path);
-  contents.walk();
+  contents.walk(share);
 }
 
 NetworkFile::NetworkFile(fs::path const& path) : contents_(std::make_unique<Contents>()) {
   auto const lock = hdf5::lock();
   try {
-    hdf5::guarded(
-        path, [&] { walk(path); },
-        [&] {
-          *contents_ = {};
-          contents_->open(path);
-          contents_->read_descriptors();
-        });
+    hdf5::guarded(path, structure_walk(path), [&] {
+      *contents_ = {};
+      contents_->open(path);
+      contents_->read_descriptors();
+    });
   } catch (...) {
     contents_.reset(); // must happen while the lock is held
     throw;
@@ -197,10 +197,7 @@ LayerHeader NetworkFile::header(std::size_t number) const {
                        read_bias(group, weights.num_rows, place), read_activation(group, place)};
   };
   auto const& path = contents_->path;
-  return in_file(path, number, [&] {
-    return hdf5::guarded(
-        path, [&] { walk(path); }, read);
-  });
+  return in_file(path, number, [&] { return hdf5::guarded(path, structure_walk(path), read); });
 }
 
 Layer NetworkFile::layer(std::size_t number) const {

@@ -11,6 +11,10 @@
 
 namespace varve {
 
+namespace hdf5 {
+struct Share;
+}
+
 /// Everything that a network file stores about a layer except its weights.
 struct LayerHeader {
   std::size_t num_inputs = 0;
@@ -35,9 +39,9 @@ public:
   /// Everything about layer `number` except its weights.
   LayerHeader header(std::size_t number) const;
 
-  /// Reads all metadata of a network file that the constructor and layer() read: for hdf5::try_out, under its lock.
-  /// Throws InputError.
-  static void walk(std::filesystem::path const& path);
+  /// Reads the metadata that the constructor and layer() read of a share of the layers: for hdf5::try_out, under its
+  /// lock. Throws InputError.
+  static void walk(std::filesystem::path const& path, hdf5::Share const& share);
 
 private:
   struct Contents;

@@ -5,6 +5,7 @@
 #include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
+#include "io/hdf5_walk.hpp"
 #include "io/idx.hpp"
 #include "io/input_files.hpp"
 #include "io/layer_groups.hpp"
@@ -57,18 +58,10 @@ void require_agreement(NetworkFile const& file, ChallengeOptions const& options,
   }
 }
 
-/// True if an HDF5 file declares that it holds samples. Call it under hdf5::guarded.
-bool says_samples(fs::path const& path) {
-  auto const file = hdf5::open_file(path);
-  return hdf5::read_text(file.id(), "format", path.string()) == "varve-samples";
-}
-
-/// says_samples under hdf5::guarded.
+/// True if an HDF5 file declares that it holds samples.
 bool holds_hdf5_samples(fs::path const& path) {
   auto const guard = hdf5::lock();
-  return hdf5::guarded(
-      path, [&] { says_samples(path) ? walk_sample_file(path) : NetworkFile::walk(path); },
-      [&] { return says_samples(path); });
+  return hdf5::guarded(path, structure_walk(path), [&] { return says_samples(path); });
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "io/binsparse.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
+#include "io/hdf5_walk.hpp"
 #include "io/line_error.hpp"
 #include "io/sample_format.hpp"
 
@@ -100,8 +101,7 @@ OpenSampleFile open_unguarded(fs::path const& path) {
 }
 
 OpenSampleFile open_sample_file(fs::path const& path) {
-  return hdf5::guarded(
-      path, [&] { walk_sample_file(path); }, [&] { return open_unguarded(path); });
+  return hdf5::guarded(path, structure_walk(path), [&] { return open_unguarded(path); });
 }
 
 } // namespace

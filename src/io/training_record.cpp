@@ -81,8 +81,10 @@ void write_training_record(hid_t file, TrainingRecord const& record, fs::path co
 
 TrainingRecord read_training_record(fs::path const& path) {
   auto const lock = hdf5::lock();
-  return hdf5::guarded(
-      path, [&] { read_record(path); }, [&] { return read_record(path); });
+  hdf5::Walk const walk{"training record", [&](hdf5::Share share) {
+                          if (share.number == 0) read_record(path);
+                        }};
+  return hdf5::guarded(path, walk, [&] { return read_record(path); });
 }
 
 } // namespace varve

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -26,7 +28,7 @@ using testing::write_bytes;
 
 void try_out(fs::path const& path, std::function<void()> const& walk) {
   auto const lock = hdf5::lock();
-  hdf5::try_out(path, walk);
+  hdf5::try_out(path, {"something", [&](hdf5::Share) { walk(); }});
 }
 
 TEST(Hdf5Guard, AChildThatDiesBecomesASentence) {
@@ -88,6 +90,36 @@ TEST(Hdf5Guard, AFileIsTriedOnceUntilItChanges) {
   EXPECT_EQ(read_bytes(walks), "xx");
   try_out(folder / "missing.h5", walk);
   EXPECT_EQ(read_bytes(walks), "xx");
+}
+
+TEST(Hdf5Guard, AFileIsTriedOnceForEachThingThatIsReadOfIt) {
+  TemporaryFolder const folder;
+  auto const path = write_bytes(folder / "good.h5", "some bytes");
+  auto const walks = folder / "walks";
+  auto const lock = hdf5::lock();
+  for (auto const* what : {"network", "record", "network"})
+    hdf5::try_out(path, {what, [&](hdf5::Share) { std::ofstream(walks, std::ios::app) << what[0]; }});
+  EXPECT_EQ(read_bytes(walks), "nr");
+}
+
+TEST(Hdf5Guard, SharesOfALargeFileAreWholeAndTheFirstErrorIsReported) {
+  TemporaryFolder const folder;
+  auto const path = write_bytes(folder / "large.h5", "some bytes");
+  fs::resize_file(path, 100 << 20); // sparse
+  auto const lock = hdf5::lock();
+  auto const walked = folder / "walked";
+  hdf5::try_out(path, {"items", [&](hdf5::Share share) {
+                         auto const [first, last] = share.range(10);
+                         std::ofstream(walked, std::ios::app) << std::string(last - first, 'x');
+                       }});
+  EXPECT_EQ(read_bytes(walked), std::string(10, 'x'));
+  auto const sentence = sentence_of<InputError>([&] {
+    hdf5::try_out(path, {"errors", [&](hdf5::Share share) {
+                           if (share.number == 0) usleep(100000); // the others fail earlier
+                           throw InputError("share " + std::to_string(share.number));
+                         }});
+  });
+  EXPECT_EQ(sentence, "share 0");
 }
 
 /// A network as other programs write it: old structures without checksums, texts of variable length in a global heap.

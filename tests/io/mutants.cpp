@@ -23,7 +23,8 @@
 
 /// A tool, run by hand (see mutants.py): what becomes of HDF5 files of which one byte has changed.
 ///   io_mutants FILE...        every byte of each file, four other values each; prints how many were taken, refused,
-///   ... io_mutants --cost FILE    processor seconds of the trial in a child process, and of reading the file
+///   ... io_mutants --cost FILE    seconds that the trial in child processes and reading the file take, by clock and
+///   processor
 namespace varve {
 namespace {
 
@@ -135,12 +136,18 @@ double cpu_seconds(__rusage_who who) {
 }
 
 void print_cost(fs::path const& path) {
+  auto const clock = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  auto const begin = clock();
   auto const self = cpu_seconds(RUSAGE_SELF);
   try_out_hdf5(path);
+  auto const tried_at = clock();
   auto const tried = cpu_seconds(RUSAGE_SELF);
   read_file(path, holds_samples(path));
-  fmt::print("{}: trial {:.3f} s, reading {:.3f} s of processor time\n", path.filename().string(),
-             cpu_seconds(RUSAGE_CHILDREN) + tried - self, cpu_seconds(RUSAGE_SELF) - tried);
+  fmt::print("{}: trial {:.3f} s ({:.3f} s of processor time), reading {:.3f} s ({:.3f} s)\n", path.filename().string(),
+             tried_at - begin, cpu_seconds(RUSAGE_CHILDREN) + tried - self, clock() - tried_at,
+             cpu_seconds(RUSAGE_SELF) - tried);
 }
 
 } // namespace

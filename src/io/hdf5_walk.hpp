@@ -1,0 +1,15 @@
+#pragma once
+
+#include "io/hdf5_guard.hpp"
+
+#include <filesystem>
+
+namespace varve {
+
+/// True if an HDF5 file declares that it holds samples. Call it under hdf5::guarded.
+bool says_samples(std::filesystem::path const& path);
+
+/// The walk through all that Varve reads of a network or of samples, whichever the HDF5 file declares to hold.
+hdf5::Walk structure_walk(std::filesystem::path const& path);
+
+} // namespace varve
