@@ -1,6 +1,5 @@
 #include "io/hdf5_guard.hpp"
 
-#include "core/checked.hpp"
 #include "io/input_files.hpp"
 
 #include <fcntl.h>
@@ -253,32 +252,6 @@ void walk_in_children(fs::path const& path, std::uint64_t file_size, Walk const&
   for (auto& child : children) child.await();
 }
 
-/// An upper bound on the uncompressed bytes of a dataset that were ever written, limited by the size of the file.
-std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std::uint64_t chunk_bytes) {
-  constexpr std::uint64_t best_compression = 1032; // highest ratio that deflate reaches
-  File const file(H5Iget_file_id(dataset.id()));
-  hsize_t file_size = 0;
-  if (H5Fget_filesize(file.id(), &file_size) < 0) return 0;
-  auto const stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset.id()), file_size);
-  if (chunk_bytes == 0) return stored;
-  hsize_t num_chunks = 0;
-  if (H5Dget_num_chunks(dataset.id(), space.id(), &num_chunks) < 0) return 0;
-  return std::min(capped_multiply(num_chunks, chunk_bytes), capped_multiply(stored, best_compression));
-}
-
-/// Bytes per chunk; 0 if the dataset is contiguous. Throws InputError if the chunks of a list are not one-dimensional
-/// or are empty: HDF5 would search for the next chunk forever.
-std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size, std::string const& place) {
-  hsize_t length = 0;
-  if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return 0;
-  int const dimensions = H5Pget_chunk(properties.id(), 1, &length);
-  if (dimensions != 1 || length == 0) {
-    throw InputError(fmt::format("{}: found chunks of {} dimensions and {} elements, expected 1 dimension", place,
-                                 dimensions, length));
-  }
-  return capped_multiply(length, element_size);
-}
-
 } // namespace
 
 void try_out(fs::path const& path, Walk const& walk) {
@@ -326,33 +299,6 @@ void require_tried(hid_t object) {
   auto const is_there = stat(path.c_str(), &status) == 0;
   if (is_there && known_files().contains({path, identity_of(status), needed_walk()})) return;
   throw UntriedText(fmt::format("{} holds text of variable length, but was not tried out", path));
-}
-
-void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place) {
-  constexpr std::uint64_t always_modest = 16 * mebibyte;
-  constexpr std::uint64_t most_times = 4;
-  constexpr std::uint64_t largest_element = 16; // in bytes
-  Dataspace const space(H5Dget_space(dataset.id()));
-  Datatype const type(H5Dget_type(dataset.id()));
-  auto const element_size = static_cast<std::uint64_t>(H5Tget_size(type.id()));
-  if (element_size < 1 || element_size > largest_element) {
-    throw InputError(fmt::format("{}: found elements of {} bytes, expected numbers of 1 to {} bytes", place,
-                                 element_size, largest_element));
-  }
-  auto const elements = static_cast<std::uint64_t>(std::max<hssize_t>(H5Sget_simple_extent_npoints(space.id()), 0));
-  auto const bytes = capped_multiply(elements, element_size);
-  auto const chunk_bytes = bytes_of_chunk(properties, element_size, place);
-  auto const most_chunk_bytes = std::max(always_modest, capped_multiply(most_times, bytes));
-  if (chunk_bytes > most_chunk_bytes) {
-    throw InputError(fmt::format("{}: found chunks of {} bytes for {} elements, expected no more than {} bytes", place,
-                                 chunk_bytes, elements, most_chunk_bytes));
-  }
-  if (bytes <= always_modest) return;
-  auto const written = written_bytes(dataset, space, chunk_bytes);
-  if (bytes > capped_multiply(most_times, written)) {
-    throw InputError(fmt::format("{}: found {} elements of which no more than {} were ever written, expected all",
-                                 place, elements, written / element_size));
-  }
 }
 
 } // namespace varve::hdf5

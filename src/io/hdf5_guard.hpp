@@ -84,9 +84,4 @@ auto guarded(std::filesystem::path const& path, Walk const& walk, Work const& wo
   return work();
 }
 
-/// Throws InputError "PLACE: ..." if reading any part of a list takes far more memory than the list holds: its chunks
-/// are much larger than the list, or most of its elements were never written. `properties` is the creation property
-/// list of the dataset.
-void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place);
-
 } // namespace varve::hdf5

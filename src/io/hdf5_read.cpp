@@ -2,6 +2,7 @@
 #include "io/hdf5.hpp"
 #include "io/hdf5_access.hpp"
 #include "io/hdf5_guard.hpp"
+#include "io/hdf5_storage.hpp"
 #include "io/input_files.hpp"
 
 #include <fmt/format.h>
@@ -48,8 +49,6 @@ void require_single(Attribute const& attribute, std::string const& name, std::st
       fmt::format("{}: found more than {} bytes in the attribute \"{}\", expected no more", place, longest_text, name));
 }
 
-bool is_number(H5T_class_t type) { return type == H5T_INTEGER || type == H5T_FLOAT; }
-
 /// Opens an attribute that holds one number, together with its type.
 std::pair<Attribute, Datatype> open_number(hid_t object, std::string const& name, std::string const& place) {
   constexpr std::size_t largest = 16; // in bytes
@@ -59,6 +58,7 @@ std::pair<Attribute, Datatype> open_number(hid_t object, std::string const& name
   if (!is_number(H5Tget_class(type.id())) || H5Tget_size(type.id()) > largest) {
     throw InputError(fmt::format("{}: found no number in the attribute \"{}\", expected one", place, name));
   }
+  require_standard(type, fmt::format("{}: the attribute \"{}\"", place, name));
   return {std::move(attribute), std::move(type)};
 }
 
@@ -136,15 +136,6 @@ Object open_in_this_file(hid_t kind, std::string const& what, std::string const&
   return object;
 }
 
-/// Throws InputError if a dataset takes its data from other files: they may change while this file does not.
-void require_own_storage(Properties const& properties, std::string const& what, std::string const& place) {
-  bool const is_virtual = H5Pget_layout(properties.id()) == H5D_VIRTUAL;
-  if (!is_virtual && H5Pget_external_count(properties.id()) == 0) return;
-  throw InputError(
-      fmt::format("{}: found {} with its numbers {}, expected them in this file", place, what,
-                  is_virtual ? "in other datasets (virtual storage)" : "in another file (external storage)"));
-}
-
 } // namespace
 
 File open_file(fs::path const& path) {
@@ -176,7 +167,10 @@ Dataset open_dataset(hid_t parent, std::string const& name, std::string const& p
                                             [&](hid_t access) { return H5Dopen2(parent, name.c_str(), access); });
   Properties const properties(H5Dget_create_plist(dataset.id()));
   require_own_storage(properties, what, place);
-  require_modest(dataset, properties, fmt::format("{}: {}", place, name));
+  auto const named = fmt::format("{}: {}", place, name);
+  require_whole(dataset, properties, named);
+  require_modest(dataset, properties, named);
+  if (Datatype const type(H5Dget_type(dataset.id())); is_number(H5Tget_class(type.id()))) require_standard(type, named);
   return dataset;
 }
 

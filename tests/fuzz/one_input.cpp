@@ -2,7 +2,12 @@
 
 #include "core/error.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
+
+#if __has_include(<sanitizer/common_interface_defs.h>)
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #include <cstdint>
 #include <cstdlib>
@@ -64,6 +69,19 @@ fs::path file_of(std::string_view bytes, std::string const& name) {
 }
 
 } // namespace varve::fuzz
+
+#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
+namespace {
+
+/// A child process may die, for that is what it is there for: then libFuzzer writes no finding.
+void die_silently() {
+  __sanitizer_set_death_callback(+[] {});
+}
+
+[[maybe_unused]] int const is_child_silent = pthread_atfork(nullptr, nullptr, die_silently);
+
+} // namespace
+#endif
 
 /// The entry of libFuzzer.
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t size) {

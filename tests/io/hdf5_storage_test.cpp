@@ -206,5 +206,39 @@ TEST(OtherFiles, SoftLinksWithinTheFileAreFollowed) {
   EXPECT_EQ(read_sample_file(path), samples);
 }
 
+/// Samples of which "samples/values" are replaced by as many ones of another floating-point type.
+fs::path samples_with_values_of(TemporaryFolder const& folder, hdf5::Datatype const& type) {
+  auto const path = written_samples(folder);
+  hsize_t const length = read_sample_file(path).matrix.values.size();
+  testing::remove_link(path, "samples/values");
+  auto const lock = hdf5::lock();
+  auto const file = open_to_edit(path);
+  hdf5::Dataspace const space(H5Screate_simple(1, &length, nullptr));
+  hdf5::Dataset const values(
+      H5Dcreate2(file.id(), "samples/values", type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  std::vector<double> const ones(length, 1.0);
+  EXPECT_GE(H5Dwrite(values.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, ones.data()), 0);
+  return path;
+}
+
+TEST(StoredNumbers, MayBeOfHalfPrecision) {
+  TemporaryFolder const folder;
+  hdf5::Datatype const half(H5Tcopy(H5T_IEEE_F32LE));
+  H5Tset_fields(half.id(), 15, 10, 5, 0, 10);
+  H5Tset_size(half.id(), 2);
+  H5Tset_ebias(half.id(), 15);
+  auto const samples = read_sample_file(samples_with_values_of(folder, half));
+  EXPECT_EQ(samples.matrix.values, std::vector<double>(samples.matrix.column_indices.size(), 1.0));
+}
+
+TEST(StoredNumbers, AreOfATypeThatComputersUse) {
+  TemporaryFolder const folder;
+  hdf5::Datatype const strange(H5Tcopy(H5T_IEEE_F64LE));
+  H5Tset_fields(strange.id(), 63, 54, 9, 0, 54);
+  auto const path = samples_with_values_of(folder, strange);
+  expect_holds(sentence_of<InputError>([&] { read_sample_file(path); }),
+               "values: found a type of numbers of 8 bytes that no computer uses");
+}
+
 } // namespace
 } // namespace varve
