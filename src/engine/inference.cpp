@@ -16,17 +16,10 @@ namespace {
 
 constexpr bool kHasKokkosKernels = VARVE_HAVE_KOKKOS_KERNELS != 0;
 
-template <Backend... Compiled>
-std::unique_ptr<Inference> prepare_on_one_of(NetworkToRun const& network, InferenceOptions const& options) {
-  std::unique_ptr<Inference> inference;
-  ((options.backend == Compiled ? void(inference = prepare_on_backend<Compiled>(network, options)) : void()), ...);
-  if (inference == nullptr) throw UsageError("this build has no backend " + to_string(options.backend));
-  return inference;
-}
-
 /// Prepares the network on the backend that the options name.
 std::unique_ptr<Inference> prepare_on_chosen(NetworkToRun const& network, InferenceOptions const& options) {
-  return prepare_on_one_of<VARVE_BACKENDS>(network, options);
+  return on_chosen_backend<VARVE_BACKENDS>(
+      options, [&]<Backend backend, class Scalar>() { return prepare_on_backend<backend, Scalar>(network, options); });
 }
 
 /// Rewritten layers are kept in up to a fourth of the host memory that may be used; the others are rewritten again each

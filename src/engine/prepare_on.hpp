@@ -8,12 +8,9 @@
 
 namespace varve {
 
-/// prepare() on one backend: chooses the scalar type.
-template <Backend backend>
+template <Backend backend, class Scalar>
 std::unique_ptr<Inference> prepare_on_backend(NetworkToRun const& network, InferenceOptions const& options) {
-  return options.precision == Precision::double_precision
-             ? std::unique_ptr<Inference>(std::make_unique<DeviceInference<SpaceOf<backend>, double>>(network, options))
-             : std::make_unique<DeviceInference<SpaceOf<backend>, float>>(network, options);
+  return std::make_unique<DeviceInference<SpaceOf<backend>, Scalar>>(network, options);
 }
 
 } // namespace varve

@@ -138,12 +138,9 @@ private:
   Levels weight_tree_{}, bias_tree_{};
 };
 
-/// prepare_training() on one backend: chooses the scalar type.
-template <Backend backend>
+template <Backend backend, class Scalar>
 std::unique_ptr<Training> train_on_backend(Network const& network, TrainingOptions const& options) {
-  return options.precision == Precision::double_precision
-             ? std::unique_ptr<Training>(std::make_unique<TrainingOn<SpaceOf<backend>, double>>(network, options))
-             : std::make_unique<TrainingOn<SpaceOf<backend>, float>>(network, options);
+  return std::make_unique<TrainingOn<SpaceOf<backend>, Scalar>>(network, options);
 }
 
 } // namespace varve
