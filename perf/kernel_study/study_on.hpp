@@ -129,7 +129,8 @@ private:
   int own_block_outputs() const {
     PlanRequest request;
     request.kernel = KernelName::fused;
-    LayerChooser const chooser(device_traits<ExecutionSpace, float>(num_processors(space_)), request);
+    LayerChooser const chooser(
+        device_traits<ExecutionSpace, float>(num_processors(space_), max_team_scratch<ExecutionSpace>()), request);
     std::size_t const last = network_.num_layers() - 1;
     return static_cast<int>(chooser.choose(network_.layers()[last], last).choice.shape.block_outputs);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/backend.hpp"
+#include "core/large_scratch.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <Kokkos_Profiling_ScopedRegion.hpp>
@@ -87,8 +88,9 @@ int num_processors(ExecutionSpace const& space) {
 /// 512 bytes (twenty Views) or more to constant memory, and so make every launch wait for the one before.
 template <class Policy, class Kernel>
 void launch_teams(std::string const& label, Policy const& policy, Kernel const& kernel) {
-  auto const as_argument = Kokkos::Experimental::WorkItemProperty::HintLightWeight;
-  Kokkos::parallel_for(label, Kokkos::Experimental::require(policy, as_argument), kernel);
+  auto const light = Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+  allow_scratch<Kernel>(light);
+  Kokkos::parallel_for(label, light, kernel);
 }
 
 /// One-dimensional array in the memory space of an execution space.

@@ -38,7 +38,8 @@ public:
   /// layer is a step of its own.
   DeviceNetwork(std::shared_ptr<NetworkSource const> const& source, InferenceOptions const& options,
                 MemoryLimits const& limits, LayerSlices const* slices)
-      : traits_(device_traits<ExecutionSpace, Scalar>(num_processors(ExecutionSpace()))),
+      : traits_(device_traits<ExecutionSpace, Scalar>(num_processors(ExecutionSpace()),
+                                                      max_team_scratch<ExecutionSpace>())),
         chooser_(traits_, {options.formats, options.kernel, options.expected_samples, slices != nullptr}),
         slices_(slices),
         reductions_(options.reductions),

@@ -67,6 +67,12 @@ private:
         if (step.choice.fused_tile == FusedTile::large)
           return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::large>>(step);
       }
+      if constexpr (Tune::has_wide_tiles && outputs == 1) {
+        if (step.choice.fused_tile == FusedTile::wide)
+          return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::wide>>(step);
+        if (step.choice.fused_tile == FusedTile::widest)
+          return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::widest>>(step);
+      }
       return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::small>>(step);
     }
     return nullptr;

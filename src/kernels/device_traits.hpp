@@ -5,6 +5,7 @@
 #include "kernels/tuning.hpp"
 #include "plan/device_traits.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 
@@ -20,6 +21,21 @@ constexpr EllShape ell_shape(int slice_width, int chunk_size, int block_outputs)
           static_cast<std::size_t>(block_outputs)};
 }
 
+/// Tiles of single outputs that take all scratch of a team: none if it has too little for layers wider than the small
+/// tiles take.
+template <class Small, class Singles>
+DeviceTraits::Fused wide_traits(int processors, std::size_t team_scratch) {
+  constexpr std::size_t of_kokkos = 16384; // at most, for its own use and the marks of samples
+  constexpr std::size_t neuron_bytes = samples_of<typename Singles::Tile> * sizeof(typename Singles::Tile::Scalar);
+  std::size_t const fitting = (team_scratch - std::min(team_scratch, of_kokkos)) / neuron_bytes;
+  if (fitting <= static_cast<std::size_t>(Small::max_neurons)) return {};
+  return {std::min(fitting, static_cast<std::size_t>(Singles::max_neurons)),
+          samples_of<typename Singles::Tile>,
+          static_cast<std::size_t>(Singles::league_size(processors, std::numeric_limits<int>::max())),
+          Singles::launch_costs(processors),
+          {}};
+}
+
 template <class Singles, class Blocks>
 DeviceTraits::Fused fused_traits(int processors) {
   return {static_cast<std::size_t>(Singles::max_neurons), samples_of<typename Singles::Tile>,
@@ -29,10 +45,11 @@ DeviceTraits::Fused fused_traits(int processors) {
 
 } // namespace detail
 
-/// The traits of a device with this number of processors (num_processors()), from the tuning of its backend.
+/// The traits of a device with this number of processors (num_processors()) and bytes of scratch for a team
+/// (max_team_scratch()), from the tuning of its backend.
 template <class ExecutionSpace, class Scalar, template <class, class> class TuningOf = Tuning,
           template <class, class, int, FusedTile> class FusedTuningOf = FusedTuning>
-DeviceTraits device_traits(int processors) {
+DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   using Tune = TuningOf<ExecutionSpace, Scalar>;
   using Cones =
       ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
@@ -54,6 +71,13 @@ DeviceTraits device_traits(int processors) {
   if (Tune::has_large_tiles) {
     traits.fused[1] = fused.template operator()<FusedTile::large>();
     traits.fused[2] = fused.template operator()<FusedTile::with_image>();
+  }
+  if constexpr (Tune::has_wide_tiles) {
+    using Small = FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::small>;
+    traits.fused[3] =
+        detail::wide_traits<Small, FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::wide>>(processors, team_scratch);
+    traits.fused[4] = detail::wide_traits<Small, FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::widest>>(
+        processors, team_scratch);
   }
   traits.max_image_bytes = Tune::max_image_bytes;
   traits.most_stored_in_fused_blocks = Tune::most_stored_in_fused_blocks;

@@ -41,7 +41,8 @@ struct LayerChooser::Question {
   Layer const& layer;
   std::size_t number;
   bool is_short;
-  bool fuses; ///< the fused kernel runs the layer if it gets a format for that kernel
+  bool fuses;      ///< the fused kernel runs the layer if it gets a format for that kernel
+  bool fuses_wide; ///< the fused kernel runs the layer in wide tiles if it gets sliced ELL
 
   SparseMatrix const& matrix() const { return layer.weights; }
   std::size_t width() const { return width_of(layer); }
@@ -59,15 +60,16 @@ LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
 Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   constexpr std::size_t most = std::numeric_limits<int>::max();
   if (width_of(layer) > most) layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
-  Question const question{layer, number, is_short(layer),
-                          is_short(layer) && fits_fused(width_of(layer)) && may_run(KernelName::fused) &&
-                              !has_few_samples_};
+  bool const may_fuse = is_short(layer) && may_run(KernelName::fused) && !has_few_samples_;
+  Question const question{layer, number, is_short(layer), may_fuse && fits_fused(width_of(layer)),
+                          may_fuse && fits_wide_tiles(width_of(layer))};
   std::optional<Encoding> encoding;
   if (needs_rows(layer)) encoding = as_rows(question);
   if (!encoding) encoding = as_spread(question);
   if (!encoding) encoding = as_singles_for_idle_threads(question);
   if (!encoding) encoding = as_blocks(question);
   if (!encoding) encoding = as_stages(question);
+  if (!encoding) encoding = in_wide_tiles(question);
   if (!encoding) encoding = as_singles(question);
   if (!encoding) encoding = as_rows(question);
   LayerChoice& choice = encoding->choice;
@@ -157,13 +159,23 @@ std::optional<Encoding> LayerChooser::as_singles(Question const& question) const
   auto encoding = in_singles(question, question.fuses            ? KernelName::fused
                                        : can_be_spread(question) ? KernelName::spread
                                                                  : KernelName::direct);
-  // A fused layer may be padded by a chunk per output, because a layer in CSR would end the launch.
-  EdgeOffset const in_chunks = question.fuses ? question.matrix().num_rows * device_.single_shape.chunk_size : 0;
-  EdgeOffset const stored = encoding.choice.num_stored;
-  if (is_last(FormatName::sliced_ell) ||
-      is_cheap(stored - std::min(stored, in_chunks), question.num_edges(), little_padding))
-    return encoding;
+  bool const is_cheap_enough = question.fuses
+                                   ? is_cheap_to_fuse(encoding.choice, question)
+                                   : is_cheap(encoding.choice.num_stored, question.num_edges(), little_padding);
+  if (is_last(FormatName::sliced_ell) || is_cheap_enough) return encoding;
   return std::nullopt;
+}
+
+/// A fused layer may be padded by a chunk per output, because a layer in CSR would end the launch.
+bool LayerChooser::is_cheap_to_fuse(LayerChoice const& choice, Question const& question) const {
+  EdgeOffset const in_chunks = question.matrix().num_rows * device_.single_shape.chunk_size;
+  return is_cheap(choice.num_stored - std::min(choice.num_stored, in_chunks), question.num_edges(), little_padding);
+}
+
+std::optional<Encoding> LayerChooser::in_wide_tiles(Question const& question) const {
+  if (!question.fuses_wide || !may_use(FormatName::sliced_ell)) return std::nullopt;
+  auto encoding = in_singles(question, KernelName::fused);
+  return is_cheap_to_fuse(encoding.choice, question) ? std::optional(std::move(encoding)) : std::nullopt;
 }
 
 Encoding LayerChooser::as_rows(Question const& question) const {
@@ -266,6 +278,17 @@ bool LayerChooser::fits_fused(std::size_t width) const {
   return !request_.is_split && is_within(FusedTile::small, width);
 }
 
+/// True if wide tiles take the layer, and the expected samples give each team one.
+bool LayerChooser::fits_wide_tiles(std::size_t width) const {
+  if (request_.is_split || is_within(FusedTile::small, width)) return false;
+  for (auto const tile : {FusedTile::wide, FusedTile::widest}) {
+    auto const& tiles = device_.fused_with(tile);
+    if (is_within(tile, width))
+      return !request_.expected_samples || *request_.expected_samples >= tiles.tiles_at_a_time * tiles.tile_samples;
+  }
+  return false;
+}
+
 bool LayerChooser::is_within(FusedTile tile, std::size_t width) const {
   auto const& tiles = device_.fused_with(tile);
   return tiles.tile_samples > 0 && width <= tiles.max_neurons;
@@ -294,11 +317,13 @@ bool LayerChooser::is_stationary(LayerChoice const& choice, std::size_t max_chun
 /// The fused tile of a layer: the one with the most samples that the layer fits. If the device computes all samples at
 /// the same time in small tiles, these occupy it best.
 FusedTile LayerChooser::fused_tile_of(Question const& question, EllShape const& shape, EllSize const& size) const {
-  if (has_room_in_small_tiles()) return FusedTile::small;
+  if (is_within(FusedTile::small, question.width()) && has_room_in_small_tiles()) return FusedTile::small;
   if (is_within(FusedTile::with_image, question.width()) &&
       image_bytes(question.layer, shape, size, device_.scalar_bytes) <= device_.max_image_bytes)
     return FusedTile::with_image;
-  return is_within(FusedTile::large, question.width()) ? FusedTile::large : FusedTile::small;
+  for (auto const tile : {FusedTile::large, FusedTile::small, FusedTile::wide})
+    if (is_within(tile, question.width())) return tile;
+  return FusedTile::widest;
 }
 
 bool LayerChooser::takes_few_samples() const {

@@ -107,6 +107,7 @@ private:
   bool is_last(FormatName name) const;
   bool may_run(KernelName kernel) const { return request_.kernel.value_or(kernel) == kernel; }
   bool fits_fused(std::size_t width) const;
+  bool fits_wide_tiles(std::size_t width) const;
   bool is_within(FusedTile tile, std::size_t width) const;
   bool has_room_in_small_tiles() const;
   bool leaves_threads_idle_in_blocks(std::size_t width) const;
@@ -116,7 +117,9 @@ private:
   std::optional<Encoding> as_blocks(Question const& question) const;
   std::optional<Encoding> as_blocks_of(Question const& question, EllShape const& shape, KernelName kernel) const;
   std::optional<Encoding> as_stages(Question const& question) const;
+  std::optional<Encoding> in_wide_tiles(Question const& question) const;
   std::optional<Encoding> as_singles(Question const& question) const;
+  bool is_cheap_to_fuse(LayerChoice const& choice, Question const& question) const;
   Encoding as_rows(Question const& question) const;
   Encoding in_singles(Question const& question, KernelName kernel) const;
   Encoding in_ell(Question const& question, FormatName format, EllShape const& shape, std::vector<NeuronIndex> order,

@@ -15,9 +15,10 @@ struct EllShape {
 };
 
 /// Tiles of the fused kernel. Tiles of narrow layers hold more samples (large), so that all threads of a team have
-/// work; still narrower layers have their image in scratch beside the tile (with_image; formats/layer_images.hpp).
-enum class FusedTile { small, large, with_image };
-inline constexpr std::size_t num_fused_tiles = 3;
+/// work; still narrower layers have their image in scratch beside the tile (with_image; formats/layer_images.hpp). Wide
+/// layers take tiles of most of a multiprocessor's scratch (wide), and of fewer samples if they are still wider (widest).
+enum class FusedTile { small, large, with_image, wide, widest };
+inline constexpr std::size_t num_fused_tiles = 5;
 
 /// Costs of launches of the fused kernel. Within a launch a tile is computed to the end, although most of its samples
 /// may be dead; between two launches the live samples are compacted into full tiles.

@@ -113,6 +113,33 @@ TEST_P(Choices, NarrowLayersOfGpusHaveLargeTiles) {
   EXPECT_EQ(streamed.fused_tile, is_gpu() ? FusedTile::large : FusedTile::small) << "images are not streamed";
 }
 
+TEST_P(Choices, WideRandomLayersAreFusedWhereTilesHaveRoom) {
+  auto const random = [](std::size_t width) { return random_layer(width, width, 8.0 / static_cast<double>(width)); };
+  std::size_t widest = GetParam().traits.fused_with(FusedTile::small).max_neurons;
+  for (auto const tile : {FusedTile::wide, FusedTile::widest}) {
+    auto const& tiles = GetParam().traits.fused_with(tile);
+    if (tiles.max_neurons == 0) continue;
+    auto const choice = choose(random(tiles.max_neurons));
+    EXPECT_EQ(choice.kernel, KernelName::fused);
+    EXPECT_EQ(choice.fused_tile, tile);
+    EXPECT_EQ(choice.tile_samples, tiles.tile_samples);
+    PlanRequest too_few;
+    too_few.expected_samples = tiles.tiles_at_a_time * tiles.tile_samples - 1;
+    EXPECT_NE(choose(random(tiles.max_neurons), too_few).kernel, KernelName::fused) << "teams would be idle";
+    widest = tiles.max_neurons;
+  }
+  EXPECT_NE(choose(random(widest + 1)).kernel, KernelName::fused);
+}
+
+TEST(WideTiles, AreAsWideAsTheScratchOfATeam) {
+  auto const& large = test::device_of("H200 in float").traits;
+  EXPECT_EQ(large.fused_with(FusedTile::wide).max_neurons, 4096U);
+  EXPECT_EQ(large.fused_with(FusedTile::widest).max_neurons, 8192U);
+  auto const& smaller = test::device_of("V100 in double").traits;
+  EXPECT_EQ(smaller.fused_with(FusedTile::wide).max_neurons, (98304U - 16384) / (4 * sizeof(double)));
+  EXPECT_EQ(test::device_of("half an MI250 in float").traits.fused_with(FusedTile::wide).max_neurons, 0U);
+}
+
 TEST_P(Choices, FewSamplesAreNotFused) {
   Layer const layer = random_layer(1024, 1024, 0.03);
   PlanRequest request;

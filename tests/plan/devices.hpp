@@ -16,12 +16,12 @@ struct Device {
 
 inline std::vector<Device> all_devices() {
   using Host = Kokkos::DefaultHostExecutionSpace;
-  return {{"one thread", device_traits<Host, float>(1)},
-          {"two threads", device_traits<Host, double>(2)},
-          {"64 threads", device_traits<Host, float>(64)},
-          {"H200 in float", device_traits<Host, float, CudaTuning, CudaFusedTuning>(132)},
-          {"V100 in double", device_traits<Host, double, CudaTuning, CudaFusedTuning>(80)},
-          {"half an MI250 in float", device_traits<Host, float, HipTuning, HipFusedTuning>(104)}};
+  return {{"one thread", device_traits<Host, float>(1, 0)},
+          {"two threads", device_traits<Host, double>(2, 0)},
+          {"64 threads", device_traits<Host, float>(64, 0)},
+          {"H200 in float", device_traits<Host, float, CudaTuning, CudaFusedTuning>(132, 232448)},
+          {"V100 in double", device_traits<Host, double, CudaTuning, CudaFusedTuning>(80, 98304)},
+          {"half an MI250 in float", device_traits<Host, float, HipTuning, HipFusedTuning>(104, 65536)}};
 }
 
 inline Device const& device_of(std::string const& name) {

@@ -14,6 +14,7 @@ namespace varve {
 /// wavefronts; the second number of LaunchBounds counts wavefronts per SIMD unit (CUDA: teams per multiprocessor).
 template <class ExecutionSpace, class Scalar>
 struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
+  static constexpr bool has_wide_tiles = false;
   using Cuda = CudaTuning<ExecutionSpace, Scalar>;
 
   /// A tile of the fused kernel gives work to 512 threads with blocks of 4, but to 256 with blocks of 8. Scratch has
@@ -45,8 +46,9 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   static int cone_teams(int processors) { return 3 * processors; }
 };
 
-/// HIP: the tiles of CUDA. Scratch has room for one team per compute unit, so a team has as many threads as there is
-/// work for, up to 1024: 4 wavefronts per SIMD unit, 128 registers each. NOT MEASURED.
+/// HIP: the tiles of CUDA but the wide ones, for which a team's 64 KB are too few. Scratch has room for one team per
+/// compute unit, so a team has as many threads as there is work for, up to 1024: 4 wavefronts per SIMD unit, 128
+/// registers each. NOT MEASURED.
 template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedTile Kind>
 struct HipFusedTuning : CudaFusedTuning<ExecutionSpace, Scalar, BlockOutputs, Kind> {
   using Cuda = CudaFusedTuning<ExecutionSpace, Scalar, BlockOutputs, Kind>;

@@ -29,6 +29,7 @@ struct Tuning {
   /// Blocks are chosen up to 2 stored weights per edge, because a block of 4 is 1.5 to 2 times as fast.
   static constexpr double most_stored_in_fused_blocks = 2.0;
   static constexpr bool has_large_tiles = false;
+  static constexpr bool has_wide_tiles = false;
   static constexpr std::size_t max_image_bytes = 0;
   static constexpr std::size_t stationary_layers_before_fused = 0;
 
