@@ -68,6 +68,7 @@ public:
     }
     auto const sum = sum_over_ranks(losses, cuts, true);
     weights_.end_step(space_);
+    if (!shared_) times_.compute_seconds += time.seconds();
     return sum;
   }
 
@@ -192,7 +193,7 @@ private:
   LossSum sum_over_ranks(RankLosses const& own, std::vector<std::size_t> const& cuts, bool is_step) {
     if (is_step) ++times_.num_steps;
     if (is_step) times_.num_leaves += own.leaves.size();
-    if (is_step) times_.compute_seconds += own.seconds;
+    if (is_step && shared_) times_.compute_seconds += own.seconds;
     if (!shared_) return sum_of(own);
     Stopwatch const time;
     auto const ranks = gather(*options_.exchange, own);

@@ -45,7 +45,7 @@ struct TrainingPlan {
 struct TrainingTimes {
   std::uint64_t num_steps = 0;
   std::uint64_t num_leaves = 0;  ///< leaves that the rank computed
-  double compute_seconds = 0.0;  ///< forward and backward passes
+  double compute_seconds = 0.0;  ///< forward and backward passes; with one rank whole steps
   double exchange_seconds = 0.0; ///< messages, sums over ranks and steps of the rank's part of the weights
   double wait_seconds = 0.0;     ///< waiting for other ranks
   double exchange_bytes = 0.0;   ///< bytes sent to other ranks

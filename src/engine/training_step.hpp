@@ -177,8 +177,9 @@ private:
     return targets_;
   }
 
-  /// The lines of a subtree's leaves in a panel of `width` neurons.
+  /// The lines of a subtree's leaves in a panel of `width` neurons, from the first of them on.
   static Panel lines_of(Panel const& panel, PassSubtree const& subtree, int width) {
+    if (subtree.first_leaf == 0) return panel; // a subview would take time, which thousands of layers would feel
     auto const lines = static_cast<std::size_t>(width);
     std::size_t const first = subtree.first_leaf * lines;
     return Kokkos::subview(panel, std::make_pair(first, first + subtree.num_leaves * lines));

@@ -26,7 +26,7 @@ void append_subtrees(Subtree const& node, std::size_t first, std::size_t last, s
 
 bool is_subtree(Subtree const& part, std::size_t num_leaves) {
   Subtree node{0, num_leaves};
-  while (node.count > part.count) {
+  while (node.count > part.count && node.count > 1) {
     std::size_t const half = first_half(node.count);
     node = part.first < node.first + half ? Subtree{node.first, half} : Subtree{node.first + half, node.count - half};
   }
