@@ -5,7 +5,13 @@
 #include "engine/trained_weights.hpp"
 #include "network/subtrees.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace varve {
 

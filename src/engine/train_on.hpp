@@ -9,10 +9,13 @@
 #include "engine/training_step.hpp"
 #include "network/representable.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace varve {
 
