@@ -1,11 +1,11 @@
 #include "apps/command.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/train_options.hpp"
+#include "apps/train_ranks.hpp"
+#include "apps/train_report.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
-#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
-#include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/stop_signal.hpp"
 #include "io/hdf5.hpp"
@@ -64,39 +64,56 @@ AnsweredSamples read_samples(AnswerFiles const& files, Network const& network, L
   return read;
 }
 
-/// One run of `varve train`.
+/// One run of `varve train` on one rank. Rank 0 speaks and writes for all.
 class TrainJob {
 public:
-  explicit TrainJob(TrainOptions const& options)
-      : options_(options), recipe_(recipe_of(options)), engine_options_(engine_options(options, recipe_)) {}
+  explicit TrainJob(TrainOptions const& options) : options_(options) {}
 
   int run() {
     prepare();
     std::optional<StopSignal> stop_signal;
     if (!options_.checkpoint.empty()) stop_signal.emplace();
-    while (!has_ended()) {
-      if (StopSignal::has_come()) {
-        save_checkpoint();
-        say(fmt::format("varve: stopped after step {}; the same command goes on from {}",
-                        trainer_->progress().num_steps, options_.checkpoint));
-        return stopped;
-      }
-      auto const epoch = trainer_->advance();
-      num_samples_done_ += epoch ? epoch->training.num_samples : 0;
-      if (epoch) end_epoch(*epoch);
-      bool const is_due = options_.checkpoint_every && trainer_->progress().num_steps % *options_.checkpoint_every == 0;
-      if (epoch || is_due) save_checkpoint();
-    }
-    finish();
+    bool is_stopped = false;
+    ranks_.together([&] { is_stopped = !train_to_the_end(); });
+    if (is_stopped) return stopped;
+    summary_.times = gather(ranks_, engine_->times());
+    ranks_.together([&] {
+      if (ranks_.is_root()) finish();
+    });
     return 0;
   }
 
 private:
   void prepare() {
+    ranks_.together([&] {
+      recipe_ = recipe_of(options_);
+      engine_options_ = engine_options(options_, recipe_);
+    });
+    require_common_options(ranks_, options_, recipe_);
+    ranks_.together([&] {
+      auto const files = file_roles(options_);
+      files.require_readable_by(static_cast<std::size_t>(ranks_.size()));
+      if (ranks_.is_root()) check_files(files);
+    });
+    summary_.devices = place_ranks(ranks_, options_, engine_options_);
+    ranks_.together([&] { read_files(); });
+    if (ranks_.size() > 1)
+      require_same_start(ranks_, summary_.recipe, trainer_->progress().num_steps, weights_hash(engine_->network()));
+    ranks_.together([&] {
+      if (!ranks_.is_root()) return;
+      if (trainer_->progress().num_steps > 0)
+        fmt::print("resumed   after step {} of {}\n", trainer_->progress().num_steps, trainer_->num_steps());
+      if (!options_.history.empty())
+        history_.emplace(options_.history, trainer_->progress().num_steps / trainer_->steps_per_epoch());
+    });
+    time_ = Stopwatch();
+  }
+
+  void read_files() {
     auto network = load(*open_network(options_.network, options_.challenge));
     auto const training = read_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);
     if (training.samples.num_samples() == 0) throw InputError(options_.input + " holds no samples to train with");
-    recipe_text_ = to_json(recipe_, training.samples.num_samples());
+    summary_.recipe = to_json(recipe_, training.samples.num_samples());
     auto const checkpoint = find_checkpoint(network);
     if (checkpoint) network = checkpoint->network;
     engine_ = prepare_training(network, engine_options_);
@@ -110,43 +127,41 @@ private:
       validation_set = engine_->add_samples(validation.samples, validation.answers, options_.validation);
     }
     trainer_.emplace(*engine_, recipe_, set, training.samples.num_samples(), validation_set);
-    print_head(network, training.samples.num_samples());
-    if (checkpoint) resume(*checkpoint);
-    if (!options_.history.empty())
-      history_.emplace(options_.history, trainer_->progress().num_steps / trainer_->steps_per_epoch());
-    time_ = Stopwatch();
+    summary_.plan = engine_->plan();
+    if (ranks_.is_root()) print_head(options_, recipe_, summary_, network, training.samples.num_samples());
+    if (!checkpoint) return;
+    engine_->restore(checkpoint->record.optimizer);
+    trainer_->resume(progress_from(checkpoint->record.progress, options_.checkpoint + ": progress"));
   }
 
   std::optional<Checkpoint> find_checkpoint(Network const& network) const {
     if (options_.checkpoint.empty()) return std::nullopt;
-    auto found = read_checkpoint(options_.checkpoint, [](std::string const& why) { say("varve: " + printable(why)); });
+    auto found = read_checkpoint(options_.checkpoint, [&](std::string const& why) {
+      if (ranks_.is_root()) say("varve: " + printable(why));
+    });
     if (!found) return std::nullopt;
-    require_same(found->record.recipe, recipe_text_, options_.checkpoint);
+    require_same(found->record.recipe, summary_.recipe, options_.checkpoint);
     require_same_shape(*found, network, options_.checkpoint);
     return found;
   }
 
-  void resume(Checkpoint const& checkpoint) {
-    engine_->restore(checkpoint.record.optimizer);
-    trainer_->resume(progress_from(checkpoint.record.progress, options_.checkpoint + ": progress"));
-    fmt::print("resumed   after step {} of {}\n", trainer_->progress().num_steps, trainer_->num_steps());
-  }
-
-  void print_head(Network const& network, std::size_t num_samples) const {
-    auto const& plan = engine_->plan();
-    fmt::print("network   {}: {} layers, {} inputs, {} outputs, {}\n", printable(options_.network),
-               network.num_layers(), network.num_inputs(), network.num_outputs(),
-               with_prefix(static_cast<double>(network.num_edges()), "edges"));
-    fmt::print("input     {}: {} samples\n", printable(options_.input), num_samples);
-    fmt::print("engine    varve on {}: {}, {}\n", options_.backend, device_name(engine_options_.backend),
-               options_.precision);
-    fmt::print("recipe    {}, {}, rate {} ({}), {} samples a step, {} epochs, seed {}\n", options_.loss,
-               options_.optimizer, recipe_.rate.rate, options_.rate_schedule, recipe_.batch, recipe_.epochs,
-               recipe_.seed);
-    fmt::print("memory    weights {}, activations {} of {} samples at a time{}\n",
-               with_prefix(static_cast<double>(plan.weight_bytes), "B"),
-               with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
-               plan.keep_every == 1 ? std::string() : fmt::format(", kept of every {} layers", plan.keep_every));
+  /// Returns false if a signal stopped the training.
+  bool train_to_the_end() {
+    while (!has_ended()) {
+      if (has_to_stop()) {
+        save_checkpoint();
+        if (!ranks_.is_root()) return false;
+        say(fmt::format("varve: stopped after step {}; the same command goes on from {}",
+                        trainer_->progress().num_steps, options_.checkpoint));
+        return false;
+      }
+      auto const epoch = trainer_->advance();
+      summary_.num_samples += epoch ? epoch->training.num_samples : 0;
+      if (epoch && ranks_.is_root()) end_epoch(*epoch);
+      bool const is_due = options_.checkpoint_every && trainer_->progress().num_steps % *options_.checkpoint_every == 0;
+      if (epoch || is_due) save_checkpoint();
+    }
+    return true;
   }
 
   bool has_ended() const {
@@ -157,6 +172,12 @@ private:
            progress.num_steps > 0;
   }
 
+  /// True if a stop signal has come to any rank.
+  bool has_to_stop() const {
+    if (options_.checkpoint.empty() || ranks_.size() == 1) return StopSignal::has_come();
+    return ranks_.max(StopSignal::has_come() ? 1.0 : 0.0) > 0.0;
+  }
+
   void end_epoch(EpochResult const& result) {
     auto text = fmt::format("epoch {:<4}loss {:.6f}", result.epoch, result.training.mean());
     bool const has_labels = options_.targets.empty() && result.training.num_right > 0;
@@ -165,88 +186,54 @@ private:
       text += fmt::format("  validation loss {:.6f}", result.validation->mean());
       if (has_labels) text += fmt::format("  accuracy {:.4f}", result.validation->accuracy());
     }
-    double const rate = static_cast<double>(num_samples_done_) / time_.seconds();
+    double const rate = static_cast<double>(summary_.num_samples) / time_.seconds();
     auto const left = trainer_->num_steps() - result.num_steps;
     fmt::print("{}  {:.0f} samples/s, {} left\n", text, rate,
                readable_seconds(static_cast<double>(left * recipe_.batch) / rate));
     flush_output();
     if (history_) history_->add(result);
-    epochs_.push_back(result);
+    summary_.epochs.push_back(result);
     if (!options_.best.empty() && trainer_->progress().best_epoch == result.epoch)
       save_network(engine_->network(), options_.best);
   }
 
+  /// Rank 0 writes; the others give it the moments that they hold.
   void save_checkpoint() const {
     if (options_.checkpoint.empty()) return;
+    auto state = engine_->state();
+    if (!ranks_.is_root()) return;
     write_checkpoint(options_.checkpoint,
-                     {engine_->network(), {recipe_text_, to_json(trainer_->progress()), engine_->state()}});
+                     {engine_->network(), {summary_.recipe, to_json(trainer_->progress()), std::move(state)}});
   }
 
   void finish() {
     auto const network = engine_->network();
     require_unchanged_inputs();
     save_network(network, options_.output);
-    fmt::print("time      {} for {} samples\nweights   {:016x}\n", readable_seconds(time_.seconds()), num_samples_done_,
-               weights_hash(network));
+    summary_.num_steps = trainer_->progress().num_steps;
+    summary_.seconds = time_.seconds();
+    summary_.weights_hash = weights_hash(network);
+    print_ranks(summary_);
+    fmt::print("time      {} for {} samples\nweights   {:016x}\n", readable_seconds(summary_.seconds),
+               summary_.num_samples, summary_.weights_hash);
     if (options_.report.empty()) return;
     OutputFile file(options_.report);
-    file.write(json_text(report(network), 2) + "\n");
+    file.write(json_text(train_report(options_, summary_), 2) + "\n");
     file.commit();
   }
 
-  nlohmann::ordered_json report(Network const& network) const {
-    nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
-    for (auto const& epoch : epochs_) {
-      nlohmann::ordered_json entry = {{"epoch", epoch.epoch},
-                                      {"steps", epoch.num_steps},
-                                      {"rate", epoch.rate},
-                                      {"loss", epoch.training.mean()},
-                                      {"accuracy", epoch.training.accuracy()}};
-      if (epoch.validation) {
-        entry["validation_loss"] = epoch.validation->mean();
-        entry["validation_accuracy"] = epoch.validation->accuracy();
-      }
-      epochs.push_back(entry);
-    }
-    auto const& plan = engine_->plan();
-    return {{"command", "train"},
-            {"version", provenance.version},
-            {"commit", provenance.git_commit},
-            {"network", options_.network},
-            {"input", options_.input},
-            {"backend", options_.backend},
-            {"device", device_name(engine_options_.backend)},
-            {"recipe", parse_json(recipe_text_, "recipe")},
-            {"plan",
-             {{"leaf", plan.leaf},
-              {"micro_batch", plan.micro_batch},
-              {"keep_every", plan.keep_every},
-              {"weight_bytes", plan.weight_bytes},
-              {"activation_bytes", plan.activation_bytes}}},
-            {"steps", trainer_->progress().num_steps},
-            {"epochs", epochs},
-            {"samples", num_samples_done_},
-            {"seconds", time_.seconds()},
-            {"weights_hash", fmt::format("{:016x}", weights_hash(network))}};
-  }
-
   TrainOptions const& options_;
+  Communicator const ranks_;
   Recipe recipe_;
   TrainingOptions engine_options_;
-  std::string recipe_text_;
   std::unique_ptr<Training> engine_;
   std::optional<Trainer> trainer_;
-  std::optional<History> history_;
-  std::vector<EpochResult> epochs_; ///< epochs finished by this run, without those before a resumed checkpoint
-  std::size_t num_samples_done_ = 0;
+  std::optional<History> history_; ///< on rank 0
+  TrainSummary summary_;
   Stopwatch time_;
 };
 
-int train(TrainOptions const& options) {
-  if (Communicator().size() > 1) throw UsageError("varve train runs as one rank");
-  check_files(file_roles(options));
-  return TrainJob(options).run();
-}
+int train(TrainOptions const& options) { return TrainJob(options).run(); }
 
 } // namespace
 

@@ -90,9 +90,10 @@ void add_engine(CLI::App& command, TrainOptions& options) {
       .add_option("--memory-limit", options.memory_limit,
                   "device memory (GiB) for weights and activations (default: nine tenths of what is free)")
       ->check(above_zero());
-  command.footer("Of the options --backend, --precision, --recompute, --micro-batch and --memory-limit, only "
-                 "--precision changes the "
-                 "bits of the trained network.");
+  command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
+  command.footer("Under mpirun, srun or flux the ranks share each mini-batch; start one rank per device.\n"
+                 "Of the options --backend, --precision, --recompute, --micro-batch and --memory-limit, only "
+                 "--precision changes the bits of the trained network. The number of ranks changes none.");
 }
 
 std::optional<std::size_t> keep_every(std::string const& recompute) {

@@ -33,6 +33,7 @@ struct TrainOptions {
   std::string recompute = "auto";
   std::optional<std::size_t> micro_batch;
   std::optional<double> memory_limit; ///< in GiB
+  bool share_devices = false;
 };
 
 /// Adds the options to the subcommand.

@@ -1,18 +1,26 @@
 #pragma once
 
 #include "core/runtime.hpp"
+#include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
+#include "engine/leaf_shares.hpp"
+#include "engine/rank_losses.hpp"
+#include "engine/shared_step.hpp"
 #include "engine/training_step.hpp"
 #include "network/representable.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace varve {
 
-/// Training on one device: weights, passes over micro-batches, and the tree of their sums.
+/// Training on the device of one rank: weights, passes over micro-batches, the tree of their sums, and what is shared
+/// with other ranks.
 template <class ExecutionSpace, class Scalar>
 class TrainingOn final : public Training {
 public:
@@ -21,8 +29,12 @@ public:
   TrainingOn(Network const& network, TrainingOptions const& options)
       : options_(options),
         plan_(plan_for(network, options)),
-        weights_(network, options.optimizer),
-        passes_(weights_, plan_, options.loss) {}
+        weights_(network, options.optimizer, GradientParts(network, num_ranks(options), options.least_bundle),
+                 options.exchange ? options.exchange->rank() : 0),
+        passes_(weights_, plan_, options.loss),
+        shares_(num_ranks(options), options.rank_speeds) {
+    if (num_ranks(options) > 1) shared_.emplace(*options_.exchange, weights_);
+  }
 
   std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) override {
     require_representable(SampleBatch(samples), options_.precision, place);
@@ -40,37 +52,63 @@ public:
 
   LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) override {
     VARVE_REQUIRE(!rows.empty() && rows.size() <= options_.batch, "a mini-batch of another size than planned");
-    std::vector<double> losses;
-    LossSum sum;
-    std::size_t const count = (rows.size() + plan_.micro_batch - 1) / plan_.micro_batch;
-    for (std::size_t micro = 0; micro < count; ++micro) {
-      passes_.forward(space_, sets_.at(set), part(rows, micro), losses, sum.num_right);
-      passes_.backward(space_, weights_.weight_sums(), weights_.bias_sums());
-      if (count > 1) add_to_tree(micro, count);
+    auto const cuts = shares_.cuts(num_leaves<Scalar>(rows.size()));
+    weights_.begin_step(rate, rows.size());
+    if (shared_) shared_->begin(cuts);
+    RankLosses losses;
+    auto const passes = own_passes(cuts);
+    Stopwatch const time;
+    double const seconds_before = shared_ ? shared_->seconds() : 0.0;
+    for (auto const& pass : passes) {
+      forward(set, rows, pass, losses);
+      backward(pass, &pass == &passes.back());
     }
-    weights_.step(space_, rate, rows.size());
-    add_up(losses, sum);
+    if (shared_) {
+      losses.seconds = time.seconds() - (shared_->seconds() - seconds_before);
+      share(passes.empty());
+    } else {
+      weights_.step_part(space_, 0, sums_.front());
+    }
+    auto const sum = sum_over_ranks(losses, cuts, true);
+    weights_.end_step(space_);
+    if (!shared_) times_.compute_seconds += time.seconds();
     return sum;
   }
 
   LossSum evaluate(std::size_t set) override {
     std::vector<std::uint64_t> rows(sets_.at(set).num_samples);
     std::iota(rows.begin(), rows.end(), std::uint64_t{0});
-    std::vector<double> losses;
-    LossSum sum;
-    for (std::size_t micro = 0; micro * plan_.micro_batch < rows.size(); ++micro)
-      passes_.forward(space_, sets_[set], part(rows, micro), losses, sum.num_right);
-    add_up(losses, sum);
-    return sum;
+    auto const cuts = shares_.cuts(num_leaves<Scalar>(rows.size()));
+    RankLosses losses;
+    for (auto const& pass : own_passes(cuts)) forward(set, rows, pass, losses);
+    return sum_over_ranks(losses, cuts, false);
   }
 
   Network network() const override { return weights_.network(); }
-  OptimizerState state() const override { return weights_.state(); }
+  OptimizerState state() const override {
+    return weights_.state([&](std::vector<double> const& numbers) {
+      return shared_ ? options_.exchange->gather_on_root(numbers) : numbers;
+    });
+  }
   void restore(OptimizerState const& state) override { weights_.restore(state); }
   TrainingPlan const& plan() const override { return plan_; }
+  TrainingTimes times() const override {
+    auto times = times_;
+    if (!shared_) return times;
+    times.exchange_seconds = shared_->seconds();
+    times.wait_seconds += shared_->wait_seconds();
+    times.exchange_bytes = shared_->bytes();
+    return times;
+  }
 
 private:
-  static TrainingPlan plan_for(Network const& network, TrainingOptions const& options) {
+  using Sums = DeviceArray<ExecutionSpace, Scalar>;
+
+  static std::size_t num_ranks(TrainingOptions const& options) {
+    return options.exchange ? options.exchange->num_ranks() : 1;
+  }
+
+  static TrainingPlan plan_for(Network const& network, TrainingOptions options) {
     require_valid(options.optimizer);
     TrainingSizes sizes;
     sizes.widths.push_back(network.num_inputs());
@@ -80,15 +118,95 @@ private:
     }
     sizes.leaf = leaf;
     sizes.scalar_bytes = sizeof(Scalar);
-    std::size_t const leaves = num_leaves<Scalar>(options.batch);
-    sizes.weight_bytes = TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer) +
-                         TrainingPasses<ExecutionSpace, Scalar>::bytes_of_levels(network, leaves);
+    std::size_t const ranks = num_ranks(options);
+    std::size_t leaves = num_leaves<Scalar>(options.batch);
+    sizes.weight_bytes = TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks);
+    if (ranks > 1) { // a fourth more than equal shares; ranks that should take still more do so in several passes
+      sizes.weight_bytes += bytes_of_exchange(network, leaves, ranks);
+      leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
+      options.batch = std::min(options.batch, leaves * leaf);
+    }
+    sizes.weight_bytes += TrainingPasses<ExecutionSpace, Scalar>::bytes_of_levels(network, leaves);
     return plan_training(sizes, options, options.memory_limit.value_or(available_memory(options.backend) / 10 * 9));
   }
 
-  std::span<std::uint64_t const> part(std::span<std::uint64_t const> rows, std::size_t micro) const {
-    std::size_t const first = micro * plan_.micro_batch;
-    return rows.subspan(first, std::min(plan_.micro_batch, rows.size() - first));
+  /// Device memory for sums of subtrees that are sent and received, with equal shares.
+  static std::size_t bytes_of_exchange(Network const& network, std::size_t leaves, std::size_t ranks) {
+    std::size_t num_sums = 0;
+    for (auto const& layer : network.layers()) num_sums += layer.num_edges() + layer.num_outputs();
+    auto const cuts = LeafShares(ranks, {}).cuts(leaves);
+    std::size_t subtrees = 0;
+    std::size_t most_of_rank = 1;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      auto const own = subtrees_of(cuts[rank], cuts[rank + 1], leaves).size();
+      subtrees += own;
+      most_of_rank = std::max(most_of_rank, own);
+    }
+    return num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
+  }
+
+  /// The passes over this rank's leaves.
+  std::vector<TrainingPass> own_passes(std::vector<std::size_t> const& cuts) const {
+    std::size_t const rank = options_.exchange ? options_.exchange->rank() : 0;
+    return passes_of(cuts[rank], cuts[rank + 1], cuts.back(), plan_.micro_batch / leaf);
+  }
+
+  void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass, RankLosses& losses) {
+    std::size_t const first = pass.first_leaf * leaf;
+    auto const part = rows.subspan(first, std::min(pass.num_leaves * leaf, rows.size() - first));
+    std::vector<double> found;
+    passes_.forward(space_, sets_.at(set), part, found, losses.num_right);
+    losses.add(found, leaf);
+  }
+
+  /// Adds the gradients of a pass to the stack of sums. With several ranks the last pass sends each bundle as soon as
+  /// its layers are done.
+  void backward(TrainingPass const& pass, bool is_last) {
+    auto const& bundles = weights_.parts().bundles();
+    while (sums_.size() <= pass.subtrees.back().place)
+      sums_.emplace_back("varve::gradient", bundles.back().first_sum() + bundles.back().num_sums());
+    std::size_t bundle = bundles.size();
+    passes_.backward(space_, pass.subtrees, sums_, [&](std::size_t layer) {
+      if (layer != bundles[bundle - 1].first_layer) return;
+      --bundle;
+      merge(bundles[bundle], pass.subtrees.back());
+      if (shared_ && is_last) shared_->send(space_, bundle, sums_);
+    });
+  }
+
+  /// Merges the topmost sums of the stack, of one bundle, as the last subtree of a pass says.
+  void merge(GradientBundle const& bundle, PassSubtree const& last) {
+    auto const sums = std::make_pair(bundle.first_sum(), bundle.first_sum() + bundle.num_sums());
+    for (std::size_t merge = 0; merge < last.merges; ++merge) {
+      std::size_t const top = last.place - merge;
+      merge_subtrees(space_, MergeSubtrees<ExecutionSpace, Scalar>{Kokkos::subview(sums_[top - 1], sums),
+                                                                   Kokkos::subview(sums_[top], sums)});
+    }
+  }
+
+  /// Ends the part of the step that ranks share. A rank without leaves has sent nothing yet.
+  void share(bool has_no_leaves) {
+    if (has_no_leaves)
+      for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;) shared_->send(space_, bundle, sums_);
+    shared_->finish(space_);
+  }
+
+  /// The loss over all ranks' leaves. Takes the ranks' speeds into account if it was a step, except for the first one,
+  /// in which memory is touched for the first time.
+  LossSum sum_over_ranks(RankLosses const& own, std::vector<std::size_t> const& cuts, bool is_step) {
+    if (is_step) ++times_.num_steps;
+    if (is_step) times_.num_leaves += own.leaves.size();
+    if (is_step && shared_) times_.compute_seconds += own.seconds;
+    if (!shared_) return sum_of(own);
+    Stopwatch const time;
+    auto const ranks = gather(*options_.exchange, own);
+    times_.wait_seconds += time.seconds();
+    if (is_step && times_.num_steps > 1) {
+      std::vector<double> seconds;
+      for (auto const& rank : ranks) seconds.push_back(rank.seconds);
+      shares_.measure(seconds, cuts);
+    }
+    return sum_of(joined(ranks));
   }
 
   static DeviceRows<ExecutionSpace, Scalar> rows_on_device(SparseMatrix const& matrix) {
@@ -98,44 +216,16 @@ private:
             upload<ExecutionSpace>("varve::sample_values", values)};
   }
 
-  /// Adds the sums of a micro-batch, which form a subtree of the tree over leaves; after the last micro-batch, the sums
-  /// are those of the mini-batch.
-  void add_to_tree(std::size_t micro, std::size_t count) {
-    weight_tree_ = pushed(weight_tree_, weights_.weight_sums(), micro, count);
-    bias_tree_ = pushed(bias_tree_, weights_.bias_sums(), micro, count);
-    if (micro + 1 < count) return;
-    add_levels(space_, AddLevels<ExecutionSpace, Scalar>{weight_tree_, weights_.weight_sums(), 0});
-    add_levels(space_, AddLevels<ExecutionSpace, Scalar>{bias_tree_, weights_.bias_sums(), 0});
-  }
-
-  using Levels = TreeLevels<ExecutionSpace, Scalar>;
-  Levels pushed(Levels tree, DeviceArray<ExecutionSpace, Scalar> const& sums, std::size_t micro, std::size_t count) {
-    tree.num_leaves = static_cast<int>(count);
-    tree.leaves_per_run = 1;
-    for (tree.num_levels = 1; static_cast<std::size_t>(tree.leaves_per_run) < count; ++tree.num_levels)
-      tree.leaves_per_run *= 2;
-    tree.num_sums = sums.size();
-    std::size_t const needed = static_cast<std::size_t>(tree.num_levels) * tree.num_sums;
-    if (tree.sums.size() < needed) tree.sums = DeviceArray<ExecutionSpace, Scalar>("varve::micro_batch_sums", needed);
-    push_sums(space_, PushSums<ExecutionSpace, Scalar>{tree, sums, static_cast<int>(micro)});
-    return tree;
-  }
-
-  static void add_up(std::vector<double> const& losses, LossSum& sum) {
-    sum.num_samples = losses.size();
-    if (losses.empty()) return;
-    std::vector<double> leaves(num_leaves<Scalar>(losses.size()), 0.0);
-    for (std::size_t i = 0; i < losses.size(); ++i) leaves[i / leaf] += losses[i];
-    sum.loss = leaf_tree(0, leaves.size(), [&](std::size_t number) { return leaves[number]; });
-  }
-
   TrainingOptions options_;
   TrainingPlan plan_;
   ExecutionSpace space_;
   TrainedWeights<ExecutionSpace, Scalar> weights_;
   TrainingPasses<ExecutionSpace, Scalar> passes_;
   std::vector<TrainingSet<ExecutionSpace, Scalar>> sets_;
-  Levels weight_tree_{}, bias_tree_{};
+  std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack
+  LeafShares shares_;
+  std::optional<SharedStep<ExecutionSpace, Scalar>> shared_; ///< with several ranks only
+  TrainingTimes times_;
 };
 
 template <Backend backend, class Scalar>

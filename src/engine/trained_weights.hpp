@@ -1,8 +1,10 @@
 #pragma once
 
 #include "core/error.hpp"
+#include "engine/trained_moments.hpp"
 #include "engine/training.hpp"
 #include "formats/trained_edges.hpp"
+#include "kernels/subtree_sums.hpp"
 #include "kernels/update_step.hpp"
 
 #include <cmath>
@@ -14,7 +16,8 @@
 namespace varve {
 
 /// All weights and biases of a network that is trained, and the moments of the optimizer, on a device. Each array holds
-/// the numbers of all layers, layer by layer, so that a step is two launches.
+/// the numbers of all layers, layer by layer, so that a step of one rank is two launches. With several ranks each rank
+/// has all weights and biases, but only the moments of its parts (engine/gradient_parts.hpp), whose steps it takes.
 template <class ExecutionSpace, class Scalar>
 class TrainedWeights {
 public:
@@ -28,11 +31,13 @@ public:
     ConstDeviceArray<ExecutionSpace, double> bias;
     Activation activation;
     int num_inputs, num_outputs;
-    std::size_t first_edge, first_output; ///< where the parts begin
+    std::size_t first_edge, first_output;         ///< where the parts begin
+    std::size_t first_weight_sum, first_bias_sum; ///< where the sums of the layer's gradients are stored
   };
 
   /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count.
-  TrainedWeights(Network const& network, Optimizer const& optimizer) : optimizer_(optimizer) {
+  TrainedWeights(Network const& network, Optimizer const& optimizer, GradientParts const& parts, std::size_t rank)
+      : optimizer_(optimizer), parts_(parts), rank_(rank), moments_(optimizer.num_moments(), parts, rank) {
     std::vector<Scalar> by_input;
     std::vector<Scalar> by_output;
     std::vector<std::uint32_t> places;
@@ -48,7 +53,9 @@ public:
                   static_cast<int>(layer.num_inputs()),
                   static_cast<int>(layer.num_outputs()),
                   by_input.size(),
-                  bias.size()};
+                  bias.size(),
+                  parts.bundle_of(layers_.size()).sum_of_edge(by_input.size()),
+                  parts.bundle_of(layers_.size()).sum_of_output(bias.size())};
       auto const first = static_cast<std::uint32_t>(by_input.size());
       for (auto const edge : turned.edges) {
         by_input.push_back(static_cast<Scalar>(layer.weights.value(edge)));
@@ -65,13 +72,7 @@ public:
     by_output_ = upload<ExecutionSpace>("varve::weights_by_output", by_output);
     places_ = upload<ExecutionSpace>("varve::places", places);
     bias_ = upload<ExecutionSpace>("varve::bias", bias);
-    weight_sums_ = Array<Scalar>("varve::gradient", by_input.size());
-    bias_sums_ = Array<Scalar>("varve::bias_gradient", bias.size());
     bad_ = Array<int>("varve::bad", 1);
-    for (int moment = 0; moment < optimizer.num_moments(); ++moment) {
-      weight_moments_[moment] = Array<Scalar>("varve::moments", by_input.size());
-      bias_moments_[moment] = Array<double>("varve::bias_moments", bias.size());
-    }
     for (auto& layer : layers_) view_arrays(layer);
   }
 
@@ -85,36 +86,70 @@ public:
     return widths;
   }
 
-  /// Device memory of the arrays and edges for such a network, in bytes.
-  static std::size_t bytes_for(Network const& network, Optimizer const& optimizer) {
-    auto const moments = static_cast<std::size_t>(optimizer.num_moments());
+  /// Device memory of the arrays and edges for such a network on one of num_ranks ranks, in bytes.
+  static std::size_t bytes_for(Network const& network, Optimizer const& optimizer, std::size_t num_ranks) {
     std::size_t bytes = 0;
+    std::size_t moment_bytes = 0;
     for (auto const& layer : network.layers()) {
-      bytes += layer.num_edges() * (4 * sizeof(std::uint32_t) + (3 + moments) * sizeof(Scalar));
-      bytes += layer.num_outputs() * (sizeof(std::uint32_t) + sizeof(Scalar) + (1 + moments) * sizeof(double));
+      bytes += layer.num_edges() * (4 * sizeof(std::uint32_t) + 3 * sizeof(Scalar));
+      bytes += layer.num_outputs() * (sizeof(std::uint32_t) + sizeof(Scalar) + sizeof(double));
       bytes += layer.num_inputs() * sizeof(std::uint32_t);
+      moment_bytes += layer.num_edges() * sizeof(Scalar) + layer.num_outputs() * sizeof(double);
     }
-    return bytes;
+    return bytes + moment_bytes * static_cast<std::size_t>(optimizer.num_moments()) / num_ranks;
   }
 
-  /// The arrays to which kernels write the gradients' sums over a mini-batch.
-  Array<Scalar> const& weight_sums() const { return weight_sums_; }
-  Array<Scalar> const& bias_sums() const { return bias_sums_; }
+  /// All weights in training order, and all biases.
+  Array<Scalar> const& weights() const { return by_input_; }
+  Array<double> const& bias() const { return bias_; }
+  GradientParts const& parts() const { return parts_; }
 
   std::uint64_t num_steps() const { return num_steps_; }
 
-  /// One optimizer step of all weights and biases from the sums over num_samples samples. Throws InputError if one is
-  /// no longer finite.
-  void step(ExecutionSpace const& space, double rate, std::size_t num_samples) {
+  /// Begins a step with this rate from sums over num_samples samples.
+  void begin_step(double rate, std::size_t num_samples) {
     ++num_steps_;
-    update_step(space, UpdateStep<ExecutionSpace, Scalar, Scalar>{
-                           by_input_, weight_moments_[0], weight_moments_[1], weight_sums_, by_output_, places_, bad_,
-                           update_factors<Scalar>(optimizer_, rate, num_samples, num_steps_), optimizer_.kind});
-    auto factors = update_factors<double>(optimizer_, rate, num_samples, num_steps_);
-    factors.l2 = 0.0;
+    weight_factors_ = update_factors<Scalar>(optimizer_, rate, num_samples, num_steps_);
+    bias_factors_ = update_factors<double>(optimizer_, rate, num_samples, num_steps_);
+    bias_factors_.l2 = 0.0;
+  }
+
+  /// The step of this rank's part of a bundle. sums: those of its gradients, of weights first. Does not fence.
+  void step_part(ExecutionSpace const& space, std::size_t bundle,
+                 ConstDeviceArray<ExecutionSpace, Scalar> const& sums) {
+    auto const part = parts_.part(bundle, rank_);
+    auto const edges = std::make_pair(part.first_edge, part.last_edge);
+    auto const outputs = std::make_pair(part.first_output, part.last_output);
     update_step(space,
-                UpdateStep<ExecutionSpace, double, Scalar>{
-                    bias_, bias_moments_[0], bias_moments_[1], bias_sums_, {}, {}, bad_, factors, optimizer_.kind});
+                UpdateStep<ExecutionSpace, Scalar, Scalar>{
+                    Kokkos::subview(by_input_, edges), moments_.of_weights(0, bundle), moments_.of_weights(1, bundle),
+                    Kokkos::subview(sums, std::make_pair(std::size_t(0), part.num_edges())), by_output_,
+                    Kokkos::subview(places_, edges), bad_, weight_factors_, optimizer_.kind});
+    update_step(space, UpdateStep<ExecutionSpace, double, Scalar>{
+                           Kokkos::subview(bias_, outputs),
+                           moments_.of_bias(0, bundle),
+                           moments_.of_bias(1, bundle),
+                           Kokkos::subview(sums, std::make_pair(part.num_edges(), part.num_sums())),
+                           {},
+                           {},
+                           bad_,
+                           bias_factors_,
+                           optimizer_.kind});
+  }
+
+  /// Takes the weights and biases of a bundle that other ranks have stepped and that stand in weights() and bias()
+  /// now. Does not fence.
+  void take_others(ExecutionSpace const& space, std::size_t bundle) {
+    auto const& whole = parts_.bundles()[bundle];
+    auto const own = parts_.part(bundle, rank_);
+    take_edges(space, whole.first_edge, own.first_edge);
+    take_edges(space, own.last_edge, whole.first_edge + whole.num_edges);
+    take_outputs(space, whole.first_output, own.first_output);
+    take_outputs(space, own.last_output, whole.first_output + whole.num_outputs);
+  }
+
+  /// Waits for the end of a step. Throws InputError if a weight or bias is no longer finite.
+  void end_step(ExecutionSpace const& space) {
     space.fence("varve: a training step is done");
     if (download(bad_)[0] != 0) fail();
   }
@@ -137,19 +172,20 @@ public:
     return Network(std::move(layers));
   }
 
-  OptimizerState state() const {
+  /// The moments of all ranks on rank 0; other ranks get the number of steps only.
+  OptimizerState state(GatherOnRoot const& gather) const {
     OptimizerState state;
     state.num_steps = num_steps_;
-    state.layers.resize(layers_.size());
+    state.layers.resize(rank_ == 0 ? layers_.size() : 0);
     auto const places = download(places_);
     for (int moment = 0; moment < optimizer_.num_moments(); ++moment) {
-      auto const weights = download(weight_moments_[moment]);
-      auto const bias = download(bias_moments_[moment]);
-      for (std::size_t number = 0; number < layers_.size(); ++number) {
+      auto const weights = moments_.all_of_weights(moment, gather);
+      auto const bias = moments_.all_of_bias(moment, gather);
+      for (std::size_t number = 0; number < state.layers.size(); ++number) {
         auto const& own = layers_[number];
         std::vector<double> by_edge(own.edges.num_edges());
         for (std::size_t i = 0; i < by_edge.size(); ++i)
-          by_edge[places[own.first_edge + i] - own.first_edge] = static_cast<double>(weights[own.first_edge + i]);
+          by_edge[places[own.first_edge + i] - own.first_edge] = weights[own.first_edge + i];
         auto const begin = bias.begin() + static_cast<std::ptrdiff_t>(own.first_output);
         state.layers[number].weights.push_back(std::move(by_edge));
         state.layers[number].bias.emplace_back(begin, begin + own.num_outputs);
@@ -174,8 +210,7 @@ public:
         }
         bias.insert(bias.end(), from.bias[which].begin(), from.bias[which].end());
       }
-      weight_moments_[moment] = upload<ExecutionSpace>("varve::moments", weights);
-      bias_moments_[moment] = upload<ExecutionSpace>("varve::bias_moments", bias);
+      moments_.take(moment, weights, bias);
     }
     num_steps_ = state.num_steps;
   }
@@ -187,6 +222,16 @@ private:
     layer.by_output = Kokkos::subview(by_output_, edges);
     layer.bias = Kokkos::subview(
         bias_, std::make_pair(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs)));
+  }
+
+  void take_edges(ExecutionSpace const& space, std::size_t first, std::size_t last) {
+    auto const edges = std::make_pair(first, last);
+    take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{Kokkos::subview(by_input_, edges), by_output_,
+                                                            Kokkos::subview(places_, edges), bad_});
+  }
+  void take_outputs(ExecutionSpace const& space, std::size_t first, std::size_t last) {
+    take_numbers(
+        space, TakeNumbers<ExecutionSpace, double>{Kokkos::subview(bias_, std::make_pair(first, last)), {}, {}, bad_});
   }
 
   /// Throws InputError that names the first layer with a number that is not finite.
@@ -223,13 +268,16 @@ private:
   }
 
   Optimizer optimizer_;
+  GradientParts parts_;
+  std::size_t rank_;
+  TrainedMoments<ExecutionSpace, Scalar> moments_;
+  UpdateFactors<Scalar> weight_factors_{};
+  UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;
   std::vector<Layer> shapes_; ///< patterns and activations, without values
-  Array<Scalar> by_input_, by_output_, weight_sums_, bias_sums_;
+  Array<Scalar> by_input_, by_output_;
   Array<double> bias_;
   Array<std::uint32_t> places_; ///< index in by_input_ -> index in by_output_
-  Array<Scalar> weight_moments_[2];
-  Array<double> bias_moments_[2];
   Array<int> bad_;
   std::uint64_t num_steps_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include "core/backend.hpp"
 #include "core/types.hpp"
+#include "engine/gradient_exchange.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
@@ -27,6 +28,9 @@ struct TrainingOptions {
   std::optional<std::size_t> micro_batch;  ///< samples at a time: leaf times a power of two; empty: as many as fit
   std::optional<std::size_t> keep_every;   ///< keeps the activations of every keep_every-th layer; empty: all that fit
   std::optional<std::size_t> memory_limit; ///< bytes on the device; empty: nine tenths of what is available
+  std::shared_ptr<GradientExchange> exchange;       ///< between the ranks that train the network; empty: one rank
+  std::vector<double> rank_speeds;                  ///< relative speeds by which ranks share leaves; empty: measured
+  std::size_t least_bundle = std::size_t(1) << 18U; ///< gradients that ranks exchange at a time, if there are as many
 };
 
 /// How training uses memory.
@@ -37,8 +41,19 @@ struct TrainingPlan {
   std::size_t weight_bytes = 0, activation_bytes = 0;
 };
 
+/// What one rank did in all steps; times are in seconds.
+struct TrainingTimes {
+  std::uint64_t num_steps = 0;
+  std::uint64_t num_leaves = 0;  ///< leaves that the rank computed
+  double compute_seconds = 0.0;  ///< forward and backward passes; with one rank whole steps
+  double exchange_seconds = 0.0; ///< messages, sums over ranks and steps of the rank's part of the weights
+  double wait_seconds = 0.0;     ///< waiting for other ranks
+  double exchange_bytes = 0.0;   ///< bytes sent to other ranks
+};
+
 /// A network in training on a device, and sets of samples with their answers. All results have the bits of
-/// ReferenceTraining (reference/train.hpp) on every backend.
+/// ReferenceTraining (reference/train.hpp) on every backend. With several ranks, all ranks call the functions with the
+/// same arguments and in the same order (collectives), and all get the same results.
 class Training {
 public:
   virtual ~Training() = default;
@@ -57,12 +72,13 @@ public:
   /// The network with its present weights and biases: one weight per edge and one bias per output.
   virtual Network network() const = 0;
 
-  /// The moments of the optimizer and the number of steps.
+  /// The moments of the optimizer and the number of steps. With several ranks only rank 0 gets moments.
   virtual OptimizerState state() const = 0;
   /// Continues from a state. Throws InputError unless it has the shape of the network and of the optimizer.
   virtual void restore(OptimizerState const& state) = 0;
 
   virtual TrainingPlan const& plan() const = 0;
+  virtual TrainingTimes times() const = 0; ///< of this rank
 };
 
 /// A network ready to be trained. Throws UsageError if options are invalid or the build lacks the backend, InputError

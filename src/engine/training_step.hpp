@@ -2,6 +2,7 @@
 
 #include "engine/trained_weights.hpp"
 #include "engine/training_memory.hpp"
+#include "engine/training_passes.hpp"
 #include "engine/training_trace.hpp"
 #include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
@@ -82,26 +83,31 @@ public:
       num_right += static_cast<std::size_t>(right);
   }
 
-  /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over the micro-batch, those
-  /// of weights in training order.
-  void backward(ExecutionSpace const& space, DeviceArray<ExecutionSpace, Scalar> const& weight_sums,
-                DeviceArray<ExecutionSpace, Scalar> const& bias_sums) {
+  /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over each of its subtrees to
+  /// the array at the subtree's place. `end_layer(number)` is called when the kernels of a layer, from the last to
+  /// the first, have been launched.
+  template <class EndLayer>
+  void backward(ExecutionSpace const& space, std::vector<PassSubtree> const& subtrees,
+                std::vector<DeviceArray<ExecutionSpace, Scalar>> const& sums, EndLayer const& end_layer) {
     ProfilingRegion const region("varve::backward");
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(space, number);
-      auto const& layer = weights_->layers()[number];
-      auto const levels = levels_for(space, static_cast<std::size_t>(layer.num_outputs), layer.num_outputs);
-      neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{errors_[current], levels, layer.num_outputs, 1});
-      add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, bias_sums, layer.first_output});
-      if (number > 0) {
-        FusedBackward<ExecutionSpace, Scalar, true> kernel{};
-        kernel.derivative = Derivative<Scalar>(weights_->layers()[number - 1].activation);
-        kernel.input_errors = errors_[1 - current];
-        backward_layer(space, number, kernel, errors_[current], weight_sums);
-      } else {
-        backward_layer(space, number, FusedBackward<ExecutionSpace, Scalar, false>{}, errors_[current], weight_sums);
+      for (auto const& subtree : subtrees) {
+        auto const& totals = sums[subtree.place];
+        bias_gradient(space, number, subtree, errors_[current], totals);
+        if (number > 0) {
+          auto const& before = weights_->layers()[number - 1];
+          FusedBackward<ExecutionSpace, Scalar, true> kernel{};
+          kernel.derivative = Derivative<Scalar>(before.activation);
+          kernel.input_errors = lines_of(errors_[1 - current], subtree, before.num_outputs);
+          backward_layer(space, number, kernel, subtree, errors_[current], totals);
+        } else {
+          FusedBackward<ExecutionSpace, Scalar, false> const kernel{};
+          backward_layer(space, number, kernel, subtree, errors_[current], totals);
+        }
       }
+      end_layer(number);
     }
   }
 
@@ -171,18 +177,35 @@ private:
     return targets_;
   }
 
+  /// The lines of a subtree's leaves in a panel of `width` neurons, from the first of them on.
+  static Panel lines_of(Panel const& panel, PassSubtree const& subtree, int width) {
+    if (subtree.first_leaf == 0) return panel; // a subview would take time, which thousands of layers would feel
+    auto const lines = static_cast<std::size_t>(width);
+    std::size_t const first = subtree.first_leaf * lines;
+    return Kokkos::subview(panel, std::make_pair(first, first + subtree.num_leaves * lines));
+  }
+
+  void bias_gradient(ExecutionSpace const& space, std::size_t number, PassSubtree const& subtree, Panel const& errors,
+                     DeviceArray<ExecutionSpace, Scalar> const& totals) {
+    auto const& layer = weights_->layers()[number];
+    auto const levels = levels_for(space, subtree, static_cast<std::size_t>(layer.num_outputs), layer.num_outputs);
+    neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{lines_of(errors, subtree, layer.num_outputs), levels,
+                                                          layer.num_outputs, 1});
+    add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, totals, layer.first_bias_sum});
+  }
+
   template <class Kernel>
-  void backward_layer(ExecutionSpace const& space, std::size_t number, Kernel kernel, Panel const& errors,
-                      DeviceArray<ExecutionSpace, Scalar> const& weight_sums) {
+  void backward_layer(ExecutionSpace const& space, std::size_t number, Kernel kernel, PassSubtree const& subtree,
+                      Panel const& errors, DeviceArray<ExecutionSpace, Scalar> const& totals) {
     auto const& layer = weights_->layers()[number];
     kernel.edges = layer.edges.by_input;
     kernel.weights = layer.by_input;
-    kernel.inputs = trace_.panel(number);
-    kernel.errors = errors;
-    kernel.levels = levels_for(space, layer.edges.num_edges(), layer.num_inputs);
+    kernel.inputs = lines_of(trace_.panel(number), subtree, layer.num_inputs);
+    kernel.errors = lines_of(errors, subtree, layer.num_outputs);
+    kernel.levels = levels_for(space, subtree, layer.edges.num_edges(), layer.num_inputs);
     kernel.num_outputs = layer.num_outputs;
     fused_backward(space, kernel);
-    add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, weight_sums, layer.first_edge});
+    add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, layer.first_weight_sum});
   }
 
   /// Leaves that a team adds up by itself in kernels over num_rows rows.
@@ -196,10 +219,12 @@ private:
     return levels;
   }
 
-  /// The levels for num_sums sums over this micro-batch, in the shared array.
-  TreeLevels<ExecutionSpace, Scalar> levels_for(ExecutionSpace const& space, std::size_t num_sums, int num_rows) const {
-    int const per_run = leaves_per_run(space, num_rows, num_leaves_);
-    return {levels_, num_sums, levels_of(per_run), per_run, num_leaves_};
+  /// The levels for num_sums sums over a subtree, in the shared array.
+  TreeLevels<ExecutionSpace, Scalar> levels_for(ExecutionSpace const& space, PassSubtree const& subtree,
+                                                std::size_t num_sums, int num_rows) const {
+    auto const leaves = static_cast<int>(subtree.num_leaves);
+    int const per_run = leaves_per_run(space, num_rows, leaves);
+    return {levels_, num_sums, levels_of(per_run), per_run, leaves};
   }
   /// The most elements that the levels need for any number of leaves.
   std::size_t size_for(std::size_t num_sums, int num_rows) const {

@@ -97,27 +97,4 @@ void add_levels(ExecutionSpace const& space, AddLevels<ExecutionSpace, Scalar> c
   Kokkos::parallel_for("varve::add_levels", Policy(space, 0, (kernel.levels.num_sums + chunk - 1) / chunk), kernel);
 }
 
-/// Adds one set of sums to the tree. Each set covers a subtree of equally many leaves (the last may cover fewer); sets
-/// come in order. Index: sum.
-template <class ExecutionSpace, class Scalar>
-struct PushSums {
-  TreeLevels<ExecutionSpace, Scalar> levels; ///< levels of a single run
-  ConstDeviceArray<ExecutionSpace, Scalar> sums;
-  int number; ///< index of this set's subtree, from 0
-
-  KOKKOS_FUNCTION void operator()(std::size_t i) const {
-    Scalar value = sums(i);
-    int level = 0;
-    for (; (number >> level & 1) != 0; ++level) value = levels.sums(levels.place(0, level, i)) + value;
-    levels.sums(levels.place(0, level, i)) = value;
-  }
-};
-
-/// Launches PushSums. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void push_sums(ExecutionSpace const& space, PushSums<ExecutionSpace, Scalar> const& kernel) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  Kokkos::parallel_for("varve::push_sums", Policy(space, 0, kernel.levels.num_sums), kernel);
-}
-
 } // namespace varve

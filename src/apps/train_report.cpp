@@ -1,0 +1,120 @@
+#include "apps/train_report.hpp"
+
+#include "apps/command.hpp"
+#include "core/printable.hpp"
+#include "core/version.hpp"
+#include "io/json_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace varve {
+namespace {
+
+nlohmann::ordered_json as_json(EpochResult const& epoch) {
+  nlohmann::ordered_json entry = {{"epoch", epoch.epoch},
+                                  {"steps", epoch.num_steps},
+                                  {"rate", epoch.rate},
+                                  {"loss", epoch.training.mean()},
+                                  {"accuracy", epoch.training.accuracy()}};
+  if (epoch.validation) {
+    entry["validation_loss"] = epoch.validation->mean();
+    entry["validation_accuracy"] = epoch.validation->accuracy();
+  }
+  return entry;
+}
+
+nlohmann::ordered_json as_json(TrainingTimes const& times) {
+  return {{"steps", times.num_steps},
+          {"leaves", times.num_leaves},
+          {"compute_seconds", times.compute_seconds},
+          {"exchange_seconds", times.exchange_seconds},
+          {"wait_seconds", times.wait_seconds},
+          {"exchange_bytes", times.exchange_bytes}};
+}
+
+void print_devices(std::vector<RankDevice> const& devices) {
+  constexpr std::size_t most = 16; // lines on the terminal; the JSON report has all ranks
+  for (std::size_t rank = 0; devices.size() > 1 && rank < std::min(devices.size(), most); ++rank) {
+    fmt::print("rank      {} on {}: {}{}\n", rank, devices[rank].host, devices[rank].device,
+               rank + 1 == most && devices.size() > most ? ", ..." : "");
+  }
+}
+
+} // namespace
+
+void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary const& summary, Network const& network,
+                std::size_t num_samples) {
+  auto const& plan = summary.plan;
+  fmt::print("network   {}: {} layers, {} inputs, {} outputs, {}\n", printable(options.network), network.num_layers(),
+             network.num_inputs(), network.num_outputs(),
+             with_prefix(static_cast<double>(network.num_edges()), "edges"));
+  fmt::print("input     {}: {} samples\n", printable(options.input), num_samples);
+  print_devices(summary.devices);
+  auto const num_ranks = summary.devices.size();
+  fmt::print("engine    varve on {}: {}, {}{}\n", options.backend, summary.devices.front().device, options.precision,
+             num_ranks == 1 ? "" : fmt::format("; {} ranks", num_ranks));
+  fmt::print("recipe    {}, {}, rate {} ({}), {} samples a step, {} epochs, seed {}\n", options.loss, options.optimizer,
+             recipe.rate.rate, options.rate_schedule, recipe.batch, recipe.epochs, recipe.seed);
+  fmt::print("memory    weights {}, activations {} of {} samples at a time{}\n",
+             with_prefix(static_cast<double>(plan.weight_bytes), "B"),
+             with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
+             plan.keep_every == 1 ? std::string() : fmt::format(", kept of every {} layers", plan.keep_every));
+}
+
+void print_ranks(TrainSummary const& summary) {
+  if (summary.times.size() < 2) return;
+  std::string leaves;
+  TrainingTimes all;
+  for (auto const& rank : summary.times) {
+    leaves += fmt::format("{}{}", leaves.empty() ? "" : ", ", rank.num_leaves);
+    all.compute_seconds += rank.compute_seconds;
+    all.exchange_seconds += rank.exchange_seconds;
+    all.wait_seconds += rank.wait_seconds;
+    all.exchange_bytes += rank.exchange_bytes;
+  }
+  auto const num_ranks = static_cast<double>(summary.times.size());
+  fmt::print("ranks     leaves {}; on average computing {}, exchange {}, waiting {}; {} sent\n", leaves,
+             readable_seconds(all.compute_seconds / num_ranks), readable_seconds(all.exchange_seconds / num_ranks),
+             readable_seconds(all.wait_seconds / num_ranks), with_prefix(all.exchange_bytes, "B"));
+}
+
+nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary const& summary) {
+  nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
+  for (auto const& epoch : summary.epochs) epochs.push_back(as_json(epoch));
+  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
+  for (auto const& rank : summary.devices) {
+    devices.push_back(rank.device);
+    hosts.push_back(rank.host);
+  }
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (auto const& times : summary.times) ranks.push_back(as_json(times));
+  auto const& plan = summary.plan;
+  return {{"command", "train"},
+          {"version", provenance.version},
+          {"commit", provenance.git_commit},
+          {"network", options.network},
+          {"input", options.input},
+          {"backend", options.backend},
+          {"device", summary.devices.front().device},
+          {"ranks", summary.devices.size()},
+          {"devices", devices},
+          {"hosts", hosts},
+          {"recipe", parse_json(summary.recipe, "recipe")},
+          {"plan",
+           {{"leaf", plan.leaf},
+            {"micro_batch", plan.micro_batch},
+            {"keep_every", plan.keep_every},
+            {"weight_bytes", plan.weight_bytes},
+            {"activation_bytes", plan.activation_bytes}}},
+          {"steps", summary.num_steps},
+          {"epochs", epochs},
+          {"samples", summary.num_samples},
+          {"seconds", summary.seconds},
+          {"run", {{"ranks", ranks}}},
+          {"weights_hash", fmt::format("{:016x}", summary.weights_hash)}};
+}
+
+} // namespace varve

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace varve {
+
+/// Host memory that is sent to a rank, or filled by one.
+struct RankBytes {
+  std::size_t rank = 0;
+  std::byte* bytes = nullptr;
+  std::size_t size = 0;
+};
+
+/// Messages between ranks that train one network together: sums of gradients, new weights, losses. All ranks start the
+/// same transfers and call the gathering functions in the same order.
+class GradientExchange {
+public:
+  virtual ~GradientExchange() = default;
+
+  virtual std::size_t rank() const = 0;
+  virtual std::size_t num_ranks() const = 0;
+
+  /// Starts transfer `number` and returns at once: sends and receives these pieces of memory, which must stay valid
+  /// until the transfer is over. Pieces between the same two ranks are matched in their order. `number` must not be
+  /// that of a transfer in progress; different ranks may start transfers in different orders.
+  virtual void start(int number, std::vector<RankBytes> const& sent, std::vector<RankBytes> const& received) = 0;
+
+  /// Returns true once transfer `number` is over, and forgets it then.
+  virtual bool is_over(int number) = 0;
+
+  /// Gathers the numbers of all ranks on every rank, in rank order.
+  virtual std::vector<double> gather(std::vector<double> const& numbers) = 0;
+
+  /// Gathers the numbers of all ranks on rank 0, in rank order; other ranks get an empty list.
+  virtual std::vector<double> gather_on_root(std::vector<double> const& numbers) = 0;
+};
+
+} // namespace varve

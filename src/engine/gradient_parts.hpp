@@ -1,0 +1,58 @@
+#pragma once
+
+#include "network/network.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace varve {
+
+/// Neighbouring layers whose gradients travel between ranks together. Edges (in training order) and outputs are
+/// numbered through all layers of the network. Sums of gradients are stored bundle by bundle: first those of the
+/// weights of its layers, then those of their biases.
+struct GradientBundle {
+  std::size_t first_layer = 0, num_layers = 0;
+  std::size_t first_edge = 0, num_edges = 0;
+  std::size_t first_output = 0, num_outputs = 0;
+
+  std::size_t first_sum() const { return first_edge + first_output; }
+  std::size_t num_sums() const { return num_edges + num_outputs; }
+  /// Where the sums of an edge and of an output are stored.
+  std::size_t sum_of_edge(std::size_t edge) const { return first_output + edge; }
+  std::size_t sum_of_output(std::size_t output) const { return first_edge + num_edges + output; }
+};
+
+/// What one rank owns of a bundle: edges [first_edge, last_edge) and outputs [first_output, last_output), whose sums
+/// are neighbours. The owner adds their gradients and takes their steps.
+struct GradientPart {
+  std::size_t first_sum = 0;
+  std::size_t first_edge = 0, last_edge = 0;
+  std::size_t first_output = 0, last_output = 0;
+
+  std::size_t num_edges() const { return last_edge - first_edge; }
+  std::size_t num_outputs() const { return last_output - first_output; }
+  std::size_t num_sums() const { return num_edges() + num_outputs(); }
+};
+
+/// The division of a network's weights and biases into bundles, and of each bundle into parts of ranks. It follows from
+/// the network, the number of ranks and the least size of a bundle alone.
+class GradientParts {
+public:
+  /// One rank has a single bundle; several ranks have bundles of at least `least_sums` weights and biases, except
+  /// perhaps the first.
+  GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums);
+
+  std::vector<GradientBundle> const& bundles() const { return bundles_; }
+  std::size_t num_ranks() const { return num_ranks_; }
+  /// The bundle of a layer.
+  GradientBundle const& bundle_of(std::size_t layer) const { return bundles_[bundle_of_layer_[layer]]; }
+  /// The part of a bundle that a rank owns.
+  GradientPart part(std::size_t bundle, std::size_t rank) const;
+
+private:
+  std::size_t num_ranks_;
+  std::vector<GradientBundle> bundles_; ///< by ascending layers
+  std::vector<std::size_t> bundle_of_layer_;
+};
+
+} // namespace varve

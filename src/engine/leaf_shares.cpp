@@ -1,0 +1,95 @@
+#include "engine/leaf_shares.hpp"
+
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace varve {
+namespace {
+
+/// Cuts at multiples of `granule` that give each rank leaves in proportion to its speed, and at least one granule.
+std::vector<std::size_t> cuts_at(std::size_t granule, std::size_t num_leaves,
+                                 std::vector<double> const& seconds_per_leaf) {
+  std::size_t const num_ranks = seconds_per_leaf.size();
+  std::size_t const num_granules = (num_leaves + granule - 1) / granule;
+  double all = 0.0;
+  for (double const seconds : seconds_per_leaf) all += 1.0 / seconds;
+  std::vector<std::size_t> cuts(num_ranks + 1, 0);
+  double speed = 0.0;
+  for (std::size_t rank = 1; rank <= num_ranks; ++rank) {
+    speed += 1.0 / seconds_per_leaf[rank - 1];
+    auto const cut = static_cast<std::size_t>(std::lround(speed / all * static_cast<double>(num_granules)));
+    cuts[rank] = rank == num_ranks ? num_granules : std::clamp(cut, cuts[rank - 1], num_granules);
+  }
+  if (num_granules >= num_ranks) { // no rank without leaves
+    for (std::size_t rank = 1; rank < num_ranks; ++rank) cuts[rank] = std::max(cuts[rank], cuts[rank - 1] + 1);
+    for (std::size_t rank = num_ranks; rank-- > 1;) cuts[rank] = std::min(cuts[rank], cuts[rank + 1] - 1);
+  }
+  for (auto& cut : cuts) cut = std::min(cut * granule, num_leaves);
+  return cuts;
+}
+
+double longest(std::vector<std::size_t> const& cuts, std::vector<double> const& seconds_per_leaf) {
+  double seconds = 0.0;
+  for (std::size_t rank = 0; rank < seconds_per_leaf.size(); ++rank)
+    seconds = std::max(seconds, static_cast<double>(cuts[rank + 1] - cuts[rank]) * seconds_per_leaf[rank]);
+  return seconds;
+}
+
+} // namespace
+
+LeafShares::LeafShares(std::size_t num_ranks, std::vector<double> const& speeds)
+    : is_fixed_(!speeds.empty()), seconds_(num_ranks) {
+  if (!is_fixed_) return;
+  if (speeds.size() != num_ranks)
+    throw UsageError(fmt::format("{} speeds are given for {} ranks", speeds.size(), num_ranks));
+  for (std::size_t rank = 0; rank < num_ranks; ++rank) {
+    if (!(speeds[rank] > 0.0 && std::isfinite(speeds[rank])))
+      throw UsageError(fmt::format("the speed of rank {} is {}, expected a positive number", rank, speeds[rank]));
+    seconds_[rank] = 1.0 / speeds[rank];
+  }
+}
+
+std::vector<double> LeafShares::seconds_per_leaf() const {
+  double sum = 0.0;
+  double num_known = 0.0;
+  for (auto const& seconds : seconds_) {
+    sum += seconds.value_or(0.0);
+    num_known += seconds ? 1.0 : 0.0;
+  }
+  double const mean = num_known > 0.0 ? sum / num_known : 1.0; // for ranks that are not known yet
+  std::vector<double> all;
+  for (auto const& seconds : seconds_) all.push_back(seconds.value_or(mean));
+  return all;
+}
+
+std::vector<std::size_t> LeafShares::cuts(std::size_t num_leaves) const {
+  constexpr double tolerance = 1.05;
+  auto const seconds = seconds_per_leaf();
+  auto best = cuts_at(1, num_leaves, seconds);
+  double shortest = longest(best, seconds);
+  for (std::size_t granule = 2; granule * seconds_.size() <= num_leaves; granule *= 2)
+    shortest = std::min(shortest, longest(cuts_at(granule, num_leaves, seconds), seconds));
+  for (std::size_t granule = 2; granule * seconds_.size() <= num_leaves; granule *= 2) {
+    auto coarser = cuts_at(granule, num_leaves, seconds);
+    if (longest(coarser, seconds) <= tolerance * shortest) best = std::move(coarser);
+  }
+  return best;
+}
+
+void LeafShares::measure(std::vector<double> const& seconds, std::vector<std::size_t> const& cuts) {
+  constexpr double part_of_new = 0.2;
+  if (is_fixed_) return;
+  for (std::size_t rank = 0; rank < seconds_.size(); ++rank) {
+    auto const num_leaves = static_cast<double>(cuts[rank + 1] - cuts[rank]);
+    if (num_leaves == 0.0 || !(seconds[rank] > 0.0)) continue;
+    double const now = seconds[rank] / num_leaves;
+    seconds_[rank] = seconds_[rank] ? (1.0 - part_of_new) * *seconds_[rank] + part_of_new * now : now;
+  }
+}
+
+} // namespace varve

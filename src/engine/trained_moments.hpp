@@ -1,0 +1,98 @@
+#pragma once
+
+#include "engine/gradient_parts.hpp"
+#include "formats/device_layer.hpp"
+#include "network/optimizer.hpp"
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace varve {
+
+/// Gathers numbers of all ranks on rank 0 in rank order, as GradientExchange::gather_on_root().
+using GatherOnRoot = std::function<std::vector<double>(std::vector<double> const&)>;
+
+/// The moments of the weights and biases that one rank owns, bundle by bundle, on a device. Edges are in training
+/// order. With one rank these are all moments.
+template <class ExecutionSpace, class Scalar>
+class TrainedMoments {
+public:
+  template <class T>
+  using Array = DeviceArray<ExecutionSpace, T>;
+
+  TrainedMoments() = default;
+  TrainedMoments(int num_moments, GradientParts const& parts, std::size_t rank) {
+    for (std::size_t bundle = 0; bundle < parts.bundles().size(); ++bundle) {
+      auto const part = parts.part(bundle, rank);
+      owned_.push_back({part, num_edges_, num_outputs_});
+      num_edges_ += part.num_edges();
+      num_outputs_ += part.num_outputs();
+    }
+    for (int moment = 0; moment < num_moments; ++moment) {
+      weights_[moment] = Array<Scalar>("varve::moments", num_edges_);
+      bias_[moment] = Array<double>("varve::bias_moments", num_outputs_);
+    }
+  }
+
+  /// The moments of the owned part of a bundle; empty if the optimizer has no such moment.
+  Array<Scalar> of_weights(int moment, std::size_t bundle) const {
+    if (weights_[moment].size() == 0) return {};
+    auto const first = owned_[bundle].first_edge;
+    return Kokkos::subview(weights_[moment], std::make_pair(first, first + owned_[bundle].part.num_edges()));
+  }
+  Array<double> of_bias(int moment, std::size_t bundle) const {
+    if (bias_[moment].size() == 0) return {};
+    auto const first = owned_[bundle].first_output;
+    return Kokkos::subview(bias_[moment], std::make_pair(first, first + owned_[bundle].part.num_outputs()));
+  }
+
+  /// One moment of all weights, in training order, or of all biases, on rank 0; other ranks get an empty list.
+  std::vector<double> all_of_weights(int moment, GatherOnRoot const& gather) const {
+    return gathered(gather, [&](std::size_t bundle) { return of_weights(moment, bundle); });
+  }
+  std::vector<double> all_of_bias(int moment, GatherOnRoot const& gather) const {
+    return gathered(gather, [&](std::size_t bundle) { return of_bias(moment, bundle); });
+  }
+
+  /// Takes the owned ones of the moments of all weights, in training order, and of all biases.
+  void take(int moment, std::vector<Scalar> const& weights, std::vector<double> const& bias) {
+    std::vector<Scalar> own_weights;
+    std::vector<double> own_bias;
+    auto const append = [](auto& to, auto const& from, std::size_t first, std::size_t last) {
+      to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first),
+                from.begin() + static_cast<std::ptrdiff_t>(last));
+    };
+    for (auto const& owned : owned_) {
+      append(own_weights, weights, owned.part.first_edge, owned.part.last_edge);
+      append(own_bias, bias, owned.part.first_output, owned.part.last_output);
+    }
+    weights_[moment] = upload<ExecutionSpace>("varve::moments", own_weights);
+    bias_[moment] = upload<ExecutionSpace>("varve::bias_moments", own_bias);
+  }
+
+private:
+  /// An owned part and where its moments begin.
+  struct Owned {
+    GradientPart part;
+    std::size_t first_edge, first_output;
+  };
+
+  template <class MomentsOf>
+  std::vector<double> gathered(GatherOnRoot const& gather, MomentsOf const& moments_of) const {
+    std::vector<double> all;
+    for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
+      auto const own = download(moments_of(bundle));
+      auto const whole = gather(std::vector<double>(own.begin(), own.end()));
+      all.insert(all.end(), whole.begin(), whole.end());
+    }
+    return all;
+  }
+
+  std::vector<Owned> owned_; ///< by bundle
+  std::size_t num_edges_ = 0, num_outputs_ = 0;
+  Array<Scalar> weights_[2];
+  Array<double> bias_[2];
+};
+
+} // namespace varve

@@ -1,0 +1,49 @@
+#include "engine/training_passes.hpp"
+
+#include "network/subtrees.hpp"
+
+#include <algorithm>
+
+namespace varve {
+namespace {
+
+/// The subtrees of all passes. Leaves that need several passes are cut at multiples of the largest power of two that
+/// fits a pass, so that most passes are one subtree.
+std::vector<Subtree> subtrees_of_passes(std::size_t first, std::size_t last, std::size_t num_leaves,
+                                        std::size_t leaves_per_pass) {
+  if (last - first <= leaves_per_pass) return subtrees_of(first, last, num_leaves);
+  std::size_t interval = 1;
+  while (2 * interval <= leaves_per_pass) interval *= 2;
+  std::vector<Subtree> all;
+  for (std::size_t begin = first; begin < last;) {
+    std::size_t const end = std::min(last, (begin / interval + 1) * interval);
+    auto const some = subtrees_of(begin, end, num_leaves);
+    all.insert(all.end(), some.begin(), some.end());
+    begin = end;
+  }
+  return all;
+}
+
+} // namespace
+
+std::vector<TrainingPass> passes_of(std::size_t first, std::size_t last, std::size_t num_leaves,
+                                    std::size_t leaves_per_pass) {
+  auto const subtrees = subtrees_of_passes(first, last, num_leaves, leaves_per_pass);
+  auto const merges = merges_of(subtrees, num_leaves);
+  std::vector<TrainingPass> passes;
+  std::size_t height = 0; // of the stack
+  bool has_merged = true; // a new pass begins after sums were merged
+  for (std::size_t i = 0; i < subtrees.size(); ++i) {
+    auto const& subtree = subtrees[i];
+    if (has_merged || passes.back().num_leaves + subtree.count > leaves_per_pass)
+      passes.push_back({subtree.first, 0, {}});
+    auto& pass = passes.back();
+    pass.subtrees.push_back({subtree.first - pass.first_leaf, subtree.count, height, merges[i]});
+    pass.num_leaves += subtree.count;
+    height += 1 - merges[i];
+    has_merged = merges[i] > 0;
+  }
+  return passes;
+}
+
+} // namespace varve

@@ -1,0 +1,191 @@
+#include "apps/shared_folder.hpp"
+
+#include "core/backend.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Ended;
+using test::joined;
+using test::read_json;
+using test::run;
+using test::succeed;
+using ::testing::HasSubstr;
+using varve::testing::read_bytes;
+using varve::testing::write_bytes;
+using Words = std::vector<std::string>;
+
+class TrainRanks : public test::SharedFolder<TrainRanks> {
+public:
+  static void make_files() {
+    succeed({"generate", "random", "--widths", "16,48,24,30,4", "--density", "0.5", "--cap", "4", "--seed", "9",
+             "--output", path("start.h5")});
+    succeed({"generate", "samples", "--neurons", "16", "--samples", "1500", "--density", "0.6", "--output",
+             path("samples.h5")});
+    std::string labels;
+    for (int sample = 0; sample < 1500; ++sample) labels += std::to_string(sample * sample / 7 % 4) + "\n";
+    write_bytes(path("labels.txt"), labels);
+  }
+
+protected:
+  static Words mpirun(int ranks, Words const& options) {
+    Words const all = {VARVE_MPIRUN,
+                       VARVE_MPIRUN_RANKS,
+                       std::to_string(ranks),
+                       VARVE_COMMAND,
+                       "train",
+                       "--network",
+                       path("start.h5"),
+                       "--input",
+                       path("samples.h5"),
+                       "--labels",
+                       path("labels.txt"),
+                       "--batch",
+                       "700",
+                       "--share-devices"};
+    return joined(all, options);
+  }
+  /// Options that name outputs of this name.
+  static Words outputs(std::string const& name) {
+    return {"--output", path(name + ".h5"), "--checkpoint", path(name + ".ckpt.h5"), "--history", path(name + ".tsv")};
+  }
+  static void expect_same_files(std::string const& one, std::string const& other) {
+    for (std::string const ending : {".h5", ".ckpt.h5", ".tsv"})
+      EXPECT_TRUE(read_bytes(path(one + ending)) == read_bytes(path(other + ending))) << one << " " << ending;
+  }
+  /// The sentences of the command; mpirun adds words of its own.
+  static Words sentences(Ended const& ended) {
+    auto lines = ended.complaints();
+    std::erase_if(lines, [](std::string const& line) { return !line.starts_with("varve: "); });
+    return lines;
+  }
+  static void expect_failure(Words const& words, int exit_code, std::string const& part) {
+    auto const ended = run(words);
+    EXPECT_EQ(ended.exit_code, exit_code) << ended.err;
+    ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
+    EXPECT_THAT(sentences(ended).front(), HasSubstr(part));
+  }
+  /// Waits until a file has been written again; false if that takes too long.
+  static bool wait_until_written(std::string const& name, int times) {
+    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::filesystem::file_time_type last{};
+    while (times > 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      std::error_code failure;
+      auto const written = std::filesystem::last_write_time(path(name), failure);
+      if (failure || written == last) continue;
+      last = written;
+      --times;
+    }
+    return times == 0;
+  }
+};
+
+TEST_F(TrainRanks, WriteTheSameFilesAsOne) {
+  Words const recipe = {"--optimizer",
+                        "adam",
+                        "--epochs",
+                        "4",
+                        "--validation",
+                        path("samples.h5"),
+                        "--validation-labels",
+                        path("labels.txt"),
+                        "--report",
+                        path("report.json")};
+  auto const one = run(mpirun(1, joined(recipe, outputs("one"))));
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  for (int ranks = 2; ranks <= 5; ++ranks) {
+    for (auto const backend : compiled_backends()) {
+      std::filesystem::remove(path("several.ckpt.h5"));
+      std::filesystem::remove(path("several.ckpt.h5.previous"));
+      auto const several =
+          run(mpirun(ranks, joined(joined(recipe, outputs("several")), {"--backend", to_string(backend)})));
+      ASSERT_EQ(several.exit_code, 0) << several.err;
+      expect_same_files("several", "one");
+      EXPECT_EQ(std::ranges::count(several.out, '\n'), std::ranges::count(one.out, '\n') + ranks + 1)
+          << "one rank speaks for all, and says where and what each did";
+      auto const report = read_json(path("report.json"));
+      EXPECT_EQ(report["ranks"], ranks);
+      ASSERT_EQ(report["run"]["ranks"].size(), static_cast<std::size_t>(ranks));
+      std::uint64_t num_leaves = 0;
+      for (auto const& rank : report["run"]["ranks"]) {
+        num_leaves += rank["leaves"].get<std::uint64_t>();
+        EXPECT_GT(rank["exchange_seconds"].get<double>(), 0.0);
+        EXPECT_GE(rank["wait_seconds"].get<double>(), 0.0);
+        EXPECT_GT(rank["exchange_bytes"].get<double>(), 0.0);
+      }
+      EXPECT_EQ(num_leaves, 4U * (11 + 11 + 2));
+    }
+  }
+}
+
+TEST_F(TrainRanks, GoOnWithAnotherNumberAfterARankWasLost) {
+  Words const recipe = {"--epochs", "60", "--checkpoint-every", "1"};
+  auto const whole = run(mpirun(1, joined(recipe, outputs("whole"))));
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  for (int const ranks : {3, 2}) {
+    auto const job = test::start(mpirun(ranks, joined(recipe, outputs("lost"))), path("out"), path("err"));
+    EXPECT_TRUE(wait_until_written("lost.ckpt.h5", 8));
+    auto const id = std::to_string(job);
+    std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+    pid_t first = 0;
+    pid_t second = 0;
+    ASSERT_TRUE(children >> first >> second) << "the training has ended too early";
+    kill(second, SIGKILL);
+    EXPECT_NE(test::wait_for(job), 0);
+  }
+  auto const ended = run(mpirun(4, joined(recipe, outputs("lost"))));
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("resumed   after step"));
+  expect_same_files("lost", "whole");
+}
+
+TEST_F(TrainRanks, StopTogetherBySignal) {
+  Words const recipe = {"--epochs", "100000"};
+  auto const job = test::start(mpirun(2, joined(recipe, outputs("stopped"))), path("out"), path("err"));
+  EXPECT_TRUE(wait_until_written("stopped.ckpt.h5", 2));
+  kill(job, SIGUSR1); // mpirun passes it on
+  EXPECT_EQ(test::wait_for(job), 5);
+  Ended const ended{5, "", read_bytes(path("err"))};
+  ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
+  EXPECT_THAT(sentences(ended).front(), HasSubstr("stopped after step"));
+}
+
+TEST_F(TrainRanks, FailTogetherWithOneSentence) {
+  Words const output = {"--output", path("never.h5")};
+  expect_failure(mpirun(2, joined(output, {"--validation", path("no.h5")})), 3, "no.h5");
+  expect_failure(mpirun(3, joined(output, {"--rate", "1e39", "--rate-schedule", "constant"})), 3,
+                 "training diverges: after step");
+  expect_failure(mpirun(2, joined(output, {"--optimizer", "best"})), 2, "there is no optimizer 'best'");
+  expect_failure(mpirun(2, joined(output, {"--memory-limit", "1e-6"})), 4, "bytes may be used");
+  expect_failure(mpirun(2, {"--output", path("no/such/folder.h5")}), 4, "folder.h5");
+  expect_failure(mpirun(2, joined(output, {"--history", path("no/such/loss.tsv")})), 4, "loss.tsv");
+  EXPECT_FALSE(std::filesystem::exists(path("never.h5")));
+}
+
+TEST_F(TrainRanks, RefuseDifferentOptions) {
+  auto words = mpirun(1, outputs("mixed"));
+  words.emplace_back(":");
+  auto second = mpirun(1, outputs("mixed"));
+  words.insert(words.end(), second.begin() + 1, second.end());
+  auto const different = joined(words, {"--seed", "2"}); // of the second rank
+  expect_failure(different, 2, "seed is 2 here and 1 on rank 0");
+  auto const other_backend = joined(words, {"--backend", to_string(compiled_backends().back())});
+  EXPECT_EQ(run(other_backend).exit_code, 0) << "ranks may compute in different ways";
+}
+
+} // namespace
+} // namespace varve

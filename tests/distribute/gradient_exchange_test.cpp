@@ -1,0 +1,91 @@
+#include "distribute/gradient_exchange.hpp"
+
+#include "distribute/communicator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+
+RankBytes piece(std::size_t rank, Numbers& numbers) {
+  return {rank, reinterpret_cast<std::byte*>(numbers.data()), numbers.size() * sizeof(std::uint64_t)};
+}
+
+void wait_for(GradientExchange& exchange, int number) {
+  while (!exchange.is_over(number)) std::this_thread::yield();
+}
+
+TEST(GradientExchange, IsBetweenSeveralRanksOnly) {
+  Communicator const ranks;
+  auto const exchange = gradient_exchange_between_ranks();
+  ASSERT_EQ(exchange != nullptr, ranks.size() > 1);
+  if (exchange == nullptr) return;
+  EXPECT_EQ(exchange->rank(), static_cast<std::size_t>(ranks.rank()));
+  EXPECT_EQ(exchange->num_ranks(), static_cast<std::size_t>(ranks.size()));
+}
+
+TEST(GradientExchange, BringsPiecesInOrderWhateverTransferIsStartedFirst) {
+  auto const exchange = gradient_exchange_between_ranks();
+  if (exchange == nullptr) return; // one rank
+  std::size_t const me = exchange->rank();
+  std::size_t const size = exchange->num_ranks();
+  std::vector<Numbers> sent;
+  for (std::uint64_t i = 0; i < 4; ++i) sent.push_back(Numbers(1000 + 10 * i, 100 * me + i));
+  std::vector<std::vector<Numbers>> received(2);
+  std::vector<std::vector<RankBytes>> out(2);
+  std::vector<std::vector<RankBytes>> in(2);
+  for (std::size_t transfer = 0; transfer < 2; ++transfer) {
+    received[transfer].resize(2 * size);
+    for (std::size_t other = 0; other < size; ++other) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        received[transfer][2 * other + i].resize(1000 + 10 * (2 * transfer + i));
+        if (other == me) continue;
+        out[transfer].push_back(piece(other, sent[2 * transfer + i]));
+        in[transfer].push_back(piece(other, received[transfer][2 * other + i]));
+      }
+    }
+  }
+  int const first = me % 2 == 0 ? 0 : 1; // the ranks start the transfers in different orders
+  exchange->start(first, out[static_cast<std::size_t>(first)], in[static_cast<std::size_t>(first)]);
+  exchange->start(1 - first, out[static_cast<std::size_t>(1 - first)], in[static_cast<std::size_t>(1 - first)]);
+  wait_for(*exchange, 0);
+  wait_for(*exchange, 1);
+  for (std::size_t transfer = 0; transfer < 2; ++transfer) {
+    for (std::size_t other = 0; other < size; ++other) {
+      if (other == me) continue;
+      for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_THAT(received[transfer][2 * other + i], testing::Each(100 * other + 2 * transfer + i));
+    }
+  }
+  exchange->start(0, {}, {}); // nothing to do is over at once
+  EXPECT_TRUE(exchange->is_over(0));
+}
+
+TEST(GradientExchange, GathersListsOfDifferentLengths) {
+  auto const exchange = gradient_exchange_between_ranks();
+  if (exchange == nullptr) return; // one rank
+  std::vector<double> expected;
+  for (std::size_t rank = 0; rank < exchange->num_ranks(); ++rank)
+    expected.insert(expected.end(), rank, static_cast<double>(rank) + 0.5);
+  std::vector<double> const mine(exchange->rank(), static_cast<double>(exchange->rank()) + 0.5);
+  EXPECT_EQ(exchange->gather(mine), expected);
+  auto const on_root = exchange->gather_on_root(mine);
+  EXPECT_EQ(on_root, exchange->rank() == 0 ? expected : std::vector<double>());
+}
+
+} // namespace
+} // namespace varve
+
+int main(int num_arguments, char** arguments) {
+  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  ::testing::InitGoogleTest(&num_arguments, arguments);
+  return RUN_ALL_TESTS();
+}

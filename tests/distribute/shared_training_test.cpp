@@ -1,0 +1,246 @@
+#include "distribute/communicator.hpp"
+#include "distribute/gradient_exchange.hpp"
+
+#include "core/runtime.hpp"
+#include "engine/places.hpp"
+#include "engine/training.hpp"
+#include "network/weights_hash.hpp"
+#include "reference/training_case.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Place;
+using test::training_case;
+using test::TrainingCase;
+
+constexpr int num_steps = 20;
+constexpr std::size_t num_samples = 1100; // 18 leaves in float, 35 in double, and the last one is not full
+
+/// What a training leaves behind.
+struct Outcome {
+  std::uint64_t hash = 0; ///< of all weights and biases
+  std::vector<double> losses;
+  std::vector<std::size_t> num_right;
+  OptimizerState state; ///< on rank 0
+
+  bool operator==(Outcome const&) const = default;
+};
+
+/// All ranks train together, and each compares with what it gets alone.
+class SharedTraining : public testing::TestWithParam<Place> {
+protected:
+  static TrainingCase const& given() {
+    static TrainingCase const made = training_case(
+        {{30, 40, 35, 20, 25, 30, 8}, num_samples, 0.4, {Activation::tanh(), Activation::leaky_relu(0.125)}});
+    return made;
+  }
+
+  static TrainingOptions options_alone() {
+    TrainingOptions options;
+    options.backend = GetParam().backend;
+    options.precision = GetParam().precision;
+    options.optimizer.kind = OptimizerKind::adam;
+    options.optimizer.l2 = 1e-3;
+    options.batch = num_samples;
+    options.least_bundle = 500; // several bundles
+    return options;
+  }
+  TrainingOptions options_together() const {
+    auto options = options_alone();
+    options.exchange = exchange_;
+    return options;
+  }
+  static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
+
+  static void run(Training& training, int first, int last, Outcome& outcome) {
+    for (int step = first; step < last; ++step) {
+      std::vector<std::uint64_t> rows(num_samples - static_cast<std::size_t>(step * 53)); // ever fewer leaves
+      std::iota(rows.begin(), rows.end(), static_cast<std::uint64_t>(step));
+      auto const sum = training.step(0, rows, 0.01);
+      outcome.losses.push_back(sum.loss);
+      outcome.num_right.push_back(sum.num_right);
+    }
+  }
+  static void finish(Training& training, Outcome& outcome) {
+    auto const sum = training.evaluate(0);
+    outcome.losses.push_back(sum.loss);
+    outcome.num_right.push_back(sum.num_right);
+    outcome.hash = weights_hash(training.network());
+    outcome.state = training.state();
+  }
+  static Outcome train(TrainingOptions const& options) {
+    auto const training = prepare_training(given().network, options);
+    training->add_samples(given().samples, given().labels, "set");
+    Outcome outcome;
+    run(*training, 0, num_steps, outcome);
+    finish(*training, outcome);
+    return outcome;
+  }
+
+  void expect_same(Outcome const& together, Outcome const& alone) const {
+    EXPECT_EQ(together.hash, alone.hash);
+    EXPECT_EQ(together.losses, alone.losses);
+    EXPECT_EQ(together.num_right, alone.num_right);
+    EXPECT_EQ(together.state.num_steps, alone.state.num_steps);
+    EXPECT_EQ(together.state.layers.size(), ranks_.is_root() ? alone.state.layers.size() : 0U);
+    if (ranks_.is_root()) {
+      EXPECT_EQ(together.state, alone.state);
+    }
+  }
+
+  /// Speeds that give every rank another share.
+  std::vector<double> unequal_speeds() const {
+    std::vector<double> speeds;
+    for (int rank = 0; rank < ranks_.size(); ++rank) speeds.push_back(1.0 + 0.9 * rank);
+    return speeds;
+  }
+
+  Communicator const ranks_;
+  std::shared_ptr<GradientExchange> const exchange_ = gradient_exchange_between_ranks();
+};
+INSTANTIATE_TEST_SUITE_P(Everywhere, SharedTraining, testing::ValuesIn(test::all_places()), test::name_of);
+
+TEST_P(SharedTraining, GivesTheSameBitsHoweverItIsDone) {
+  auto const alone = train(options_alone());
+  for (std::size_t const micro_leaves : {0U, 1U, 4U}) {
+    for (std::size_t const keep_every : {1U, 3U}) {
+      for (bool const is_unequal : {false, true}) {
+        SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time, kept every " << keep_every
+                                        << (is_unequal ? ", unequal shares" : ""));
+        auto options = options_together();
+        if (micro_leaves > 0) options.micro_batch = micro_leaves * leaf();
+        options.keep_every = keep_every;
+        if (is_unequal) options.rank_speeds = unequal_speeds();
+        expect_same(train(options), alone);
+      }
+    }
+  }
+}
+
+TEST_P(SharedTraining, GivesTheSameBitsForEveryOptimizerAndBundle) {
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::nesterov}) {
+    for (std::size_t const least_bundle : {1U, 1000000U}) {
+      SCOPED_TRACE(to_string(kind) + " " + std::to_string(least_bundle));
+      auto alone = options_alone();
+      alone.optimizer.kind = kind;
+      auto together = alone;
+      together.exchange = exchange_;
+      together.rank_speeds = unequal_speeds();
+      together.least_bundle = least_bundle;
+      expect_same(train(together), train(alone));
+    }
+  }
+}
+
+TEST_P(SharedTraining, GoesOnWithAnotherNumberOfRanks) {
+  auto const expected = train(options_alone());
+  Outcome alone_first; // one rank, then all ranks
+  auto const one = prepare_training(given().network, options_alone());
+  one->add_samples(given().samples, given().labels, "set");
+  run(*one, 0, 7, alone_first);
+  auto const all = prepare_training(one->network(), options_together());
+  all->add_samples(given().samples, given().labels, "set");
+  all->restore(one->state());
+  run(*all, 7, 13, alone_first);
+  if (ranks_.is_root()) { // then one rank again
+    auto const last = prepare_training(all->network(), options_alone());
+    last->add_samples(given().samples, given().labels, "set");
+    auto const state = all->state();
+    last->restore(state);
+    run(*last, 13, num_steps, alone_first);
+    finish(*last, alone_first);
+    expect_same(alone_first, expected);
+  } else {
+    EXPECT_EQ(all->state().num_steps, 13U);
+  }
+}
+
+TEST_P(SharedTraining, WorksWithFewerLeavesThanRanks) {
+  auto const few = training_case({{20, 30, 8}, leaf() + 5, 0.5, {Activation::relu()}}); // two leaves
+  auto const hash_of = [&](TrainingOptions const& options) {
+    auto const training = prepare_training(few.network, options);
+    training->add_samples(few.samples, few.labels, "set");
+    std::vector<std::uint64_t> rows(leaf() + 5);
+    std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+    for (int step = 0; step < 5; ++step) training->step(0, rows, 0.05);
+    EXPECT_EQ(training->evaluate(0).num_samples, leaf() + 5);
+    return weights_hash(training->network());
+  };
+  EXPECT_EQ(hash_of(options_together()), hash_of(options_alone()));
+}
+
+TEST_P(SharedTraining, TellsWhatEachRankDid) {
+  auto options = options_together();
+  options.rank_speeds = unequal_speeds();
+  auto const training = prepare_training(given().network, options);
+  training->add_samples(given().samples, given().labels, "set");
+  Outcome outcome;
+  run(*training, 0, 3, outcome);
+  auto const times = training->times();
+  EXPECT_EQ(times.num_steps, 3U);
+  std::uint64_t num_leaves = 0;
+  for (std::size_t step = 0; step < 3; ++step) num_leaves += (num_samples - step * 53 + leaf() - 1) / leaf();
+  EXPECT_EQ(ranks_.sum(times.num_leaves), num_leaves);
+  bool const are_several = ranks_.size() > 1;
+  EXPECT_GT(times.compute_seconds, 0.0);
+  EXPECT_EQ(times.exchange_seconds > 0.0, are_several);
+  EXPECT_EQ(times.exchange_bytes > 0.0, are_several);
+  if (ranks_.size() > 2) {
+    EXPECT_GT(ranks_.max(static_cast<double>(times.num_leaves)), 1.2 * static_cast<double>(num_leaves) / ranks_.size());
+  }
+}
+
+TEST_P(SharedTraining, HoldsMomentsOnce) {
+  auto options = options_together();
+  auto const alone = prepare_training(given().network, options_alone())->plan().weight_bytes;
+  auto const shared = prepare_training(given().network, options)->plan().weight_bytes;
+  if (ranks_.size() == 1) {
+    EXPECT_EQ(shared, alone);
+  }
+  options.optimizer.kind = OptimizerKind::sgd;
+  auto const without = prepare_training(given().network, options)->plan().weight_bytes;
+  std::size_t const scalar = GetParam().precision == Precision::double_precision ? 8 : 4;
+  std::size_t moments = 2 * given().network.num_edges() * scalar;
+  for (auto const& layer : given().network.layers()) moments += 2 * layer.num_outputs() * 8;
+  EXPECT_EQ(shared - without, moments / static_cast<std::size_t>(ranks_.size()));
+}
+
+TEST_P(SharedTraining, SaysTheSameOnAllRanksWhenItDiverges) {
+  auto options = options_together();
+  options.optimizer.kind = OptimizerKind::sgd;
+  auto const training = prepare_training(given().network, options);
+  training->add_samples(given().samples, given().labels, "set");
+  std::vector<std::uint64_t> rows(num_samples);
+  std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+  std::string complaint = "none";
+  try {
+    for (int step = 0; step < 50; ++step) training->step(0, rows, 1e30);
+  } catch (InputError const& error) {
+    complaint = error.what();
+  }
+  EXPECT_THAT(complaint, testing::HasSubstr("has a weight or bias that is no finite number"));
+  for (auto const& other : ranks_.gather(complaint)) EXPECT_EQ(other, complaint);
+}
+
+} // namespace
+} // namespace varve
+
+/// Every rank runs all tests; one that fails on any rank makes that rank's exit code, and so the job's, differ from 0.
+int main(int num_arguments, char** arguments) {
+  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  varve::Runtime const runtime(num_arguments, arguments);
+  ::testing::InitGoogleTest(&num_arguments, arguments);
+  return RUN_ALL_TESTS();
+}
