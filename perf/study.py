@@ -22,7 +22,7 @@ import tempfile
 
 from harness import append_record, images_file, infer, network_file, run
 
-FORMATS = ["auto", "pattern_blocks", "staged_blocks", "sliced_ell", "csr"]
+FORMATS = ["auto", "dense", "pattern_blocks", "staged_blocks", "sliced_ell", "csr"]
 KERNELS = ["auto", "direct", "stationary", "staged", "fused"]
 SHAPES = {"team_size": ("Team size", "threads of a team"), "tile_width": ("Tile width", "samples of a tile"),
           "samples_per_lane": ("Samples per lane", "samples of a lane"), "pack_width": ("Samples per load", "samples of a vector"),

@@ -6,6 +6,7 @@
 #include "kernels/binary_samples.hpp"
 #include "kernels/cone_forward.hpp"
 #include "kernels/counted_samples.hpp"
+#include "kernels/dense_forward.hpp"
 #include "kernels/direct_forward.hpp"
 #include "kernels/fused_forward.hpp"
 #include "kernels/spread_forward.hpp"
@@ -79,6 +80,14 @@ struct SpreadKernel {
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     spread_forward<Tile>(space, layer, pass);
+  }
+};
+struct DenseKernel {
+  static constexpr bool reads_lists = false;
+  static constexpr bool reads_bits = false;
+  template <class Tile, class ExecutionSpace, class Format>
+  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
+    dense_forward<Tile>(space, layer, pass);
   }
 };
 struct ConeKernel {

@@ -40,8 +40,11 @@ private:
   using Tune = typename Formats::Tune;
   using Short = typename Formats::Short;
   template <class F>
-  static constexpr bool can_be_fused =
-      std::is_same_v<F, typename Formats::FusedBlocks> || std::is_same_v<F, typename Formats::template Single<Short>>;
+  static constexpr bool is_dense = std::is_same_v<F, typename Formats::Dense>;
+  template <class F>
+  static constexpr bool can_be_fused = std::is_same_v<F, typename Formats::FusedBlocks> ||
+                                       std::is_same_v<F, typename Formats::template Single<Short>> ||
+                                       (is_dense<F> && !Tune::has_dense_kernel);
   template <class F>
   static constexpr bool is_wide_blocks = std::is_same_v<F, typename Formats::template WideBlocks<typename F::Index>>;
 
@@ -99,6 +102,8 @@ private:
       return by<typename Tune::StagedTile, StagedKernel>(format);
     } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks>) {
       return nullptr; // layers that are not fused have wide blocks
+    } else if constexpr (is_dense<F> && Tune::has_dense_kernel) {
+      return by<typename Tune::DenseTile, DenseKernel>(format);
     } else if constexpr (is_wide_blocks<F>) {
       if constexpr (Tune::has_stationary) {
         if (step.kernel == KernelName::stationary)
@@ -110,7 +115,7 @@ private:
     }
   }
 
-  /// Makes the launch of a layer in sliced ELL of single outputs, or in CSR.
+  /// Makes the launch of a layer in sliced ELL of single outputs or in CSR, or of a dense one on a host.
   template <class F>
   std::unique_ptr<Work> make_single(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {

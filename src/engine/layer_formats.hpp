@@ -5,6 +5,7 @@
 #include "formats/cone_programs.hpp"
 #include "formats/counted_layer.hpp"
 #include "formats/csr.hpp"
+#include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
 #include "formats/staged_blocks.hpp"
 #include "kernels/tuning.hpp"
@@ -33,6 +34,7 @@ struct LayerFormats {
   template <class Index>
   using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
+  using Dense = DenseBlocks<ExecutionSpace, Scalar, Tune::dense_outputs, Tune::dense_chunk>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
   using Cones =
@@ -41,7 +43,7 @@ struct LayerFormats {
   static_assert(!std::is_same_v<FusedBlocks, WideBlocks<Short>>, "the variants below tell them apart by type");
 
   using Format = std::variant<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
-                              Rows<Short>, Rows<Long>, Cones>;
+                              Dense, Rows<Short>, Rows<Long>, Cones>;
 
   /// The second form of layer 0, for samples whose values are all equal.
   using FirstLayer = std::variant<std::monostate, Single<Short>, Single<Long>, Counted>;
@@ -55,7 +57,7 @@ struct LayerFormats {
   using Encoded =
       std::variant<typename FusedBlocks::Encoded, typename WideBlocks<Short>::Encoded,
                    typename WideBlocks<Long>::Encoded, typename Single<Short>::Encoded, typename Single<Long>::Encoded,
-                   typename Staged::Encoded, EncodedRows<Short>, EncodedRows<Long>>;
+                   typename Staged::Encoded, typename Dense::Encoded, EncodedRows<Short>, EncodedRows<Long>>;
 
   static Encoded encode(Layer const& layer, Encoding encoding) {
     SparseMatrix const& matrix = layer.weights;
@@ -69,6 +71,8 @@ struct LayerFormats {
       return encode_as<Single>(matrix, std::move(encoding.order), is_short);
     case FormatName::staged_blocks:
       return Staged::encode(matrix, std::move(*encoding.stages));
+    case FormatName::dense:
+      return Dense::encode(matrix);
     default:
       break;
     }

@@ -90,14 +90,15 @@ struct LayerFrame {
 
   LayerFrame() = default;
 
-  /// `order`: position -> output; empty: position j holds output j.
+  /// `order`: position -> output; empty: position j holds output j. `block_outputs`: biases and neurons are stored for
+  /// whole blocks of this many outputs.
   template <class Arrays>
-  LayerFrame(Layer const& layer, std::vector<NeuronIndex> const& order, Arrays& arrays)
+  LayerFrame(Layer const& layer, std::vector<NeuronIndex> const& order, Arrays& arrays, std::size_t block_outputs = 16)
       : num_inputs(static_cast<int>(layer.num_inputs())),
         num_outputs(static_cast<int>(layer.num_outputs())),
         bounds(bounds_of<Scalar>(layer.activation)),
         bias_stride(layer.bias.size() == 1 ? 0 : 1) {
-    std::size_t const padded = padded_outputs(layer.num_outputs());
+    std::size_t const padded = padded_outputs(layer.num_outputs(), block_outputs);
     std::vector<NeuronIndex> by_position(padded, 0);
     for (std::size_t position = 0; position < layer.num_outputs(); ++position)
       by_position[position] = order.empty() ? static_cast<NeuronIndex>(position) : order[position];

@@ -93,6 +93,13 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   traits.max_staged_inputs = Tune::max_staged_inputs;
   traits.max_staged_outputs = Tune::max_staged_outputs;
   traits.min_staged_uses = Tune::min_staged_uses;
+  traits.dense_shape = ell_shape(1, Tune::dense_chunk, Tune::dense_outputs);
+  traits.most_stored_in_dense = Tune::most_stored_in_dense;
+  traits.dense_per_block_weight = Tune::dense_per_block_weight;
+  traits.narrowest_dense = Tune::narrowest_dense;
+  traits.has_dense_kernel = Tune::has_dense_kernel;
+  traits.dense_tile_samples = samples_of<typename Tune::DenseTile>;
+  traits.fewest_dense_tasks = static_cast<std::size_t>(Tune::fewest_dense_tasks(processors));
   traits.has_curves_in_rows_only = Tune::has_curves_in_rows_only;
   traits.few_samples = Tune::few_samples(processors);
   traits.prefers_spread = Tune::prefers_spread;

@@ -127,7 +127,7 @@ private:
     } else {
       Edges layer = layers(number);
       assume_global(layer.weights);
-      assume_global(layer.indices);
+      if constexpr (requires { layer.indices; }) assume_global(layer.indices);
       assume_global(layer.parameters.bias);
       assume_global(layer.parameters.neurons);
       return layer;

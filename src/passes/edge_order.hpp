@@ -53,10 +53,14 @@ std::vector<NeuronIndex> balance_outputs(SparseMatrix const& weights);
 std::vector<NeuronIndex> balance_edges(SparseMatrix& weights);
 
 /// Tells from the pattern alone whether a layer may gain from balance_edges() and no backend loses. This requires that
-/// the layer is wide enough to have tiles with lines of 32 bytes but not too wide for scratch, that its outputs have
-/// edges for several steps, and that outputs do not share so many inputs that blocks of outputs, which read each input
-/// once, are faster anyway.
+/// the layer is not so dense that a dense product is faster, that it is wide enough to have tiles with lines of 32
+/// bytes but not too wide for scratch, that its outputs have edges for several steps, and that outputs do not share so
+/// many inputs that blocks of outputs, which read each input once, are faster anyway.
 bool suits_balanced_edges(SparseMatrix const& weights);
+
+/// Density up to which edges are reordered. Denser layers keep ascending edges, so that they may be computed as dense
+/// ones (formats/dense_blocks.hpp), which have no bank conflicts.
+inline constexpr double kDensestBalanced = 0.25;
 
 /// Largest number of inputs or outputs of a layer whose tile fits in scratch.
 inline constexpr std::size_t kWidestBalanced = 1024;

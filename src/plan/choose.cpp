@@ -1,5 +1,8 @@
 #include "plan/choose.hpp"
 
+#include "passes/block_lists.hpp"
+#include "passes/edge_order.hpp"
+#include "plan/dense_gain.hpp"
 #include "plan/sentences.hpp"
 
 #include <algorithm>
@@ -67,6 +70,7 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   if (needs_rows(layer)) encoding = as_rows(question);
   if (!encoding) encoding = as_spread(question);
   if (!encoding) encoding = as_singles_for_idle_threads(question);
+  if (!encoding) encoding = as_dense(question);
   if (!encoding) encoding = as_blocks(question);
   if (!encoding) encoding = as_stages(question);
   if (!encoding) encoding = in_wide_tiles(question);
@@ -103,6 +107,33 @@ std::optional<Encoding> LayerChooser::as_singles_for_idle_threads(Question const
   auto encoding = in_singles(question, KernelName::fused);
   if (is_cheap(encoding.choice.num_stored, question.num_edges(), little_padding)) return encoding;
   return std::nullopt;
+}
+
+std::optional<Encoding> LayerChooser::as_dense(Question const& question) const {
+  SparseMatrix const& matrix = question.matrix();
+  bool const at_any_cost = is_last(FormatName::dense) || request_.kernel == KernelName::dense;
+  EdgeOffset const stored = num_stored_densely(matrix, device_.dense_shape);
+  EllShape const& blocks = question.fuses ? device_.fused_blocks : device_.wide_blocks;
+  bool const is_wanted =
+      at_any_cost || (may_gain_from_dense(matrix) && gains_from_dense(matrix, stored, blocks, device_));
+  if (!may_use(FormatName::dense) || !is_wanted || !is_ascending(matrix)) return std::nullopt;
+  Encoding encoding;
+  encoding.choice.format = FormatName::dense;
+  encoding.choice.kernel = device_.has_dense_kernel ? KernelName::dense
+                           : question.fuses         ? KernelName::fused
+                                                    : KernelName::direct;
+  encoding.choice.shape = device_.dense_shape;
+  encoding.choice.num_stored = stored;
+  return encoding;
+}
+
+/// True unless samples are too few to keep the kernel of dense layers busy, or that kernel is ruled out.
+bool LayerChooser::may_gain_from_dense(SparseMatrix const& matrix) const {
+  if (has_few_samples_ || !device_.has_dense_kernel) return !has_few_samples_;
+  std::size_t const blocks = count_blocks(matrix, device_.dense_shape.block_outputs);
+  bool const fills_device = !request_.expected_samples || *request_.expected_samples * blocks >=
+                                                              device_.fewest_dense_tasks * device_.dense_tile_samples;
+  return fills_device && !request_.kernel;
 }
 
 std::optional<Encoding> LayerChooser::as_blocks(Question const& question) const {
@@ -154,8 +185,9 @@ std::optional<Encoding> LayerChooser::as_stages(Question const& question) const 
 }
 
 std::optional<Encoding> LayerChooser::as_singles(Question const& question) const {
-  // Layers that cannot have staged blocks get sliced ELL, even if only staged blocks were asked for.
-  if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks)) return std::nullopt;
+  // Layers that cannot have dense or staged blocks get sliced ELL, even if only these were asked for.
+  if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks) && !is_last(FormatName::dense))
+    return std::nullopt;
   auto encoding = in_singles(question, question.fuses            ? KernelName::fused
                                        : can_be_spread(question) ? KernelName::spread
                                                                  : KernelName::direct);
@@ -249,7 +281,8 @@ LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& c
 
 FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice const& choice) const {
   if (choice.kernel == KernelName::stationary) return {FirstLayerWay::own_bits, {}};
-  if (request_.kernel || !may_use(FormatName::sliced_ell) || needs_rows(layer)) return {};
+  if (choice.format == FormatName::dense || request_.kernel || !may_use(FormatName::sliced_ell) || needs_rows(layer))
+    return {};
   if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerWay::counts, {}};
   EllShape const& shape = device_.single_shape;
   auto order = order_of_singles(layer.weights);
@@ -339,6 +372,8 @@ std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
     return device_.stationary_tile_samples;
   case KernelName::staged:
     return device_.staged_tile_samples;
+  case KernelName::dense:
+    return device_.dense_tile_samples;
   case KernelName::spread:
     return device_.spread_tile_samples;
   case KernelName::cones:

@@ -71,6 +71,8 @@ struct InConeRun {
 /// Chooses for each layer, from its pattern, the format and kernel on a device:
 ///   - CSR by the direct kernel, if the layer has a curve and the device computes curves by no other kernel;
 ///   - cones for several layers whose outputs depend on few neurons;
+///   - dense blocks, if so many weights differ from zero that a dense product is faster than the edges alone, and the
+///     edges ascend;
 ///   - pattern blocks, if outputs share so many inputs that the blocks store at most twice as many weights as there are
 ///     edges (a fma in a block costs at most half as much as one that loads its own input; the fused kernel's limit is
 ///     DeviceTraits::most_stored_in_fused_blocks);
@@ -114,6 +116,8 @@ private:
 
   std::optional<Encoding> as_spread(Question const& question) const;
   std::optional<Encoding> as_singles_for_idle_threads(Question const& question) const;
+  std::optional<Encoding> as_dense(Question const& question) const;
+  bool may_gain_from_dense(SparseMatrix const& matrix) const;
   std::optional<Encoding> as_blocks(Question const& question) const;
   std::optional<Encoding> as_blocks_of(Question const& question, EllShape const& shape, KernelName kernel) const;
   std::optional<Encoding> as_stages(Question const& question) const;

@@ -174,8 +174,9 @@ std::pair<LaunchCuts, double> LaunchCutter::cut_run(std::size_t first, std::size
     if (number > first && is_cut_before(number)) cuts_so_far.push_back(number - first);
   }
   auto const& traits = device_.fused_with(layers_[first].choice.fused_tile);
-  auto const& costs =
-      layers_[first].choice.format == FormatName::pattern_blocks ? traits.block_costs : traits.single_costs;
+  FormatName const format = layers_[first].choice.format;
+  bool const has_blocks = format == FormatName::pattern_blocks || format == FormatName::dense;
+  auto const& costs = has_blocks ? traits.block_costs : traits.single_costs;
   std::span<double const> const of_run(live.data() + first, layers.size() + 1);
   return {choose_cuts(layers, of_run, costs), seconds_of(cuts_so_far, layers, of_run, costs)};
 }

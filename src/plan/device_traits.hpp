@@ -67,6 +67,14 @@ struct DeviceTraits {
   std::size_t max_staged_outputs = 0;
   double min_staged_uses = 0.0; ///< edges that an input brought into scratch must serve on average
 
+  EllShape dense_shape;              ///< blocks of outputs of dense layers, and chunks to which their inputs are padded
+  double most_stored_in_dense = 0.0; ///< stored weights per edge up to which dense layers are faster than sliced ELL
+  double dense_per_block_weight = 0.0; ///< stored weights for each one in pattern blocks up to which they are faster
+  std::size_t narrowest_dense = 0;     ///< neurons of the wider side from which on dense layers are chosen
+  bool has_dense_kernel = false;       ///< else the fused and the direct kernel take dense layers
+  std::size_t dense_tile_samples = 0;
+  std::size_t fewest_dense_tasks = 0; ///< blocks of tiles, one for each team, from which on that kernel is chosen
+
   bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes sigmoid and tanh
 
   std::size_t few_samples = 0; ///< with fewer samples, layers are launched one by one instead of fused

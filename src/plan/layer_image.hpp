@@ -36,11 +36,10 @@ constexpr ImageLayout layout_of(ImageParts const& parts) {
   return layout;
 }
 
-/// The number of outputs, rounded up to whole blocks of any size. Biases and neurons are stored for this many
-/// positions, so that kernels may read past the last output.
-constexpr std::size_t padded_outputs(std::size_t num_outputs) {
-  constexpr std::size_t most_block_outputs = 16;
-  return (num_outputs + most_block_outputs - 1) / most_block_outputs * most_block_outputs;
+/// The number of outputs, rounded up to whole blocks of block_outputs, by default of any power of two up to 16. Biases
+/// and neurons are stored for this many positions, so that kernels may read past the last output.
+constexpr std::size_t padded_outputs(std::size_t num_outputs, std::size_t block_outputs = 16) {
+  return (num_outputs + block_outputs - 1) / block_outputs * block_outputs;
 }
 
 /// Bytes of the header of an image.

@@ -37,6 +37,11 @@ EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& ord
   return size;
 }
 
+EdgeOffset num_stored_densely(SparseMatrix const& matrix, EllShape const& shape) {
+  EdgeOffset const chunks = (matrix.num_columns + shape.chunk_size - 1) / shape.chunk_size;
+  return count_blocks(matrix, shape.block_outputs) * shape.block_outputs * chunks * shape.chunk_size;
+}
+
 bool suits_counts(Layer const& layer, std::size_t max_outputs) {
   constexpr EdgeOffset max_degree = 255; // counts are bytes
   constexpr EdgeOffset many = 4;         // edges per input on average; with more, entries are too much work

@@ -27,6 +27,9 @@ inline EdgeOffset num_stored(EllSize const& size, EllShape const& shape) {
   return size.num_chunks * shape.slice_width * shape.chunk_size * shape.block_outputs;
 }
 
+/// Stored weights of a layer in dense blocks of this shape, zeros and padding included.
+EdgeOffset num_stored_densely(SparseMatrix const& matrix, EllShape const& shape);
+
 /// True if CountedLayer suits a layer: one weight, one bias, at most 255 inputs per output, few outputs per input, and
 /// at most max_outputs outputs.
 bool suits_counts(Layer const& layer, std::size_t max_outputs);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::array formats = {
     FormatEntry{FormatName::cones, "cones", "programs"},
+    FormatEntry{FormatName::dense, "dense", "dense blocks"},
     FormatEntry{FormatName::pattern_blocks, "pattern_blocks", "pattern blocks"},
     FormatEntry{FormatName::staged_blocks, "staged_blocks", "staged blocks"},
     FormatEntry{FormatName::sliced_ell, "sliced_ell", "sliced ELL"},
@@ -22,6 +23,7 @@ constexpr std::array kernels = {
     KernelEntry{KernelName::stationary, "stationary", "varve::stationary_forward", true, true},
     KernelEntry{KernelName::staged, "staged", "varve::staged_forward", true, true},
     KernelEntry{KernelName::fused, "fused", "varve::fused_forward", true, true},
+    KernelEntry{KernelName::dense, "dense", "varve::dense_forward", true, false},
     KernelEntry{KernelName::cones, "cones", "varve::cone_forward", true, true},
     KernelEntry{KernelName::spread, "spread", "varve::spread_forward", true, false},
     KernelEntry{KernelName::bits, "bits", "varve::binary_forward", false, false},

@@ -7,11 +7,11 @@
 namespace varve {
 
 /// The formats in which a layer may be stored on a device (formats/), in the order in which the plan prefers them.
-enum class FormatName { cones, pattern_blocks, staged_blocks, sliced_ell, csr };
+enum class FormatName { cones, dense, pattern_blocks, staged_blocks, sliced_ell, csr };
 
 /// The kernels (kernels/) that take samples through a step of the plan. `bits` and `counts` take only the first layer,
 /// and only samples whose values are all equal.
-enum class KernelName { direct, stationary, staged, fused, cones, spread, bits, counts };
+enum class KernelName { direct, stationary, staged, fused, dense, cones, spread, bits, counts };
 
 /// The names of a format.
 struct FormatEntry {
@@ -39,7 +39,8 @@ std::span<KernelEntry const> all_kernels();
 FormatEntry const& entry_of(FormatName format);
 KernelEntry const& entry_of(KernelName kernel);
 
-/// The name of a format in --formats: "cones", "pattern_blocks", "staged_blocks", "sliced_ell" or "csr".
+/// The name of a format in --formats: "cones", "dense", "pattern_blocks", "staged_blocks",
+/// "sliced_ell" or "csr".
 std::string to_string(FormatName format);
 
 /// The name of a kernel in --kernel: "direct", "stationary", ...

@@ -27,12 +27,14 @@ std::string format_text(Step const& step) {
   if (step.kernel == KernelName::counts) return "edges by input";
   FormatName const format = step.kernel == KernelName::bits ? FormatName::sliced_ell : choice.format;
   std::string text = entry_of(format).text;
-  if (format == FormatName::pattern_blocks) text += fmt::format(" of {} outputs", choice.shape.block_outputs);
+  if (format == FormatName::pattern_blocks || format == FormatName::dense)
+    text += fmt::format(" of {} outputs", choice.shape.block_outputs);
   return text;
 }
 
 std::string index_text(Step const& step) {
-  return step.kernel == KernelName::counts ? "" : fmt::format(", {}-bit indices", step.choice.index_bits);
+  bool const has_indices = step.kernel != KernelName::counts && step.choice.format != FormatName::dense;
+  return !has_indices ? "" : fmt::format(", {}-bit indices", step.choice.index_bits);
 }
 
 double ratio(EdgeOffset part, EdgeOffset whole) {
@@ -64,6 +66,11 @@ std::string explain_format(StepRun const& run) {
         "outputs depend on so few neurons, even over several layers, that {} groups of them are computed "
         "by themselves, {:.1f} layers in one pass over the activations",
         choice.num_cones, layers_per_launch(run));
+  case FormatName::dense:
+    return fmt::format(
+        "so many pairs of neurons have an edge that a dense product is faster: {:.2f} weights are stored "
+        "per edge, zeros included, and no indices",
+        stored);
   case FormatName::pattern_blocks:
     return explain_blocks(stored);
   case FormatName::staged_blocks:
@@ -86,6 +93,8 @@ std::string explain_kernel(StepRun const& run) {
     return fmt::format("; tiles stay in team scratch for {:.1f} layers a launch", layers_per_launch(run));
   case KernelName::spread:
     return "; samples are few: the outputs of each layer are spread over the device";
+  case KernelName::dense:
+    return "; inputs and weights pass through team scratch";
   case KernelName::stationary:
     return "; weights stay in team scratch while the live samples pass by, found through their list";
   default:

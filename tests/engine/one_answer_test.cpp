@@ -95,6 +95,10 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Repeats, testing::ValuesIn(test::all_places
 /// What the plan must say where a choice is forced, for a network of 256 neurons with equal input lists.
 std::string kernel_for(FormatName format, KernelName kernel, Backend backend) {
   if (format == FormatName::staged_blocks) return "staged kernel, staged blocks";
+  if (format == FormatName::dense) {
+    bool const fuses = kernel == KernelName::fused;
+    return (has_own_memory(backend) ? "dense" : fuses ? "fused" : "direct") + std::string(" kernel, dense blocks");
+  }
   if (format == FormatName::csr) return "direct kernel, CSR";
   if (format == FormatName::sliced_ell)
     return (kernel == KernelName::fused ? "fused" : "direct") + std::string(" kernel, sliced ELL");

@@ -46,16 +46,16 @@ inline InferenceOptions options_at(Place place) {
 }
 
 /// Every combination of format, kernel and tile that can be asked for, none of which may change the answer (a kernel
-/// that cannot run a layer on this backend gives way to the direct one). The first four leave formats to the plan.
+/// that cannot run a layer on this backend gives way to the direct one). The first five leave formats to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place), options_at(place)};
   choices.back().reductions.saturation = choices.back().reductions.equal_samples = true; // change no bit
-  for (KernelName const kernel : {KernelName::cones, KernelName::spread}) {
+  for (KernelName const kernel : {KernelName::cones, KernelName::spread, KernelName::dense}) {
     choices.push_back(options_at(place));
     choices.back().kernel = kernel;
   }
-  for (auto const format :
-       {FormatName::csr, FormatName::sliced_ell, FormatName::staged_blocks, FormatName::pattern_blocks}) {
+  for (auto const format : {FormatName::csr, FormatName::sliced_ell, FormatName::staged_blocks,
+                            FormatName::pattern_blocks, FormatName::dense}) {
     for (KernelName const kernel : {KernelName::direct, KernelName::stationary, KernelName::fused}) {
       auto options = options_at(place);
       options.formats = {format};

@@ -1,5 +1,6 @@
 #include "engine/random_case.hpp"
 #include "formats/csr.hpp"
+#include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
 #include "formats/staged_blocks.hpp"
 #include "kernels/execution_spaces.hpp"
@@ -8,6 +9,7 @@
 #include "radixnet/network.hpp"
 
 #include "plan/choose.hpp"
+#include "plan/layer_sizes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -243,6 +245,35 @@ void expect_staged_blocks_hold_layers() {
   EXPECT_GT(num_encoded, 8);
 }
 
+/// Every block visits every input once, ascending, with zeros where there is no edge.
+template <class ExecutionSpace, class Scalar, int BlockOutputs, int ChunkSize>
+void expect_dense_blocks_hold_layers() {
+  using Format = DenseBlocks<ExecutionSpace, Scalar, BlockOutputs, ChunkSize>;
+  for (auto const& layer : layers_to_store()) {
+    SparseMatrix const& weights = layer.weights;
+    SCOPED_TRACE(::testing::Message() << layer.num_outputs() << " x " << layer.num_inputs());
+    auto const encoded = Format::encode(weights);
+    Format const format(layer, encoded);
+    EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights));
+    EXPECT_EQ(format.weights.size(), num_stored_densely(weights, Format::shape()));
+    EXPECT_EQ(encoded.bytes(), format.weights.size() * sizeof(Scalar));
+    EXPECT_GT(format.frame.neurons.size() + 1, format.edges().num_blocks() * std::size_t(BlockOutputs));
+    auto const visits = visits_of<ExecutionSpace>(format, static_cast<int>(weights.num_columns));
+    for (std::size_t block = 0; block < visits.counts.size(); ++block) {
+      ASSERT_EQ(visits.counts[block], static_cast<int>(weights.num_columns));
+      for (std::size_t input = 0; input < weights.num_columns; ++input) {
+        std::size_t const place = block * weights.num_columns + input;
+        ASSERT_EQ(visits.inputs[place], static_cast<int>(input));
+        for (std::size_t output = 0; output < BlockOutputs; ++output) {
+          std::size_t const row = block * BlockOutputs + output;
+          double const weight = row < weights.num_rows ? weight_of(weights, row, static_cast<NeuronIndex>(input)) : 0.0;
+          ASSERT_EQ(visits.weights[place * BlockOutputs + output], static_cast<Scalar>(weight));
+        }
+      }
+    }
+  }
+}
+
 /// A format gives each output's edges back in the order that they have in the layer, ascending or not.
 template <class Format>
 void expect_order_is_kept(std::vector<NeuronIndex> (*order_of)(SparseMatrix const&)) {
@@ -342,6 +373,12 @@ TYPED_TEST(Formats, StagedBlocksHoldALayer) {
   test::expect_staged_blocks_hold_layers<TypeParam, float, 1, 1, 1>();
   test::expect_staged_blocks_hold_layers<TypeParam, float, 8, 8, 1>();
   test::expect_staged_blocks_hold_layers<TypeParam, double, 1, 1, 4>();
+}
+
+TYPED_TEST(Formats, DenseBlocksHoldALayer) {
+  test::expect_dense_blocks_hold_layers<TypeParam, float, 6, 1>();
+  test::expect_dense_blocks_hold_layers<TypeParam, double, 8, 4>();
+  test::expect_dense_blocks_hold_layers<TypeParam, float, 128, 8>();
 }
 
 TYPED_TEST(Formats, KeepTheOrderOfEdges) { test::expect_every_format_keeps_order<TypeParam>(); }

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -100,9 +101,9 @@ TEST_P(Choices, WideLayersAreNotFused) {
 }
 
 TEST_P(Choices, NarrowLayersOfGpusHaveLargeTiles) {
-  EXPECT_EQ(choose(random_layer(256, 256, 0.5)).fused_tile, is_gpu() ? FusedTile::large : FusedTile::small);
+  EXPECT_EQ(choose(random_layer(256, 256, 0.1)).fused_tile, is_gpu() ? FusedTile::large : FusedTile::small);
   EXPECT_EQ(choose(random_layer(64, 64, 0.5)).fused_tile, is_gpu() ? FusedTile::with_image : FusedTile::small);
-  EXPECT_EQ(choose(random_layer(257, 256, 0.5)).fused_tile, FusedTile::small);
+  EXPECT_EQ(choose(random_layer(257, 256, 0.1)).fused_tile, FusedTile::small);
   PlanRequest few;
   few.expected_samples = 500;
   if (is_gpu()) { // a GPU computes all of them at the same time in small tiles
@@ -168,6 +169,48 @@ TEST_P(Choices, TakeWhatIsAskedFor) {
   PlanRequest fused;
   fused.kernel = KernelName::fused;
   EXPECT_EQ(choose(layer, fused, 0).kernel, KernelName::fused);
+}
+
+TEST_P(Choices, LayersWithMostEdgesAreDense) {
+  auto const format_of = [this](std::size_t width, double density, PlanRequest const& request = {}) {
+    return choose(random_layer(width, width, density), request).format;
+  };
+  EXPECT_EQ(format_of(512, 0.45), FormatName::dense);
+  EXPECT_EQ(format_of(1024, 1.0), FormatName::dense);
+  EXPECT_NE(format_of(1024, 0.1), FormatName::dense);
+  auto const choice = choose(random_layer(512, 500, 0.6));
+  EXPECT_EQ(choice.kernel, is_gpu() ? KernelName::dense : KernelName::fused);
+  EXPECT_EQ(choice.shape, GetParam().traits.dense_shape);
+  EXPECT_EQ(choice.num_stored, 512U * (is_gpu() ? 512U : 504U)) << "zeros and whole blocks";
+  EXPECT_EQ(choice.tile_samples, is_gpu() ? 64U : GetParam().traits.direct_tile_samples);
+  if (is_gpu()) EXPECT_NE(format_of(128, 1.0), FormatName::dense) << "narrow layers stay in scratch";
+  PlanRequest request;
+  request.expected_samples = 1;
+  EXPECT_NE(format_of(1024, 1.0, request), FormatName::dense) << "nothing to share a weight with";
+  request.expected_samples.reset();
+  request.kernel = KernelName::direct;
+  EXPECT_EQ(format_of(512, 0.8, request), is_gpu() ? FormatName::pattern_blocks : FormatName::dense);
+  request.kernel = KernelName::dense;
+  EXPECT_EQ(format_of(64, 0.1, request), FormatName::dense) << "asked for";
+}
+
+TEST_P(Choices, LayersWithSharedListsAreNotDense) {
+  Layer layer = random_layer(512, 512, 1.0); // half of the outputs read the lower inputs, the others the upper ones
+  SparseMatrix halves;
+  halves.num_rows = halves.num_columns = 512;
+  for (std::size_t output = 0; output < 512; ++output) {
+    for (std::size_t input = 0; input < 256; ++input) {
+      halves.column_indices.push_back(static_cast<NeuronIndex>(input + (output % 2 == 0 ? 0 : 256)));
+      halves.values.push_back(0.25 + static_cast<double>(input));
+    }
+    halves.row_pointers.push_back(halves.column_indices.size());
+  }
+  layer.weights = halves;
+  EXPECT_EQ(choose(layer).format, FormatName::pattern_blocks) << "blocks store half as many weights";
+  std::swap(layer.weights.column_indices.front(), layer.weights.column_indices[1]);
+  PlanRequest request;
+  request.formats = {FormatName::dense};
+  EXPECT_EQ(choose(layer, request).format, FormatName::sliced_ell) << "an output has another order of edges";
 }
 
 TEST_P(Choices, OfTheFirstLayer) {

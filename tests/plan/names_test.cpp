@@ -30,7 +30,7 @@ TEST(FormatNames, AreParsedInAnyOrder) {
   EXPECT_EQ(parse_formats("csr"), std::vector<FormatName>{FormatName::csr});
   EXPECT_EQ(parse_formats("sliced_ell,pattern_blocks,staged_blocks"),
             (std::vector<FormatName>{FormatName::sliced_ell, FormatName::pattern_blocks, FormatName::staged_blocks}));
-  for (std::string const wrong : {"dense", "", "csr,", "csr,auto", "CSR"})
+  for (std::string const wrong : {"full", "", "csr,", "csr,auto", "CSR"})
     EXPECT_THAT(sentence_of([&] { parse_formats(wrong); }), HasSubstr("csr")) << wrong;
 }
 

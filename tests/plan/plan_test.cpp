@@ -10,6 +10,7 @@
 namespace varve {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -71,6 +72,9 @@ TEST(PlanText, ExplainsBlocksByWhatTheyStore) {
   EXPECT_THAT(why(170), HasSubstr("store 1.70 weights per edge"));
   EXPECT_THAT(why(400), HasSubstr("zeros included"));
   EXPECT_THAT(why(100), HasSubstr("4.0 layers a launch"));
+  step = step_of(0, 0, KernelName::dense, FormatName::dense);
+  EXPECT_THAT(why(167), AllOf(HasSubstr("1.67 weights are stored per edge"), HasSubstr("pass through team scratch")));
+  EXPECT_THAT(to_text(runs_of({step}).front()), "layer 0: dense kernel, dense blocks of 4 outputs, 1 launch");
   step = step_of(0, 0, KernelName::direct, FormatName::csr);
   EXPECT_THAT(why(100), HasSubstr("rows are stored without padding"));
 }

@@ -62,6 +62,20 @@ struct CudaTuning {
     return std::min(num_tiles * num_stages, 4 * processors);
   }
 
+  /// Dense layers: a team computes 128 outputs of 64 samples. In float a thread of 128 holds 64 sums of 8 outputs and
+  /// loads 64 bytes from scratch for 64 fma; four teams share the registers of a multiprocessor. NOT MEASURED.
+  using DenseTile = TileShape<Scalar, pack_width, 2, 32 / pack_width>;
+  static constexpr int dense_outputs = 128;
+  static constexpr int dense_chunk = 8;
+  static constexpr int dense_thread_outputs = 8;
+  using DenseBounds = Kokkos::LaunchBounds<512 / pack_width, pack_width>;
+  static constexpr bool has_dense_kernel = true;
+  static constexpr double most_stored_in_dense = 5.0;    ///< from a density of 0.2 on
+  static constexpr double dense_per_block_weight = 1.25; ///< fused pattern blocks take 14e12 weights per second
+  static constexpr std::size_t narrowest_dense = 129;    ///< narrower layers have their image in scratch
+  static int dense_teams(int processors) { return pack_width * processors; }
+  static int fewest_dense_tasks(int processors) { return processors; }
+
   static constexpr int expand_level = 0;
   static constexpr int expand_bytes = 16384; ///< eight teams of 256 threads per multiprocessor
   static constexpr int expand_team_size = 256;

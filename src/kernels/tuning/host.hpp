@@ -57,6 +57,16 @@ struct Tuning {
   static constexpr double min_staged_uses = 3.0;
   static int staged_league_size(int /*processors*/, int num_tiles, int num_stages) { return num_tiles * num_stages; }
 
+  /// Dense layers: a block of 6 outputs has its sums in 24 of 32 vector registers.
+  static constexpr int dense_outputs = 6;
+  static constexpr int dense_chunk = 1;
+  static constexpr bool has_dense_kernel = false; ///< the fused and the direct kernel take dense layers
+  using DenseTile = Tile;
+  static constexpr double most_stored_in_dense = 2.8;
+  static constexpr double dense_per_block_weight = 1.3;
+  static constexpr std::size_t narrowest_dense = 0;
+  static int fewest_dense_tasks(int /*processors*/) { return 0; }
+
   static constexpr int expand_level = 1;
   static constexpr int expand_bytes = 32768;
   static constexpr int expand_team_size = 1;

@@ -1,0 +1,138 @@
+#pragma once
+
+#include "core/error.hpp"
+#include "formats/device_layer.hpp"
+#include "passes/block_lists.hpp"
+#include "passes/edge_order.hpp"
+#include "plan/device_traits.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace varve {
+
+/// A layer as a dense matrix, for layers with an edge between most pairs of neurons. Blocks of `BlockOutputs` outputs
+/// store a weight for every input, zero where there is no edge, so there are no indices, and a kernel reads each input
+/// once for all outputs of a block. The number of inputs is padded to a multiple of `ChunkSize`, that of outputs to
+/// whole blocks, with weights 0.
+///
+/// Bits: the sums of the layer are chains over the edges in ascending order of inputs, so encode() takes only layers
+/// whose edges ascend. A weight 0 in such a chain computes fma(0, x, sum) with finite x (activations and samples are
+/// finite in every precision). If sum is not zero, the result is sum, infinities and NaNs included. If sum is +0, the
+/// result is +0. If sum is -0 (a product below zero may round to it), the result is +0 or -0, depending on the sign of
+/// x: a zero, but perhaps of the other sign. The sign of a zero sum changes nothing that follows: a product that is not
+/// zero gives the same sum after either zero, a product that is zero gives a zero again, and finish() adds the bias,
+/// which is never -0, so that both zeros give the same bits.
+template <class ExecutionSpace, class Scalar_, int BlockOutputs, int ChunkSize>
+struct DenseBlocks {
+  using Scalar = Scalar_;
+  using Index = std::uint32_t; ///< of an input
+  static constexpr int block_outputs = BlockOutputs;
+  static constexpr int chunk_size = ChunkSize;
+  static constexpr bool may_have_curve = false; ///< on GPUs
+
+  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
+  struct Edges {
+    static constexpr int edges_at_a_time = 1;
+    static constexpr bool is_dense = true;
+
+    LayerParameters<Scalar> parameters;
+    ArrayView<Scalar const> weights; ///< [block][input, padded][output of the block]
+
+    KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const {
+      return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION int num_chunks() const { return (parameters.num_inputs + ChunkSize - 1) / ChunkSize; }
+
+    /// The weights of a block: [input, padded][output of the block].
+    KOKKOS_FORCEINLINE_FUNCTION Scalar const* weights_of(int block) const {
+      std::size_t const size = static_cast<std::size_t>(num_chunks()) * ChunkSize * BlockOutputs;
+      return elements_of(weights, static_cast<std::size_t>(block) * size, size);
+    }
+
+    /// Calls visit(&input, weights_of) for every input of a block, ascending: weights_of(0)[output] is its weight for
+    /// an output of the block.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_edges(int block, Visit const& visit) const {
+      Scalar const* of_input = weights_of(block);
+      for (Index input = 0; input < static_cast<Index>(parameters.num_inputs); ++input, of_input += BlockOutputs)
+        visit(&input, [&](int) { return of_input; });
+    }
+  };
+
+  Edges edges() const { return {frame.parameters(), weights}; }
+
+  std::size_t bytes() const { return weights.size() * sizeof(Scalar) + frame.bytes(); }
+
+  /// Calls visit(array) for every array on the device.
+  template <class Visit>
+  void for_each_array(Visit const& visit) {
+    frame.for_each_array(visit);
+    visit(weights);
+  }
+
+  LayerFrame<ExecutionSpace, Scalar> frame;
+  ConstDeviceArray<ExecutionSpace, Scalar> weights;
+
+  int num_outputs() const { return frame.num_outputs; }
+
+  static constexpr EllShape shape() {
+    return {1, static_cast<std::size_t>(ChunkSize), static_cast<std::size_t>(BlockOutputs)};
+  }
+
+  /// A layer in this format on the host.
+  struct Encoded {
+    using Format = DenseBlocks;
+    std::vector<Scalar> weights;
+
+    std::size_t bytes() const { return weights.size() * sizeof(Scalar); }
+  };
+
+  /// Encodes a valid layer of at most 2^31 - 1 inputs and outputs whose edges ascend.
+  static Encoded encode(SparseMatrix const& matrix) {
+    VARVE_REQUIRE(is_ascending(matrix), "a dense layer computes its sums in ascending order of inputs");
+    std::size_t const block_size = padded_inputs(matrix.num_columns) * BlockOutputs;
+    Encoded encoded;
+    encoded.weights.assign(count_blocks(matrix, BlockOutputs) * block_size, Scalar(0));
+    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+      Scalar* const first = encoded.weights.data() + output / BlockOutputs * block_size + output % BlockOutputs;
+      for (EdgeOffset edge = matrix.row_pointers[output]; edge < matrix.row_pointers[output + 1]; ++edge)
+        first[std::size_t(matrix.column_indices[edge]) * BlockOutputs] = static_cast<Scalar>(matrix.value(edge));
+    }
+    return encoded;
+  }
+
+  DenseBlocks() = default;
+  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
+  DenseBlocks(Layer const& layer, Encoded const& encoded, Arrays&& arrays = Arrays())
+      : frame(layer, {}, arrays, BlockOutputs), weights(arrays.put("varve::weights", encoded.weights)) {}
+
+  /// Decodes the layer: its nonzero weights as values of Scalar, one per entry.
+  SparseMatrix to_matrix() const {
+    auto const weights_h = download(weights);
+    SparseMatrix matrix;
+    matrix.num_rows = static_cast<std::size_t>(frame.num_outputs);
+    matrix.num_columns = static_cast<std::size_t>(frame.num_inputs);
+    std::size_t const block_size = padded_inputs(matrix.num_columns) * BlockOutputs;
+    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+      std::size_t const first = output / BlockOutputs * block_size + output % BlockOutputs;
+      for (std::size_t input = 0; input < matrix.num_columns; ++input) {
+        Scalar const weight = weights_h[first + input * BlockOutputs];
+        if (weight == Scalar(0)) continue;
+        matrix.column_indices.push_back(static_cast<NeuronIndex>(input));
+        matrix.values.push_back(weight);
+      }
+      matrix.row_pointers.push_back(matrix.column_indices.size());
+    }
+    return matrix;
+  }
+
+private:
+  static std::size_t padded_inputs(std::size_t num_inputs) {
+    constexpr auto chunk = static_cast<std::size_t>(ChunkSize);
+    return (num_inputs + chunk - 1) / chunk * chunk;
+  }
+};
+
+} // namespace varve
