@@ -70,6 +70,15 @@ elseif(NOT VARVE_HAVE_XZ)
   message(STATUS "xz: not used, LibLZMA was not found (liblzma-dev, xz): files that end in .xz are refused")
 endif()
 
+# libzip reaches src/io/ only.
+find_package(Zip QUIET)
+set(VARVE_HAVE_ZIP ${Zip_FOUND})
+if(VARVE_BUILD_TESTS)
+  varve_require(Zip libzip-dev libzip)
+elseif(NOT VARVE_HAVE_ZIP)
+  message(STATUS "zip: not used, libzip was not found (libzip-dev, libzip): matrices of SciPy (.npz) are refused")
+endif()
+
 if(VARVE_BUILD_TESTS)
   find_package(GTest QUIET)
   if(NOT GTest_FOUND)

@@ -79,7 +79,7 @@ int convert(ConvertOptions const& options) {
   files.reads("--targets", samples.targets);
   files.writes("DST", samples.target, Content::network_or_samples);
   check_files(files);
-  if (holds_samples(samples.source)) {
+  if (holds_samples(samples.source, options.challenge)) {
     require_no_network_options(options);
     auto conversion = samples;
     conversion.neurons = options.challenge.neurons;

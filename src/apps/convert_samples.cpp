@@ -40,7 +40,7 @@ Answers open_answers(SampleConversion const& conversion, SampleReader const& sam
   if (conversion.drops_answers) return answers;
   SampleRange const range{samples.first_sample(), samples.first_sample() + samples.num_samples()};
   SampleFileHeader header;
-  if (hdf5::has_signature(conversion.source)) header = read_sample_header(conversion.source);
+  if (is_sample_file(conversion.source)) header = read_sample_header(conversion.source);
   auto const& labels = conversion.labels.empty() && header.has_labels ? conversion.source : conversion.labels;
   auto const& targets = conversion.targets.empty() && header.num_targets ? conversion.source : conversion.targets;
   if (!labels.empty()) answers.labels = open_labels(labels, range, OtherSamples::refused);

@@ -7,7 +7,6 @@
 #include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/communicator.hpp"
-#include "io/hdf5.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/labels.hpp"
@@ -64,7 +63,7 @@ void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
   SampleRange const range{job.samples->first_sample(), job.samples->first_sample() + job.samples->num_samples()};
   auto const others = options.run.samples.empty() ? OtherSamples::refused : OtherSamples::ignored;
   SampleFileHeader header;
-  if (hdf5::has_signature(input)) header = read_sample_header(input);
+  if (is_sample_file(input)) header = read_sample_header(input);
   job.label_file = options.labels.empty() && header.has_labels ? input : options.labels;
   job.target_file = options.targets.empty() && header.num_targets ? input : options.targets;
   bool const wants_targets = !options.targets.empty() || options.loss.value_or("mean-square") == "mean-square";

@@ -6,7 +6,6 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "engine/inference.hpp"
-#include "io/hdf5.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
@@ -171,7 +170,7 @@ int info_network(InfoOptions const& options) {
 /// outputs.
 Json answers_in(std::string const& path) {
   auto answers = Json::object();
-  if (!hdf5::has_signature(path)) return answers;
+  if (!is_sample_file(path)) return answers;
   auto const header = read_sample_header(path);
   if (header.has_labels) {
     auto const labels = read_sample_labels(path);
@@ -242,7 +241,9 @@ void add_info(CLI::App& command_line, Action& action) {
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command->callback([options, &action] {
-    action = [options] { return holds_samples(options->path) ? info_samples(*options) : info_network(*options); };
+    action = [options] {
+      return holds_samples(options->path, options->challenge) ? info_samples(*options) : info_network(*options);
+    };
   });
 }
 

@@ -8,7 +8,6 @@
 #include "core/stopwatch.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/stop_signal.hpp"
-#include "io/hdf5.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/labels.hpp"
@@ -48,7 +47,7 @@ AnsweredSamples read_samples(AnswerFiles const& files, Network const& network, L
   AnsweredSamples read;
   read.samples = open_samples(files.samples, network.num_inputs());
   SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
-  bool const has_targets = loss == Loss::mean_square && files.labels.empty() && hdf5::has_signature(files.samples) &&
+  bool const has_targets = loss == Loss::mean_square && files.labels.empty() && is_sample_file(files.samples) &&
                            read_sample_header(files.samples).num_targets.has_value();
   if (!files.targets.empty() || has_targets) {
     if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");

@@ -16,6 +16,7 @@ namespace varve::binsparse {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Layout = MatrixParts::Layout;
 
 constexpr char const* version = "0.1.0";
 
@@ -66,6 +67,33 @@ hdf5::Dataset open_list(hdf5::Group const& group, char const* name, std::uint64_
   return dataset;
 }
 
+/// The list that says to which row or column the entries of a matrix belong.
+struct OuterList {
+  char const* name;
+  std::uint64_t length;
+};
+
+OuterList outer_list(Descriptor const& descriptor) {
+  switch (descriptor.layout) {
+  case Layout::by_rows:
+    return {"pointers_to_1", descriptor.num_rows + 1};
+  case Layout::by_columns:
+    return {"pointers_to_1", descriptor.num_columns + 1};
+  case Layout::pairs:
+    break;
+  }
+  return {"indices_0", descriptor.num_entries};
+}
+
+Layout read_layout(Json const& object, Formats formats, std::string const& place) {
+  auto const format = object.contains("format") ? object["format"] : Json();
+  if (format == "CSR") return Layout::by_rows;
+  if (formats == Formats::rows_only) fail(place, shown(object, "format"), "\"CSR\"");
+  if (format == "CSC") return Layout::by_columns;
+  if (format == "COO" || format == "COOR" || format == "COOC") return Layout::pairs;
+  fail(place, shown(object, "format"), "\"CSR\", \"CSC\" or \"COO\"");
+}
+
 /// Reads and checks the row pointers first ... last, so that the entries they point to can be read.
 std::vector<EdgeOffset> read_pointers(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,
                                       std::uint64_t last, std::string const& place) {
@@ -87,15 +115,18 @@ std::vector<EdgeOffset> read_pointers(hdf5::Group const& group, Descriptor const
 
 } // namespace
 
-Descriptor read_descriptor(hdf5::Group const& group, std::string const& place) {
+Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, Formats formats) {
   auto const object = parse_object(hdf5::read_text(group.id(), "binsparse", place), place);
   auto const text_of = [&](char const* key) { return object.contains(key) ? object[key] : Json(); };
   if (text_of("version") != "0.1" && text_of("version") != version) fail(place, shown(object, "version"), "\"0.1.0\"");
-  if (text_of("format") != "CSR") fail(place, shown(object, "format"), "\"CSR\"");
+  auto const layout = read_layout(object, formats, place);
+  if (formats == Formats::all && object.contains("structure"))
+    fail(place, shown(object, "structure"), "none: all entries are stored");
   auto const shape = text_of("shape");
   if (!shape.is_array() || shape.size() != 2) fail(place, shown(object, "shape"), "two numbers");
 
   Descriptor descriptor;
+  descriptor.layout = layout;
   constexpr std::uint64_t largest_index = std::numeric_limits<NeuronIndex>::max();
   constexpr std::uint64_t largest_count = std::uint64_t{1} << 60;
   descriptor.num_rows = read_count(shape[0], largest_count, place, shown(object, "shape"));
@@ -120,9 +151,30 @@ Descriptor read_descriptor(hdf5::Group const& group, std::string const& place) {
 }
 
 void require_arrays(hdf5::Group const& group, Descriptor const& descriptor, std::string const& place) {
-  open_list(group, "pointers_to_1", descriptor.num_rows + 1, place);
+  auto const outer = outer_list(descriptor);
+  open_list(group, outer.name, outer.length, place);
   open_list(group, "indices_1", descriptor.num_entries, place);
   open_list(group, "values", descriptor.is_iso ? 1 : descriptor.num_entries, place);
+}
+
+MatrixParts read_parts(hdf5::Group const& group, Descriptor const& descriptor, std::string const& place) {
+  auto const outer = outer_list(descriptor);
+  auto const read = [&]<class Index>(char const* name, std::uint64_t length, std::vector<Index>& indices) {
+    auto const list = open_list(group, name, length, place);
+    indices = hdf5::read_indices<Index>(list, 0, length, fmt::format("{}: {}", place, name));
+  };
+  MatrixParts parts;
+  parts.layout = descriptor.layout;
+  parts.num_rows = descriptor.num_rows;
+  parts.num_columns = descriptor.num_columns;
+  bool const has_pointers = parts.layout != Layout::pairs;
+  if (has_pointers) read(outer.name, outer.length, parts.pointers);
+  if (!has_pointers) read(outer.name, outer.length, parts.rows);
+  read("indices_1", descriptor.num_entries, parts.layout == Layout::by_columns ? parts.rows : parts.columns);
+  auto const num_values = descriptor.is_iso ? 1 : descriptor.num_entries;
+  auto const values = open_list(group, "values", num_values, place);
+  parts.values = hdf5::read_reals(values, 0, num_values, place + ": values");
+  return parts;
 }
 
 SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first, std::uint64_t last,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "io/hdf5.hpp"
+#include "io/matrix_parts.hpp"
 #include "network/sparse_matrix.hpp"
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// Sparse matrices in HDF5 groups in the CSR format of the binsparse specification; see FORMAT.md.
+/// Sparse matrices in HDF5 groups in the layout of the binsparse specification; see FORMAT.md. Varve writes CSR.
 namespace varve::binsparse {
 
 /// The binsparse descriptor of a group, and whether its values are shared.
@@ -17,17 +18,25 @@ struct Descriptor {
   std::uint64_t num_columns = 0;
   std::uint64_t num_entries = 0;
   bool is_iso = false; ///< true if one stored value is shared by all entries
+  MatrixParts::Layout layout = MatrixParts::Layout::by_rows;
 };
+
+/// The formats that a reader takes: CSR alone, as in Varve's own files, or CSR, CSC and COO.
+enum class Formats { rows_only, all };
 
 /// Reads and checks the descriptor. is_iso follows the length of the dataset `values`, whatever the descriptor says.
 /// Throws InputError "PLACE: ...".
-Descriptor read_descriptor(hdf5::Group const& group, std::string const& place);
+Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, Formats formats = Formats::rows_only);
 
-/// Opens the three arrays and checks that their lengths match the descriptor. Throws InputError "PLACE: ...".
+/// Opens the three lists and checks that their lengths match the descriptor. Throws InputError "PLACE: ...".
 void require_arrays(hdf5::Group const& group, Descriptor const& descriptor, std::string const& place);
 
-/// Reads the rows [first, last) and nothing else from the disk. Throws InputError unless the lengths of the arrays
-/// match the descriptor and the row pointers ascend; the caller checks the matrix with require_valid.
+/// Reads all lists of a matrix of any format; the caller checks them with to_matrix. Throws InputError unless their
+/// lengths match the descriptor.
+MatrixParts read_parts(hdf5::Group const& group, Descriptor const& descriptor, std::string const& place);
+
+/// Reads the rows [first, last) of a matrix in CSR and nothing else from the disk. Throws InputError unless the lengths
+/// of the arrays match the descriptor and the row pointers ascend; the caller checks the matrix with require_valid.
 SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first, std::uint64_t last,
                        std::string const& place);
 

@@ -1,9 +1,21 @@
 #include "io/hdf5_walk.hpp"
 
 #include "io/network_file.hpp"
+#include "io/plain_binsparse.hpp"
 #include "io/sample_file.hpp"
 
+#include <string>
+
 namespace varve {
+namespace {
+
+/// The attribute `format` of a file; empty if it has none, as files of other programs.
+std::string format_of(std::filesystem::path const& path) {
+  auto const file = hdf5::open_file(path);
+  return H5Aexists(file.id(), "format") > 0 ? hdf5::read_text(file.id(), "format", path.string()) : std::string();
+}
+
+} // namespace
 
 bool says_samples(std::filesystem::path const& path) {
   auto const file = hdf5::open_file(path);
@@ -12,11 +24,11 @@ bool says_samples(std::filesystem::path const& path) {
 
 hdf5::Walk structure_walk(std::filesystem::path const& path) {
   return {"structure", [path](hdf5::Share share) {
-            if (!says_samples(path)) {
-              NetworkFile::walk(path, share);
-            } else if (share.number == 0) { // samples have few groups
-              walk_sample_file(path);
-            }
+            auto const format = format_of(path);
+            if (format == "varve-network") return NetworkFile::walk(path, share);
+            if (share.number > 0) return; // the others have few groups
+            if (format == "varve-samples") return walk_sample_file(path);
+            if (format.empty()) walk_plain_binsparse(path);
           }};
 }
 

@@ -9,7 +9,8 @@ namespace varve {
 /// True if an HDF5 file declares that it holds samples. Call it under hdf5::guarded.
 bool says_samples(std::filesystem::path const& path);
 
-/// The walk through all that Varve reads of a network or of samples, whichever the HDF5 file declares to hold.
+/// The walk through all that Varve's readers read of an HDF5 file: of a network, of samples or of plain matrices,
+/// whichever it declares to hold.
 hdf5::Walk structure_walk(std::filesystem::path const& path);
 
 } // namespace varve

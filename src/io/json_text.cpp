@@ -27,9 +27,9 @@ std::size_t depth_of(std::string_view text) {
 
 } // namespace
 
-nlohmann::ordered_json parse_json(std::string_view text, std::string const& place) {
-  if (text.size() > longest_json) {
-    throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, longest_json));
+nlohmann::ordered_json parse_json(std::string_view text, std::string const& place, std::size_t most_bytes) {
+  if (text.size() > most_bytes) {
+    throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, most_bytes));
   }
   if (auto const depth = depth_of(text); depth > deepest_json) {
     throw InputError(

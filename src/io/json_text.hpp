@@ -13,9 +13,12 @@ namespace varve {
 constexpr std::size_t longest_json = std::size_t{1} << 16; ///< in bytes
 constexpr std::size_t deepest_json = 32;                   ///< greatest nesting of brackets
 
+constexpr std::size_t longest_long_json = std::size_t{1} << 20; ///< in bytes, for lists of layers and of tensors
+
 /// Parses a JSON text; the result is discarded (is_discarded()) if the text is not JSON. Throws InputError "PLACE: ..."
-/// if the text is longer or nests deeper than the limits.
-nlohmann::ordered_json parse_json(std::string_view text, std::string const& place);
+/// if the text has more than `most_bytes` or nests deeper than the limit.
+nlohmann::ordered_json parse_json(std::string_view text, std::string const& place,
+                                  std::size_t most_bytes = longest_json);
 
 /// Serializes JSON; `indent` as in nlohmann::json::dump. Invalid UTF-8, as in some file names, becomes U+FFFD, because
 /// JSON cannot hold it.

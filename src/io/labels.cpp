@@ -4,6 +4,7 @@
 #include "io/hdf5.hpp"
 #include "io/idx.hpp"
 #include "io/line_error.hpp"
+#include "io/npy.hpp"
 #include "io/sample_file.hpp"
 #include "io/text_lines.hpp"
 
@@ -48,6 +49,11 @@ Labels open_labels(fs::path const& path, SampleRange const& samples, OtherSample
     SampleRange const all{header.first_sample, header.first_sample + header.num_samples};
     if (header.has_labels) require_samples(path, "labels", all, samples, others);
     return read_sample_labels(path, samples);
+  }
+  if (is_npy(path)) {
+    auto const labels = read_npy_labels(path);
+    require_samples(path, "labels", {0, labels.num_samples()}, samples, others);
+    return labels_of(labels, samples.first, samples.second);
   }
   if (!is_idx(path)) return read_text_labels(path, samples, others);
   require_samples(path, "labels", {0, num_idx_labels(path)}, samples, others);

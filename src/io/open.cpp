@@ -9,7 +9,11 @@
 #include "io/idx.hpp"
 #include "io/input_files.hpp"
 #include "io/layer_groups.hpp"
+#include "io/layer_list.hpp"
+#include "io/matrix_file.hpp"
 #include "io/network_file.hpp"
+#include "io/onnx.hpp"
+#include "io/plain_binsparse.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>
@@ -58,6 +62,26 @@ void require_agreement(NetworkFile const& file, ChallengeOptions const& options,
   }
 }
 
+/// Throws UsageError if an option was given that is for matrices of other programs.
+void require_no_matrix_options(ChallengeOptions const& options, fs::path const& path) {
+  char const* const option = !options.activation.empty()  ? "--activation"
+                             : options.slope              ? "--slope"
+                             : options.transposes_weights ? "--transpose-weights"
+                                                          : nullptr;
+  if (option == nullptr) return;
+  throw UsageError(
+      fmt::format("{} is for matrices of other programs, which do not say it; {} says it", option, path.string()));
+}
+
+/// Throws UsageError if an option was given that contradicts an ONNX model, or that it has no place for.
+std::unique_ptr<NetworkSource> open_onnx(fs::path const& path, ChallengeOptions const& options) {
+  auto network = std::make_unique<Network>(read_onnx(path));
+  require_equal(options.layers, network->num_layers(), "the number of layers", path);
+  if (options.neurons || options.bias || options.cap)
+    throw UsageError(fmt::format("--neurons, --bias and --cap are for networks in text; {} says them", path.string()));
+  return network;
+}
+
 /// True if an HDF5 file declares that it holds samples.
 bool holds_hdf5_samples(fs::path const& path) {
   auto const guard = hdf5::lock();
@@ -69,7 +93,8 @@ bool holds_hdf5_samples(fs::path const& path) {
 void try_out_hdf5(fs::path const& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error) || !hdf5::has_signature(path)) return;
-  holds_hdf5_samples(path);
+  auto const guard = hdf5::lock();
+  hdf5::guarded(path, structure_walk(path), [&] { structure_walk(path).run({}); });
 }
 
 std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptions const& options) {
@@ -78,9 +103,15 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
     throw InputError(fmt::format("{} cannot be read: {}", path.string(),
                                  error ? error.message() : std::string("No such file or directory")));
   }
+  if (is_layer_list(path)) return open_layer_list(path, options);
+  require_no_matrix_options(options, path);
   if (fs::is_directory(path, error)) return open_challenge_network(path, options);
   if (!hdf5::has_signature(path)) {
-    throw InputError(fmt::format("{} is neither a folder of nN-lK.tsv files nor an HDF5 network file", path.string()));
+    if (is_onnx(path)) return open_onnx(path, options);
+    throw InputError(
+        fmt::format("{} is no network: expected an HDF5 network file, a folder of nN-lK.tsv files, an ONNX "
+                    "model, matrices of other programs, or a JSON file that lists them",
+                    path.string()));
   }
   auto file = std::make_unique<NetworkFile>(path);
   require_agreement(*file, options, path);
@@ -89,9 +120,10 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
 
 std::uint64_t network_checksum(fs::path const& path, ChallengeOptions const& options) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return file_checksum(path);
+  bool const is_list = fs::exists(path, error) && is_layer_list(path);
+  if (!is_list && !fs::is_directory(path, error)) return file_checksum(path);
   std::uint64_t sum = 0;
-  for (auto const& file : challenge_layer_files(path, options)) {
+  for (auto const& file : is_list ? layer_list_files(path) : challenge_layer_files(path, options)) {
     auto const next = file_checksum(file);
     sum = checksum({reinterpret_cast<char const*>(&next), sizeof(next)}, sum);
   }
@@ -99,6 +131,11 @@ std::uint64_t network_checksum(fs::path const& path, ChallengeOptions const& opt
 }
 
 SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
+  if (auto const format = matrix_format(path)) {
+    auto const rows = open_matrix_samples(path, *format, range);
+    require_width(path, rows->num_neurons(), neurons);
+    return to_set(rows->read(0, rows->num_samples()));
+  }
   if (hdf5::has_signature(path)) {
     require_width(path, neurons);
     return read_sample_file(path, range);
@@ -111,6 +148,10 @@ SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSample
 
 SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons) {
   if (neurons) return open_samples(path, *neurons);
+  if (auto const format = matrix_format(path)) {
+    auto const rows = open_matrix_samples(path, *format);
+    return to_set(rows->read(0, rows->num_samples()));
+  }
   if (hdf5::has_signature(path)) return read_sample_file(path);
   std::error_code error;
   if (fs::is_regular_file(path, error) && is_idx(path)) {
@@ -122,15 +163,18 @@ SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons)
 }
 
 SampleRange first_samples(fs::path const& path, std::size_t count) {
-  SampleIndex const first = hdf5::has_signature(path) ? read_sample_header(path).first_sample : 0;
+  SampleIndex const first = is_sample_file(path) ? read_sample_header(path).first_sample : 0;
   return {first, capped_add(first, count)};
 }
 
-bool holds_samples(fs::path const& path) {
+bool holds_samples(fs::path const& path, ChallengeOptions const& options) {
   std::error_code error;
+  bool const describes_layers = !options.activation.empty() || options.cap;
   if (!fs::is_regular_file(readable_place(path), error)) return false;
-  if (!hdf5::has_signature(path)) return true;
   try {
+    if (is_plain_binsparse(path)) return !describes_layers && plain_matrix_names(path).size() == 1;
+    if (!hdf5::has_signature(path))
+      return matrix_format(path) ? !describes_layers : !is_layer_list(path) && !is_onnx(path);
     return holds_hdf5_samples(path);
   } catch (InputError const&) {
     return false; // broken either way: reading it as a network reports the reason

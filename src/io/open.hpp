@@ -15,21 +15,22 @@
 
 namespace varve {
 
-/// Opens a network: a folder of challenge layer files or an HDF5 network file, recognized by its signature. Throws
-/// InputError if PATH is neither; UsageError if an option contradicts an HDF5 file or is required for a folder.
+/// Opens a network, recognized by its content: an HDF5 network file, a folder of challenge layer files, layers in files
+/// of other programs (layer_list.hpp), or an ONNX model. Throws InputError if PATH is none of them; UsageError if an
+/// option contradicts a file or is missing.
 std::unique_ptr<NetworkSource> open_network(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
 /// A checksum of all bytes that reading this network reads from the disk; equal files give equal checksums. Throws
 /// InputError if a file is missing or cannot be read.
 std::uint64_t network_checksum(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
-/// Reads samples for a network with `neurons` inputs: an HDF5 sample file or an IDX file of images (values byte / 255),
-/// recognized by their first bytes, or lines `image pixel value`. Throws InputError if the file is broken or its
-/// samples have another width, UsageError if it does not contain the range.
+/// Reads samples for a network with `neurons` inputs: an HDF5 sample file, an IDX file of images (values byte / 255),
+/// or a matrix of another program (matrix_file.hpp), recognized by their content, or lines `image pixel value`. Throws
+/// InputError if the file is broken or its samples have another width, UsageError if it does not contain the range.
 SampleSet open_samples(std::filesystem::path const& path, std::size_t neurons,
                        OptionalSampleRange const& range = std::nullopt);
 
-/// Reads samples without a network. HDF5 and IDX files state their width; for text, `neurons` is required (else
+/// Reads samples without a network. All but text state their width; for text, `neurons` is required (else
 /// UsageError). Throws otherwise as the function above.
 SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons);
 
@@ -42,8 +43,8 @@ SampleRange first_samples(std::filesystem::path const& path, std::size_t count);
 void try_out_hdf5(std::filesystem::path const& path);
 
 /// True if PATH contains samples rather than a network: an HDF5 sample file or a text file (networks in text are
-/// folders).
-bool holds_samples(std::filesystem::path const& path);
+/// folders). A single matrix of another program is taken as samples unless the options name an activation or a cap.
+bool holds_samples(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
 /// Writes a network in the format that the ending of PATH implies: .h5 or .hdf5 is one HDF5 file; anything else is a
 /// folder of challenge layer files ending in .tsv, or in .tsv.gz, .tsv.xz or .tsv.zst if PATH does (see

@@ -7,6 +7,7 @@
 #include "io/hdf5_guard.hpp"
 #include "io/hdf5_walk.hpp"
 #include "io/line_error.hpp"
+#include "io/plain_binsparse.hpp"
 #include "io/sample_format.hpp"
 
 #include <fmt/format.h>
@@ -113,6 +114,8 @@ void walk_sample_file(fs::path const& path) {
   if (open.targets)
     binsparse::require_arrays(open.targets->group, open.targets->descriptor, path.string() + ": targets");
 }
+
+bool is_sample_file(fs::path const& path) { return hdf5::has_signature(path) && !is_plain_binsparse(path); }
 
 SampleFileHeader read_sample_header(fs::path const& path) {
   auto const lock = hdf5::lock();

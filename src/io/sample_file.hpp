@@ -27,6 +27,10 @@ struct SampleFileHeader {
 /// trained to give.
 enum class SamplePart { samples, targets };
 
+/// True if PATH is an HDF5 file that is to be read by the functions below: not a matrix of another program
+/// (plain_binsparse.hpp). Throws InputError if it is broken.
+bool is_sample_file(std::filesystem::path const& path);
+
 /// Reads the header of an HDF5 sample file (see FORMAT.md). Throws InputError, naming the file, if it is missing,
 /// broken or not a sample file.
 SampleFileHeader read_sample_header(std::filesystem::path const& path);

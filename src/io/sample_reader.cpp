@@ -5,6 +5,7 @@
 #include "io/challenge.hpp"
 #include "io/hdf5.hpp"
 #include "io/idx.hpp"
+#include "io/matrix_file.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>
@@ -24,6 +25,11 @@ std::size_t bytes_in_memory(SampleReader const& reader) {
 
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes) {
+  if (auto const format = matrix_format(path)) {
+    auto rows = open_matrix_samples(path, *format, range);
+    require_width(path, rows->num_neurons(), neurons);
+    return rows;
+  }
   if (hdf5::has_signature(path)) {
     require_width(path, neurons);
     return std::make_unique<SampleFileReader>(path, range);
@@ -37,6 +43,7 @@ std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& pa
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                                                  std::size_t bytes) {
   if (neurons) return open_sample_reader(path, *neurons, std::nullopt, bytes);
+  if (auto const format = matrix_format(path)) return open_matrix_samples(path, *format);
   if (hdf5::has_signature(path)) return std::make_unique<SampleFileReader>(path);
   if (is_idx(path)) return open_idx_images(path);
   throw UsageError(

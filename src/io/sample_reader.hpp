@@ -56,12 +56,13 @@ std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std
                                        std::size_t bytes);
 
 /// Opens samples for a network with `neurons` inputs: an HDF5 sample file, whose parts are read separately; the images
-/// of an IDX file, with values byte / 255; or lines `image pixel value` (plain, gzip, xz, zstd), which are kept in
-/// memory if that takes at most `bytes` and are otherwise read sequentially a second time. Throws as open_samples does.
+/// of an IDX file, with values byte / 255; a matrix of another program (matrix_file.hpp); or lines `image pixel value`
+/// (plain, gzip, xz, zstd), which are kept in memory if that takes at most `bytes` and are otherwise read sequentially
+/// a second time. Throws as open_samples does.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes);
 
-/// Opens samples without a network. HDF5 and IDX files state their width; for text, `neurons` is required (else
+/// Opens samples without a network. All but text state their width; for text, `neurons` is required (else
 /// UsageError). Throws otherwise as the function above.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                                                  std::size_t bytes);

@@ -1,6 +1,6 @@
 # The tests fuzz_TARGET: the targets without libFuzzer, over the corpus and over what Varve writes.
 set(seeds ${CMAKE_CURRENT_BINARY_DIR}/seeds)
-varve_add_test_executable(fuzz_seeds FALSE seeds.cpp)
+varve_add_test_executable(fuzz_seeds FALSE seeds.cpp foreign_seeds.cpp)
 add_test(NAME fuzz_seeds COMMAND fuzz_seeds ${seeds})
 set_tests_properties(fuzz_seeds PROPERTIES LABELS fuzz TIMEOUT 60 FIXTURES_SETUP fuzz_seeds ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
 
@@ -14,8 +14,8 @@ foreach(name IN LISTS fuzz_targets)
     target_link_libraries(fuzz_${name} PRIVATE varve_apps CLI11::CLI11)
   endif()
   set(folders ${name})
-  if(name STREQUAL "compressed")
-    set(folders ${fuzz_corpora_of_compressed})
+  if(DEFINED fuzz_corpora_of_${name})
+    set(folders ${fuzz_corpora_of_${name}})
   endif()
   set(arguments)
   foreach(folder IN LISTS folders)

@@ -1,5 +1,7 @@
 #include "core/error.hpp"
 #include "distribute/journal.hpp"
+#include "fuzz/foreign_seeds.hpp"
+#include "fuzz/seed_files.hpp"
 #include "io/binsparse.hpp"
 #include "io/categories.hpp"
 #include "io/hdf5.hpp"
@@ -25,6 +27,8 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+using fuzz::made;
+using fuzz::write_bytes;
 using testing::random_challenge_network;
 using testing::random_samples;
 using testing::Values;
@@ -32,19 +36,6 @@ using testing::Values;
 std::string bytes_of(fs::path const& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void write_bytes(fs::path const& path, std::string const& bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) throw ResourceError(path.string() + " cannot be written");
-}
-
-fs::path made(fs::path const& folder) {
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
 }
 
 /// A folder of layer files as one input: see network_text.cpp.
@@ -277,6 +268,7 @@ void write_seeds(fs::path const& folder) {
   write_compressed(made(folder / "zstd"), ".zst");
   write_hdf5_networks(made(folder / "hdf5_network"));
   write_hdf5_samples(made(folder / "hdf5_samples"));
+  write_foreign_seeds(folder);
   write_journals(made(folder / "journal"));
   write_options(made(folder / "options_json"));
   write_command_lines(made(folder / "command_line"));

@@ -103,7 +103,9 @@ TEST(Open, WhatIsNotExpectedIsNamed) {
 
   expect_holds(sentence_of<InputError>([&] { open_network(folder / "missing"); }), "No such file or directory");
   EXPECT_EQ(sentence_of<InputError>([&] { open_network(text); }),
-            text.string() + " is neither a folder of nN-lK.tsv files nor an HDF5 network file");
+            text.string() +
+                " is no network: expected an HDF5 network file, a folder of nN-lK.tsv files, an ONNX model, "
+                "matrices of other programs, or a JSON file that lists them");
   expect_holds(sentence_of<InputError>([&] { open_network(folder / "samples.h5"); }),
                "found the format \"varve-samples\"");
   expect_holds(sentence_of<InputError>([&] { open_samples(folder / "net.h5", 4); }),

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "network/sparse_matrix.hpp"
+
+#include <filesystem>
+
+/// Matrix Market files (Boisvert, Pozo and Remington, "The Matrix Market exchange formats: initial design", 1996),
+/// plain or compressed (gzip, xz, zstd).
+namespace varve {
+
+/// True if a file begins with the banner of Matrix Market. Throws InputError, naming the file, if it cannot be read.
+bool is_matrix_market(std::filesystem::path const& path);
+
+/// Reads a matrix: `coordinate` or `array`; `real`, `integer` or, with the value 1 for all, `pattern`; `general`,
+/// `symmetric` or `skew-symmetric`, whose entries below the diagonal stand for two. Zeros of an array are not stored.
+/// Throws InputError with file and line, what was found and what was expected.
+SparseMatrix read_matrix_market(std::filesystem::path const& path);
+
+} // namespace varve

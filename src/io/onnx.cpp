@@ -1,0 +1,265 @@
+#include "io/onnx.hpp"
+
+#include "core/error.hpp"
+#include "io/byte_stream.hpp"
+#include "io/dense_matrix.hpp"
+#include "io/line_error.hpp"
+#include "io/matrix_parts.hpp"
+#include "io/onnx_graph.hpp"
+#include "io/text_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
+  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
+}
+
+/// Calls visit(number) for all numbers of a constant.
+template <class Visit>
+void for_each_number(onnx::Tensor const& tensor, Visit const& visit) {
+  constexpr std::size_t block_size = std::size_t{1} << 16; // in bytes
+  std::vector<double> numbers;
+  for (std::size_t place = 0; place < tensor.bytes.size(); place += block_size) {
+    numbers.clear();
+    append_reals(tensor.type, tensor.bytes.substr(place, block_size), numbers);
+    for (auto const number : numbers) visit(number);
+  }
+}
+
+/// Follows the chain of operations from the input to the output and makes layers of them.
+class Chain {
+public:
+  /// `most_numbers` limits the weights of all layers, because many layers may name the same constant.
+  Chain(onnx::Graph const& graph, std::string place, std::uint64_t most_numbers)
+      : graph_(graph), place_(std::move(place)), most_numbers_(most_numbers) {
+    if (graph.inputs.size() != 1 || graph.outputs.size() != 1) {
+      fail(place_, fmt::format("a model of {} inputs and {} outputs", graph.inputs.size(), graph.outputs.size()),
+           "one of each");
+    }
+    value_ = graph.inputs.front();
+  }
+
+  void take(onnx::Node const& node) {
+    node_ = &node;
+    bool const is_standard = node.domain.empty() || node.domain == "ai.onnx";
+    auto const& operation = node.operation;
+    if (!is_standard) fail_operation();
+    if (operation == "Constant") return take_constant();
+    if (is_finished_) fail(place_, fmt::format("the operation {} behind Softmax", node.shown()), "none");
+    if (operation == "Gemm") {
+      take_gemm();
+    } else if (operation == "MatMul") {
+      take_matmul();
+    } else if (operation == "Add") {
+      take_add();
+    } else if (operation == "Clip") {
+      take_clip();
+    } else if (operation == "Softmax") {
+      require_value_input(0);
+      is_finished_ = true;
+    } else {
+      take_simple_activation();
+    }
+    if (node.outputs.empty()) fail(place_, fmt::format("the operation {} without an output", node.shown()), "one");
+    value_ = node.outputs.front();
+  }
+
+  Network finish(std::string name) {
+    if (layers_.empty()) fail(place_, "a model without Gemm and MatMul", "at least one");
+    if (value_ != graph_.outputs.front()) {
+      fail(place_, fmt::format("a chain of operations that ends with {}", quote(value_)),
+           fmt::format("{}, the output of the model", quote(graph_.outputs.front())));
+    }
+    try {
+      return Network(std::move(layers_), std::move(name));
+    } catch (InputError const& failure) {
+      throw InputError(fmt::format("{}: {}", place_, failure.what()));
+    }
+  }
+
+private:
+  [[noreturn]] void fail_operation() const {
+    fail(place_, fmt::format("the operation {}", node_->shown()),
+         "one of Gemm, MatMul, Add, Relu, Clip, LeakyRelu, Sigmoid, Tanh, Softmax as the last one, and Constant");
+  }
+
+  [[noreturn]] void fail_at_node(std::string const& what, std::string const& expected) const {
+    fail(place_, fmt::format("the operation {} with {}", node_->shown(), what), expected);
+  }
+
+  std::string_view input(std::size_t number) const {
+    return number < node_->inputs.size() ? node_->inputs[number] : std::string_view();
+  }
+
+  bool is_constant(std::string_view name) const {
+    return graph_.initializers.contains(name) || constants_.contains(name);
+  }
+
+  onnx::Tensor constant(std::string_view name) const {
+    auto const made = constants_.find(name);
+    auto const stored = graph_.initializers.find(name);
+    if (made == constants_.end() && stored == graph_.initializers.end())
+      fail_at_node(fmt::format("the input {} that is no constant", quote(name)), "a constant");
+    return onnx::read_tensor(made != constants_.end() ? made->second : stored->second, place_);
+  }
+
+  void require_value_input(std::size_t number) const {
+    if (input(number) != value_) {
+      fail_at_node(fmt::format("the input {}", quote(input(number))),
+                   fmt::format("{}, the output of the operation before (a chain without branches)", quote(value_)));
+    }
+  }
+
+  double real(char const* name, double without) const {
+    auto const found = node_->attributes.find(name);
+    return found == node_->attributes.end() ? without : found->second.real.value_or(without);
+  }
+  bool is_set(char const* name) const {
+    auto const found = node_->attributes.find(name);
+    return found != node_->attributes.end() && found->second.integer.value_or(0) != 0;
+  }
+
+  void take_constant() {
+    auto const found = node_->attributes.find("value");
+    if (found == node_->attributes.end() || node_->outputs.empty()) fail_at_node("no attribute \"value\"", "a tensor");
+    constants_[node_->outputs.front()] = found->second.tensor;
+  }
+
+  /// Adds a layer whose weights have the shape [inputs, outputs], or [outputs, inputs] if `has_output_rows`.
+  void add_layer(std::string_view name, bool has_output_rows) {
+    auto const tensor = constant(name);
+    if (tensor.shape.size() != 2)
+      fail_at_node(fmt::format("weights of {} dimensions", tensor.shape.size()), "2 dimensions");
+    DenseShape shape{tensor.shape[0], tensor.shape[1]};
+    if (!has_output_rows) shape = {tensor.shape[1], tensor.shape[0], DenseOrder::by_columns};
+    auto const place = fmt::format("{}: {}", place_, quote(name));
+    require_countable(shape.num_rows, shape.num_columns, tensor.num_elements(), place);
+    num_numbers_ += tensor.num_elements() + shape.num_rows;
+    if (num_numbers_ > most_numbers_) fail(place, "layers that share constants", "as many numbers as the file holds");
+    Layer layer;
+    layer.weights = matrix_of_dense(shape, place, [&](auto const& visit) { for_each_number(tensor, visit); });
+    layer.activation = Activation::identity();
+    layers_.push_back(std::move(layer));
+    may_get_bias_ = may_get_activation_ = true;
+  }
+
+  void set_bias(std::string_view name) {
+    auto const tensor = constant(name);
+    auto const num_outputs = layers_.back().num_outputs();
+    bool const is_list = std::ranges::count_if(tensor.shape, [](auto length) { return length != 1; }) <= 1;
+    if (!is_list || (tensor.num_elements() != 1 && tensor.num_elements() != num_outputs) || tensor.shape.size() > 2 ||
+        (tensor.shape.size() == 2 && tensor.shape[0] != 1)) {
+      fail_at_node(fmt::format("a bias of the shape ({})", fmt::join(tensor.shape, ", ")),
+                   fmt::format("1 or {} numbers", num_outputs));
+    }
+    layers_.back().bias.clear();
+    for_each_number(tensor, [&](double number) { layers_.back().bias.push_back(number); });
+    may_get_bias_ = false;
+  }
+
+  void take_gemm() {
+    require_value_input(0);
+    if (real("alpha", 1.0) != 1.0 || real("beta", 1.0) != 1.0) fail_at_node("alpha or beta", "1 for both");
+    if (is_set("transA")) fail_at_node("transA", "0");
+    add_layer(input(1), is_set("transB"));
+    if (!input(2).empty()) set_bias(input(2));
+    may_get_bias_ = false;
+  }
+
+  void take_matmul() {
+    require_value_input(0);
+    add_layer(input(1), false);
+  }
+
+  void take_add() {
+    bool const is_first = input(0) == value_;
+    if (!is_first) require_value_input(1);
+    if (!may_get_bias_) fail_at_node("no MatMul before it", "a MatMul directly before it, whose bias it adds");
+    set_bias(input(is_first ? 1 : 0));
+  }
+
+  void set_activation(Activation const& activation) {
+    require_value_input(0);
+    if (!may_get_activation_)
+      fail_at_node("no Gemm, MatMul or Add before it", "one of them directly before it: one activation per layer");
+    require_valid(activation, fmt::format("{}: {}", place_, node_->shown()));
+    layers_.back().activation = activation;
+    may_get_bias_ = may_get_activation_ = false;
+  }
+
+  void take_simple_activation() {
+    auto const& operation = node_->operation;
+    if (operation == "Relu") return set_activation(Activation::relu());
+    if (operation == "Sigmoid") return set_activation(Activation::sigmoid());
+    if (operation == "Tanh") return set_activation(Activation::tanh());
+    if (operation == "LeakyRelu") return set_activation(Activation::leaky_relu(real("alpha", 0.01F)));
+    fail_operation();
+  }
+
+  /// A limit of Clip: an input since version 11 of the operations, before an attribute.
+  std::optional<double> limit(std::size_t number, char const* name) const {
+    auto const found = node_->attributes.find(name);
+    if (found != node_->attributes.end()) return found->second.real;
+    if (input(number).empty()) return std::nullopt;
+    std::optional<double> value;
+    auto const tensor = constant(input(number));
+    if (tensor.num_elements() != 1) fail_at_node(fmt::format("{} limits", tensor.num_elements()), "one number");
+    for_each_number(tensor, [&](double only) { value = only; });
+    return value;
+  }
+
+  void take_clip() {
+    auto const lowest = limit(1, "min");
+    auto const highest = limit(2, "max");
+    if (lowest != 0.0) fail_at_node("another lower limit than 0", "0");
+    set_activation(highest ? Activation::clipped_relu(*highest) : Activation::relu());
+  }
+
+  onnx::Graph const& graph_;
+  std::string place_;
+  std::uint64_t most_numbers_;
+  std::uint64_t num_numbers_ = 0; ///< numbers of all weights so far
+  onnx::Node const* node_ = nullptr;
+  std::string_view value_; ///< name of the output of the last operation
+  std::map<std::string_view, std::string_view> constants_;
+  std::vector<Layer> layers_;
+  bool may_get_bias_ = false; ///< the last operation was MatMul
+  bool may_get_activation_ = false;
+  bool is_finished_ = false; ///< Softmax was found
+};
+
+} // namespace
+
+bool is_onnx(fs::path const& path) {
+  std::array<char, 3> head{};
+  if (open_bytes(path)->read(head) < head.size()) return false;
+  constexpr char version_tag = 0x08; // field 1, a number
+  constexpr int newest_version = 64;
+  std::string_view const next_tags = "\x12\x1a\x22\x28\x32\x3a\x42\x72"; // the other fields of a model
+  return head[0] == version_tag && head[1] > 0 && head[1] < newest_version &&
+         next_tags.find(head[2]) != std::string_view::npos;
+}
+
+Network read_onnx(fs::path const& path) {
+  auto const model = read_text(path);
+  auto const graph = onnx::read_graph(model, path.string());
+  constexpr std::uint64_t always_modest = std::uint64_t{1} << 21;
+  Chain chain(graph, path.string(), std::max<std::uint64_t>(always_modest, model.size() / 2));
+  for (auto const message : graph.nodes) chain.take(onnx::read_node(message, path.string()));
+  return chain.finish(path.string());
+}
+
+} // namespace varve

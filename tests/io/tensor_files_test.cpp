@@ -1,0 +1,143 @@
+#include "io/files.hpp"
+#include "io/foreign_bytes.hpp"
+#include "io/onnx.hpp"
+#include "io/open.hpp"
+#include "io/safetensors.hpp"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+/// Networks in safetensors and ONNX.
+namespace varve {
+namespace {
+
+using namespace testing;
+
+std::string const header = R"({"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+  "h": {"dtype": "BF16", "shape": [1, 2], "data_offsets": [24, 28]}, "b": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+  "__metadata__": {"format": "pt"}})";
+std::string const data = bytes_of({1, 0, 2, 0, 3, 0}) + std::string("\x80\x3f\x00\xc0", 4);
+
+TEST(Safetensors, TensorsAreLayers) {
+  TemporaryFolder const folder;
+  auto const tensors = write_bytes(folder / "model.safetensors", safetensors(header, data));
+  EXPECT_TRUE(is_safetensors(tensors));
+  SafetensorsFile const file(tensors);
+  EXPECT_EQ(file.matrix("w", false), (SparseMatrix{2, 3, {0, 2, 3}, {0, 2, 1}, {1, 2, 3}}));
+  EXPECT_EQ(file.matrix("w", true), (SparseMatrix{3, 2, {0, 1, 2, 3}, {0, 1, 0}, {1, 3, 2}}));
+  EXPECT_EQ(file.matrix("h", false), (SparseMatrix{1, 2, {0, 2}, {0, 1}, {1, -2}}));
+  EXPECT_EQ(file.list("b"), (std::vector<double>{1, 0}));
+  write_bytes(folder / "model.json", R"({"file": "model.safetensors", "activation": "relu",
+    "layers": [{"weights": "w", "bias": "b"}, {"weights": "h", "activation": "sigmoid"}]})");
+  auto const network = open_network(folder / "model.json");
+  EXPECT_EQ(network->layer(0), (Layer{file.matrix("w", false), {1, 0}, Activation::relu()}));
+  EXPECT_EQ(network->layer(1).activation, Activation::sigmoid());
+  expect_holds(sentence_of<UsageError>([&] { open_network(tensors); }), "list them in a JSON file and give that");
+}
+
+TEST(Safetensors, BrokenFilesAreRefusedInSentences) {
+  TemporaryFolder const folder;
+  auto const sentence = [&](std::string const& bytes) {
+    auto const path = write_bytes(folder / "broken", bytes);
+    return sentence_about(path, [&] { SafetensorsFile(path).matrix("w", false); });
+  };
+  EXPECT_EQ(sentence(safetensors("{}", "")), ": found no tensor \"w\", expected one among its 0");
+  expect_holds(sentence(safetensors(header, data.substr(1))), "found data_offsets outside the file");
+  EXPECT_EQ(sentence(safetensors(R"({"w": {"dtype": "F8", "shape": [1, 1], "data_offsets": [0, 1]}})", "x"))
+                .find(": tensor \"w\": found elements of the type \"F8\""),
+            0U);
+  EXPECT_EQ(sentence(safetensors(R"({"w": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 4]}})", "1234")),
+            ": tensor \"w\": found 4 bytes, expected 8 for its shape (1, 2)");
+  EXPECT_EQ(sentence(safetensors(R"({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})", "1234")),
+            ": tensor \"w\": found 1 dimensions, expected 2");
+  EXPECT_EQ(sentence(little_endian(1000, 8) + "{}"), ": found a header of 1000 bytes, expected no more than 2");
+  EXPECT_EQ(sentence("{}"), ": found no safetensors file, expected one");
+}
+
+std::string const constants = onnx_constant("w1", {3, 2}, {1, 0, 2, 0, 3, 0}) + onnx_constant("b1", {3}, {1, 2, 3}) +
+                              onnx_constant("w2", {3, 2}, {1, 0, 2, 0, 3, 0}) + onnx_constant("b2", {1, 2}, {1, 2}) +
+                              onnx_constant("zero", {}, {0}) + onnx_constant("six", {}, {6});
+
+TEST(Onnx, ChainsOfFullyConnectedLayersAreRead) {
+  TemporaryFolder const folder;
+  auto const path = write_bytes(folder / "model.onnx",
+                                onnx_model(onnx_node("Gemm", {"x", "w1", "b1"}, "a", onnx_integer("transB", 1)) +
+                                           onnx_node("LeakyRelu", {"a"}, "b", onnx_real("alpha", 0.5F)) +
+                                           onnx_node("MatMul", {"b", "w2"}, "c") + onnx_node("Add", {"b2", "c"}, "d") +
+                                           onnx_node("Clip", {"d", "zero", "six"}, "e") +
+                                           onnx_node("Gemm", {"e", "w2"}, "f", onnx_integer("transB", 1)) +
+                                           onnx_node("Softmax", {"f"}, "y") + constants));
+  EXPECT_TRUE(is_onnx(path));
+  EXPECT_FALSE(holds_samples(path));
+  auto const network = open_network(path);
+  ASSERT_EQ(network->num_layers(), 3U);
+  SparseMatrix const rows = {3, 2, {0, 1, 2, 3}, {0, 0, 0}, {1, 2, 3}};
+  EXPECT_EQ(network->layer(0), (Layer{rows, {1, 2, 3}, Activation::leaky_relu(0.5)}));
+  EXPECT_EQ(network->layer(1), (Layer{{2, 3, {0, 3, 3}, {0, 1, 2}, {1, 2, 3}}, {1, 2}, Activation::clipped_relu(6)}));
+  EXPECT_EQ(network->layer(2), (Layer{rows, {0}, Activation::identity()}));
+  ChallengeOptions options;
+  options.layers = 2;
+  expect_holds(sentence_of<UsageError>([&] { open_network(path, options); }), "says 3");
+}
+
+TEST(Onnx, EverythingElseIsNamedInASentence) {
+  TemporaryFolder const folder;
+  auto const sentence = [&](std::string const& nodes) {
+    auto const path = write_bytes(folder / "broken.onnx", onnx_model(nodes + constants));
+    return sentence_about(path, [&] { read_onnx(path); });
+  };
+  auto const gemm = onnx_node("Gemm", {"x", "w1"}, "a", onnx_integer("transB", 1));
+  expect_holds(sentence(onnx_node("Conv", {"x", "w1"}, "y")), ": found the operation \"Conv\", expected one of Gemm");
+  expect_holds(sentence(gemm + onnx_node("Relu", {"x"}, "y")), "with the input \"x\", expected \"a\"");
+  expect_holds(sentence(gemm + onnx_node("Relu", {"a"}, "b") + onnx_node("Tanh", {"b"}, "y")),
+               "one activation per layer");
+  expect_holds(sentence(gemm + onnx_node("Softmax", {"a"}, "b") + onnx_node("Relu", {"b"}, "y")), "behind Softmax");
+  expect_holds(sentence(gemm), "ends with \"a\", expected \"y\"");
+  expect_holds(sentence(onnx_node("Gemm", {"x", "w1"}, "y", onnx_real("alpha", 2))), "alpha or beta, expected 1");
+  expect_holds(sentence(onnx_node("Gemm", {"x", "z"}, "y")), "with the input \"z\" that is no constant");
+  expect_holds(sentence(onnx_node("Gemm", {"x", "b1"}, "y")), "weights of 1 dimensions");
+  expect_holds(sentence(onnx_node("Gemm", {"x", "w1", "b1"}, "y")), "a bias of the shape (3), expected 1 or 2 numbers");
+  expect_holds(sentence(gemm + onnx_node("Clip", {"a", "six"}, "y")), "another lower limit than 0");
+  expect_holds(sentence(gemm + onnx_node("Gemm", {"a", "w1"}, "y", onnx_integer("transB", 1))),
+               "layer 1 takes 2 inputs, but layer 0 has 3 outputs");
+  EXPECT_EQ(sentence(""), ": found a model without Gemm and MatMul, expected at least one");
+  auto const cut = write_bytes(folder / "cut.onnx", onnx_model(gemm + constants).substr(0, 100));
+  expect_holds(sentence_about(cut, [&] { read_onnx(cut); }), "no message of Protocol Buffers");
+}
+
+/// Writes a model by the package onnx, and its weights by NumPy.
+std::string const onnx_python = R"(
+import numpy, onnx
+from onnx import helper, numpy_helper, TensorProto
+rng = numpy.random.default_rng(1)
+w1 = rng.normal(size=(6, 4)).astype(numpy.float32)
+w2 = rng.normal(size=(6, 3)).astype(numpy.float32)
+b1 = rng.normal(size=6).astype(numpy.float32)
+nodes = [helper.make_node("Gemm", ["x", "w1", "b1"], ["a"], transB=1), helper.make_node("Relu", ["a"], ["b"]),
+         helper.make_node("MatMul", ["b", "w2"], ["y"])]
+graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+    [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+    [numpy_helper.from_array(w1, "w1"), numpy_helper.from_array(b1, "b1"),
+     helper.make_tensor("w2", TensorProto.FLOAT, w2.shape, w2.flatten())])
+onnx.save(helper.make_model(graph), "model.onnx")
+numpy.save("w1.npy", w1)
+numpy.save("w2.npy", w2.T)
+)";
+
+TEST(Onnx, ReadsWhatThePackageOnnxWrites) {
+  TemporaryFolder const folder;
+  write_bytes(folder / "script.py", onnx_python);
+  if (std::system("'" VARVE_PYTHON "' -c 'import onnx' 2> /dev/null") != 0)
+    GTEST_SKIP() << "left out: the Python package onnx is missing (python3-onnx)";
+  auto const command = "cd '" + folder.path().string() + "' && '" VARVE_PYTHON "' script.py";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  auto const network = open_network(folder / "model.onnx");
+  ASSERT_EQ(network->num_layers(), 2U);
+  EXPECT_EQ(network->layer(0).weights, open_samples(folder / "w1.npy", 4).matrix);
+  EXPECT_EQ(network->layer(1).weights, open_samples(folder / "w2.npy", 6).matrix);
+  EXPECT_EQ(network->layer(0).bias.size(), 6U);
+}
+
+} // namespace
+} // namespace varve
