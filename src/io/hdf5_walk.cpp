@@ -4,18 +4,12 @@
 #include "io/plain_binsparse.hpp"
 #include "io/sample_file.hpp"
 
-#include <string>
-
 namespace varve {
-namespace {
 
-/// The attribute `format` of a file; empty if it has none, as files of other programs.
-std::string format_of(std::filesystem::path const& path) {
+std::string declared_format(std::filesystem::path const& path) {
   auto const file = hdf5::open_file(path);
   return H5Aexists(file.id(), "format") > 0 ? hdf5::read_text(file.id(), "format", path.string()) : std::string();
 }
-
-} // namespace
 
 bool says_samples(std::filesystem::path const& path) {
   auto const file = hdf5::open_file(path);
@@ -24,7 +18,7 @@ bool says_samples(std::filesystem::path const& path) {
 
 hdf5::Walk structure_walk(std::filesystem::path const& path) {
   return {"structure", [path](hdf5::Share share) {
-            auto const format = format_of(path);
+            auto const format = declared_format(path);
             if (format == "varve-network") return NetworkFile::walk(path, share);
             if (share.number > 0) return; // the others have few groups
             if (format == "varve-samples") return walk_sample_file(path);

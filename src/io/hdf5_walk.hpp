@@ -3,8 +3,13 @@
 #include "io/hdf5_guard.hpp"
 
 #include <filesystem>
+#include <string>
 
 namespace varve {
+
+/// The attribute `format` of an HDF5 file; empty if it has none, as files of other programs. Call it under
+/// hdf5::guarded.
+std::string declared_format(std::filesystem::path const& path);
 
 /// True if an HDF5 file declares that it holds samples. Call it under hdf5::guarded.
 bool says_samples(std::filesystem::path const& path);

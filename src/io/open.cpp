@@ -94,7 +94,7 @@ void try_out_hdf5(fs::path const& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error) || !hdf5::has_signature(path)) return;
   auto const guard = hdf5::lock();
-  hdf5::guarded(path, structure_walk(path), [&] { structure_walk(path).run({}); });
+  hdf5::guarded(path, structure_walk(path), [&] { return declared_format(path); });
 }
 
 std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptions const& options) {
