@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/network_options.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/train_options.hpp"
 #include "core/error.hpp"
@@ -92,7 +93,9 @@ public:
 
 private:
   void prepare() {
-    auto network = load(*open_network(options_.network, options_.challenge));
+    auto const source = open_network(options_.network, options_.challenge);
+    note_orientation(*source);
+    auto network = load(*source);
     auto const training = read_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);
     if (training.samples.num_samples() == 0) throw InputError(options_.input + " holds no samples to train with");
     recipe_text_ = to_json(recipe_, training.samples.num_samples());
