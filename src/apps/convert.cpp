@@ -87,19 +87,21 @@ int convert(ConvertOptions const& options) {
   } else {
     auto const network = open_network(samples.source, options.challenge);
     require_no_sample_options(options);
+    note_orientation(*network);
     convert_network(*network, options);
   }
   return 0;
 }
 
 void add_sample_options(CLI::App& command, SampleConversion& samples) {
-  auto* const labels = command.add_option("--labels", samples.labels,
-                                          "labels of the samples, which DST gets: .h5, IDX, or text with one class per "
-                                          "line, from 0 (default: those of SRC)");
+  auto* const labels =
+      command.add_option("--labels", samples.labels,
+                         "labels of the samples, which DST gets: .h5, IDX, NumPy, or text with one class per "
+                         "line, from 0 (default: those of SRC)");
   auto* const targets =
       command.add_option("--targets", samples.targets,
                          "targets of the samples, which DST gets: those of a sample file (.h5) or, if it has none, its "
-                         "samples (default: those of SRC)");
+                         "samples, or a matrix of another program (default: those of SRC)");
   command.add_flag("--samples-only", samples.drops_answers, "leave out the labels and targets of SRC")
       ->excludes(labels)
       ->excludes(targets);
@@ -137,8 +139,8 @@ void add_convert(CLI::App& command_line, Action& action) {
   auto const options = std::make_shared<ConvertOptions>();
   command
       ->add_option("SRC", options->samples.source,
-                   "input: network (.h5, folder of layer files) or samples (.h5, .tsv, IDX images; .tsv and IDX also "
-                   "compressed)")
+                   "input: a network or samples, in any format that varve infer takes; a matrix of another program is "
+                   "taken as samples, or as a network if --activation or --cap is given")
       ->required();
   command
       ->add_option("DST", options->samples.target,

@@ -95,6 +95,7 @@ EvaluateJob open_job(EvaluateOptions const& options) {
   auto const& run = options.run;
   EvaluateJob job;
   job.network = open_network(run.network, run.challenge);
+  note_orientation(*job.network);
   job.samples = open_sample_reader(run.input, job.network->layer(0).num_inputs(), parse_samples(run.samples),
                                    input_bytes(run, 1));
   if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
@@ -210,17 +211,17 @@ void add_evaluate(CLI::App& command_line, Action& action) {
   command->footer(footer);
   auto const options = std::make_shared<EvaluateOptions>();
   auto& run = options->run;
-  command->add_option("--network", run.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
-  command->add_option("--input", run.input, "samples: .h5, IDX images, or text `sample neuron value`, also compressed")
-      ->required();
+  command->add_option("--network", run.network, network_help)->required();
+  command->add_option("--input", run.input, input_help)->required();
   add_network_options(*command, run.challenge);
   command->add_option("--samples", run.samples, "evaluate only the samples FIRST:LAST, from 1, both included");
-  command->add_option("--labels", options->labels,
-                      "the class of each sample, from 0: .h5, IDX, or text with one class per line (default: those in "
-                      "the input)");
+  command->add_option(
+      "--labels", options->labels,
+      "the class of each sample, from 0: .h5, IDX, NumPy, or text with one class per line (default: those in "
+      "the input)");
   command->add_option("--targets", options->targets,
                       "the outputs wanted of each sample: the targets of a sample file (.h5) or, if it has none, its "
-                      "samples (default: those in the input)");
+                      "samples, or a matrix of another program (default: those in the input)");
   command
       ->add_option("--loss", options->loss,
                    "cross-entropy (default if there are labels) or mean-square (default with --targets)")

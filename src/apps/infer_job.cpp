@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/journal_contents.hpp"
+#include "apps/network_options.hpp"
 #include "apps/options_file.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/tuning_target.hpp"
@@ -56,7 +57,7 @@ void check_roles(InferJob const& job) {
 /// True categories within the samples that are run, before they are repeated. Throws InputError if the file names
 /// samples beyond the input.
 std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
-  std::vector<SampleIndex> truth = read_categories(options.truth);
+  std::vector<SampleIndex> truth = read_categories(options.truth, options.first_number());
   SampleIndex const first = samples.first_sample();
   SampleIndex const last = first + samples.num_samples();
   if (!options.samples.empty()) {
@@ -99,6 +100,7 @@ void open_files(InferJob& job) {
     if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
     job.samples = repeated(std::move(job.samples), options.repeat_input, input_bytes(options, job.ranks_on_host));
     if (!job.communicator.is_root()) return;
+    note_orientation(*job.network);
     for (auto const& path : output_paths(options)) require_writable(path);
   });
   if (job.engine.batch) job.engine.batch = std::clamp<std::size_t>(job.num_samples(), 1, *job.engine.batch);

@@ -29,11 +29,8 @@ nlohmann::ordered_json or_null(std::optional<Value> const& value) {
 std::string hexadecimal(std::uint64_t number) { return fmt::format("{:016x}", number); }
 
 void add_files(CLI::App& command, InferOptions& options) {
-  command.add_option("--network", options.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
-  command
-      .add_option("--input", options.input,
-                  "samples: .h5, IDX images, or text `sample neuron value`; the last two also .gz, .xz, .zst")
-      ->required();
+  command.add_option("--network", options.network, network_help)->required();
+  command.add_option("--input", options.input, input_help)->required();
   add_network_options(command, options.challenge);
   command.add_option(
       "--samples", options.samples,
@@ -46,6 +43,8 @@ void add_files(CLI::App& command, InferOptions& options) {
       ->capture_default_str();
   command.add_option("--truth", options.truth, "true categories to compare with (exit code 1 if they differ)");
   command.add_option("--categories", options.categories, "write the numbers of the surviving samples, from 1");
+  command.add_flag("--zero-based", options.zero_based,
+                   "samples and neurons in --categories, --predictions and --truth count from 0 (default: from 1)");
   command.add_option("--activations", options.activations, "write the last activations as a sparse sample file (.h5)");
   command.add_option("--predictions", options.predictions,
                      "write for each sample the neuron with the largest activation, both numbered from 1");
@@ -238,6 +237,7 @@ nlohmann::ordered_json common_options(InferOptions const& options) {
           {"--samples", options.samples},
           {"--repeat-input", options.repeat_input},
           {"--truth", options.truth},
+          {"--zero-based", options.zero_based},
           {"--categories", options.categories},
           {"--activations", options.activations},
           {"--predictions", options.predictions},

@@ -23,6 +23,7 @@ struct InferOptions {
   std::string samples;
   std::size_t repeat_input = 1;
   std::string truth, categories, activations, predictions, report;
+  bool zero_based = false; ///< truth, categories and predictions count from 0
   std::string journal;
   std::string options_file;
   std::optional<std::string> schedule;
@@ -40,6 +41,8 @@ struct InferOptions {
   std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB
   std::size_t repeat = 1;
 
+  /// The number of the first sample, and of the first neuron, in truth, categories and predictions.
+  SampleIndex first_number() const { return zero_based ? 0 : 1; }
   WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty()}; }
 };
 

@@ -59,11 +59,11 @@ Outcome collect(InferJob const& job) {
 }
 
 void write_lists(InferOptions const& options, Outcome const& outcome, SampleIndex first_sample) {
-  if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples);
+  if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples, options.first_number());
   if (options.predictions.empty()) return;
   std::vector<SampleIndex> numbers(outcome.predictions.size());
   std::iota(numbers.begin(), numbers.end(), first_sample);
-  write_predictions(options.predictions, numbers, outcome.predictions);
+  write_predictions(options.predictions, numbers, outcome.predictions, options.first_number());
 }
 
 } // namespace

@@ -150,6 +150,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
 
 int info_network(InfoOptions const& options) {
   auto const source = open_network(options.path, options.challenge);
+  note_orientation(*source);
   if (options.plan) return info_plan(*source, options);
   auto const network = analyse(*source);
   require_unchanged_inputs();

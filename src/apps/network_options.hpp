@@ -1,32 +1,25 @@
 #pragma once
 
 #include "io/challenge.hpp"
-#include "network/activation.hpp"
+#include "network/network.hpp"
 
 #include <CLI/CLI.hpp>
 
-#include <string>
-#include <vector>
-
 namespace varve {
+
+/// Help texts: what a command takes as a network, and as samples.
+inline constexpr char const* network_help =
+    "network file (.h5), folder of nN-lK.tsv layer files, ONNX model, matrices of NumPy, SciPy, Matrix Market or "
+    "binsparse, or a JSON file that lists layers (src/io/FORMAT.md)";
+inline constexpr char const* input_help = "samples: .h5, IDX images, a matrix of NumPy, SciPy, Matrix Market or "
+                                          "binsparse, or text `sample neuron value`; IDX, "
+                                          "NumPy, Matrix Market and text also .gz, .xz, .zst";
 
 /// Adds options for the properties of a network that text files, or matrices of other programs, do not contain.
 /// Networks of the challenge have defaults.
-inline void add_network_options(CLI::App& command, ChallengeOptions& options) {
-  std::vector<std::string> names;
-  for (auto const& entry : all_activations) names.emplace_back(entry.name);
-  command.add_option("--neurons", options.neurons, "neurons per layer, for a network in text");
-  command.add_option("--layers", options.layers, "number of layers to use, for a network in text");
-  command.add_option("--bias", options.bias,
-                     "bias of every neuron, for a network in text or matrices (default there: 0)");
-  command.add_option("--cap", options.cap, "cap of the clipped ReLU, for a network in text or matrices");
-  command
-      .add_option("--activation", options.activation,
-                  "activation of every layer, for matrices of other programs (NumPy, SciPy, Matrix Market, binsparse)")
-      ->check(CLI::IsMember(names));
-  command.add_option("--slope", options.slope, "slope of the leaky ReLU, for matrices of other programs");
-  command.add_flag("--transpose-weights", options.transposes_weights,
-                   "the rows of the matrices of other programs are inputs (default: outputs)");
-}
+void add_network_options(CLI::App& command, ChallengeOptions& options);
+
+/// Remarks on standard error if nothing says whether the rows of the weights are outputs (orientation_note).
+void note_orientation(NetworkSource const& network);
 
 } // namespace varve

@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/network_options.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/train_options.hpp"
 #include "apps/train_ranks.hpp"
@@ -109,7 +110,9 @@ private:
   }
 
   void read_files() {
-    auto network = load(*open_network(options_.network, options_.challenge));
+    auto const source = open_network(options_.network, options_.challenge);
+    if (ranks_.is_root()) note_orientation(*source);
+    auto network = load(*source);
     auto const training = read_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);
     if (training.samples.num_samples() == 0) throw InputError(options_.input + " holds no samples to train with");
     summary_.recipe = to_json(recipe_, training.samples.num_samples());

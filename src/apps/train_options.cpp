@@ -12,11 +12,12 @@ namespace varve {
 namespace {
 
 void add_files(CLI::App& command, TrainOptions& options) {
-  command.add_option("--network", options.network, "network to start from (.h5), or folder of nN-lK.tsv layer files")
+  command.add_option("--network", options.network, std::string("the network to start from: ") + network_help)
       ->required();
-  command.add_option("--input", options.input, "samples to train with: .h5, IDX images, or text")->required();
-  command.add_option("--labels", options.labels,
-                     "classes of the samples, from 0: .h5, IDX, or text with one per line (default: those in --input)");
+  command.add_option("--input", options.input, input_help)->required();
+  command.add_option(
+      "--labels", options.labels,
+      "classes of the samples, from 0: .h5, IDX, NumPy, or text with one per line (default: those in --input)");
   command.add_option("--targets", options.targets,
                      "wanted outputs of the samples, for --loss mean-square: targets or samples of an .h5 file");
   command.add_option("--validation", options.validation, "samples to measure loss and accuracy with after each epoch");

@@ -165,11 +165,12 @@ int verify(VerifyOptions const& options) {
   check_files(roles);
   auto const memory = available_memory(Backend::serial);
   auto const source = open_network(options.files.network, options.files.challenge);
+  note_orientation(*source);
   KeptNetwork const network(*source, memory / 4);
   auto const range = parse_samples(options.files.samples);
   auto const samples = open_sample_reader(options.files.input, network.layer(0).num_inputs(), range, memory / 4);
   auto const num_outputs = network.layer(network.num_layers() - 1).num_outputs();
-  ResultFile result(options.result, *samples, num_outputs, range.has_value());
+  ResultFile result(options.result, *samples, num_outputs, range.has_value(), options.files.first_number());
   fmt::print("network   {}: {} layers, {} inputs, {} outputs\n", printable(network.name()), network.num_layers(),
              samples->num_neurons(), num_outputs);
   fmt::print("input     {}: {} samples ({}:{})\n", printable(options.files.input), samples->num_samples(),
@@ -191,18 +192,15 @@ void add_verify(CLI::App& command_line, Action& action) {
   command->footer(footer);
   auto const options = std::make_shared<VerifyOptions>();
   auto& files = options->files;
-  command->add_option("--network", files.network, "network file (.h5) or folder of nN-lK.tsv layer files")->required();
-  command
-      ->add_option(
-          "--input", files.input,
-          "samples: .h5, IDX images, or text with lines `sample neuron value`; the last two also .gz, .xz, .zst")
-      ->required();
+  command->add_option("--network", files.network, network_help)->required();
+  command->add_option("--input", files.input, input_help)->required();
   command
       ->add_option(
           "--result", options->result,
           "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
           "truth, or activations (.h5) from varve infer --activations")
       ->required();
+  command->add_flag("--zero-based", files.zero_based, "categories in --result count from 0 (default: from 1)");
   add_network_options(*command, files.challenge);
   command->add_option("--samples", files.samples, "verify only the samples FIRST:LAST, from 1, both included");
   command->add_flag("--exact", options->exact, "judge by exact arithmetic instead of double");

@@ -44,11 +44,12 @@ RowDistance distance_of(SparseMatrix const& truth, SparseMatrix const& found, st
 
 } // namespace
 
-ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part)
+ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part,
+                       SampleIndex first_number)
     : first_sample_(samples.first_sample()) {
   SampleIndex const count = samples.num_samples();
   if (!hdf5::has_signature(path)) {
-    categories_ = read_categories(path);
+    categories_ = read_categories(path, first_number);
     auto const is_outside = [&](SampleIndex sample) {
       return sample < first_sample_ || sample >= first_sample_ + count;
     };

@@ -17,7 +17,9 @@ public:
   /// Opens a result and checks it against the input. `is_part` means that only a part of the input is verified, so that
   /// the file may hold more samples. Throws InputError if the file is broken, names samples that the input does not
   /// contain, or lacks samples to be verified.
-  ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part);
+  /// Categories count from `first_number`, 0 or 1.
+  ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part,
+             SampleIndex first_number);
 
   bool has_activations() const { return activations_ != nullptr; }
 

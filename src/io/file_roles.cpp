@@ -3,6 +3,8 @@
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
+#include "io/layer_description.hpp"
+#include "io/layer_list.hpp"
 #include "io/output_file.hpp"
 
 #include <sys/stat.h>
@@ -67,6 +69,19 @@ std::vector<fs::path> layer_files_below(fs::path const& folder, bool may_descend
     }
   }
   return files;
+}
+
+/// The files of other programs that a network or samples of this name consist of; none if they cannot be read, which
+/// opening them reports.
+std::vector<fs::path> files_of_list(fs::path const& path) {
+  std::error_code error;
+  try {
+    bool const can_be_list =
+        fs::is_directory(path, error) || (fs::is_regular_file(path, error) && is_layer_description(path));
+    return can_be_list && is_layer_list(path) ? layer_list_files(path) : std::vector<fs::path>();
+  } catch (Error const&) {
+    return {};
+  }
 }
 
 /// True if writing `output` would replace or add a layer file of the network in `folder`.
@@ -152,7 +167,9 @@ void FileRoles::require_sound() const {
     for (auto const& input : inputs_) {
       std::error_code error;
       bool const is_network = fs::is_directory(input.path, error) && is_part_of_network(here, input.path);
-      if (!is_network && !collides(identity_of(input.path))) continue;
+      bool const is_listed = std::ranges::any_of(
+          files_of_list(input.path), [&](fs::path const& file) { return are_one(here, identity_of(file)); });
+      if (!is_network && !is_listed && !collides(identity_of(input.path))) continue;
       throw UsageError(fmt::format("{} would replace what {} reads; give it another name",
                                    shown(output.role, output.path), shown(input.role, input.path)));
     }

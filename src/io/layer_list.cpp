@@ -33,7 +33,8 @@ std::vector<fs::path> matrices_in(fs::path const& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (matrix_format(entry->path())) files.push_back(entry->path());
+    bool const is_challenge = is_layer_file_name(entry->path().filename().string());
+    if (!is_challenge && matrix_format(entry->path())) files.push_back(entry->path());
   }
   std::ranges::sort(files, [](fs::path const& left, fs::path const& right) {
     return comes_before(left.filename().string(), right.filename().string());
@@ -88,10 +89,14 @@ public:
       if (number > 0) require_fitting(layer, number, num_inputs, num_outputs);
       num_inputs = layer.num_inputs();
       num_outputs = layer.num_outputs();
+      has_orientation_ = has_orientation_ || num_inputs != num_outputs || says_orientation(number);
       require_equal(options_.neurons, num_inputs, "the number of inputs", path_);
       require_equal(options_.neurons, num_outputs, "the number of outputs", path_);
     }
   }
+
+  /// True if a layer is not square, or something says what its rows are.
+  bool has_orientation() const { return has_orientation_; }
 
   std::string name() const override { return path_.string(); }
   std::size_t num_layers() const override { return descriptions_.size(); }
@@ -159,12 +164,15 @@ private:
                     layer.file.string()));
   }
 
+  bool says_orientation(std::size_t number) const {
+    return options_.transposes_weights || descriptions_[number].transposes.has_value();
+  }
+
   /// Throws InputError unless the layer takes the outputs of the layer before it; says what would help.
   void require_fitting(Layer const& layer, std::size_t number, std::size_t inputs_before,
                        std::size_t outputs_before) const {
     if (layer.num_inputs() == outputs_before) return;
-    bool const says_orientation = options_.transposes_weights || descriptions_[number].transposes;
-    bool const fits_transposed = !says_orientation && inputs_before == layer.num_outputs();
+    bool const fits_transposed = !says_orientation(number) && inputs_before == layer.num_outputs();
     throw InputError(fmt::format(
         "{}: layer {} takes {} inputs, but layer {} has {} outputs{}", path_.string(), number, layer.num_inputs(),
         number - 1, outputs_before,
@@ -174,6 +182,7 @@ private:
   fs::path path_;
   std::vector<LayerDescription> descriptions_;
   ChallengeOptions options_;
+  bool has_orientation_ = false;
   std::map<fs::path, SafetensorsFile> tensors_; ///< headers of all safetensors files; not changed once constructed
 };
 
@@ -202,17 +211,12 @@ std::vector<fs::path> layer_list_files(fs::path const& path) {
   return files;
 }
 
-std::string orientation_note(fs::path const& path, ChallengeOptions const& options, NetworkSource const& network) {
-  if (options.transposes_weights || !is_layer_list(path)) return "";
-  auto const descriptions = descriptions_of(path);
-  if (std::ranges::any_of(descriptions, [](auto const& layer) { return layer.transposes.has_value(); })) return "";
-  for (std::size_t number = 0; number < network.num_layers(); ++number) {
-    auto const layer = network.layer(number);
-    if (layer.num_inputs() != layer.num_outputs()) return "";
-  }
+std::string orientation_note(NetworkSource const& network) {
+  auto const* const list = dynamic_cast<LayerList const*>(&network);
+  if (list == nullptr || list->has_orientation()) return "";
   return fmt::format("all weights of {} are square, so nothing tells whether their rows are outputs; they are taken as "
                      "outputs (if they are inputs: --transpose-weights)",
-                     path.string());
+                     network.name());
 }
 
 } // namespace varve

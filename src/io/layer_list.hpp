@@ -25,9 +25,9 @@ std::unique_ptr<NetworkSource> open_layer_list(std::filesystem::path const& path
 /// The files that open_layer_list would read. Throws InputError if the list itself is broken.
 std::vector<std::filesystem::path> layer_list_files(std::filesystem::path const& path);
 
-/// A sentence that says that nothing tells rows and columns of the weights apart: no option and no JSON text says which
-/// are the outputs, and all layers are square. Empty if that is not so.
-std::string orientation_note(std::filesystem::path const& path, ChallengeOptions const& options,
-                             NetworkSource const& network);
+/// A sentence that says that nothing tells rows and columns of the weights of such a network apart: no option and no
+/// JSON text says which are the outputs, and all layers are square. Empty if that is not so, and for all other
+/// networks.
+std::string orientation_note(NetworkSource const& network);
 
 } // namespace varve

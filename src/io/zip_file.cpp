@@ -104,9 +104,8 @@ std::unique_ptr<ByteSource> ZipFile::open(std::string const& member) const {
 struct ZipFile::Contents {};
 
 ZipFile::ZipFile(std::filesystem::path const& path) {
-  throw UsageError(
-      fmt::format("{} is a ZIP archive, but this build of Varve cannot read any: build it with libzip (libzip-dev)",
-                  path.string()));
+  throw InputError(
+      fmt::format("{} is a ZIP archive, which this build of Varve cannot read; build it with libzip", path.string()));
 }
 
 bool ZipFile::has(std::string const& /*member*/) const { return false; }

@@ -1,5 +1,6 @@
 #include "fuzz/foreign_seeds.hpp"
 
+#include "core/config.hpp"
 #include "fuzz/seed_files.hpp"
 #include "io/binsparse.hpp"
 #include "io/foreign_bytes.hpp"
@@ -35,7 +36,7 @@ void write_matrices(fs::path const& folder) {
     archive.add(has_pairs ? "col.npy" : "indices.npy", npy("<i4", {3}, std::vector<std::int32_t>{0, 1, 1}));
     if (has_pairs) archive.add("row.npy", npy("<i4", {3}, std::vector<std::int32_t>{0, 0, 1}));
     if (!has_pairs) archive.add("indptr.npy", npy("<i4", {3}, std::vector<std::int32_t>{0, 2, 3}));
-    write_bytes(folder / (name + ".npz"), archive.finish());
+    if (VARVE_HAVE_ZIP) write_bytes(folder / (name + ".npz"), archive.finish());
   }
   write_bytes(folder / "real.mtx", "%%MatrixMarket matrix coordinate real general\n% ours\n2 3 2\n1 3 0.5\n2 1 -1e3\n");
   write_bytes(folder / "pattern.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 3\n");
@@ -49,6 +50,9 @@ void write_plain_binsparse(fs::path const& folder) {
   auto const one = folder / "one.h5";
   auto const file = hdf5::create_file(one, one);
   binsparse::write_matrix(hdf5::open_group(file.id(), "/", one.string()), matrix, one);
+  auto const old = folder / "old-format.h5"; // as h5py writes it: structures without checksums
+  hdf5::File const old_file(H5Fcreate(old.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  binsparse::write_matrix(hdf5::create_group(old_file.id(), "0", old), matrix, old);
   auto const pairs = folder / "pairs.h5";
   auto const other = hdf5::create_file(pairs, pairs);
   auto const group = hdf5::create_group(other.id(), "layer1", pairs);

@@ -1,3 +1,4 @@
+#include "core/config.hpp"
 #include "io/files.hpp"
 #include "io/layer_list.hpp"
 #include "io/matrix_file.hpp"
@@ -83,6 +84,7 @@ TEST(OtherPrograms, EveryFormatGivesTheSameMatrix) {
        {"dense.npy", "fortran.npy", "csr-False.npz", "csr-True.npz", "csc-False.npz", "csc-True.npz", "coo-False.npz",
         "coo-True.npz", "unsorted.npz", "sparse.mtx", "array.mtx", "CSR.h5", "CSC.h5", "COO.h5"}) {
     SCOPED_TRACE(name);
+    if (!VARVE_HAVE_ZIP && name.ends_with(".npz")) continue; // io_without_zip has its test
     auto const path = folder / name;
     auto const format = matrix_format(path);
     ASSERT_TRUE(format.has_value());
@@ -95,7 +97,7 @@ TEST(OtherPrograms, EveryFormatGivesTheSameMatrix) {
     auto const network = open_network(path, options);
     ASSERT_EQ(network->num_layers(), 1U);
     EXPECT_EQ(network->layer(0), (Layer{own, {0.0}, Activation::tanh()}));
-    EXPECT_EQ(orientation_note(path, options, *network), "");
+    EXPECT_EQ(orientation_note(*network), "");
   }
 }
 
@@ -121,7 +123,8 @@ TEST(OtherPrograms, GroupsOfAFileAreLayersInTheOrderOfTheirNumbers) {
 TEST(OtherPrograms, ReadBackWhatVarveMakesOfTheirFiles) {
   TemporaryFolder const folder;
   run_python(folder, writing_python);
-  save_samples(open_samples(folder / "csc-True.npz", std::nullopt), folder / "samples.h5");
+  save_samples(open_samples(folder / (VARVE_HAVE_ZIP ? "csc-True.npz" : "CSC.h5"), std::nullopt),
+               folder / "samples.h5");
   save_network(*open_network(folder / "COO.h5", with_activation("relu")), folder / "network.h5");
   run_python(folder, R"(
 import h5py, scipy.sparse
@@ -151,12 +154,14 @@ scipy.io.mmwrite("pattern.mtx", scipy.sparse.csr_matrix(numpy.array([[1.0, 1.0],
   auto const sentence = [&](std::string const& name) {
     return sentence_about(folder / name, [&] { open_samples(folder / name, std::nullopt); });
   };
-  EXPECT_EQ(sentence("dia.npz"), ": found SciPy's sparse format \"dia\", expected csr, csc or coo (SciPy: tocsr())");
-  expect_holds(sentence("arrays.npz"), "expected a sparse matrix of SciPy (scipy.sparse.save_npz)");
-  expect_holds(sentence("complex.npz"), ": data.npy: found elements of NumPy's type \"<c16\"");
-  EXPECT_EQ(
-      sentence("twice.npz"),
-      ": found row 0, column 1 (both from 0) a second time, expected each entry once (SciPy: call sum_duplicates())");
+  if (VARVE_HAVE_ZIP) {
+    EXPECT_EQ(sentence("dia.npz"), ": found SciPy's sparse format \"dia\", expected csr, csc or coo (SciPy: tocsr())");
+    expect_holds(sentence("arrays.npz"), "expected a sparse matrix of SciPy (scipy.sparse.save_npz)");
+    expect_holds(sentence("complex.npz"), ": data.npy: found elements of NumPy's type \"<c16\"");
+    EXPECT_EQ(
+        sentence("twice.npz"),
+        ": found row 0, column 1 (both from 0) a second time, expected each entry once (SciPy: call sum_duplicates())");
+  }
   expect_holds(sentence("complex.mtx"), "expected values of the kind real, integer or, with coordinate, pattern");
   EXPECT_EQ(open_samples(folder / "symmetric.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 2, 3}, {0, 1, 0}, {1, 2, 2}}));
   EXPECT_EQ(open_samples(folder / "pattern.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 2, 3}, {0, 1, 1}, {1}}));
