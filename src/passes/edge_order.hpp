@@ -60,7 +60,7 @@ bool suits_balanced_edges(SparseMatrix const& weights);
 
 /// Density up to which edges are reordered. Denser layers keep ascending edges, so that they may be computed as dense
 /// ones (formats/dense_blocks.hpp), which have no bank conflicts.
-inline constexpr double kDensestBalanced = 0.25;
+inline constexpr double kDensestBalanced = 0.35;
 
 /// Largest number of inputs or outputs of a layer whose tile fits in scratch.
 inline constexpr std::size_t kWidestBalanced = 1024;

@@ -219,7 +219,7 @@ MUTANTS = [
     (EDGES, "layers of few edges gain", "if (weights.num_entries() < fewest_edges * weights.num_rows) return false;", ""),
     (EDGES, "layers of eight edges do not gain", "weights.num_entries() < fewest_edges", "weights.num_entries() <= fewest_edges"),
     (EDGES, "dense layers gain", "kDensestBalanced *", "2 * kDensestBalanced *"),
-    (EDGES, "layers of density 0.2 do not gain", "kDensestBalanced *", "0.5 * kDensestBalanced *"),
+    (EDGES, "layers of density 0.3 do not gain", "kDensestBalanced *", "0.5 * kDensestBalanced *"),
     (EDGES, "blocks of four are not asked", "weights_in_blocks(weights, 4) > 2.0 && ", ""),
     (EDGES, "blocks of eight are not asked",
      " && weights_in_blocks(weights, 8) > (has_many_edges ? 2.25 : 2.0);", ";"),
