@@ -1,7 +1,9 @@
 #pragma once
 
 #include "core/types.hpp"
+#include "network/loss.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -45,6 +47,12 @@ struct PatternCount {
     return *this;
   }
   bool operator==(PatternCount const&) const = default;
+};
+
+/// A step of training with a change of the pattern after it.
+struct EvolvedStep {
+  LossSum loss; ///< loss before the step
+  PatternCount pattern;
 };
 
 /// The number of edges that a change with this fraction drops from a layer: floor(fraction * num_edges + 1/2), or 0 if
