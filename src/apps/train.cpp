@@ -113,16 +113,19 @@ private:
     print_head(network, training.samples.num_samples());
     if (checkpoint) resume(*checkpoint);
     if (!options_.history.empty())
-      history_.emplace(options_.history, trainer_->progress().num_steps / trainer_->steps_per_epoch());
+      history_.emplace(options_.history, trainer_->progress().num_steps / trainer_->steps_per_epoch(),
+                       pattern_changes());
     time_ = Stopwatch();
   }
+
+  bool pattern_changes() const { return recipe_.pattern.kind != PatternKind::keep; }
 
   std::optional<Checkpoint> find_checkpoint(Network const& network) const {
     if (options_.checkpoint.empty()) return std::nullopt;
     auto found = read_checkpoint(options_.checkpoint, [](std::string const& why) { say("varve: " + printable(why)); });
     if (!found) return std::nullopt;
     require_same(found->record.recipe, recipe_text_, options_.checkpoint);
-    require_same_shape(*found, network, options_.checkpoint);
+    require_same_shape(*found, network, options_.checkpoint, pattern_changes());
     return found;
   }
 
@@ -143,6 +146,12 @@ private:
     fmt::print("recipe    {}, {}, rate {} ({}), {} samples a step, {} epochs, seed {}\n", options_.loss,
                options_.optimizer, recipe_.rate.rate, options_.rate_schedule, recipe_.batch, recipe_.epochs,
                recipe_.seed);
+    if (pattern_changes()) {
+      auto const& pattern = recipe_.pattern;
+      fmt::print("pattern   {}: moves {} of the edges ({}) every {} steps, until {} {}\n", options_.pattern,
+                 pattern.fraction, options_.pattern_schedule, pattern.every, pattern.until,
+                 pattern.until > 1.0 ? "steps" : "of all steps");
+    }
     fmt::print("memory    weights {}, activations {} of {} samples at a time{}\n",
                with_prefix(static_cast<double>(plan.weight_bytes), "B"),
                with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
@@ -165,6 +174,7 @@ private:
       text += fmt::format("  validation loss {:.6f}", result.validation->mean());
       if (has_labels) text += fmt::format("  accuracy {:.4f}", result.validation->accuracy());
     }
+    if (pattern_changes()) text += fmt::format("  edges moved {}", result.pattern.dropped - result.pattern.returned);
     double const rate = static_cast<double>(num_samples_done_) / time_.seconds();
     auto const left = trainer_->num_steps() - result.num_steps;
     fmt::print("{}  {:.0f} samples/s, {} left\n", text, rate,
@@ -208,6 +218,14 @@ private:
       }
       epochs.push_back(entry);
     }
+    nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+    for (auto const& change : trainer_->changes()) {
+      changes.push_back({{"step", change.step},
+                         {"fraction", change.fraction},
+                         {"dropped", change.count.dropped},
+                         {"grown", change.count.dropped},
+                         {"returned", change.count.returned}});
+    }
     auto const& plan = engine_->plan();
     return {{"command", "train"},
             {"version", provenance.version},
@@ -225,6 +243,7 @@ private:
               {"activation_bytes", plan.activation_bytes}}},
             {"steps", trainer_->progress().num_steps},
             {"epochs", epochs},
+            {"pattern_changes", changes},
             {"samples", num_samples_done_},
             {"seconds", time_.seconds()},
             {"weights_hash", fmt::format("{:016x}", weights_hash(network))}};

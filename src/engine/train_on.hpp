@@ -2,6 +2,7 @@
 
 #include "core/runtime.hpp"
 #include "engine/backends.hpp"
+#include "engine/evolve_pattern.hpp"
 #include "engine/training_step.hpp"
 #include "network/representable.hpp"
 
@@ -21,6 +22,7 @@ public:
   TrainingOn(Network const& network, TrainingOptions const& options)
       : options_(options),
         plan_(plan_for(network, options)),
+        growth_limits_(limits_of_growth(network, options)),
         weights_(network, options.optimizer),
         passes_(weights_, plan_, options.loss) {}
 
@@ -53,6 +55,18 @@ public:
     return sum;
   }
 
+  PatternCount evolve(std::size_t set, std::span<std::uint64_t const> rows, PatternEvent const& event) override {
+    VARVE_REQUIRE(!rows.empty() && rows.size() <= options_.batch, "a mini-batch of another size than planned");
+    VARVE_REQUIRE(event.kind == options_.pattern, "the pattern changes in another way than planned");
+    std::size_t const count = (rows.size() + plan_.micro_batch - 1) / plan_.micro_batch;
+    return evolve_pattern<ExecutionSpace, Scalar>(
+        space_, weights_, passes_, event, count, growth_limits_, [&](std::size_t micro) {
+          std::vector<double> losses;
+          std::size_t num_right = 0;
+          passes_.forward(space_, sets_.at(set), part(rows, micro), losses, num_right);
+        });
+  }
+
   LossSum evaluate(std::size_t set) override {
     std::vector<std::uint64_t> rows(sets_.at(set).num_samples);
     std::iota(rows.begin(), rows.end(), std::uint64_t{0});
@@ -83,7 +97,15 @@ private:
     std::size_t const leaves = num_leaves<Scalar>(options.batch);
     sizes.weight_bytes = TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer) +
                          TrainingPasses<ExecutionSpace, Scalar>::bytes_of_levels(network, leaves);
+    if (options.pattern == PatternKind::rigl) {
+      auto const limits = limits_of_growth(network, options);
+      sizes.weight_bytes += limits.most_sums * limits.bytes_per_sum + network.num_edges() * sizeof(NeuronIndex);
+    }
     return plan_training(sizes, options, options.memory_limit.value_or(available_memory(options.backend) / 10 * 9));
+  }
+
+  static GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& options) {
+    return growth_limits(network, num_leaves<Scalar>(options.batch), sizeof(Scalar), options.growth_bytes);
   }
 
   std::span<std::uint64_t const> part(std::span<std::uint64_t const> rows, std::size_t micro) const {
@@ -131,6 +153,7 @@ private:
 
   TrainingOptions options_;
   TrainingPlan plan_;
+  GrowthLimits growth_limits_;
   ExecutionSpace space_;
   TrainedWeights<ExecutionSpace, Scalar> weights_;
   TrainingPasses<ExecutionSpace, Scalar> passes_;

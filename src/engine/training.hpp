@@ -5,6 +5,7 @@
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
+#include "network/pattern_change.hpp"
 #include "network/sample_set.hpp"
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 namespace varve {
 
 /// How a network is trained, except for the contents of mini-batches. Only precision, loss and optimizer affect the
-/// results; the other options change no bit.
+/// results; the other options change no bit. (The pattern changes by evolve() only.)
 struct TrainingOptions {
   Backend backend = Backend::serial;
   Precision precision = Precision::single_precision;
@@ -27,6 +28,8 @@ struct TrainingOptions {
   std::optional<std::size_t> micro_batch;  ///< samples at a time: leaf times a power of two; empty: as many as fit
   std::optional<std::size_t> keep_every;   ///< keeps the activations of every keep_every-th layer; empty: all that fit
   std::optional<std::size_t> memory_limit; ///< bytes on the device; empty: nine tenths of what is available
+  PatternKind pattern = PatternKind::keep; ///< the changes of the pattern that evolve() carries out
+  std::size_t growth_bytes = std::size_t{64} << 20U; ///< for PatternKind::rigl: memory for gradients of free places
 };
 
 /// How training uses memory.
@@ -50,6 +53,10 @@ public:
   /// One step with a mini-batch of rows of a set: row rows[p] is at position p. Returns the loss before the step.
   /// Throws InputError if a weight or bias is no finite number afterwards; the object must not be used then.
   virtual LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) = 0;
+
+  /// Changes the pattern before a step with a mini-batch (rows as step() takes them). The event's kind must be that of
+  /// the options. Layers keep their numbers of edges.
+  virtual PatternCount evolve(std::size_t set, std::span<std::uint64_t const> rows, PatternEvent const& event) = 0;
 
   /// Loss of all samples of a set.
   virtual LossSum evaluate(std::size_t set) = 0;

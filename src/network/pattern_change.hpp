@@ -1,7 +1,6 @@
 #pragma once
 
 #include "core/types.hpp"
-#include "network/loss.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,11 +23,12 @@ std::string to_string(PatternKind kind);
 /// The kind with this name. Throws UsageError if there is none.
 PatternKind parse_pattern_kind(std::string const& name);
 
-/// One change of the pattern, after a step. In each layer that has a free place (a place is a pair of an output and an
+/// One change of the pattern, before a step. In each layer that has a free place (a place is a pair of an output and an
 /// input; it is free if it has no edge), edges_to_drop() edges are dropped and as many grow at places that are then
-/// free, so a dropped edge may return. New edges begin with weight 0 and moments 0. All choices are made by the weights
-/// after the step and the gradients of its mini-batch, before the step. Of equal weights, those of the lowest edge
-/// numbers stay; of equal gradients, the lowest places win, where the number of a place is output * num_inputs + input.
+/// free, so a dropped edge may return. New edges begin with weight 0 and moments 0. All choices are made by the present
+/// weights and by the gradients of the mini-batch of the step, summed as those of edges are; a gradient that is no
+/// number counts as 0. Of equal weights, those of the lowest edge numbers stay; of equal gradients, the lowest places
+/// win, where the number of a place is output * num_inputs + input.
 struct PatternEvent {
   PatternKind kind = PatternKind::set; ///< set or rigl
   double fraction = 0.3;               ///< part of the edges of each layer that is dropped, from 0 to 1
@@ -47,12 +47,6 @@ struct PatternCount {
     return *this;
   }
   bool operator==(PatternCount const&) const = default;
-};
-
-/// A step of training with a change of the pattern after it.
-struct EvolvedStep {
-  LossSum loss; ///< loss before the step
-  PatternCount pattern;
 };
 
 /// The number of edges that a change with this fraction drops from a layer: floor(fraction * num_edges + 1/2), or 0 if

@@ -111,18 +111,18 @@ PatternCount change(TrainedLayer<Scalar>& layer, LayerMoments<Scalar>& moments, 
 } // namespace
 
 template <class Scalar>
-EvolvedStep ReferenceTraining<Scalar>::evolve(SampleSet const& samples, Answers const& answers, double rate,
-                                              PatternEvent const& event) {
+PatternCount ReferenceTraining<Scalar>::evolve(SampleSet const& samples, Answers const& answers,
+                                               PatternEvent const& event) {
   Gradient<Scalar> everywhere;
   everywhere.layers.resize(layers_.size());
   if (event.kind == PatternKind::rigl) everywhere = gradient_of(filled(layers_), samples, answers, loss_);
-  EvolvedStep result{step(samples, answers, rate), {}};
+  PatternCount count;
   for (std::size_t number = 0; number < layers_.size(); ++number)
-    result.pattern += change(layers_[number], moments_[number], event, number, everywhere.layers[number].weights);
-  return result;
+    count += change(layers_[number], moments_[number], event, number, everywhere.layers[number].weights);
+  return count;
 }
 
-template EvolvedStep ReferenceTraining<float>::evolve(SampleSet const&, Answers const&, double, PatternEvent const&);
-template EvolvedStep ReferenceTraining<double>::evolve(SampleSet const&, Answers const&, double, PatternEvent const&);
+template PatternCount ReferenceTraining<float>::evolve(SampleSet const&, Answers const&, PatternEvent const&);
+template PatternCount ReferenceTraining<double>::evolve(SampleSet const&, Answers const&, PatternEvent const&);
 
 } // namespace varve

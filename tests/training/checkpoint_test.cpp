@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -109,6 +110,36 @@ TEST(Checkpoints, OfOtherNetworksAreRefused) {
                InputError);
 }
 
+TEST(Checkpoints, OfChangedPatternsAreTakenWherePatternsChange) {
+  auto const checkpoint = checkpoint_of(1);
+  auto layers = checkpoint.network.layers();
+  auto& columns = layers[0].weights.column_indices;
+  ASSERT_EQ(layers[0].weights.row_pointers[1], 4U);
+  columns[3] = columns[3] == 6 ? 5 : 6; // the last edge of the first output moves
+  Network const moved(layers);
+  EXPECT_THROW(require_same_shape(checkpoint, moved, "run.h5"), InputError);
+  EXPECT_NO_THROW(require_same_shape(checkpoint, moved, "run.h5", true));
+  layers[0].weights.row_pointers[1] = 3; // the edge is of the second output now
+  columns[3] = 0;
+  ASSERT_GT(columns[4], 0U);
+  EXPECT_NO_THROW(require_same_shape(checkpoint, Network(layers), "run.h5", true));
+  auto other = layers;
+  other[0].activation = Activation::tanh();
+  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.h5", true), InputError);
+  other = layers;
+  auto& weights = other[1].weights;
+  weights.column_indices.pop_back();
+  weights.values.pop_back();
+  for (auto& pointer : weights.row_pointers) pointer = std::min(pointer, weights.num_entries());
+  try {
+    require_same_shape(checkpoint, Network(other), "run.h5", true);
+    FAIL() << "no complaint";
+  } catch (InputError const& error) {
+    EXPECT_STREQ(error.what(), "run.h5 is a checkpoint of another network: its layer 1 has another number of edges or "
+                               "neurons or another activation than that of network in memory");
+  }
+}
+
 TEST(Checkpoints, AreToldFromNetworks) {
   TemporaryFolder const folder;
   NetworkFileWriter writer(folder / "net.h5");
@@ -131,12 +162,17 @@ TEST(WeightsHash, ChangesWithEveryNumberAndItsPlace) {
   std::swap(layers[0].weights.values[0], layers[0].weights.values[1]);
   EXPECT_NE(weights_hash(Network(layers)), hash);
   layers = network.layers();
+  auto& columns = layers[0].weights.column_indices;
+  ASSERT_EQ(layers[0].weights.row_pointers[1], 4U);
+  columns[3] = columns[3] == 6 ? 5 : 6; // the same weight at another place
+  EXPECT_NE(weights_hash(Network(layers)), hash);
+  layers = network.layers();
   layers[1].bias[0] += 1e-16;
   EXPECT_NE(weights_hash(Network(layers)), hash);
 }
 
 EpochResult epoch_of(std::uint64_t number, bool has_validation = false) {
-  EpochResult result{number, 10 * number, 0.5, {1.5, 3, 2}, std::nullopt};
+  EpochResult result{number, 10 * number, 0.5, {1.5, 3, 2}, std::nullopt, {}};
   if (has_validation) result.validation = LossSum{1.0, 4, 1};
   return result;
 }
@@ -150,6 +186,19 @@ TEST(Histories, HoldALineForEachEpoch) {
             "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\tvalidation_accuracy\n"
             "1\t10\t0.5\t0.5\t0.6666666666666666\t\t\n"
             "2\t20\t0.5\t0.5\t0.6666666666666666\t0.25\t0.25\n");
+}
+
+TEST(Histories, TellHowManyEdgesMoved) {
+  TemporaryFolder const folder;
+  auto result = epoch_of(1);
+  result.pattern = {12, 5};
+  History history(folder / "loss.tsv", 0, true);
+  history.add(result);
+  EXPECT_EQ(read_bytes(folder / "loss.tsv"), "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\t"
+                                             "validation_accuracy\tdropped_edges\treturned_edges\n"
+                                             "1\t10\t0.5\t0.5\t0.6666666666666666\t\t\t12\t5\n");
+  EXPECT_NO_THROW(History(folder / "loss.tsv", 1, true));
+  EXPECT_THROW(History(folder / "loss.tsv", 1), InputError);
 }
 
 TEST(Histories, AreCutBackToTheCheckpoint) {

@@ -1,0 +1,147 @@
+#pragma once
+
+#include "engine/growth_blocks.hpp"
+#include "engine/training_step.hpp"
+#include "kernels/free_places.hpp"
+#include "kernels/place_gradients.hpp"
+#include "passes/regrow.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace varve {
+
+/// Finds the free places with the largest gradients of a mini-batch, block by block: computes the gradients of all
+/// places of a block, adds them up over the mini-batch by the tree over leaves, and keeps the best candidates.
+template <class ExecutionSpace, class Scalar>
+class GrowthSearch {
+public:
+  using Passes = TrainingPasses<ExecutionSpace, Scalar>;
+  using Panel = TrainingPanel<ExecutionSpace, Scalar>;
+  template <class T>
+  using Array = DeviceArray<ExecutionSpace, T>;
+
+  /// kept: the layers with the edges that keep their places; counts: how many places are wanted in each; forward:
+  /// runs the forward pass of a micro-batch. All must outlive this object.
+  GrowthSearch(ExecutionSpace const& space, Passes& passes, Network const& kept, std::vector<EdgeOffset> const& counts,
+               std::size_t num_micro_batches, GrowthLimits const& limits,
+               std::function<void(std::size_t)> const& forward)
+      : space_(space),
+        passes_(passes),
+        forward_(forward),
+        num_micro_batches_(num_micro_batches),
+        best_(counts.begin(), counts.end()) {
+    std::vector<bool> growing;
+    for (std::size_t number = 0; number < counts.size(); ++number) {
+      auto const& pattern = kept.layers()[number].weights;
+      growing.push_back(counts[number] > 0);
+      kept_.push_back(growing.back()
+                          ? EdgeRows<ExecutionSpace>("varve::kept_edges", pattern.row_pointers, pattern.column_indices)
+                          : EdgeRows<ExecutionSpace>());
+      num_inputs_.push_back(pattern.num_columns);
+      num_outputs_.push_back(pattern.num_rows);
+    }
+    blocks_ = growth_passes(kept, growing, limits.most_sums, num_micro_batches == 1);
+    std::size_t most = 0;
+    for (auto const& pass : blocks_)
+      for (auto const& block : pass) most = std::max(most, block.first_sum + num_places(block));
+    totals_ = Array<Scalar>("varve::place_gradients", most);
+    places_ = Array<std::uint32_t>("varve::free_places", most);
+    magnitudes_ = Array<Scalar>("varve::free_magnitudes", most);
+  }
+
+  /// The best places of each layer, ascending.
+  std::vector<std::vector<PlaceNumber>> run() {
+    ProfilingRegion const region("varve::growth_search");
+    for (auto const& blocks : blocks_) {
+      for (std::size_t micro = 0; micro < num_micro_batches_; ++micro) {
+        forward_(micro);
+        passes_.visit_errors(space_, [&](std::size_t layer, Panel const& inputs, Panel const& errors, int num_leaves) {
+          for (auto const& block : blocks)
+            if (block.layer == layer) add_up(block, inputs, errors, num_leaves);
+        });
+        if (num_micro_batches_ > 1) add_to_tree(micro);
+      }
+      if (num_micro_batches_ > 1)
+        for (auto const& block : blocks) take_candidates(block);
+    }
+    std::vector<std::vector<PlaceNumber>> found;
+    for (auto const& best : best_) found.push_back(best.places());
+    return found;
+  }
+
+private:
+  std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * num_inputs_[block.layer]; }
+
+  /// Computes the sums of a block over the present micro-batch; takes its candidates if that is the mini-batch.
+  void add_up(GrowthBlock const& block, Panel const& inputs, Panel const& errors, int num_leaves) {
+    using Tune = TrainingTuning<ExecutionSpace>;
+    PlaceGradients<ExecutionSpace, Scalar> kernel{};
+    kernel.inputs = inputs;
+    kernel.errors = errors;
+    kernel.num_inputs = static_cast<int>(num_inputs_[block.layer]);
+    kernel.num_outputs = static_cast<int>(num_outputs_[block.layer]);
+    kernel.first_output = static_cast<int>(block.first_output);
+    kernel.block_outputs = static_cast<int>(block.num_outputs);
+    int const parts = place_gradient_blocks<ExecutionSpace, Scalar>(space_, kernel.num_inputs, kernel.block_outputs);
+    int const per_run = Tune::leaves_per_run(num_processors(space_), parts, num_leaves);
+    int num_levels = 1;
+    while (1 << (num_levels - 1) < per_run) ++num_levels;
+    std::size_t const needed = size_of_levels(num_places(block), num_leaves, per_run);
+    if (levels_.size() < needed) levels_ = Array<Scalar>("varve::place_leaf_sums", needed);
+    kernel.levels = {levels_, num_places(block), num_levels, per_run, num_leaves};
+    place_gradients(space_, kernel);
+    add_levels(space_, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals_, block.first_sum});
+    if (num_micro_batches_ == 1) take_candidates(block);
+  }
+
+  /// Adds the totals of a micro-batch to the tree; after the last micro-batch the totals are those of the mini-batch.
+  void add_to_tree(std::size_t micro) {
+    auto const count = static_cast<int>(num_micro_batches_);
+    tree_.num_leaves = count;
+    tree_.leaves_per_run = 1;
+    for (tree_.num_levels = 1; tree_.leaves_per_run < count; ++tree_.num_levels) tree_.leaves_per_run *= 2;
+    tree_.num_sums = totals_.size();
+    if (tree_.sums.size() == 0)
+      tree_.sums = Array<Scalar>("varve::place_trees", static_cast<std::size_t>(tree_.num_levels) * tree_.num_sums);
+    push_sums(space_, PushSums<ExecutionSpace, Scalar>{tree_, totals_, static_cast<int>(micro)});
+    if (micro + 1 == num_micro_batches_) add_levels(space_, AddLevels<ExecutionSpace, Scalar>{tree_, totals_, 0});
+  }
+
+  void take_candidates(GrowthBlock const& block) {
+    auto& best = best_[block.layer];
+    auto const part = std::make_pair(block.first_sum, block.first_sum + num_places(block));
+    ListFreePlaces<ExecutionSpace, Scalar> kernel{};
+    kernel.edges = kept_[block.layer];
+    kernel.gradients = Kokkos::subview(totals_, part);
+    kernel.places = places_;
+    kernel.magnitudes = magnitudes_;
+    kernel.limit = static_cast<Scalar>(best.limit().value_or(-1.0));
+    kernel.num_inputs = static_cast<int>(num_inputs_[block.layer]);
+    kernel.first_output = static_cast<int>(block.first_output);
+    auto const listed = std::make_pair(std::size_t(0), list_free_places(space_, kernel, num_places(block)));
+    auto const places = download(Kokkos::subview(places_, listed));
+    auto const magnitudes = download(Kokkos::subview(magnitudes_, listed));
+    std::vector<GrowthCandidate> candidates;
+    candidates.reserve(places.size());
+    for (std::size_t i = 0; i < places.size(); ++i)
+      candidates.push_back(
+          {block.first_output * num_inputs_[block.layer] + places[i], static_cast<double>(magnitudes[i])});
+    best.add(candidates);
+  }
+
+  ExecutionSpace space_;
+  Passes& passes_;
+  std::function<void(std::size_t)> const& forward_;
+  std::size_t num_micro_batches_;
+  std::vector<BestCandidates> best_;           ///< by layer
+  std::vector<EdgeRows<ExecutionSpace>> kept_; ///< by layer; empty where nothing grows
+  std::vector<std::size_t> num_inputs_, num_outputs_;
+  std::vector<std::vector<GrowthBlock>> blocks_; ///< by pass
+  Array<Scalar> totals_, magnitudes_, levels_;
+  Array<std::uint32_t> places_;
+  TreeLevels<ExecutionSpace, Scalar> tree_{};
+};
+
+} // namespace varve
