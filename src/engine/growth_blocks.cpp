@@ -4,6 +4,12 @@
 #include <cstdint>
 
 namespace varve {
+namespace {
+
+/// Places of the first block of a layer. Most of them are candidates, so it is small.
+constexpr std::size_t first_places = 16384;
+
+} // namespace
 
 GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::size_t scalar_bytes,
                            std::size_t bytes) {
@@ -33,12 +39,13 @@ std::vector<std::vector<GrowthBlock>> growth_passes(Network const& network, std:
     for (std::size_t first = 0; first < layer.num_outputs();) {
       if (is_one_micro_batch) used = 0;
       std::size_t const room = (most_sums - std::min(used, most_sums)) / layer.num_inputs();
+      std::size_t const wanted = std::max(first, first_places / layer.num_inputs());
       if (room == 0 && used > 0) {
         passes.emplace_back();
         used = 0;
         continue;
       }
-      std::size_t const count = std::min(std::max<std::size_t>(room, 1), layer.num_outputs() - first);
+      std::size_t const count = std::clamp<std::size_t>(std::min(room, wanted), 1, layer.num_outputs() - first);
       passes.back().push_back({number, first, count, used});
       used += count * layer.num_inputs();
       first += count;

@@ -30,7 +30,9 @@ GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::
 /// Cuts the layers with growing[layer] into blocks of at most most_sums places (at least one output), for one list of
 /// blocks for each pass of the mini-batch through the network. A mini-batch that is one micro-batch needs one pass, and
 /// each block begins at sum 0, because its gradients are complete at once. Else all blocks of a pass are in memory
-/// until the last micro-batch. Blocks of a layer ascend over all passes.
+/// until the last micro-batch. Blocks of a layer ascend over all passes. The first block of a layer has about 16384
+/// places, each other one at most as many as all blocks before it: those raise the limit that candidates must exceed,
+/// so that each block gives about as many candidates as are wanted in all.
 std::vector<std::vector<GrowthBlock>> growth_passes(Network const& network, std::vector<bool> const& growing,
                                                     std::size_t most_sums, bool is_one_micro_batch);
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -46,9 +47,9 @@ public:
     std::size_t most = 0;
     for (auto const& pass : blocks_)
       for (auto const& block : pass) most = std::max(most, block.first_sum + num_places(block));
-    totals_ = Array<Scalar>("varve::place_gradients", most);
-    places_ = Array<std::uint32_t>("varve::free_places", most);
-    magnitudes_ = Array<Scalar>("varve::free_magnitudes", most);
+    totals_ = Array<Scalar>(room("varve::place_gradients"), most);
+    places_ = Array<std::uint32_t>(room("varve::free_places"), most);
+    magnitudes_ = Array<Scalar>(room("varve::free_magnitudes"), most);
   }
 
   /// The best places of each layer, ascending.
@@ -72,6 +73,8 @@ public:
   }
 
 private:
+  static auto room(char const* label) { return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)); }
+
   std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * num_inputs_[block.layer]; }
 
   /// Computes the sums of a block over the present micro-batch; takes its candidates if that is the mini-batch.
@@ -89,7 +92,7 @@ private:
     int num_levels = 1;
     while (1 << (num_levels - 1) < per_run) ++num_levels;
     std::size_t const needed = size_of_levels(num_places(block), num_leaves, per_run);
-    if (levels_.size() < needed) levels_ = Array<Scalar>("varve::place_leaf_sums", needed);
+    if (levels_.size() < needed) levels_ = Array<Scalar>(room("varve::place_leaf_sums"), needed);
     kernel.levels = {levels_, num_places(block), num_levels, per_run, num_leaves};
     place_gradients(space_, kernel);
     add_levels(space_, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals_, block.first_sum});
@@ -104,7 +107,8 @@ private:
     for (tree_.num_levels = 1; tree_.leaves_per_run < count; ++tree_.num_levels) tree_.leaves_per_run *= 2;
     tree_.num_sums = totals_.size();
     if (tree_.sums.size() == 0)
-      tree_.sums = Array<Scalar>("varve::place_trees", static_cast<std::size_t>(tree_.num_levels) * tree_.num_sums);
+      tree_.sums =
+          Array<Scalar>(room("varve::place_trees"), static_cast<std::size_t>(tree_.num_levels) * tree_.num_sums);
     push_sums(space_, PushSums<ExecutionSpace, Scalar>{tree_, totals_, static_cast<int>(micro)});
     if (micro + 1 == num_micro_batches_) add_levels(space_, AddLevels<ExecutionSpace, Scalar>{tree_, totals_, 0});
   }

@@ -250,6 +250,14 @@ TEST(GrowthBlocks, FitInMemoryAndAscend) {
   EXPECT_EQ(growth_passes(network, {false, false, false}, 3, true), std::vector<Blocks>{{}});
 }
 
+TEST(GrowthBlocks, GrowWithTheNumberOfPlacesBefore) {
+  auto const network = training_case({{1000, 100}, 1, 0.01}).network;
+  EXPECT_EQ(growth_passes(network, {true}, 1000000, true),
+            (std::vector<Blocks>{{{0, 0, 16, 0}, {0, 16, 16, 0}, {0, 32, 32, 0}, {0, 64, 36, 0}}}));
+  EXPECT_EQ(growth_passes(network, {true}, 60000, false),
+            (std::vector<Blocks>{{{0, 0, 16, 0}, {0, 16, 16, 16000}, {0, 32, 28, 32000}}, {{0, 60, 40, 0}}}));
+}
+
 TEST(GrowthBlocks, AreLimitedByMemory) {
   auto const limits = growth_limits(three_layers(), 8, 4, 2000);
   EXPECT_EQ(limits.bytes_per_sum, (16 + 4 + 1) * 4 + 8U);
