@@ -27,7 +27,8 @@ namespace {
 
 constexpr char const* footer = R"(
 Exit codes: 0 success; 1 results differ from the truth; 2 wrong usage; 3 bad input; 4 not enough memory, no such device,
-or an output that cannot be written; 5 stopped by SIGTERM or SIGUSR1, run again to continue from the journal.
+or an output that cannot be written; 5 stopped by SIGTERM or SIGUSR1, run again to continue from the journal or the
+checkpoint.
 Options that start with --kokkos- are passed to Kokkos (--kokkos-num-threads=8, --kokkos-device-id=1, ...).
 Under mpirun, srun or flux the ranks share the samples; start one rank per device.
 Examples:

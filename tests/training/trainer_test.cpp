@@ -39,6 +39,7 @@ public:
   OptimizerState state() const override { return {}; }
   void restore(OptimizerState const&) override {}
   TrainingPlan const& plan() const override { return plan_; }
+  TrainingTimes times() const override { return {}; }
 
 private:
   TrainingPlan plan_;
