@@ -104,7 +104,8 @@ private:
       if (trainer_->progress().num_steps > 0)
         fmt::print("resumed   after step {} of {}\n", trainer_->progress().num_steps, trainer_->num_steps());
       if (!options_.history.empty())
-        history_.emplace(options_.history, trainer_->progress().num_steps / trainer_->steps_per_epoch());
+        history_.emplace(options_.history, trainer_->progress().num_steps / trainer_->steps_per_epoch(),
+                         pattern_changes());
     });
     time_ = Stopwatch();
   }
@@ -136,6 +137,8 @@ private:
     trainer_->resume(progress_from(checkpoint->record.progress, options_.checkpoint + ": progress"));
   }
 
+  bool pattern_changes() const { return recipe_.pattern.kind != PatternKind::keep; }
+
   std::optional<Checkpoint> find_checkpoint(Network const& network) const {
     if (options_.checkpoint.empty()) return std::nullopt;
     auto found = read_checkpoint(options_.checkpoint, [&](std::string const& why) {
@@ -143,7 +146,7 @@ private:
     });
     if (!found) return std::nullopt;
     require_same(found->record.recipe, summary_.recipe, options_.checkpoint);
-    require_same_shape(*found, network, options_.checkpoint);
+    require_same_shape(*found, network, options_.checkpoint, pattern_changes());
     return found;
   }
 
@@ -188,6 +191,7 @@ private:
       text += fmt::format("  validation loss {:.6f}", result.validation->mean());
       if (has_labels) text += fmt::format("  accuracy {:.4f}", result.validation->accuracy());
     }
+    if (pattern_changes()) text += fmt::format("  edges moved {}", result.pattern.dropped - result.pattern.returned);
     double const rate = static_cast<double>(summary_.num_samples) / time_.seconds();
     auto const left = trainer_->num_steps() - result.num_steps;
     fmt::print("{}  {:.0f} samples/s, {} left\n", text, rate,
@@ -213,6 +217,7 @@ private:
     require_unchanged_inputs();
     save_network(network, options_.output);
     summary_.num_steps = trainer_->progress().num_steps;
+    summary_.changes = trainer_->changes();
     summary_.seconds = time_.seconds();
     summary_.weights_hash = weights_hash(network);
     print_ranks(summary_);

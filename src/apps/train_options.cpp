@@ -64,11 +64,36 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
   command.add_option("--epochs", recipe.epochs, "number of passes over all samples")
       ->check(above_zero())
       ->capture_default_str();
-  command.add_option("--seed", recipe.seed, "seed of the order of the samples")->capture_default_str();
+  command.add_option("--seed", recipe.seed, "seed of the order of the samples, and of the places of --pattern set")
+      ->capture_default_str();
   command
       .add_option("--patience", options.patience,
                   "stop after this many epochs without a lower validation loss (default: never)")
       ->check(above_zero());
+}
+
+void add_pattern(CLI::App& command, TrainOptions& options) {
+  auto& pattern = options.recipe.pattern;
+  command
+      .add_option("--pattern", options.pattern,
+                  "keep the edges where they are, or move edges of small weights: set (to random free places) or rigl "
+                  "(to the free places with the largest gradients)")
+      ->capture_default_str();
+  command
+      .add_option("--pattern-fraction", pattern.fraction,
+                  "with --pattern set or rigl: part of the edges of each layer that a change moves")
+      ->capture_default_str();
+  command.add_option("--pattern-every", pattern.every, "with --pattern set or rigl: steps between changes")
+      ->capture_default_str();
+  command
+      .add_option("--pattern-until", pattern.until,
+                  "with --pattern set or rigl: where changes end, as a part of all steps (at most 1) or as a number of "
+                  "steps")
+      ->capture_default_str();
+  command
+      .add_option("--pattern-schedule", options.pattern_schedule,
+                  "with --pattern set or rigl: the fraction is constant, or falls to 0 as a cosine")
+      ->capture_default_str();
 }
 
 void add_engine(CLI::App& command, TrainOptions& options) {
@@ -114,6 +139,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   add_files(command, options);
   add_network_options(command, options.challenge);
   add_recipe(command, options);
+  add_pattern(command, options);
   add_engine(command, options);
 }
 
@@ -124,6 +150,8 @@ Recipe recipe_of(TrainOptions const& options) {
   recipe.optimizer.kind = parse_optimizer(options.optimizer);
   recipe.rate.kind = parse_rate_schedule(options.rate_schedule);
   recipe.rate.rate = options.rate.value_or(recipe.optimizer.kind == OptimizerKind::adam ? 0.001 : 0.05);
+  recipe.pattern.kind = parse_pattern_kind(options.pattern);
+  recipe.pattern.schedule = parse_pattern_schedule(options.pattern_schedule);
   require_valid(recipe);
   if (options.validation.empty() && (options.patience || !options.best.empty()))
     throw UsageError("--patience and --best need --validation");
@@ -138,6 +166,7 @@ TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe
   engine.loss = recipe.loss;
   engine.optimizer = recipe.optimizer;
   engine.batch = recipe.batch;
+  engine.pattern = recipe.pattern.kind;
   engine.micro_batch = options.micro_batch;
   engine.keep_every = keep_every(options.recompute);
   if (options.memory_limit) engine.memory_limit = static_cast<std::size_t>(*options.memory_limit * 0x1p30);

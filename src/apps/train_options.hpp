@@ -23,6 +23,8 @@ struct TrainOptions {
   std::string loss = "cross-entropy";
   std::string optimizer = "momentum";
   std::string rate_schedule = "cosine";
+  std::string pattern = "keep";
+  std::string pattern_schedule = "cosine";
   std::string precision = "float";
   std::optional<double> rate; ///< default: 0.001 for Adam, else 0.05
   Recipe recipe;              ///< completed by recipe_of()

@@ -34,6 +34,14 @@ nlohmann::ordered_json as_json(TrainingTimes const& times) {
           {"exchange_bytes", times.exchange_bytes}};
 }
 
+nlohmann::ordered_json as_json(PatternRecord const& change) {
+  return {{"step", change.step},
+          {"fraction", change.fraction},
+          {"dropped", change.count.dropped},
+          {"grown", change.count.dropped},
+          {"returned", change.count.returned}};
+}
+
 void print_devices(std::vector<RankDevice> const& devices) {
   constexpr std::size_t most = 16; // lines on the terminal; the JSON report has all ranks
   for (std::size_t rank = 0; devices.size() > 1 && rank < std::min(devices.size(), most); ++rank) {
@@ -57,6 +65,12 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
              num_ranks == 1 ? "" : fmt::format("; {} ranks", num_ranks));
   fmt::print("recipe    {}, {}, rate {} ({}), {} samples a step, {} epochs, seed {}\n", options.loss, options.optimizer,
              recipe.rate.rate, options.rate_schedule, recipe.batch, recipe.epochs, recipe.seed);
+  if (recipe.pattern.kind != PatternKind::keep) {
+    auto const& pattern = recipe.pattern;
+    fmt::print("pattern   {}: moves {} of the edges ({}) every {} steps, until {} {}\n", options.pattern,
+               pattern.fraction, options.pattern_schedule, pattern.every, pattern.until,
+               pattern.until > 1.0 ? "steps" : "of all steps");
+  }
   fmt::print("memory    weights {}, activations {} of {} samples at a time{}\n",
              with_prefix(static_cast<double>(plan.weight_bytes), "B"),
              with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
@@ -83,6 +97,8 @@ void print_ranks(TrainSummary const& summary) {
 nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary const& summary) {
   nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
   for (auto const& epoch : summary.epochs) epochs.push_back(as_json(epoch));
+  nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+  for (auto const& change : summary.changes) changes.push_back(as_json(change));
   nlohmann::ordered_json devices = nlohmann::ordered_json::array();
   nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
   for (auto const& rank : summary.devices) {
@@ -111,6 +127,7 @@ nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary co
             {"activation_bytes", plan.activation_bytes}}},
           {"steps", summary.num_steps},
           {"epochs", epochs},
+          {"pattern_changes", changes},
           {"samples", summary.num_samples},
           {"seconds", summary.seconds},
           {"run", {{"ranks", ranks}}},

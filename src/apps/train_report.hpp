@@ -20,8 +20,9 @@ struct TrainSummary {
   std::string recipe;               ///< as JSON
   TrainingPlan plan;
   std::uint64_t num_steps = 0;
-  std::vector<EpochResult> epochs; ///< finished by this run, without those before a resumed checkpoint
-  std::size_t num_samples = 0;     ///< trained with in this run, repetitions included
+  std::vector<EpochResult> epochs;    ///< finished by this run, without those before a resumed checkpoint
+  std::vector<PatternRecord> changes; ///< of the pattern, carried out by this run
+  std::size_t num_samples = 0;        ///< trained with in this run, repetitions included
   double seconds = 0.0;
   std::uint64_t weights_hash = 0;
 };

@@ -31,6 +31,12 @@ public:
         weights_h_(on_host(weights.weights())),
         bias_h_(on_host(weights.bias())) {}
 
+  /// Takes the present arrays of the weights, which have been replaced by others of the same sizes.
+  void take_arrays() {
+    weights_h_ = on_host(weights_->weights());
+    bias_h_ = on_host(weights_->bias());
+  }
+
   /// Begins a step in which rank r computes the leaves [cuts[r], cuts[r + 1]).
   void begin(std::vector<std::size_t> const& cuts) {
     phases_.assign(weights_->parts().bundles().size(), Phase::computed);

@@ -3,6 +3,7 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
+#include "engine/evolve_pattern.hpp"
 #include "engine/leaf_shares.hpp"
 #include "engine/rank_losses.hpp"
 #include "engine/shared_step.hpp"
@@ -10,6 +11,7 @@
 #include "network/representable.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -29,6 +31,7 @@ public:
   TrainingOn(Network const& network, TrainingOptions const& options)
       : options_(options),
         plan_(plan_for(network, options)),
+        growth_limits_(limits_of_growth(network, options)),
         weights_(network, options.optimizer, GradientParts(network, num_ranks(options), options.least_bundle),
                  options.exchange ? options.exchange->rank() : 0),
         passes_(weights_, plan_, options.loss),
@@ -75,6 +78,30 @@ public:
     return sum;
   }
 
+  PatternCount evolve(std::size_t set, std::span<std::uint64_t const> rows, PatternEvent const& event) override {
+    VARVE_REQUIRE(!rows.empty() && rows.size() <= options_.batch, "a mini-batch of another size than planned");
+    VARVE_REQUIRE(event.kind == options_.pattern, "the pattern changes in another way than planned");
+    Stopwatch const time;
+    auto const state = weights_.state(
+        [&](std::vector<double> const& moments) { return shared_ ? options_.exchange->gather(moments) : moments; },
+        true);
+    // Every rank takes all leaves, which may be more than the share that it has memory for.
+    std::size_t const micro_batch =
+        rows.size() <= plan_.micro_batch ? rows.size() : std::bit_floor(plan_.micro_batch / leaf) * leaf;
+    std::size_t const count = (rows.size() + micro_batch - 1) / micro_batch;
+    auto const moved = evolve_pattern<ExecutionSpace, Scalar>(
+        space_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
+          std::size_t const first = micro * micro_batch;
+          std::vector<double> losses;
+          std::size_t num_right = 0;
+          passes_.forward(space_, sets_.at(set), rows.subspan(first, std::min(micro_batch, rows.size() - first)),
+                          losses, num_right);
+        });
+    if (shared_) shared_->take_arrays();
+    times_.compute_seconds += time.seconds();
+    return moved;
+  }
+
   LossSum evaluate(std::size_t set) override {
     std::vector<std::uint64_t> rows(sets_.at(set).num_samples);
     std::iota(rows.begin(), rows.end(), std::uint64_t{0});
@@ -86,9 +113,11 @@ public:
 
   Network network() const override { return weights_.network(); }
   OptimizerState state() const override {
-    return weights_.state([&](std::vector<double> const& numbers) {
-      return shared_ ? options_.exchange->gather_on_root(numbers) : numbers;
-    });
+    return weights_.state(
+        [&](std::vector<double> const& moments) {
+          return shared_ ? options_.exchange->gather_on_root(moments) : moments;
+        },
+        !shared_ || options_.exchange->rank() == 0);
   }
   void restore(OptimizerState const& state) override { weights_.restore(state); }
   TrainingPlan const& plan() const override { return plan_; }
@@ -121,6 +150,7 @@ private:
     std::size_t const ranks = num_ranks(options);
     std::size_t leaves = num_leaves<Scalar>(options.batch);
     sizes.weight_bytes = TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks);
+    sizes.weight_bytes += bytes_of_growth(network, options);
     if (ranks > 1) { // a fourth more than equal shares; ranks that should take still more do so in several passes
       sizes.weight_bytes += bytes_of_exchange(network, leaves, ranks);
       leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
@@ -128,6 +158,17 @@ private:
     }
     sizes.weight_bytes += TrainingPasses<ExecutionSpace, Scalar>::bytes_of_levels(network, leaves);
     return plan_training(sizes, options, options.memory_limit.value_or(available_memory(options.backend) / 10 * 9));
+  }
+
+  static GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& options) {
+    return growth_limits(network, num_leaves<Scalar>(options.batch), sizeof(Scalar), options.growth_bytes);
+  }
+
+  /// Device memory for the gradients of free places.
+  static std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
+    if (options.pattern != PatternKind::rigl) return 0;
+    auto const limits = limits_of_growth(network, options);
+    return limits.most_sums * limits.bytes_per_sum + network.num_edges() * sizeof(NeuronIndex);
   }
 
   /// Device memory for sums of subtrees that are sent and received, with equal shares.
@@ -218,6 +259,7 @@ private:
 
   TrainingOptions options_;
   TrainingPlan plan_;
+  GrowthLimits growth_limits_;
   ExecutionSpace space_;
   TrainedWeights<ExecutionSpace, Scalar> weights_;
   TrainingPasses<ExecutionSpace, Scalar> passes_;

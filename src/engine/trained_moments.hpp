@@ -10,8 +10,8 @@
 
 namespace varve {
 
-/// Gathers numbers of all ranks on rank 0 in rank order, as GradientExchange::gather_on_root().
-using GatherOnRoot = std::function<std::vector<double>(std::vector<double> const&)>;
+/// Gathers moments of all ranks in rank order, as GradientExchange::gather() or gather_on_root().
+using GatherMoments = std::function<std::vector<double>(std::vector<double> const&)>;
 
 /// The moments of the weights and biases that one rank owns, bundle by bundle, on a device. Edges are in training
 /// order. With one rank these are all moments.
@@ -47,11 +47,12 @@ public:
     return Kokkos::subview(bias_[moment], std::make_pair(first, first + owned_[bundle].part.num_outputs()));
   }
 
-  /// One moment of all weights, in training order, or of all biases, on rank 0; other ranks get an empty list.
-  std::vector<double> all_of_weights(int moment, GatherOnRoot const& gather) const {
+  /// One moment of all weights, in training order, or of all biases, on the ranks to which `gather` gives numbers;
+  /// other ranks get an empty list.
+  std::vector<double> all_of_weights(int moment, GatherMoments const& gather) const {
     return gathered(gather, [&](std::size_t bundle) { return of_weights(moment, bundle); });
   }
-  std::vector<double> all_of_bias(int moment, GatherOnRoot const& gather) const {
+  std::vector<double> all_of_bias(int moment, GatherMoments const& gather) const {
     return gathered(gather, [&](std::size_t bundle) { return of_bias(moment, bundle); });
   }
 
@@ -67,6 +68,8 @@ public:
       append(own_weights, weights, owned.part.first_edge, owned.part.last_edge);
       append(own_bias, bias, owned.part.first_output, owned.part.last_output);
     }
+    weights_[moment] = {}; // memory of the old ones is freed before new ones take it
+    bias_[moment] = {};
     weights_[moment] = upload<ExecutionSpace>("varve::moments", own_weights);
     bias_[moment] = upload<ExecutionSpace>("varve::bias_moments", own_bias);
   }
@@ -79,7 +82,7 @@ private:
   };
 
   template <class MomentsOf>
-  std::vector<double> gathered(GatherOnRoot const& gather, MomentsOf const& moments_of) const {
+  std::vector<double> gathered(GatherMoments const& gather, MomentsOf const& moments_of) const {
     std::vector<double> all;
     for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
       auto const own = download(moments_of(bundle));

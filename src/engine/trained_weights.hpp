@@ -38,42 +38,17 @@ public:
   /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count.
   TrainedWeights(Network const& network, Optimizer const& optimizer, GradientParts const& parts, std::size_t rank)
       : optimizer_(optimizer), parts_(parts), rank_(rank), moments_(optimizer.num_moments(), parts, rank) {
-    std::vector<Scalar> by_input;
-    std::vector<Scalar> by_output;
-    std::vector<std::uint32_t> places;
-    std::vector<double> bias;
-    in_32_bits(network.num_edges(), "edges in all layers, which cannot be trained,");
-    for (auto const& layer : network.layers()) {
-      auto const turned = transposed(layer.weights);
-      OfLayer own{TrainedEdges<ExecutionSpace>(layer.weights, turned),
-                  {},
-                  {},
-                  {},
-                  layer.activation,
-                  static_cast<int>(layer.num_inputs()),
-                  static_cast<int>(layer.num_outputs()),
-                  by_input.size(),
-                  bias.size(),
-                  parts.bundle_of(layers_.size()).sum_of_edge(by_input.size()),
-                  parts.bundle_of(layers_.size()).sum_of_output(bias.size())};
-      auto const first = static_cast<std::uint32_t>(by_input.size());
-      for (auto const edge : turned.edges) {
-        by_input.push_back(static_cast<Scalar>(layer.weights.value(edge)));
-        places.push_back(first + static_cast<std::uint32_t>(edge));
-      }
-      for (EdgeOffset edge = 0; edge < layer.num_edges(); ++edge)
-        by_output.push_back(static_cast<Scalar>(layer.weights.value(edge)));
-      for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
-      layers_.push_back(own);
-      shapes_.push_back(layer);
-      shapes_.back().weights.values.clear();
-    }
-    by_input_ = upload<ExecutionSpace>("varve::weights", by_input);
-    by_output_ = upload<ExecutionSpace>("varve::weights_by_output", by_output);
-    places_ = upload<ExecutionSpace>("varve::places", places);
-    bias_ = upload<ExecutionSpace>("varve::bias", bias);
-    bad_ = Array<int>("varve::bad", 1);
-    for (auto& layer : layers_) view_arrays(layer);
+    take(network);
+  }
+
+  /// Takes the patterns, weights and biases of a network with as many edges and neurons in each layer, and the state of
+  /// its optimizer with the moments of all ranks. Must not be called while kernels use the arrays.
+  void replace(Network const& network, OptimizerState const& state) {
+    layers_.clear(); // memory of the old arrays is freed before new ones take it
+    shapes_.clear();
+    by_input_ = by_output_ = {};
+    take(network);
+    restore(state);
   }
 
   std::vector<OfLayer> const& layers() const { return layers_; }
@@ -172,11 +147,12 @@ public:
     return Network(std::move(layers));
   }
 
-  /// The moments of all ranks on rank 0; other ranks get the number of steps only.
-  OptimizerState state(GatherOnRoot const& gather) const {
+  /// The number of steps and, if has_moments, the moments of all ranks. Collective; `gather` gives all moments at
+  /// least to the ranks with has_moments.
+  OptimizerState state(GatherMoments const& gather, bool has_moments) const {
     OptimizerState state;
     state.num_steps = num_steps_;
-    state.layers.resize(rank_ == 0 ? layers_.size() : 0);
+    state.layers.resize(has_moments ? layers_.size() : 0);
     auto const places = download(places_);
     for (int moment = 0; moment < optimizer_.num_moments(); ++moment) {
       auto const weights = moments_.all_of_weights(moment, gather);
@@ -216,6 +192,46 @@ public:
   }
 
 private:
+  /// Copies a network to the device.
+  void take(Network const& network) {
+    std::vector<Scalar> by_input;
+    std::vector<Scalar> by_output;
+    std::vector<std::uint32_t> places;
+    std::vector<double> bias;
+    in_32_bits(network.num_edges(), "edges in all layers, which cannot be trained,");
+    for (auto const& layer : network.layers()) {
+      auto const turned = transposed(layer.weights);
+      OfLayer own{TrainedEdges<ExecutionSpace>(layer.weights, turned),
+                  {},
+                  {},
+                  {},
+                  layer.activation,
+                  static_cast<int>(layer.num_inputs()),
+                  static_cast<int>(layer.num_outputs()),
+                  by_input.size(),
+                  bias.size(),
+                  parts_.bundle_of(layers_.size()).sum_of_edge(by_input.size()),
+                  parts_.bundle_of(layers_.size()).sum_of_output(bias.size())};
+      auto const first = static_cast<std::uint32_t>(by_input.size());
+      for (auto const edge : turned.edges) {
+        by_input.push_back(static_cast<Scalar>(layer.weights.value(edge)));
+        places.push_back(first + static_cast<std::uint32_t>(edge));
+      }
+      for (EdgeOffset edge = 0; edge < layer.num_edges(); ++edge)
+        by_output.push_back(static_cast<Scalar>(layer.weights.value(edge)));
+      for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
+      layers_.push_back(own);
+      shapes_.push_back(layer);
+      shapes_.back().weights.values.clear();
+    }
+    by_input_ = upload<ExecutionSpace>("varve::weights", by_input);
+    by_output_ = upload<ExecutionSpace>("varve::weights_by_output", by_output);
+    places_ = upload<ExecutionSpace>("varve::places", places);
+    bias_ = upload<ExecutionSpace>("varve::bias", bias);
+    bad_ = Array<int>("varve::bad", 1);
+    for (auto& layer : layers_) view_arrays(layer);
+  }
+
   void view_arrays(OfLayer& layer) {
     auto const edges = std::make_pair(layer.first_edge, layer.first_edge + layer.edges.num_edges());
     layer.by_input = Kokkos::subview(by_input_, edges);

@@ -6,6 +6,7 @@
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
+#include "network/pattern_change.hpp"
 #include "network/sample_set.hpp"
 
 #include <cstddef>
@@ -18,7 +19,7 @@
 namespace varve {
 
 /// How a network is trained, except for the contents of mini-batches. Only precision, loss and optimizer affect the
-/// results; the other options change no bit.
+/// results; the other options change no bit. (The pattern changes by evolve() only.)
 struct TrainingOptions {
   Backend backend = Backend::serial;
   Precision precision = Precision::single_precision;
@@ -28,9 +29,11 @@ struct TrainingOptions {
   std::optional<std::size_t> micro_batch;  ///< samples at a time: leaf times a power of two; empty: as many as fit
   std::optional<std::size_t> keep_every;   ///< keeps the activations of every keep_every-th layer; empty: all that fit
   std::optional<std::size_t> memory_limit; ///< bytes on the device; empty: nine tenths of what is available
-  std::shared_ptr<GradientExchange> exchange;       ///< between the ranks that train the network; empty: one rank
-  std::vector<double> rank_speeds;                  ///< relative speeds by which ranks share leaves; empty: measured
-  std::size_t least_bundle = std::size_t(1) << 18U; ///< gradients that ranks exchange at a time, if there are as many
+  std::shared_ptr<GradientExchange> exchange;        ///< between the ranks that train the network; empty: one rank
+  std::vector<double> rank_speeds;                   ///< relative speeds by which ranks share leaves; empty: measured
+  std::size_t least_bundle = std::size_t(1) << 18U;  ///< gradients that ranks exchange at a time, if there are as many
+  PatternKind pattern = PatternKind::keep;           ///< the changes of the pattern that evolve() carries out
+  std::size_t growth_bytes = std::size_t{64} << 20U; ///< for PatternKind::rigl: memory for gradients of free places
 };
 
 /// How training uses memory.
@@ -45,7 +48,7 @@ struct TrainingPlan {
 struct TrainingTimes {
   std::uint64_t num_steps = 0;
   std::uint64_t num_leaves = 0;  ///< leaves that the rank computed
-  double compute_seconds = 0.0;  ///< forward and backward passes; with one rank whole steps
+  double compute_seconds = 0.0;  ///< passes and changes of the pattern; with one rank whole steps
   double exchange_seconds = 0.0; ///< messages, sums over ranks and steps of the rank's part of the weights
   double wait_seconds = 0.0;     ///< waiting for other ranks
   double exchange_bytes = 0.0;   ///< bytes sent to other ranks
@@ -65,6 +68,10 @@ public:
   /// One step with a mini-batch of rows of a set: row rows[p] is at position p. Returns the loss before the step.
   /// Throws InputError if a weight or bias is no finite number afterwards; the object must not be used then.
   virtual LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) = 0;
+
+  /// Changes the pattern before a step with a mini-batch (rows as step() takes them). The event's kind must be that of
+  /// the options. Layers keep their numbers of edges.
+  virtual PatternCount evolve(std::size_t set, std::span<std::uint64_t const> rows, PatternEvent const& event) = 0;
 
   /// Loss of all samples of a set.
   virtual LossSum evaluate(std::size_t set) = 0;

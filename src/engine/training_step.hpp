@@ -111,6 +111,26 @@ public:
     }
   }
 
+  /// Backward pass of the micro-batch that forward() took last, for the errors alone: calls visit(layer, inputs,
+  /// errors, num_leaves) for each layer, the last one first, with the activations of its inputs and the errors of its
+  /// outputs.
+  template <class Visit>
+  void visit_errors(ExecutionSpace const& space, Visit const& visit) {
+    ProfilingRegion const region("varve::visit_errors");
+    PassSubtree const all{0, static_cast<std::size_t>(num_leaves_), 0, 0};
+    int current = 0; // errors_[current] holds the errors of the layer's outputs
+    for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
+      compute_again(space, number);
+      visit(number, trace_.panel(number), errors_[current], num_leaves_);
+      if (number == 0) break;
+      FusedBackward<ExecutionSpace, Scalar, true> kernel{};
+      kernel.derivative = Derivative<Scalar>(weights_->layers()[number - 1].activation);
+      kernel.input_errors = errors_[1 - current];
+      set_layer(space, number, all, errors_[current], kernel);
+      fused_backward(space, kernel);
+    }
+  }
+
 private:
   /// Copies numbers to the front of an array on the device.
   template <class T>
@@ -197,6 +217,16 @@ private:
   template <class Kernel>
   void backward_layer(ExecutionSpace const& space, std::size_t number, Kernel kernel, PassSubtree const& subtree,
                       Panel const& errors, DeviceArray<ExecutionSpace, Scalar> const& totals) {
+    set_layer(space, number, subtree, errors, kernel);
+    fused_backward(space, kernel);
+    add_levels(space,
+               AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, weights_->layers()[number].first_weight_sum});
+  }
+
+  /// Sets what the backward kernel of a layer reads, and where it adds up gradients.
+  template <class Kernel>
+  void set_layer(ExecutionSpace const& space, std::size_t number, PassSubtree const& subtree, Panel const& errors,
+                 Kernel& kernel) const {
     auto const& layer = weights_->layers()[number];
     kernel.edges = layer.edges.by_input;
     kernel.weights = layer.by_input;
@@ -204,8 +234,6 @@ private:
     kernel.errors = lines_of(errors, subtree, layer.num_outputs);
     kernel.levels = levels_for(space, subtree, layer.edges.num_edges(), layer.num_inputs);
     kernel.num_outputs = layer.num_outputs;
-    fused_backward(space, kernel);
-    add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, layer.first_weight_sum});
   }
 
   /// Leaves that a team adds up by itself in kernels over num_rows rows.

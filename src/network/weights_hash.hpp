@@ -6,8 +6,9 @@
 
 namespace varve {
 
-/// A hash of the bits of all weights and biases (as doubles), each with its layer and place: a sum modulo 2^64.
-/// Networks of one shape with equal hashes are equal, up to collisions of 64 bits.
+/// A hash of the bits of all weights and biases (as doubles), each with its layer and place (weights: output and
+/// input): a sum modulo 2^64. Networks with equal numbers of neurons and equal hashes have equal edges, weights and
+/// biases, up to collisions of 64 bits.
 std::uint64_t weights_hash(Network const& network);
 
 } // namespace varve

@@ -18,9 +18,14 @@ Checkpoint read_one(fs::path const& path) {
   return checkpoint;
 }
 
-bool have_same_pattern(SparseMatrix const& one, SparseMatrix const& other) {
+bool have_same_size(SparseMatrix const& one, SparseMatrix const& other) {
   return one.num_rows == other.num_rows && one.num_columns == other.num_columns &&
-         one.row_pointers == other.row_pointers && one.column_indices == other.column_indices;
+         one.num_entries() == other.num_entries();
+}
+
+bool have_same_pattern(SparseMatrix const& one, SparseMatrix const& other) {
+  return have_same_size(one, other) && one.row_pointers == other.row_pointers &&
+         one.column_indices == other.column_indices;
 }
 
 } // namespace
@@ -61,7 +66,8 @@ std::optional<Checkpoint> read_checkpoint(fs::path const& path,
   return read_one(previous);
 }
 
-void require_same_shape(Checkpoint const& checkpoint, Network const& network, std::string const& place) {
+void require_same_shape(Checkpoint const& checkpoint, Network const& network, std::string const& place,
+                        bool has_changes) {
   auto const& layers = network.layers();
   auto const& found = checkpoint.network.layers();
   if (found.size() != layers.size()) {
@@ -69,12 +75,15 @@ void require_same_shape(Checkpoint const& checkpoint, Network const& network, st
                                  found.size(), layers.size(), network.name()));
   }
   for (std::size_t number = 0; number < layers.size(); ++number) {
-    if (have_same_pattern(found[number].weights, layers[number].weights) &&
-        found[number].activation == layers[number].activation)
-      continue;
-    throw InputError(fmt::format("{} is a checkpoint of another network: its layer {} has other edges or another "
-                                 "activation than that of {}",
-                                 place, number, network.name()));
+    auto const& one = found[number];
+    auto const& other = layers[number];
+    bool const fits =
+        has_changes ? have_same_size(one.weights, other.weights) : have_same_pattern(one.weights, other.weights);
+    if (fits && one.activation == other.activation) continue;
+    throw InputError(
+        fmt::format("{} is a checkpoint of another network: its layer {} has {} or another activation than "
+                    "that of {}",
+                    place, number, has_changes ? "another number of edges or neurons" : "other edges", network.name()));
   }
 }
 

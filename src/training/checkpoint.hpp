@@ -30,7 +30,9 @@ std::filesystem::path previous_generation(std::filesystem::path const& path);
 std::optional<Checkpoint> read_checkpoint(std::filesystem::path const& path,
                                           std::function<void(std::string const&)> const& complain);
 
-/// Throws InputError unless the checkpoint's layers have the pattern and activation of those of `network`.
-void require_same_shape(Checkpoint const& checkpoint, Network const& network, std::string const& place);
+/// Throws InputError unless the checkpoint's layers have the pattern and activation of those of `network`. If the
+/// pattern changes in training (has_changes), only the numbers of inputs, outputs and edges must be equal.
+void require_same_shape(Checkpoint const& checkpoint, Network const& network, std::string const& place,
+                        bool has_changes = false);
 
 } // namespace varve

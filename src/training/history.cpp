@@ -9,24 +9,26 @@
 #include <utility>
 
 namespace varve {
-namespace {
 
-constexpr char const* head = "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\tvalidation_accuracy";
-
-std::string line_of(EpochResult const& result) {
-  auto line = fmt::format("{}\t{}\t{}\t{}\t{}", result.epoch, result.num_steps, result.rate, result.training.mean(),
-                          result.training.accuracy());
-  return result.validation ? line + fmt::format("\t{}\t{}", result.validation->mean(), result.validation->accuracy())
-                           : line + "\t\t";
+std::string History::head() const {
+  std::string const columns = "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\tvalidation_accuracy";
+  return has_changes_ ? columns + "\tdropped_edges\treturned_edges" : columns;
 }
 
-} // namespace
+std::string History::line_of(EpochResult const& result) const {
+  auto line = fmt::format("{}\t{}\t{}\t{}\t{}\t", result.epoch, result.num_steps, result.rate, result.training.mean(),
+                          result.training.accuracy());
+  line += result.validation ? fmt::format("{}\t{}", result.validation->mean(), result.validation->accuracy()) : "\t";
+  if (has_changes_) line += fmt::format("\t{}\t{}", result.pattern.dropped, result.pattern.returned);
+  return line;
+}
 
-History::History(std::filesystem::path path, std::uint64_t num_epochs) : path_(std::move(path)) {
+History::History(std::filesystem::path path, std::uint64_t num_epochs, bool has_changes)
+    : path_(std::move(path)), has_changes_(has_changes) {
   if (num_epochs == 0 || !std::filesystem::exists(path_)) return;
   std::ifstream file(path_);
   std::string line;
-  if (!std::getline(file, line) || line != head) {
+  if (!std::getline(file, line) || line != head()) {
     throw InputError(fmt::format("{}: line 1 is no head of a history of varve train, to which the checkpoint's epochs "
                                  "could be added",
                                  path_.string()));
@@ -37,7 +39,7 @@ History::History(std::filesystem::path path, std::uint64_t num_epochs) : path_(s
 void History::add(EpochResult const& result) {
   lines_.push_back(line_of(result));
   OutputFile file(path_);
-  file.write(std::string(head) + "\n");
+  file.write(head() + "\n");
   for (auto const& line : lines_) file.write(line + "\n");
   file.commit();
 }

@@ -13,14 +13,19 @@ namespace varve {
 /// interrupted and resumed training leaves the same bytes as an uninterrupted one.
 class History {
 public:
-  /// Keeps the lines of an existing file up to epoch `num_epochs`. Throws InputError if the file is not a history.
-  History(std::filesystem::path path, std::uint64_t num_epochs);
+  /// Keeps the lines of an existing file up to epoch `num_epochs`. has_changes: the pattern changes, and lines tell how
+  /// many edges were dropped and how many of them returned. Throws InputError if the file is not such a history.
+  History(std::filesystem::path path, std::uint64_t num_epochs, bool has_changes = false);
 
   /// Adds an epoch and writes the file, which appears whole. Throws what OutputFile throws.
   void add(EpochResult const& result);
 
 private:
+  std::string head() const;
+  std::string line_of(EpochResult const& result) const;
+
   std::filesystem::path path_;
+  bool has_changes_;
   std::vector<std::string> lines_; ///< the lines of epochs, without the header
 };
 

@@ -8,21 +8,15 @@
 #include <cmath>
 
 namespace varve {
-namespace {
-
-/// cos(pi * part) for a part from 0 to 1, as sin(pi / 2 - pi * part) by its Taylor series: libraries' cos() differ in
-/// last bits.
 double half_turn_cosine(double part) {
   constexpr double half_pi = 1.57079632679489661923;
-  double const x = half_pi * (1.0 - 2.0 * part);
+  double const x = half_pi * (1.0 - 2.0 * part); // cos(pi * part) = sin(pi / 2 - pi * part)
   double const square = x * x;
   double series = 1.0;
   for (int odd = 23; odd >= 3; odd -= 2) // 1 - x^2 / (2 * 3) * (1 - x^2 / (4 * 5) * (...
     series = multiply_add(-series, square / (odd * (odd - 1)), 1.0);
   return x * series;
 }
-
-} // namespace
 
 std::string to_string(ScheduleKind kind) {
   return kind == ScheduleKind::constant ? "constant" : kind == ScheduleKind::step ? "step" : "cosine";

@@ -10,6 +10,7 @@ namespace varve {
 void require_valid(Recipe const& recipe) {
   require_valid(recipe.optimizer);
   require_valid(recipe.rate);
+  require_valid(recipe.pattern);
   if (recipe.batch == 0) throw UsageError("a mini-batch needs at least 1 sample");
   if (recipe.epochs == 0) throw UsageError("training needs at least 1 epoch");
 }
@@ -17,23 +18,31 @@ void require_valid(Recipe const& recipe) {
 std::string to_json(Recipe const& recipe, std::size_t num_samples) {
   auto const& optimizer = recipe.optimizer;
   auto const& rate = recipe.rate;
-  return json_text({{"precision", recipe.precision == Precision::double_precision ? "double" : "float"},
-                    {"loss", to_string(recipe.loss)},
-                    {"optimizer", to_string(optimizer.kind)},
-                    {"momentum", optimizer.momentum},
-                    {"beta1", optimizer.beta1},
-                    {"beta2", optimizer.beta2},
-                    {"epsilon", optimizer.epsilon},
-                    {"l2", optimizer.l2},
-                    {"rate", rate.rate},
-                    {"rate schedule", to_string(rate.kind)},
-                    {"rate factor", rate.factor},
-                    {"rate every", rate.every},
-                    {"warm-up", rate.warm_up},
-                    {"batch", recipe.batch},
-                    {"epochs", recipe.epochs},
-                    {"seed", recipe.seed},
-                    {"samples", num_samples}});
+  nlohmann::ordered_json json = {{"precision", recipe.precision == Precision::double_precision ? "double" : "float"},
+                                 {"loss", to_string(recipe.loss)},
+                                 {"optimizer", to_string(optimizer.kind)},
+                                 {"momentum", optimizer.momentum},
+                                 {"beta1", optimizer.beta1},
+                                 {"beta2", optimizer.beta2},
+                                 {"epsilon", optimizer.epsilon},
+                                 {"l2", optimizer.l2},
+                                 {"rate", rate.rate},
+                                 {"rate schedule", to_string(rate.kind)},
+                                 {"rate factor", rate.factor},
+                                 {"rate every", rate.every},
+                                 {"warm-up", rate.warm_up},
+                                 {"batch", recipe.batch},
+                                 {"epochs", recipe.epochs},
+                                 {"seed", recipe.seed},
+                                 {"samples", num_samples},
+                                 {"pattern", to_string(recipe.pattern.kind)}};
+  if (recipe.pattern.kind != PatternKind::keep) {
+    json["pattern fraction"] = recipe.pattern.fraction;
+    json["pattern every"] = recipe.pattern.every;
+    json["pattern until"] = recipe.pattern.until;
+    json["pattern schedule"] = to_string(recipe.pattern.schedule);
+  }
+  return json_text(json);
 }
 
 void require_same(std::string const& checkpoint_json, std::string const& own_json, std::string const& checkpoint) {

@@ -3,6 +3,7 @@
 #include "core/types.hpp"
 #include "network/loss.hpp"
 #include "network/optimizer.hpp"
+#include "training/pattern_evolution.hpp"
 #include "training/rate_schedule.hpp"
 
 #include <cstddef>
@@ -20,7 +21,8 @@ struct Recipe {
   RateSchedule rate;
   std::size_t batch = 128;
   std::size_t epochs = 10;
-  std::uint64_t seed = 1; ///< seed of the order of the samples
+  std::uint64_t seed = 1; ///< seed of the order of the samples and of the places of PatternKind::set
+  PatternEvolution pattern;
 
   bool operator==(Recipe const&) const = default;
 };

@@ -17,6 +17,8 @@ std::string to_json(TrainingProgress const& progress) {
                                  {"epoch_loss", progress.epoch.loss},
                                  {"epoch_samples", progress.epoch.num_samples},
                                  {"epoch_right", progress.epoch.num_right},
+                                 {"epoch_dropped", progress.pattern.dropped},
+                                 {"epoch_returned", progress.pattern.returned},
                                  {"best_epoch", progress.best_epoch}};
   if (progress.best_epoch > 0) json["best_validation_loss"] = progress.best_validation_loss; // JSON has no infinity
   return json_text(json);
@@ -30,6 +32,8 @@ TrainingProgress progress_from(std::string const& json, std::string const& place
     progress.epoch.loss = parsed.at("epoch_loss").get<double>();
     progress.epoch.num_samples = parsed.at("epoch_samples").get<std::size_t>();
     progress.epoch.num_right = parsed.at("epoch_right").get<std::size_t>();
+    progress.pattern.dropped = parsed.at("epoch_dropped").get<std::uint64_t>();
+    progress.pattern.returned = parsed.at("epoch_returned").get<std::uint64_t>();
     progress.best_epoch = parsed.at("best_epoch").get<std::uint64_t>();
     if (progress.best_epoch > 0) progress.best_validation_loss = parsed.at("best_validation_loss").get<double>();
     return progress;
@@ -64,7 +68,9 @@ std::optional<EpochResult> Trainer::advance() {
   std::size_t const first = progress_.num_steps % steps_per_epoch_ * recipe_.batch;
   std::size_t const count = std::min(recipe_.batch, num_samples_ - first);
   double const rate = rate_at(recipe_.rate, progress_.num_steps, steps_per_epoch_, recipe_.epochs);
-  auto const sum = engine_->step(set_, std::span<std::uint64_t const>(order_).subspan(first, count), rate);
+  auto const rows = std::span<std::uint64_t const>(order_).subspan(first, count);
+  evolve(rows);
+  auto const sum = engine_->step(set_, rows, rate);
   ++progress_.num_steps;
   progress_.epoch.loss += sum.loss;
   progress_.epoch.num_samples += sum.num_samples;
@@ -73,12 +79,22 @@ std::optional<EpochResult> Trainer::advance() {
   return end_epoch(rate);
 }
 
+/// Changes the pattern before the step with these rows if it is time for it.
+void Trainer::evolve(std::span<std::uint64_t const> rows) {
+  auto const event = event_before(recipe_.pattern, progress_.num_steps, num_steps(), recipe_.seed);
+  if (!event) return;
+  auto const count = engine_->evolve(set_, rows, *event);
+  progress_.pattern += count;
+  changes_.push_back({progress_.num_steps, event->fraction, count});
+}
+
 EpochResult Trainer::end_epoch(double rate) {
   EpochResult result;
   result.num_steps = progress_.num_steps;
   result.epoch = progress_.num_steps / steps_per_epoch_;
   result.rate = rate;
   result.training = std::exchange(progress_.epoch, LossSum{});
+  result.pattern = std::exchange(progress_.pattern, PatternCount{});
   if (validation_) {
     result.validation = engine_->evaluate(*validation_);
     if (result.validation->mean() < progress_.best_validation_loss) {

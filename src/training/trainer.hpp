@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace varve {
 /// The progress of a training, as checkpoints hold it.
 struct TrainingProgress {
   std::uint64_t num_steps = 0;
-  LossSum epoch; ///< losses of the mini-batches of the present epoch, each before its step
+  LossSum epoch;        ///< losses of the mini-batches of the present epoch, each before its step
+  PatternCount pattern; ///< edges that changes of the pattern moved in the present epoch
   double best_validation_loss = std::numeric_limits<double>::infinity();
   std::uint64_t best_epoch = 0; ///< the epoch (from 1) after which validation had the best loss; 0: none yet
 };
@@ -32,6 +34,14 @@ struct EpochResult {
   double rate = 0.0;                 ///< rate of its last step
   LossSum training;                  ///< losses of its mini-batches, each before its step
   std::optional<LossSum> validation; ///< losses of the validation set after the epoch, if there is one
+  PatternCount pattern;              ///< edges that changes of the pattern moved in the epoch
+};
+
+/// A change of the pattern that a trainer has carried out.
+struct PatternRecord {
+  std::uint64_t step = 0; ///< number of steps before it
+  double fraction = 0.0;  ///< part of the edges of each layer that was dropped
+  PatternCount count;
 };
 
 /// Runs the epochs of a recipe on an engine, step by step.
@@ -47,14 +57,18 @@ public:
 
   bool is_finished() const { return progress_.num_steps == num_steps(); }
 
-  /// Takes one step; returns the results of the epoch if it was the last of the epoch.
+  /// Takes one step, after a change of the pattern if it is time for one; returns the results of the epoch if it was
+  /// the last of the epoch.
   std::optional<EpochResult> advance();
 
   TrainingProgress const& progress() const { return progress_; }
+  /// The changes of the pattern that this object has carried out, in order.
+  std::vector<PatternRecord> const& changes() const { return changes_; }
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   std::uint64_t num_steps() const { return steps_per_epoch_ * recipe_.epochs; }
 
 private:
+  void evolve(std::span<std::uint64_t const> rows);
   EpochResult end_epoch(double rate);
 
   Training* engine_;
@@ -63,6 +77,7 @@ private:
   std::optional<std::size_t> validation_;
   std::uint64_t steps_per_epoch_;
   TrainingProgress progress_;
+  std::vector<PatternRecord> changes_;
   std::optional<std::uint64_t> ordered_epoch_; ///< the epoch whose order order_ holds
   std::vector<std::uint64_t> order_;
 };

@@ -77,8 +77,10 @@ TEST(Help, OfTheOtherSubcommands) {
   for (char const* const option : {"--labels", "--targets", "--loss", "--top", "--report", "--backend", "--batch"}) {
     EXPECT_THAT(succeed({"evaluate", "--help"}).out, HasSubstr(option));
   }
-  for (char const* const option : {"--labels", "--targets", "--validation", "--loss", "--optimizer", "--rate-schedule",
-                                   "--l2", "--checkpoint", "--recompute", "--micro-batch", "--history", "--patience"}) {
+  for (char const* const option :
+       {"--labels", "--targets", "--validation", "--loss", "--optimizer", "--rate-schedule", "--l2", "--checkpoint",
+        "--recompute", "--micro-batch", "--history", "--patience", "--pattern", "--pattern-fraction", "--pattern-every",
+        "--pattern-until", "--pattern-schedule"}) {
     EXPECT_THAT(succeed({"train", "--help"}).out, HasSubstr(option));
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));

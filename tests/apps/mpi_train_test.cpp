@@ -132,6 +132,21 @@ TEST_F(TrainRanks, WriteTheSameFilesAsOne) {
   }
 }
 
+TEST_F(TrainRanks, ChangeThePatternToTheSameOne) {
+  for (std::string const pattern : {"set", "rigl"}) {
+    Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--optimizer", "adam", "--epochs", "4"};
+    auto const one = run(mpirun(1, joined(recipe, outputs(pattern))));
+    ASSERT_EQ(one.exit_code, 0) << one.err;
+    for (int const ranks : {2, 3}) {
+      auto const name = pattern + std::to_string(ranks);
+      auto const several = run(mpirun(ranks, joined(recipe, joined(outputs(name), {"--report", path("report.json")}))));
+      ASSERT_EQ(several.exit_code, 0) << several.err;
+      expect_same_files(name, pattern);
+      EXPECT_EQ(read_json(path("report.json"))["pattern_changes"].size(), 4U) << "before steps 2 to 8 of 12";
+    }
+  }
+}
+
 TEST_F(TrainRanks, GoOnWithAnotherNumberAfterARankWasLost) {
   Words const recipe = {"--epochs", "60", "--checkpoint-every", "1"};
   auto const whole = run(mpirun(1, joined(recipe, outputs("whole"))));

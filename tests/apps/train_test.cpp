@@ -129,6 +129,54 @@ TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
   EXPECT_EQ(train({"--precision", "double", "--micro-batch", "32"}), train({"--precision", "double"}));
 }
 
+TEST_F(Train, ChangesThePatternToTheSameOneEverywhere) {
+  for (std::string const pattern : {"set", "rigl"}) {
+    Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--batch", "300", "--optimizer", "adam"};
+    auto const expected = train(joined(recipe, {"--backend", "serial", "--report", path("pattern.json")}));
+    auto const changes = read_json(path("pattern.json"))["pattern_changes"];
+    ASSERT_EQ(changes.size(), 5U) << "before steps 2, 4, ... 10, until step 11.25 of 15";
+    EXPECT_EQ(changes[0]["step"], 2);
+    EXPECT_GT(changes[0]["dropped"], changes[4]["dropped"]) << "the fraction falls";
+    EXPECT_EQ(changes[0]["dropped"], changes[0]["grown"]);
+    EXPECT_LT(changes[0]["returned"], changes[0]["grown"]);
+    EXPECT_NE(train(joined(recipe, {"--pattern", "keep"})), expected);
+    for (auto const backend : compiled_backends()) {
+      Words const here = joined(recipe, {"--backend", to_string(backend)});
+      for (Words const& way : {Words{"--recompute", "none"}, Words{"--micro-batch", "64"},
+                               Words{"--micro-batch", "128", "--recompute", "3"}})
+        EXPECT_EQ(train(joined(here, way)), expected) << to_string(backend) << " " << way[1];
+    }
+    EXPECT_EQ(train_with_threads("7", recipe), expected);
+  }
+}
+
+TEST_F(Train, GoesOnWithAChangedPatternAfterAStop) {
+  for (std::string const pattern : {"set", "rigl"}) {
+    Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--checkpoint-every", "1", "--epochs", "5"};
+    auto const files = [&](std::string const& name) {
+      return Words{"--checkpoint", path(name + ".ckpt.h5"), "--history", path(name + ".tsv")};
+    };
+    auto const whole = succeed(words(joined(recipe, files(pattern)), pattern + ".h5"));
+    auto const name = "stopped-" + pattern;
+    for (int stop = 0; stop < 4; ++stop) {
+      auto all = words(joined(recipe, files(name)), name + ".h5");
+      all.insert(all.begin(), VARVE_COMMAND);
+      auto const process = test::start(all, path("out"), path("err"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(40 + 20 * stop));
+      kill(process, stop % 2 == 0 ? SIGKILL : SIGTERM);
+      int status = 0;
+      waitpid(process, &status, 0);
+    }
+    EXPECT_EQ(hash_of(succeed(words(joined(recipe, files(name)), name + ".h5"))), hash_of(whole));
+    for (std::string const end : {".h5", ".tsv", ".ckpt.h5"})
+      EXPECT_TRUE(read_bytes(path(name + end)) == read_bytes(path(pattern + end))) << name + end;
+    EXPECT_THAT(read_bytes(path(name + ".tsv")), HasSubstr("dropped_edges\treturned_edges\n"));
+    auto other = words(joined(recipe, files(name)));
+    other.insert(other.end(), {"--pattern-fraction", "0.1"});
+    expect_sentence(run_varve(other), 2, {"is of a training with pattern fraction 0.3, not 0.1"});
+  }
+}
+
 TEST_F(Train, GoesOnAfterItWasKilledAsIfNothingHadHappened) {
   Words const recipe = {"--epochs", "40", "--validation", path("train.h5"), "--checkpoint-every", "3"};
   auto const files = [&](std::string const& name) {
@@ -195,6 +243,9 @@ TEST_F(Train, SaysWhatIsWrong) {
   };
   fails({"--optimizer", "best"}, 2, "there is no optimizer 'best'");
   fails({"--rate", "-1"}, 2, "the rate is -1, expected a positive number");
+  fails({"--pattern", "best"}, 2, "there is no way 'best' to change the pattern of edges");
+  fails({"--pattern", "set", "--pattern-fraction", "2"}, 2, "the fraction of edges that are dropped is 2, expected");
+  fails({"--pattern", "set", "--pattern-schedule", "step"}, 2, "there is no schedule 'step' of changes of the pattern");
   fails({"--recompute", "all"}, 2, "--recompute is 'all', expected auto, none or a number from 1 on");
   fails({"--micro-batch", "100"}, 2, "a micro-batch of 100 samples was asked for, expected 64 times a power of two");
   fails({"--patience", "2"}, 2, "--patience and --best need --validation");

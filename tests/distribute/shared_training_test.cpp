@@ -34,6 +34,7 @@ struct Outcome {
   std::vector<double> losses;
   std::vector<std::size_t> num_right;
   OptimizerState state; ///< on rank 0
+  PatternCount moved;
 
   bool operator==(Outcome const&) const = default;
 };
@@ -64,10 +65,12 @@ protected:
   }
   static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
 
-  static void run(Training& training, int first, int last, Outcome& outcome) {
+  static void run(Training& training, int first, int last, Outcome& outcome, PatternKind kind = PatternKind::keep) {
     for (int step = first; step < last; ++step) {
       std::vector<std::uint64_t> rows(num_samples - static_cast<std::size_t>(step * 53)); // ever fewer leaves
       std::iota(rows.begin(), rows.end(), static_cast<std::uint64_t>(step));
+      if (kind != PatternKind::keep && step % 4 == 2)
+        outcome.moved += training.evolve(0, rows, {kind, 0.4, 5, static_cast<std::uint64_t>(step)});
       auto const sum = training.step(0, rows, 0.01);
       outcome.losses.push_back(sum.loss);
       outcome.num_right.push_back(sum.num_right);
@@ -84,13 +87,14 @@ protected:
     auto const training = prepare_training(given().network, options);
     training->add_samples(given().samples, given().labels, "set");
     Outcome outcome;
-    run(*training, 0, num_steps, outcome);
+    run(*training, 0, num_steps, outcome, options.pattern);
     finish(*training, outcome);
     return outcome;
   }
 
   void expect_same(Outcome const& together, Outcome const& alone) const {
     EXPECT_EQ(together.hash, alone.hash);
+    EXPECT_EQ(together.moved, alone.moved);
     EXPECT_EQ(together.losses, alone.losses);
     EXPECT_EQ(together.num_right, alone.num_right);
     EXPECT_EQ(together.state.num_steps, alone.state.num_steps);
@@ -140,6 +144,29 @@ TEST_P(SharedTraining, GivesTheSameBitsForEveryOptimizerAndBundle) {
       together.rank_speeds = unequal_speeds();
       together.least_bundle = least_bundle;
       expect_same(train(together), train(alone));
+    }
+  }
+}
+
+TEST_P(SharedTraining, ChangesThePatternToTheSameOne) {
+  for (auto const pattern : {PatternKind::set, PatternKind::rigl}) {
+    for (auto const optimizer : {OptimizerKind::sgd, OptimizerKind::adam}) {
+      auto options = options_alone();
+      options.pattern = pattern;
+      options.optimizer.kind = optimizer;
+      auto const alone = train(options);
+      EXPECT_GT(alone.moved.dropped, alone.moved.returned);
+      options.exchange = exchange_;
+      for (std::size_t const micro_leaves : {0U, 2U}) {
+        for (bool const is_unequal : {false, true}) {
+          SCOPED_TRACE(testing::Message() << to_string(pattern) << ", " << to_string(optimizer) << ", " << micro_leaves
+                                          << " leaves at a time" << (is_unequal ? ", unequal shares" : ""));
+          options.micro_batch.reset();
+          if (micro_leaves > 0) options.micro_batch = micro_leaves * leaf();
+          options.rank_speeds = is_unequal ? unequal_speeds() : std::vector<double>();
+          expect_same(train(options), alone);
+        }
+      }
     }
   }
 }

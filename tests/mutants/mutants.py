@@ -15,6 +15,7 @@ TESTS = {
     "passes/edge_order.cpp": ["passes_edge_order", "passes_ordered_network"],
     "passes/ordered_network.cpp": ["passes_ordered_network"],
     "passes/output_order.cpp": ["passes_output_order"],
+    "passes/regrow.cpp": ["passes_regrow"],
     "network/network.cpp": ["network_network", "network_analysis"],
     "network/analysis.cpp": ["network_analysis"],
 }
@@ -29,12 +30,14 @@ REDUCED = "passes/reduced_network.cpp"
 EDGES = "passes/edge_order.cpp"
 ORDERED = "passes/ordered_network.cpp"
 OUTPUTS = "passes/output_order.cpp"
+REGROW = "passes/regrow.cpp"
 NETWORK = "network/network.cpp"
 ANALYSIS = "network/analysis.cpp"
 
 # Mutations after which the code does the same, and why.
 EQUIVALENT = {
     "a stage without a whole unit is closed": "the piece that did not fit before does not fit afterwards either",
+    "grown edges come after the edge that they precede": "an edge at the place of a grown one is dropped",
     "0 and -0 are equal bits": "rows are compared only if their hashes are equal, and these take in the bits",
 }
 
@@ -278,6 +281,47 @@ MUTANTS = [
      "for (std::size_t position = weights.num_rows; position < weights.num_rows; ++position)\n    chained"),
     (OUTPUTS, "blocks are not chained", "for (NeuronIndex const block : chains->order) {",
      "for (NeuronIndex block = 0; block < num_whole; ++block) {"),
+
+    # --- regrow ---
+    (REGROW, "equal gradients go to the highest places", ": one.place < other.place;", ": one.place > other.place;"),
+    (REGROW, "the smallest gradients win", "? one.magnitude > other.magnitude", "? one.magnitude < other.magnitude"),
+    (REGROW, "gradients that are no numbers stay", "if (!(best_.back().magnitude > 0.0)) best_.back().magnitude = 0.0;", ""),
+    (REGROW, "more candidates stay than wanted", "  best_.resize(count_);\n", ""),
+    (REGROW, "a limit is told too early", "best_.size() < count_ ? std::nullopt", "best_.size() + 1 < count_ ? std::nullopt"),
+    (REGROW, "nobody wanted has a limit that can be exceeded",
+     "if (count_ == 0) return std::numeric_limits<double>::infinity();", "if (count_ == 0) return 0.0;"),
+    (REGROW, "places come in the order of their gradients",
+     "places.push_back(candidate.place);\n  std::ranges::sort(places);", "places.push_back(candidate.place);"),
+    (REGROW, "signs of weights count", "double const first = std::abs(weights.value(one));",
+     "double const first = weights.value(one);"),
+    (REGROW, "of equal weights the lowest numbers go", ": one > other;", ": one < other;"),
+    (REGROW, "the largest weights go", "? first < second", "? first > second"),
+    (REGROW, "dropped edges do not ascend", "edges.resize(count);\n  std::ranges::sort(edges);", "edges.resize(count);"),
+    (REGROW, "rows begin one edge late", "while (pattern.row_pointers[row + 1] <= edge) ++row;",
+     "while (pattern.row_pointers[row + 1] < edge) ++row;"),
+    (REGROW, "draws may repeat", "    moved[other] = element(i);\n", ""),
+    (REGROW, "moved elements are forgotten", "return found == moved.end() ? index : found->second;", "return index;"),
+    (REGROW, "the first elements are never drawn again", "std::uint64_t const other = i + random.below(length - i);",
+     "std::uint64_t const other = random.below(length);"),
+    (REGROW, "dropped places are not free", "num_columns - kept); // numbers", "num_columns - pattern.num_entries()); // numbers"),
+    (REGROW, "dropped edges count as taken",
+     "      ++next_dropped;\n      return;\n", "      ++next_dropped;\n"),
+    (REGROW, "a place next to an edge is taken", "*place + num_before < taken; ++place)", "*place + num_before <= taken; ++place)"),
+    (REGROW, "places after the last edge stay numbers among free ones",
+     "for (; place != places.end(); ++place) *place += num_before;\n  return places;", "return places;"),
+    (REGROW, "grown edges come after the edge that they precede", "*next_grown < place; ++next_grown)", "*next_grown <= place; ++next_grown)"),
+    (REGROW, "nothing is dropped", "if (next_dropped != dropped.end() && *next_dropped == edge) {\n      ++next_dropped;\n    } else {",
+     "if (false) {\n      ++next_dropped;\n    } else {"),
+    (REGROW, "edges after the last old one are lost",
+     "  for (; next_grown != grown.end(); ++next_grown) append(*next_grown, RegrownPattern::grown);\n  for (std::size_t row",
+     "  for (std::size_t row"),
+    (REGROW, "rows without edges begin at 0", "std::max(changed.row_pointers[row + 1], changed.row_pointers[row])",
+     "changed.row_pointers[row + 1]"),
+    (REGROW, "grown edges take a number of others", "source == RegrownPattern::grown ? 0.0 : numbers[source]",
+     "numbers[source == RegrownPattern::grown ? 0 : source]"),
+    (REGROW, "returned edges are not counted", "std::ranges::binary_search(left, place) ? 1 : 0", "0"),
+    (REGROW, "moments are not carried", "  for (auto& moment : moments) moment = carried(moment, result.sources);\n", ""),
+    (REGROW, "weights are not carried", "carried(layer.weights.values, result.sources)", "std::vector<double>(result.sources.size())"),
 
     # --- dead samples ---
     (NETWORK, "any bias keeps zero", "return slope > 0.0 ? bias == 0.0 : bias <= 0.0;", "return slope > 0.0 ? bias == 0.0 : true;"),

@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,15 @@ Checkpoint checkpoint_of(int mark) {
     state.layers.push_back(own);
   }
   return {given.network, {"{\"recipe\": 1}", "{\"progress\": " + std::to_string(mark) + "}", state}};
+}
+
+/// Moves an edge of the first output to input 2, which has none.
+void move_an_edge(SparseMatrix& weights) {
+  auto const row = weights.row_columns(0);
+  ASSERT_EQ(std::ranges::count(row, 2U), 0);
+  auto const place = std::ranges::lower_bound(row, 2U) - row.begin();
+  ASSERT_LT(place, std::ssize(row));
+  weights.column_indices[static_cast<std::size_t>(place)] = 2;
 }
 
 void expect_equal(std::optional<Checkpoint> const& found, Checkpoint const& expected) {
@@ -109,6 +120,34 @@ TEST(Checkpoints, OfOtherNetworksAreRefused) {
                InputError);
 }
 
+TEST(Checkpoints, OfChangedPatternsAreTakenWherePatternsChange) {
+  auto const checkpoint = checkpoint_of(1);
+  auto layers = checkpoint.network.layers();
+  move_an_edge(layers[0].weights);
+  Network const moved(layers);
+  EXPECT_THROW(require_same_shape(checkpoint, moved, "run.h5"), InputError);
+  EXPECT_NO_THROW(require_same_shape(checkpoint, moved, "run.h5", true));
+  auto& rows = layers[0].weights.row_pointers;
+  ASSERT_EQ(rows[3], rows[4]);
+  --rows[3]; // the last edge of output 2 is of output 3 now, which had none
+  EXPECT_NO_THROW(require_same_shape(checkpoint, Network(layers), "run.h5", true));
+  auto other = layers;
+  other[0].activation = Activation::tanh();
+  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.h5", true), InputError);
+  other = layers;
+  auto& weights = other[1].weights;
+  weights.column_indices.pop_back();
+  weights.values.pop_back();
+  for (auto& pointer : weights.row_pointers) pointer = std::min(pointer, weights.num_entries());
+  try {
+    require_same_shape(checkpoint, Network(other), "run.h5", true);
+    FAIL() << "no complaint";
+  } catch (InputError const& error) {
+    EXPECT_STREQ(error.what(), "run.h5 is a checkpoint of another network: its layer 1 has another number of edges or "
+                               "neurons or another activation than that of network in memory");
+  }
+}
+
 TEST(Checkpoints, AreToldFromNetworks) {
   TemporaryFolder const folder;
   NetworkFileWriter writer(folder / "net.h5");
@@ -131,12 +170,15 @@ TEST(WeightsHash, ChangesWithEveryNumberAndItsPlace) {
   std::swap(layers[0].weights.values[0], layers[0].weights.values[1]);
   EXPECT_NE(weights_hash(Network(layers)), hash);
   layers = network.layers();
+  move_an_edge(layers[0].weights);
+  EXPECT_NE(weights_hash(Network(layers)), hash);
+  layers = network.layers();
   layers[1].bias[0] += 1e-16;
   EXPECT_NE(weights_hash(Network(layers)), hash);
 }
 
 EpochResult epoch_of(std::uint64_t number, bool has_validation = false) {
-  EpochResult result{number, 10 * number, 0.5, {1.5, 3, 2}, std::nullopt};
+  EpochResult result{number, 10 * number, 0.5, {1.5, 3, 2}, std::nullopt, {}};
   if (has_validation) result.validation = LossSum{1.0, 4, 1};
   return result;
 }
@@ -150,6 +192,19 @@ TEST(Histories, HoldALineForEachEpoch) {
             "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\tvalidation_accuracy\n"
             "1\t10\t0.5\t0.5\t0.6666666666666666\t\t\n"
             "2\t20\t0.5\t0.5\t0.6666666666666666\t0.25\t0.25\n");
+}
+
+TEST(Histories, TellHowManyEdgesMoved) {
+  TemporaryFolder const folder;
+  auto result = epoch_of(1);
+  result.pattern = {12, 5};
+  History history(folder / "loss.tsv", 0, true);
+  history.add(result);
+  EXPECT_EQ(read_bytes(folder / "loss.tsv"), "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\t"
+                                             "validation_accuracy\tdropped_edges\treturned_edges\n"
+                                             "1\t10\t0.5\t0.5\t0.6666666666666666\t\t\t12\t5\n");
+  EXPECT_NO_THROW(History(folder / "loss.tsv", 1, true));
+  EXPECT_THROW(History(folder / "loss.tsv", 1), InputError);
 }
 
 TEST(Histories, AreCutBackToTheCheckpoint) {

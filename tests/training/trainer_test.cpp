@@ -18,12 +18,21 @@ public:
   std::vector<std::vector<std::uint64_t>> batches;
   std::vector<double> rates;
   std::vector<double> validation_losses; ///< told in turn
+  std::vector<PatternEvent> events;
+  std::vector<std::size_t> steps_of_events; ///< steps taken before each event
+  std::vector<std::vector<std::uint64_t>> rows_of_events;
 
   std::size_t add_samples(SampleSet const&, Answers const&, std::string const&) override { return 0; }
   LossSum step(std::size_t, std::span<std::uint64_t const> rows, double rate) override {
     batches.emplace_back(rows.begin(), rows.end());
     rates.push_back(rate);
     return {static_cast<double>(rows.size()) * 0.5, rows.size(), 1};
+  }
+  PatternCount evolve(std::size_t, std::span<std::uint64_t const> rows, PatternEvent const& event) override {
+    events.push_back(event);
+    steps_of_events.push_back(batches.size());
+    rows_of_events.emplace_back(rows.begin(), rows.end());
+    return {10 + event.number, event.number};
   }
   LossSum evaluate(std::size_t) override { return {validation_losses.at(num_evaluations_++), 1, 1}; }
   Network network() const override { throw std::logic_error("not asked for"); }
@@ -90,6 +99,53 @@ TEST(Trainer, GoesOnInTheMidstOfAnEpoch) {
   EXPECT_EQ(epochs[0].training.num_samples, 10U);
 }
 
+Recipe evolving_recipe() {
+  auto recipe = small_recipe();
+  recipe.pattern = {PatternKind::set, 0.5, 2, 0.8, PatternSchedule::constant};
+  return recipe;
+}
+
+TEST(Trainer, ChangesThePatternBeforeTheSteps) {
+  RecordingEngine engine;
+  Trainer trainer(engine, evolving_recipe(), 0, 10, std::nullopt);
+  std::vector<EpochResult> epochs;
+  while (!trainer.is_finished())
+    if (auto const epoch = trainer.advance()) epochs.push_back(*epoch);
+  EXPECT_THAT(engine.steps_of_events, ::testing::ElementsAre(2, 4, 6)) << "before step 7.2 of 9";
+  for (std::size_t i = 0; i < engine.events.size(); ++i) {
+    EXPECT_EQ(engine.events[i].kind, PatternKind::set);
+    EXPECT_EQ(engine.events[i].fraction, 0.5);
+    EXPECT_EQ(engine.events[i].seed, 11U);
+    EXPECT_EQ(engine.events[i].number, i + 1);
+    EXPECT_EQ(engine.rows_of_events[i], engine.batches[engine.steps_of_events[i]]) << "the mini-batch of the step";
+  }
+  ASSERT_EQ(epochs.size(), 3U);
+  EXPECT_EQ(epochs[0].pattern, (PatternCount{11, 1}));
+  EXPECT_EQ(epochs[1].pattern, (PatternCount{12, 2}));
+  EXPECT_EQ(epochs[2].pattern, (PatternCount{13, 3}));
+  ASSERT_EQ(trainer.changes().size(), 3U);
+  EXPECT_EQ(trainer.changes()[2].step, 6U);
+  EXPECT_EQ(trainer.changes()[2].count, (PatternCount{13, 3}));
+}
+
+TEST(Trainer, ChangesThePatternAfterAResumeAsBefore) {
+  RecordingEngine whole;
+  Trainer first(whole, evolving_recipe(), 0, 10, std::nullopt);
+  while (!first.is_finished()) first.advance();
+  for (int stop = 1; stop < 9; ++stop) {
+    SCOPED_TRACE(stop);
+    RecordingEngine engine;
+    Trainer before(engine, evolving_recipe(), 0, 10, std::nullopt);
+    for (int step = 0; step < stop; ++step) before.advance();
+    Trainer after(engine, evolving_recipe(), 0, 10, std::nullopt);
+    after.resume(progress_from(to_json(before.progress()), "test"));
+    EXPECT_EQ(after.progress().pattern, before.progress().pattern);
+    while (!after.is_finished()) after.advance();
+    EXPECT_EQ(engine.steps_of_events, whole.steps_of_events);
+    EXPECT_EQ(engine.batches, whole.batches);
+  }
+}
+
 TEST(Trainer, RemembersTheBestValidation) {
   RecordingEngine engine;
   engine.validation_losses = {0.9, 0.4, 0.6};
@@ -127,6 +183,19 @@ TEST(Recipe, IsComparedWithThatOfACheckpoint) {
   }
   EXPECT_THROW(require_same(to_json(recipe, 10), to_json(recipe, 11), "run.h5"), UsageError);
   EXPECT_THROW(require_same("{}", to_json(recipe, 10), "run.h5"), UsageError);
+  auto const evolving = evolving_recipe();
+  EXPECT_THROW(require_same(to_json(evolving, 10), to_json(recipe, 10), "run.h5"), UsageError);
+  EXPECT_THROW(require_same(to_json(recipe, 10), to_json(evolving, 10), "run.h5"), UsageError);
+  for (auto const& changed : {PatternEvolution{PatternKind::rigl, 0.5, 2, 0.8, PatternSchedule::constant},
+                              {PatternKind::set, 0.4, 2, 0.8, PatternSchedule::constant},
+                              {PatternKind::set, 0.5, 3, 0.8, PatternSchedule::constant},
+                              {PatternKind::set, 0.5, 2, 0.7, PatternSchedule::constant},
+                              {PatternKind::set, 0.5, 2, 0.8, PatternSchedule::cosine}}) {
+    other = evolving;
+    other.pattern = changed;
+    EXPECT_THROW(require_same(to_json(other, 10), to_json(evolving, 10), "run.h5"), UsageError);
+  }
+  EXPECT_NO_THROW(require_same(to_json(evolving, 10), to_json(evolving, 10), "run.h5"));
   other = recipe;
   other.batch = 0;
   EXPECT_THROW(require_valid(other), UsageError);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "network/pattern_change.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace varve {
+
+/// The fraction of edges that a change of the pattern drops:
+///   constant: the given one
+///   cosine:   the given one times (1 + cos(pi * step / last)) / 2, where `last` is the step before which changes end
+enum class PatternSchedule { constant, cosine };
+
+/// "constant" or "cosine".
+std::string to_string(PatternSchedule schedule);
+
+/// The schedule with this name. Throws UsageError if there is none.
+PatternSchedule parse_pattern_schedule(std::string const& name);
+
+/// When and how much the pattern of edges changes. The defaults are those of Evci and others (PatternKind::rigl).
+struct PatternEvolution {
+  PatternKind kind = PatternKind::keep;
+  double fraction = 0.3;     ///< part of the edges of each layer that a change drops, above 0 and at most 1
+  std::uint64_t every = 100; ///< steps between changes
+  double until = 0.75;       ///< where changes end: a part of all steps if at most 1, else a number of steps
+  PatternSchedule schedule = PatternSchedule::cosine;
+
+  bool operator==(PatternEvolution const&) const = default;
+};
+
+/// Throws UsageError unless the fraction is above 0 and at most 1, `every` is not 0 and `until` is positive.
+void require_valid(PatternEvolution const& evolution);
+
+/// The change of the pattern before step `step` (from 0) of num_steps steps, if there is one: every `every` steps,
+/// first after as many, and before step floor(until * num_steps), or floor(until) if `until` is a number of steps. The
+/// n-th change has the number n, from 1. All processors compute the same bits.
+std::optional<PatternEvent> event_before(PatternEvolution const& evolution, std::uint64_t step, std::uint64_t num_steps,
+                                         std::uint64_t seed);
+
+} // namespace varve
