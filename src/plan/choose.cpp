@@ -314,7 +314,7 @@ bool LayerChooser::fits_fused(std::size_t width) const {
 /// True if wide tiles take the layer, and the expected samples give each team one.
 bool LayerChooser::fits_wide_tiles(std::size_t width) const {
   if (request_.is_split || is_within(FusedTile::small, width)) return false;
-  for (auto const tile : {FusedTile::wide, FusedTile::widest}) {
+  for (auto const tile : {FusedTile::wide, FusedTile::wider, FusedTile::widest}) {
     auto const& tiles = device_.fused_with(tile);
     if (is_within(tile, width))
       return !request_.expected_samples || *request_.expected_samples >= tiles.tiles_at_a_time * tiles.tile_samples;
@@ -354,7 +354,7 @@ FusedTile LayerChooser::fused_tile_of(Question const& question, EllShape const& 
   if (is_within(FusedTile::with_image, question.width()) &&
       image_bytes(question.layer, shape, size, device_.scalar_bytes) <= device_.max_image_bytes)
     return FusedTile::with_image;
-  for (auto const tile : {FusedTile::large, FusedTile::small, FusedTile::wide})
+  for (auto const tile : {FusedTile::large, FusedTile::small, FusedTile::wide, FusedTile::wider})
     if (is_within(tile, question.width())) return tile;
   return FusedTile::widest;
 }

@@ -16,9 +16,10 @@ struct EllShape {
 
 /// Tiles of the fused kernel. Tiles of narrow layers hold more samples (large), so that all threads of a team have
 /// work; still narrower layers have their image in scratch beside the tile (with_image; formats/layer_images.hpp). Wide
-/// layers take tiles of most of a multiprocessor's scratch (wide), and of fewer samples if they are still wider (widest).
-enum class FusedTile { small, large, with_image, wide, widest };
-inline constexpr std::size_t num_fused_tiles = 5;
+/// layers have tiles of which two take most of a multiprocessor's scratch (wide), or one does (wider), or one with
+/// fewer samples (widest).
+enum class FusedTile { small, large, with_image, wide, wider, widest };
+inline constexpr std::size_t num_fused_tiles = 6;
 
 /// Costs of launches of the fused kernel. Within a launch a tile is computed to the end, although most of its samples
 /// may be dead; between two launches the live samples are compacted into full tiles.

@@ -117,7 +117,7 @@ TEST_P(Choices, NarrowLayersOfGpusHaveLargeTiles) {
 TEST_P(Choices, WideRandomLayersAreFusedWhereTilesHaveRoom) {
   auto const random = [](std::size_t width) { return random_layer(width, width, 8.0 / static_cast<double>(width)); };
   std::size_t widest = GetParam().traits.fused_with(FusedTile::small).max_neurons;
-  for (auto const tile : {FusedTile::wide, FusedTile::widest}) {
+  for (auto const tile : {FusedTile::wide, FusedTile::wider, FusedTile::widest}) {
     auto const& tiles = GetParam().traits.fused_with(tile);
     if (tiles.max_neurons == 0) continue;
     auto const choice = choose(random(tiles.max_neurons));
@@ -134,10 +134,11 @@ TEST_P(Choices, WideRandomLayersAreFusedWhereTilesHaveRoom) {
 
 TEST(WideTiles, AreAsWideAsTheScratchOfATeam) {
   auto const& large = test::device_of("H200 in float").traits;
-  EXPECT_EQ(large.fused_with(FusedTile::wide).max_neurons, 4096U);
+  EXPECT_EQ(large.fused_with(FusedTile::wide).max_neurons, 2048U);
+  EXPECT_EQ(large.fused_with(FusedTile::wider).max_neurons, 4096U);
   EXPECT_EQ(large.fused_with(FusedTile::widest).max_neurons, 8192U);
   auto const& smaller = test::device_of("V100 in double").traits;
-  EXPECT_EQ(smaller.fused_with(FusedTile::wide).max_neurons, (98304U - 16384) / (4 * sizeof(double)));
+  EXPECT_EQ(smaller.fused_with(FusedTile::wider).max_neurons, (98304U - 16384) / (4 * sizeof(double)));
   EXPECT_EQ(test::device_of("half an MI250 in float").traits.fused_with(FusedTile::wide).max_neurons, 0U);
 }
 

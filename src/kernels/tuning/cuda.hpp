@@ -132,21 +132,26 @@ struct CudaTuning {
 /// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams would
 /// make late layers slower, in which few samples are left: they would share few busy multiprocessors. Layers of at most
 /// 256 neurons: tiles of 32 samples, which have no bank conflicts; of at most 128: the layer's image beside the tile.
-/// Wider layers, of single outputs only: one team of 1024 threads with 128 KB of scratch, a tile of 8 samples up to
-/// 4096 neurons, of 4 up to 8192.
+/// Wider layers, of single outputs only: a tile of 8 samples in 64 KB up to 2048 neurons, two teams of 512 threads
+/// each; in 128 KB up to 4096, one team of 1024; a tile of 4 samples up to 8192.
 template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedTile Kind>
 struct CudaFusedTuning {
   static constexpr bool is_small = Kind == FusedTile::small;
   static constexpr bool has_image = Kind == FusedTile::with_image;
-  static constexpr bool is_wide = Kind == FusedTile::wide || Kind == FusedTile::widest;
+  static constexpr bool takes_all_threads = Kind == FusedTile::wider || Kind == FusedTile::widest;
+  static constexpr bool is_wide = Kind == FusedTile::wide || takes_all_threads;
   static constexpr int num_lanes = Kind == FusedTile::widest ? 1 : is_small || is_wide ? 2 : 8;
   using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, num_lanes>;
-  static constexpr int max_neurons = is_wide ? 8192 / num_lanes : is_small ? 1024 : has_image ? 128 : 256;
+  static constexpr int max_neurons = takes_all_threads         ? 8192 / num_lanes
+                                     : Kind == FusedTile::wide ? 2048
+                                     : is_small                ? 1024
+                                     : has_image               ? 128
+                                                               : 256;
   static constexpr bool in_place = true;
   static constexpr bool prefetches = has_image;
   static constexpr int num_tiles = 1;
-  static constexpr int team_size = is_wide ? 1024 : BlockOutputs == 1 ? 512 : has_image ? 128 : 256;
-  static constexpr int teams_per_multiprocessor = is_wide ? 1 : has_image && BlockOutputs > 1 ? 3 : 2;
+  static constexpr int team_size = takes_all_threads ? 1024 : BlockOutputs == 1 ? 512 : has_image ? 128 : 256;
+  static constexpr int teams_per_multiprocessor = takes_all_threads ? 1 : has_image && BlockOutputs > 1 ? 3 : 2;
   static constexpr int passes = max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
   static_assert(passes > 0);
   static constexpr int scratch_level = 0;
@@ -160,7 +165,9 @@ struct CudaFusedTuning {
   static LaunchCosts launch_costs(int processors) {
     int const teams = teams_per_multiprocessor * processors;
     return {.launch = 5e-6,
-            .weight = is_wide ? 3e-13 : BlockOutputs == 1 ? 4e-13 : 7e-14,
+            .weight = is_wide             ? 3e-13
+                      : BlockOutputs == 1 ? 4e-13
+                                          : 7e-14,
             .moved_value = 2.0 * sizeof(Scalar) / 3e12,
             .full = static_cast<double>(teams * Tile::num_samples)};
   }
