@@ -339,10 +339,9 @@ bool suits_balanced_edges(SparseMatrix const& weights) {
   constexpr EdgeOffset fewest_edges = 8; // per output; sliced ELL would pad fewer edges to this number
   std::size_t const width = std::max(weights.num_rows, weights.num_columns);
   if (width < narrowest || width > kWidestBalanced) return false;
+  double const possible_edges = static_cast<double>(weights.num_rows) * static_cast<double>(weights.num_columns);
+  if (static_cast<double>(weights.num_entries()) > kDensestBalanced * possible_edges) return false;
   if (weights.num_entries() < fewest_edges * weights.num_rows) return false;
-  if (static_cast<double>(weights.num_entries()) >
-      kDensestBalanced * static_cast<double>(weights.num_rows) * static_cast<double>(weights.num_columns))
-    return false;
   // Blocks are at least as fast as single outputs if they store no more weights per edge than this: measured on CPUs
   // for blocks of four, on GPUs for blocks of eight (see tuning.hpp).
   constexpr EdgeOffset many_edges = 64;

@@ -132,7 +132,7 @@ private:
   bool is_stationary(LayerChoice const& choice, std::size_t max_chunks) const;
   bool needs_rows(Layer const& layer) const; ///< for its curve, which other kernels lack
   bool can_be_spread(Question const& question) const;
-  FusedTile fused_tile_of(Question const& question, EllShape const& shape, EllSize const& size) const;
+  FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
   bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples
 
