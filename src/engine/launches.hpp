@@ -73,10 +73,6 @@ private:
       if constexpr (Tune::has_wide_tiles && outputs == 1) {
         if (step.choice.fused_tile == FusedTile::wide)
           return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::wide>>(step);
-        if (step.choice.fused_tile == FusedTile::wider)
-          return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::wider>>(step);
-        if (step.choice.fused_tile == FusedTile::widest)
-          return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::widest>>(step);
       }
       return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::small>>(step);
     }

@@ -73,13 +73,10 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
     traits.fused[2] = fused.template operator()<FusedTile::with_image>();
   }
   if constexpr (Tune::has_wide_tiles) {
-    auto const wide = [&]<FusedTile Kind>() {
-      return detail::wide_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::small>,
-                                 FusedTuningOf<ExecutionSpace, Scalar, 1, Kind>>(processors, team_scratch);
-    };
-    traits.fused[3] = wide.template operator()<FusedTile::wide>();
-    traits.fused[4] = wide.template operator()<FusedTile::wider>();
-    traits.fused[5] = wide.template operator()<FusedTile::widest>();
+    traits.fused[3] =
+        detail::wide_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::small>,
+                            FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::wide>>(processors, team_scratch);
+    traits.narrowest_wide = Tune::narrowest_wide;
   }
   traits.max_image_bytes = Tune::max_image_bytes;
   traits.most_stored_in_fused_blocks = Tune::most_stored_in_fused_blocks;

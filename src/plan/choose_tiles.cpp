@@ -12,13 +12,11 @@ bool LayerChooser::fits_fused(std::size_t width) const {
 
 /// True if wide tiles take the layer, and the expected samples give each team one.
 bool LayerChooser::fits_wide_tiles(std::size_t width) const {
-  if (request_.is_split || is_within(FusedTile::small, width)) return false;
-  for (auto const tile : {FusedTile::wide, FusedTile::wider, FusedTile::widest}) {
-    auto const& tiles = device_.fused_with(tile);
-    if (is_within(tile, width))
-      return !request_.expected_samples || *request_.expected_samples >= tiles.tiles_at_a_time * tiles.tile_samples;
-  }
-  return false;
+  auto const& tiles = device_.fused_with(FusedTile::wide);
+  bool const gives_each_team_one =
+      !request_.expected_samples || *request_.expected_samples >= tiles.tiles_at_a_time * tiles.tile_samples;
+  return !request_.is_split && is_within(FusedTile::wide, width) && width >= device_.narrowest_wide &&
+         gives_each_team_one;
 }
 
 bool LayerChooser::is_within(FusedTile tile, std::size_t width) const {
@@ -54,9 +52,9 @@ FusedTile LayerChooser::fused_tile_of(Layer const& layer, EllShape const& shape,
   if (is_within(FusedTile::with_image, width) &&
       image_bytes(layer, shape, size, device_.scalar_bytes) <= device_.max_image_bytes)
     return FusedTile::with_image;
-  for (auto const tile : {FusedTile::large, FusedTile::small, FusedTile::wide, FusedTile::wider})
+  for (auto const tile : {FusedTile::large, FusedTile::small})
     if (is_within(tile, width)) return tile;
-  return FusedTile::widest;
+  return FusedTile::wide;
 }
 
 bool LayerChooser::takes_few_samples() const {

@@ -15,11 +15,10 @@ struct EllShape {
 };
 
 /// Tiles of the fused kernel. Tiles of narrow layers hold more samples (large), so that all threads of a team have
-/// work; still narrower layers have their image in scratch beside the tile (with_image; formats/layer_images.hpp). Wide
-/// layers have tiles of which two take most of a multiprocessor's scratch (wide), or one does (wider), or one with
-/// fewer samples (widest).
-enum class FusedTile { small, large, with_image, wide, wider, widest };
-inline constexpr std::size_t num_fused_tiles = 6;
+/// work; still narrower layers have their image in scratch beside the tile (with_image; formats/layer_images.hpp).
+/// Tiles of wide layers take most of a multiprocessor's scratch (wide).
+enum class FusedTile { small, large, with_image, wide };
+inline constexpr std::size_t num_fused_tiles = 4;
 
 /// Costs of launches of the fused kernel. Within a launch a tile is computed to the end, although most of its samples
 /// may be dead; between two launches the live samples are compacted into full tiles.
@@ -50,6 +49,7 @@ struct DeviceTraits {
   EllShape staged_shape; ///< sliced ELL within staged blocks
 
   std::array<Fused, num_fused_tiles> fused;       ///< by FusedTile
+  std::size_t narrowest_wide = 0;                 ///< neurons of the wider side from which on wide tiles are chosen
   std::size_t max_image_bytes = 0;                ///< largest image of a layer beside a tile with_image
   double most_stored_in_fused_blocks = 0.0;       ///< stored weights per edge up to which pattern blocks are faster
   std::size_t stationary_layers_before_fused = 0; ///< first layers that the stationary kernel takes even if they fuse

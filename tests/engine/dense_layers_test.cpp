@@ -53,7 +53,7 @@ TEST_P(DenseNetworks, AreDenseInThePlanUnlessTheirEdgesAreReordered) {
     return to_text(prepare(network, some)->plan({10000, 1000000}));
   };
   RandomNetworkRecipe recipe;
-  recipe.widths = {256, 256, 256};
+  recipe.widths = {300, 300, 300};
   recipe.density = 0.8;
   EXPECT_THAT(plan_of(RandomNetwork(recipe), options).front(), testing::HasSubstr("dense blocks"));
   options.edge_order = EdgeOrder::balanced;
@@ -64,15 +64,18 @@ TEST_P(DenseNetworks, AreDenseInThePlanUnlessTheirEdgesAreReordered) {
 }
 
 TEST_P(DenseNetworks, StreamTheirWeights) {
-  auto const network = network_of(1.0);
-  auto const samples = random_samples(97, 40, 0.6, 4);
+  RandomNetworkRecipe recipe;
+  recipe.widths = {256, 256, 256, 256, 256, 256};
+  recipe.density = 1.0;
+  RandomNetwork const network(recipe);
+  auto const samples = random_samples(256, 40, 0.6, 4);
   auto options = test::options_at(GetParam());
   options.formats = {FormatName::dense};
   std::size_t const bytes = GetParam().precision == Precision::double_precision ? 8 : 4;
   constexpr std::size_t mebibyte = std::size_t(1) << 20U;
   options.device_memory_limit = 64 * mebibyte;
   options.memory_limit = 128 * mebibyte;
-  options.device_weight_limit = 100000 * bytes; // two of the largest layers, but not all
+  options.device_weight_limit = 150000 * bytes; // two layers of 65536 weights and their biases, but not all
   auto const outcome = test::run_all(network, samples, options);
   EXPECT_TRUE(outcome.plan.stream.has_value());
   EXPECT_EQ(outcome.result.activations, test::reference_of(network, samples, GetParam().precision));

@@ -47,7 +47,7 @@ TEST_P(FewSamples, GetTheSameAnswerSpreadOrNot) {
 }
 
 TEST_P(FewSamples, AreSpreadWhereManyWouldBeFused) {
-  auto const network = network_of({200, 200, 200, 200}, 0.5);
+  auto const network = network_of({200, 200, 200, 200}, 0.1);
   auto options = test::options_at(GetParam());
   auto const kernels = [&] {
     std::set<KernelName> all;

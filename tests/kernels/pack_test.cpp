@@ -39,7 +39,11 @@ struct UsePacks {
     copy(sum, sums(i));
     add_product(sum, cases(i).weight, values(i));
     copy(sums(i), sum);
-    finish(sum, cases(i).bias, cases(i).bounds);
+    if (cases(i).bounds.curve() == Curve::none) {
+      finish(sum, cases(i).bias, cases(i).bounds);
+    } else {
+      finish_with_curve(sum, cases(i).bias, cases(i).bounds);
+    }
     copy(finished(i), sum);
     SeenBits<Scalar, Width> bits;
     clear(bits);

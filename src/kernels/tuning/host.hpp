@@ -64,7 +64,7 @@ struct Tuning {
   using DenseTile = Tile;
   static constexpr double most_stored_in_dense = 2.8;
   static constexpr double dense_per_block_weight = 1.3;
-  static constexpr std::size_t narrowest_dense = 0;
+  static constexpr std::size_t narrowest_dense = 129; ///< merged networks alternate, and each change is a launch
   static int fewest_dense_tasks(int /*processors*/) { return 0; }
 
   static constexpr int expand_level = 1;
