@@ -13,7 +13,7 @@ namespace varve::testing {
 
 inline std::string little_endian(std::uint64_t number, std::size_t size) {
   std::string bytes;
-  for (std::size_t byte = 0; byte < size; ++byte) bytes += static_cast<char>(number >> (8 * byte) & 0xffU);
+  for (std::size_t byte = 0; byte < size; ++byte, number >>= 8U) bytes += static_cast<char>(number & 0xffU);
   return bytes;
 }
 
