@@ -43,6 +43,57 @@ DeviceTraits::Fused fused_traits(int processors) {
           Singles::launch_costs(processors), Blocks::launch_costs(processors)};
 }
 
+template <class Tune>
+void set_shapes(DeviceTraits& traits) {
+  traits.single_shape = ell_shape(Tune::slice_width, Tune::chunk_size, 1);
+  traits.fused_blocks = ell_shape(Tune::slice_width, Tune::chunk_size, Tune::block_outputs);
+  traits.wide_blocks = ell_shape(1, Tune::chunk_size, Tune::wide_block_outputs);
+  traits.staged_shape = ell_shape(Tune::staged_slice_width, Tune::chunk_size, 1);
+  traits.dense_shape = ell_shape(1, Tune::dense_chunk, Tune::dense_outputs);
+}
+
+/// Traits of the kernels that compute one layer a launch, and of stationary layers.
+template <class Tune>
+void set_single_layers(DeviceTraits& traits, int processors) {
+  traits.direct_tile_samples = samples_of<typename Tune::Tile>;
+  traits.direct_block_tile_samples = samples_of<typename Tune::WideBlockTile>;
+  traits.few_tile_samples = samples_of<typename Tune::FewTile>;
+  traits.has_stationary = Tune::has_stationary;
+  traits.stationary_tile_samples = samples_of<typename Tune::StationaryTile>;
+  traits.stationary_blocks = static_cast<std::size_t>(Tune::stationary_blocks);
+  traits.max_stationary_bytes = Tune::max_stationary_bytes;
+  traits.staged_tile_samples = samples_of<typename Tune::StagedTile>;
+  traits.max_staged_inputs = Tune::max_staged_inputs;
+  traits.max_staged_outputs = Tune::max_staged_outputs;
+  traits.min_staged_uses = Tune::min_staged_uses;
+  traits.most_stored_in_dense = Tune::most_stored_in_dense;
+  traits.dense_per_block_weight = Tune::dense_per_block_weight;
+  traits.narrowest_dense = Tune::narrowest_dense;
+  traits.has_dense_kernel = Tune::has_dense_kernel;
+  traits.dense_tile_samples = samples_of<typename Tune::DenseTile>;
+  traits.fewest_dense_tasks = static_cast<std::size_t>(Tune::fewest_dense_tasks(processors));
+  traits.has_curves_in_rows_only = Tune::has_curves_in_rows_only;
+  traits.few_samples = Tune::few_samples(processors);
+  traits.prefers_spread = Tune::prefers_spread;
+  traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
+  traits.max_spread_bytes = Tune::max_spread_bytes;
+  traits.max_counted_outputs = Tune::max_counted_outputs;
+}
+
+template <class ExecutionSpace, class Scalar, class Tune>
+void set_cones(DeviceTraits& traits) {
+  using Cones =
+      ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
+  constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
+  constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
+  static_assert(slot_bytes <= 65536, "programs name places of slots in 16 bits");
+  traits.cone_tile_samples = samples_of<typename Tune::ConeTile>;
+  traits.cone_slots = Tune::cone_slots;
+  traits.cone_group_size = static_cast<std::size_t>(Tune::cone_group_size);
+  traits.max_cone_rounds = (Tune::max_cone_bytes - slot_bytes) / round_bytes;
+  traits.cone_other_cost = Tune::cone_other_cost;
+}
+
 } // namespace detail
 
 /// The traits of a device with this number of processors (num_processors()) and bytes of scratch for a team
@@ -51,18 +102,11 @@ template <class ExecutionSpace, class Scalar, template <class, class> class Tuni
           template <class, class, int, FusedTile> class FusedTuningOf = FusedTuning>
 DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   using Tune = TuningOf<ExecutionSpace, Scalar>;
-  using Cones =
-      ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
-  constexpr std::size_t slot_bytes = Tune::cone_slots * Cones::slot_bytes;
-  constexpr std::size_t round_bytes = Tune::cone_group_size * (sizeof(typename Cones::Move) + sizeof(double));
-  static_assert(slot_bytes <= 65536, "programs name places of slots in 16 bits");
-  using detail::ell_shape, detail::samples_of;
   DeviceTraits traits;
   traits.scalar_bytes = sizeof(Scalar);
-  traits.single_shape = ell_shape(Tune::slice_width, Tune::chunk_size, 1);
-  traits.fused_blocks = ell_shape(Tune::slice_width, Tune::chunk_size, Tune::block_outputs);
-  traits.wide_blocks = ell_shape(1, Tune::chunk_size, Tune::wide_block_outputs);
-  traits.staged_shape = ell_shape(Tune::staged_slice_width, Tune::chunk_size, 1);
+  detail::set_shapes<Tune>(traits);
+  detail::set_single_layers<Tune>(traits, processors);
+  detail::set_cones<ExecutionSpace, Scalar, Tune>(traits);
   auto const fused = [&]<FusedTile Kind>() {
     return detail::fused_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, Kind>,
                                 FusedTuningOf<ExecutionSpace, Scalar, Tune::block_outputs, Kind>>(processors);
@@ -81,35 +125,6 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   traits.max_image_bytes = Tune::max_image_bytes;
   traits.most_stored_in_fused_blocks = Tune::most_stored_in_fused_blocks;
   traits.stationary_layers_before_fused = Tune::stationary_layers_before_fused;
-  traits.direct_tile_samples = samples_of<typename Tune::Tile>;
-  traits.direct_block_tile_samples = samples_of<typename Tune::WideBlockTile>;
-  traits.few_tile_samples = samples_of<typename Tune::FewTile>;
-  traits.has_stationary = Tune::has_stationary;
-  traits.stationary_tile_samples = samples_of<typename Tune::StationaryTile>;
-  traits.stationary_blocks = static_cast<std::size_t>(Tune::stationary_blocks);
-  traits.max_stationary_bytes = Tune::max_stationary_bytes;
-  traits.staged_tile_samples = samples_of<typename Tune::StagedTile>;
-  traits.max_staged_inputs = Tune::max_staged_inputs;
-  traits.max_staged_outputs = Tune::max_staged_outputs;
-  traits.min_staged_uses = Tune::min_staged_uses;
-  traits.dense_shape = ell_shape(1, Tune::dense_chunk, Tune::dense_outputs);
-  traits.most_stored_in_dense = Tune::most_stored_in_dense;
-  traits.dense_per_block_weight = Tune::dense_per_block_weight;
-  traits.narrowest_dense = Tune::narrowest_dense;
-  traits.has_dense_kernel = Tune::has_dense_kernel;
-  traits.dense_tile_samples = samples_of<typename Tune::DenseTile>;
-  traits.fewest_dense_tasks = static_cast<std::size_t>(Tune::fewest_dense_tasks(processors));
-  traits.has_curves_in_rows_only = Tune::has_curves_in_rows_only;
-  traits.few_samples = Tune::few_samples(processors);
-  traits.prefers_spread = Tune::prefers_spread;
-  traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
-  traits.max_spread_bytes = Tune::max_spread_bytes;
-  traits.max_counted_outputs = Tune::max_counted_outputs;
-  traits.cone_tile_samples = samples_of<typename Tune::ConeTile>;
-  traits.cone_slots = Tune::cone_slots;
-  traits.cone_group_size = static_cast<std::size_t>(Tune::cone_group_size);
-  traits.max_cone_rounds = (Tune::max_cone_bytes - slot_bytes) / round_bytes;
-  traits.cone_other_cost = Tune::cone_other_cost;
   return traits;
 }
 
