@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +93,16 @@ TEST(Help, VersionNamesBackendsAndKokkos) {
   EXPECT_THAT(version.out, StartsWith("varve "));
   EXPECT_THAT(version.out, HasSubstr("Kokkos"));
   EXPECT_THAT(version.out, HasSubstr("serial"));
+}
+
+TEST(Help, TakesNoDevice) {
+  setenv("KOKKOS_NUM_THREADS", "many", 1); // Kokkos cannot start with it
+  EXPECT_THAT(run_varve({"generate", "images", "--output", "a.h5"}).err, HasSubstr("KOKKOS_NUM_THREADS"));
+  EXPECT_THAT(succeed({"--help"}).out, HasSubstr("Exit codes"));
+  EXPECT_THAT(succeed({"--kokkos-num-threads=2", "infer", "--help", "--kokkos-device-id=0"}).out, HasSubstr("--truth"));
+  EXPECT_THAT(succeed({"--version"}).out, StartsWith("varve "));
+  EXPECT_THAT(run_varve({"infr"}).err, HasSubstr("the nearest is infer"));
+  unsetenv("KOKKOS_NUM_THREADS");
 }
 
 TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
