@@ -229,9 +229,10 @@ void add_images(CLI::App& generate, Action& action) {
   command->add_option("--samples", options->samples, "number of images")->capture_default_str();
   command->add_option("--seed", options->seed, "the same seed gives the same images on every machine")
       ->capture_default_str();
-  command->add_flag("--official-survivors", options->official_survivors,
-                    "thinner strokes at 4096, 16384 and 65536 neurons, so that about as many of 60000 images survive the "
-                    "challenge's networks as of the official images; only for these widths and 1024");
+  command->add_flag(
+      "--official-survivors", options->official_survivors,
+      "thinner strokes at 4096, 16384 and 65536 neurons, so that about as many of 60000 images survive the "
+      "challenge's networks as of the official images; only for these widths and 1024");
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {

@@ -49,8 +49,8 @@ std::unique_ptr<Inference> prepare_varve(SharedNetwork const& network, Inference
   auto const keep_source = [network](LayersAhead const* ahead) { delete ahead; };
   std::shared_ptr<LayersAhead const> const ahead(new LayersAhead(*network, memory / ahead_part_of_memory), keep_source);
   auto const keep_ahead = [ahead](ReducedNetwork const* reduced) { delete reduced; };
-  std::shared_ptr<ReducedNetwork const> const reduced(
-      new ReducedNetwork(*ahead, passes, memory / kept_part_of_memory), keep_ahead);
+  std::shared_ptr<ReducedNetwork const> const reduced(new ReducedNetwork(*ahead, passes, memory / kept_part_of_memory),
+                                                      keep_ahead);
   return prepare_on_chosen(with_order({reduced, reduced->report(), reduced->output_map(), nullptr}, options.edge_order),
                            options);
 }

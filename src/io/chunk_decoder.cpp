@@ -36,10 +36,10 @@ void convert(char const* bytes, std::span<Element> elements) {
 /// Converts numbers of which byte b of all lies `stride` bytes after byte b - 1 of all, as shuffled.
 template <class Stored, class Element>
 void convert_shuffled(char const* bytes, std::size_t stride, std::span<Element> elements) {
-  using Word = std::conditional_t<
-      sizeof(Stored) == 8, std::uint64_t,
-      std::conditional_t<sizeof(Stored) == 4, std::uint32_t,
-                         std::conditional_t<sizeof(Stored) == 2, std::uint16_t, std::uint8_t>>>;
+  using Word =
+      std::conditional_t<sizeof(Stored) == 8, std::uint64_t,
+                         std::conditional_t<sizeof(Stored) == 4, std::uint32_t,
+                                            std::conditional_t<sizeof(Stored) == 2, std::uint16_t, std::uint8_t>>>;
   for (std::size_t entry = 0; entry < elements.size(); ++entry) {
     Word word = 0;
     for (std::size_t byte = 0; byte < sizeof(Stored); ++byte) {

@@ -33,8 +33,8 @@ public:
   template <class Element>
   static bool converts(ElementType type);
 
-  /// Converts the numbers from `first` on of a chunk to `elements`. Returns false, and leaves `elements` in any state, if
-  /// the stored bytes are not those of one chunk, or if their checksum is wrong.
+  /// Converts the numbers from `first` on of a chunk to `elements`. Returns false, and leaves `elements` in any state,
+  /// if the stored bytes are not those of one chunk, or if their checksum is wrong.
   template <class Element>
   bool decode(std::span<char const> stored, std::size_t first, std::span<Element> elements);
 

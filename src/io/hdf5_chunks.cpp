@@ -33,7 +33,8 @@ std::optional<ElementType> type_of(Dataset const& dataset) {
   return std::nullopt;
 }
 
-/// Adds the filters to the format. Returns false unless they are some of shuffle, deflate and Fletcher-32, in this order.
+/// Adds the filters to the format. Returns false unless they are some of shuffle, deflate and Fletcher-32, in this
+/// order.
 bool take_filters(Properties const& properties, ChunkFormat& format) {
   int const count = H5Pget_nfilters(properties.id());
   int last = 0;
@@ -104,8 +105,8 @@ bool read_chunks(Dataset const& dataset, std::uint64_t first, std::span<Element>
   if (!format || !ChunkDecoder::converts<Element>(format->type)) return false;
   auto const first_chunk = first / format->length;
   auto const last_chunk = (end - 1) / format->length;
-  auto const num_helpers = std::min<std::uint64_t>(
-      {last_chunk - first_chunk, num_host_threads() - 1, most_bytes / format->bytes()});
+  auto const num_helpers =
+      std::min<std::uint64_t>({last_chunk - first_chunk, num_host_threads() - 1, most_bytes / format->bytes()});
   ChunkQueue<Element> queue(*format, static_cast<std::size_t>(num_helpers));
   for (auto chunk = first_chunk; chunk <= last_chunk; ++chunk) {
     auto const begin = chunk * format->length;

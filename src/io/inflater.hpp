@@ -13,8 +13,8 @@ public:
   Inflater(Inflater const&) = delete;
   Inflater& operator=(Inflater const&) = delete;
 
-  /// Inflates `in` to `out`. Returns false if `in` is corrupt or truncated or does not give exactly out.size() bytes, or
-  /// if there is no memory for it.
+  /// Inflates `in` to `out`. Returns false if `in` is corrupt or truncated or does not give exactly out.size() bytes,
+  /// or if there is no memory for it.
   bool inflate(std::span<char const> in, std::span<char> out);
 
 private:

@@ -10,9 +10,9 @@ namespace varve {
 /// How thick the digits of images are drawn.
 enum class Strokes {
   official_density, ///< about as many pixels are set as in the official images; at most widths more images survive
-  /// Thinner at the larger widths, so that about as many of 60000 images survive the challenge's networks as officially:
-  /// 1812, 1801 and 1918 of those of 1024, 4096 and 16384 neurons with 120 layers, 1994 with 60 of 65536. For these four
-  /// widths only, else UsageError.
+  /// Thinner at the larger widths, so that about as many of 60000 images survive the challenge's networks as
+  /// officially: 1812, 1801 and 1918 of those of 1024, 4096 and 16384 neurons with 120 layers, 1994 with 60 of 65536.
+  /// For these four widths only, else UsageError.
   official_survivors
 };
 

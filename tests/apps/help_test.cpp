@@ -60,7 +60,7 @@ TEST(Help, OfTheOtherSubcommands) {
   for (char const* const option : {"--neurons", "--layers", "--seed", "--output"}) {
     EXPECT_THAT(succeed({"generate", "radixnet", "--help"}).out, HasSubstr(option));
   }
-  for (char const* const option : {"--neurons", "--samples", "--seed", "--output"}) {
+  for (char const* const option : {"--neurons", "--samples", "--seed", "--official-survivors", "--output"}) {
     EXPECT_THAT(succeed({"generate", "images", "--help"}).out, HasSubstr(option));
   }
   for (char const* const option : {"--neurons", "--layers", "--widths", "--degree", "--density", "--gain", "--weight",
@@ -126,6 +126,7 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
       {"generate", "radixnet", "--neurons", "many", "--output", "a.h5"},
       {"generate", "radixnet", "--neurons", "1000", "--output", "a.h5"},
       {"generate", "images", "--neurons", "33", "--output", "a.h5"},
+      {"generate", "images", "--neurons", "2048", "--official-survivors", "--output", "a.h5"},
       {"generate", "random", "--neurons", "16", "--output", "a.h5"},
       {"generate", "random", "--widths", "16", "--degree", "2", "--output", "a.h5"},
       {"generate", "random", "--widths", "16,16", "--layers", "2", "--output", "a.h5"},

@@ -236,7 +236,8 @@ TEST(Chunks, OfFilesThatVarveWritesAreReadHere) {
   writer.append({testing::random_matrix(generator, 200, 100, 0.4, testing::Values::floats),
                  std::vector<double>(200, 0.5), Activation::relu()});
   writer.commit();
-  for (auto const& [file, group] : {std::pair("samples.h5", "samples/"), std::pair("net.h5", "layers/000000/weights/")}) {
+  for (auto const& [file, group] :
+       {std::pair("samples.h5", "samples/"), std::pair("net.h5", "layers/000000/weights/")}) {
     EXPECT_TRUE(reads_own<std::uint64_t>(folder / file, std::string(group) + "pointers_to_1")) << file;
     EXPECT_TRUE(reads_own<std::uint32_t>(folder / file, std::string(group) + "indices_1")) << file;
     EXPECT_TRUE(reads_own<double>(folder / file, std::string(group) + "values")) << file;
