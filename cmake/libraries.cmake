@@ -77,6 +77,13 @@ if(NOT VARVE_HAVE_ZIP)
   message(STATUS "zip: not used, libzip was not found (libzip-dev, libzip): matrices of SciPy (.npz) are refused, and left out of the tests")
 endif()
 
+# libdeflate reaches src/io/ only.
+find_package(Libdeflate QUIET)
+set(VARVE_HAVE_LIBDEFLATE ${Libdeflate_FOUND})
+if(NOT VARVE_HAVE_LIBDEFLATE)
+  message(STATUS "libdeflate: not used, it was not found (libdeflate-dev, libdeflate): HDF5 files are inflated by zlib, which takes longer")
+endif()
+
 if(VARVE_BUILD_TESTS)
   find_package(GTest QUIET)
   if(NOT GTest_FOUND)

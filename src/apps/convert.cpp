@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "io/open.hpp"
 #include "network/kept_network.hpp"
+#include "network/layers_ahead.hpp"
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 
@@ -36,12 +37,15 @@ struct ConvertOptions {
 
 /// Memory limit, in bytes, for rewritten layers; layers beyond it are rewritten twice.
 constexpr std::size_t kept_bytes = std::size_t(4) << 30U;
+/// Memory limit, in bytes, for layers that are read while the ones before are rewritten.
+constexpr std::size_t ahead_bytes = std::size_t(1) << 30U;
 
 void convert_network(NetworkSource const& network, ConvertOptions const& options) {
   auto const& target = options.samples.target;
   auto const progress = terminal_progress("converting layers");
   if (options.reduce) {
-    ReducedNetwork const reduced(network, {.merge_outputs = false}, kept_bytes);
+    LayersAhead const ahead(network, ahead_bytes);
+    ReducedNetwork const reduced(ahead, {.merge_outputs = false}, kept_bytes);
     save_network(reduced, target, progress);
     print_reductions(describe(reduced.report()));
   } else if (options.prune) {

@@ -195,6 +195,7 @@ struct ImageOptions {
   std::size_t neurons = 1024;
   std::size_t samples = 60000;
   std::uint64_t seed = 1;
+  bool official_survivors = false;
   std::string output;
 };
 
@@ -202,15 +203,20 @@ struct ImageOptions {
 void write_images(ImageOptions const& options) {
   constexpr std::size_t images_at_a_time = 16384;
   auto const progress = terminal_progress("drawing images");
+  auto const strokes = options.official_survivors ? Strokes::official_survivors : Strokes::official_density;
+  auto const draw = [&](std::size_t first) {
+    auto const last = std::min(first + images_at_a_time, options.samples);
+    return digit_images(options.neurons, first, last, options.seed, strokes);
+  };
   std::size_t done = 0;
-  auto images = digit_images(options.neurons, 0, std::min(images_at_a_time, options.samples), options.seed);
+  auto images = draw(done);
   auto const writer = open_sample_writer(options.output, options.neurons);
   while (true) {
     writer->append(images);
     done += images.num_samples();
     if (progress) progress(done, options.samples);
     if (done == options.samples) break;
-    images = digit_images(options.neurons, done, std::min(done + images_at_a_time, options.samples), options.seed);
+    images = draw(done);
   }
   writer->commit();
 }
@@ -223,6 +229,10 @@ void add_images(CLI::App& generate, Action& action) {
   command->add_option("--samples", options->samples, "number of images")->capture_default_str();
   command->add_option("--seed", options->seed, "the same seed gives the same images on every machine")
       ->capture_default_str();
+  command->add_flag(
+      "--official-survivors", options->official_survivors,
+      "thinner strokes at 4096, 16384 and 65536 neurons, so that about as many of 60000 images survive the "
+      "challenge's networks as of the official images; only for these widths and 1024");
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
     action = [options] {

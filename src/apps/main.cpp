@@ -22,6 +22,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -65,6 +66,31 @@ void try_out_files(int num_arguments, char** arguments) {
   }
 }
 
+/// The arguments without those for Kokkos, which may stand anywhere.
+std::vector<char*> own_arguments(int num_arguments, char** arguments) {
+  std::vector<char*> own(arguments, arguments + num_arguments);
+  std::erase_if(own, [](char const* argument) { return std::string_view(argument).starts_with("--kokkos-"); });
+  return own;
+}
+
+/// Takes the arguments. Returns true if they ask for help or the version, which is printed then. Throws UsageError.
+bool is_answered(CLI::App& command_line, std::vector<char*> const& arguments, varve::Communicator const& communicator) {
+  std::uint64_t answers = 0;
+  communicator.together([&] { // each rank parses its own command line
+    try {
+      command_line.parse(static_cast<int>(arguments.size()), arguments.data());
+    } catch (CLI::Success const& help_or_version) {
+      answers = 1;
+      std::ostringstream answer;
+      command_line.exit(help_or_version, answer, answer);
+      if (communicator.is_root()) fmt::print("{}", answer.str());
+    } catch (CLI::ParseError const& error) {
+      throw varve::UsageError(varve::explain(command_line, error));
+    }
+  });
+  return communicator.sum(answers) > 0;
+}
+
 int run(int num_arguments, char** arguments, varve::Communicator const& communicator) {
   CLI::App command_line("Exact inference of very deep sparse neural networks, on laptops and GPU clusters.", "varve");
   command_line.footer(footer);
@@ -80,22 +106,18 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_verify(command_line, action);
   varve::add_evaluate(command_line, action);
   varve::InputFiles const inputs;
-  std::uint64_t is_answered = 0;
-  communicator.together([&] { // each rank parses its own command line
-    try {
-      command_line.parse(num_arguments, arguments);
-    } catch (CLI::Success const& help_or_version) {
-      is_answered = 1;
-      std::ostringstream answer;
-      command_line.exit(help_or_version, answer, answer);
-      if (communicator.is_root()) fmt::print("{}", answer.str());
-    } catch (CLI::ParseError const& error) {
-      throw varve::UsageError(varve::explain(command_line, error));
-    }
-  });
-  if (communicator.sum(is_answered) > 0) return 0;
+  // before Kokkos starts, because a machine without the GPU of this build can help, too
+  if (is_answered(command_line, own_arguments(num_arguments, arguments), communicator)) {
+    varve::flush_output();
+    return 0;
+  }
+  std::optional<varve::Runtime> runtime;
+  communicator.together([&] { runtime.emplace(num_arguments, arguments); });
+  // last, so that the handlers of MPI and device libraries do not replace ours
+  varve::remove_partial_outputs_on_signals();
   int const exit_code = action();
   communicator.together(varve::require_unchanged_inputs);
+  varve::flush_output(); // before ending libraries flush it and discard the error
   return exit_code;
 }
 
@@ -117,13 +139,7 @@ int run_in_parallel(int num_arguments, char** arguments) {
   varve::ParallelEnvironment::set_last_words(
       [](varve::Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); });
   try {
-    std::optional<varve::Runtime> runtime;
-    communicator.together([&] { runtime.emplace(num_arguments, arguments); });
-    // last, so that the handlers of MPI and device libraries do not replace ours
-    varve::remove_partial_outputs_on_signals();
-    int const exit_code = run(num_arguments, arguments, communicator);
-    varve::flush_output(); // before ending libraries flush it and discard the error
-    return exit_code;
+    return run(num_arguments, arguments, communicator);
   } catch (varve::Error const& error) {
     // All ranks throw the same error (Communicator::together); only the root prints it.
     return fail(static_cast<int>(error.kind()), error.what(), communicator.is_root());

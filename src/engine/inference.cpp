@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "engine/backends.hpp"
+#include "network/layers_ahead.hpp"
 #include "network/representable.hpp"
 
 #include <algorithm>
@@ -25,6 +26,8 @@ std::unique_ptr<Inference> prepare_on_chosen(NetworkToRun const& network, Infere
 /// Rewritten layers are kept in up to a fourth of the host memory that may be used; the others are rewritten again each
 /// time they are read.
 constexpr std::size_t kept_part_of_memory = 4;
+/// Layers that are read while the ones before are rewritten take up to this part of the same memory.
+constexpr std::size_t ahead_part_of_memory = 16;
 
 /// The network with its edges in the order that was asked for.
 NetworkToRun with_order(NetworkToRun network, EdgeOrder order) {
@@ -43,9 +46,11 @@ std::unique_ptr<Inference> prepare_varve(SharedNetwork const& network, Inference
   if (!wanted.rewrites_network()) return prepare_on_chosen(with_order(as_given(network), options.edge_order), options);
   auto const memory = std::min(available_memory(Backend::serial), options.memory_limit.value_or(SIZE_MAX));
   NetworkPasses const passes{wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread};
-  auto const keep_source = [network](ReducedNetwork const* reduced) { delete reduced; };
-  std::shared_ptr<ReducedNetwork const> const reduced(
-      new ReducedNetwork(*network, passes, memory / kept_part_of_memory), keep_source);
+  auto const keep_source = [network](LayersAhead const* ahead) { delete ahead; };
+  std::shared_ptr<LayersAhead const> const ahead(new LayersAhead(*network, memory / ahead_part_of_memory), keep_source);
+  auto const keep_ahead = [ahead](ReducedNetwork const* reduced) { delete reduced; };
+  std::shared_ptr<ReducedNetwork const> const reduced(new ReducedNetwork(*ahead, passes, memory / kept_part_of_memory),
+                                                      keep_ahead);
   return prepare_on_chosen(with_order({reduced, reduced->report(), reduced->output_map(), nullptr}, options.edge_order),
                            options);
 }

@@ -1,6 +1,7 @@
 #include "core/error.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_access.hpp"
+#include "io/hdf5_chunks.hpp"
 #include "io/hdf5_guard.hpp"
 #include "io/hdf5_storage.hpp"
 #include "io/input_files.hpp"
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <utility>
 
 /// The reading functions of io/hdf5.hpp.
@@ -101,7 +103,7 @@ template <class Element>
 std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
                                    std::string const& place) {
   std::vector<Element> elements(count);
-  if (count == 0) return elements;
+  if (count == 0 || read_chunks(dataset, first, std::span(elements))) return elements;
   Dataspace const stored(H5Dget_space(dataset.id()));
   hsize_t const begin = first;
   hsize_t const length = count;

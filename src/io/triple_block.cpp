@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -102,26 +103,44 @@ BlockParser::BlockParser(fs::path const& path, TripleFormat const& format, Wante
     : path_(path),
       format_(format),
       wanted_(wanted),
-      reader_(path_),
-      texts_(parallel ? 2 * num_host_threads() : 1),
+      reader_(std::make_unique<TextReader>(path_)),
+      num_threads_(parallel ? num_host_threads() : 1),
       expected_(std::move(expected)) {}
+
+BlockParser::Texts BlockParser::read_texts(TextReader& reader, std::size_t most, Texts texts) {
+  texts.resize(most);
+  std::size_t num_texts = 0;
+  while (num_texts < most && reader.next(texts[num_texts])) ++num_texts;
+  texts.resize(num_texts);
+  return texts;
+}
+
+BlockParser::Texts BlockParser::take_texts() {
+  auto texts = ahead_.valid() ? ahead_.get() : read_texts(*reader_, most_texts_, std::move(parsed_));
+  bool const is_whole_group = texts.size() == most_texts_;
+  most_texts_ = std::min(2 * most_texts_, num_threads_);
+  if (is_whole_group && num_threads_ > 1)
+    ahead_ = std::async(std::launch::async, read_texts, std::ref(*reader_), most_texts_, std::move(parsed_));
+  parsed_ = {};
+  return texts;
+}
 
 /// Parses the next blocks; returns none at the end of the file.
 std::vector<TripleBlock> BlockParser::next() {
-  std::size_t num_texts = 0;
-  while (num_texts < most_texts_ && reader_.next(texts_[num_texts])) ++num_texts;
-  most_texts_ = std::min(2 * most_texts_, texts_.size());
+  auto texts = take_texts();
+  auto const num_texts = texts.size();
   auto const first = sums_.size();
   sums_.resize(first + num_texts);
   if (num_texts == 0 && expected_ && first < expected_->size()) fail_changed();
-  for (std::size_t number = 0; number < num_texts; ++number) num_bytes_ += texts_[number].text.size();
+  for (auto const& text : texts) num_bytes_ += text.text.size();
   std::vector<TripleBlock> blocks(num_texts);
   for_each_on_host_threads(num_texts, [&](std::size_t number) {
     auto& sum = sums_[first + number];
-    sum = checksum(texts_[number].text);
+    sum = checksum(texts[number].text);
     if (expected_ && (first + number >= expected_->size() || (*expected_)[first + number] != sum)) fail_changed();
-    blocks[number] = parse_block(texts_[number], format_, wanted_, path_);
+    blocks[number] = parse_block(texts[number], format_, wanted_, path_);
   });
+  parsed_ = std::move(texts);
   return blocks;
 }
 

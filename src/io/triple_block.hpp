@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -33,7 +35,7 @@ std::size_t bytes_of(TripleBlock const& block);
 /// Moves the leading entries of a block with rows below `row` out of the block.
 TripleBlock take_rows_below(TripleBlock& block, std::uint64_t row);
 
-/// Parses a text, several blocks at a time.
+/// Parses a text, several blocks at a time. While they are parsed, another thread reads and inflates the next ones.
 class BlockParser {
 public:
   /// With `parallel`, blocks are parsed on all host threads. If `expected` is given, throws InputError unless it holds
@@ -53,16 +55,25 @@ public:
 private:
   [[noreturn]] void fail_changed() const;
 
+  using Texts = std::vector<TextBlock>;
+
+  /// Reads the next blocks into the memory of `texts`; none at the end of the file.
+  static Texts read_texts(TextReader& reader, std::size_t most, Texts texts);
+  /// The blocks to parse now. Starts to read the ones after them.
+  Texts take_texts();
+
   std::filesystem::path path_;
   TripleFormat format_;
   WantedRows wanted_;
-  TextReader reader_;
+  std::unique_ptr<TextReader> reader_; ///< stays in its place, because another thread uses it
   std::uint64_t num_bytes_ = 0;
-  std::vector<TextBlock> texts_;
-  /// Number of blocks to parse next; it grows, so that errors near the start are reported before many blocks are read.
+  std::size_t num_threads_;
+  /// Number of blocks to read next; it grows, so that errors near the start are reported before many blocks are read.
   std::size_t most_texts_ = 1;
+  Texts parsed_; ///< blocks whose memory can be used again
   std::vector<std::uint64_t> sums_;
   std::optional<std::vector<std::uint64_t>> expected_;
+  std::future<Texts> ahead_; ///< the blocks after those that are parsed; last, so that it ends before what it uses
 };
 
 } // namespace varve

@@ -1,15 +1,8 @@
 #include "network/kept_network.hpp"
 
+#include "network/layer_bytes.hpp"
+
 namespace varve {
-namespace {
-
-std::size_t bytes_of(Layer const& layer) {
-  auto const& weights = layer.weights;
-  return weights.column_indices.size() * sizeof(NeuronIndex) + weights.values.size() * sizeof(double) +
-         weights.row_pointers.size() * sizeof(EdgeOffset) + layer.bias.size() * sizeof(double);
-}
-
-} // namespace
 
 KeptNetwork::KeptNetwork(NetworkSource const& source, std::size_t bytes)
     : source_(source), bytes_left_(bytes), layers_(source.num_layers()) {}

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
+#include "network/layer_bytes.hpp"
 #include "passes/unread_neurons.hpp"
 
 #include <stdexcept>
@@ -11,12 +12,6 @@
 namespace varve {
 
 namespace {
-
-std::size_t bytes_of(Layer const& layer) {
-  auto const& weights = layer.weights;
-  return weights.column_indices.size() * sizeof(NeuronIndex) + weights.values.size() * sizeof(double) +
-         weights.row_pointers.size() * sizeof(EdgeOffset) + layer.bias.size() * sizeof(double);
-}
 
 std::vector<NeuronIndex> numbers_of(NeuronMap const& map) {
   std::vector<NeuronIndex> numbers(map.num_before);

@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -53,7 +54,8 @@ constexpr std::int64_t thousandths(std::int64_t count) { return count * kCanvasS
 /// images, the mean density of all 60000, and the 3 % of them that survive its smallest network.
 class Hand {
 public:
-  explicit Hand(RandomStream& random)
+  /// `thickness` of the brush in thousandths of the usual one.
+  Hand(RandomStream& random, std::int64_t thickness)
       : width_(thousandths(random.between(450, 690))),
         height_(thousandths(random.between(385, 585))),
         slant_(random.between(-150, 400)),
@@ -61,7 +63,7 @@ public:
         bend_(random.between(-100, 100)),
         right_(thousandths(random.between(-40, 40))),
         down_(thousandths(random.between(-40, 40))),
-        brush_(thousandths(25) + thousandths(45) * lean(random) / 1000) {}
+        brush_((thousandths(25) + thousandths(45) * lean(random) / 1000) * thickness / 1000) {}
 
   std::int64_t brush() const { return brush_; }
 
@@ -90,11 +92,23 @@ private:
   std::int64_t brush_; ///< radius of the brush
 };
 
-void draw_sample(Canvas& canvas, std::uint64_t seed, SampleIndex sample) {
+/// The thickness of the brush in thousandths of the usual one. Throws UsageError if it is not known for this width.
+std::int64_t thickness_of(Strokes strokes, std::size_t neurons) {
+  if (strokes == Strokes::official_density) return 1000;
+  // fitted with the images and networks of seed 1
+  constexpr std::pair<std::size_t, std::int64_t> fitted[] = {{1024, 1000}, {4096, 980}, {16384, 941}, {65536, 881}};
+  for (auto const& [width, thickness] : fitted)
+    if (width == neurons) return thickness;
+  throw UsageError(fmt::format("the official number of survivors is not known for images of {} pixels (expected 1024, "
+                               "4096, 16384 or 65536)",
+                               neurons));
+}
+
+void draw_sample(Canvas& canvas, std::uint64_t seed, std::int64_t thickness, SampleIndex sample) {
   // streams count down from 2^64 - 1, so that they differ from those of a network with the same seed
   RandomStream random(seed, ~sample);
   auto const strokes = strokes_of(random.below(10));
-  Hand const hand(random);
+  Hand const hand(random, thickness);
   for (auto const& stroke : strokes) canvas.draw(hand.placed(stroke), hand.brush());
 }
 
@@ -104,12 +118,12 @@ struct Block {
   std::vector<std::size_t> sizes; ///< number of set neurons of each sample
 };
 
-Block draw_block(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed) {
+Block draw_block(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed, std::int64_t thickness) {
   Canvas canvas(neurons);
   Block block;
   for (SampleIndex sample = first; sample < last; ++sample) {
     std::size_t const size_before = block.neurons.size();
-    draw_sample(canvas, seed, sample);
+    draw_sample(canvas, seed, thickness, sample);
     canvas.take_pixels(block.neurons);
     block.sizes.push_back(block.neurons.size() - size_before);
   }
@@ -134,7 +148,7 @@ SparseMatrix joined(std::vector<Block> blocks, std::size_t neurons) {
 
 } // namespace
 
-SampleSet digit_images(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed) {
+SampleSet digit_images(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed, Strokes strokes) {
   constexpr std::size_t least = 32;
   constexpr std::size_t most = std::size_t{1} << 31U;
   if (!std::has_single_bit(neurons) || neurons < least || neurons > most) {
@@ -143,11 +157,12 @@ SampleSet digit_images(std::size_t neurons, SampleIndex first, SampleIndex last,
   }
   if (first > last) throw UsageError(fmt::format("images {} to {} are not a range", first, last));
 
+  auto const thickness = thickness_of(strokes, neurons);
   constexpr SampleIndex samples_per_block = 64;
   std::vector<Block> blocks(static_cast<std::size_t>((last - first + samples_per_block - 1) / samples_per_block));
   for_each_on_host_threads(blocks.size(), [&](std::size_t number) {
     SampleIndex const begin = first + number * samples_per_block;
-    blocks[number] = draw_block(neurons, begin, std::min(begin + samples_per_block, last), seed);
+    blocks[number] = draw_block(neurons, begin, std::min(begin + samples_per_block, last), seed, thickness);
   });
   return {joined(std::move(blocks), neurons), first};
 }

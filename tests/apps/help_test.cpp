@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,7 +60,7 @@ TEST(Help, OfTheOtherSubcommands) {
   for (char const* const option : {"--neurons", "--layers", "--seed", "--output"}) {
     EXPECT_THAT(succeed({"generate", "radixnet", "--help"}).out, HasSubstr(option));
   }
-  for (char const* const option : {"--neurons", "--samples", "--seed", "--output"}) {
+  for (char const* const option : {"--neurons", "--samples", "--seed", "--official-survivors", "--output"}) {
     EXPECT_THAT(succeed({"generate", "images", "--help"}).out, HasSubstr(option));
   }
   for (char const* const option : {"--neurons", "--layers", "--widths", "--degree", "--density", "--gain", "--weight",
@@ -94,6 +95,16 @@ TEST(Help, VersionNamesBackendsAndKokkos) {
   EXPECT_THAT(version.out, HasSubstr("serial"));
 }
 
+TEST(Help, TakesNoDevice) {
+  setenv("KOKKOS_NUM_THREADS", "many", 1); // Kokkos cannot start with it
+  EXPECT_THAT(run_varve({"generate", "images", "--output", "a.h5"}).err, HasSubstr("KOKKOS_NUM_THREADS"));
+  EXPECT_THAT(succeed({"--help"}).out, HasSubstr("Exit codes"));
+  EXPECT_THAT(succeed({"--kokkos-num-threads=2", "infer", "--help", "--kokkos-device-id=0"}).out, HasSubstr("--truth"));
+  EXPECT_THAT(succeed({"--version"}).out, StartsWith("varve "));
+  EXPECT_THAT(run_varve({"infr"}).err, HasSubstr("the nearest is infer"));
+  unsetenv("KOKKOS_NUM_THREADS");
+}
+
 TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
   std::vector<std::vector<std::string>> const wrong = {
       {},
@@ -115,6 +126,7 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
       {"generate", "radixnet", "--neurons", "many", "--output", "a.h5"},
       {"generate", "radixnet", "--neurons", "1000", "--output", "a.h5"},
       {"generate", "images", "--neurons", "33", "--output", "a.h5"},
+      {"generate", "images", "--neurons", "2048", "--official-survivors", "--output", "a.h5"},
       {"generate", "random", "--neurons", "16", "--output", "a.h5"},
       {"generate", "random", "--widths", "16", "--degree", "2", "--output", "a.h5"},
       {"generate", "random", "--widths", "16,16", "--layers", "2", "--output", "a.h5"},

@@ -225,6 +225,11 @@ TEST(ChallengeSamples, ManyBlocksAreParsedAsOne) {
   write_challenge_samples(samples, folder / "images.tsv.gz");
   ASSERT_GT(read_text(folder / "images.tsv.gz").size(), 3 * TextReader::default_block_size);
   EXPECT_EQ(read_challenge_samples(folder / "images.tsv.gz", 500), samples);
+
+  auto const bytes = read_bytes(folder / "images.tsv.gz");
+  auto const cut = write_bytes(folder / "cut.tsv.gz", bytes.substr(0, bytes.size() - 100));
+  EXPECT_EQ(sentence_of<InputError>([&] { read_challenge_samples(cut, 500); }),
+            cut.string() + " is truncated: the file ends before its gzip data does");
 }
 
 TEST(ChallengeSamples, AreCountedByTheLargestImageOrTheCaller) {

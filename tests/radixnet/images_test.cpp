@@ -72,6 +72,43 @@ TEST(DigitImages, SurviveLikeTheOfficialOnes) {
   }
 }
 
+TEST(DigitImages, OfOfficialSurvivorsAreThinnerWhereTheNetworkIsWider) {
+  auto const drawn = [](std::size_t neurons, Strokes strokes) { return digit_images(neurons, 10, 210, 3, strokes); };
+  EXPECT_EQ(drawn(1024, Strokes::official_survivors), drawn(1024, Strokes::official_density));
+  double before = 1.0;
+  for (std::size_t const neurons : {4096U, 16384U, 65536U}) {
+    auto const thin = drawn(neurons, Strokes::official_survivors);
+    auto const usual = drawn(neurons, Strokes::official_density);
+    auto const ratio = density_of(thin) / density_of(usual);
+    EXPECT_LT(ratio, before) << neurons << " neurons";
+    EXPECT_GT(ratio, 0.8) << neurons << " neurons";
+    before = ratio;
+    // the digits, their places and their sizes stay
+    for (std::size_t sample = 0; sample < thin.num_samples(); ++sample) {
+      auto const pixels = usual.matrix.row_columns(sample);
+      std::set<NeuronIndex> const is_set(pixels.begin(), pixels.end());
+      for (auto const pixel : thin.matrix.row_columns(sample))
+        ASSERT_TRUE(is_set.contains(pixel)) << "sample " << sample;
+    }
+  }
+}
+
+TEST(DigitImages, OfOfficialSurvivorsDieMoreOften) {
+  RadixNet const network(4096, 120, 1);
+  auto const survivors = [&](Strokes strokes) {
+    return categories(infer(network, digit_images(4096, 0, 1000, 1, strokes))).size();
+  };
+  auto const official = survivors(Strokes::official_survivors);
+  EXPECT_LT(official, survivors(Strokes::official_density));
+  // Officially 1801 of 60000, 30.0 of 1000, of which the deviation by chance is 5.4.
+  EXPECT_NEAR(static_cast<double>(official), 30.0, 11.0);
+}
+
+TEST(DigitImages, OfOfficialSurvivorsHaveOneOfTheOfficialWidths) {
+  for (std::size_t const neurons : {32U, 2048U, 32768U, 262144U})
+    EXPECT_THROW(digit_images(neurons, 0, 1, 1, Strokes::official_survivors), UsageError) << neurons;
+}
+
 TEST(DigitImages, DifferFromSampleToSampleAndFromSeedToSeed) {
   std::set<std::vector<NeuronIndex>> distinct;
   for (std::uint64_t const seed : {1U, 2U}) {

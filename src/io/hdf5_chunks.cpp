@@ -1,0 +1,126 @@
+#include "io/hdf5_chunks.hpp"
+
+#include "core/checked.hpp"
+#include "core/host_threads.hpp"
+#include "io/chunk_queue.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace varve::hdf5 {
+namespace {
+
+using Kind = ElementType::Kind;
+
+constexpr std::size_t largest_chunk = std::size_t{1} << 24; // in bytes; HDF5 reads larger ones
+constexpr std::size_t most_bytes = std::size_t{1} << 26;    // decoded chunks of all threads together
+
+/// The type of the numbers of a dataset; nullopt if they are not stored with the lowest byte first.
+std::optional<ElementType> type_of(Dataset const& dataset) {
+  Datatype const type(H5Dget_type(dataset.id()));
+  std::pair<hid_t, ElementType> const known[] = {
+      {H5T_STD_U16LE, {Kind::unsigned_integer, 2}}, {H5T_STD_U32LE, {Kind::unsigned_integer, 4}},
+      {H5T_IEEE_F32LE, {Kind::floating, 4}},        {H5T_IEEE_F64LE, {Kind::floating, 8}},
+      {H5T_STD_U8LE, {Kind::unsigned_integer, 1}},  {H5T_STD_U64LE, {Kind::unsigned_integer, 8}},
+      {H5T_STD_I32LE, {Kind::signed_integer, 4}},   {H5T_STD_I64LE, {Kind::signed_integer, 8}},
+      {H5T_STD_I8LE, {Kind::signed_integer, 1}},    {H5T_STD_I16LE, {Kind::signed_integer, 2}}};
+  for (auto const& [id, found] : known)
+    if (H5Tequal(type.id(), id) > 0) return found;
+  return std::nullopt;
+}
+
+/// Adds the filters to the format. Returns false unless they are some of shuffle, deflate and Fletcher-32, in this
+/// order.
+bool take_filters(Properties const& properties, ChunkFormat& format) {
+  int const count = H5Pget_nfilters(properties.id());
+  int last = 0;
+  for (int number = 0; number < count; ++number) {
+    unsigned flags = 0;
+    unsigned config = 0;
+    std::array<unsigned, 1> parameter{};
+    std::size_t num_parameters = parameter.size();
+    auto const filter = H5Pget_filter2(properties.id(), static_cast<unsigned>(number), &flags, &num_parameters,
+                                       parameter.data(), 0, nullptr, &config);
+    int const place = filter == H5Z_FILTER_SHUFFLE ? 1 : filter == H5Z_FILTER_DEFLATE ? 2 : 3;
+    bool const is_known = place < 3 || filter == H5Z_FILTER_FLETCHER32;
+    if (!is_known || place <= last) return false;
+    // the shuffle says the size of what it took apart
+    if (filter == H5Z_FILTER_SHUFFLE && (num_parameters < 1 || parameter[0] != format.type.size)) return false;
+    format.is_shuffled = format.is_shuffled || place == 1;
+    format.is_deflated = format.is_deflated || place == 2;
+    format.has_checksum = format.has_checksum || place == 3;
+    last = place;
+  }
+  return count >= 0;
+}
+
+bool is_read_only(Dataset const& dataset) {
+  File const file(H5Iget_file_id(dataset.id()));
+  unsigned intent = 0;
+  return H5Fget_intent(file.id(), &intent) >= 0 && intent == H5F_ACC_RDONLY;
+}
+
+/// The format of the chunks of a list of at least `length` numbers; nullopt if HDF5 has to read it.
+std::optional<ChunkFormat> format_of(Dataset const& dataset, std::uint64_t length) {
+  Properties const properties(H5Dget_create_plist(dataset.id()));
+  Dataspace const space(H5Dget_space(dataset.id()));
+  hsize_t chunk = 0;
+  unsigned options = 0;
+  bool const has_chunks = H5Pget_layout(properties.id()) == H5D_CHUNKED &&
+                          H5Pget_chunk(properties.id(), 1, &chunk) == 1 && chunk > 0 &&
+                          H5Pget_chunk_opts(properties.id(), &options) >= 0 && options == 0;
+  if (std::endian::native != std::endian::little || !has_chunks || !is_read_only(dataset)) return std::nullopt;
+  auto const stored = H5Sget_simple_extent_npoints(space.id());
+  if (stored < 0 || static_cast<std::uint64_t>(stored) < length) return std::nullopt;
+  auto const type = type_of(dataset);
+  if (!type || chunk > largest_chunk / type->size) return std::nullopt;
+  ChunkFormat format{*type, static_cast<std::size_t>(chunk)};
+  if (!take_filters(properties, format)) return std::nullopt;
+  return format;
+}
+
+/// Reads the stored bytes of the chunk that begins with this number. Returns false if there are none, far more than the
+/// numbers take, or some that were not filtered.
+bool read_stored(Dataset const& dataset, hsize_t begin, ChunkFormat const& format, std::vector<char>& bytes) {
+  constexpr std::size_t overhead = 1024; // of filters, in bytes
+  hsize_t size = 0;
+  if (H5Dget_chunk_storage_size(dataset.id(), &begin, &size) < 0) return false;
+  if (size == 0 || size > 2 * format.bytes() + overhead) return false;
+  bytes.resize(static_cast<std::size_t>(size));
+  std::uint32_t skipped_filters = 0;
+  return H5Dread_chunk(dataset.id(), H5P_DEFAULT, &begin, &skipped_filters, bytes.data()) >= 0 && skipped_filters == 0;
+}
+
+} // namespace
+
+template <class Element>
+bool read_chunks(Dataset const& dataset, std::uint64_t first, std::span<Element> elements) {
+  if (elements.empty()) return true;
+  auto const end = capped_add(first, elements.size());
+  auto const format = format_of(dataset, end);
+  if (!format || !ChunkDecoder::converts<Element>(format->type)) return false;
+  auto const first_chunk = first / format->length;
+  auto const last_chunk = (end - 1) / format->length;
+  auto const num_helpers =
+      std::min<std::uint64_t>({last_chunk - first_chunk, num_host_threads() - 1, most_bytes / format->bytes()});
+  ChunkQueue<Element> queue(*format, static_cast<std::size_t>(num_helpers));
+  for (auto chunk = first_chunk; chunk <= last_chunk; ++chunk) {
+    auto const begin = chunk * format->length;
+    auto const from = std::max(begin, first);
+    auto const to = std::min(begin + format->length, end);
+    StoredChunk<Element> stored{{}, static_cast<std::size_t>(from - begin), elements.subspan(from - first, to - from)};
+    if (!read_stored(dataset, begin, *format, stored.bytes) || !queue.add(std::move(stored))) return false;
+  }
+  return queue.finish();
+}
+
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<double>);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::int64_t>);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::uint32_t>);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::uint64_t>);
+
+} // namespace varve::hdf5

@@ -1,0 +1,115 @@
+#include "network/layers_ahead.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "engine/hand_made.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+constexpr std::size_t depth = 40;
+constexpr std::size_t bytes_of_layer = 4 * 4 + 8 + 5 * 8 + 8;
+constexpr std::size_t unlimited = std::size_t(1) << 40U;
+
+/// Layers of which each has a weight of its own; one of them may be broken. Counts how often each was read.
+class CountingSource final : public NetworkSource {
+public:
+  explicit CountingSource(std::size_t broken = depth) : broken_(broken) {}
+
+  std::string name() const override { return "counting"; }
+  std::size_t num_layers() const override { return counts_.size(); }
+  Layer layer(std::size_t number) const override {
+    ++counts_[number];
+    if (number == broken_) throw InputError("broken");
+    return test::diagonal_layer(4, 1.0 + static_cast<double>(number), {0.0}, Activation::relu());
+  }
+  int count(std::size_t number) const { return counts_[number]; }
+  std::size_t num_read() const {
+    std::size_t read = 0;
+    for (auto const& count : counts_) read += count > 0 ? 1 : 0;
+    return read;
+  }
+
+private:
+  std::size_t broken_;
+  mutable std::vector<std::atomic<int>> counts_ = std::vector<std::atomic<int>>(depth);
+};
+
+double weight_of(Layer const& layer) { return layer.weights.values.at(0); }
+
+/// Waits until so many layers are read, or for ten seconds.
+void await(CountingSource const& source, std::size_t num_read) {
+  for (int wait = 0; wait < 10000 && source.num_read() < num_read; ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(LayersAhead, AreReadOnceInTurnAndThenWheneverAskedFor) {
+  for (std::size_t const most_bytes : {std::size_t{0}, 3 * bytes_of_layer, unlimited}) {
+    CountingSource const source;
+    LayersAhead const network(source, most_bytes);
+    EXPECT_EQ(network.name(), "counting");
+    ASSERT_EQ(network.num_layers(), depth);
+    for (int round = 1; round <= 2; ++round) {
+      for (std::size_t number = 0; number < depth; ++number) {
+        EXPECT_EQ(weight_of(network.layer(number)), 1.0 + static_cast<double>(number));
+        EXPECT_EQ(source.count(number), round);
+      }
+    }
+  }
+}
+
+TEST(LayersAhead, AreReadWithoutBeingAskedFor) {
+  if (num_host_threads() == 1) return; // then none is, see the next test
+  CountingSource const source;
+  LayersAhead const network(source, 0);
+  network.layer(0);
+  await(source, 2);
+  EXPECT_EQ(source.num_read(), 2U);
+}
+
+TEST(LayersAhead, AreAsManyAsTheMemoryAndTheThreadsAllow) {
+  auto const num_threads = num_host_threads();
+  for (std::size_t const fit : {std::size_t{0}, std::size_t{1}, std::size_t{2}, unlimited / bytes_of_layer}) {
+    CountingSource const source;
+    LayersAhead const network(source, fit * bytes_of_layer + bytes_of_layer - 1);
+    auto const ahead = num_threads == 1 ? 0 : std::clamp<std::size_t>(fit, 1, num_threads);
+    for (std::size_t number = 0; number < 5; ++number) {
+      network.layer(number);
+      auto const expected = std::min(depth, number + 1 + ahead);
+      await(source, expected);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      EXPECT_EQ(source.num_read(), expected);
+    }
+  }
+}
+
+TEST(LayersAhead, MayBeAskedForOutOfTurnByAnyThread) {
+  CountingSource const source;
+  LayersAhead const network(source, unlimited);
+  EXPECT_EQ(weight_of(network.layer(7)), 8.0);
+  for_each_on_host_threads(5 * depth, [&](std::size_t call) {
+    auto const number = call * 7 % depth;
+    EXPECT_EQ(weight_of(network.layer(number)), 1.0 + static_cast<double>(number));
+  });
+}
+
+TEST(LayersAhead, ThatAreBrokenAreComplainedOfWhenTheyAreAskedFor) {
+  CountingSource const source(3);
+  LayersAhead const network(source, unlimited);
+  for (std::size_t number = 0; number < 3; ++number) network.layer(number);
+  EXPECT_THROW(network.layer(3), InputError);
+  EXPECT_EQ(weight_of(network.layer(4)), 5.0);
+}
+
+} // namespace
+} // namespace varve
