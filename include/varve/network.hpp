@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace varve::v0_2 {
@@ -62,10 +64,11 @@ public:
 
   /// The private part of a network.
   struct Contents;
-  explicit Network(std::shared_ptr<Contents const> contents) : contents_(std::move(contents)) {}
   Contents const& contents() const { return *contents_; }
 
 private:
+  Network(std::shared_ptr<Contents const> contents, std::nullptr_t /*private*/) : contents_(std::move(contents)) {}
+
   std::shared_ptr<Contents const> contents_;
 };
 

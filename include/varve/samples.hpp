@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace varve::v0_2 {
@@ -32,10 +33,11 @@ public:
 
   /// The private part of samples.
   struct Contents;
-  explicit Samples(std::shared_ptr<Contents const> contents) : contents_(std::move(contents)) {}
   Contents const& contents() const { return *contents_; }
 
 private:
+  Samples(std::shared_ptr<Contents const> contents, std::nullptr_t /*private*/) : contents_(std::move(contents)) {}
+
   std::shared_ptr<Contents const> contents_;
 };
 

@@ -59,6 +59,7 @@ void require_kokkos();
 
 struct Network::Contents {
   explicit Contents(std::shared_ptr<varve::NetworkSource const> layers);
+  static Network wrapped(std::shared_ptr<Contents const> contents) { return {std::move(contents), nullptr}; }
 
   std::shared_ptr<varve::NetworkSource const> source;
   std::size_t num_inputs = 0, num_outputs = 0;
@@ -72,6 +73,7 @@ Network hold_copy(varve::NetworkSource const& source);
 struct Samples::Contents {
   varve::SampleBatch batch; ///< of one set
 
+  static Samples wrapped(std::shared_ptr<Contents const> contents) { return {std::move(contents), nullptr}; }
   varve::SampleSet const& set() const { return *batch.rows().front().set; }
 };
 

@@ -32,7 +32,7 @@ Network::Contents::Contents(std::shared_ptr<varve::NetworkSource const> layers) 
 }
 
 Network hold(std::shared_ptr<varve::NetworkSource const> source) {
-  return Network(std::make_shared<Network::Contents const>(std::move(source)));
+  return Network::Contents::wrapped(std::make_shared<Network::Contents const>(std::move(source)));
 }
 
 Network hold_copy(varve::NetworkSource const& source) {

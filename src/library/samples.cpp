@@ -69,7 +69,8 @@ varve::SampleSet from_values(std::span<Scalar const> values, std::size_t num_sam
 } // namespace
 
 Samples hold(varve::SampleSet set) {
-  return Samples(std::make_shared<Samples::Contents const>(Samples::Contents{varve::SampleBatch(std::move(set))}));
+  return Samples::Contents::wrapped(
+      std::make_shared<Samples::Contents const>(Samples::Contents{varve::SampleBatch(std::move(set))}));
 }
 
 Samples::Samples(CsrView const& rows, SampleIndex first_sample)

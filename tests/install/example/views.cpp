@@ -22,7 +22,9 @@ int main(int num_arguments, char** arguments) {
   Kokkos::View<float**, Space> const activations("activations", samples.extent(0), network.num_outputs());
   Kokkos::parallel_for(
       "make samples", Kokkos::MDRangePolicy<Space, Kokkos::Rank<2>>(space, {0, 0}, {1000, 64}),
-      KOKKOS_LAMBDA(int sample, int neuron) { samples(sample, neuron) = float((sample * 7 + neuron * 3) % 11) / 11.0F; });
+      KOKKOS_LAMBDA(int sample, int neuron) {
+        samples(sample, neuron) = float((sample * 7 + neuron * 3) % 11) / 11.0F;
+      });
 
   auto const result = varve::infer(network, space, samples, activations);
 
