@@ -1,10 +1,11 @@
-# find_package(varve) in other projects: varve::varve, and varve::kernels for code with Kokkos in it.
+# find_package(varve) in other projects: varve::varve, and varve::kokkos for code that includes varve/kokkos.hpp.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/varve)
 
-install(TARGETS varve varve_kernels EXPORT varve ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS varve varve_kokkos EXPORT varve ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT varve NAMESPACE varve:: FILE varveTargets.cmake DESTINATION ${package_dir})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/varve FILES_MATCHING PATTERN "*.hpp" PATTERN apps EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/varve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/src/io/FORMAT.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/varveConfig.cmake.in ${PROJECT_BINARY_DIR}/varveConfig.cmake
                               INSTALL_DESTINATION ${package_dir})

@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/documents.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
@@ -91,12 +92,14 @@ bool is_answered(CLI::App& command_line, std::vector<char*> const& arguments, va
   return communicator.sum(answers) > 0;
 }
 
-int run(int num_arguments, char** arguments, varve::Communicator const& communicator) {
-  CLI::App command_line("Exact inference of very deep sparse neural networks, on laptops and GPU clusters.", "varve");
+constexpr char const* description = "Exact inference of very deep sparse neural networks, on laptops and GPU clusters.";
+
+/// Declares all commands and their options.
+void declare(CLI::App& command_line, varve::Action& action) {
   command_line.footer(footer);
   command_line.set_version_flag("--version", version_text());
+  command_line.add_option("--document", "print a document made from all options, and end: man or bash (completion)");
   command_line.require_subcommand(1);
-  varve::Action action;
   varve::add_infer(command_line, action);
   varve::add_generate(command_line, action);
   varve::add_convert(command_line, action);
@@ -105,6 +108,29 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_tune(command_line, action);
   varve::add_verify(command_line, action);
   varve::add_evaluate(command_line, action);
+}
+
+/// Answers `varve --document KIND`, which needs neither Kokkos nor a device. Returns the exit code; nullopt for any
+/// other command line.
+std::optional<int> answer_document(int num_arguments, char** arguments) {
+  if (num_arguments < 2 || std::string_view(arguments[1]) != "--document") return std::nullopt;
+  try {
+    if (num_arguments != 3) throw varve::UsageError("--document takes one word, man or bash, and stands alone");
+    CLI::App command_line(description, "varve");
+    varve::Action action;
+    declare(command_line, action);
+    fmt::print("{}", varve::document(arguments[2], command_line, std::string(varve::provenance.version)));
+    varve::flush_output();
+    return 0;
+  } catch (varve::Error const& error) {
+    return fail(static_cast<int>(error.kind()), error.what(), true);
+  }
+}
+
+int run(int num_arguments, char** arguments, varve::Communicator const& communicator) {
+  CLI::App command_line(description, "varve");
+  varve::Action action;
+  declare(command_line, action);
   varve::InputFiles const inputs;
   // before Kokkos starts, because a machine without the GPU of this build can help, too
   if (is_answered(command_line, own_arguments(num_arguments, arguments), communicator)) {
@@ -164,8 +190,12 @@ int main(int num_arguments, char** arguments) {
   int exit_code = 0;
   try {
     require_descriptors();
-    try_out_files(num_arguments, arguments);
-    exit_code = run_in_parallel(num_arguments, arguments);
+    if (auto const answered = answer_document(num_arguments, arguments)) {
+      exit_code = *answered;
+    } else {
+      try_out_files(num_arguments, arguments);
+      exit_code = run_in_parallel(num_arguments, arguments);
+    }
   } catch (varve::Error const& error) {
     exit_code = fail(static_cast<int>(error.kind()), error.what(), true);
   }

@@ -2,9 +2,11 @@
 
 #include "core/execution.hpp"
 #include "core/host_threads.hpp"
+#include "engine/device_views.hpp"
 #include "engine/inference.hpp"
 #include "engine/panel.hpp"
 #include "engine/sample_copy.hpp"
+#include "kernels/dense_rows.hpp"
 #include "kernels/samples.hpp"
 
 #include <algorithm>
@@ -27,6 +29,12 @@ struct SampleEnds {
   int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
 };
 
+/// The samples of a batch, by their numbers.
+struct SampleNumbers {
+  std::size_t num_samples = 0;
+  SampleIndex first_sample = 0;
+};
+
 /// Copies the wanted results of a run from the panel to the host. It copies nothing else, because a run may have many
 /// batches of less than a millisecond each.
 template <class ExecutionSpace, class Scalar>
@@ -42,36 +50,69 @@ public:
 
   explicit Results(ExecutionSpace const& space) : space_(space) {}
 
+  /// From now on works in this instance of the execution space.
+  void run_in(ExecutionSpace const& space) { space_ = space; }
+
   /// The number of live samples after each list of the last run; last element: samples that left saturated.
   std::vector<int> fetch_counts(PanelType const& panel) { return fetch(panel.counts(), panel.counts().size()); }
 
   /// Fills everything of `result` that depends on last activations.
-  void collect(PanelType const& panel, std::vector<int> const& counts, SampleBatch const& samples, Outputs outputs,
+  void collect(PanelType const& panel, std::vector<int> const& counts, SampleNumbers const& samples, Outputs outputs,
                WantedOutputs wanted, BatchResult& result) {
-    auto const num_live = static_cast<std::size_t>(counts[static_cast<std::size_t>(panel.num_lists())]);
-    auto const num_saturated = static_cast<std::size_t>(counts.back());
-    SampleEnds const ends = find_ends(panel, samples.num_samples(), num_live, num_saturated);
-    result.activation_hash = hash_live(panel, ends, outputs, samples.first_sample()) +
-                             hash_saturated(panel, ends, outputs, samples.first_sample());
-    result.num_saturated = ends.saturated.size();
-    result.num_represented = ends.live.size() + ends.saturated.size() - num_live - num_saturated;
-    if (wanted.activations || wanted.predictions) collect_rows(panel, samples, ends, num_live, outputs, wanted, result);
-    list_live_samples(samples, ends, result.live_samples);
+    SampleEnds const ends = summarize(panel, counts, samples, outputs, result);
+    if (wanted.activations || wanted.predictions)
+      collect_rows(panel, samples, ends, num_live(panel, counts), outputs, wanted, result);
+  }
+
+  /// Fills `result` as collect() does and writes the last activations, zeros too, to a matrix [samples, outputs] in the
+  /// memory of the device. Does not fence afterwards.
+  void write(PanelType const& panel, std::vector<int> const& counts, SampleNumbers const& samples, Outputs outputs,
+             DenseRows<Scalar> const& target, BatchResult& result) {
+    SampleEnds const ends = summarize(panel, counts, samples, outputs, result);
+    write_rows(space_, WriteRows<Scalar>{panel.source(), panel.tile_samples(), panel.from_slot(), outputs.neurons,
+                                         send(end_of_samples(samples, ends), ends_), panel.num_neurons(),
+                                         outputs.saturated_value, target});
   }
 
 private:
-  static constexpr int is_dead = -1;
-  static constexpr int is_saturated = -2;
+  static constexpr int is_dead = WriteRows<Scalar>::is_dead;
+  static constexpr int is_saturated = WriteRows<Scalar>::is_saturated;
 
-  static void list_live_samples(SampleBatch const& samples, SampleEnds const& ends,
+  static std::size_t num_live(PanelType const& panel, std::vector<int> const& counts) {
+    return static_cast<std::size_t>(counts[static_cast<std::size_t>(panel.num_lists())]);
+  }
+
+  /// Fills hash, live samples and their counts.
+  SampleEnds summarize(PanelType const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
+                       Outputs outputs, BatchResult& result) {
+    auto const num_saturated = static_cast<std::size_t>(counts.back());
+    SampleEnds ends = find_ends(panel, samples.num_samples, num_live(panel, counts), num_saturated);
+    result.activation_hash = hash_live(panel, ends, outputs, samples.first_sample) +
+                             hash_saturated(panel, ends, outputs, samples.first_sample);
+    result.num_saturated = ends.saturated.size();
+    result.num_represented = ends.live.size() + ends.saturated.size() - num_live(panel, counts) - num_saturated;
+    list_live_samples(samples, ends, result.live_samples);
+    return ends;
+  }
+
+  /// For each sample its position in the panel, is_dead or is_saturated.
+  static std::vector<int> end_of_samples(SampleNumbers const& samples, SampleEnds const& ends) {
+    std::vector<int> end_of(samples.num_samples, is_dead);
+    for (std::size_t i = 0; i < ends.live.size(); ++i)
+      end_of[static_cast<std::size_t>(ends.live[i])] = ends.position(i);
+    for (int const id : ends.saturated) end_of[static_cast<std::size_t>(id)] = is_saturated;
+    return end_of;
+  }
+
+  static void list_live_samples(SampleNumbers const& samples, SampleEnds const& ends,
                                 std::vector<SampleIndex>& live_samples) {
-    std::vector<char> is_live(samples.num_samples(), 0); // faster than sorting the lists
+    std::vector<char> is_live(samples.num_samples, 0); // faster than sorting the lists
     for (auto const* const ids : {&ends.live, &ends.saturated}) {
       for (int const id : *ids) is_live[static_cast<std::size_t>(id)] = 1;
     }
     live_samples.reserve(ends.live.size() + ends.saturated.size());
     for (std::size_t sample = 0; sample < is_live.size(); ++sample) {
-      if (is_live[sample] != 0) live_samples.push_back(samples.first_sample() + sample);
+      if (is_live[sample] != 0) live_samples.push_back(samples.first_sample + sample);
     }
   }
 
@@ -162,7 +203,7 @@ private:
 
   /// Copies the panel's last activations to the host in blocks of rows and keeps what is wanted. Saturated samples have
   /// equal activations, so their prediction is output 0.
-  void collect_rows(PanelType const& panel, SampleBatch const& samples, SampleEnds const& ends, std::size_t num_rows,
+  void collect_rows(PanelType const& panel, SampleNumbers const& samples, SampleEnds const& ends, std::size_t num_rows,
                     Outputs outputs, WantedOutputs wanted, BatchResult& result) {
     std::size_t const width = outputs.num_outputs;
     Rows rows{std::vector<std::vector<NeuronIndex>>(wanted.activations ? num_rows : 0), {}};
@@ -181,7 +222,7 @@ private:
       });
     }
     if (wanted.predictions) {
-      result.predictions.assign(samples.num_samples(), 0);
+      result.predictions.assign(samples.num_samples, 0);
       for (std::size_t i = 0; i < ends.live.size(); ++i)
         result.predictions[static_cast<std::size_t>(ends.live[i])] =
             largest[static_cast<std::size_t>(ends.position(i))];
@@ -217,17 +258,13 @@ private:
   }
 
   /// Writes the rows of all samples of the batch to result.activations, in order.
-  static void join_rows(SampleBatch const& samples, SampleEnds const& ends, Rows const& rows, Outputs outputs,
+  static void join_rows(SampleNumbers const& samples, SampleEnds const& ends, Rows const& rows, Outputs outputs,
                         BatchResult& result) {
-    std::vector<int> end_of(samples.num_samples(), is_dead);
-    for (std::size_t i = 0; i < ends.live.size(); ++i)
-      end_of[static_cast<std::size_t>(ends.live[i])] = ends.position(i);
-    for (int const id : ends.saturated) end_of[static_cast<std::size_t>(id)] = is_saturated;
     SparseMatrix& matrix = result.activations.matrix;
-    result.activations.first_sample = samples.first_sample();
-    matrix.num_rows = samples.num_samples();
+    result.activations.first_sample = samples.first_sample;
+    matrix.num_rows = samples.num_samples;
     matrix.num_columns = outputs.num_outputs;
-    for (int const end : end_of) {
+    for (int const end : end_of_samples(samples, ends)) {
       if (end == is_saturated) {
         for (std::size_t output = 0; output < matrix.num_columns; ++output)
           matrix.column_indices.push_back(static_cast<NeuronIndex>(output));
@@ -243,6 +280,7 @@ private:
 
   ExecutionSpace space_;
   DeviceArray<ExecutionSpace, int> ids_, positions_; ///< copies of SampleEnds, if some samples are represented
+  DeviceArray<ExecutionSpace, int> ends_;            ///< for write(): the end of each sample
   Kokkos::View<int*, Kokkos::SharedHostPinnedSpace> fetched_;
 };
 

@@ -10,6 +10,7 @@ get_target_property(host_sources varve_host SOURCES)
 set(file_sources ${host_sources})
 list(FILTER file_sources INCLUDE REGEX "/(core|network|io|distribute)/[^/]*$")
 list(REMOVE_ITEM host_sources ${file_sources})
+list(FILTER host_sources EXCLUDE REGEX "/library/") # behind the public headers, which no fuzzer uses
 file(GLOB apps_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/apps/*.cpp)
 list(FILTER apps_sources EXCLUDE REGEX "/main.cpp$")
 set_source_files_properties(${PROJECT_BINARY_DIR}/generated/core/version.cpp PROPERTIES GENERATED TRUE)

@@ -24,8 +24,43 @@ if(KOKKOS_KERNELS_DIR AND NOT KOKKOS_KERNELS_DIR MATCHES "NOTFOUND" AND NOT KOKK
 endif()
 
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --config ${CONFIG} --prefix ${prefix})
-run(${CMAKE_COMMAND} -S ${EXAMPLE_DIR} -B ${WORK_DIR}/build -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=${CONFIG}
-    -DCMAKE_CXX_COMPILER=${CXX_COMPILER} -DCMAKE_CXX_FLAGS=${CXX_FLAGS} ${packages})
+
+# Public headers, and no others of Varve's.
+file(GLOB public_headers RELATIVE ${SOURCE_DIR}/include ${SOURCE_DIR}/include/varve/*.hpp)
+file(GLOB_RECURSE installed_headers RELATIVE ${prefix}/include ${prefix}/include/varve/*.hpp)
+list(FILTER installed_headers EXCLUDE REGEX "^varve/(fetched/|[a-z0-9]+_shim.hpp)") # of libraries without an installation
+list(SORT public_headers)
+list(SORT installed_headers)
+if(NOT installed_headers STREQUAL public_headers)
+  message(FATAL_ERROR "These headers are installed: ${installed_headers}, expected: ${public_headers}")
+endif()
+
+# Licence, formats, manual page, completion.
+foreach(file IN ITEMS share/doc/varve/LICENSE share/doc/varve/FORMAT.md share/man/man1/varve.1 share/bash-completion/completions/varve)
+  if(NOT EXISTS ${prefix}/${file})
+    message(FATAL_ERROR "${file} is not installed.")
+  endif()
+  file(SIZE ${prefix}/${file} size)
+  if(size LESS 1000)
+    message(FATAL_ERROR "${file} has ${size} bytes, expected at least 1000.")
+  endif()
+endforeach()
+
+set(outside -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_CXX_COMPILER=${CXX_COMPILER} -DCMAKE_CXX_FLAGS=${CXX_FLAGS} ${packages})
+
+# Before 1.0 a minor version may change interfaces: only the same one is compatible.
+foreach(pair IN ITEMS "0.2;found" "0.2.0;found" "0.1;refused" "0.3;refused" "0.2.9;refused" "1;refused")
+  list(POP_FRONT pair wanted)
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${EXAMPLE_DIR}/../version -B ${WORK_DIR}/version-${wanted} -DWANTED=${wanted} ${outside}
+                  OUTPUT_VARIABLE said RESULT_VARIABLE failed)
+  if(failed OR NOT said MATCHES "varve ${wanted}: ${pair}")
+    message(FATAL_ERROR "find_package(varve ${wanted}) is expected to be ${pair}: ${said}")
+  endif()
+endforeach()
+
+run(${CMAKE_COMMAND} -S ${EXAMPLE_DIR} -B ${WORK_DIR}/build ${outside})
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
-run(${WORK_DIR}/build/example)
+foreach(example IN ITEMS example train views)
+  run(${WORK_DIR}/build/${example})
+endforeach()
 run(${prefix}/bin/varve --version)

@@ -37,6 +37,7 @@ std::vector<std::string> pages() {
           "docs/numerics.md",
           "docs/training.md",
           "docs/python.md",
+          "docs/library.md",
           "docs/cluster.md",
           "docs/architecture.md",
           "docs/adding-a-backend.md",
@@ -213,6 +214,28 @@ TEST(Readme, ItsLinesOfCMakeAreThoseOfTheExample) {
   auto const lines = block_behind("README.md", "## Install and link");
   EXPECT_GE(lines.size(), 2U);
   for (auto const& line : lines) EXPECT_THAT(example, HasSubstr(line + "\n"));
+}
+
+TEST(Pages, TheProgramOfLibraryIsTheTestedOne) {
+  auto const program = read_bytes(in_checkout("tests/install/example/main.cpp"));
+  std::string text;
+  for (auto const& line : block_behind("docs/library.md", "## Ten minutes")) text += line + "\n";
+  EXPECT_TRUE(program.ends_with("\n" + text)) << text;
+  EXPECT_GE(text.size(), 500U);
+  auto const lines = block_behind("docs/library.md", "## Install and link", 2);
+  ASSERT_EQ(lines.size(), 2U);
+  auto const project = read_bytes(in_checkout("tests/install/example/CMakeLists.txt"));
+  for (auto const& line : lines) EXPECT_THAT(project, HasSubstr(replaced(line, {{" *#.*", ""}}) + "\n"));
+}
+
+TEST(Pages, LibraryNamesEveryPublicHeader) {
+  auto const text = read_bytes(in_checkout("docs/library.md"));
+  int num_headers = 0;
+  for (auto const& header : std::filesystem::directory_iterator(in_checkout("include/varve"))) {
+    EXPECT_THAT(text, HasSubstr("varve/" + header.path().filename().string()));
+    ++num_headers;
+  }
+  EXPECT_GE(num_headers, 12);
 }
 
 TEST(Readme, ItsTimesAreThoseOfTheResults) {

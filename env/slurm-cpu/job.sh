@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+#SBATCH --job-name=varve
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=32
+#SBATCH --exclusive
+#SBATCH --time=00:30:00
+#SBATCH --output=varve-%j.log
+#SBATCH --open-mode=append
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+
+# One rank per socket on nodes of two processors with 32 cores each: sbatch env/slurm-cpu/job.sh NETWORK SAMPLES [options of varve infer]
+set -euo pipefail
+cd "${SLURM_SUBMIT_DIR:-.}"
+source env/slurm/common.sh
+run_job openmp openmp "$@"

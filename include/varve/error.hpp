@@ -1,0 +1,43 @@
+#pragma once
+
+#include <varve/namespace.hpp>
+
+#include <stdexcept>
+#include <string>
+
+namespace varve::v0_2 {
+
+/// The kind of an error; its number is the exit code of the command `varve`.
+enum class ErrorKind { usage = 2, input = 3, resource = 4 };
+
+/// An error that the user can act on: what() is one sentence that names the place, what was found and what was
+/// expected.
+class Error : public std::runtime_error {
+public:
+  Error(ErrorKind kind, std::string const& sentence) : std::runtime_error(sentence), kind_(kind) {}
+
+  ErrorKind kind() const noexcept { return kind_; }
+
+private:
+  ErrorKind kind_;
+};
+
+/// The caller asked for something contradictory or unknown.
+class UsageError : public Error {
+public:
+  explicit UsageError(std::string const& sentence) : Error(ErrorKind::usage, sentence) {}
+};
+
+/// A file, a network or an array is missing, broken or does not match the rest of the input.
+class InputError : public Error {
+public:
+  explicit InputError(std::string const& sentence) : Error(ErrorKind::input, sentence) {}
+};
+
+/// There is not enough memory, the device does not exist or failed, or an output cannot be written.
+class ResourceError : public Error {
+public:
+  explicit ResourceError(std::string const& sentence) : Error(ErrorKind::resource, sentence) {}
+};
+
+} // namespace varve::v0_2

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <varve/inference.hpp>
+#include <varve/samples.hpp>
+#include <varve/types.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace varve::v0_2 {
+
+/// How well last activations fit labels or targets. Losses are those of `varve evaluate`, in double.
+struct Evaluation {
+  std::size_t num_samples = 0;
+  double loss = 0.0;          ///< mean over the samples
+  std::size_t num_right = 0;  ///< samples whose largest output (the lowest of equal ones) is their label
+  std::size_t num_in_top = 0; ///< samples whose label is among the `top` largest outputs
+  /// The number of samples by (label, predicted class); pairs without samples are absent.
+  std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> confusion;
+
+  double accuracy() const { return static_cast<double>(num_right) / static_cast<double>(num_samples); }
+};
+
+/// Evaluates activations [samples, outputs]. loss: "cross-entropy", which needs labels, or "mean-square". Throws
+/// UsageError about the loss, InputError if answers and activations do not fit.
+Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss = "cross-entropy",
+                    std::size_t top = 5);
+
+/// Runs samples and evaluates their activations.
+Evaluation evaluate(PreparedNetwork& network, Samples const& samples, Answers const& answers,
+                    std::string const& loss = "cross-entropy", std::size_t top = 5);
+
+} // namespace varve::v0_2

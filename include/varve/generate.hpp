@@ -1,0 +1,45 @@
+#pragma once
+
+#include <varve/network.hpp>
+#include <varve/samples.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace varve::v0_2 {
+
+/// The networks of the Graph Challenge in structure (`varve generate radixnet`): neurons a power of two from 32 on.
+/// Layers are made when they are needed. Throws UsageError about the numbers.
+Network radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed = 1);
+
+/// Images of 0 and 1 that fit radixnet() (`varve generate images`), numbered from 0.
+Samples digit_images(std::size_t neurons, std::size_t num_samples, std::uint64_t seed = 1);
+
+/// The recipe of `varve generate random`. Exactly one of degree and density is set.
+struct RandomRecipe {
+  std::vector<std::size_t> widths;   ///< number of inputs, then the outputs of each layer
+  std::optional<std::size_t> degree; ///< inputs that every output reads
+  std::optional<double> density;     ///< probability of every edge, above 0 and at most 1
+  std::optional<double> weight;      ///< one weight for all edges
+  double gain = 1.0;
+  double lowest_bias = -0.1, highest_bias = 0.1;
+  double cap = 1.0;
+  std::uint64_t seed = 1;
+};
+
+/// A network without structure. Throws UsageError about the recipe.
+Network random_network(RandomRecipe const& recipe);
+
+/// Samples of random values in (0, 1], each neuron with probability `density`.
+Samples random_samples(std::size_t neurons, std::size_t num_samples, double density, std::uint64_t seed = 1);
+
+/// The pattern of a network with biases 0 and weights to begin training with: "he" or "identity"
+/// (`varve generate weights`). Activations: of all layers but the last, and of the last; empty: those of the pattern.
+Network initial_network(Network const& pattern, std::string const& weights = "he",
+                        std::optional<Activation> const& activation = {},
+                        std::optional<Activation> const& last_activation = {}, std::uint64_t seed = 1);
+
+} // namespace varve::v0_2

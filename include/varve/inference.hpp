@@ -1,0 +1,96 @@
+#pragma once
+
+#include <varve/matrix.hpp>
+#include <varve/network.hpp>
+#include <varve/samples.hpp>
+#include <varve/types.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace varve::v0_2 {
+
+/// How a network is run. Names and defaults are those of `varve infer` (`varve infer --help`).
+struct InferenceOptions {
+  std::optional<Backend> backend;                    ///< empty: the fastest of this build
+  Precision precision = Precision::single_precision; ///< float, or double
+  std::string engine = "varve";                      ///< for comparison also "reference", "kokkos-kernels"
+  std::string reductions = "auto";                   ///< "auto", "none", or a list of names with commas
+  std::string edge_order = "auto";                   ///< "auto", "ascending" or "balanced"
+  std::string formats = "auto";                      ///< formats that the plan may use, with commas
+  std::string kernel = "auto";                       ///< the kernel of all layers that it can run
+  std::optional<std::size_t> batch;                  ///< samples at a time; empty: the plan chooses
+  std::optional<std::size_t> expected_samples;       ///< samples of a call, if known
+  std::optional<std::size_t> memory_limit;           ///< bytes, as --memory-limit
+  std::optional<std::size_t> device_memory_limit;    ///< bytes, as --device-memory-limit
+};
+
+/// What infer() returns besides the live samples.
+struct Wanted {
+  bool activations = true;
+  bool predictions = false;
+};
+
+/// The result of a call.
+struct InferenceResult {
+  std::vector<SampleIndex> live_samples; ///< ascending numbers of the samples with a nonzero last activation
+  std::uint64_t activation_hash = 0;     ///< of all nonzero last activations; equal on every backend
+  CsrMatrix activations;                 ///< if wanted: nonzero last activations [samples, outputs]
+  std::vector<NeuronIndex> predictions;  ///< if wanted: per sample the output of the largest activation
+  double loop_seconds = 0.0;             ///< time in the layer loop
+};
+
+/// A dense matrix in memory that the device of a backend can access: element (row, column) is number
+/// row * row_stride + column * column_stride of `data`, an array of the type of the precision. See varve/kokkos.hpp.
+struct DeviceInput {
+  void const* data = nullptr;
+  std::size_t num_rows = 0, num_columns = 0;
+  std::size_t row_stride = 0, column_stride = 0;
+};
+/// As DeviceInput, to be written.
+struct DeviceOutput {
+  void* data = nullptr;
+  std::size_t num_rows = 0, num_columns = 0;
+  std::size_t row_stride = 0, column_stride = 0;
+};
+
+/// A network prepared once for a backend and run often. One thread at a time may use it, and one PreparedNetwork of a
+/// process may run at a time. It holds memory of Kokkos, so it must be destroyed before Kokkos ends (Runtime).
+class PreparedNetwork {
+public:
+  /// Encodes the network for the device. Throws UsageError about options, InputError if the network is broken or its
+  /// weights are too large for the precision, ResourceError if memory does not suffice or Kokkos does not run.
+  explicit PreparedNetwork(Network const& network, InferenceOptions const& options = {});
+  ~PreparedNetwork();
+  PreparedNetwork(PreparedNetwork&&) noexcept;
+  PreparedNetwork& operator=(PreparedNetwork&&) noexcept;
+
+  std::size_t num_inputs() const;
+  std::size_t num_outputs() const;
+  Backend backend() const;
+  Precision precision() const;
+
+  /// Runs samples [samples, inputs]. Progress is called between batches of about a second at most. Throws InputError if
+  /// the samples have another width than the network's inputs or are too large for the precision.
+  InferenceResult infer(Samples const& samples, Wanted wanted = {}, Progress const& progress = {});
+
+  /// Runs dense samples that lie on the device and writes all last activations [samples, outputs] there; nothing passes
+  /// through host memory. `space` points to an instance of the Kokkos execution space of `backend`. The result has no
+  /// activations. Use infer() of varve/kokkos.hpp, which takes Views. Throws as infer(), and UsageError if backend,
+  /// precision or engine are not those of this object.
+  InferenceResult infer_on_device(Backend backend, Precision precision, void const* space, DeviceInput const& samples,
+                                  DeviceOutput const& activations);
+
+  /// The lines of the plan for this many samples, as `varve info --plan` prints them.
+  std::vector<std::string> plan_lines(std::size_t num_samples);
+
+private:
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
+};
+
+} // namespace varve::v0_2

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <varve/matrix.hpp>
+#include <varve/types.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace varve::v0_2 {
+
+/// Samples that are never changed: a sparse matrix [samples, neurons], numbered from first_sample() on. Copies share
+/// it.
+class Samples {
+public:
+  /// Samples with the nonzero values of a matrix, whose arrays are copied. Throws InputError if it is malformed.
+  explicit Samples(CsrView const& rows, SampleIndex first_sample = 0);
+
+  /// Samples with the nonzero values of a dense matrix [num_samples, num_neurons], row by row. Throws InputError unless
+  /// there are num_samples * num_neurons finite values.
+  static Samples from_dense(std::span<float const> values, std::size_t num_samples, std::size_t num_neurons);
+  static Samples from_dense(std::span<double const> values, std::size_t num_samples, std::size_t num_neurons);
+
+  std::size_t num_samples() const;
+  std::size_t num_neurons() const;
+  EdgeOffset num_entries() const;
+  SampleIndex first_sample() const; ///< the number of row 0
+
+  /// A copy of the samples as a matrix.
+  CsrMatrix rows() const;
+
+  /// The private part of samples.
+  struct Contents;
+  Contents const& contents() const { return *contents_; }
+
+private:
+  Samples(std::shared_ptr<Contents const> contents, std::nullptr_t /*private*/) : contents_(std::move(contents)) {}
+
+  std::shared_ptr<Contents const> contents_;
+};
+
+/// The class of each sample, or the outputs wanted of it.
+struct Answers {
+  std::vector<NeuronIndex> labels; ///< one per sample, from 0; empty if there are targets
+  CsrMatrix targets;               ///< shape [samples, outputs]; without rows if there are labels
+};
+
+} // namespace varve::v0_2

@@ -1,0 +1,16 @@
+#pragma once
+
+/// Everything of Varve that does not need the headers of Kokkos. (varve/kokkos.hpp takes Views.)
+#include <varve/error.hpp>
+#include <varve/evaluate.hpp>
+#include <varve/generate.hpp>
+#include <varve/inference.hpp>
+#include <varve/io.hpp>
+#include <varve/matrix.hpp>
+#include <varve/network.hpp>
+#include <varve/runtime.hpp>
+#include <varve/samples.hpp>
+#include <varve/train.hpp>
+#include <varve/types.hpp>
+#include <varve/verify.hpp>
+#include <varve/version.hpp>

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "engine/inference.hpp"
+
+#include <cstddef>
+
+namespace varve {
+
+/// A dense matrix in memory that the device of a backend can access: element (row, column) is number
+/// row * row_stride + column * column_stride of `data`, an array of float or double, as the precision of the engine
+/// says.
+template <class Address>
+struct DeviceMatrix {
+  Address data = nullptr;
+  std::size_t num_rows = 0, num_columns = 0;
+  std::size_t row_stride = 0, column_stride = 0;
+};
+using DeviceInput = DeviceMatrix<void const*>;
+using DeviceOutput = DeviceMatrix<void*>;
+
+/// An engine whose samples and activations may lie on the device. The Inference that prepare() makes for Varve's own
+/// engine is one, too.
+class InferenceOnDevice {
+public:
+  virtual ~InferenceOnDevice() = default;
+
+  /// Does what Inference::infer() does with samples [samples, inputs], of which the first is number first_sample, and
+  /// writes the last activations [samples, outputs]. Everything runs in the instance of the backend's Kokkos execution
+  /// space at address `space`; neither samples nor activations are copied to the host. Returns when the activations are
+  /// written. Throws InputError if a sample has a value that is not finite.
+  virtual BatchResult infer_on_device(void const* space, DeviceInput const& samples, DeviceOutput const& activations,
+                                      SampleIndex first_sample) = 0;
+};
+
+} // namespace varve

@@ -1,0 +1,221 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "core/types.hpp"
+#include "kernels/samples.hpp"
+#include "kernels/tile.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace varve {
+
+/// A dense matrix in the memory of a device, with any strides.
+template <class Scalar>
+struct DenseRows {
+  Scalar* data = nullptr;
+  std::size_t num_rows = 0, num_columns = 0;
+  std::size_t row_stride = 0, column_stride = 0;
+
+  KOKKOS_FORCEINLINE_FUNCTION Scalar& operator()(std::size_t row, std::size_t column) const {
+    return data[row * row_stride + column * column_stride];
+  }
+};
+
+/// Counts the nonzero values of each row, row_ends(row + 1) = count, and finds the place (row * columns + column) of
+/// the first value that is not finite. Reads each value once. Index: row, for matrices with neighbouring rows in
+/// memory, and on hosts. league: rows; team threads: values, for matrices with neighbouring values of a row in memory,
+/// on GPUs.
+template <class ExecutionSpace, class Scalar>
+struct CountEntries {
+  using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  DenseRows<Scalar const> rows;
+  ArrayView<EdgeOffset> row_ends;
+
+  KOKKOS_FUNCTION void operator()(std::size_t row, std::size_t& first_bad) const {
+    EdgeOffset count = 0;
+    for (std::size_t column = 0; column < rows.num_columns; ++column) look_at(row, column, count, first_bad);
+    finish(row, count);
+  }
+
+  KOKKOS_FUNCTION void operator()(Member const& team, std::size_t& first_bad) const {
+    auto const row = static_cast<std::size_t>(team.league_rank());
+    EdgeOffset count = 0;
+    std::size_t bad = first_bad;
+    Kokkos::parallel_reduce(
+        Kokkos::TeamThreadRange(team, rows.num_columns),
+        [&](std::size_t column, EdgeOffset& sum) {
+          std::size_t ignored = 0;
+          look_at(row, column, sum, ignored);
+        },
+        count);
+    Kokkos::parallel_reduce(
+        Kokkos::TeamThreadRange(team, rows.num_columns),
+        [&](std::size_t column, std::size_t& least) {
+          EdgeOffset ignored = 0;
+          look_at(row, column, ignored, least);
+        },
+        Kokkos::Min<std::size_t>(bad));
+    Kokkos::single(Kokkos::PerTeam(team), [&] {
+      finish(row, count);
+      if (bad < first_bad) first_bad = bad;
+    });
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION void look_at(std::size_t row, std::size_t column, EdgeOffset& count,
+                                           std::size_t& first_bad) const {
+    Scalar const value = rows(row, column);
+    if (value != Scalar(0)) ++count;
+    std::size_t const place = row * rows.num_columns + column;
+    if (!Kokkos::isfinite(value) && place < first_bad) first_bad = place;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void finish(std::size_t row, EdgeOffset count) const {
+    row_ends(row + 1) = count;
+    if (row == 0) row_ends(0) = 0;
+  }
+};
+
+/// Turns the counts of CountEntries into ends: row_ends(i) = sum of row_ends(1) ... row_ends(i).
+struct AddRowEnds {
+  ArrayView<EdgeOffset> row_ends;
+
+  KOKKOS_FUNCTION void operator()(std::size_t i, EdgeOffset& sum, bool is_final) const {
+    sum += row_ends(i);
+    if (is_final) row_ends(i) = sum;
+  }
+};
+
+/// Writes the nonzero values of each row and their columns, ascending. Index, league and team as in CountEntries. Reads
+/// each value once and writes each entry once.
+template <class ExecutionSpace, class Scalar>
+struct FillEntries {
+  using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  DenseRows<Scalar const> rows;
+  ArrayView<EdgeOffset const> row_ends;
+  ArrayView<NeuronIndex> columns;
+  ArrayView<Scalar> values;
+
+  KOKKOS_FUNCTION void operator()(std::size_t row) const {
+    EdgeOffset entry = row_ends(row);
+    for (std::size_t column = 0; column < rows.num_columns; ++column) {
+      if (rows(row, column) != Scalar(0)) put(entry++, row, column);
+    }
+  }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    auto const row = static_cast<std::size_t>(team.league_rank());
+    EdgeOffset const first = row_ends(row);
+    Kokkos::parallel_scan(Kokkos::TeamThreadRange(team, rows.num_columns),
+                          [&](std::size_t column, EdgeOffset& before, bool is_final) {
+                            if (rows(row, column) == Scalar(0)) return;
+                            if (is_final) put(first + before, row, column);
+                            ++before;
+                          });
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION void put(EdgeOffset entry, std::size_t row, std::size_t column) const {
+    columns(entry) = static_cast<NeuronIndex>(column);
+    values(entry) = rows(row, column);
+  }
+};
+
+/// True if teams read a row each; else a thread does.
+template <class ExecutionSpace, class Scalar>
+bool teams_read_rows(DenseRows<Scalar const> const& rows) {
+  return !kOnHost<ExecutionSpace> && rows.column_stride < rows.row_stride;
+}
+
+/// What count_entries() finds.
+struct EntryCount {
+  EdgeOffset num_entries = 0;
+  std::size_t first_bad = 0; ///< place of the first value that is not finite; no_bad if all are
+  static constexpr std::size_t no_bad = SIZE_MAX;
+};
+
+/// Launches CountEntries and AddRowEnds; waits for the two numbers of the result.
+template <class ExecutionSpace, class Scalar>
+EntryCount count_entries(ExecutionSpace const& space, DenseRows<Scalar const> const& rows,
+                         ArrayView<EdgeOffset> const& row_ends) {
+  using Rows = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+  CountEntries<ExecutionSpace, Scalar> const count{rows, row_ends};
+  EntryCount found;
+  Kokkos::Min<std::size_t> const least(found.first_bad);
+  if (teams_read_rows<ExecutionSpace>(rows)) {
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      Kokkos::parallel_reduce("varve::count_entries",
+                              Kokkos::TeamPolicy<ExecutionSpace>(space, static_cast<int>(rows.num_rows), Kokkos::AUTO),
+                              count, least);
+    }
+  } else {
+    Kokkos::parallel_reduce("varve::count_entries", Rows(space, 0, rows.num_rows), count, least);
+  }
+  Kokkos::parallel_scan("varve::add_row_ends", Rows(space, 0, rows.num_rows + 1), AddRowEnds{row_ends},
+                        found.num_entries);
+  space.fence("varve: entries are counted");
+  return found;
+}
+
+/// Launches FillEntries. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void fill_entries(ExecutionSpace const& space, FillEntries<ExecutionSpace, Scalar> const& fill) {
+  if (teams_read_rows<ExecutionSpace>(fill.rows)) {
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      Kokkos::parallel_for(
+          "varve::fill_entries",
+          Kokkos::TeamPolicy<ExecutionSpace>(space, static_cast<int>(fill.rows.num_rows), Kokkos::AUTO), fill);
+    }
+    return;
+  }
+  Kokkos::parallel_for(
+      "varve::fill_entries",
+      Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space, 0, fill.rows.num_rows), fill);
+}
+
+/// Writes the last activations of a panel to rows: target(s, output) = panel(position of sample s, neurons(output)), 0
+/// for dead samples, saturated_value for saturated ones. Index: element of `target`, numbered so that neighbours are
+/// neighbours in memory. Reads and writes each activation once.
+template <class Scalar>
+struct WriteRows {
+  static constexpr int is_dead = -1;
+  static constexpr int is_saturated = -2;
+
+  ArrayView<Scalar const> panel;
+  int tile_samples;
+  ArrayView<int const> from_slot;       ///< empty: position p lies in slot p
+  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
+  ArrayView<int const> ends;            ///< for each sample its position, is_dead or is_saturated
+  int num_neurons;                      ///< neurons in the panel
+  Scalar saturated_value;
+  DenseRows<Scalar> target;
+
+  KOKKOS_FUNCTION void operator()(std::size_t place) const {
+    bool const by_rows = target.column_stride <= target.row_stride;
+    std::size_t const sample = by_rows ? place / target.num_columns : place % target.num_rows;
+    std::size_t const output = by_rows ? place % target.num_columns : place / target.num_rows;
+    int const end = ends(sample);
+    if (end < 0) {
+      target(sample, output) = end == is_saturated ? saturated_value : Scalar(0);
+      return;
+    }
+    int const slot = from_slot.data() == nullptr ? end : from_slot(end);
+    std::size_t const neuron = neurons.data() == nullptr ? output : neurons(output);
+    target(sample, output) =
+        panel(place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples));
+  }
+};
+
+/// Launches WriteRows. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void write_rows(ExecutionSpace const& space, WriteRows<Scalar> const& write) {
+  Kokkos::parallel_for("varve::write_rows",
+                       Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(
+                           space, 0, write.target.num_rows * write.target.num_columns),
+                       write);
+}
+
+} // namespace varve

@@ -1,0 +1,88 @@
+#include "library/crossing.hpp"
+
+#include "network/sparse_matrix.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace varve::v0_2 {
+namespace {
+
+template <class Enumeration>
+constexpr bool same(Enumeration one, int other) {
+  return static_cast<int>(one) == other;
+}
+static_assert(same(Backend::serial, static_cast<int>(varve::Backend::serial)) &&
+              same(Backend::openmp, static_cast<int>(varve::Backend::openmp)) &&
+              same(Backend::cuda, static_cast<int>(varve::Backend::cuda)) &&
+              same(Backend::hip, static_cast<int>(varve::Backend::hip)));
+static_assert(same(ActivationKind::identity, static_cast<int>(varve::ActivationKind::identity)) &&
+              same(ActivationKind::relu, static_cast<int>(varve::ActivationKind::relu)) &&
+              same(ActivationKind::clipped_relu, static_cast<int>(varve::ActivationKind::clipped_relu)) &&
+              same(ActivationKind::leaky_relu, static_cast<int>(varve::ActivationKind::leaky_relu)) &&
+              same(ActivationKind::sigmoid, static_cast<int>(varve::ActivationKind::sigmoid)) &&
+              same(ActivationKind::tanh, static_cast<int>(varve::ActivationKind::tanh)));
+
+} // namespace
+
+varve::Backend to_private(Backend backend) { return static_cast<varve::Backend>(backend); }
+Backend to_public(varve::Backend backend) { return static_cast<Backend>(backend); }
+
+varve::Backend chosen(std::optional<Backend> const& backend) {
+  return backend ? to_private(*backend) : varve::compiled_backends().front();
+}
+
+varve::Precision to_private(Precision precision) {
+  return precision == Precision::double_precision ? varve::Precision::double_precision
+                                                  : varve::Precision::single_precision;
+}
+
+varve::Activation to_private(Activation const& activation) {
+  switch (activation.kind) {
+  case ActivationKind::identity:
+    return varve::Activation::identity();
+  case ActivationKind::relu:
+    return varve::Activation::relu();
+  case ActivationKind::clipped_relu:
+    return varve::Activation::clipped_relu(activation.parameter);
+  case ActivationKind::leaky_relu:
+    return varve::Activation::leaky_relu(activation.parameter);
+  case ActivationKind::sigmoid:
+    return varve::Activation::sigmoid();
+  case ActivationKind::tanh:
+    return varve::Activation::tanh();
+  }
+  throw varve::UsageError(fmt::format("there is no activation number {}", static_cast<int>(activation.kind)));
+}
+
+Activation to_public(varve::Activation const& activation) {
+  auto const& entry = varve::entry_of(activation.kind);
+  return {static_cast<ActivationKind>(activation.kind), entry.value == nullptr ? 0.0 : activation.*entry.value};
+}
+
+varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place) {
+  constexpr std::size_t most_columns = std::numeric_limits<NeuronIndex>::max();
+  if (matrix.num_columns > most_columns)
+    throw varve::InputError(
+        fmt::format("{} has {} columns, expected at most {}", place, matrix.num_columns, most_columns));
+  varve::SparseMatrix copy;
+  copy.num_rows = matrix.num_rows;
+  copy.num_columns = matrix.num_columns;
+  copy.row_pointers.assign(matrix.row_pointers.begin(), matrix.row_pointers.end());
+  copy.column_indices.assign(matrix.column_indices.begin(), matrix.column_indices.end());
+  copy.values.assign(matrix.values.begin(), matrix.values.end());
+  varve::require_valid(copy, place.c_str());
+  return copy;
+}
+
+CsrMatrix to_public(varve::SparseMatrix matrix) {
+  return {matrix.num_rows, matrix.num_columns, std::move(matrix.row_pointers), std::move(matrix.column_indices),
+          std::move(matrix.values)};
+}
+
+varve::Answers to_private(Answers const& answers, std::string const& place) {
+  return {answers.labels, to_private(answers.targets, place)};
+}
+
+} // namespace varve::v0_2

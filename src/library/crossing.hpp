@@ -1,0 +1,83 @@
+#pragma once
+
+#include "core/backend.hpp"
+#include "core/error.hpp"
+#include "core/types.hpp"
+#include "network/activation.hpp"
+#include "network/loss.hpp"
+#include "network/network.hpp"
+#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
+
+#include <varve/error.hpp>
+#include <varve/network.hpp>
+#include <varve/samples.hpp>
+#include <varve/types.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+/// What crosses the border between the public headers (namespace varve::v0_2) and the library (namespace varve):
+/// errors, matrices, layers. The private parts of public classes.
+namespace varve::v0_2 {
+
+/// Calls work() and throws its errors as those of the public headers. Other exceptions, those of callbacks for
+/// instance, pass unchanged.
+template <class Work>
+decltype(auto) with_public_errors(Work const& work) {
+  try {
+    return work();
+  } catch (varve::UsageError const& error) {
+    throw UsageError(error.what());
+  } catch (varve::InputError const& error) {
+    throw InputError(error.what());
+  } catch (varve::ResourceError const& error) {
+    throw ResourceError(error.what());
+  }
+}
+
+varve::Backend to_private(Backend backend);
+Backend to_public(varve::Backend backend);
+/// The backend, or the fastest of this build.
+varve::Backend chosen(std::optional<Backend> const& backend);
+varve::Precision to_private(Precision precision);
+varve::Activation to_private(Activation const& activation);
+Activation to_public(varve::Activation const& activation);
+
+/// Copies a matrix. Throws varve::InputError, naming `place`, if it is malformed.
+varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place);
+CsrMatrix to_public(varve::SparseMatrix matrix);
+
+/// Copies answers. Throws varve::InputError, naming `place`, if the targets are malformed.
+varve::Answers to_private(Answers const& answers, std::string const& place);
+
+/// Throws ResourceError unless Kokkos runs.
+void require_kokkos();
+
+struct Network::Contents {
+  explicit Contents(std::shared_ptr<varve::NetworkSource const> layers);
+  static Network wrapped(std::shared_ptr<Contents const> contents) { return {std::move(contents), nullptr}; }
+
+  std::shared_ptr<varve::NetworkSource const> source;
+  std::size_t num_inputs = 0, num_outputs = 0;
+};
+
+/// A network that reads its layers from this source.
+Network hold(std::shared_ptr<varve::NetworkSource const> source);
+/// A network with a copy of all layers of a source.
+Network hold_copy(varve::NetworkSource const& source);
+
+struct Samples::Contents {
+  varve::SampleBatch batch; ///< of one set
+
+  static Samples wrapped(std::shared_ptr<Contents const> contents) { return {std::move(contents), nullptr}; }
+  varve::SampleSet const& set() const { return *batch.rows().front().set; }
+};
+
+/// Samples that keep this set.
+Samples hold(varve::SampleSet set);
+
+} // namespace varve::v0_2

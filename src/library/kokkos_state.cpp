@@ -1,0 +1,10 @@
+#include "library/kokkos_state.hpp"
+
+#include <Kokkos_Core.hpp>
+
+namespace varve::v0_2 {
+
+bool kokkos_runs() { return Kokkos::is_initialized(); }
+bool kokkos_has_ended() { return Kokkos::is_finalized(); }
+
+} // namespace varve::v0_2

@@ -1,0 +1,86 @@
+#include <varve/train.hpp>
+
+#include "engine/training.hpp"
+#include "library/crossing.hpp"
+#include "training/recipe.hpp"
+#include "training/trainer.hpp"
+
+namespace varve::v0_2 {
+namespace {
+
+varve::Recipe to_private(Recipe const& recipe) {
+  varve::Recipe own;
+  own.precision = to_private(recipe.precision);
+  own.loss = varve::parse_loss(recipe.loss);
+  own.optimizer = {
+      varve::parse_optimizer(recipe.optimizer), recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};
+  own.rate = {varve::parse_rate_schedule(recipe.schedule), recipe.rate, recipe.rate_factor, recipe.rate_every,
+              recipe.warm_up};
+  own.batch = recipe.batch;
+  own.epochs = recipe.epochs;
+  own.seed = recipe.seed;
+  own.pattern = {varve::parse_pattern_kind(recipe.pattern), recipe.pattern_fraction, recipe.pattern_every,
+                 recipe.pattern_until, varve::parse_pattern_schedule(recipe.pattern_schedule)};
+  varve::require_valid(own);
+  return own;
+}
+
+varve::TrainingOptions options_of(varve::Recipe const& recipe, TrainingOptions const& options) {
+  varve::TrainingOptions own;
+  own.backend = chosen(options.backend);
+  own.precision = recipe.precision;
+  own.loss = recipe.loss;
+  own.optimizer = recipe.optimizer;
+  own.batch = recipe.batch;
+  own.memory_limit = options.memory_limit;
+  own.pattern = recipe.pattern.kind;
+  return own;
+}
+
+std::size_t add(varve::Training& training, Samples const& samples, Answers const& answers, std::string const& place) {
+  return training.add_samples(samples.contents().set(), to_private(answers, place + ": targets"), place);
+}
+
+Epoch to_public(varve::EpochResult const& result) {
+  Epoch epoch{result.epoch, result.num_steps, result.rate, result.training.mean(), result.training.accuracy(), {}, {}};
+  if (result.validation) {
+    epoch.validation_loss = result.validation->mean();
+    epoch.validation_accuracy = result.validation->accuracy();
+  }
+  return epoch;
+}
+
+/// Runs the recipe to its end, or until after_epoch() says no.
+std::vector<Epoch> run(varve::Trainer& trainer, TrainingCallbacks const& callbacks) {
+  std::vector<Epoch> epochs;
+  while (!trainer.is_finished()) {
+    auto const ended = trainer.advance();
+    if (callbacks.after_step) callbacks.after_step(trainer.progress().num_steps, trainer.num_steps());
+    if (!ended) continue;
+    epochs.push_back(to_public(*ended));
+    if (callbacks.after_epoch && !callbacks.after_epoch(epochs.back())) break;
+  }
+  return epochs;
+}
+
+} // namespace
+
+TrainedNetwork train(Network const& network, Samples const& samples, Answers const& answers, Recipe const& recipe,
+                     TrainingCallbacks const& callbacks, std::optional<ValidationSet> const& validation,
+                     TrainingOptions const& options) {
+  return with_public_errors([&] {
+    auto const own_recipe = to_private(recipe);
+    require_kokkos();
+    auto const training =
+        varve::prepare_training(varve::load(*network.contents().source), options_of(own_recipe, options));
+    auto const set = add(*training, samples, answers, "the samples");
+    std::optional<std::size_t> validation_set;
+    if (validation) validation_set = add(*training, validation->samples, validation->answers, "the validation set");
+    varve::Trainer trainer(*training, own_recipe, set, samples.num_samples(), validation_set);
+    auto epochs = run(trainer, callbacks);
+    return TrainedNetwork{hold(std::make_shared<varve::Network const>(training->network())), std::move(epochs),
+                          trainer.progress().best_epoch};
+  });
+}
+
+} // namespace varve::v0_2

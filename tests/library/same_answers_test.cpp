@@ -1,0 +1,142 @@
+#include "engine/inference.hpp"
+#include "engine/random_case.hpp"
+#include "engine/training.hpp"
+#include "library/public_case.hpp"
+#include "network/weights_hash.hpp"
+#include "radixnet/initial_network.hpp"
+#include "radixnet/random_network.hpp"
+#include "radixnet/random_samples.hpp"
+#include "training/trainer.hpp"
+
+#include <varve/evaluate.hpp>
+#include <varve/inference.hpp>
+#include <varve/train.hpp>
+#include <varve/verify.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+// The public headers give the answers of the private ones.
+namespace varve::test {
+namespace {
+
+TEST(PublicInference, GivesTheBitsOfTheEngine) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    auto drawn = random_case(seed);
+    drawn.samples.first_sample = 0;
+    for (auto const backend : compiled_backends()) {
+      InferenceOptions options;
+      options.backend = backend;
+      options.reductions = parse_reductions("auto");
+      options.edge_order = EdgeOrder::automatic;
+      auto const engine = prepare(drawn.network, options);
+      engine->plan(shape_of(drawn.samples));
+      auto const expected = engine->infer(drawn.samples, {true, true});
+      face::InferenceOptions own;
+      own.backend = static_cast<face::Backend>(backend);
+      face::PreparedNetwork network(to_public(drawn.network), own);
+      auto const found = network.infer(to_public(drawn.samples), {true, true});
+      EXPECT_EQ(found.live_samples, expected.live_samples);
+      EXPECT_EQ(found.activation_hash, expected.activation_hash);
+      EXPECT_EQ(found.predictions, expected.predictions);
+      EXPECT_EQ(found.activations.column_indices, expected.activations.matrix.column_indices);
+      EXPECT_EQ(found.activations.row_pointers, expected.activations.matrix.row_pointers);
+    }
+  }
+}
+
+/// 40 samples with one of 4 classes each, and a network to begin with.
+struct Lesson {
+  Network network =
+      load(InitialNetwork(RandomNetwork({.widths = {20, 30, 4}, .degree = 6, .density = {}, .weight = {}}),
+                          {.activation = Activation::relu(), .last_activation = Activation::identity()}));
+  SampleSet samples = random_samples(20, 40, 0.5, 3);
+  std::vector<NeuronIndex> labels;
+
+  Lesson() {
+    for (NeuronIndex sample = 0; sample < 40; ++sample) labels.push_back(sample * 7 % 4);
+  }
+};
+
+TEST(PublicTraining, GivesTheWeightsOfTheTrainer) {
+  Lesson const lesson;
+  Recipe recipe;
+  recipe.batch = 16;
+  recipe.epochs = 3;
+  recipe.optimizer.kind = OptimizerKind::adam;
+  recipe.rate.rate = 0.01;
+  for (auto const backend : compiled_backends()) {
+    TrainingOptions options;
+    options.backend = backend;
+    options.optimizer = recipe.optimizer;
+    options.batch = recipe.batch;
+    auto const engine = prepare_training(lesson.network, options);
+    auto const set = engine->add_samples(lesson.samples, {lesson.labels, {}}, "samples");
+    Trainer trainer(*engine, recipe, set, 40, set);
+    while (!trainer.is_finished()) trainer.advance();
+
+    face::Recipe own;
+    own.batch = 16;
+    own.epochs = 3;
+    own.optimizer = "adam";
+    own.rate = 0.01;
+    face::TrainingOptions own_options;
+    own_options.backend = static_cast<face::Backend>(backend);
+    auto const samples = to_public(lesson.samples);
+    face::Answers const answers{lesson.labels, {}};
+    std::vector<double> losses;
+    face::TrainingCallbacks callbacks;
+    callbacks.after_epoch = [&](face::Epoch const& epoch) {
+      losses.push_back(epoch.loss);
+      return true;
+    };
+    auto const trained = face::train(to_public(lesson.network), samples, answers, own, callbacks,
+                                     face::ValidationSet{samples, answers}, own_options);
+    EXPECT_EQ(trained.network.weights_hash(), weights_hash(engine->network()));
+    EXPECT_EQ(trained.best_epoch, trainer.progress().best_epoch);
+    ASSERT_EQ(losses.size(), 3U);
+    EXPECT_LT(losses.back(), losses.front());
+    EXPECT_TRUE(trained.epochs.back().validation_loss.has_value());
+  }
+}
+
+TEST(PublicTraining, EndsWhenACallbackSaysSo) {
+  Lesson const lesson;
+  face::TrainingCallbacks callbacks;
+  std::uint64_t num_steps = 0;
+  callbacks.after_step = [&](std::uint64_t step, std::uint64_t all) {
+    num_steps = step;
+    EXPECT_EQ(all, 10U);
+  };
+  callbacks.after_epoch = [](face::Epoch const& epoch) { return epoch.epoch < 2; };
+  auto const trained =
+      face::train(to_public(lesson.network), to_public(lesson.samples), {lesson.labels, {}}, {}, callbacks);
+  EXPECT_EQ(trained.epochs.size(), 2U);
+  EXPECT_EQ(num_steps, 2U);
+}
+
+TEST(PublicJudges, AgreeWithTheEngine) {
+  for (std::uint64_t seed = 50; seed <= 56; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const drawn = random_case(seed);
+    auto const network = to_public(drawn.network);
+    auto const samples = to_public(drawn.samples);
+    auto const verdicts = face::judge(network, samples, face::Arithmetic::exact, true);
+    ASSERT_EQ(verdicts.of_samples.size(), samples.num_samples());
+    EXPECT_EQ(verdicts.activations.num_rows, samples.num_samples());
+    auto const live = face::PreparedNetwork(network).infer(samples).live_samples;
+    std::size_t next = 0;
+    for (std::size_t sample = 0; sample < samples.num_samples(); ++sample) {
+      bool const is_alive = next < live.size() && live[next] == sample;
+      if (is_alive) ++next;
+      auto const& verdict = verdicts.of_samples[sample];
+      if (verdict.is_certain_in_float) EXPECT_EQ(verdict.is_alive, is_alive) << sample;
+    }
+  }
+}
+
+} // namespace
+} // namespace varve::test
