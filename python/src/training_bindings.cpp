@@ -187,21 +187,21 @@ void add_settings(nb::module_& module) {
       .def_rw("memory_limit", &TrainingSettings::memory_limit, nb::arg().none())
       .def_rw("checkpoint", &TrainingSettings::checkpoint, nb::arg().none())
       .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none());
-  add_number(settings, "rate", [](Recipe& recipe) -> auto& { return recipe.rate.rate; });
-  add_number(settings, "rate_every", [](Recipe& recipe) -> auto& { return recipe.rate.every; });
-  add_number(settings, "rate_factor", [](Recipe& recipe) -> auto& { return recipe.rate.factor; });
-  add_number(settings, "warm_up", [](Recipe& recipe) -> auto& { return recipe.rate.warm_up; });
-  add_number(settings, "momentum", [](Recipe& recipe) -> auto& { return recipe.optimizer.momentum; });
-  add_number(settings, "beta1", [](Recipe& recipe) -> auto& { return recipe.optimizer.beta1; });
-  add_number(settings, "beta2", [](Recipe& recipe) -> auto& { return recipe.optimizer.beta2; });
-  add_number(settings, "epsilon", [](Recipe& recipe) -> auto& { return recipe.optimizer.epsilon; });
-  add_number(settings, "l2", [](Recipe& recipe) -> auto& { return recipe.optimizer.l2; });
-  add_number(settings, "batch", [](Recipe& recipe) -> auto& { return recipe.batch; });
-  add_number(settings, "epochs", [](Recipe& recipe) -> auto& { return recipe.epochs; });
-  add_number(settings, "seed", [](Recipe& recipe) -> auto& { return recipe.seed; });
-  add_number(settings, "pattern_fraction", [](Recipe& recipe) -> auto& { return recipe.pattern.fraction; });
-  add_number(settings, "pattern_every", [](Recipe& recipe) -> auto& { return recipe.pattern.every; });
-  add_number(settings, "pattern_until", [](Recipe& recipe) -> auto& { return recipe.pattern.until; });
+  add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
+  add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });
+  add_number(settings, "rate_factor", [](Recipe& recipe) -> double& { return recipe.rate.factor; });
+  add_number(settings, "warm_up", [](Recipe& recipe) -> std::uint64_t& { return recipe.rate.warm_up; });
+  add_number(settings, "momentum", [](Recipe& recipe) -> double& { return recipe.optimizer.momentum; });
+  add_number(settings, "beta1", [](Recipe& recipe) -> double& { return recipe.optimizer.beta1; });
+  add_number(settings, "beta2", [](Recipe& recipe) -> double& { return recipe.optimizer.beta2; });
+  add_number(settings, "epsilon", [](Recipe& recipe) -> double& { return recipe.optimizer.epsilon; });
+  add_number(settings, "l2", [](Recipe& recipe) -> double& { return recipe.optimizer.l2; });
+  add_number(settings, "batch", [](Recipe& recipe) -> std::size_t& { return recipe.batch; });
+  add_number(settings, "epochs", [](Recipe& recipe) -> std::size_t& { return recipe.epochs; });
+  add_number(settings, "seed", [](Recipe& recipe) -> std::uint64_t& { return recipe.seed; });
+  add_number(settings, "pattern_fraction", [](Recipe& recipe) -> double& { return recipe.pattern.fraction; });
+  add_number(settings, "pattern_every", [](Recipe& recipe) -> std::uint64_t& { return recipe.pattern.every; });
+  add_number(settings, "pattern_until", [](Recipe& recipe) -> double& { return recipe.pattern.until; });
 }
 
 void add_epoch(nb::module_& module) {

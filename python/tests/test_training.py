@@ -187,7 +187,7 @@ def test_a_checkpoint_continues_with_the_same_bits(start, samples, tmp_path, opt
         ({"labels": [0, 1], "rate": -1.0}, "-1"),
         ({"labels": [0, 1], "epochs": 0}, "at least 1 epoch"),
         ({"labels": [0, 1], "momentum": 2.0, "optimizer": "momentum"}, "momentum"),
-        ({"labels": [0, 1], "pattern": "prune"}, "no pattern 'prune'|no .*'prune'"),
+        ({"labels": [0, 1], "pattern": "prune"}, "no way 'prune'"),
         ({"labels": [0, 1], "pattern": "set", "pattern_fraction": 2.0}, "fraction"),
         ({"labels": [0, 1], "micro_batch": 100}, "100"),
         ({"labels": [0, 1], "recompute": 0}, "recompute is 0, expected 'auto', 'none' or a number from 1 on"),
