@@ -139,8 +139,8 @@ void add_rows(nb::module_& module) {
 
 void add_engine(nb::module_& module) {
   add_outcome(module);
-  nb::class_<Engine> engine(module, "Engine", "A network prepared for one backend.");
-  engine
+  nb::class_<Engine> engines(module, "Engine", "A network prepared for one backend.");
+  engines
       .def(nb::new_([](HeldNetwork const& network, std::string engine, std::string backend, std::string precision,
                        std::string reductions, std::string edge_order, std::optional<std::size_t> batch,
                        std::optional<std::size_t> memory_limit, std::optional<std::size_t> expected_samples) {
@@ -158,9 +158,9 @@ void add_engine(nb::module_& module) {
           },
           nb::arg("num_samples"), nb::arg("num_entries"), nb::arg("has_one_value"),
           nb::call_guard<nb::gil_scoped_release>());
-  add_runs<Matrix<float>>(engine);
-  add_runs<Matrix<double>>(engine);
-  add_runs<CompressedRows>(engine);
+  add_runs<Matrix<float>>(engines);
+  add_runs<Matrix<double>>(engines);
+  add_runs<CompressedRows>(engines);
   module.def(
       "shape_of",
       [](CompressedRows const& rows) {

@@ -68,6 +68,7 @@ def npy(order):
 def matrix_market(form):
     def write(folder):
         for number, matrix in enumerate(matrices()):
+            matrix = matrix.astype(np.float64)  # its writer garbles float32 with many digits
             scipy.io.mmwrite(folder / f"layer{number}.mtx", matrix if form == "coordinate" else matrix.toarray(), precision=17)
         return folder
 
