@@ -9,6 +9,7 @@ void add_errors(nanobind::module_& module);
 void add_process(nanobind::module_& module);
 void add_rows(nanobind::module_& module);
 void add_networks(nanobind::module_& module);
+void add_files(nanobind::module_& module);
 void add_generators(nanobind::module_& module);
 void add_engine(nanobind::module_& module);
 void add_training(nanobind::module_& module);

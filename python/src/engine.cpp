@@ -20,10 +20,14 @@ std::size_t next_size(std::size_t size, double seconds) {
   return seconds > long_batch ? std::max<std::size_t>(1, size / 2) : size;
 }
 
-void append(Outcome& outcome, BatchResult const& batch) {
+void append(Outcome& outcome, std::size_t first, BatchResult const& batch, ActivationSink const& sink) {
   outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
   outcome.activation_hash += batch.activation_hash;
-  if (batch.activations.num_samples() > 0) append_rows(outcome.activations, batch.activations);
+  if (sink) {
+    sink(first, batch.activations);
+  } else if (batch.activations.num_samples() > 0) {
+    append_rows(outcome.activations, batch.activations);
+  }
   outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());
   for (double const seconds : batch.loop_seconds) outcome.loop_seconds += seconds;
 }
@@ -52,7 +56,7 @@ void Engine::plan_for(InputShape const& input) {
   planned_ = input;
 }
 
-Outcome Engine::run(SampleSet samples, Wanted wanted, Progress const& progress) {
+Outcome Engine::run(SampleSet samples, Wanted const& wanted, Progress const& progress) {
   if (samples.num_neurons() != num_inputs_) {
     throw InputError(fmt::format("{} has {} values per sample, expected {}, the inputs of the network",
                                  options_.input_name, samples.num_neurons(), num_inputs_));
@@ -70,7 +74,9 @@ Outcome Engine::run(SampleSet samples, Wanted wanted, Progress const& progress) 
     plan_for(shape_of(part));
     std::size_t const last = first + std::min(part.num_samples(), inference.plan().batch);
     Stopwatch const time;
-    append(outcome, inference.infer(batch.part(first, last), {wanted.activations, wanted.predictions}));
+    bool const wants_activations = wanted.activations || wanted.sink;
+    append(outcome, first, inference.infer(batch.part(first, last), {wants_activations, wanted.predictions}),
+           wanted.sink);
     size = next_size(size, time.seconds());
     first = last;
     if (progress) progress(first, batch.num_samples());

@@ -16,10 +16,14 @@
 
 namespace varve::python {
 
+/// Takes the nonzero activations [samples, outputs] of a batch, whose first sample is row `first` of the call.
+using ActivationSink = std::function<void(std::size_t first, SampleSet const& activations)>;
+
 /// What one call asks for.
 struct Wanted {
   bool activations = false;
   bool predictions = false;
+  ActivationSink sink = {}; ///< if given, it gets the activations, batch by batch, and the outcome has none
 };
 
 /// The results of all samples of a call.
@@ -42,7 +46,7 @@ public:
 
   /// Runs samples in batches that take about a second at most, so that Ctrl-C and progress need not wait longer. Call
   /// it without the GIL. Throws InputError if the samples do not fit the network, and what prepare() and Turn() throw.
-  Outcome run(SampleSet samples, Wanted wanted, Progress const& progress);
+  Outcome run(SampleSet samples, Wanted const& wanted, Progress const& progress);
 
   /// The lines of the plan for such an input. Call it without the GIL.
   std::vector<std::string> plan_lines(InputShape const& input);
@@ -50,6 +54,7 @@ public:
   void close() override { inference_.reset(); }
 
   Precision precision() const { return options_.precision; }
+  std::size_t num_outputs() const { return num_outputs_; }
 
 private:
   void lose() override { static_cast<void>(inference_.release()); }

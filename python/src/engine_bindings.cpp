@@ -4,13 +4,16 @@
 
 #include "core/error.hpp"
 
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -50,15 +53,22 @@ Progress to_progress(nb::object const& callback) {
   };
 }
 
+/// Writes the rows of a matrix, zeros included, to rows of the same width.
+template <class Scalar>
+void write_dense(SparseMatrix const& matrix, Scalar* rows) {
+  std::fill_n(rows, matrix.num_rows * matrix.num_columns, Scalar{0});
+  for (std::size_t row = 0; row < matrix.num_rows; ++row)
+    for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
+      rows[row * matrix.num_columns + matrix.column_indices[entry]] = static_cast<Scalar>(matrix.value(entry));
+}
+
 template <class Scalar>
 Numpy<Scalar> dense_rows(SparseMatrix const& matrix) {
   std::vector<Scalar> rows;
   {
     nb::gil_scoped_release const no_gil;
     rows.resize(matrix.num_rows * matrix.num_columns);
-    for (std::size_t row = 0; row < matrix.num_rows; ++row)
-      for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
-        rows[row * matrix.num_columns + matrix.column_indices[entry]] = static_cast<Scalar>(matrix.value(entry));
+    write_dense(matrix, rows.data());
   }
   return to_numpy(std::move(rows), {matrix.num_rows, matrix.num_columns});
 }
@@ -67,7 +77,39 @@ template <class Rows>
 Outcome run(Engine& engine, Rows const& rows, bool activations, bool predictions, nb::object const& callback) {
   auto const progress = to_progress(callback);
   nb::gil_scoped_release const no_gil;
-  return engine.run(to_samples(rows, "X", engine.precision()), {activations, predictions}, progress);
+  return engine.run(to_samples(rows, "X", engine.precision()), {activations, predictions, {}}, progress);
+}
+
+/// A matrix of the caller, row by row, that is written.
+template <class Scalar>
+using Output = nb::ndarray<Scalar, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+/// Runs samples and writes their activations into `out`, which gets them only if all samples are sound.
+template <class Rows, class Scalar>
+Outcome run_into(Engine& engine, Rows const& rows, Output<Scalar> const& out, bool predictions,
+                 nb::object const& callback) {
+  auto const progress = to_progress(callback);
+  nb::gil_scoped_release const no_gil;
+  auto samples = to_samples(rows, "X", engine.precision());
+  if (out.shape(0) != samples.num_samples() || out.shape(1) != engine.num_outputs())
+    throw InputError(fmt::format("out has the shape ({}, {}), expected ({}, {})", out.shape(0), out.shape(1),
+                                 samples.num_samples(), engine.num_outputs()));
+  auto const write = [&out](std::size_t first, SampleSet const& activations) {
+    write_dense(activations.matrix, out.data() + first * out.shape(1));
+  };
+  return engine.run(std::move(samples), {false, predictions, write}, progress);
+}
+
+/// Adds run and run_into for one form of samples.
+template <class Rows>
+void add_runs(nb::class_<Engine>& engine) {
+  engine
+      .def("run", &run<Rows>, nb::arg("rows").noconvert(), nb::arg("activations"), nb::arg("predictions"),
+           nb::arg("progress").none())
+      .def("run_into", &run_into<Rows, float>, nb::arg("rows").noconvert(), nb::arg("out").noconvert(),
+           nb::arg("predictions"), nb::arg("progress").none())
+      .def("run_into", &run_into<Rows, double>, nb::arg("rows").noconvert(), nb::arg("out").noconvert(),
+           nb::arg("predictions"), nb::arg("progress").none());
 }
 
 void add_outcome(nb::module_& module) {
@@ -97,7 +139,8 @@ void add_rows(nb::module_& module) {
 
 void add_engine(nb::module_& module) {
   add_outcome(module);
-  nb::class_<Engine>(module, "Engine", "A network prepared for one backend.")
+  nb::class_<Engine> engines(module, "Engine", "A network prepared for one backend.");
+  engines
       .def(nb::new_([](HeldNetwork const& network, std::string engine, std::string backend, std::string precision,
                        std::string reductions, std::string edge_order, std::optional<std::size_t> batch,
                        std::optional<std::size_t> memory_limit, std::optional<std::size_t> expected_samples) {
@@ -108,12 +151,6 @@ void add_engine(nb::module_& module) {
            nb::arg("network"), nb::arg("engine"), nb::arg("backend"), nb::arg("precision"), nb::arg("reductions"),
            nb::arg("edge_order"), nb::arg("batch").none(), nb::arg("memory_limit").none(),
            nb::arg("expected_samples").none())
-      .def("run", &run<Matrix<float>>, nb::arg("rows").noconvert(), nb::arg("activations"), nb::arg("predictions"),
-           nb::arg("progress").none())
-      .def("run", &run<Matrix<double>>, nb::arg("rows").noconvert(), nb::arg("activations"), nb::arg("predictions"),
-           nb::arg("progress").none())
-      .def("run", &run<CompressedRows>, nb::arg("rows"), nb::arg("activations"), nb::arg("predictions"),
-           nb::arg("progress").none())
       .def(
           "plan_for",
           [](Engine& self, std::size_t num_samples, std::size_t num_entries, bool has_one_value) {
@@ -121,6 +158,9 @@ void add_engine(nb::module_& module) {
           },
           nb::arg("num_samples"), nb::arg("num_entries"), nb::arg("has_one_value"),
           nb::call_guard<nb::gil_scoped_release>());
+  add_runs<Matrix<float>>(engines);
+  add_runs<Matrix<double>>(engines);
+  add_runs<CompressedRows>(engines);
   module.def(
       "shape_of",
       [](CompressedRows const& rows) {

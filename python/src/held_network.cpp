@@ -2,6 +2,8 @@
 
 #include "process.hpp"
 
+#include <utility>
+
 namespace varve::python {
 
 HeldNetwork::HeldNetwork(std::shared_ptr<NetworkSource const> source) : source_(std::move(source)) {
@@ -22,6 +24,14 @@ EdgeOffset HeldNetwork::num_edges() const {
 Layer InterruptibleNetwork::layer(std::size_t number) const {
   if (owner_.load() == std::this_thread::get_id()) run_signal_handlers();
   return source_->layer(number);
+}
+
+std::unique_ptr<HeldNetwork> hold(std::shared_ptr<NetworkSource const> source) {
+  return std::make_unique<HeldNetwork>(std::move(source));
+}
+
+std::unique_ptr<HeldNetwork> hold_copy(NetworkSource const& source) {
+  return hold(std::make_shared<Network const>(load(source)));
 }
 
 } // namespace varve::python

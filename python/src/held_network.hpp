@@ -51,4 +51,10 @@ private:
   std::atomic<std::thread::id> owner_{std::this_thread::get_id()};
 };
 
+/// A source that Python holds.
+std::unique_ptr<HeldNetwork> hold(std::shared_ptr<NetworkSource const> source);
+
+/// A copy of a source, whose own source need not live on.
+std::unique_ptr<HeldNetwork> hold_copy(NetworkSource const& source);
+
 } // namespace varve::python

@@ -51,6 +51,7 @@ NB_MODULE(_core, module) {
   add_process(module);
   add_rows(module);
   add_networks(module);
+  add_files(module);
   add_generators(module);
   add_engine(module);
   add_training(module);

@@ -1,11 +1,9 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "held_network.hpp"
-#include "process.hpp"
 
 #include "core/error.hpp"
 #include "core/host.hpp"
-#include "io/open.hpp"
 #include "network/weights_hash.hpp"
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
@@ -75,26 +73,6 @@ void append(LayerList& list, CompressedRows const& rows, Vector<double> const& b
   list.layers.push_back(std::move(layer));
 }
 
-std::unique_ptr<HeldNetwork> hold(std::shared_ptr<NetworkSource const> source) {
-  return std::make_unique<HeldNetwork>(std::move(source));
-}
-
-/// Copies a source, whose own source need not live on; the user may interrupt it.
-std::unique_ptr<HeldNetwork> hold_copy(NetworkSource const& source) {
-  return hold(std::make_shared<Network const>(load(source)));
-}
-
-std::unique_ptr<HeldNetwork> open(std::string const& path, std::optional<std::size_t> neurons,
-                                  std::optional<std::size_t> layers, std::optional<double> bias,
-                                  std::optional<double> cap) {
-  std::shared_ptr<NetworkSource const> const source = open_network(path, {neurons, layers, bias, cap});
-  return hold_copy(InterruptibleNetwork(source));
-}
-
-void save(HeldNetwork const& network, std::string const& path) {
-  save_network(network.source(), path, [](std::size_t, std::size_t) { run_signal_handlers(); });
-}
-
 std::unique_ptr<HeldNetwork> reduce(HeldNetwork const& network, bool merge_neurons, bool fold_constants,
                                     bool drop_unread) {
   constexpr std::size_t part_of_memory = 4; // rewritten layers are kept in a fourth of the memory, others made again
@@ -158,7 +136,6 @@ void add_networks(nb::module_& module) {
       .def("layer", &layer_of, nb::arg("number"))
       .def(
           "weights_hash", [](HeldNetwork const& self) { return weights_hash(load(self.source())); }, NoGil())
-      .def("save", &save, nb::arg("path"), NoGil())
       .def("reduce", &reduce, nb::arg("merge_neurons"), nb::arg("fold_constants"), nb::arg("drop_unread"), NoGil())
       .def("prune", &prune, nb::arg("density"), nb::arg("scope"), NoGil())
       .def("with_initial_weights", &with_initial_weights, nb::arg("weights"), nb::arg("activation").none(),
@@ -170,8 +147,6 @@ void add_networks(nb::module_& module) {
         return hold(std::make_shared<Network const>(std::move(list.layers), std::move(name)));
       },
       nb::arg("layers"), nb::arg("name"), NoGil(), "Makes a network of the layers and leaves the list empty.");
-  module.def("open_network", &open, nb::arg("path"), nb::arg("neurons").none(), nb::arg("layers").none(),
-             nb::arg("bias").none(), nb::arg("cap").none(), NoGil());
 }
 
 } // namespace varve::python

@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "engine/training.hpp"
+#include "training/checkpoint.hpp"
 #include "training/trainer.hpp"
 
 #include <nanobind/nanobind.h>
@@ -13,6 +14,9 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 namespace nb = nanobind;
@@ -20,14 +24,57 @@ namespace nb = nanobind;
 namespace varve::python {
 namespace {
 
+/// What a training is asked for, with the names that Python gives it.
+struct TrainingSettings {
+  std::string backend, precision, loss, optimizer, rate_schedule, pattern, pattern_schedule;
+  Recipe recipe; ///< completed by recipe_of()
+  std::optional<std::size_t> micro_batch, keep_every, memory_limit;
+  std::optional<std::string> checkpoint; ///< the file that holds the state, if one does
+  std::optional<std::uint64_t> checkpoint_every;
+};
+
+Recipe recipe_of(TrainingSettings const& settings) {
+  Recipe recipe = settings.recipe;
+  recipe.precision = settings.precision == "float64" ? Precision::double_precision : Precision::single_precision;
+  recipe.loss = parse_loss(settings.loss);
+  recipe.optimizer.kind = parse_optimizer(settings.optimizer);
+  recipe.rate.kind = parse_rate_schedule(settings.rate_schedule);
+  recipe.pattern.kind = parse_pattern_kind(settings.pattern);
+  recipe.pattern.schedule = parse_pattern_schedule(settings.pattern_schedule);
+  require_valid(recipe);
+  return recipe;
+}
+
+TrainingOptions options_of(TrainingSettings const& settings, Recipe const& recipe) {
+  TrainingOptions options;
+  options.backend = settings.backend.empty() ? compiled_backends().front() : parse_backend(settings.backend);
+  options.precision = recipe.precision;
+  options.loss = recipe.loss;
+  options.optimizer = recipe.optimizer;
+  options.batch = recipe.batch;
+  options.pattern = recipe.pattern.kind;
+  options.micro_batch = settings.micro_batch;
+  options.keep_every = settings.keep_every;
+  options.memory_limit = settings.memory_limit;
+  return options;
+}
+
 /// A network in training.
 class TrainingRun final : public HoldsViews {
 public:
-  TrainingRun(HeldNetwork const& network, Recipe const& recipe, TrainingOptions const& options) : recipe_(recipe) {
-    require_valid(recipe_);
+  /// num_samples: of the set to train with. Continues from the checkpoint of the settings if that exists.
+  TrainingRun(HeldNetwork const& network, TrainingSettings const& settings, std::size_t num_samples)
+      : settings_(settings), recipe_(recipe_of(settings)), recipe_json_(to_json(recipe_, num_samples)) {
     Turn const turn;
     InterruptibleNetwork const source(network.shared());
-    engine_ = prepare_training(load(source), options);
+    auto start = load(source);
+    if (settings_.checkpoint) {
+      if (auto found = find_checkpoint(start)) {
+        start = std::move(found->network);
+        record_ = std::move(found->record);
+      }
+    }
+    engine_ = prepare_training(start, options_of(settings_, recipe_));
     num_outputs_ = network.num_outputs();
   }
   ~TrainingRun() override { close_in_turn(); }
@@ -45,23 +92,37 @@ public:
   void begin(std::size_t set, std::size_t num_samples, std::optional<std::size_t> validation) {
     Turn const turn;
     trainer_.emplace(open(), recipe_, set, num_samples, validation);
+    if (!record_) return;
+    open().restore(record_->optimizer);
+    trainer_->resume(progress_from(record_->progress, *settings_.checkpoint + ": progress"));
+    record_.reset();
   }
 
   bool is_finished() const { return trainer_->is_finished(); }
+  std::uint64_t num_steps() const { return trainer_->progress().num_steps; }
+  std::uint64_t num_epochs() const { return num_steps() / trainer_->steps_per_epoch(); }
   std::uint64_t best_epoch() const { return trainer_->progress().best_epoch; }
+  std::string const& note() const { return note_; }
 
   EpochResult advance() {
     Turn const turn;
     static_cast<void>(open());
     for (;;) {
-      if (auto const epoch = trainer_->advance()) return *epoch;
+      auto const epoch = trainer_->advance();
+      if (epoch || (settings_.checkpoint_every && num_steps() % *settings_.checkpoint_every == 0)) save_checkpoint();
+      if (epoch) return *epoch;
       run_signal_handlers();
     }
   }
 
   std::unique_ptr<HeldNetwork> network() {
     Turn const turn;
-    return std::make_unique<HeldNetwork>(std::make_shared<Network const>(open().network()));
+    return hold(std::make_shared<Network const>(open().network()));
+  }
+
+  nb::tuple memory() const {
+    auto const& plan = open().plan();
+    return nb::make_tuple(plan.micro_batch, plan.keep_every, plan.weight_bytes, plan.activation_bytes);
   }
 
   void close() override {
@@ -77,35 +138,70 @@ private:
     return *engine_;
   }
 
+  std::optional<Checkpoint> find_checkpoint(Network const& network) {
+    auto const& path = *settings_.checkpoint;
+    auto found = read_checkpoint(path, [this](std::string const& why) { note_ = why; });
+    if (!found) return std::nullopt;
+    require_same(found->record.recipe, recipe_json_, path);
+    require_same_shape(*found, network, path, recipe_.pattern.kind != PatternKind::keep);
+    return found;
+  }
+
+  void save_checkpoint() const {
+    if (!settings_.checkpoint) return;
+    write_checkpoint(*settings_.checkpoint,
+                     {engine_->network(), {recipe_json_, to_json(trainer_->progress()), engine_->state()}});
+  }
+
+  TrainingSettings settings_;
   Recipe recipe_;
+  std::string recipe_json_;
+  std::string note_;                     ///< why a checkpoint was not read, but the one before it
+  std::optional<TrainingRecord> record_; ///< the state to continue from, until begin()
   std::size_t num_outputs_ = 0;
   std::unique_ptr<Training> engine_;
   std::optional<Trainer> trainer_;
 };
 
-/// The recipe and the options of a training with the names that Python gives them.
-std::unique_ptr<TrainingRun> make_run(HeldNetwork const& network, std::string const& backend,
-                                      std::string const& precision, std::string const& loss,
-                                      std::string const& optimizer, double rate, std::string const& schedule,
-                                      std::size_t rate_every, double rate_factor, std::size_t warm_up, double momentum,
-                                      double beta1, double beta2, double epsilon, double l2, std::size_t batch,
-                                      std::size_t epochs, std::uint64_t seed, std::optional<std::size_t> memory_limit) {
-  Recipe recipe;
-  recipe.precision = precision == "float64" ? Precision::double_precision : Precision::single_precision;
-  recipe.loss = parse_loss(loss);
-  recipe.optimizer = {parse_optimizer(optimizer), momentum, beta1, beta2, epsilon, l2};
-  recipe.rate = {parse_rate_schedule(schedule), rate, rate_factor, rate_every, warm_up};
-  recipe.batch = batch;
-  recipe.epochs = epochs;
-  recipe.seed = seed;
-  TrainingOptions options;
-  options.backend = backend.empty() ? compiled_backends().front() : parse_backend(backend);
-  options.precision = recipe.precision;
-  options.loss = recipe.loss;
-  options.optimizer = recipe.optimizer;
-  options.batch = batch;
-  options.memory_limit = memory_limit;
-  return std::make_unique<TrainingRun>(network, recipe, options);
+/// Adds a property of the recipe: get(recipe) is a reference to it.
+template <class Get>
+void add_number(nb::class_<TrainingSettings>& settings, char const* name, Get get) {
+  using Number = std::remove_reference_t<decltype(get(std::declval<Recipe&>()))>;
+  settings.def_prop_rw(
+      name, [get](TrainingSettings& self) { return get(self.recipe); },
+      [get](TrainingSettings& self, Number value) { get(self.recipe) = value; });
+}
+
+void add_settings(nb::module_& module) {
+  nb::class_<TrainingSettings> settings(module, "TrainingSettings", "What a training is asked for.");
+  settings.def(nb::init<>())
+      .def_rw("backend", &TrainingSettings::backend)
+      .def_rw("precision", &TrainingSettings::precision)
+      .def_rw("loss", &TrainingSettings::loss)
+      .def_rw("optimizer", &TrainingSettings::optimizer)
+      .def_rw("rate_schedule", &TrainingSettings::rate_schedule)
+      .def_rw("pattern", &TrainingSettings::pattern)
+      .def_rw("pattern_schedule", &TrainingSettings::pattern_schedule)
+      .def_rw("micro_batch", &TrainingSettings::micro_batch, nb::arg().none())
+      .def_rw("keep_every", &TrainingSettings::keep_every, nb::arg().none())
+      .def_rw("memory_limit", &TrainingSettings::memory_limit, nb::arg().none())
+      .def_rw("checkpoint", &TrainingSettings::checkpoint, nb::arg().none())
+      .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none());
+  add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
+  add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });
+  add_number(settings, "rate_factor", [](Recipe& recipe) -> double& { return recipe.rate.factor; });
+  add_number(settings, "warm_up", [](Recipe& recipe) -> std::uint64_t& { return recipe.rate.warm_up; });
+  add_number(settings, "momentum", [](Recipe& recipe) -> double& { return recipe.optimizer.momentum; });
+  add_number(settings, "beta1", [](Recipe& recipe) -> double& { return recipe.optimizer.beta1; });
+  add_number(settings, "beta2", [](Recipe& recipe) -> double& { return recipe.optimizer.beta2; });
+  add_number(settings, "epsilon", [](Recipe& recipe) -> double& { return recipe.optimizer.epsilon; });
+  add_number(settings, "l2", [](Recipe& recipe) -> double& { return recipe.optimizer.l2; });
+  add_number(settings, "batch", [](Recipe& recipe) -> std::size_t& { return recipe.batch; });
+  add_number(settings, "epochs", [](Recipe& recipe) -> std::size_t& { return recipe.epochs; });
+  add_number(settings, "seed", [](Recipe& recipe) -> std::uint64_t& { return recipe.seed; });
+  add_number(settings, "pattern_fraction", [](Recipe& recipe) -> double& { return recipe.pattern.fraction; });
+  add_number(settings, "pattern_every", [](Recipe& recipe) -> std::uint64_t& { return recipe.pattern.every; });
+  add_number(settings, "pattern_until", [](Recipe& recipe) -> double& { return recipe.pattern.until; });
 }
 
 void add_epoch(nb::module_& module) {
@@ -119,9 +215,12 @@ void add_epoch(nb::module_& module) {
                    [](EpochResult const& self) {
                      return self.validation ? std::optional(self.validation->mean()) : std::nullopt;
                    })
-      .def_prop_ro("validation_accuracy", [](EpochResult const& self) {
-        return self.validation ? std::optional(self.validation->accuracy()) : std::nullopt;
-      });
+      .def_prop_ro("validation_accuracy",
+                   [](EpochResult const& self) {
+                     return self.validation ? std::optional(self.validation->accuracy()) : std::nullopt;
+                   })
+      .def_prop_ro("dropped_edges", [](EpochResult const& self) { return self.pattern.dropped; })
+      .def_prop_ro("returned_edges", [](EpochResult const& self) { return self.pattern.returned; });
 }
 
 } // namespace
@@ -129,16 +228,21 @@ void add_epoch(nb::module_& module) {
 void add_training(nb::module_& module) {
   using NoGil = nb::call_guard<nb::gil_scoped_release>;
   add_epoch(module);
+  add_settings(module);
   nb::class_<TrainingRun>(module, "TrainingRun", "A network in training.")
-      .def(nb::new_(&make_run), nb::arg("network"), nb::arg("backend"), nb::arg("precision"), nb::arg("loss"),
-           nb::arg("optimizer"), nb::arg("rate"), nb::arg("schedule"), nb::arg("rate_every"), nb::arg("rate_factor"),
-           nb::arg("warm_up"), nb::arg("momentum"), nb::arg("beta1"), nb::arg("beta2"), nb::arg("epsilon"),
-           nb::arg("l2"), nb::arg("batch"), nb::arg("epochs"), nb::arg("seed"), nb::arg("memory_limit").none(), NoGil())
+      .def(nb::new_([](HeldNetwork const& network, TrainingSettings const& settings, std::size_t num_samples) {
+             return std::make_unique<TrainingRun>(network, settings, num_samples);
+           }),
+           nb::arg("network"), nb::arg("settings"), nb::arg("num_samples"), NoGil())
       .def("add_samples", &TrainingRun::add_samples, nb::arg("rows"), nb::arg("labels").none(),
            nb::arg("targets").none(), nb::arg("place"), NoGil())
       .def("begin", &TrainingRun::begin, nb::arg("set"), nb::arg("num_samples"), nb::arg("validation").none(), NoGil())
       .def_prop_ro("is_finished", &TrainingRun::is_finished)
+      .def_prop_ro("num_steps", &TrainingRun::num_steps)
+      .def_prop_ro("num_epochs", &TrainingRun::num_epochs)
       .def_prop_ro("best_epoch", &TrainingRun::best_epoch)
+      .def_prop_ro("note", &TrainingRun::note)
+      .def_prop_ro("memory", &TrainingRun::memory)
       .def("advance", &TrainingRun::advance, NoGil())
       .def("network", &TrainingRun::network, NoGil());
 }

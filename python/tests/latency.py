@@ -1,41 +1,120 @@
-"""The time of a call on one sample beyond the loop over the layers: python python/tests/latency.py"""
+"""The time of a call beyond the loop over the layers, beside SciPy and ONNX Runtime: python python/tests/latency.py
+
+Each program computes the same samples in float32, after its answer was compared; the programs take turns. ONNX Runtime
+computes dense layers, SciPy one sparse product a layer.
+"""
 
 from __future__ import annotations
 
+import os
 import statistics
+import tempfile
 import time
 
 import numpy as np
+import scipy.sparse as sp
 import varve
 
 
-def measure(network, X, repeats=500):
-    """Medians in microseconds: the whole call, the loop, and their difference."""
-    for _ in range(20):
-        network.run(X)
-    totals, loops = [], []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        run = network.run(X)
-        totals.append(1e6 * (time.perf_counter() - begin))
-        loops.append(1e6 * run.loop_seconds)
-    beyond = [total - loop for total, loop in zip(totals, loops)]
-    return statistics.median(totals), statistics.median(loops), statistics.median(beyond)
+def varve_call(network, X):
+    """A function that runs X and returns the seconds in the loop over the layers."""
+    return lambda: network.run(X).loop_seconds
+
+
+def scipy_call(network, X):
+    """SciPy's loop over sparse products, on dense activations [neurons, samples]."""
+    layers = [(layer.weights.astype(np.float32), layer.bias.astype(np.float32)[:, None], clip(layer)) for layer in network.layers()]
+
+    def call():
+        x = np.ascontiguousarray((X.toarray() if sp.issparse(X) else X).T, dtype=np.float32)
+        for weights, bias, apply in layers:
+            x = weights @ x
+            x += bias
+            apply(x)
+        return x.T
+
+    return call
+
+
+def clip(layer):
+    """Applies the activation of a layer in place."""
+    name, cap = layer.activation.name, layer.activation.parameter
+    if name == "identity":
+        return lambda x: x
+    return lambda x: np.clip(x, 0, cap, out=x)
+
+
+def onnxruntime_call(network, X):
+    """ONNX Runtime on the same network with dense weights; None where it is not installed."""
+    try:
+        import onnxruntime
+        from onnx import TensorProto, helper, numpy_helper
+    except ImportError:
+        return None
+    nodes, constants, name = [], [], "x"
+    for number, layer in enumerate(network.layers()):
+        bias = np.broadcast_to(layer.bias, layer.weights.shape[:1]).astype(np.float32)
+        arrays = {"w": layer.weights.toarray().T.astype(np.float32), "b": bias}
+        constants += [numpy_helper.from_array(np.ascontiguousarray(array), f"{key}{number}") for key, array in arrays.items()]
+        nodes.append(helper.make_node("Gemm", [name, f"w{number}", f"b{number}"], [f"s{number}"]))
+        name = f"x{number}"
+        nodes.append(activation_node(helper, numpy_helper, layer.activation, number, constants))
+    value = lambda name, width: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", width])  # noqa: E731
+    graph = helper.make_graph(nodes, "g", [value("x", network.num_inputs)], [value(name, network.num_outputs)], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, {"x": (X.toarray() if sp.issparse(X) else X).astype(np.float32, copy=False)})[0]
+
+
+def activation_node(helper, numpy_helper, activation, number, constants):
+    names = [f"s{number}"], [f"x{number}"]
+    if activation.name == "clipped_relu":
+        for key, limit in (("low", 0.0), ("high", activation.parameter)):
+            constants.append(numpy_helper.from_array(np.array(limit, np.float32), f"{key}{number}"))
+        return helper.make_node("Clip", [f"s{number}", f"low{number}", f"high{number}"], names[1])
+    return helper.make_node({"relu": "Relu", "identity": "Identity"}[activation.name], *names)
+
+
+def measure(network, X, seconds=1.0):
+    """Medians in microseconds: the whole call, the loop, the rest of the call, SciPy, ONNX Runtime (nan: not installed)."""
+    others = [call for call in (scipy_call(network, X), onnxruntime_call(network, X)) if call]
+    expected = network.infer(X)
+    for call in others:
+        np.testing.assert_allclose(call(), expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    calls = [varve_call(network, X), *others]
+    times: list[list[float]] = [[] for _ in range(4)]
+    end = time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < end or len(times[0]) < 20:
+        for number, call in enumerate(calls):
+            begin = time.perf_counter()
+            loop = call()
+            total = 1e6 * (time.perf_counter() - begin)
+            times[number if number == 0 else number + 1].append(total)
+            if number == 0:
+                times[1].append(1e6 * loop)
+    beyond = [total - loop for total, loop in zip(*times[:2])]
+    return [statistics.median(found) if found else float("nan") for found in (*times[:2], beyond, *times[2:])]
 
 
 def cases():
     generator = np.random.default_rng(1)
-    challenge, images = varve.generate.radixnet(1024, 120), varve.generate.images(1024, 600)
-    alive = int(challenge.classify(images)[0])
-    yield "challenge, 120 layers, an image that survives, dense", challenge, images[[alive]].toarray().astype(np.float32)
-    yield "challenge, 120 layers, an image that survives, sparse", challenge, images[[alive]]
+    challenge, images = varve.generate.radixnet(1024, 120), varve.generate.images(1024, 60000)
+    alive = challenge.classify(images)
     trained = varve.generate.random([784, 512, 512, 10], density=0.1)
-    yield "784-512-512-10, dense sample of real values", trained, generator.random((1, 784), dtype=np.float32)
-    yield "3 layers of 64 neurons", varve.generate.random([64] * 4, degree=8), generator.random((1, 64), dtype=np.float32)
+    small = varve.generate.random([64] * 4, degree=8)
+    for count in (1, 64, 1000):
+        yield f"challenge, 120 layers, {count} images that survive", challenge, images[alive[:count]]
+        yield f"784-512-512-10, a tenth of the weights, {count} samples", trained, generator.random((count, 784), dtype=np.float32)
+        yield f"3 layers of 64 neurons, {count} samples", small, generator.random((count, 64), dtype=np.float32)
 
 
 if __name__ == "__main__":
-    print(f"{'microseconds':60} {'call':>8} {'loop':>8} {'beyond':>8}")
+    print(f"{'microseconds':60} {'call':>9} {'loop':>9} {'beyond':>9} {'scipy':>9} {'onnxrt':>9}")
     for name, network, X in cases():
-        total, loop, beyond = measure(network, X)
-        print(f"{name:60} {total:8.1f} {loop:8.1f} {beyond:8.1f}")
+        print(f"{name:60} " + " ".join(f"{found:9.1f}" for found in measure(network, X)))

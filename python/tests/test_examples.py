@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+import varve
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -32,23 +36,42 @@ def test_digits():
     assert "varve agrees on 100.0%" in text
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_torch_pruned():
+    text = output_of("torch_pruned.py")
+    weights, edges = int(re.search(r"(\d+) weights", text)[1]), int(re.search(r"(\d+) edges", text)[1])
+    assert weights == 64 * 256 + 256 * 256 + 256 * 10 and edges == weights - round(0.9 * weights)
+    dense, pruned, exported = (float(number) for number in re.findall(r"accuracy (0\.\d+)", text))
+    assert dense > 0.95 and pruned > 0.95 and exported == pruned
+    assert float(re.search(r"from torch (\S+)", text)[1]) < 1e-4
+
+
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"challenge.py", "digits.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"challenge.py", "digits.py", "torch_pruned.py"}
 
 
-def blocks_of_page():
-    page = Path(__file__).parent.parent.parent / "docs" / "python.md"
-    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+PAGE = Path(__file__).parent.parent.parent / "docs" / "python.md"
+
+
+def test_the_first_ten_minutes_say_what_the_page_says(tmp_path, monkeypatch):
+    """The sessions of the page (>>>), one after another, as doctests: every output is compared."""
+    monkeypatch.chdir(tmp_path)
+    sessions = re.findall(r"```pycon\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    text = "\n".join(sessions)
+    test = doctest.DocTestParser().get_doctest(text, {}, PAGE.name, str(PAGE), 0)
+    assert len(test.examples) >= 20
+    complaints = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=complaints.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(complaints)
 
 
 def test_the_page_about_python_runs(tmp_path, monkeypatch):
-    first, training = blocks_of_page()
+    (training,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(first, names)
-    assert names["network"].infer(names["X"]).shape == (1000, 10) and (tmp_path / "small.h5").exists()
     X = np.random.default_rng(1).random((400, 64))
     labels = X[:, :10].argmax(axis=1)
-    names.update(X=X[:300], labels=labels[:300], X_test=X[300:], labels_test=labels[300:])
+    names = {"varve": varve, "X": X[:300], "labels": labels[:300], "X_test": X[300:], "labels_test": labels[300:]}
     exec(training, names)
-    assert len(names["result"].history) == 20
+    assert len(names["result"].history) == 20 and (tmp_path / "run.h5").exists()
+    assert sum(epoch.dropped_edges for epoch in names["result"].history) > 0

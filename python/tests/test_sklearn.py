@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import numpy as np
@@ -81,6 +82,27 @@ def test_digits(digits):
     np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X[1200:]))
     again = varve.SparseClassifier((64,), density=0.2, epochs=25, random_state=1).fit(X[:1200], names[y[:1200]])
     assert again.network_.weights_hash() == model.network_.weights_hash()
+
+
+def test_every_option_of_train_is_one_of_the_classifier(digits):
+    """Except those of files, of answers that are no classes, and those with other names."""
+    of_train = set(inspect.signature(varve.train).parameters)
+    of_classifier = set(varve.SparseClassifier().get_params())
+    assert of_train - of_classifier == {
+        *("network", "X", "labels", "targets", "validation", "loss", "seed", "checkpoint", "checkpoint_every"),
+    }
+    X, y = digits
+    seen = []
+    model = varve.SparseClassifier(
+        (64,), density=0.1, epochs=40, pattern="rigl", pattern_every=20, validation_fraction=0.2, patience=3,
+        micro_batch=64, batch=64, rate=0.02, random_state=1, progress=seen.append,
+    ).fit(X[:1000], y[:1000])  # fmt: skip
+    assert seen == model.history_ and model.history_[0].num_steps == 13 and sum(epoch.dropped_edges for epoch in seen) > 0
+    losses = [epoch.validation_loss for epoch in seen]
+    assert model.best_epoch_ == 1 + int(np.argmin(losses)) and (len(seen) == 40 or len(seen) == model.best_epoch_ + 3)
+    assert model.score(X[1000:], y[1000:]) > 0.8
+    with pytest.raises(ValueError, match="validation_fraction is 1.5"):
+        varve.SparseClassifier(validation_fraction=1.5).fit(X[:100], y[:100])
 
 
 def test_pipelines_and_searches(digits):

@@ -107,6 +107,69 @@ def test_progress_may_end_a_training(start, samples):
         varve.train(start, *samples, epochs=1000000, progress=stop)
 
 
+@pytest.mark.parametrize("pattern", ["set", "rigl"])
+def test_patterns_change_and_keep_their_sizes(start, samples, pattern):
+    options = {"epochs": 4, "pattern": pattern, "pattern_every": 5, "pattern_fraction": 0.2, "batch": 32}
+    result = varve.train(start, *samples, **options)
+    assert [layer.weights.nnz for layer in result.network.layers()] == [layer.weights.nnz for layer in start.layers()]
+    moved = sum(
+        ((before.weights.toarray() != 0) & (after.weights.toarray() == 0)).sum()
+        for before, after in zip(start.layers(), result.network.layers())
+    )
+    dropped = sum(epoch.dropped_edges for epoch in result.history)
+    returned = sum(epoch.returned_edges for epoch in result.history)
+    assert 10 < moved <= dropped - returned and 0 <= returned < dropped
+    again = {varve.train(start, *samples, backend=backend, **options).network.weights_hash() for backend in varve.backends()}
+    assert again == {result.network.weights_hash()}
+    other = varve.train(start, *samples, **{**options, "pattern_schedule": "constant"}).network
+    few = varve.train(start, *samples, **{**options, "pattern_until": 6.0})
+    assert other.weights_hash() != result.network.weights_hash() and sum(epoch.dropped_edges for epoch in few.history) < dropped
+    keep = varve.train(start, *samples, epochs=4, batch=32)
+    assert all(epoch.dropped_edges == 0 for epoch in keep.history)
+
+
+def test_memory_options_change_no_bit(samples):
+    X, labels = samples
+    start = varve.generate.random([20] + [24] * 6 + [4], density=0.4, seed=2).with_initial_weights(last_activation="identity")
+    whole = varve.train(start, X, labels, epochs=2, batch=256)
+    assert (whole.micro_batch, whole.keep_every) == (256, 1)
+    parts = varve.train(start, X, labels, epochs=2, batch=256, micro_batch=64, recompute=3)
+    assert (parts.micro_batch, parts.keep_every) == (64, 3)
+    assert parts.network.weights_hash() == whole.network.weights_hash()
+    assert varve.train(start, X, labels, epochs=2, batch=256, recompute="none").keep_every == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"pattern": "rigl", "pattern_every": 3}, {"checkpoint_every": 4, "optimizer": "sgd"}])
+def test_a_checkpoint_continues_with_the_same_bits(start, samples, tmp_path, options):
+    class Stop(Exception):
+        pass
+
+    X, labels = samples
+    path = tmp_path / "state.h5"
+    common = {"epochs": 5, "batch": 64, "validation": (X[:50], labels[:50]), **options}
+    without = {name: value for name, value in common.items() if name != "checkpoint_every"}
+    whole = varve.train(start, X, labels, **without)
+    seen = []
+
+    def stop(epoch):
+        seen.append(epoch)
+        if epoch.epoch == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        varve.train(start, X, labels, checkpoint=path, progress=stop, **common)
+    result = varve.train(start, X, labels, checkpoint=path, **common)
+    assert seen + result.history == whole.history and len(result.history) == 3
+    assert result.network.weights_hash() == whole.network.weights_hash()
+    finished = varve.train(start, X, labels, checkpoint=path, **common)
+    assert finished.history == [] and finished.network.weights_hash() == whole.network.weights_hash()
+    with pytest.raises(varve.UsageError, match="is of a training with batch 64, not 32"):
+        varve.train(start, X, labels, checkpoint=path, **{**common, "batch": 32})
+    path.write_bytes(b"broken")
+    with pytest.warns(UserWarning, match="state.h5"):
+        varve.train(start, X, labels, checkpoint=path, **common)
+
+
 @pytest.mark.parametrize(
     "options, sentence",
     [
@@ -124,6 +187,12 @@ def test_progress_may_end_a_training(start, samples):
         ({"labels": [0, 1], "rate": -1.0}, "-1"),
         ({"labels": [0, 1], "epochs": 0}, "at least 1 epoch"),
         ({"labels": [0, 1], "momentum": 2.0, "optimizer": "momentum"}, "momentum"),
+        ({"labels": [0, 1], "pattern": "prune"}, "no way 'prune'"),
+        ({"labels": [0, 1], "pattern": "set", "pattern_fraction": 2.0}, "fraction"),
+        ({"labels": [0, 1], "micro_batch": 100}, "100"),
+        ({"labels": [0, 1], "recompute": 0}, "recompute is 0, expected 'auto', 'none' or a number from 1 on"),
+        ({"labels": [0, 1], "recompute": "most"}, "recompute is 'most'"),
+        ({"labels": [0, 1], "checkpoint_every": 5}, "checkpoint_every needs checkpoint"),
         ({"labels": [0, 1], "validation": (np.zeros((0, 20)), [])}, "validation holds no samples"),
         ({"labels": [0, 1], "validation": (np.zeros((2, 3)), [0, 1])}, r"validation has the shape \(2, 3\)"),
     ],

@@ -1,9 +1,10 @@
 """Very deep sparse neural networks, exactly, on CPUs and GPUs.
 
 A :class:`Network` is made of sparse matrices (:meth:`Network.from_scipy`), a trained model (:meth:`Network.from_sklearn`,
-:meth:`Network.from_torch`), a file (:meth:`Network.from_file`) or a generator (:mod:`varve.generate`). It runs samples
-(:meth:`Network.infer`, :meth:`Network.classify`, :meth:`Network.predict`); :func:`train` and
-:class:`SparseClassifier` train it. Samples, neurons and layers count from 0.
+:meth:`Network.from_torch`, :meth:`Network.from_onnx`), a file of any format (:meth:`Network.from_file`) or a generator
+(:mod:`varve.generate`). It runs samples (:meth:`Network.infer`, :meth:`Network.classify`, :meth:`Network.predict`), also
+those of a file (:func:`read_samples`); :func:`train` and :class:`SparseClassifier` train it. Samples, neurons and layers
+count from 0.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from . import _core, generate
 from ._activation import Activation
 from ._errors import Error, InputError, ResourceError, UsageError
+from ._files import Samples, read_samples, save_samples
 from ._network import Network
 from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train
@@ -33,12 +35,15 @@ __all__ = [
     "Network",
     "ResourceError",
     "Run",
+    "Samples",
     "SparseClassifier",
     "Training",
     "UsageError",
     "Verdict",
     "backends",
     "generate",
+    "read_samples",
+    "save_samples",
     "start",
     "train",
 ]

@@ -10,6 +10,9 @@ from . import _core
 from ._errors import InputError, UsageError
 
 
+_HOST = (1, 3)  # kinds of devices of DLPack whose memory the host reads: kDLCPU, kDLCUDAHost
+
+
 def is_sparse(array: Any) -> bool:
     """True for matrices and arrays of scipy.sparse."""
     return hasattr(array, "tocsr") and hasattr(array, "nnz")
@@ -31,10 +34,10 @@ def to_numpy(array: Any, place: str) -> np.ndarray:
 def _from_other(array: Any, place: str) -> np.ndarray:
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         kind = int(array.__dlpack_device__()[0])
-        if kind not in (1, 3):  # kDLCPU, kDLCUDAHost
-            raise InputError(f"{place} is in the memory of a device, expected host memory; copy it first (with .cpu() in torch)")
         if hasattr(array, "detach"):  # torch refuses to share tensors that require gradients
             array = array.detach()
+        if kind not in _HOST:
+            return _from_device(array, place)
         if not hasattr(array, "__array__") or type(array).__module__.partition(".")[0] == "torch":
             try:
                 return np.from_dlpack(array)
@@ -44,6 +47,43 @@ def _from_other(array: Any, place: str) -> np.ndarray:
         return np.asarray(array)
     except (ValueError, TypeError) as error:
         raise InputError(f"{place} cannot be read as an array: {error}") from error
+
+
+def _from_device(array: Any, place: str) -> np.ndarray:
+    """A copy in host memory of an array in the memory of a device: by DLPack, or as torch and CuPy copy theirs."""
+    try:
+        return np.from_dlpack(array, device="cpu", copy=True)  # NumPy since 2.1, if the array's library copies
+    except (BufferError, TypeError, RuntimeError, ValueError, NotImplementedError):
+        pass
+    for copy in ("cpu", "get"):
+        if hasattr(array, copy):
+            return np.asarray(getattr(array, copy)())
+    raise InputError(f"{place} is in the memory of a device and its library cannot copy it, expected host memory")
+
+
+def output_of(out: Any, shape: tuple[int, int], precision: str) -> Any:
+    """The array of the caller in a form that the C++ part writes: NumPy, or any in host memory with DLPack.
+
+    Raises InputError unless it is writable, has the shape and the precision, and lies row by row without gaps.
+    """
+    if hasattr(out, "detach"):  # torch
+        out = out.detach()
+    if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack__"):
+        raise InputError(f"out is {type(out).__name__}, expected an array of NumPy or one with DLPack")
+    if tuple(out.shape) != shape:
+        raise InputError(f"out has the shape {shape_text(tuple(out.shape))}, expected {shape_text(shape)}")
+    if str(out.dtype).rpartition(".")[2] != precision:  # torch: "torch.float32"
+        raise InputError(f"out has the type {out.dtype}, expected {precision}, the precision of this call")
+    if isinstance(out, np.ndarray):
+        if not out.dtype.isnative or not out.flags.c_contiguous:
+            raise InputError("out does not lie row by row without gaps, in the byte order of this machine")
+        if not out.flags.writeable:
+            raise InputError("out is read-only")
+    elif int(out.__dlpack_device__()[0]) not in _HOST:
+        raise InputError("out is in the memory of a device, expected host memory")
+    elif hasattr(out, "is_contiguous") and not out.is_contiguous():
+        raise InputError("out does not lie row by row without gaps")
+    return out
 
 
 def to_float(array: np.ndarray) -> np.ndarray:

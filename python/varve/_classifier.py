@@ -7,13 +7,22 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import generate
 from ._activation import ActivationLike
-from ._training import Epoch, train
+from ._network import Network
+from ._training import Epoch, Training, train
+
+#: The parameters that train() takes by the same names.
+_OPTIONS_OF_TRAIN = (
+    *("optimizer", "rate", "rate_schedule", "rate_every", "rate_factor", "warm_up", "momentum", "beta1", "beta2", "epsilon"),
+    *("l2", "batch", "epochs", "pattern", "pattern_fraction", "pattern_every", "pattern_until", "pattern_schedule"),
+    *("patience", "micro_batch", "recompute", "memory_limit", "precision", "backend", "progress"),
+)
 
 
 class SparseClassifier(ClassifierMixin, BaseEstimator):
@@ -23,19 +32,29 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
     :param density: probability of every edge, above 0 and at most 1
     :param activation: of the hidden layers; the last layer is linear, its softmax gives probabilities
     :param initial: weights to begin with: "he", or "identity" for hundreds of layers of equal width
-    :param optimizer: "sgd", "momentum", "nesterov" or "adam"
+    :param optimizer: "sgd", "momentum", "nesterov" or "adam"; ``momentum``, ``beta1``, ``beta2`` and ``epsilon`` are theirs
     :param rate: learning rate
-    :param rate_schedule: "constant", "step" or "cosine"
+    :param rate_schedule: "constant", "step" (times ``rate_factor`` every ``rate_every`` epochs) or "cosine"
+    :param warm_up: steps at the beginning in which the rate rises
     :param l2: decay of weights
     :param batch: samples of a step
     :param epochs: passes over the samples
+    :param pattern: "keep" the edges, or move those of the smallest weights: "set" (to random places) or "rigl" (to the
+        places with the largest gradients); ``pattern_fraction``, ``pattern_every``, ``pattern_until`` and
+        ``pattern_schedule`` are those of :func:`varve.train`
+    :param validation_fraction: part of the samples, drawn so that classes keep their shares, that is not trained with, but
+        decides which epoch's network is kept; 0: none
+    :param patience: with a validation_fraction: stop after so many epochs without a lower validation loss
+    :param micro_batch: samples at a time; as many as fit by default
+    :param recompute: layers whose activations are computed twice: "auto", "none" or a number, see :func:`varve.train`
+    :param memory_limit: bytes for weights and activations
     :param precision: "float32" or "float64"
     :param backend: a name of :func:`varve.backends`; the fastest one by default
-    :param random_state: seed of edges, weights and the order of samples
+    :param random_state: seed of edges, weights, the order of samples and of the places of ``pattern="set"``
     :param progress: called with the :class:`Epoch` after each epoch
 
-    After fit: ``network_`` (the trained :class:`Network`), ``history_`` (a list of :class:`Epoch`), ``classes_`` and
-    ``n_features_in_``.
+    After fit: ``network_`` (the trained :class:`Network`), ``history_`` (a list of :class:`Epoch`), ``best_epoch_`` (None
+    without a validation_fraction), ``classes_`` and ``n_features_in_``.
     """
 
     def __init__(
@@ -48,9 +67,26 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
         optimizer: str = "adam",
         rate: float = 0.005,
         rate_schedule: str = "constant",
+        rate_every: int = 10,
+        rate_factor: float = 0.1,
+        warm_up: int = 0,
+        momentum: float = 0.9,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
         l2: float = 0.0,
         batch: int = 32,
         epochs: int = 60,
+        pattern: str = "keep",
+        pattern_fraction: float = 0.3,
+        pattern_every: int = 100,
+        pattern_until: float = 0.75,
+        pattern_schedule: str = "cosine",
+        validation_fraction: float = 0.0,
+        patience: int | None = None,
+        micro_batch: int | None = None,
+        recompute: str | int = "auto",
+        memory_limit: int | None = None,
         precision: str = "float32",
         backend: str | None = None,
         random_state: Any = None,
@@ -63,9 +99,26 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
         self.optimizer = optimizer
         self.rate = rate
         self.rate_schedule = rate_schedule
+        self.rate_every = rate_every
+        self.rate_factor = rate_factor
+        self.warm_up = warm_up
+        self.momentum = momentum
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
         self.l2 = l2
         self.batch = batch
         self.epochs = epochs
+        self.pattern = pattern
+        self.pattern_fraction = pattern_fraction
+        self.pattern_every = pattern_every
+        self.pattern_until = pattern_until
+        self.pattern_schedule = pattern_schedule
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.micro_batch = micro_batch
+        self.recompute = recompute
+        self.memory_limit = memory_limit
         self.precision = precision
         self.backend = backend
         self.random_state = random_state
@@ -92,24 +145,24 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
         start = generate.random(widths, density=self.density, seed=seed).with_initial_weights(
             self.initial, activation=self.activation, last_activation="identity", seed=seed
         )
-        training = train(
-            start,
-            X,
-            labels,
-            optimizer=self.optimizer,
-            rate=self.rate,
-            rate_schedule=self.rate_schedule,
-            l2=self.l2,
-            batch=self.batch,
-            epochs=self.epochs,
-            seed=seed,
-            precision=self.precision,
-            backend=self.backend,
-            progress=self.progress,
-        )
-        self.network_ = training.network
+        training = self._train(start, X, labels, seed)
+        self.network_ = training.best
         self.history_ = training.history
+        self.best_epoch_ = training.best_epoch
         return self
+
+    def _train(self, start: Network, X: Any, labels: np.ndarray, seed: int) -> Training:
+        """Trains with all samples, or with those that validation leaves."""
+        validation = None
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction is {self.validation_fraction}, expected at least 0 and below 1")
+        if self.validation_fraction > 0:
+            X, X_validation, labels, labels_validation = train_test_split(
+                X, labels, test_size=self.validation_fraction, stratify=labels, random_state=seed
+            )
+            validation = (X_validation, labels_validation)
+        same = {name: getattr(self, name) for name in _OPTIONS_OF_TRAIN}
+        return train(start, X, labels, validation=validation, seed=seed, **same)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """The outputs of the network: [samples, classes]; for two classes their difference, [samples]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import _arrays, _core
+from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
 from ._options import RunOptions
 from ._results import Evaluation
@@ -17,6 +17,7 @@ def evaluate(
     network: Network, X: Any, labels: Any, targets: Any, loss: str | None, top: int, options: RunOptions
 ) -> Evaluation:
     """See Network.evaluate."""
+    X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, loss == "mean-square")
     if labels is None and targets is None:
         raise UsageError("an evaluation needs labels or targets")
     loss = loss or ("mean-square" if targets is not None else "cross-entropy")

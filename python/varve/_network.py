@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _core, _layers
+from . import _arrays, _core, _files, _layers
 from ._activation import ActivationLike, from_core
 from ._errors import UsageError
 from ._options import Progress, RunOptions
@@ -28,8 +28,8 @@ class Network:
 
     Options of all methods that run samples:
 
-    :param X: samples [samples, inputs], one per row: an array of NumPy, a matrix of scipy.sparse, or anything in host
-        memory with DLPack, such as a tensor of torch
+    :param X: samples [samples, inputs], one per row: an array of NumPy, a matrix of scipy.sparse, anything with DLPack,
+        such as a tensor of torch, or the name of a file of samples (:func:`varve.read_samples`)
     :param precision: "float32" or "float64", of weights and activations
     :param backend: a name of :func:`varve.backends`; the fastest one by default
     :param reductions: work to save: "auto" (everything), "none", or a comma-separated list of merge_neurons,
@@ -84,16 +84,41 @@ class Network:
         layers: int | None = None,
         bias: float | None = None,
         cap: float | None = None,
+        activation: ActivationLike | None = None,
+        slope: float | None = None,
+        transposed: bool = False,
     ) -> Network:
-        """Read a network: an HDF5 file, or a folder of the Graph Challenge's text files.
+        """Read a network, in any format that the command takes, recognized by the content.
 
-        :param neurons: neurons per layer, if the folder has networks of several widths
-        :param layers: read only so many layers of a folder
-        :param bias: bias of all neurons of a folder; the challenge's for its widths by default
-        :param cap: cap of the clipped ReLU of a folder, 32 by default
+        - Varve's HDF5 file, a folder of the Graph Challenge's text files, an ONNX model;
+        - weights [outputs, inputs] in NumPy's ``.npy``, SciPy's ``.npz``, Matrix Market or binsparse: one file, the groups
+          of one binsparse file, or a folder with a file per layer in the order of their names;
+        - a JSON file that lists the layers, with their weights in such files or in one safetensors file.
+
+        :param neurons: neurons per layer, if a folder of text files has networks of several widths
+        :param layers: read only so many layers of text files
+        :param bias: bias of all neurons of text files (default: the challenge's) or of matrices (default: 0)
+        :param cap: cap of the clipped ReLU of text files (default: 32) or of matrices
+        :param activation: of every layer, for matrices, which do not say it
+        :param slope: of the leaky ReLU of matrices
+        :param transposed: True if the matrices are [inputs, outputs], as in scikit-learn and Keras
         :raises InputError: if the file is missing or broken, naming file and layer
+        :raises UsageError: if an option is missing or contradicts the file
+
+        If all matrices are square and nothing says what their rows are, they are taken as outputs, with a warning.
         """
-        return cls(_core.open_network(os.fspath(path), neurons, layers, bias, cap))
+        return cls(_files.open_network(path, neurons, layers, bias, cap, activation, slope, transposed))
+
+    @classmethod
+    def from_onnx(cls, path: Union[str, os.PathLike[str]]) -> Network:
+        """Read an ONNX model of fully connected layers.
+
+        Gemm, or MatMul and Add, with Relu, Clip from 0, LeakyRelu, Sigmoid or Tanh. A Softmax at the end is left out: the
+        order of the outputs is the same. Weights that are exactly 0 are no edges.
+
+        :raises InputError: if the file is missing, broken, or has another operation, naming the operation
+        """
+        return cls(_core.open_onnx(os.fspath(path)))
 
     @classmethod
     def from_sklearn(cls, model: Any) -> Network:
@@ -176,7 +201,7 @@ class Network:
 
         The file appears whole or not at all.
         """
-        self._core.save(os.fspath(path))
+        _core.save_network(self._core, os.fspath(path))
 
     # --- other networks from it
 
@@ -230,6 +255,7 @@ class Network:
         batch: int | None = None,
         memory_limit: int | None = None,
         progress: Progress | None = None,
+        out: Any = None,
     ) -> Run:
         """Run samples and return everything that is known then. See the class for the options.
 
@@ -237,14 +263,25 @@ class Network:
         :param predictions: whether to return the output of the largest activation of each sample
         :param sparse: activations as scipy.sparse.csr_array instead of an array
         :param progress: called as progress(done, samples) after each batch
+        :param out: array [samples, outputs] of the precision that gets the activations, batch by batch, in place of a new
+            one: of NumPy, or in host memory with DLPack, such as a tensor of torch. If the call fails, it may hold a part
         """
         precision = _arrays.to_precision(precision)
+        if type(X) is not np.ndarray:
+            X = _files.samples_of(X, self._core.num_inputs)
         rows = _arrays.to_samples(X, self._core.num_inputs)
         num_samples = (X if isinstance(rows, _core.CompressedRows) else rows).shape[0]
         warm = self._engine(num_samples, precision, backend, reductions, edge_order, engine, batch, memory_limit)
-        outcome: Any = warm.run(rows, activations, predictions, progress)
         found = None
-        if activations:
+        outcome: Any
+        if out is not None:
+            if sparse or not activations:
+                raise UsageError("out takes activations as an array, so neither sparse=True nor activations=False goes with it")
+            into = _arrays.output_of(out, (num_samples, self._core.num_outputs), precision)
+            outcome, found = warm.run_into(rows, into, predictions, progress), out
+        else:
+            outcome = warm.run(rows, activations, predictions, progress)
+        if activations and out is None:
             found = self._sparse(outcome, num_samples, precision) if sparse else getattr(outcome, precision)()
         return Run(
             found,
@@ -259,7 +296,8 @@ class Network:
 
         :param X: samples [samples, inputs]
         :param options: those of :meth:`run`
-        :returns: [samples, outputs] in the precision asked for: an array, or a scipy.sparse.csr_array if sparse=True
+        :returns: [samples, outputs] in the precision asked for: an array, ``out`` if given, or a scipy.sparse.csr_array if
+            sparse=True
         :raises InputError: if X has another width or a value that is no finite number
         """
         return self.run(X, **options).activations
@@ -299,6 +337,7 @@ class Network:
         """
         shape = (8192, 8192 * self.num_inputs, False)
         if X is not None:
+            X = _files.samples_of(X, self.num_inputs)
             shape = _core.shape_of(_arrays.to_sample_rows(X, self.num_inputs))
         options = (_arrays.to_precision(precision), backend, reductions, edge_order, "varve", batch, memory_limit)
         return "\n".join(self._new_engine(shape[0], *options).plan_for(*shape))
@@ -310,9 +349,9 @@ class Network:
     ) -> Evaluation:
         """Measure how well the network answers.
 
-        :param X: samples [samples, inputs]
-        :param labels: the index of the right output of each sample, [samples]
-        :param targets: wanted outputs, [samples, outputs]
+        :param X: samples [samples, inputs], or the name of a file, whose labels or targets are taken if none are given
+        :param labels: the index of the right output of each sample, [samples], or the name of a file with them
+        :param targets: wanted outputs, [samples, outputs], or the name of a file with them
         :param loss: "cross-entropy" (needs labels; the default with labels) or "mean-square"
         :param top: a label counts for top_accuracy if it is among so many largest outputs
         :param options: those of :meth:`run`

@@ -20,3 +20,4 @@ class RunOptions(TypedDict, total=False):
     batch: int | None
     memory_limit: int | None
     progress: Progress | None
+    out: Any

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
+import warnings
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from . import _arrays, _core
+from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
+from ._files import Path
 from ._network import Network
 
 
@@ -21,6 +25,8 @@ class Epoch:
     accuracy: float | None  #: share of samples with the right largest output; None with targets
     validation_loss: float | None  #: after the epoch; None without validation
     validation_accuracy: float | None
+    dropped_edges: int = 0  #: edges that changes of the pattern dropped, and grew elsewhere
+    returned_edges: int = 0  #: those of them that grew again at the same place
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,9 @@ class Training:
     network: Network  #: after the last epoch
     best: Network  #: after the epoch with the least validation loss; the same as ``network`` without validation
     best_epoch: int | None  #: that epoch, from 1
-    history: list[Epoch]
+    history: list[Epoch]  #: the epochs of this call, as best_epoch is: not those before a checkpoint
+    micro_batch: int  #: samples at a time
+    keep_every: int  #: of so many layers one kept its activations; those of the others were computed twice
 
 
 def train(
@@ -39,7 +47,7 @@ def train(
     labels: Any = None,
     *,
     targets: Any = None,
-    validation: tuple[Any, Any] | None = None,
+    validation: Any = None,
     loss: str | None = None,
     optimizer: str = "adam",
     rate: float | None = None,
@@ -56,93 +64,157 @@ def train(
     epochs: int = 10,
     seed: int = 1,
     patience: int | None = None,
+    pattern: str = "keep",
+    pattern_fraction: float = 0.3,
+    pattern_every: int = 100,
+    pattern_until: float = 0.75,
+    pattern_schedule: str = "cosine",
+    micro_batch: int | None = None,
+    recompute: str | int = "auto",
+    checkpoint: Path | None = None,
+    checkpoint_every: int | None = None,
     precision: Any = "float32",
     backend: str | None = None,
     memory_limit: int | None = None,
     progress: Callable[[Epoch], Any] | None = None,
 ) -> Training:
-    """Train the weights and biases of a network; its edges stay. The network given is not changed.
+    """Train the weights and biases of a network, and move its edges if wanted. The network given is not changed.
 
     The trained bits are the same on every backend, with any number of threads and any memory limit.
 
     :param network: the network to begin with, such as ``generate.random(...).with_initial_weights()``
-    :param X: samples [samples, inputs]
-    :param labels: the index of the right output of each sample, [samples]
-    :param targets: wanted outputs [samples, outputs], in place of labels
-    :param validation: samples and their labels (or targets) to measure with after each epoch
+    :param X: samples [samples, inputs], or the name of a file, whose labels or targets are taken if none are given
+    :param labels: the index of the right output of each sample, [samples], or the name of a file with them
+    :param targets: wanted outputs [samples, outputs], or the name of a file with them, in place of labels
+    :param validation: samples and their labels (or targets) to measure with after each epoch, or the name of a file
     :param loss: "cross-entropy" (with labels, the default there) or "mean-square"
     :param optimizer: "sgd", "momentum", "nesterov" or "adam"
     :param rate: learning rate; 0.001 for adam, else 0.05 by default
     :param rate_schedule: "constant", "step" (times ``rate_factor`` every ``rate_every`` epochs) or "cosine"
     :param warm_up: steps at the beginning in which the rate rises
+    :param momentum: of momentum and nesterov
+    :param beta1: of adam, as ``beta2`` and ``epsilon``
     :param l2: decay of weights
     :param batch: samples of a step
+    :param seed: of the order of the samples, and of the places of ``pattern="set"``
     :param patience: stop after so many epochs without a lower validation loss
+    :param pattern: "keep" the edges, or move those of the smallest weights of each layer: "set" (to random free places) or
+        "rigl" (to the free places with the largest gradients)
+    :param pattern_fraction: part of the edges of each layer that a change moves
+    :param pattern_every: steps between changes
+    :param pattern_until: where changes end: a part of all steps (at most 1), or a number of steps
+    :param pattern_schedule: the fraction is "constant", or falls to 0 as a "cosine"
+    :param micro_batch: samples at a time, 64 (float64: 32) times a power of two; as many as fit by default. No bit depends
+        on it, nor on recompute, checkpoint, backend and memory_limit
+    :param recompute: layers whose activations are computed twice instead of kept: "auto" (as few as memory allows), "none",
+        or k, all but those of every k-th layer
+    :param checkpoint: file (``.h5``) that keeps the state after each epoch, and in FILE.previous the one before. If it is
+        there, the training goes on from it; its network, samples and options must be the same
+    :param checkpoint_every: steps between more checkpoints
+    :param memory_limit: bytes for weights and activations; nine tenths of the free memory by default
     :param progress: called with the :class:`Epoch` after each epoch; an exception that it raises ends the training
     :raises InputError: if samples or answers do not fit, or weights become infinite
     """
+    X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, loss == "mean-square")
     if (labels is None) == (targets is None):
         raise UsageError("training needs labels or targets, one of the two")
     if patience is not None and validation is None:
         raise UsageError("patience needs validation")
+    if checkpoint is None and checkpoint_every is not None:
+        raise UsageError("checkpoint_every needs checkpoint")
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise UsageError(f"checkpoint_every is {checkpoint_every}, expected at least 1 step")
     has_labels = labels is not None
-    run = _core.TrainingRun(
-        network._core,
-        backend or "",
-        _arrays.to_precision(precision),
-        loss or ("cross-entropy" if has_labels else "mean-square"),
-        optimizer,
-        float(rate) if rate is not None else (0.001 if optimizer == "adam" else 0.05),
-        rate_schedule,
-        rate_every,
-        rate_factor,
-        warm_up,
-        momentum,
-        beta1,
-        beta2,
-        epsilon,
-        l2,
-        batch,
-        epochs,
-        seed,
-        memory_limit,
-    )
+    settings = _core.TrainingSettings()
+    settings.backend = backend or ""
+    settings.precision = _arrays.to_precision(precision)
+    settings.loss = loss or ("cross-entropy" if has_labels else "mean-square")
+    settings.optimizer = optimizer
+    settings.rate = float(rate) if rate is not None else (0.001 if optimizer == "adam" else 0.05)
+    settings.rate_schedule, settings.rate_every, settings.rate_factor = rate_schedule, rate_every, rate_factor
+    settings.warm_up = warm_up
+    settings.momentum, settings.beta1, settings.beta2, settings.epsilon = momentum, beta1, beta2, epsilon
+    settings.l2 = l2
+    settings.batch, settings.epochs, settings.seed = batch, epochs, seed
+    settings.pattern, settings.pattern_schedule = pattern, pattern_schedule
+    settings.pattern_fraction, settings.pattern_every, settings.pattern_until = pattern_fraction, pattern_every, pattern_until
+    settings.micro_batch, settings.keep_every, settings.memory_limit = micro_batch, _keep_every(recompute), memory_limit
+    settings.checkpoint = None if checkpoint is None else os.fspath(checkpoint)
+    settings.checkpoint_every = checkpoint_every
+
     answers = labels if has_labels else targets
+    run = _core.TrainingRun(network._core, settings, _arrays.shape_of(X)[0])
+    if run.note:
+        warnings.warn(run.note, stacklevel=2)
     training_set, num_samples = _add(run, network, X, answers, has_labels, "X")
     validation_set = None
     if validation is not None:
-        validation_set, num_validation = _add(run, network, *validation, has_labels, "validation")
+        validation_set, num_validation = _add_validation(run, network, validation, has_labels)
         if num_validation == 0:
             raise InputError("validation holds no samples")
     run.begin(training_set, num_samples, validation_set)
-    return _run_epochs(run, has_labels, patience, validation is not None, progress)
+    return _run_epochs(run, has_labels, patience, progress)
+
+
+def _keep_every(recompute: str | int) -> int | None:
+    """The number of layers of which one keeps its activations; None: as memory allows."""
+    if recompute == "auto":
+        return None
+    if recompute == "none":
+        return 1
+    if isinstance(recompute, int) and not isinstance(recompute, bool) and recompute >= 1:
+        return recompute
+    raise UsageError(f"recompute is {recompute!r}, expected 'auto', 'none' or a number from 1 on")
 
 
 def _run_epochs(
-    run: Any, has_labels: bool, patience: int | None, validates: bool, progress: Callable[[Epoch], Any] | None
+    run: Any, has_labels: bool, patience: int | None, progress: Callable[[Epoch], Any] | None
 ) -> Training:
     history: list[Epoch] = []
     best: Network | None = None
-    while not run.is_finished:
-        found = run.advance()
-        epoch = Epoch(
-            found.epoch,
-            found.num_steps,
-            found.rate,
-            found.loss,
-            found.accuracy if has_labels else None,
-            found.validation_loss,
-            found.validation_accuracy if has_labels else None,
-        )
+    best_epoch: int | None = None
+    least = math.inf
+    while not run.is_finished and not _is_out_of_patience(run, patience):
+        epoch = _to_epoch(run.advance(), has_labels)
         history.append(epoch)
-        if validates and run.best_epoch == epoch.epoch:
-            best = Network(run.network())
+        if epoch.validation_loss is not None and epoch.validation_loss < least:
+            least, best_epoch, best = epoch.validation_loss, epoch.epoch, Network(run.network())
         if progress is not None:
             progress(epoch)
-        if patience is not None and epoch.epoch >= run.best_epoch + patience:
-            break
     network = Network(run.network())
-    return Training(network, best or network, run.best_epoch if validates else None, history)
+    micro_batch, keep_every = run.memory[:2]
+    return Training(network, best or network, best_epoch, history, micro_batch, keep_every)
+
+
+def _is_out_of_patience(run: Any, patience: int | None) -> bool:
+    return patience is not None and run.num_epochs > 0 and run.num_epochs >= run.best_epoch + patience
+
+
+def _to_epoch(found: Any, has_labels: bool) -> Epoch:
+    return Epoch(
+        found.epoch,
+        found.num_steps,
+        found.rate,
+        found.loss,
+        found.accuracy if has_labels else None,
+        found.validation_loss,
+        found.validation_accuracy if has_labels else None,
+        found.dropped_edges,
+        found.returned_edges,
+    )
+
+
+def _add_validation(run: Any, network: Network, validation: Any, has_labels: bool) -> tuple[int, int]:
+    """Adds the samples to validate with: a pair, or a file or samples that hold their answers."""
+    if _files.is_path(validation) or isinstance(validation, _files.Samples):
+        validation = (validation, None)
+    X, answers = validation
+    labels, targets = (answers, None) if has_labels else (None, answers)
+    X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, not has_labels)
+    answers = labels if has_labels else targets
+    if answers is None:
+        raise InputError(f"validation holds no {'labels' if has_labels else 'targets'}, but training has them")
+    return _add(run, network, X, answers, has_labels, "validation")
 
 
 def _add(run: Any, network: Network, X: Any, answers: Any, are_labels: bool, place: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _arrays, _core
+from . import _arrays, _core, _files
 from ._errors import InputError
 from ._results import Verdict
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def compare(network: Network, X: Any, result: Any, exact: bool, tolerance: float) -> Verdict:
     """See Network.verify."""
+    X = _files.samples_of(X, network.num_inputs)
     rows = _arrays.to_sample_rows(X, network.num_inputs)
     num_samples = _arrays.shape_of(X)[0]
     found = _to_result(result, num_samples, network.num_outputs)

@@ -1,0 +1,153 @@
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "held_network.hpp"
+#include "process.hpp"
+
+#include "core/host.hpp"
+#include "io/labels.hpp"
+#include "io/layer_list.hpp"
+#include "io/onnx.hpp"
+#include "io/open.hpp"
+#include "io/sample_file.hpp"
+#include "io/targets.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace varve::python {
+namespace {
+
+/// A network of a file, and a remark about its orientation (empty: none).
+nb::tuple open(std::string const& path, ChallengeOptions const& options) {
+  std::unique_ptr<HeldNetwork> network;
+  std::string note;
+  {
+    nb::gil_scoped_release const no_gil;
+    std::shared_ptr<NetworkSource const> const source = open_network(path, options);
+    note = orientation_note(*source);
+    network = hold_copy(InterruptibleNetwork(source));
+  }
+  return nb::make_tuple(std::move(network), note);
+}
+
+std::unique_ptr<HeldNetwork> open_onnx(std::string const& path) {
+  return hold(std::make_shared<Network const>(read_onnx(path)));
+}
+
+void save(HeldNetwork const& network, std::string const& path) {
+  save_network(network.source(), path, [](std::size_t, std::size_t) { run_signal_handlers(); });
+}
+
+/// Reads all samples of a reader part by part, so that Ctrl-C need not wait for the end.
+SampleSet read_all(SampleReader& reader) {
+  constexpr std::size_t most_values = std::size_t{1} << 26U;
+  auto const at_a_time = std::max<std::size_t>(most_values / std::max<std::size_t>(reader.num_neurons(), 1), 1);
+  auto const num_samples = reader.num_samples();
+  auto batch = reader.read(0, std::min(at_a_time, num_samples));
+  for (auto first = batch.num_samples(); first < num_samples; first = batch.num_samples()) {
+    run_signal_handlers();
+    batch.append(reader.read(first, std::min(first + at_a_time, num_samples)));
+  }
+  return to_set(batch);
+}
+
+/// The samples of a file and what is wanted for them.
+struct AnsweredSamples {
+  SampleSet samples;
+  std::optional<std::vector<std::int64_t>> labels;
+  std::optional<SparseMatrix> targets;
+};
+
+std::vector<std::int64_t> read_labels(std::string const& path, SampleIndex first, std::size_t num_samples) {
+  auto const labels = open_labels(path, {first, first + num_samples}, OtherSamples::refused);
+  return {labels.classes.begin(), labels.classes.end()};
+}
+
+AnsweredSamples read_answered(std::string const& path, std::optional<std::size_t> neurons, bool wants_answers) {
+  AnsweredSamples read;
+  auto const reader = open_sample_reader(path, neurons, available_host_memory() / 2); // text is sorted in memory
+  read.samples = read_all(*reader);
+  if (!wants_answers || !is_sample_file(path)) return read;
+  auto const header = read_sample_header(path);
+  auto const first = read.samples.first_sample;
+  if (header.has_labels) read.labels = read_labels(path, first, read.samples.num_samples());
+  if (header.num_targets) {
+    SampleRange const range{first, first + read.samples.num_samples()};
+    auto const targets = open_targets(path, std::nullopt, range, OtherSamples::refused);
+    read.targets = read_all(*targets).matrix;
+  }
+  return read;
+}
+
+/// The arrays and the shape of a matrix.
+nb::tuple with_shape(SparseMatrix const& matrix) {
+  return nb::make_tuple(to_tuple(matrix), matrix.num_rows, matrix.num_columns);
+}
+
+/// The samples of a file: matrix, number of the first one, labels or None, targets or None.
+nb::tuple read_samples(std::string const& path, std::optional<std::size_t> neurons, bool wants_answers) {
+  AnsweredSamples read;
+  {
+    nb::gil_scoped_release const no_gil;
+    read = read_answered(path, neurons, wants_answers);
+  }
+  nb::object const labels = read.labels ? nb::cast(to_numpy(std::move(*read.labels))) : nb::none();
+  nb::object const targets = read.targets ? nb::object(with_shape(*read.targets)) : nb::none();
+  return nb::make_tuple(with_shape(read.samples.matrix), read.samples.first_sample, labels, targets);
+}
+
+nb::object labels_of_file(std::string const& path, SampleIndex first, std::size_t num_samples) {
+  std::vector<std::int64_t> labels;
+  {
+    nb::gil_scoped_release const no_gil;
+    labels = read_labels(path, first, num_samples);
+  }
+  return nb::cast(to_numpy(std::move(labels)));
+}
+
+void write_samples(std::string const& path, CompressedRows const& rows,
+                   std::optional<Vector<std::int64_t>> const& labels, std::optional<CompressedRows> const& targets) {
+  auto const samples = to_samples(rows, "X", Precision::double_precision);
+  auto const writer = open_sample_writer(path, samples.num_neurons());
+  if (labels) writer->append_labels({to_classes(*labels, no_class, "labels"), 0});
+  if (targets) writer->append_targets(to_samples(*targets, "targets", Precision::double_precision));
+  writer->append(samples);
+  writer->commit();
+}
+
+} // namespace
+
+void add_files(nb::module_& module) {
+  using NoGil = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<ChallengeOptions>(module, "FileOptions", "What files of networks may not say.")
+      .def(nb::init<>())
+      .def_rw("neurons", &ChallengeOptions::neurons, nb::arg().none())
+      .def_rw("layers", &ChallengeOptions::layers, nb::arg().none())
+      .def_rw("bias", &ChallengeOptions::bias, nb::arg().none())
+      .def_rw("cap", &ChallengeOptions::cap, nb::arg().none())
+      .def_rw("activation", &ChallengeOptions::activation)
+      .def_rw("slope", &ChallengeOptions::slope, nb::arg().none())
+      .def_rw("transposes_weights", &ChallengeOptions::transposes_weights);
+  module.def("open_network", &open, nb::arg("path"), nb::arg("options"),
+             "A network of a file, and a remark about its orientation, empty if there is none.");
+  module.def("open_onnx", &open_onnx, nb::arg("path"), NoGil());
+  module.def("save_network", &save, nb::arg("network"), nb::arg("path"), NoGil());
+  module.def("read_samples", &read_samples, nb::arg("path"), nb::arg("neurons").none(), nb::arg("wants_answers"),
+             "((arrays, rows, columns), number of the first sample, labels, the same three of the targets).");
+  module.def("read_labels", &labels_of_file, nb::arg("path"), nb::arg("first_sample"), nb::arg("num_samples"));
+  module.def("write_samples", &write_samples, nb::arg("path"), nb::arg("rows"), nb::arg("labels").none(),
+             nb::arg("targets").none(), NoGil());
+}
+
+} // namespace varve::python

@@ -1,0 +1,332 @@
+"""Files of other programs, written by their own libraries: read, saved, read back, equal; and files of samples."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+
+import h5py
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import scipy.io
+import scipy.sparse as sp
+import varve
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import save_file
+
+WIDTHS = (23, 40, 40, 6)
+LEAKY = varve.Activation.leaky_relu(0.125)
+
+
+def matrices(dtype=np.float32):
+    """Three layers [outputs, inputs], one of them square, with rows and columns that have no weights."""
+    generator = np.random.default_rng(11)
+    found = []
+    for inputs, outputs in zip(WIDTHS, WIDTHS[1:]):
+        matrix = sp.random(outputs, inputs, 0.2, random_state=generator, data_rvs=generator.standard_normal).tolil()
+        matrix[1] = 0
+        matrix[:, 2] = 0
+        found.append(sp.csr_matrix(matrix, dtype=dtype))
+    return found
+
+
+def write_binsparse(group, matrix, form):
+    """A matrix as the specification of binsparse lays it out."""
+    matrix = matrix.asformat(form.lower())
+    if form == "COO":
+        arrays = {"indices_0": matrix.row, "indices_1": matrix.col, "values": matrix.data}
+    else:
+        arrays = {"pointers_to_1": matrix.indptr, "indices_1": matrix.indices, "values": matrix.data}
+    for name, array in arrays.items():
+        group[name] = array
+    types = {name: str(array.dtype) for name, array in arrays.items()}
+    entries = {"version": "0.1", "format": form, "shape": matrix.shape, "number_of_stored_values": matrix.nnz, "data_types": types}
+    group.attrs["binsparse"] = json.dumps({"binsparse": entries})
+
+
+def npz(form):
+    def write(folder):
+        for number, matrix in enumerate(matrices()):
+            sp.save_npz(folder / f"layer{number}.npz", matrix.asformat(form))
+        return folder
+
+    return write
+
+
+def npy(order):
+    def write(folder):
+        for number, matrix in enumerate(matrices()):
+            np.save(folder / f"layer{number}.npy", np.array(matrix.toarray(), order=order))
+        return folder
+
+    return write
+
+
+def matrix_market(form):
+    def write(folder):
+        for number, matrix in enumerate(matrices()):
+            matrix = matrix.astype(np.float64)  # its writer garbles float32 with many digits
+            scipy.io.mmwrite(folder / f"layer{number}.mtx", matrix if form == "coordinate" else matrix.toarray(), precision=17)
+        return folder
+
+    return write
+
+
+def binsparse(form):
+    def write(folder):
+        with h5py.File(folder / "layers.h5", "w") as file:
+            for number, matrix in enumerate(matrices()):
+                write_binsparse(file.create_group(f"layer{number}"), matrix, form)
+        return folder / "layers.h5"
+
+    return write
+
+
+def safetensors(folder):
+    save_file({f"fc{number}.weight": matrix.toarray() for number, matrix in enumerate(matrices())}, folder / "m.safetensors")
+    layers = [{"weights": f"fc{number}.weight"} for number in range(3)]
+    (folder / "network.json").write_text(json.dumps({"file": "m.safetensors", "layers": layers}))
+    return folder
+
+
+def onnx_model(folder):
+    nodes, constants, name = [], [], "x"
+    for number, matrix in enumerate(matrices()):
+        constants.append(numpy_helper.from_array(matrix.toarray(), f"w{number}"))
+        constants.append(numpy_helper.from_array(np.full(matrix.shape[0], 0.25, np.float32), f"b{number}"))
+        nodes.append(helper.make_node("Gemm", [name, f"w{number}", f"b{number}"], [f"sum{number}"], transB=1))
+        name = "y" if number == 2 else f"x{number}"
+        nodes.append(helper.make_node("LeakyRelu", [f"sum{number}"], [name], alpha=LEAKY.parameter))
+    inputs, outputs = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["samples", width]) for name, width in (("x", WIDTHS[0]), ("y", WIDTHS[-1]))
+    )
+    model = helper.make_model(
+        helper.make_graph(nodes, "network", [inputs], [outputs], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    onnx.checker.check_model(model)
+    onnx.save(model, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+WRITERS = {
+    "scipy csr": npz("csr"),
+    "scipy csc": npz("csc"),
+    "scipy coo": npz("coo"),
+    "numpy rows": npy("C"),
+    "numpy columns": npy("F"),
+    "matrix market coordinate": matrix_market("coordinate"),
+    "matrix market array": matrix_market("array"),
+    "binsparse CSR": binsparse("CSR"),
+    "binsparse CSC": binsparse("CSC"),
+    "binsparse COO": binsparse("COO"),
+    "safetensors": safetensors,
+    "onnx": onnx_model,
+}
+
+
+def expect_written(network):
+    """The network has the matrices, the bias and the activation that the writers wrote, in all bits."""
+    assert network.num_layers == 3
+    for layer, matrix in zip(network.layers(), matrices()):
+        np.testing.assert_array_equal(layer.weights.toarray(), matrix.toarray())
+        assert layer.weights.nnz == matrix.nnz
+        np.testing.assert_array_equal(np.broadcast_to(layer.bias, matrix.shape[:1]), np.full(matrix.shape[0], 0.25))
+        assert layer.activation == LEAKY
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_of_another_program_goes_in_and_back(tmp_path, name):
+    path = WRITERS[name](tmp_path)
+    options = {} if name == "onnx" else {"activation": LEAKY, "bias": 0.25}
+    network = varve.Network.from_file(path, **options)
+    expect_written(network)
+    saved = tmp_path / "saved.h5"
+    network.save(saved)
+    again = varve.Network.from_file(saved)
+    expect_written(again)
+    assert again.weights_hash() == network.weights_hash()
+    with h5py.File(saved) as file:  # and by the other library
+        for number, matrix in enumerate(matrices()):
+            group = file[f"layers/{number:06}/weights"]
+            arrays = (group["values"][()], group["indices_1"][()], group["pointers_to_1"][()])
+            np.testing.assert_array_equal(sp.csr_matrix(arrays, shape=matrix.shape).toarray(), matrix.toarray())
+
+
+def test_there_are_twelve_of_them():
+    assert len(WRITERS) == 12
+
+
+def test_onnx_computes_what_onnxruntime_does(tmp_path):
+    path = onnx_model(tmp_path)
+    network = varve.Network.from_onnx(path)
+    expect_written(network)
+    X = np.random.default_rng(2).standard_normal((50, WIDTHS[0])).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": X})
+    np.testing.assert_allclose(network.infer(X), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(varve.InputError, match="m.txt"):
+        (tmp_path / "m.txt").write_text("no model")
+        varve.Network.from_onnx(tmp_path / "m.txt")
+
+
+def test_one_matrix_is_a_network_of_one_layer(tmp_path):
+    matrix = matrices()[0]
+    sp.save_npz(tmp_path / "one.npz", matrix)
+    network = varve.Network.from_file(tmp_path / "one.npz", activation="clipped_relu", cap=2)
+    np.testing.assert_array_equal(network.layer(0).weights.toarray(), matrix.toarray())
+    assert network.layer(0).activation == varve.Activation.clipped_relu(2)
+    turned = varve.Network.from_file(tmp_path / "one.npz", activation="leaky_relu", slope=0.5, transposed=True)
+    np.testing.assert_array_equal(turned.layer(0).weights.toarray(), matrix.toarray().T)
+    assert turned.layer(0).activation == varve.Activation.leaky_relu(0.5)
+
+
+def test_square_matrices_of_a_file_bring_a_warning(tmp_path, recwarn):
+    np.save(tmp_path / "square.npy", np.eye(4) + np.eye(4, k=1))
+    with pytest.warns(UserWarning, match=r"square.npy are square.*if they are inputs: transposed=True"):
+        varve.Network.from_file(tmp_path / "square.npy", activation="relu")
+    recwarn.clear()
+    varve.Network.from_file(tmp_path / "square.npy", activation="relu", transposed=True)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "options, kind, sentence",
+    [
+        ({}, varve.UsageError, "nothing says which activation follows them; add activation,"),
+        ({"activation": "relu", "cap": 3.0}, varve.Error, "cap"),
+        ({"activation": LEAKY, "slope": 0.5}, varve.UsageError, "slope stands in the activation and in slope"),
+        ({"activation": "softmax"}, varve.UsageError, "no activation 'softmax'"),
+        ({"activation": "relu", "layers": 2}, varve.UsageError, "the number of layers 2 was asked for"),
+        ({"activation": "relu", "transposed": True}, varve.InputError, "layer 1 takes 40 inputs, but layer 0 has 23 outputs"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_by_a_sentence(tmp_path, options, kind, sentence):
+    with pytest.raises(kind, match=sentence):
+        varve.Network.from_file(npy("C")(tmp_path), **options)
+
+
+# --- samples
+
+
+def samples(width=23):
+    generator = np.random.default_rng(4)
+    X = np.round(generator.random((37, width)) * 255) * (generator.random((37, width)) < 0.3)
+    X[5] = 0
+    X[-1, -1] = 17  # text says neither the number of samples nor the width
+    return X
+
+
+def idx(array, name):
+    kind = {np.dtype(np.uint8): 8}[array.dtype]
+    head = struct.pack(">BBBB", 0, 0, kind, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape)
+    with gzip.open(name, "wb") as file:
+        file.write(head + array.tobytes())
+
+
+def binsparse_samples(path):
+    with h5py.File(path, "w") as file:
+        write_binsparse(file, sp.csr_matrix(samples()), "CSC")
+
+
+SAMPLE_WRITERS = {
+    "x.npy": lambda path: np.save(path, samples()),
+    "columns.npy": lambda path: np.save(path, np.asfortranarray(samples().astype(np.float32))),
+    "x.npz": lambda path: sp.save_npz(path, sp.csc_matrix(samples())),
+    "x.mtx": lambda path: scipy.io.mmwrite(path, sp.coo_matrix(samples())),
+    "binsparse.h5": binsparse_samples,
+    "own.h5": lambda path: varve.save_samples(path, samples()),
+    "x.tsv": lambda path: varve.save_samples(path, sp.csr_array(samples())),
+    "x.tsv.gz": lambda path: varve.save_samples(path, samples()),
+    "images-idx2-ubyte.gz": lambda path: idx(samples().astype(np.uint8), path),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLE_WRITERS)
+def test_files_of_samples(tmp_path, name):
+    path = tmp_path / name
+    SAMPLE_WRITERS[name](path)
+    scale = 255 if "idx" in name else 1
+    expected = (samples() / scale).astype(np.float32 if "idx" in name else np.float64)
+    read = varve.read_samples(path, neurons=23)
+    assert len(read) == 37 and read.first_sample == 0 and read.labels is None and read.targets is None
+    np.testing.assert_array_equal(read.X.toarray(), expected)
+    network = varve.generate.random([23, 30, 4], degree=5, seed=3)
+    wanted = network.infer(expected)
+    np.testing.assert_array_equal(network.infer(path), wanted)
+    np.testing.assert_array_equal(network.infer(str(path)), wanted)
+    np.testing.assert_array_equal(network.infer(read), wanted)
+    np.testing.assert_array_equal(network.predict(path), wanted.argmax(axis=1))
+    np.testing.assert_array_equal(network.classify(path), np.flatnonzero(wanted.any(axis=1)))
+    assert network.plan(path) == network.plan(expected) and network.verify(path, wanted).is_right
+    other = varve.generate.random([24, 4], degree=5)
+    with pytest.raises((varve.InputError, varve.UsageError), match="2[34]"):
+        if ".tsv" in name:  # its width is what the reader is told
+            varve.read_samples(path, neurons=22)
+        else:
+            other.infer(path)
+
+
+def test_answers_in_files(tmp_path):
+    X, labels = samples(), np.arange(37) % 4
+    targets = np.random.default_rng(1).random((37, 4))
+    network = varve.generate.random([23, 30, 4], degree=5, seed=3)
+    varve.save_samples(tmp_path / "both.h5", X, labels, targets)
+    read = varve.read_samples(tmp_path / "both.h5")
+    np.testing.assert_array_equal(read.labels, labels)
+    np.testing.assert_array_equal(read.targets.toarray(), targets)
+    by_labels, by_targets = network.evaluate(X, labels), network.evaluate(X, targets=targets)
+    assert network.evaluate(tmp_path / "both.h5") == by_labels
+    assert network.evaluate(read, loss="mean-square") == by_targets
+    varve.save_samples(tmp_path / "x.h5", X)
+    np.save(tmp_path / "labels.npy", labels)
+    idx(labels.astype(np.uint8), tmp_path / "labels-idx1-ubyte.gz")
+    (tmp_path / "labels.txt").write_text("\n".join(str(label) for label in labels))
+    np.save(tmp_path / "targets.npy", targets)
+    for name in ("labels.npy", "labels-idx1-ubyte.gz", "labels.txt"):
+        assert network.evaluate(tmp_path / "x.h5", tmp_path / name) == by_labels
+        assert network.evaluate(X, tmp_path / name) == by_labels
+    assert network.evaluate(tmp_path / "x.h5", targets=tmp_path / "targets.npy") == by_targets
+    with pytest.raises(varve.UsageError, match="needs labels or targets"):
+        network.evaluate(tmp_path / "x.h5")
+
+
+def test_training_from_files(tmp_path):
+    X, labels = samples(), np.arange(37) % 4
+    start = varve.generate.random([23, 30, 4], degree=5, seed=3).with_initial_weights(last_activation="identity")
+    varve.save_samples(tmp_path / "train.h5", X[:30], labels[:30])
+    varve.save_samples(tmp_path / "test.h5", X[30:], labels[30:])
+    wanted = varve.train(start, X[:30], labels[:30], validation=(X[30:], labels[30:]), epochs=2)
+    found = varve.train(start, tmp_path / "train.h5", validation=tmp_path / "test.h5", epochs=2)
+    assert found.network.weights_hash() == wanted.network.weights_hash() and found.history == wanted.history
+    varve.save_samples(tmp_path / "bare.h5", X[30:])
+    with pytest.raises(varve.InputError, match="validation holds no labels"):
+        varve.train(start, tmp_path / "train.h5", validation=tmp_path / "bare.h5", epochs=2)
+
+
+@pytest.mark.parametrize(
+    "call, sentence",
+    [
+        (lambda folder: varve.read_samples(folder / "missing.npy"), "missing.npy"),
+        (lambda folder: varve.read_samples(broken(folder, "x.npy")), "x.npy"),
+        (lambda folder: varve.read_samples(broken(folder, "x.txt")), "how many neurons its samples have; add neurons"),
+        (lambda folder: varve.save_samples(folder / "x.png", np.eye(3)), "x.png has an unknown ending"),
+        (lambda folder: varve.save_samples(folder / "x.h5", np.ones(3)), r"X has the shape \(3,\), expected \(samples"),
+        (lambda folder: varve.save_samples(folder / "x.h5", np.eye(3), [1, 2]), r"labels have the shape \(2,\), expected \(3,\)"),
+        (lambda folder: varve.save_samples(folder / "x.h5", np.eye(3), [1, 2, -1]), "labels are -1 to 2, expected 0 to"),
+        (lambda folder: varve.save_samples(folder / "x.h5", np.eye(3), None, np.eye(4)), r"targets have the shape \(4, 4\)"),
+        (lambda folder: varve.save_samples(folder / "x.tsv", np.eye(3), [1, 2, 0]), "x.tsv"),
+        (lambda folder: varve.Network.from_file(broken(folder, "x.onnx")), "x.onnx"),
+    ],
+)
+def test_broken_files_of_samples_are_refused_by_a_sentence(tmp_path, call, sentence):
+    with pytest.raises((varve.InputError, varve.UsageError), match=sentence):
+        call(tmp_path)
+    assert not (tmp_path / "x.h5").exists() and not (tmp_path / "x.tsv").exists()
+
+
+def broken(folder, name):
+    head = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}" if name.endswith("npy") else b"1 1 1\n"
+    (folder / name).write_bytes(head)
+    return folder / name

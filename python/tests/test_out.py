@@ -1,0 +1,137 @@
+"""Results in arrays of the caller, and arrays in the memory of devices."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import varve
+
+
+class Tensor:
+    """An array that only DLPack can read and write."""
+
+    def __init__(self, array, device=(1, 0)):
+        self._array, self._device = array, device
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __dlpack__(self, **options):
+        if self._device[0] != 1:
+            raise BufferError("not in host memory")
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._device
+
+
+class DeviceTensor(Tensor):
+    """As torch has it: a tensor on a GPU, whose method cpu() copies it."""
+
+    def __init__(self, array):
+        super().__init__(array, (2, 0))
+        self.num_copies = 0
+
+    def cpu(self):
+        self.num_copies += 1
+        return self._array.copy()
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda X: X.astype(np.float32)], ids=["dense", "sparse", "float32"])
+@pytest.mark.parametrize("batch", [None, 7])
+def test_activations_go_into_a_given_array(network, X, precision, form, batch):
+    samples = form(X)
+    wanted = network.infer(samples, precision=precision)
+    out = np.full(wanted.shape, np.nan, dtype=precision)
+    found = network.infer(samples, precision=precision, batch=batch, out=out)
+    assert found is out
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_activations_go_into_memory_of_others_by_dlpack(network, X):
+    memory = np.full((203, 5), np.nan, np.float32)
+    tensor = Tensor(memory)
+    assert network.infer(X, out=tensor) is tensor
+    np.testing.assert_array_equal(memory, network.infer(X))
+
+
+def test_a_part_of_a_larger_array_takes_the_result(network, X):
+    whole = np.full((300, 5), 7, np.float32)
+    network.infer(X, out=whole[40:243])
+    np.testing.assert_array_equal(whole[40:243], network.infer(X))
+    assert (whole[:40] == 7).all() and (whole[243:] == 7).all()
+
+
+def test_samples_may_be_overwritten():
+    network = varve.generate.random([50, 50, 50], degree=6)
+    X = np.random.default_rng(3).random((90, 50), dtype=np.float32)
+    wanted = network.infer(X)
+    network.infer(X, out=X)
+    np.testing.assert_array_equal(X, wanted)
+
+
+def test_run_returns_the_rest_as_well(network, X):
+    out = np.empty((203, 5), np.float32)
+    run, whole = network.run(X, predictions=True, out=out), network.run(X, predictions=True)
+    assert run.activations is out and run.activation_hash == whole.activation_hash
+    np.testing.assert_array_equal(run.predictions, whole.predictions)
+    np.testing.assert_array_equal(run.live_samples, whole.live_samples)
+
+
+def test_no_second_array_is_made():
+    network = varve.generate.random([64, 2000], degree=2, bias=(0.1, 0.2))
+    X = np.random.default_rng(3).random((2000, 64), dtype=np.float32)
+    out = np.empty((2000, 2000), np.float32)
+    network.infer(X, out=out, batch=64)
+    tracemalloc.start()
+    network.infer(X, out=out, batch=64)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < out.nbytes / 100 and (out != 0).any(axis=1).all()
+
+
+@pytest.mark.parametrize(
+    "out, sentence",
+    [
+        (np.empty((203, 4), np.float32), r"out has the shape \(203, 4\), expected \(203, 5\)"),
+        (np.empty((5, 203), np.float32).T, "does not lie row by row"),
+        (np.empty((203, 10), np.float32)[:, ::2], "does not lie row by row"),
+        (np.empty((203, 5)), "out has the type float64, expected float32"),
+        (np.empty((203, 5), ">f4"), "byte order|type >f4"),
+        (np.broadcast_to(np.zeros(5, np.float32), (203, 5)), "row by row|read-only"),
+        (Tensor(np.empty((203, 5), np.float32), (2, 0)), "out is in the memory of a device"),
+        ([[0.0] * 5] * 203, "out is list, expected an array"),
+    ],
+)
+def test_arrays_that_cannot_take_the_result_are_refused(network, X, out, sentence):
+    with pytest.raises(varve.InputError, match=sentence):
+        network.infer(X, out=out)
+
+
+def test_read_only_arrays_stay_as_they_are(network, X):
+    out = np.zeros((203, 5), np.float32)
+    out.flags.writeable = False
+    with pytest.raises(varve.InputError, match="out is read-only"):
+        network.infer(X, out=out)
+    assert not out.any()
+    with pytest.raises(varve.UsageError, match="sparse=True"):
+        network.infer(X, out=np.zeros((203, 5), np.float32), sparse=True)
+
+
+def test_wrong_samples_leave_the_array_as_it_is(network, X):
+    out = np.full((203, 5), 3, np.float32)
+    broken = X.copy()
+    broken[202, 0] = np.nan
+    with pytest.raises(varve.InputError, match="sample 202"):
+        network.infer(broken, out=out)
+    assert (out == 3).all()
+
+
+def test_tensors_of_devices_are_copied_once(network, X):
+    tensor = DeviceTensor(X)
+    np.testing.assert_array_equal(network.infer(tensor), network.infer(X))
+    assert tensor.num_copies == 1
+    with pytest.raises(varve.InputError, match="X is in the memory of a device and its library cannot copy it"):
+        network.infer(Tensor(X, (2, 0)))
