@@ -104,7 +104,7 @@ std::unique_ptr<TrainingRun> make_run(HeldNetwork const& network, std::string co
   options.loss = recipe.loss;
   options.optimizer = recipe.optimizer;
   options.batch = batch;
-  options.memory_limit = memory_limit;
+  (has_own_memory(options.backend) ? options.device_memory_limit : options.memory_limit) = memory_limit;
   return std::make_unique<TrainingRun>(network, recipe, options);
 }
 
