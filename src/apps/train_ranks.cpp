@@ -41,8 +41,8 @@ std::size_t ranks_with(Communicator const& communicator, std::string const& name
   return static_cast<std::size_t>(std::ranges::count(all, nlohmann::json(name)));
 }
 
-/// Gives this rank its share of the memory that several ranks use, unless the user limits it. A CPU is the device of all
-/// ranks that compute on it.
+/// Gives this rank its share of the memory that several ranks use, unless the user limits it. A CPU is the device of
+/// all ranks that compute on it.
 void share_memory(TrainingOptions& engine, std::size_t ranks_on_device, std::size_t ranks_on_host) {
   auto const limits = memory_limits({engine.memory_limit, engine.device_memory_limit, {}}, engine.backend);
   if (!has_own_memory(engine.backend)) {

@@ -68,8 +68,8 @@ public:
       edges = std::max(edges, std::size_t{layer.num_edges()});
       outputs = std::max(outputs, layer.num_outputs());
     }
-    return 2 * (rows * sizeof(std::uint32_t) + edges * (sizeof(NeuronIndex) + sizeof(Scalar)) +
-                outputs * sizeof(double));
+    return 2 *
+           (rows * sizeof(std::uint32_t) + edges * (sizeof(NeuronIndex) + sizeof(Scalar)) + outputs * sizeof(double));
   }
 
   /// The layer, which kernels launched next on the space may use until the next call. All kernels launched before are
@@ -98,8 +98,8 @@ private:
   /// An array on the device, and on GPUs the pinned memory from which it is copied.
   template <class T>
   struct Piece {
-    using Pinned = Kokkos::View<
-        T*, std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>>;
+    using Pinned =
+        Kokkos::View<T*, std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>>;
     DeviceArray<ExecutionSpace, T> on_device;
     Pinned pinned; ///< empty on CPUs
 

@@ -155,8 +155,8 @@ private:
     losses.add(found, leaf);
   }
 
-  /// Adds the gradients of a pass to the stack of sums. In the last pass each bundle is sent, or takes its step, as soon
-  /// as its layers are done.
+  /// Adds the gradients of a pass to the stack of sums. In the last pass each bundle is sent, or takes its step, as
+  /// soon as its layers are done.
   void backward(TrainingPass const& pass, bool is_last) {
     auto const& bundles = weights_.parts().bundles();
     while (sums_.size() <= pass.subtrees.back().place)
@@ -202,7 +202,8 @@ private:
   /// Ends the part of the step that ranks share. A rank without leaves has sent nothing yet.
   void share(bool has_no_leaves) {
     if (has_no_leaves)
-      for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;) shared_->send(weight_space_, bundle, sums_);
+      for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;)
+        shared_->send(weight_space_, bundle, sums_);
     shared_->finish(weight_space_);
   }
 

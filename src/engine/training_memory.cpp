@@ -40,8 +40,8 @@ void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
   }
 }
 
-/// Completes a plan so that it fits `limit` bytes on the device; returns false if nothing fits, and the plan is then the
-/// smallest one.
+/// Completes a plan so that it fits `limit` bytes on the device; returns false if nothing fits, and the plan is then
+/// the smallest one.
 bool fits(TrainingPlan& plan, TrainingSizes const& sizes, TrainingOptions const& options, std::size_t limit) {
   std::size_t const all_leaves = (options.batch + sizes.leaf - 1) / sizes.leaf;
   auto const intervals = options.keep_every ? std::vector<std::size_t>{*options.keep_every} : useful_intervals(sizes);

@@ -13,7 +13,7 @@ struct TrainingSizes {
   std::vector<std::size_t> widths; ///< inputs, then the outputs of each layer
   std::size_t leaf = 0;            ///< samples of a leaf
   std::size_t scalar_bytes = 0;
-  std::size_t weight_bytes = 0; ///< device memory that does not depend on the micro-batch
+  std::size_t weight_bytes = 0;          ///< device memory that does not depend on the micro-batch
   std::size_t streamed_weight_bytes = 0; ///< the same if weights are streamed
   std::size_t streamed_host_bytes = 0;   ///< host memory for weights, gradients and moments if they are streamed
 };

@@ -131,7 +131,8 @@ TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
 
 TEST_F(Train, StreamsWeightsThatDoNotFitTheDevice) {
   for (auto const backend : compiled_backends()) {
-    Words const way = {"--backend", to_string(backend), "--optimizer", "adam", "--recompute", "none", "--micro-batch", "64"};
+    Words const way = {"--backend", to_string(backend), "--optimizer", "adam", "--recompute",
+                       "none",      "--micro-batch",    "64"};
     auto const expected = train(joined(way, {"--report", path("resident.json")}));
     auto const resident = read_json(path("resident.json"))["plan"];
     EXPECT_EQ(resident["streams_weights"], false);

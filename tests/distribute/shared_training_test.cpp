@@ -175,7 +175,6 @@ TEST_P(SharedTraining, GivesTheSameBitsWithStreamedWeights) {
   for (auto const pattern : {PatternKind::keep, PatternKind::set, PatternKind::rigl}) {
     auto alone = options_alone();
     alone.pattern = pattern;
-    alone.growth_bytes = 1;
     auto const expected = train(alone);
     for (std::size_t const keep_every : {1U, 3U}) {
       for (bool const is_unequal : {false, true}) {

@@ -40,11 +40,11 @@ class StreamedTraining : public testing::TestWithParam<Place> {
 protected:
   /// Layers of different shapes; streaming needs much less memory than all of them.
   static TrainingCase const& given() {
-    static TrainingCase const made =
-        training_case({{60, 90, 70, 80, 90, 60, 85, 90, 75, 90, 80, 70, 90, 12},
-                       num_samples,
-                       0.6,
-                       {Activation::relu(), Activation::tanh(), Activation::leaky_relu(0.125), Activation::identity()}});
+    static TrainingCase const made = training_case(
+        {{60, 90, 70, 80, 90, 60, 85, 90, 75, 90, 80, 70, 90, 12},
+         num_samples,
+         0.6,
+         {Activation::relu(), Activation::tanh(), Activation::leaky_relu(0.125), Activation::identity()}});
     return made;
   }
 
@@ -55,7 +55,7 @@ protected:
     options.optimizer.kind = optimizer;
     options.optimizer.l2 = 1e-3;
     options.batch = num_samples;
-    options.growth_bytes = 20000;
+    options.growth_bytes = 400000;
     return options;
   }
   static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
@@ -118,9 +118,9 @@ TEST_P(StreamedTraining, GivesTheSameBitsForEveryOptimizer) {
 
 TEST_P(StreamedTraining, GivesTheSameBitsHoweverItIsDone) {
   auto const expected = train(options());
-  for (std::size_t const micro_leaves : {0U, 1U, 2U, 4U}) {
-    for (std::size_t const keep_every : {0U, 1U, 3U, 5U}) {
-      for (std::size_t const least_bundle : {1U, 10000U, 1U << 30U}) {
+  for (std::size_t const micro_leaves : {0U, 1U, 4U}) {
+    for (std::size_t const keep_every : {0U, 1U, 5U}) {
+      for (std::size_t const least_bundle : {1U, 10000U}) {
         SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time, kept every " << keep_every
                                         << ", bundles of " << least_bundle);
         auto way = options();
@@ -135,14 +135,15 @@ TEST_P(StreamedTraining, GivesTheSameBitsHoweverItIsDone) {
 
 TEST_P(StreamedTraining, ChangesThePatternToTheSameOne) {
   for (auto const pattern : {PatternKind::set, PatternKind::rigl}) {
-    for (std::size_t const micro_leaves : {0U, 1U, 2U}) {
+    auto with_pattern = options();
+    with_pattern.pattern = pattern;
+    auto const expected = train(with_pattern);
+    EXPECT_GT(expected.moved.dropped, expected.moved.returned);
+    for (std::size_t const micro_leaves : {0U, 2U}) {
       for (std::size_t const keep_every : {1U, 4U}) {
-        SCOPED_TRACE(testing::Message() << to_string(pattern) << ", " << micro_leaves << " leaves at a time, kept every "
-                                        << keep_every);
-        auto way = options();
-        way.pattern = pattern;
-        auto const expected = train(way);
-        EXPECT_GT(expected.moved.dropped, expected.moved.returned);
+        SCOPED_TRACE(testing::Message() << to_string(pattern) << ", " << micro_leaves
+                                        << " leaves at a time, kept every " << keep_every);
+        auto way = with_pattern;
         if (micro_leaves > 0) way.micro_batch = micro_leaves * leaf();
         way.keep_every = keep_every;
         EXPECT_EQ(train(streamed(way)), expected);

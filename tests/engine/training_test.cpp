@@ -280,7 +280,9 @@ TEST(TrainingMemory, StreamsWeightsOnlyWhenNothingElseFits) {
   TrainingOptions options;
   options.batch = 320;
   auto const least = bytes_per_leaf(sizes, 6);
-  auto const at = [&](std::size_t device, std::size_t host) { return plan_training(sizes, options, {device, {}, host}); };
+  auto const at = [&](std::size_t device, std::size_t host) {
+    return plan_training(sizes, options, {device, {}, host});
+  };
   auto const resident = at(1000 + least, 5000);
   EXPECT_FALSE(resident.streams_weights);
   EXPECT_EQ(resident.micro_batch, 64U);
@@ -300,7 +302,8 @@ TEST(TrainingMemory, StreamsWeightsOnlyWhenNothingElseFits) {
     return "none";
   };
   EXPECT_THAT(complaint(999 + least, 0), testing::HasSubstr("training needs 1000 bytes for weights and "));
-  EXPECT_THAT(complaint(99 + least, 5000), testing::HasSubstr("training needs 100 bytes for weights that are streamed"));
+  EXPECT_THAT(complaint(99 + least, 5000),
+              testing::HasSubstr("training needs 100 bytes for weights that are streamed"));
   EXPECT_EQ(complaint(100 + least, 4999),
             "training needs 5000 bytes of host memory for weights that are streamed to the device, but 4999 bytes may "
             "be used; take a device or a host with more memory");
