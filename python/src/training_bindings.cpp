@@ -28,7 +28,7 @@ namespace {
 struct TrainingSettings {
   std::string backend, precision, loss, optimizer, rate_schedule, pattern, pattern_schedule;
   Recipe recipe; ///< completed by recipe_of()
-  std::optional<std::size_t> micro_batch, keep_every, memory_limit;
+  std::optional<std::size_t> micro_batch, keep_every, memory_limit, device_memory_limit;
   std::optional<std::string> checkpoint; ///< the file that holds the state, if one does
   std::optional<std::uint64_t> checkpoint_every;
 };
@@ -56,6 +56,7 @@ TrainingOptions options_of(TrainingSettings const& settings, Recipe const& recip
   options.micro_batch = settings.micro_batch;
   options.keep_every = settings.keep_every;
   options.memory_limit = settings.memory_limit;
+  options.device_memory_limit = settings.device_memory_limit;
   return options;
 }
 
@@ -185,6 +186,7 @@ void add_settings(nb::module_& module) {
       .def_rw("micro_batch", &TrainingSettings::micro_batch, nb::arg().none())
       .def_rw("keep_every", &TrainingSettings::keep_every, nb::arg().none())
       .def_rw("memory_limit", &TrainingSettings::memory_limit, nb::arg().none())
+      .def_rw("device_memory_limit", &TrainingSettings::device_memory_limit, nb::arg().none())
       .def_rw("checkpoint", &TrainingSettings::checkpoint, nb::arg().none())
       .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none());
   add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });

@@ -21,7 +21,7 @@ from ._training import Epoch, Training, train
 _OPTIONS_OF_TRAIN = (
     *("optimizer", "rate", "rate_schedule", "rate_every", "rate_factor", "warm_up", "momentum", "beta1", "beta2", "epsilon"),
     *("l2", "batch", "epochs", "pattern", "pattern_fraction", "pattern_every", "pattern_until", "pattern_schedule"),
-    *("patience", "micro_batch", "recompute", "memory_limit", "precision", "backend", "progress"),
+    *("patience", "micro_batch", "recompute", "memory_limit", "device_memory_limit", "precision", "backend", "progress"),
 )
 
 
@@ -47,7 +47,8 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
     :param patience: with a validation_fraction: stop after so many epochs without a lower validation loss
     :param micro_batch: samples at a time; as many as fit by default
     :param recompute: layers whose activations are computed twice: "auto", "none" or a number, see :func:`varve.train`
-    :param memory_limit: bytes for weights and activations
+    :param memory_limit: bytes of host memory, as in :func:`varve.train`
+    :param device_memory_limit: bytes on the device; weights that do not fit are streamed through it
     :param precision: "float32" or "float64"
     :param backend: a name of :func:`varve.backends`; the fastest one by default
     :param random_state: seed of edges, weights, the order of samples and of the places of ``pattern="set"``
@@ -87,6 +88,7 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
         micro_batch: int | None = None,
         recompute: str | int = "auto",
         memory_limit: int | None = None,
+        device_memory_limit: int | None = None,
         precision: str = "float32",
         backend: str | None = None,
         random_state: Any = None,
@@ -119,6 +121,7 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
         self.micro_batch = micro_batch
         self.recompute = recompute
         self.memory_limit = memory_limit
+        self.device_memory_limit = device_memory_limit
         self.precision = precision
         self.backend = backend
         self.random_state = random_state

@@ -76,6 +76,7 @@ def train(
     precision: Any = "float32",
     backend: str | None = None,
     memory_limit: int | None = None,
+    device_memory_limit: int | None = None,
     progress: Callable[[Epoch], Any] | None = None,
 ) -> Training:
     """Train the weights and biases of a network, and move its edges if wanted. The network given is not changed.
@@ -105,13 +106,16 @@ def train(
     :param pattern_until: where changes end: a part of all steps (at most 1), or a number of steps
     :param pattern_schedule: the fraction is "constant", or falls to 0 as a "cosine"
     :param micro_batch: samples at a time, 64 (float64: 32) times a power of two; as many as fit by default. No bit depends
-        on it, nor on recompute, checkpoint, backend and memory_limit
+        on it, nor on recompute, checkpoint, backend and memory limits
     :param recompute: layers whose activations are computed twice instead of kept: "auto" (as few as memory allows), "none",
         or k, all but those of every k-th layer
     :param checkpoint: file (``.h5``) that keeps the state after each epoch, and in FILE.previous the one before. If it is
         there, the training goes on from it; its network, samples and options must be the same
     :param checkpoint_every: steps between more checkpoints
-    :param memory_limit: bytes for weights and activations; nine tenths of the free memory by default
+    :param memory_limit: bytes of host memory; on CPUs for everything (nine tenths of the free memory by default), else for
+        weights that are streamed to the device
+    :param device_memory_limit: bytes on the device, nine tenths of what is free there by default; weights that do not fit are
+        streamed through it. CPUs stream weights only if it is given
     :param progress: called with the :class:`Epoch` after each epoch; an exception that it raises ends the training
     :raises InputError: if samples or answers do not fit, or weights become infinite
     """
@@ -138,7 +142,8 @@ def train(
     settings.batch, settings.epochs, settings.seed = batch, epochs, seed
     settings.pattern, settings.pattern_schedule = pattern, pattern_schedule
     settings.pattern_fraction, settings.pattern_every, settings.pattern_until = pattern_fraction, pattern_every, pattern_until
-    settings.micro_batch, settings.keep_every, settings.memory_limit = micro_batch, _keep_every(recompute), memory_limit
+    settings.micro_batch, settings.keep_every = micro_batch, _keep_every(recompute)
+    settings.memory_limit, settings.device_memory_limit = memory_limit, device_memory_limit
     settings.checkpoint = None if checkpoint is None else os.fspath(checkpoint)
     settings.checkpoint_every = checkpoint_every
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace varve {
@@ -113,13 +114,25 @@ void add_engine(CLI::App& command, TrainOptions& options) {
                   "samples at a time: 64 (double: 32) times a power of two (default: as many as fit)")
       ->check(above_zero());
   command
+      .add_option("--device-memory-limit", options.device_memory_limit,
+                  "device memory (GiB) for weights and activations (default: nine tenths of what is free); if weights "
+                  "do not fit, they stay on the host and are streamed")
+      ->check(above_zero());
+  command
       .add_option("--memory-limit", options.memory_limit,
-                  "device memory (GiB) for weights and activations (default: nine tenths of what is free)")
+                  "host memory (GiB) for weights that are streamed (default: half of what is free). On CPU backends: "
+                  "the limit for everything (default: nine tenths of what is free)")
       ->check(above_zero());
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
   command.footer("Under mpirun, srun or flux the ranks share each mini-batch; start one rank per device.\n"
-                 "Of the options --backend, --precision, --recompute, --micro-batch and --memory-limit, only "
-                 "--precision changes the bits of the trained network. The number of ranks changes none.");
+                 "Of the options --backend, --precision, --recompute, --micro-batch, --device-memory-limit and "
+                 "--memory-limit, only --precision changes the bits of the trained network. The number of ranks "
+                 "changes none.");
+}
+
+std::optional<std::size_t> in_bytes(std::optional<double> gibibytes) {
+  if (!gibibytes) return std::nullopt;
+  return static_cast<std::size_t>(std::min(*gibibytes * 0x1p30, 0x1p62));
 }
 
 std::optional<std::size_t> keep_every(std::string const& recompute) {
@@ -169,7 +182,8 @@ TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe
   engine.pattern = recipe.pattern.kind;
   engine.micro_batch = options.micro_batch;
   engine.keep_every = keep_every(options.recompute);
-  if (options.memory_limit) engine.memory_limit = static_cast<std::size_t>(*options.memory_limit * 0x1p30);
+  engine.memory_limit = in_bytes(options.memory_limit);
+  engine.device_memory_limit = in_bytes(options.device_memory_limit);
   return engine;
 }
 

@@ -4,6 +4,7 @@
 #include "core/runtime.hpp"
 #include "distribute/gradient_exchange.hpp"
 #include "io/json_text.hpp"
+#include "plan/memory.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,12 +34,24 @@ nlohmann::ordered_json common_options(TrainOptions const& options, Recipe const&
   return common;
 }
 
-/// How many ranks share the memory of this rank's device: those on the same GPU, or, on CPUs, on the same host.
-std::size_t ranks_on_device(Communicator const& communicator, RankDevice const& mine) {
-  auto const name = mine.identity.empty() ? mine.host : mine.identity;
+/// The number of ranks that gave the same name.
+std::size_t ranks_with(Communicator const& communicator, std::string const& name) {
   nlohmann::json const gathered = communicator.gather(name);
   auto const all = nlohmann::json::parse(communicator.broadcast(gathered.dump()));
   return static_cast<std::size_t>(std::ranges::count(all, nlohmann::json(name)));
+}
+
+/// Gives this rank its share of the memory that several ranks use, unless the user limits it. A CPU is the device of
+/// all ranks that compute on it.
+void share_memory(TrainingOptions& engine, std::size_t ranks_on_device, std::size_t ranks_on_host) {
+  auto const limits = memory_limits({engine.memory_limit, engine.device_memory_limit, {}}, engine.backend);
+  if (!has_own_memory(engine.backend)) {
+    if (!engine.memory_limit && ranks_on_device > 1)
+      engine.memory_limit = (limits.device + limits.host_weights) / ranks_on_device;
+    return;
+  }
+  if (!engine.device_memory_limit && ranks_on_device > 1) engine.device_memory_limit = limits.device / ranks_on_device;
+  if (!engine.memory_limit && ranks_on_host > 1) engine.memory_limit = limits.host_weights / ranks_on_host;
 }
 
 } // namespace
@@ -51,7 +64,7 @@ void require_common_options(Communicator const& communicator, TrainOptions const
     for (auto const& [name, value] : mine.items()) {
       if (theirs[name] == value) continue;
       throw UsageError(fmt::format("{} is {} here and {} on rank 0; only --backend, --recompute, --micro-batch, "
-                                   "--memory-limit and options of Kokkos may differ",
+                                   "--memory-limit, --device-memory-limit and options of Kokkos may differ",
                                    name, json_text(value), json_text(theirs[name])));
     }
   });
@@ -69,10 +82,9 @@ std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptio
   communicator.together([&] {
     if (!options.share_devices) require_own_devices(ranks);
   });
-  auto const sharing = ranks_on_device(communicator, mine);
-  communicator.together([&] {
-    if (!engine.memory_limit && sharing > 1) engine.memory_limit = available_memory(engine.backend) / 10 * 9 / sharing;
-  });
+  auto const sharing = ranks_with(communicator, mine.identity.empty() ? mine.host : mine.identity);
+  auto const on_host = ranks_with(communicator, mine.host);
+  communicator.together([&] { share_memory(engine, sharing, on_host); });
   engine.exchange = gradient_exchange_between_ranks();
   return ranks;
 }

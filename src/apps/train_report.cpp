@@ -71,8 +71,10 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
                pattern.fraction, options.pattern_schedule, pattern.every, pattern.until,
                pattern.until > 1.0 ? "steps" : "of all steps");
   }
-  fmt::print("memory    weights {}, activations {} of {} samples at a time{}\n",
-             with_prefix(static_cast<double>(plan.weight_bytes), "B"),
+  auto const host = fmt::format(" of the device and {} of the host, which streams them",
+                                with_prefix(static_cast<double>(plan.host_bytes), "B"));
+  fmt::print("memory    weights {}{}, activations {} of {} samples at a time{}\n",
+             with_prefix(static_cast<double>(plan.weight_bytes), "B"), plan.streams_weights ? host : std::string(),
              with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
              plan.keep_every == 1 ? std::string() : fmt::format(", kept of every {} layers", plan.keep_every));
 }
@@ -123,7 +125,9 @@ nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary co
            {{"leaf", plan.leaf},
             {"micro_batch", plan.micro_batch},
             {"keep_every", plan.keep_every},
+            {"streams_weights", plan.streams_weights},
             {"weight_bytes", plan.weight_bytes},
+            {"host_bytes", plan.host_bytes},
             {"activation_bytes", plan.activation_bytes}}},
           {"steps", summary.num_steps},
           {"epochs", epochs},

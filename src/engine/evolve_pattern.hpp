@@ -10,9 +10,9 @@ namespace varve {
 /// Carries out a change of the pattern (network/pattern_change.hpp) of weights on a device, whose optimizer has this
 /// state (with all moments). `forward(micro)` runs the forward pass of a micro-batch of the mini-batch, which decides
 /// where PatternKind::rigl grows edges. With several ranks, each one does all of it and finds the same.
-template <class ExecutionSpace, class Scalar>
-PatternCount evolve_pattern(ExecutionSpace const& space, TrainedWeights<ExecutionSpace, Scalar>& weights,
-                            OptimizerState state, TrainingPasses<ExecutionSpace, Scalar>& passes,
+template <class ExecutionSpace, class Scalar, class WeightSpace>
+PatternCount evolve_pattern(ExecutionSpace const& space, TrainedWeights<WeightSpace, Scalar>& weights,
+                            OptimizerState state, TrainingPasses<ExecutionSpace, Scalar, WeightSpace>& passes,
                             PatternEvent const& event, std::size_t num_micro_batches, GrowthLimits const& limits,
                             std::function<void(std::size_t)> const& forward) {
   auto layers = weights.network().layers();
@@ -31,9 +31,9 @@ PatternCount evolve_pattern(ExecutionSpace const& space, TrainedWeights<Executio
       kept[number].weights.values.assign(kept[number].num_edges(), 0.0);
     }
     Network const kept_network(std::move(kept));
-    grown =
-        GrowthSearch<ExecutionSpace, Scalar>(space, passes, kept_network, counts, num_micro_batches, limits, forward)
-            .run();
+    GrowthSearch<ExecutionSpace, Scalar, WeightSpace> search(space, passes, kept_network, counts, num_micro_batches,
+                                                             limits, forward);
+    grown = search.run();
   } else {
     for (std::size_t number = 0; number < layers.size(); ++number)
       grown.push_back(random_places(layers[number].weights, dropped[number], event, number));

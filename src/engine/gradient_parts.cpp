@@ -9,7 +9,7 @@ GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std:
   auto const& layers = network.layers();
   std::vector<GradientBundle> from_last; // layers end their backward pass from the last to the first
   for (std::size_t number = layers.size(); number-- > 0;) {
-    if (from_last.empty() || (num_ranks > 1 && from_last.back().num_sums() >= least_sums)) from_last.emplace_back();
+    if (from_last.empty() || from_last.back().num_sums() >= least_sums) from_last.emplace_back();
     auto& bundle = from_last.back();
     bundle.first_layer = number;
     ++bundle.num_layers;

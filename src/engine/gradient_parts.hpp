@@ -3,6 +3,7 @@
 #include "network/network.hpp"
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace varve {
@@ -38,8 +39,9 @@ struct GradientPart {
 /// the network, the number of ranks and the least size of a bundle alone.
 class GradientParts {
 public:
-  /// One rank has a single bundle; several ranks have bundles of at least `least_sums` weights and biases, except
-  /// perhaps the first.
+  static constexpr std::size_t one_bundle = std::numeric_limits<std::size_t>::max(); ///< for least_sums
+
+  /// Bundles have at least `least_sums` weights and biases, except perhaps the first.
   GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums);
 
   std::vector<GradientBundle> const& bundles() const { return bundles_; }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,10 @@ namespace varve {
 
 /// Finds the free places with the largest gradients of a mini-batch, block by block: computes the gradients of all
 /// places of a block, adds them up over the mini-batch by the tree over leaves, and keeps the best candidates.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, class WeightSpace>
 class GrowthSearch {
 public:
-  using Passes = TrainingPasses<ExecutionSpace, Scalar>;
+  using Passes = TrainingPasses<ExecutionSpace, Scalar, WeightSpace>;
   using Panel = TrainingPanel<ExecutionSpace, Scalar>;
   template <class T>
   using Array = DeviceArray<ExecutionSpace, T>;
@@ -32,6 +33,7 @@ public:
                std::function<void(std::size_t)> const& forward)
       : space_(space),
         passes_(passes),
+        kept_(&kept),
         forward_(forward),
         num_micro_batches_(num_micro_batches),
         best_(counts.begin(), counts.end()) {
@@ -39,9 +41,6 @@ public:
     for (std::size_t number = 0; number < counts.size(); ++number) {
       auto const& pattern = kept.layers()[number].weights;
       growing.push_back(counts[number] > 0);
-      kept_.push_back(growing.back()
-                          ? EdgeRows<ExecutionSpace>("varve::kept_edges", pattern.row_pointers, pattern.column_indices)
-                          : EdgeRows<ExecutionSpace>());
       num_inputs_.push_back(pattern.num_columns);
       num_outputs_.push_back(pattern.num_rows);
     }
@@ -111,11 +110,21 @@ private:
     ++height_;
   }
 
+  /// The edges of a layer that keep their places. Only those of one layer are on the device at a time.
+  EdgeRows<ExecutionSpace> const& kept_edges_of(std::size_t layer) {
+    if (layer_on_device_ == layer) return kept_edges_;
+    auto const& pattern = kept_->layers()[layer].weights;
+    kept_edges_ = {};
+    kept_edges_ = EdgeRows<ExecutionSpace>("varve::kept_edges", pattern.row_pointers, pattern.column_indices);
+    layer_on_device_ = layer;
+    return kept_edges_;
+  }
+
   void take_candidates(GrowthBlock const& block) {
     auto& best = best_[block.layer];
     auto const part = std::make_pair(block.first_sum, block.first_sum + num_places(block));
     ListFreePlaces<ExecutionSpace, Scalar> kernel{};
-    kernel.edges = kept_[block.layer];
+    kernel.edges = kept_edges_of(block.layer);
     kernel.gradients = Kokkos::subview(totals_[0], part);
     kernel.places = places_;
     kernel.magnitudes = magnitudes_;
@@ -135,10 +144,12 @@ private:
 
   ExecutionSpace space_;
   Passes& passes_;
+  Network const* kept_;
   std::function<void(std::size_t)> const& forward_;
   std::size_t num_micro_batches_;
-  std::vector<BestCandidates> best_;           ///< by layer
-  std::vector<EdgeRows<ExecutionSpace>> kept_; ///< by layer; empty where nothing grows
+  std::vector<BestCandidates> best_; ///< by layer
+  EdgeRows<ExecutionSpace> kept_edges_;
+  std::optional<std::size_t> layer_on_device_; ///< the layer of kept_edges_
   std::vector<std::size_t> num_inputs_, num_outputs_;
   std::vector<std::vector<GrowthBlock>> blocks_; ///< by pass
   std::size_t most_sums_ = 0;

@@ -7,6 +7,7 @@
 #include "engine/leaf_shares.hpp"
 #include "engine/rank_losses.hpp"
 #include "engine/shared_step.hpp"
+#include "engine/training_sizes_on.hpp"
 #include "engine/training_step.hpp"
 #include "network/representable.hpp"
 
@@ -17,22 +18,25 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace varve {
 
 /// Training on the device of one rank: weights, passes over micro-batches, the tree of their sums, and what is shared
-/// with other ranks.
-template <class ExecutionSpace, class Scalar>
+/// with other ranks. Weights, sums and the step of the optimizer are in WeightSpace: the device, or, if weights are
+/// streamed, the host.
+template <class ExecutionSpace, class Scalar, class WeightSpace>
 class TrainingOn final : public Training {
 public:
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
 
-  TrainingOn(Network const& network, TrainingOptions const& options)
+  TrainingOn(Network const& network, TrainingOptions const& options, TrainingPlan const& plan)
       : options_(options),
-        plan_(plan_for(network, options)),
-        growth_limits_(limits_of_growth(network, options)),
-        weights_(network, options.optimizer, GradientParts(network, num_ranks(options), options.least_bundle),
+        plan_(plan),
+        growth_limits_(limits_of_growth<Scalar>(network, options)),
+        weights_(network, options.optimizer, parts_for(network, options, plan),
                  options.exchange ? options.exchange->rank() : 0),
         passes_(weights_, plan_, options.loss),
         shares_(num_ranks(options), options.rank_speeds) {
@@ -69,11 +73,9 @@ public:
     if (shared_) {
       losses.seconds = time.seconds() - (shared_->seconds() - seconds_before);
       share(passes.empty());
-    } else {
-      weights_.step_part(space_, 0, sums_.front());
     }
     auto const sum = sum_over_ranks(losses, cuts, true);
-    weights_.end_step(space_);
+    weights_.end_step(weight_space_);
     if (!shared_) times_.compute_seconds += time.seconds();
     return sum;
   }
@@ -89,7 +91,7 @@ public:
     std::size_t const micro_batch =
         rows.size() <= plan_.micro_batch ? rows.size() : std::bit_floor(plan_.micro_batch / leaf) * leaf;
     std::size_t const count = (rows.size() + micro_batch - 1) / micro_batch;
-    auto const moved = evolve_pattern<ExecutionSpace, Scalar>(
+    auto const moved = evolve_pattern<ExecutionSpace, Scalar, WeightSpace>(
         space_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
           std::size_t const first = micro * micro_batch;
           std::vector<double> losses;
@@ -131,59 +133,12 @@ public:
   }
 
 private:
-  using Sums = DeviceArray<ExecutionSpace, Scalar>;
+  using Sums = DeviceArray<WeightSpace, Scalar>;
 
-  static std::size_t num_ranks(TrainingOptions const& options) {
-    return options.exchange ? options.exchange->num_ranks() : 1;
-  }
-
-  static TrainingPlan plan_for(Network const& network, TrainingOptions options) {
-    require_valid(options.optimizer);
-    TrainingSizes sizes;
-    sizes.widths.push_back(network.num_inputs());
-    for (std::size_t number = 0; number < network.num_layers(); ++number) {
-      require_representable(network.layers()[number], number, options.precision, network.name());
-      sizes.widths.push_back(network.layers()[number].num_outputs());
-    }
-    sizes.leaf = leaf;
-    sizes.scalar_bytes = sizeof(Scalar);
-    std::size_t const ranks = num_ranks(options);
-    std::size_t leaves = num_leaves<Scalar>(options.batch);
-    sizes.weight_bytes = TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks);
-    sizes.weight_bytes += bytes_of_growth(network, options);
-    if (ranks > 1) { // a fourth more than equal shares; ranks that should take still more do so in several passes
-      sizes.weight_bytes += bytes_of_exchange(network, leaves, ranks);
-      leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
-      options.batch = std::min(options.batch, leaves * leaf);
-    }
-    sizes.weight_bytes += TrainingPasses<ExecutionSpace, Scalar>::bytes_of_levels(network, leaves);
-    return plan_training(sizes, options, options.memory_limit.value_or(available_memory(options.backend) / 10 * 9));
-  }
-
-  static GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& options) {
-    return growth_limits(network, num_leaves<Scalar>(options.batch), sizeof(Scalar), options.growth_bytes);
-  }
-
-  /// Device memory for the gradients of free places.
-  static std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
-    if (options.pattern != PatternKind::rigl) return 0;
-    auto const limits = limits_of_growth(network, options);
-    return limits.most_sums * limits.bytes_per_sum + network.num_edges() * sizeof(NeuronIndex);
-  }
-
-  /// Device memory for sums of subtrees that are sent and received, with equal shares.
-  static std::size_t bytes_of_exchange(Network const& network, std::size_t leaves, std::size_t ranks) {
-    std::size_t num_sums = 0;
-    for (auto const& layer : network.layers()) num_sums += layer.num_edges() + layer.num_outputs();
-    auto const cuts = LeafShares(ranks, {}).cuts(leaves);
-    std::size_t subtrees = 0;
-    std::size_t most_of_rank = 1;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      auto const own = subtrees_of(cuts[rank], cuts[rank + 1], leaves).size();
-      subtrees += own;
-      most_of_rank = std::max(most_of_rank, own);
-    }
-    return num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
+  /// One rank takes its step at once, unless the host steps layers while the device computes others.
+  static GradientParts parts_for(Network const& network, TrainingOptions const& options, TrainingPlan const& plan) {
+    bool const is_one = num_ranks(options) == 1 && !plan.streams_weights;
+    return {network, num_ranks(options), is_one ? GradientParts::one_bundle : options.least_bundle};
   }
 
   /// The passes over this rank's leaves.
@@ -200,36 +155,56 @@ private:
     losses.add(found, leaf);
   }
 
-  /// Adds the gradients of a pass to the stack of sums. With several ranks the last pass sends each bundle as soon as
-  /// its layers are done.
+  /// Adds the gradients of a pass to the stack of sums. In the last pass each bundle is sent, or takes its step, as
+  /// soon as its layers are done.
   void backward(TrainingPass const& pass, bool is_last) {
     auto const& bundles = weights_.parts().bundles();
     while (sums_.size() <= pass.subtrees.back().place)
-      sums_.emplace_back("varve::gradient", bundles.back().first_sum() + bundles.back().num_sums());
+      sums_.push_back(new_sums(bundles.back().first_sum() + bundles.back().num_sums()));
     std::size_t bundle = bundles.size();
     passes_.backward(space_, pass.subtrees, sums_, [&](std::size_t layer) {
       if (layer != bundles[bundle - 1].first_layer) return;
       --bundle;
       merge(bundles[bundle], pass.subtrees.back());
-      if (shared_ && is_last) shared_->send(space_, bundle, sums_);
+      if (!is_last) return;
+      if (shared_) {
+        shared_->send(weight_space_, bundle, sums_);
+      } else {
+        weights_.step_part(weight_space_, bundle, part_of_bundle(sums_.front(), bundles[bundle]));
+      }
     });
+  }
+
+  /// An array on the stack. If weights are streamed to a GPU, it is pinned host memory, to which the GPU copies while
+  /// the host does other work.
+  Sums new_sums(std::size_t size) {
+    if constexpr (std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>) {
+      return Sums("varve::gradient", size);
+    } else {
+      pinned_sums_.emplace_back("varve::pinned_gradient", size);
+      return Sums(pinned_sums_.back().data(), size);
+    }
+  }
+
+  static Sums part_of_bundle(Sums const& sums, GradientBundle const& bundle) {
+    return Kokkos::subview(sums, std::make_pair(bundle.first_sum(), bundle.first_sum() + bundle.num_sums()));
   }
 
   /// Merges the topmost sums of the stack, of one bundle, as the last subtree of a pass says.
   void merge(GradientBundle const& bundle, PassSubtree const& last) {
-    auto const sums = std::make_pair(bundle.first_sum(), bundle.first_sum() + bundle.num_sums());
     for (std::size_t merge = 0; merge < last.merges; ++merge) {
       std::size_t const top = last.place - merge;
-      merge_subtrees(space_, MergeSubtrees<ExecutionSpace, Scalar>{Kokkos::subview(sums_[top - 1], sums),
-                                                                   Kokkos::subview(sums_[top], sums)});
+      merge_subtrees(weight_space_, MergeSubtrees<WeightSpace, Scalar>{part_of_bundle(sums_[top - 1], bundle),
+                                                                       part_of_bundle(sums_[top], bundle)});
     }
   }
 
   /// Ends the part of the step that ranks share. A rank without leaves has sent nothing yet.
   void share(bool has_no_leaves) {
     if (has_no_leaves)
-      for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;) shared_->send(space_, bundle, sums_);
-    shared_->finish(space_);
+      for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;)
+        shared_->send(weight_space_, bundle, sums_);
+    shared_->finish(weight_space_);
   }
 
   /// The loss over all ranks' leaves. Takes the ranks' speeds into account if it was a step, except for the first one,
@@ -261,18 +236,24 @@ private:
   TrainingPlan plan_;
   GrowthLimits growth_limits_;
   ExecutionSpace space_;
-  TrainedWeights<ExecutionSpace, Scalar> weights_;
-  TrainingPasses<ExecutionSpace, Scalar> passes_;
+  WeightSpace weight_space_;
+  TrainedWeights<WeightSpace, Scalar> weights_;
+  TrainingPasses<ExecutionSpace, Scalar, WeightSpace> passes_;
   std::vector<TrainingSet<ExecutionSpace, Scalar>> sets_;
   std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack
+  std::vector<Kokkos::View<Scalar*, Kokkos::SharedHostPinnedSpace>> pinned_sums_; ///< where sums_ are, if not empty
   LeafShares shares_;
-  std::optional<SharedStep<ExecutionSpace, Scalar>> shared_; ///< with several ranks only
+  std::optional<SharedStep<WeightSpace, Scalar>> shared_; ///< with several ranks only
   TrainingTimes times_;
 };
 
 template <Backend backend, class Scalar>
 std::unique_ptr<Training> train_on_backend(Network const& network, TrainingOptions const& options) {
-  return std::make_unique<TrainingOn<SpaceOf<backend>, Scalar>>(network, options);
+  using ExecutionSpace = SpaceOf<backend>;
+  auto const plan = TrainingSizesOn<ExecutionSpace, Scalar>::plan(network, options);
+  if (plan.streams_weights)
+    return std::make_unique<TrainingOn<ExecutionSpace, Scalar, HostBeside<ExecutionSpace>>>(network, options, plan);
+  return std::make_unique<TrainingOn<ExecutionSpace, Scalar, ExecutionSpace>>(network, options, plan);
 }
 
 } // namespace varve

@@ -25,10 +25,14 @@ struct TrainingOptions {
   Precision precision = Precision::single_precision;
   Loss loss = Loss::cross_entropy;
   Optimizer optimizer;
-  std::size_t batch = 128;                 ///< samples of the largest mini-batch
-  std::optional<std::size_t> micro_batch;  ///< samples at a time: leaf times a power of two; empty: as many as fit
-  std::optional<std::size_t> keep_every;   ///< keeps the activations of every keep_every-th layer; empty: all that fit
-  std::optional<std::size_t> memory_limit; ///< bytes on the device; empty: nine tenths of what is available
+  std::size_t batch = 128;                ///< samples of the largest mini-batch
+  std::optional<std::size_t> micro_batch; ///< samples at a time: leaf times a power of two; empty: as many as fit
+  std::optional<std::size_t> keep_every;  ///< keeps the activations of every keep_every-th layer; empty: all that fit
+  /// Bytes. With a device of its own: host memory for weights that are streamed to it (default: half of what is
+  /// available); else the limit for everything (default: nine tenths of what is available).
+  std::optional<std::size_t> memory_limit;
+  /// Bytes on the device (default: nine tenths of what is available). CPU backends stream weights only if it is given.
+  std::optional<std::size_t> device_memory_limit;
   std::shared_ptr<GradientExchange> exchange;        ///< between the ranks that train the network; empty: one rank
   std::vector<double> rank_speeds;                   ///< relative speeds by which ranks share leaves; empty: measured
   std::size_t least_bundle = std::size_t(1) << 18U;  ///< gradients that ranks exchange at a time, if there are as many
@@ -38,10 +42,12 @@ struct TrainingOptions {
 
 /// How training uses memory.
 struct TrainingPlan {
-  std::size_t leaf = 0;        ///< samples of a leaf
-  std::size_t micro_batch = 0; ///< samples at a time
-  std::size_t keep_every = 1;  ///< keeps activations of every keep_every-th layer and computes the others again
-  std::size_t weight_bytes = 0, activation_bytes = 0;
+  std::size_t leaf = 0;         ///< samples of a leaf
+  std::size_t micro_batch = 0;  ///< samples at a time
+  std::size_t keep_every = 1;   ///< keeps activations of every keep_every-th layer and computes the others again
+  bool streams_weights = false; ///< weights, gradients and moments live on the host; layers pass through the device
+  std::size_t weight_bytes = 0, activation_bytes = 0; ///< on the device
+  std::size_t host_bytes = 0;                         ///< host memory for what is streamed
 };
 
 /// What one rank did in all steps; times are in seconds.

@@ -40,6 +40,41 @@ void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
   }
 }
 
+/// Completes a plan so that it fits `limit` bytes on the device; returns false if nothing fits, and the plan is then
+/// the smallest one.
+bool fits(TrainingPlan& plan, TrainingSizes const& sizes, TrainingOptions const& options, std::size_t limit) {
+  std::size_t const all_leaves = (options.batch + sizes.leaf - 1) / sizes.leaf;
+  auto const intervals = options.keep_every ? std::vector<std::size_t>{*options.keep_every} : useful_intervals(sizes);
+  std::size_t leaves = options.micro_batch ? std::min(all_leaves, *options.micro_batch / sizes.leaf) : all_leaves;
+  for (;;) {
+    for (auto const interval : intervals) {
+      plan.keep_every = interval;
+      plan.micro_batch = leaves * sizes.leaf;
+      plan.activation_bytes = leaves * bytes_per_leaf(sizes, interval);
+      if (plan.weight_bytes + plan.activation_bytes <= limit) return true;
+    }
+    if (leaves == 1 || options.micro_batch) return false;
+    leaves = largest_power_of_two(leaves - 1);
+  }
+}
+
+/// Says how much memory the smallest plan needs.
+ResourceError does_not_fit(TrainingPlan const& plan, TrainingOptions const& options, MemoryLimits const& limits) {
+  if (plan.streams_weights && plan.weight_bytes + plan.activation_bytes <= limits.device) {
+    return ResourceError(fmt::format(
+        "training needs {} bytes of host memory for weights that are streamed to the device, but {} bytes may be used; "
+        "take a device or a host with more memory",
+        plan.host_bytes, limits.host_weights));
+  }
+  return ResourceError(fmt::format(
+      "training needs {} bytes for {} and {} bytes for the activations of {} samples, but {} bytes may be used; {}",
+      plan.weight_bytes, plan.streams_weights ? "weights that are streamed" : "weights", plan.activation_bytes,
+      plan.micro_batch, limits.device,
+      options.micro_batch || options.keep_every
+          ? "leave the micro-batch and --recompute to Varve, or take a device with more memory"
+          : "take a device with more memory"));
+}
+
 } // namespace
 
 std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every) {
@@ -57,31 +92,19 @@ std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every) {
   return neurons * sizes.leaf * sizes.scalar_bytes;
 }
 
-TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& options, std::size_t limit) {
+TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& options, MemoryLimits const& limits) {
   require_valid(sizes, options);
-  std::size_t const all_leaves = (options.batch + sizes.leaf - 1) / sizes.leaf;
-  auto const intervals = options.keep_every ? std::vector<std::size_t>{*options.keep_every} : useful_intervals(sizes);
   TrainingPlan plan;
   plan.leaf = sizes.leaf;
   plan.weight_bytes = sizes.weight_bytes;
-  std::size_t leaves = options.micro_batch ? std::min(all_leaves, *options.micro_batch / sizes.leaf) : all_leaves;
-  for (;;) {
-    for (auto const interval : intervals) {
-      plan.keep_every = interval;
-      plan.micro_batch = leaves * sizes.leaf;
-      plan.activation_bytes = leaves * bytes_per_leaf(sizes, interval);
-      if (plan.weight_bytes + plan.activation_bytes <= limit) return plan;
-    }
-    if (leaves == 1 || options.micro_batch) break;
-    leaves = largest_power_of_two(leaves - 1);
-  }
-  throw ResourceError(fmt::format(
-      "training needs {} bytes for weights and {} bytes for the activations of {} samples, but {} bytes may be used; "
-      "{}",
-      plan.weight_bytes, plan.activation_bytes, plan.micro_batch, limit,
-      options.micro_batch || options.keep_every
-          ? "leave the micro-batch and --recompute to Varve, or take a device with more memory"
-          : "take a device with more memory"));
+  if (fits(plan, sizes, options, limits.device)) return plan;
+  if (limits.host_weights == 0) throw does_not_fit(plan, options, limits);
+  plan.streams_weights = true;
+  plan.weight_bytes = sizes.streamed_weight_bytes;
+  plan.host_bytes = sizes.streamed_host_bytes;
+  if (!fits(plan, sizes, options, limits.device) || plan.host_bytes > limits.host_weights)
+    throw does_not_fit(plan, options, limits);
+  return plan;
 }
 
 } // namespace varve

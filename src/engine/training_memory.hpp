@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/training.hpp"
+#include "plan/memory.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -12,15 +13,18 @@ struct TrainingSizes {
   std::vector<std::size_t> widths; ///< inputs, then the outputs of each layer
   std::size_t leaf = 0;            ///< samples of a leaf
   std::size_t scalar_bytes = 0;
-  std::size_t weight_bytes = 0; ///< memory that does not depend on the micro-batch
+  std::size_t weight_bytes = 0;          ///< device memory that does not depend on the micro-batch
+  std::size_t streamed_weight_bytes = 0; ///< the same if weights are streamed
+  std::size_t streamed_host_bytes = 0;   ///< host memory for weights, gradients and moments if they are streamed
 };
 
 /// Bytes of the activations and errors of one leaf if the activations of every `keep_every`-th layer are kept.
 std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every);
 
-/// Chooses the micro-batch and keep_every, unless the options give them, so that training fits `limit` bytes: tries the
+/// Chooses the micro-batch and keep_every, unless the options give them, so that training fits the device: tries the
 /// whole mini-batch with all activations, then fewer activations as long as that saves memory, then smaller powers of
-/// two of leaves. Throws UsageError if the options are invalid, ResourceError if nothing fits.
-TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& options, std::size_t limit);
+/// two of leaves. If nothing fits, weights are streamed, and the same is tried again; limits.host_weights is the host
+/// memory for that. Throws UsageError if the options are invalid, ResourceError if nothing fits.
+TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& options, MemoryLimits const& limits);
 
 } // namespace varve

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/layer_stream.hpp"
+#include "engine/leaf_levels.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_passes.hpp"
@@ -9,6 +11,15 @@
 #include "kernels/leaf_sums.hpp"
 #include "kernels/output_error.hpp"
 #include "kernels/trained_forward.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace varve {
 
@@ -21,12 +32,14 @@ struct TrainingSet {
   std::size_t num_samples = 0;
 };
 
-/// Forward and backward passes of micro-batches through a network.
-template <class ExecutionSpace, class Scalar>
+/// Forward and backward passes of micro-batches through a network, whose weights live on the device or, in the memory
+/// of another WeightSpace or as the plan says, on the host.
+template <class ExecutionSpace, class Scalar, class WeightSpace>
 class TrainingPasses {
 public:
   using Panel = TrainingPanel<ExecutionSpace, Scalar>;
-  using Weights = TrainedWeights<ExecutionSpace, Scalar>;
+  using Weights = TrainedWeights<WeightSpace, Scalar>;
+  using Sums = DeviceArray<WeightSpace, Scalar>;
   using Set = TrainingSet<ExecutionSpace, Scalar>;
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
 
@@ -41,12 +54,13 @@ public:
     };
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
     for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
-    std::size_t most = 0;
-    for (auto const& layer : weights.layers()) {
-      most = std::max({most, size_for(layer.edges.num_edges(), layer.num_inputs),
-                       size_for(static_cast<std::size_t>(layer.num_outputs), layer.num_outputs)});
+    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), max_leaves_);
+    if constexpr (std::is_same_v<WeightSpace, HostBeside<ExecutionSpace>>) {
+      if (plan.streams_weights) stream_.emplace(weights);
     }
-    levels_ = DeviceArray<ExecutionSpace, Scalar>(room("varve::leaf_sums"), most);
+    if (stream_) {
+      gradients_ = DeviceArray<ExecutionSpace, Scalar>(room("varve::streamed_gradients"), most_sums_of(weights));
+    }
     losses_ = DeviceArray<ExecutionSpace, double>("varve::losses", plan.micro_batch);
     is_right_ = DeviceArray<ExecutionSpace, int>("varve::right", plan.micro_batch);
     rows_ = DeviceArray<ExecutionSpace, std::uint64_t>("varve::rows", plan.micro_batch);
@@ -59,6 +73,13 @@ public:
     for (auto const& layer : network.layers()) // at most two numbers per leaf and sum
       most = std::max({most, layer.num_edges(), static_cast<EdgeOffset>(layer.num_outputs())});
     return 2 * num_leaves * most * sizeof(Scalar);
+  }
+
+  /// Device memory, in bytes, for layers that are streamed and their gradients.
+  static std::size_t bytes_of_stream(Network const& network) {
+    std::size_t most = 0;
+    for (auto const& layer : network.layers()) most = std::max(most, layer.num_edges() + layer.num_outputs());
+    return LayerStream<ExecutionSpace, Scalar>::bytes_for(network) + most * sizeof(Scalar);
   }
 
   /// Forward pass of a micro-batch, which consists of these rows of the set. Appends the samples' losses to `losses`,
@@ -74,7 +95,12 @@ public:
         GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_, trace_.panel(0), static_cast<int>(widths_.front())},
         num_positions_);
     trace_.written(0);
-    for (std::size_t number = 0; number < weights_->layers().size(); ++number) forward_layer(space, number);
+    if (stream_) stream_->forget();
+    std::size_t const num_layers = weights_->layers().size();
+    for (std::size_t number = 0; number < num_layers; ++number) {
+      forward_layer(space, number);
+      prefetch(number + 1 < num_layers ? LayerUse{number + 1, forward_use} : LayerUse{number, backward_use});
+    }
     answer(space, set, rows);
     space.fence("varve: losses are there");
     auto const found = download(Kokkos::subview(losses_, std::make_pair(std::size_t(0), rows.size())));
@@ -84,31 +110,30 @@ public:
   }
 
   /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over each of its subtrees to
-  /// the array at the subtree's place. `end_layer(number)` is called when the kernels of a layer, from the last to
-  /// the first, have been launched.
+  /// the array at the subtree's place. `end_layer(number)` is called for each layer, from the last to the first, when
+  /// the kernels that write its sums have been launched, or, if weights are streamed, when its sums are on the host and
+  /// its weights may change.
   template <class EndLayer>
-  void backward(ExecutionSpace const& space, std::vector<PassSubtree> const& subtrees,
-                std::vector<DeviceArray<ExecutionSpace, Scalar>> const& sums, EndLayer const& end_layer) {
+  void backward(ExecutionSpace const& space, std::vector<PassSubtree> const& subtrees, std::vector<Sums> const& sums,
+                EndLayer const& end_layer) {
     ProfilingRegion const region("varve::backward");
+    std::size_t const num_layers = weights_->layers().size();
     int current = 0; // errors_[current] holds the errors of the layer's outputs
-    for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
+    for (std::size_t number = num_layers; number-- > 0; current = 1 - current) {
       compute_again(space, number);
-      for (auto const& subtree : subtrees) {
-        auto const& totals = sums[subtree.place];
-        bias_gradient(space, number, subtree, errors_[current], totals);
-        if (number > 0) {
-          auto const& before = weights_->layers()[number - 1];
-          FusedBackward<ExecutionSpace, Scalar, true> kernel{};
-          kernel.derivative = Derivative<Scalar>(before.activation);
-          kernel.input_errors = lines_of(errors_[1 - current], subtree, before.num_outputs);
-          backward_layer(space, number, kernel, subtree, errors_[current], totals);
-        } else {
-          FusedBackward<ExecutionSpace, Scalar, false> const kernel{};
-          backward_layer(space, number, kernel, subtree, errors_[current], totals);
-        }
+      auto const layer = on_device(space, {number, backward_use});
+      for (auto const& subtree : subtrees)
+        backward_subtree(space, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
+      if (!stream_) {
+        end_layer(number);
+        continue;
       }
-      end_layer(number);
+      if (number > 0) prefetch(next_before(number));
+      if (number + 1 < num_layers) end_layer(number + 1); // while the device computes the layer `number`
     }
+    if (!stream_) return;
+    space.fence("varve: the last gradients are on the host");
+    end_layer(0);
   }
 
   /// Backward pass of the micro-batch that forward() took last, for the errors alone: calls visit(layer, inputs,
@@ -126,12 +151,44 @@ public:
       FusedBackward<ExecutionSpace, Scalar, true> kernel{};
       kernel.derivative = Derivative<Scalar>(weights_->layers()[number - 1].activation);
       kernel.input_errors = errors_[1 - current];
-      set_layer(space, number, all, errors_[current], kernel);
+      set_layer(space, number, on_device(space, {number, backward_use}), all, errors_[current], kernel);
       fused_backward(space, kernel);
+      prefetch(next_before(number));
     }
   }
 
 private:
+  using Layer = DirectedLayer<ExecutionSpace, Scalar>;
+  using Tune = TrainingTuning<ExecutionSpace>;
+  static constexpr auto forward_use = LayerUse::Direction::forward;
+  static constexpr auto backward_use = LayerUse::Direction::backward;
+
+  /// The layer on the device, until the next call.
+  Layer on_device(ExecutionSpace const& space, LayerUse const& use) {
+    if (stream_) return stream_->acquire(space, use);
+    if constexpr (std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>) {
+      auto const& layer = weights_->layers()[use.layer];
+      if (use.direction == forward_use) return {layer.edges.by_output, layer.by_output, layer.bias};
+      return {layer.edges.by_input, layer.by_input, layer.bias};
+    }
+    throw std::logic_error("varve: weights on the host are not streamed");
+  }
+  void prefetch(LayerUse const& use) {
+    if (stream_) stream_->prefetch(use);
+  }
+  /// What the backward pass uses after layer `number`, which is not the first.
+  LayerUse next_before(std::size_t number) const {
+    if (trace_.is_there(number - 1)) return {number - 1, backward_use};
+    return {trace_.kept_before(number - 1), forward_use};
+  }
+
+  static std::size_t most_sums_of(Weights const& weights) {
+    std::size_t most = 0;
+    for (auto const& layer : weights.layers())
+      most = std::max(most, layer.edges.num_edges() + static_cast<std::size_t>(layer.num_outputs));
+    return most;
+  }
+
   /// Copies numbers to the front of an array on the device.
   template <class T>
   static void fill(DeviceArray<ExecutionSpace, T> const& array, std::vector<T> const& numbers) {
@@ -140,14 +197,13 @@ private:
         Kokkos::View<T const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(numbers.data(), numbers.size()));
   }
 
-  using Tune = TrainingTuning<ExecutionSpace>;
-
   void forward_layer(ExecutionSpace const& space, std::size_t number) {
     auto const& layer = weights_->layers()[number];
+    auto const arrays = on_device(space, {number, forward_use});
     TrainedForward<ExecutionSpace, Scalar> kernel{};
-    kernel.edges = layer.edges.by_output;
-    kernel.weights = layer.by_output;
-    kernel.bias = layer.bias;
+    kernel.edges = arrays.edges;
+    kernel.weights = arrays.weights;
+    kernel.bias = arrays.bias;
     kernel.bounds = bounds_of<Scalar>(layer.activation);
     kernel.inputs = trace_.panel(number);
     kernel.outputs = trace_.panel(number + 1);
@@ -159,7 +215,10 @@ private:
   /// Computes the inputs of a layer again unless the trace still has them.
   void compute_again(ExecutionSpace const& space, std::size_t number) {
     if (trace_.is_there(number)) return;
-    for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer) forward_layer(space, layer);
+    for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer) {
+      forward_layer(space, layer);
+      prefetch(layer + 1 < number ? LayerUse{layer + 1, forward_use} : LayerUse{number, backward_use});
+    }
   }
 
   void answer(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
@@ -205,61 +264,69 @@ private:
     return Kokkos::subview(panel, std::make_pair(first, first + subtree.num_leaves * lines));
   }
 
-  void bias_gradient(ExecutionSpace const& space, std::size_t number, PassSubtree const& subtree, Panel const& errors,
-                     DeviceArray<ExecutionSpace, Scalar> const& totals) {
+  /// Errors of a layer's inputs, except for the first layer, and the gradients' sums over a subtree.
+  void backward_subtree(ExecutionSpace const& space, std::size_t number, Layer const& arrays,
+                        PassSubtree const& subtree, Panel const& errors, Panel const& input_errors, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
-    auto const levels = levels_for(space, subtree, static_cast<std::size_t>(layer.num_outputs), layer.num_outputs);
-    neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{lines_of(errors, subtree, layer.num_outputs), levels,
-                                                          layer.num_outputs, 1});
-    add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, totals, layer.first_bias_sum});
+    std::size_t const num_edges = layer.edges.num_edges();
+    DeviceArray<ExecutionSpace, Scalar> totals = gradients_; // streamed: sums of weights, then of biases
+    std::size_t first_weight = 0;
+    std::size_t first_bias = num_edges;
+    if constexpr (std::is_same_v<Sums, DeviceArray<ExecutionSpace, Scalar>>) {
+      if (!stream_) {
+        totals = sums;
+        first_weight = layer.first_weight_sum;
+        first_bias = layer.first_bias_sum;
+      }
+    }
+    bias_gradient(space, number, subtree, errors, totals, first_bias);
+    if (number > 0) {
+      FusedBackward<ExecutionSpace, Scalar, true> kernel{};
+      kernel.derivative = Derivative<Scalar>(weights_->layers()[number - 1].activation);
+      kernel.input_errors = lines_of(input_errors, subtree, layer.num_inputs);
+      set_layer(space, number, arrays, subtree, errors, kernel);
+      fused_backward(space, kernel);
+      add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, first_weight});
+    } else {
+      FusedBackward<ExecutionSpace, Scalar, false> kernel{};
+      set_layer(space, number, arrays, subtree, errors, kernel);
+      fused_backward(space, kernel);
+      add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, first_weight});
+    }
+    if (!stream_) return;
+    bring_back(space, sums, layer.first_weight_sum, 0, num_edges);
+    bring_back(space, sums, layer.first_bias_sum, num_edges, static_cast<std::size_t>(layer.num_outputs));
   }
 
-  template <class Kernel>
-  void backward_layer(ExecutionSpace const& space, std::size_t number, Kernel kernel, PassSubtree const& subtree,
-                      Panel const& errors, DeviceArray<ExecutionSpace, Scalar> const& totals) {
-    set_layer(space, number, subtree, errors, kernel);
-    fused_backward(space, kernel);
-    add_levels(space,
-               AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, weights_->layers()[number].first_weight_sum});
+  /// Copies `count` gradients of the streamed layer, from `first` on, to the sums on the host. Does not fence.
+  void bring_back(ExecutionSpace const& space, Sums const& sums, std::size_t place, std::size_t first,
+                  std::size_t count) const {
+    if (count == 0) return;
+    Kokkos::deep_copy(space, Kokkos::subview(sums, std::make_pair(place, place + count)),
+                      Kokkos::subview(gradients_, std::make_pair(first, first + count)));
+  }
+
+  void bias_gradient(ExecutionSpace const& space, std::size_t number, PassSubtree const& subtree, Panel const& errors,
+                     DeviceArray<ExecutionSpace, Scalar> const& totals, std::size_t first) {
+    auto const& layer = weights_->layers()[number];
+    auto const levels =
+        levels_.of(space, subtree.num_leaves, static_cast<std::size_t>(layer.num_outputs), layer.num_outputs);
+    neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{lines_of(errors, subtree, layer.num_outputs), levels,
+                                                          layer.num_outputs, 1});
+    add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, totals, first});
   }
 
   /// Sets what the backward kernel of a layer reads, and where it adds up gradients.
   template <class Kernel>
-  void set_layer(ExecutionSpace const& space, std::size_t number, PassSubtree const& subtree, Panel const& errors,
-                 Kernel& kernel) const {
+  void set_layer(ExecutionSpace const& space, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
+                 Panel const& errors, Kernel& kernel) const {
     auto const& layer = weights_->layers()[number];
-    kernel.edges = layer.edges.by_input;
-    kernel.weights = layer.by_input;
+    kernel.edges = arrays.edges;
+    kernel.weights = arrays.weights;
     kernel.inputs = lines_of(trace_.panel(number), subtree, layer.num_inputs);
     kernel.errors = lines_of(errors, subtree, layer.num_outputs);
-    kernel.levels = levels_for(space, subtree, layer.edges.num_edges(), layer.num_inputs);
+    kernel.levels = levels_.of(space, subtree.num_leaves, layer.edges.num_edges(), layer.num_inputs);
     kernel.num_outputs = layer.num_outputs;
-  }
-
-  /// Leaves that a team adds up by itself in kernels over num_rows rows.
-  int leaves_per_run(ExecutionSpace const& space, int num_rows, int num_leaves) const {
-    int const processors = num_processors(space);
-    return Tune::leaves_per_run(processors, Tune::num_blocks(processors, num_rows), num_leaves);
-  }
-  static int levels_of(int leaves_per_run) {
-    int levels = 1;
-    while (1 << (levels - 1) < leaves_per_run) ++levels;
-    return levels;
-  }
-
-  /// The levels for num_sums sums over a subtree, in the shared array.
-  TreeLevels<ExecutionSpace, Scalar> levels_for(ExecutionSpace const& space, PassSubtree const& subtree,
-                                                std::size_t num_sums, int num_rows) const {
-    auto const leaves = static_cast<int>(subtree.num_leaves);
-    int const per_run = leaves_per_run(space, num_rows, leaves);
-    return {levels_, num_sums, levels_of(per_run), per_run, leaves};
-  }
-  /// The most elements that the levels need for any number of leaves.
-  std::size_t size_for(std::size_t num_sums, int num_rows) const {
-    std::size_t most = 0;
-    for (int leaves = 1; leaves <= static_cast<int>(max_leaves_); ++leaves)
-      most = std::max(most, size_of_levels(num_sums, leaves, leaves_per_run(ExecutionSpace(), num_rows, leaves)));
-    return most;
   }
 
   Weights const* weights_;
@@ -267,8 +334,10 @@ private:
   std::size_t max_leaves_;
   Loss loss_;
   TrainingTrace<ExecutionSpace, Scalar> trace_;
+  std::optional<LayerStream<ExecutionSpace, Scalar>> stream_; ///< only if weights are streamed
+  DeviceArray<ExecutionSpace, Scalar> gradients_;             ///< of the layer that is streamed
   Panel errors_[2], targets_;
-  DeviceArray<ExecutionSpace, Scalar> levels_;
+  LeafLevels<ExecutionSpace, Scalar> levels_;
   DeviceArray<ExecutionSpace, double> losses_;
   DeviceArray<ExecutionSpace, int> is_right_;
   DeviceArray<ExecutionSpace, std::uint64_t> rows_;

@@ -185,7 +185,7 @@ TEST_F(TrainRanks, FailTogetherWithOneSentence) {
   expect_failure(mpirun(3, joined(output, {"--rate", "1e39", "--rate-schedule", "constant"})), 3,
                  "training diverges: after step");
   expect_failure(mpirun(2, joined(output, {"--optimizer", "best"})), 2, "there is no optimizer 'best'");
-  expect_failure(mpirun(2, joined(output, {"--memory-limit", "1e-6"})), 4, "bytes may be used");
+  expect_failure(mpirun(2, joined(output, {"--device-memory-limit", "1e-6"})), 4, "bytes may be used");
   expect_failure(mpirun(2, {"--output", path("no/such/folder.h5")}), 4, "folder.h5");
   expect_failure(mpirun(2, joined(output, {"--history", path("no/such/loss.tsv")})), 4, "loss.tsv");
   EXPECT_FALSE(std::filesystem::exists(path("never.h5")));

@@ -129,6 +129,29 @@ TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
   EXPECT_EQ(train({"--precision", "double", "--micro-batch", "32"}), train({"--precision", "double"}));
 }
 
+TEST_F(Train, StreamsWeightsThatDoNotFitTheDevice) {
+  for (auto const backend : compiled_backends()) {
+    Words const way = {"--backend", to_string(backend), "--optimizer", "adam", "--recompute",
+                       "none",      "--micro-batch",    "64"};
+    auto const expected = train(joined(way, {"--report", path("resident.json")}));
+    auto const resident = read_json(path("resident.json"))["plan"];
+    EXPECT_EQ(resident["streams_weights"], false);
+    EXPECT_EQ(resident["host_bytes"], 0);
+    auto const bytes = resident["weight_bytes"].get<std::size_t>() + resident["activation_bytes"].get<std::size_t>();
+    std::ostringstream limit;
+    limit.precision(17);
+    limit << static_cast<double>(bytes - 1) * 0x1p-30;
+    auto const ended =
+        succeed(words(joined(way, {"--device-memory-limit", limit.str(), "--report", path("streamed.json")})));
+    EXPECT_EQ(hash_of(ended), expected);
+    EXPECT_THAT(ended.out, HasSubstr(" of the host, which streams them, activations "));
+    auto const streamed = read_json(path("streamed.json"))["plan"];
+    EXPECT_EQ(streamed["streams_weights"], true);
+    EXPECT_LT(streamed["weight_bytes"], resident["weight_bytes"]);
+    EXPECT_GT(streamed["host_bytes"], 0);
+  }
+}
+
 TEST_F(Train, ChangesThePatternToTheSameOneEverywhere) {
   for (std::string const pattern : {"set", "rigl"}) {
     Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--batch", "300", "--optimizer", "adam"};
@@ -250,7 +273,8 @@ TEST_F(Train, SaysWhatIsWrong) {
   fails({"--micro-batch", "100"}, 2, "a micro-batch of 100 samples was asked for, expected 64 times a power of two");
   fails({"--patience", "2"}, 2, "--patience and --best need --validation");
   fails({"--output", path("train.h5")}, 2, "--input");
-  fails({"--memory-limit", "1e-6"}, 4, "bytes may be used");
+  fails({"--memory-limit", "1e-6", "--backend", "serial"}, 4, "bytes may be used");
+  fails({"--device-memory-limit", "1e-6"}, 4, "bytes for weights that are streamed and");
   fails({"--rate", "1e30", "--rate-schedule", "constant"}, 3, "training diverges: after step");
   write_bytes(path("few.txt"), "1\n2\n3\n");
   fails({"--labels", path("few.txt")}, 3, "few.txt");

@@ -171,6 +171,29 @@ TEST_P(SharedTraining, ChangesThePatternToTheSameOne) {
   }
 }
 
+TEST_P(SharedTraining, GivesTheSameBitsWithStreamedWeights) {
+  for (auto const pattern : {PatternKind::keep, PatternKind::set, PatternKind::rigl}) {
+    auto alone = options_alone();
+    alone.pattern = pattern;
+    auto const expected = train(alone);
+    for (std::size_t const keep_every : {1U, 3U}) {
+      for (bool const is_unequal : {false, true}) {
+        SCOPED_TRACE(testing::Message() << to_string(pattern) << ", kept every " << keep_every
+                                        << (is_unequal ? ", unequal shares" : ""));
+        auto options = alone;
+        options.exchange = exchange_;
+        options.micro_batch = leaf();
+        options.keep_every = keep_every;
+        if (is_unequal) options.rank_speeds = unequal_speeds();
+        auto const resident = prepare_training(given().network, options)->plan();
+        options.device_memory_limit = resident.weight_bytes + resident.activation_bytes - 1;
+        EXPECT_TRUE(prepare_training(given().network, options)->plan().streams_weights);
+        expect_same(train(options), expected);
+      }
+    }
+  }
+}
+
 TEST_P(SharedTraining, GoesOnWithAnotherNumberOfRanks) {
   auto const expected = train(options_alone());
   Outcome alone_first; // one rank, then all ranks

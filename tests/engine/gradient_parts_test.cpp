@@ -16,9 +16,9 @@ namespace {
 
 Network small_network() { return test::training_case({{30, 40, 35, 20, 8}, 1, 0.4}).network; }
 
-TEST(GradientParts, HaveOneBundleOnOneRank) {
+TEST(GradientParts, HaveOneBundleIfAsked) {
   auto const network = small_network();
-  GradientParts const parts(network, 1, 10);
+  GradientParts const parts(network, 1, GradientParts::one_bundle);
   ASSERT_EQ(parts.bundles().size(), 1U);
   auto const& bundle = parts.bundles().front();
   EXPECT_EQ(bundle.num_layers, 4U);
@@ -62,7 +62,7 @@ void expect_division(Network const& network, GradientParts const& parts, std::si
 
 TEST(GradientParts, CoverEverythingOnce) {
   auto const network = small_network();
-  for (std::size_t const num_ranks : {2U, 3U, 5U, 40U}) {
+  for (std::size_t const num_ranks : {1U, 2U, 3U, 5U, 40U}) {
     for (std::size_t const least : {1U, 300U, 1000000U}) {
       GradientParts const parts(network, num_ranks, least);
       SCOPED_TRACE(testing::Message() << num_ranks << " ranks, bundles of " << least);

@@ -238,12 +238,12 @@ TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
               testing::HasSubstr("but 1000 bytes may be used"));
 }
 
-TrainingSizes const sizes{std::vector<std::size_t>(65, 10), 64, 4, 1000};
+TrainingSizes const sizes{std::vector<std::size_t>(65, 10), 64, 4, 1000, 100, 5000};
 
 TEST(TrainingMemory, IsSavedByComputingAgainThenBySmallerMicroBatches) {
   TrainingOptions options;
   options.batch = 64 * 5;
-  auto const at = [&](std::size_t limit) { return plan_training(sizes, options, limit); };
+  auto const at = [&](std::size_t limit) { return plan_training(sizes, options, {limit, {}, 0}); };
   auto const plenty = at(1U << 30U);
   EXPECT_EQ(plenty.keep_every, 1U);
   EXPECT_EQ(plenty.micro_batch, 320U);
@@ -263,17 +263,50 @@ TEST(TrainingMemory, TakesWhatIsAskedForOrSaysWhyNot) {
   options.batch = 1000;
   options.micro_batch = 128;
   options.keep_every = 5;
-  auto const plan = plan_training(sizes, options, 1U << 30U);
+  auto const plan = plan_training(sizes, options, {1U << 30U, {}, 0});
   EXPECT_EQ(plan.micro_batch, 128U);
   EXPECT_EQ(plan.keep_every, 5U);
-  EXPECT_THROW(plan_training(sizes, options, 10000), ResourceError);
+  EXPECT_THROW(plan_training(sizes, options, {10000, {}, 0}), ResourceError);
   for (std::size_t const micro_batch : {0U, 63U, 192U}) {
     options.micro_batch = micro_batch;
-    EXPECT_THROW(plan_training(sizes, options, 1U << 30U), UsageError) << micro_batch;
+    EXPECT_THROW(plan_training(sizes, options, {1U << 30U, {}, 0}), UsageError) << micro_batch;
   }
   options.micro_batch.reset();
   options.keep_every = 0;
-  EXPECT_THROW(plan_training(sizes, options, 1U << 30U), UsageError);
+  EXPECT_THROW(plan_training(sizes, options, {1U << 30U, {}, 0}), UsageError);
+}
+
+TEST(TrainingMemory, StreamsWeightsOnlyWhenNothingElseFits) {
+  TrainingOptions options;
+  options.batch = 320;
+  auto const least = bytes_per_leaf(sizes, 6);
+  auto const at = [&](std::size_t device, std::size_t host) {
+    return plan_training(sizes, options, {device, {}, host});
+  };
+  auto const resident = at(1000 + least, 5000);
+  EXPECT_FALSE(resident.streams_weights);
+  EXPECT_EQ(resident.micro_batch, 64U);
+  EXPECT_EQ(resident.host_bytes, 0U);
+  auto const streamed = at(999 + least, 5000);
+  EXPECT_TRUE(streamed.streams_weights);
+  EXPECT_EQ(streamed.weight_bytes, 100U);
+  EXPECT_EQ(streamed.host_bytes, 5000U);
+  EXPECT_EQ(streamed.micro_batch, 64U);
+  EXPECT_EQ(at(100 + least, 5000).keep_every, 6U);
+  auto const complaint = [&](std::size_t device, std::size_t host) -> std::string {
+    try {
+      at(device, host);
+    } catch (ResourceError const& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(complaint(999 + least, 0), testing::HasSubstr("training needs 1000 bytes for weights and "));
+  EXPECT_THAT(complaint(99 + least, 5000),
+              testing::HasSubstr("training needs 100 bytes for weights that are streamed"));
+  EXPECT_EQ(complaint(100 + least, 4999),
+            "training needs 5000 bytes of host memory for weights that are streamed to the device, but 4999 bytes may "
+            "be used; take a device or a host with more memory");
 }
 
 } // namespace

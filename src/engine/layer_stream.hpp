@@ -1,0 +1,165 @@
+#pragma once
+
+#include "engine/trained_weights.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace varve {
+
+/// The execution space of the host beside a device. A CPU backend is its own.
+template <class ExecutionSpace>
+using HostBeside = std::conditional_t<kOnHost<ExecutionSpace>, ExecutionSpace, Kokkos::DefaultHostExecutionSpace>;
+
+/// A layer and the direction in which kernels use it: forward by output, backward by input.
+struct LayerUse {
+  enum class Direction { forward, backward };
+  std::size_t layer = 0;
+  Direction direction = Direction::forward;
+
+  bool operator==(LayerUse const&) const = default;
+};
+
+/// What kernels read of a layer in one direction. The arrays belong to others.
+template <class ExecutionSpace, class Scalar>
+struct DirectedLayer {
+  EdgeRows<ExecutionSpace> const& edges;
+  ConstDeviceArray<ExecutionSpace, Scalar> const& weights; ///< in the order of `edges`
+  ConstDeviceArray<ExecutionSpace, double> const& bias;    ///< for the forward direction
+};
+
+/// Layers of a network whose weights live on the host pass through two buffers on the device: while kernels use the
+/// layer in one, the next layer is copied to the other. On GPUs copies come from pinned memory.
+template <class ExecutionSpace, class Scalar>
+class LayerStream {
+public:
+  using Host = HostBeside<ExecutionSpace>;
+  using Weights = TrainedWeights<Host, Scalar>;
+
+  /// The weights must outlive this object. They may change, but no layer may get more edges or neurons.
+  explicit LayerStream(Weights const& weights) : weights_(&weights) {
+    std::size_t rows = 0;
+    std::size_t edges = 0;
+    std::size_t outputs = 0;
+    for (auto const& layer : weights.layers()) {
+      rows = std::max({rows, layer.edges.by_output.row_pointers.size(), layer.edges.by_input.row_pointers.size()});
+      edges = std::max(edges, layer.edges.num_edges());
+      outputs = std::max(outputs, static_cast<std::size_t>(layer.num_outputs));
+    }
+    for (auto& buffer : buffers_) buffer = Buffer(rows, edges, outputs);
+    if constexpr (!kOnHost<ExecutionSpace>)
+      copy_space_ = Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0]; // copies and kernels overlap
+  }
+
+  /// Device memory of the buffers for such a network, in bytes.
+  static std::size_t bytes_for(Network const& network) {
+    std::size_t rows = 0;
+    std::size_t edges = 0;
+    std::size_t outputs = 0;
+    for (auto const& layer : network.layers()) {
+      rows = std::max({rows, layer.num_outputs() + 1, layer.num_inputs() + 1});
+      edges = std::max(edges, std::size_t{layer.num_edges()});
+      outputs = std::max(outputs, layer.num_outputs());
+    }
+    return 2 *
+           (rows * sizeof(std::uint32_t) + edges * (sizeof(NeuronIndex) + sizeof(Scalar)) + outputs * sizeof(double));
+  }
+
+  /// The layer, which kernels launched next on the space may use until the next call. All kernels launched before are
+  /// done then.
+  DirectedLayer<ExecutionSpace, Scalar> acquire(ExecutionSpace const& space, LayerUse const& use) {
+    space.fence("varve: the layer before is done");
+    if (ahead_ != use) load(use);
+    copy_space_.fence("varve: a layer is on the device");
+    ahead_.reset();
+    current_ = 1 - current_;
+    auto const& buffer = buffers_[current_];
+    return {buffer.edges, buffer.used_weights, buffer.used_bias};
+  }
+
+  /// Starts to copy the layer that will be acquired next. To be called once the kernels of the present one have been
+  /// launched. The layer must not change until then.
+  void prefetch(LayerUse const& use) {
+    load(use);
+    ahead_ = use;
+  }
+
+  /// Forgets a layer that was copied ahead, because weights may have changed.
+  void forget() { ahead_.reset(); }
+
+private:
+  /// An array on the device, and on GPUs the pinned memory from which it is copied.
+  template <class T>
+  struct Piece {
+    using Pinned =
+        Kokkos::View<T*, std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>>;
+    DeviceArray<ExecutionSpace, T> on_device;
+    Pinned pinned; ///< empty on CPUs
+
+    Piece() = default;
+    explicit Piece(std::size_t size) : on_device(room("varve::streamed_layer"), size) {
+      if constexpr (!kOnHost<ExecutionSpace>) pinned = Pinned(room("varve::pinned_layer"), size);
+    }
+    static auto room(char const* label) { return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)); }
+  };
+
+  struct Buffer {
+    Piece<std::uint32_t> rows;
+    Piece<NeuronIndex> neurons;
+    Piece<Scalar> weights;
+    Piece<double> bias;
+    // the parts that hold the present layer
+    EdgeRows<ExecutionSpace> edges;
+    ConstDeviceArray<ExecutionSpace, Scalar> used_weights;
+    ConstDeviceArray<ExecutionSpace, double> used_bias;
+
+    Buffer() = default;
+    Buffer(std::size_t num_rows, std::size_t num_edges, std::size_t num_outputs)
+        : rows(num_rows), neurons(num_edges), weights(num_edges), bias(num_outputs) {}
+  };
+
+  /// Copies a layer to the buffer that no kernel uses.
+  void load(LayerUse const& use) {
+    copy_space_.fence("varve: the copy before is done");
+    auto const& layer = weights_->layers()[use.layer];
+    bool const is_forward = use.direction == LayerUse::Direction::forward;
+    auto const& edges = is_forward ? layer.edges.by_output : layer.edges.by_input;
+    auto& buffer = buffers_[1 - current_];
+    buffer.edges.num_rows = edges.num_rows;
+    buffer.edges.row_pointers = put(buffer.rows, edges.row_pointers);
+    buffer.edges.neurons = put(buffer.neurons, edges.neurons);
+    buffer.used_weights = put(buffer.weights, is_forward ? layer.by_output : layer.by_input);
+    if (is_forward) buffer.used_bias = put(buffer.bias, layer.bias);
+  }
+
+  template <class T>
+  ConstDeviceArray<ExecutionSpace, T> put(Piece<T> const& piece, ConstDeviceArray<Host, T> const& numbers) const {
+    auto const used = std::make_pair(std::size_t(0), numbers.size());
+    auto const target = Kokkos::subview(piece.on_device, used);
+    if constexpr (kOnHost<ExecutionSpace>) {
+      Kokkos::deep_copy(copy_space_, target, numbers);
+    } else {
+      auto const pinned = Kokkos::subview(piece.pinned, used);
+      Host const host;
+      Kokkos::deep_copy(host, DeviceArray<Host, T>(pinned.data(), pinned.size()), numbers);
+      host.fence("varve: a layer is in pinned memory");
+      Kokkos::deep_copy(copy_space_, target, pinned);
+    }
+    return target;
+  }
+
+  Weights const* weights_;
+  ExecutionSpace copy_space_;
+  Buffer buffers_[2];
+  std::size_t current_ = 0; ///< the buffer whose layer kernels use
+  std::optional<LayerUse> ahead_;
+};
+
+} // namespace varve

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "engine/growth_blocks.hpp"
+#include "engine/leaf_shares.hpp"
+#include "engine/training_memory.hpp"
+#include "engine/training_step.hpp"
+#include "network/representable.hpp"
+#include "network/subtrees.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace varve {
+
+inline std::size_t num_ranks(TrainingOptions const& options) {
+  return options.exchange ? options.exchange->num_ranks() : 1;
+}
+
+/// The limits of the search for free places (PatternKind::rigl).
+template <class Scalar>
+GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& options) {
+  return growth_limits(network, num_leaves<Scalar>(options.batch), sizeof(Scalar), options.growth_bytes);
+}
+
+/// Plans the memory of a training on one rank. Throws what plan_training() throws, and InputError if the precision
+/// cannot represent the network.
+template <class ExecutionSpace, class Scalar>
+class TrainingSizesOn {
+public:
+  static TrainingPlan plan(Network const& network, TrainingOptions options) {
+    require_valid(options.optimizer);
+    TrainingSizes sizes;
+    sizes.widths.push_back(network.num_inputs());
+    for (std::size_t number = 0; number < network.num_layers(); ++number) {
+      require_representable(network.layers()[number], number, options.precision, network.name());
+      sizes.widths.push_back(network.layers()[number].num_outputs());
+    }
+    sizes.leaf = kLeafSamples<Scalar>;
+    sizes.scalar_bytes = sizeof(Scalar);
+    std::size_t const ranks = num_ranks(options);
+    std::size_t leaves = num_leaves<Scalar>(options.batch);
+    std::size_t of_weights = TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks);
+    if (ranks > 1) { // a fourth more than equal shares; ranks that should take still more do so in several passes
+      of_weights += bytes_of_exchange(network, leaves, ranks);
+      leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
+      options.batch = std::min(options.batch, leaves * sizes.leaf);
+    }
+    using Passes = TrainingPasses<ExecutionSpace, Scalar, HostBeside<ExecutionSpace>>;
+    std::size_t const of_passes = bytes_of_growth(network, options) + Passes::bytes_of_levels(network, leaves);
+    sizes.weight_bytes = of_weights + of_passes;
+    sizes.streamed_weight_bytes = Passes::bytes_of_stream(network) + of_passes;
+    sizes.streamed_host_bytes = of_weights;
+    auto const limits = memory_limits({options.memory_limit, options.device_memory_limit, {}}, options.backend);
+    return plan_training(sizes, options, limits);
+  }
+
+private:
+  /// Device memory for the gradients of free places.
+  static std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
+    if (options.pattern != PatternKind::rigl) return 0;
+    auto const limits = limits_of_growth<Scalar>(network, options);
+    EdgeOffset most_edges = 0;
+    for (auto const& layer : network.layers()) most_edges = std::max(most_edges, layer.num_edges());
+    return limits.most_sums * limits.bytes_per_sum + most_edges * sizeof(NeuronIndex);
+  }
+
+  /// Memory for sums of subtrees that are sent and received, with equal shares.
+  static std::size_t bytes_of_exchange(Network const& network, std::size_t leaves, std::size_t ranks) {
+    std::size_t num_sums = 0;
+    for (auto const& layer : network.layers()) num_sums += layer.num_edges() + layer.num_outputs();
+    auto const cuts = LeafShares(ranks, {}).cuts(leaves);
+    std::size_t subtrees = 0;
+    std::size_t most_of_rank = 1;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      auto const own = subtrees_of(cuts[rank], cuts[rank + 1], leaves).size();
+      subtrees += own;
+      most_of_rank = std::max(most_of_rank, own);
+    }
+    return num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
+  }
+};
+
+} // namespace varve
