@@ -77,6 +77,12 @@ if(NOT VARVE_HAVE_ZIP)
   message(STATUS "zip: not used, libzip was not found (libzip-dev, libzip): matrices of SciPy (.npz) are refused, and left out of the tests")
 endif()
 
+# hwloc reaches src/apps/ only.
+find_package(Hwloc QUIET)
+if(NOT Hwloc_FOUND)
+  message(STATUS "hwloc: not used, it was not found (libhwloc-dev, hwloc): records of varve benchmark tell no caches and NUMA nodes")
+endif()
+
 if(VARVE_BUILD_TESTS)
   find_package(GTest QUIET)
   if(NOT GTest_FOUND)
