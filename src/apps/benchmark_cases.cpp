@@ -91,11 +91,15 @@ std::vector<BenchmarkCase> cases_of(std::string const& suite) {
     return {radixnet(1024, 120, 10000), random_pattern(1024, 30, 5000, false), random_pattern(1024, 30, 5000, true),
             trained(square(256, 12), 0.6, {1, 64, 1000}), trained({784, 2000, 1000, 10}, 0.1, {1, 64, 1000})};
   }
-  if (suite == "challenge") return {radixnet(1024, 120, 60000), radixnet(4096, 120, 60000), radixnet(16384, 120, 60000)};
+  if (suite == "challenge")
+    return {radixnet(1024, 120, 60000), radixnet(4096, 120, 60000), radixnet(16384, 120, 60000)};
   if (suite == "general") {
-    return {random_pattern(1024, 120, 60000, false),           random_pattern(1024, 120, 60000, true),
-            random_pattern(4096, 60, 20000, true),             random_pattern(65536, 12, 2000, true),
-            trained({784, 2000, 1000, 500, 10}, 0.1, {20000}), trained(square(1024, 30), 0.3, {20000})};
+    return {random_pattern(1024, 120, 60000, false),
+            random_pattern(1024, 120, 60000, true),
+            random_pattern(4096, 60, 20000, true),
+            random_pattern(65536, 12, 2000, true),
+            trained({784, 2000, 1000, 500, 10}, 0.1, {20000}),
+            trained(square(1024, 30), 0.3, {20000})};
   }
   if (suite == "trained") {
     std::vector<std::size_t> const counts = {1, 64, 1000, 10000};

@@ -110,7 +110,8 @@ TracedRun BenchmarkContender::trace() {
     engine.infer(first, WantedOutputs{});
     traced.spans = trace.spans();
   }
-  if (auto const* const counted = dynamic_cast<StepSamples const*>(&engine)) traced.step_samples = counted->step_samples();
+  if (auto const* const counted = dynamic_cast<StepSamples const*>(&engine))
+    traced.step_samples = counted->step_samples();
   if (!stays_) inference_.reset();
   return traced;
 }
@@ -136,7 +137,8 @@ Verdict judge(BenchmarkContender& contender, NetworkSource const& network, Sampl
   options.kernel = KernelName::direct;
   auto const rows = results_by(options, network, checked);
   if (mine.activation_hash != rows.activation_hash)
-    return {false, "the last activations have other bits than those of rows (CSR) by the direct kernel on serial", count};
+    return {false, "the last activations have other bits than those of rows (CSR) by the direct kernel on serial",
+            count};
   if (mine.live_samples != reference.live_samples)
     return {false, "other samples are live than by the reference's plain loops", count};
   return {true,

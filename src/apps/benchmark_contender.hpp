@@ -90,8 +90,9 @@ private:
 };
 
 /// Compares the contender's answer over the first samples, at most `most` of them, with that of the reference's plain
-/// loops, bit for bit. Where reductions merge neurons, which may change last bits, an answer of other bits must have the
-/// bits of another format and kernel on the Serial backend with the same reductions, and the reference's live samples.
+/// loops, bit for bit. Where reductions merge neurons, which may change last bits, an answer of other bits must have
+/// the bits of another format and kernel on the Serial backend with the same reductions, and the reference's live
+/// samples.
 Verdict judge(BenchmarkContender& contender, NetworkSource const& network, SampleBatch const& samples,
               std::size_t most);
 

@@ -109,12 +109,10 @@ Json as_json(Facts const& facts) {
 Json describe_processor(fs::path const& root) {
   auto const model = processor_name(root);
   fs::path const clocks = root / "sys/devices/system/cpu/cpu0/cpufreq";
-  return {{"model", model.empty() ? Json() : Json(model)},
-          {"units_allowed", num_host_threads()},
-          {"governor", first_line(clocks / "scaling_governor")},
-          {"max_clock_khz", number_in(clocks / "scaling_max_freq")},
-          {"clock_khz", number_in(clocks / "scaling_cur_freq")},
-          {"topology", describe_topology()}};
+  return {
+      {"model", model.empty() ? Json() : Json(model)},       {"units_allowed", num_host_threads()},
+      {"governor", first_line(clocks / "scaling_governor")}, {"max_clock_khz", number_in(clocks / "scaling_max_freq")},
+      {"clock_khz", number_in(clocks / "scaling_cur_freq")}, {"topology", describe_topology()}};
 }
 
 Json describe_system(fs::path const& root) {

@@ -15,7 +15,8 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   add_network_options(command, options.challenge);
   command.add_option("--suite", options.suite, "networks and samples from fixed seeds, in place of files of your own")
       ->check(CLI::IsMember(suite_names()));
-  command.add_option("--samples", options.samples, "N,N,...: measure the first N samples, each N by itself (default: all)")
+  command
+      .add_option("--samples", options.samples, "N,N,...: measure the first N samples, each N by itself (default: all)")
       ->delimiter(',')
       ->check(above_zero());
   command.add_option("--backend", options.backends, "some of " + compiled_backend_names() + ", with commas between")
@@ -38,9 +39,10 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
                   "measure on, up to 1000 times, until each case has taken so long: for percentiles of short runs")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--check", options.check,
-                     "samples to compare with the reference's plain loops before anything is timed (default: as many "
-                     "as they compute in a few seconds)")
+  command
+      .add_option("--check", options.check,
+                  "samples to compare with the reference's plain loops before anything is timed (default: as many "
+                  "as they compute in a few seconds)")
       ->check(above_zero());
   command.add_option("--steps", options.shown_steps, "steps to print of each, the longest; records have all")
       ->capture_default_str();

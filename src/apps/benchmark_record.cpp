@@ -62,8 +62,8 @@ nlohmann::ordered_json summary_of(std::vector<double> const& seconds) {
   auto sorted = seconds;
   std::ranges::sort(sorted);
   auto const timings = summarize(seconds);
-  return {{"median", timings.median},          {"spread", timings.spread},          {"min", sorted.front()},
-          {"p50", quantile(sorted, 0.5)},      {"p95", quantile(sorted, 0.95)},     {"p99", quantile(sorted, 0.99)},
+  return {{"median", timings.median},     {"spread", timings.spread},      {"min", sorted.front()},
+          {"p50", quantile(sorted, 0.5)}, {"p95", quantile(sorted, 0.95)}, {"p99", quantile(sorted, 0.99)},
           {"measurements", sorted.size()}};
 }
 
@@ -97,10 +97,11 @@ nlohmann::ordered_json describe(RecordHead const& head, BenchmarkContender& cont
   record["loop_seconds"] = summary_of(loop);
   record["call_seconds"] = summary_of(call);
   double const edges = record["network"]["edges"].get<double>() * static_cast<double>(samples.num_samples());
-  record["throughput"] = {{"samples_per_second", rates(static_cast<double>(samples.num_samples()), record["call_seconds"])},
-                          {"loop_samples_per_second", rates(static_cast<double>(samples.num_samples()), record["loop_seconds"])},
-                          {"loop_edges_per_second", rates(edges, record["loop_seconds"])},
-                          {"loop_fma_per_second", rates(contender.live_edges(), record["loop_seconds"])}};
+  record["throughput"] = {
+      {"samples_per_second", rates(static_cast<double>(samples.num_samples()), record["call_seconds"])},
+      {"loop_samples_per_second", rates(static_cast<double>(samples.num_samples()), record["loop_seconds"])},
+      {"loop_edges_per_second", rates(edges, record["loop_seconds"])},
+      {"loop_fma_per_second", rates(contender.live_edges(), record["loop_seconds"])}};
   record["fma"] = contender.live_edges();
   record["loop_seconds_all"] = loop;
   record["call_seconds_all"] = call;
@@ -114,19 +115,21 @@ void add_steps(nlohmann::ordered_json& record, std::vector<StepMeasurement> cons
 }
 
 void print_columns() {
-  fmt::print("{:22} {:7} {:5} {:>6} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "case", "backend", "work", "samples",
-             "loop", "spread", "call p50", "p95", "p99", "samples/s", "fma/s", "checked by");
+  fmt::print("{:22} {:7} {:5} {:>6} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "case", "backend", "work",
+             "samples", "loop", "spread", "call p50", "p95", "p99", "samples/s", "fma/s", "checked by");
 }
 
 void print_record(nlohmann::ordered_json const& record) {
   auto const& setup = record["setup"];
   auto const& loop = record["loop_seconds"];
   auto const& call = record["call_seconds"];
-  auto const seconds = [](Json const& summary, char const* name) { return readable_seconds(summary[name].get<double>()); };
-  fmt::print("{:22} {:7} {:5} {:>6} {:>9} {:>6.1f} % {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", record["case"].get<std::string>(),
-             setup["backend"].get<std::string>(), setup["reductions"].get<std::string>(),
-             record["samples"].get<std::size_t>(), seconds(loop, "median"), 100.0 * loop["spread"].get<double>(),
-             seconds(call, "p50"), seconds(call, "p95"), seconds(call, "p99"),
+  auto const seconds = [](Json const& summary, char const* name) {
+    return readable_seconds(summary[name].get<double>());
+  };
+  fmt::print("{:22} {:7} {:5} {:>6} {:>9} {:>6.1f} % {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n",
+             record["case"].get<std::string>(), setup["backend"].get<std::string>(),
+             setup["reductions"].get<std::string>(), record["samples"].get<std::size_t>(), seconds(loop, "median"),
+             100.0 * loop["spread"].get<double>(), seconds(call, "p50"), seconds(call, "p95"), seconds(call, "p99"),
              with_prefix(record["throughput"]["samples_per_second"]["p50"].get<double>(), ""),
              with_prefix(record["throughput"]["loop_fma_per_second"]["p50"].get<double>(), ""),
              record["check"]["way"].get<std::string>().starts_with("all last activations have the bits of the ref")

@@ -128,7 +128,8 @@ void BenchmarkRun::report(BenchmarkCase const& one, NetworkSource const& network
     flush_output();
     if (!options_.trace.empty())
       add_trace_events(trace_events_, num_traced_++,
-                       fmt::format("{}, {} samples, {}", one.name, samples.num_samples(), name_of(setup)), traced.spans);
+                       fmt::format("{}, {} samples, {}", one.name, samples.num_samples(), name_of(setup)),
+                       traced.spans);
     add(record);
   }
 }

@@ -69,8 +69,8 @@ std::vector<std::size_t> widths_of(NetworkSource const& network, Reductions cons
     return widths;
   };
   if (!reductions.rewrites_network()) return read(network);
-  return read(ReducedNetwork(
-      network, {reductions.merge_neurons, reductions.fold_constants, reductions.drop_unread}, kept_bytes));
+  return read(ReducedNetwork(network, {reductions.merge_neurons, reductions.fold_constants, reductions.drop_unread},
+                             kept_bytes));
 }
 
 std::vector<StepMeasurement> measure_steps(TracedRun const& traced, std::vector<std::size_t> const& widths,
@@ -83,7 +83,8 @@ std::vector<StepMeasurement> measure_steps(TracedRun const& traced, std::vector<
       bool const is_planned = number < traced.plan.steps.size() && number < traced.step_samples.size() &&
                               launch.name.starts_with(entry_of(traced.plan.steps[number].kernel).label);
       if (!is_planned)
-        throw ResourceError(fmt::format("launch {} of the trace is {}, which is not the plan's step", number, launch.name));
+        throw ResourceError(
+            fmt::format("launch {} of the trace is {}, which is not the plan's step", number, launch.name));
       steps.push_back(number == 0 ? std::exchange(before_first, {}) : StepMeasurement());
       steps.back().step = traced.plan.steps[number];
       steps.back().num_samples = traced.step_samples[number];

@@ -107,19 +107,22 @@ Json describe(RecordHead const& head, Trainee const& trainee, Network const& net
               std::uint64_t hash) {
   Json record = begin_record(head, "training");
   auto const& plan = trainee.training->plan();
-  record["setup"] = {{"backend", to_string(trainee.backend)}, {"device", device_name(trainee.backend)},
-                     {"precision", options.precision},        {"optimizer", "sgd"},
-                     {"loss", "cross-entropy"},               {"batch", batch}};
+  record["setup"] = {{"backend", to_string(trainee.backend)},
+                     {"device", device_name(trainee.backend)},
+                     {"precision", options.precision},
+                     {"optimizer", "sgd"},
+                     {"loss", "cross-entropy"},
+                     {"batch", batch}};
   record["network"] = {{"name", network.name()},
                        {"layers", network.layers().size()},
                        {"inputs", network.num_inputs()},
                        {"outputs", network.num_outputs()},
                        {"edges", network.num_edges()}};
   record["samples"] = batch;
-  record["check"] = {{"right", true},
-                     {"way", fmt::format("the weights after {} steps have the bits of the reference's plain loops",
-                                         checked_steps)},
-                     {"samples", batch}};
+  record["check"] = {
+      {"right", true},
+      {"way", fmt::format("the weights after {} steps have the bits of the reference's plain loops", checked_steps)},
+      {"samples", batch}};
   record["weights_hash"] = fmt::format("{:016x}", hash);
   record["plan"] = {{"leaf", plan.leaf},
                     {"micro_batch", plan.micro_batch},
@@ -128,9 +131,9 @@ Json describe(RecordHead const& head, Trainee const& trainee, Network const& net
                     {"activation_bytes", plan.activation_bytes}};
   record["step_seconds"] = summary_of(trainee.seconds);
   double const median = record["step_seconds"]["median"].get<double>();
-  record["throughput"] = {{"samples_per_second", {{"p50", static_cast<double>(batch) / median}}},
-                          {"edges_per_second",
-                           {{"p50", static_cast<double>(network.num_edges()) * static_cast<double>(batch) / median}}}};
+  record["throughput"] = {
+      {"samples_per_second", {{"p50", static_cast<double>(batch) / median}}},
+      {"edges_per_second", {{"p50", static_cast<double>(network.num_edges()) * static_cast<double>(batch) / median}}}};
   record["step_seconds_all"] = trainee.seconds;
   return record;
 }
@@ -165,8 +168,9 @@ void measure(TrainingCase const& one, BenchmarkOptions const& options, Benchmark
     if (weights_hash(trainee.training->network()) != hash)
       throw ResourceError(fmt::format("{}: {} and {} have other weights after the same steps", one.name,
                                       to_string(field.front().backend), to_string(trainee.backend)));
-    auto const record = describe(run.head_of(one.name, "random edges, random inputs; a mini-batch of 128, always the same"),
-                                 trainee, network, options, hash);
+    auto const record =
+        describe(run.head_of(one.name, "random edges, random inputs; a mini-batch of 128, always the same"), trainee,
+                 network, options, hash);
     print_training(record);
     run.add(record);
   }

@@ -49,7 +49,8 @@ inline std::vector<std::pair<std::string, std::string>> facts() {
   };
   int driver = 0;
   int runtime = 0;
-  bool const has_versions = cudaDriverGetVersion(&driver) == cudaSuccess && cudaRuntimeGetVersion(&runtime) == cudaSuccess;
+  bool const has_versions =
+      cudaDriverGetVersion(&driver) == cudaSuccess && cudaRuntimeGetVersion(&runtime) == cudaSuccess;
   return {{"name", name()},
           {"compute_capability", std::to_string(device.major) + "." + std::to_string(device.minor)},
           {"multiprocessors", std::to_string(device.multiProcessorCount)},

@@ -14,11 +14,11 @@
 namespace varve {
 namespace {
 
-constexpr int row_bytes = 64;            ///< bytes of a gathered row
-constexpr int rows_per_item = 256;       ///< rows that a work item gathers
-constexpr int near_bytes = 32 * 1024;    ///< a table that the nearest cache holds
-constexpr int num_chains = 8;            ///< independent chains of fma of a work item
-constexpr int links = 512;               ///< fma of a chain
+constexpr int row_bytes = 64;         ///< bytes of a gathered row
+constexpr int rows_per_item = 256;    ///< rows that a work item gathers
+constexpr int near_bytes = 32 * 1024; ///< a table that the nearest cache holds
+constexpr int num_chains = 8;         ///< independent chains of fma of a work item
+constexpr int links = 512;            ///< fma of a chain
 constexpr int num_repetitions = 5;
 
 /// target(i) = source(i). Work items: elements.
@@ -163,7 +163,8 @@ private:
                 DeviceArray<ExecutionSpace, Scalar> const& sums) {
     using Kernel = Gather<ExecutionSpace, Scalar>;
     // enough groups for many work items a thread, few enough for the arrays
-    std::size_t const groups = std::min<std::size_t>(size_ / Kernel::num_lanes, std::size_t{kOnHost<ExecutionSpace> ? 1 : 8} << 13U);
+    std::size_t const groups =
+        std::min<std::size_t>(size_ / Kernel::num_lanes, std::size_t{kOnHost<ExecutionSpace> ? 1 : 8} << 13U);
     auto const rows = allocate<std::uint32_t>(groups * rows_per_item);
     launch(rows.size(), ChooseRows<ExecutionSpace>{rows, static_cast<std::uint32_t>(num_rows)});
     double const seconds = fastest([&] { launch(Kernel::items_of(groups), Kernel{table, rows, sums}); });

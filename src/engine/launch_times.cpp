@@ -16,7 +16,7 @@ namespace tools = Kokkos::Tools::Experimental;
 /// What the callbacks, which are plain functions, write to. Kokkos calls them on the thread that launches.
 struct Record {
   Stopwatch time;
-  std::vector<TracedSpan> spans;        ///< by their beginning
+  std::vector<TracedSpan> spans;         ///< by their beginning
   std::vector<std::size_t> open_regions; ///< a stack of places in `spans`
 };
 

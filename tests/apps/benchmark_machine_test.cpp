@@ -50,7 +50,9 @@ TEST(GroupLimits, OfVersionOneAreReadToo) {
 TEST(GroupLimits, AreNullWhereNothingIsLimitedOrReadable) {
   TemporaryFolder const root;
   EXPECT_TRUE(describe_group_limits(root.path())["processors"].is_null());
-  fill(root, {{"proc/self/cgroup", "0::/\nnonsense\n"}, {"sys/fs/cgroup/cpu.max", "zero\n"}, {"sys/fs/cgroup/memory.max", ""}});
+  fill(root, {{"proc/self/cgroup", "0::/\nnonsense\n"},
+              {"sys/fs/cgroup/cpu.max", "zero\n"},
+              {"sys/fs/cgroup/memory.max", ""}});
   EXPECT_TRUE(describe_group_limits(root.path())["processors"].is_null());
   EXPECT_TRUE(describe_group_limits(root.path())["memory_bytes"].is_null());
 }

@@ -41,7 +41,8 @@ protected:
 
   /// The records of a short benchmark.
   static std::vector<Json> measure(std::vector<std::string> const& options) {
-    auto const ended = succeed(joined({"benchmark", "--repeats", "3", "--seconds", "0", "--output", path("r.jsonl")}, options));
+    auto const ended =
+        succeed(joined({"benchmark", "--repeats", "3", "--seconds", "0", "--output", path("r.jsonl")}, options));
     out() = ended.out;
     std::istringstream lines(read_bytes(path("r.jsonl")));
     std::vector<Json> records;
@@ -186,7 +187,8 @@ TEST_F(Benchmark, TimesTrainingWithEqualWeightsOnAllBackends) {
 }
 
 TEST_F(Benchmark, OfASuiteMeasuresEachNumberOfSamples) {
-  auto const records = measure({"--suite", "trained", "--samples", "1,3", "--repeats", "1", "--check", "1", "--steps", "1"});
+  auto const records =
+      measure({"--suite", "trained", "--samples", "1,3", "--repeats", "1", "--check", "1", "--steps", "1"});
   ASSERT_EQ(records.size(), 8U);
   EXPECT_EQ(records[0]["samples"], 1);
   EXPECT_EQ(records[1]["samples"], 3);
