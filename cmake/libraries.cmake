@@ -84,6 +84,12 @@ if(NOT VARVE_HAVE_LIBDEFLATE)
   message(STATUS "libdeflate: not used, it was not found (libdeflate-dev, libdeflate): HDF5 files are inflated by zlib, which takes longer")
 endif()
 
+# hwloc reaches src/apps/ only.
+find_package(Hwloc QUIET)
+if(NOT Hwloc_FOUND)
+  message(STATUS "hwloc: not used, it was not found (libhwloc-dev, hwloc): records of varve benchmark tell no caches and NUMA nodes")
+endif()
+
 if(VARVE_BUILD_TESTS)
   find_package(GTest QUIET)
   if(NOT GTest_FOUND)

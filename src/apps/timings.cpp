@@ -8,17 +8,14 @@
 #include <string>
 
 namespace varve {
-namespace {
 
-/// A quantile by linear interpolation. `sorted` is ascending, `part` is from 0 to 1.
 double quantile(std::vector<double> const& sorted, double part) {
+  VARVE_REQUIRE(!sorted.empty(), "nothing was measured");
   double const place = part * static_cast<double>(sorted.size() - 1);
   auto const below = static_cast<std::size_t>(place);
   auto const above = std::min(below + 1, sorted.size() - 1);
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
-
-} // namespace
 
 Timings summarize(std::vector<double> seconds) {
   VARVE_REQUIRE(!seconds.empty(), "nothing was measured");

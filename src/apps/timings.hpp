@@ -10,6 +10,10 @@ struct Timings {
   double spread = 0.0; ///< interquartile range divided by the median
 };
 
+/// The value below which this part (0 to 1) of the measurements lies, by linear interpolation. `sorted` is ascending
+/// and not empty.
+double quantile(std::vector<double> const& sorted, double part);
+
 /// Summarizes at least one measurement.
 Timings summarize(std::vector<double> seconds);
 

@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 /// Queries to the runtime library of the GPU's vendor. A Kokkos build has at most one GPU backend. Each backend has the
 /// same functions here. num_devices(): GPUs that the process sees, nullopt in builds without GPU backend. name(),
 /// number(), identity(): of the GPU in use (see device_name() and device_identity()). free_memory(): bytes, nullopt if
-/// the runtime does not report them.
+/// the runtime does not report them. facts(): names and values for reports; clocks in kHz, sizes in bytes.
 namespace varve::gpu {
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -37,6 +39,30 @@ inline std::optional<std::size_t> free_memory() {
   std::size_t total_bytes = 0;
   if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) return std::nullopt;
   return free_bytes;
+}
+
+inline std::vector<std::pair<std::string, std::string>> facts() {
+  auto const& device = Kokkos::Cuda().cuda_device_prop();
+  auto const attribute = [](cudaDeviceAttr which) {
+    int value = 0;
+    return cudaDeviceGetAttribute(&value, which, number()) == cudaSuccess ? std::to_string(value) : std::string();
+  };
+  int driver = 0;
+  int runtime = 0;
+  bool const has_versions =
+      cudaDriverGetVersion(&driver) == cudaSuccess && cudaRuntimeGetVersion(&runtime) == cudaSuccess;
+  return {{"name", name()},
+          {"compute_capability", std::to_string(device.major) + "." + std::to_string(device.minor)},
+          {"multiprocessors", std::to_string(device.multiProcessorCount)},
+          {"memory_bytes", std::to_string(device.totalGlobalMem)},
+          {"l2_bytes", std::to_string(device.l2CacheSize)},
+          {"shared_bytes_per_multiprocessor", std::to_string(device.sharedMemPerMultiprocessor)},
+          {"clock_khz", attribute(cudaDevAttrClockRate)},
+          {"memory_clock_khz", attribute(cudaDevAttrMemoryClockRate)},
+          {"memory_bus_bits", std::to_string(device.memoryBusWidth)},
+          {"ecc", device.ECCEnabled != 0 ? "on" : "off"},
+          {"driver_supports_cuda", has_versions ? std::to_string(driver) : ""},
+          {"cuda_runtime", has_versions ? std::to_string(runtime) : ""}};
 }
 
 #elif defined(KOKKOS_ENABLE_HIP)
@@ -69,6 +95,24 @@ inline std::optional<std::size_t> free_memory() {
   return free_bytes;
 }
 
+inline std::vector<std::pair<std::string, std::string>> facts() {
+  auto const& device = Kokkos::HIP().hip_device_prop();
+  int driver = 0;
+  int runtime = 0;
+  bool const has_versions = hipDriverGetVersion(&driver) == hipSuccess && hipRuntimeGetVersion(&runtime) == hipSuccess;
+  return {{"name", name()},
+          {"architecture", device.gcnArchName},
+          {"compute_units", std::to_string(device.multiProcessorCount)},
+          {"memory_bytes", std::to_string(device.totalGlobalMem)},
+          {"l2_bytes", std::to_string(device.l2CacheSize)},
+          {"shared_bytes_per_block", std::to_string(device.sharedMemPerBlock)},
+          {"clock_khz", std::to_string(device.clockRate)},
+          {"memory_clock_khz", std::to_string(device.memoryClockRate)},
+          {"memory_bus_bits", std::to_string(device.memoryBusWidth)},
+          {"driver", has_versions ? std::to_string(driver) : ""},
+          {"hip_runtime", has_versions ? std::to_string(runtime) : ""}};
+}
+
 #else
 
 inline constexpr std::optional<Backend> backend = std::nullopt;
@@ -77,6 +121,7 @@ inline std::string name() { return ""; }
 inline int number() { return 0; }
 inline std::string identity() { return ""; }
 inline std::optional<std::size_t> free_memory() { return std::nullopt; }
+inline std::vector<std::pair<std::string, std::string>> facts() { return {}; }
 
 #endif
 

@@ -8,6 +8,7 @@
 #include "engine/planned_network.hpp"
 #include "engine/results.hpp"
 #include "engine/sample_upload.hpp"
+#include "engine/step_samples.hpp"
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
@@ -19,7 +20,7 @@ namespace varve {
 /// Varve's own engine on one execution space: uploads a batch, or takes one that lies on the device, runs the layer
 /// loop options.repeat times, collects the results, and gives the plan the numbers of live samples to learn from.
 template <class ExecutionSpace, class Scalar>
-class DeviceInference final : public Inference, public InferenceOnDevice {
+class DeviceInference final : public Inference, public InferenceOnDevice, public StepSamples {
 public:
   DeviceInference(NetworkToRun const& network, InferenceOptions const& options)
       : planned_(network, options),
@@ -39,6 +40,7 @@ public:
 
   Plan const& plan(InputShape const& input) override { return planned_.plan_for(input); }
   Plan const& plan() const override { return planned_.plan(); }
+  std::vector<std::size_t> const& step_samples() const override { return step_samples_; }
 
   void upload_ahead(SampleBatch const& samples) override {
     if (samples.num_samples() <= plan().batch && samples.num_neurons() == num_inputs()) samples_.upload(samples);
@@ -134,9 +136,12 @@ private:
   std::vector<int> count_live(BatchResult& result) {
     auto counts = results_.fetch_counts(planned_.panel());
     auto const& lists_before = loop_.lists_before();
-    for (std::size_t i = 0; i < lists_before.size(); ++i)
-      result.live_edges +=
-          static_cast<double>(planned_.edges_of(i)) * counts[static_cast<std::size_t>(lists_before[i])];
+    step_samples_.clear();
+    for (std::size_t i = 0; i < lists_before.size(); ++i) {
+      int const count = counts[static_cast<std::size_t>(lists_before[i])];
+      step_samples_.push_back(static_cast<std::size_t>(count));
+      result.live_edges += static_cast<double>(planned_.edges_of(i)) * count;
+    }
     return counts;
   }
 
@@ -157,6 +162,7 @@ private:
   DenseSamples<ExecutionSpace, Scalar> dense_samples_;
   LayerLoop<ExecutionSpace, Scalar> loop_;
   Results<ExecutionSpace, Scalar> results_;
+  std::vector<std::size_t> step_samples_; ///< see StepSamples
 };
 
 } // namespace varve

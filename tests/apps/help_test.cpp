@@ -20,7 +20,7 @@ using ::testing::StartsWith;
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
   for (char const* const word : {"infer", "generate", "convert", "info", "train", "tune", "verify", "evaluate",
-                                 "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
+                                 "benchmark", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -85,6 +85,9 @@ TEST(Help, OfTheOtherSubcommands) {
     EXPECT_THAT(succeed({"train", "--help"}).out, HasSubstr(option));
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
+  for (char const* const option : {"--network", "--suite", "quick", "--backend", "--reductions", "--samples",
+                                   "--repeats", "--seconds", "--check", "--steps", "--output", "--trace"})
+    EXPECT_THAT(succeed({"benchmark", "--help"}).out, HasSubstr(option));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }
 

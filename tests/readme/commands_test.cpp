@@ -34,6 +34,7 @@ std::vector<std::string> pages() {
   return {"README.md",
           "CONTRIBUTING.md",
           "CHANGELOG.md",
+          "docs/benchmarks.md",
           "docs/numerics.md",
           "docs/training.md",
           "docs/python.md",
@@ -119,7 +120,8 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
       {"README.md", "## Using it"},
       {"docs/numerics.md", "## Checking a result"},
       {"docs/cluster.md", "## Ranks, journal, memory"},
-      {"docs/training.md", "## From images to a pruned network"}};
+      {"docs/training.md", "## From images to a pruned network"},
+      {"docs/benchmarks.md", "## Commands"}};
   for (auto const& [page, heading] : blocks) {
     std::string result_above;
     for (auto const& line : block_behind(page, heading)) {
@@ -140,9 +142,9 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
       result_above = result.str();
     }
   }
-  EXPECT_EQ(commands["generate"], 6);
+  EXPECT_EQ(commands["generate"], 8);
   EXPECT_GE(commands["infer"], 14);
-  for (char const* const subcommand : {"convert", "evaluate", "info", "train", "tune", "verify"})
+  for (char const* const subcommand : {"benchmark", "convert", "evaluate", "info", "train", "tune", "verify"})
     EXPECT_GE(commands[subcommand], 1) << subcommand;
   EXPECT_EQ(num_compared, 1);
 }

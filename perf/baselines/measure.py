@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Times other libraries on networks that Varve runs, each checked first, and prints who wins where.
+
+For each case it generates network and samples from a seed (kept in --data), computes the first --check samples by Varve's
+reference, and accepts a peer only if the same samples are live and every last activation is within 0.001 of the largest of
+its sample. Peers run one after the other, in rounds; preparing weights and converting samples is not timed, as it is no part
+of Varve's layer loop. Varve is measured by `varve benchmark` with everything computed ("varve none") and as by default
+("varve auto"). A peer that is not installed, or cannot run a network, is listed with the reason.
+
+  perf/baselines/measure.py --varve build/openmp/bin/varve --threads 2 --records baselines.jsonl
+  perf/compare.py baselines.jsonl --against "varve none" --output comparison
+
+Needs h5py and scipy. Peers: scipy, NumPy, ONNX Runtime, PyTorch, SuiteSparse:GraphBLAS (libgraphblas-dev and a compiler).
+"""
+import argparse
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+PERF = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(PERF), str(pathlib.Path(__file__).resolve().parent)]
+
+CASES = {
+    "radixnet-1024x120": ("radixnet", (1024, 120), (1000, 10000)),
+    "own-weights-1024x30": ("own_weights", (1024, 30), (1000,)),
+    "trained-256x12-0.6": ("trained", (256, 12, 0.6), (1, 64, 1000)),
+    "trained-1024x30-0.1": ("trained", (1024, 30, 0.1), (1, 64, 1000)),
+    "trained-4096x6-0.01": ("trained", (4096, 6, 0.01), (1, 64, 1000)),
+}
+MODULES = ["peer_scipy", "peer_numpy", "peer_onnxruntime", "peer_torch", "peer_graphblas"]
+TOLERANCE = 0.001  # of the largest activation of a sample, as varve verify takes it
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--varve", required=True, help="the command to measure")
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--samples", nargs="+", type=int, help="numbers of samples (default: those of the case)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--repeats", type=int, default=7, help="rounds, at least")
+    parser.add_argument("--seconds", type=float, default=10.0, help="no further round of a case after so long, beyond 3")
+    parser.add_argument("--check", type=int, default=1000, help="samples to check, at most")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("challenge-data"))
+    parser.add_argument("--records", type=pathlib.Path, help="JSON lines to append to")
+    return parser.parse_args()
+
+
+def files_of(asked, name, most):
+    """Network and samples of a case."""
+    from harness import generated, images_file, network_file
+    kind, shape, _ = CASES[name]
+    if kind != "trained":
+        return network_file(asked.varve, asked.data, kind, *shape, asked.seed), images_file(asked.varve, asked.data, shape[0], most, asked.seed)
+    neurons, layers, density = shape
+    network = generated(asked.varve, asked.data / f"{name}-seed{asked.seed}.h5", "random", "--neurons", neurons,
+                        "--layers", layers, "--density", density, "--cap", 1, "--seed", asked.seed)
+    samples = generated(asked.varve, asked.data / f"samples-{neurons}-{most}-0.5-seed{asked.seed}.h5", "samples",
+                        "--neurons", neurons, "--samples", most, "--density", 0.5, "--seed", asked.seed)
+    return network, samples
+
+
+def reference_answer(asked, network, samples, count):
+    """The last activations of the first samples by Varve's reference, dense."""
+    from harness import run
+    from network import read_samples
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "last.h5"
+        run(asked.varve, "infer", "--network", network, "--input", samples, "--samples", f"1:{count}", "--engine", "reference",
+            "--activations", path)
+        return read_samples(path).toarray()
+
+
+def difference(answer, truth):
+    """What is wrong with an answer, as a sentence; None if it is right."""
+    import numpy
+    if answer.shape != truth.shape:
+        return f"found activations of shape {answer.shape}, expected {truth.shape}"
+    if not numpy.isfinite(answer).all():
+        return "found activations that are not finite"
+    wrong = numpy.flatnonzero((answer != 0).any(axis=1) != (truth != 0).any(axis=1))
+    if wrong.size:
+        return f"{wrong.size} samples are live in one of the two answers only, the first is {wrong[0] + 1}"
+    largest = numpy.abs(truth).max(axis=1, initial=0.0)
+    far = numpy.flatnonzero(numpy.abs(answer - truth).max(axis=1, initial=0.0) > TOLERANCE * largest)
+    return f"activations of {far.size} samples are not the reference's, the first is {far[0] + 1}" if far.size else None
+
+
+def load_peers():
+    import importlib
+    return [peer for name in MODULES for peer in importlib.import_module(name).PEERS]
+
+
+def enter(kind, asked, layers, samples, truth):
+    """A peer that is prepared, checked and warm, or the reason why there is none."""
+    from peer import Unavailable
+    try:
+        peer = kind(layers, asked.threads)
+        peer.take(samples[:truth.shape[0]])
+        peer.run()
+        wrong = difference(peer.result(), truth)
+        if wrong:
+            return None, f"not timed, its answer is wrong: {wrong}"
+        peer.take(samples)
+        peer.run()
+        return peer, None
+    except (Unavailable, MemoryError) as reason:
+        return None, str(reason) or "not enough memory"
+
+
+def measure_in_turn(asked, peers):
+    """Seconds of each peer, all rounds."""
+    times = {peer: [] for peer in peers}
+    start = time.perf_counter()
+    for number in range(asked.repeats):
+        if number >= 3 and time.perf_counter() - start > asked.seconds:
+            break
+        for peer in peers:
+            begin = time.perf_counter()
+            peer.run()
+            times[peer].append(time.perf_counter() - begin)
+    return times
+
+
+def measure_varve(asked, network, samples, count, name):
+    """Varve's own records of the case."""
+    import json
+    from harness import run
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "records.jsonl"
+        run(asked.varve, "benchmark", "--network", network, "--input", samples, "--samples", count, "--backend", "openmp",
+            "--reductions", "none", "auto", "--repeats", max(asked.repeats, 11), "--check", min(count, asked.check), "--output", path)
+        return [{**json.loads(line), "case": name} for line in path.read_text().splitlines()]
+
+
+def peer_record(asked, own, peer, seconds, checked):
+    """The record of a peer, in the form of Varve's own record of the same case."""
+    kept = {name: own[name] for name in ("host", "date", "record", "record_version", "case", "machine", "network", "samples")}
+    way = f"the reference's live samples, activations within {TOLERANCE} of the largest of their sample"
+    return {**kept, "program": "perf/baselines/measure.py", "peer": peer.name, "peer_version": peer.version,
+            "setup": {"backend": "library", "device": f"{asked.threads} threads", "precision": "float"},
+            "check": {"right": True, "way": way, "samples": checked}, "loop_seconds_all": seconds}
+
+
+def print_row(name, count, contender, seconds, best):
+    median = statistics.median(seconds)
+    print(f"{name:22} {count:7} {contender:28} {1e3 * median:11.4f} {1e3 * min(seconds):11.4f} {len(seconds):5} {median / best:9.2f}"
+          f"{'  fastest' if median == best else ''}", flush=True)
+
+
+def measure_case(asked, name, count, peer_kinds):
+    from harness import append_record
+    from network import read_network, read_samples
+    network, samples_path = files_of(asked, name, max(asked.samples or CASES[name][2]))
+    checked = min(count, asked.check)
+    truth = reference_answer(asked, network, samples_path, checked)
+    layers, samples = read_network(network), read_samples(samples_path, count)
+    peers, refused = [], []
+    for kind in peer_kinds:
+        peer, reason = enter(kind, asked, layers, samples, truth)
+        peers += [peer] if peer else []
+        refused += [(kind.name, reason)] if reason else []
+    own = measure_varve(asked, network, samples_path, count, name)
+    times = measure_in_turn(asked, peers)
+    rows = [("varve " + record["setup"]["reductions"], record["loop_seconds_all"]) for record in own]
+    rows += [(peer.name, seconds) for peer, seconds in times.items()]
+    best = min(statistics.median(seconds) for _, seconds in rows)
+    for contender, seconds in sorted(rows, key=lambda row: statistics.median(row[1])):
+        print_row(name, count, contender, seconds, best)
+    for contender, reason in refused:
+        print(f"{name:22} {count:7} {contender:28} {'-':>11} {'-':>11}     0 {'-':>9}  {reason}", flush=True)
+    for record in own + [peer_record(asked, own[0], peer, seconds, checked) for peer, seconds in times.items()]:
+        append_record(asked.records, record)
+    return name, count, min(rows, key=lambda row: statistics.median(row[1]))[0]
+
+
+def main():
+    asked = parse_arguments()
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(asked.threads)  # before the libraries are loaded
+    peer_kinds = load_peers()
+    print(f"{'case':22} {'samples':>7} {'contender':28} {'median, ms':>11} {'min, ms':>11} {'runs':>5} {'of best':>9}", flush=True)
+    winners = [measure_case(asked, name, count, peer_kinds) for name in asked.cases for count in asked.samples or CASES[name][2]]
+    print("\nfastest")
+    for name, count, winner in winners:
+        print(f"{name:22} {count:7} {winner}")
+    lost = sum(not winner.startswith("varve") for _, _, winner in winners)
+    print(f"Varve is fastest in {len(winners) - lost} of {len(winners)}, a peer in {lost}.")
+
+
+if __name__ == "__main__":
+    main()

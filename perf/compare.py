@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Compares records of `varve benchmark` and of perf/baselines: any number of machines, backends and versions.
+
+Prints Markdown, and with --output writes it to a folder with the same numbers as CSV and pictures (matplotlib):
+
+  table         time of each contender on each platform, speedup over --against with its 95 % bootstrap interval
+  changes       one machine, several commits: what became slower or faster beyond its interval and 2 %
+  portability   Pennycook's metric over all machines, against the best known time on each
+  pictures      bars.svg, scaling.svg (where records differ in threads), rooflines.svg
+
+  perf/compare.py h200.jsonl epyc-*.jsonl --output comparison
+  perf/compare.py before.jsonl after.jsonl --fail-on-regression
+
+Answers of equal problems must be equal in all bits; records whose answer was wrong are refused. Exit code 1: a
+regression, with --fail-on-regression, or a file that holds no records.
+"""
+import argparse
+import csv
+import io
+import pathlib
+import sys
+
+from estimates import changes, fastest_by, is_slower, portabilities, ratio_interval
+from records import read_records, require_equal_answers
+
+COLUMNS = ["case", "samples", "precision", "contender", "platform", "commit", "milliseconds", "call_p99_milliseconds",
+           "runs", "speedup", "speedup_low", "speedup_high", "checked_by"]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", nargs="+", help="files of JSON lines")
+    parser.add_argument("--against", help="the contender that speedups are over (default: each problem's first record)")
+    parser.add_argument("--output", type=pathlib.Path, help="folder for comparison.md, comparison.csv and pictures")
+    parser.add_argument("--no-pictures", action="store_true", help="write tables only")
+    parser.add_argument("--fail-on-regression", action="store_true")
+    return parser.parse_args()
+
+
+def base_of(records, problem, against):
+    """The record that speedups of a problem are over; None if --against did not run it."""
+    candidates = [record for record in records if record.problem() == problem]
+    if against:
+        candidates = [record for record in candidates if record.contender == against]
+    return candidates[0] if candidates else None
+
+
+def percentile(seconds, part):
+    ordered = sorted(seconds)
+    place = part * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def rows_of(records, against):
+    rows = []
+    for record in records:
+        base = base_of(records, record.problem(), against)
+        ratio, low, high = (1.0, 1.0, 1.0) if base is record else (
+            ratio_interval(base.seconds, record.seconds) if base else (None, None, None))
+        rows.append(dict(zip(COLUMNS, [record.case, record.samples, record.precision, record.contender, record.platform(),
+                                       record.commit, 1e3 * record.median, 1e3 * percentile(record.call_seconds, 0.99),
+                                       len(record.seconds), ratio, low, high, record.fields["check"]["way"]])))
+    return rows
+
+
+def number(value):
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def markdown_table(names, rows):
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    return lines + ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def times_section(rows):
+    def interval(row):
+        if row["speedup"] is None:
+            return "-"
+        return f"{row['speedup']:.3g} ({row['speedup_low']:.3g} to {row['speedup_high']:.3g})"
+    names = ["case", "samples", "precision", "contender", "platform", "commit", "ms", "p99 of calls, ms", "runs", "speedup (95 %)"]
+    keys = ["case", "samples", "precision", "contender", "platform", "commit", "milliseconds", "call_p99_milliseconds", "runs"]
+    return ["## Times", ""] + markdown_table(names, [[number(row[key]) for key in keys] + [interval(row)] for row in rows])
+
+
+def winners_section(records):
+    """Who is fastest at each problem on each machine."""
+    best = fastest_by(records, "problem", "machine")
+    rows = []
+    for (problem, machine), record in best.items():
+        others = sorted((other.median, other.contender) for other in records
+                        if other.problem() == problem and other.machine == machine and other.contender != record.contender)
+        second = f"{others[0][1]}, {others[0][0] / record.median:.3g} times as long" if others else "-"
+        rows.append([problem[0], problem[1], problem[2], machine, record.contender, number(1e3 * record.median), second])
+    return ["## Fastest", ""] + markdown_table(["case", "samples", "precision", "machine", "fastest", "ms", "next"], rows)
+
+
+def changes_section(pairs):
+    rows = []
+    for before, after, (ratio, low, high) in pairs:
+        is_faster = is_slower(1 / ratio, 1 / high, 1 / low)
+        verdict = "slower" if is_slower(ratio, low, high) else "faster" if is_faster else "same"
+        rows.append([after.case, after.samples, after.contender, after.platform(), before.commit, after.commit,
+                     f"{ratio:.3g} ({low:.3g} to {high:.3g})", verdict])
+    return ["## Changes", ""] + markdown_table(
+        ["case", "samples", "contender", "platform", "before", "after", "times as fast (95 %)", "verdict"], rows)
+
+
+def portability_section(found):
+    rows = []
+    for (problem, contender), (efficiencies, metric) in found.items():
+        parts = "; ".join(f"{machine}: " + ("does not run" if part is None else f"{100 * part:.3g} %")
+                          for machine, part in efficiencies.items())
+        rows.append([*problem[:3], contender, f"{100 * metric:.3g} %", parts])
+    return ["## Performance portability", "",
+            "Harmonic mean over machines of the best known time over one's own (Pennycook, Sewall and Lee); 0 where one does not run.",
+            ""] + markdown_table(["case", "samples", "precision", "contender", "metric", "efficiency"], rows)
+
+
+def csv_text(rows):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_all(folder, text, rows, records, has_pictures):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "comparison.md").write_text(text)
+    (folder / "comparison.csv").write_text(csv_text(rows))
+    if has_pictures:
+        import figures
+        figures.draw_bars(records, folder / "bars.svg")
+        figures.draw_scaling(records, folder / "scaling.svg")
+        figures.draw_rooflines(records, folder / "rooflines.svg")
+
+
+def main():
+    asked = parse_arguments()
+    records = read_records(asked.records)
+    if not records:
+        sys.exit(f"{', '.join(asked.records)}: no records")
+    if asked.against and all(record.contender != asked.against for record in records):
+        known = ", ".join(sorted({record.contender for record in records}))
+        sys.exit(f"--against {asked.against}: no such contender, expected one of: {known}")
+    require_equal_answers(records)
+    rows = rows_of(records, asked.against)
+    pairs = changes(records)
+    sections = [["# Comparison"], times_section(rows), winners_section(records), portability_section(portabilities(records))]
+    if pairs:
+        sections.append(changes_section(pairs))
+    text = "\n\n".join("\n".join(section) for section in sections) + "\n"
+    print(text, end="")
+    if asked.output:
+        write_all(asked.output, text, rows, records, not asked.no_pictures)
+    is_worse = any(is_slower(*interval) for _, _, interval in pairs)
+    sys.exit(1 if asked.fail_on_regression and is_worse else 0)
+
+
+if __name__ == "__main__":
+    main()

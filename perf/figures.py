@@ -1,0 +1,93 @@
+"""The pictures of perf/compare.py: bars, scaling over threads, rooflines."""
+from study import plotting
+
+STYLE = {"figsize": (9, 4.5), "layout": "constrained"}
+
+
+def save(figure, path):
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return path
+
+
+def draw_bars(records, path):
+    """The loop of each contender on each platform, a group of bars for each problem; whiskers from fastest to slowest."""
+    pyplot = plotting()
+    problems = list(dict.fromkeys((record.case, record.samples) for record in records))
+    series = list(dict.fromkeys((record.contender, record.platform()) for record in records))
+    figure, axes = pyplot.subplots(**STYLE)
+    width = 0.8 / len(series)
+    for place, one in enumerate(series):
+        mine = [record for record in records if (record.contender, record.platform()) == one]
+        spots = [problems.index((record.case, record.samples)) + place * width for record in mine]
+        heights = [1e3 * record.median for record in mine]
+        whiskers = [[max(0.0, height - 1e3 * min(record.seconds)) for record, height in zip(mine, heights)],
+                    [max(0.0, 1e3 * max(record.seconds) - height) for record, height in zip(mine, heights)]]
+        axes.bar(spots, heights, width, yerr=whiskers, label=", ".join(one), error_kw={"linewidth": 0.7})
+    axes.set_xticks([place + 0.4 - width / 2 for place in range(len(problems))],
+                    [f"{case}\n{samples}" for case, samples in problems], rotation=30, fontsize="x-small", ha="right")
+    axes.set(yscale="log", ylabel="median, ms", title="Layer loop or training step (lower is better)")
+    axes.legend(fontsize="x-small")
+    return save(figure, path)
+
+
+def scaling_series(records):
+    """By problem, contender, machine and backend: (threads, seconds), where at least two numbers of threads ran."""
+    series = {}
+    for record in records:
+        if record.threads:
+            key = record.case, record.samples, record.contender, record.machine, record.backend
+            points = series.setdefault(key, {})
+            points[record.threads] = min(record.median, points.get(record.threads, record.median))
+    return {key: sorted(points.items()) for key, points in series.items() if len(points) > 1}
+
+
+def draw_scaling(records, path):
+    """Speedup over the fewest threads; None where no series has two numbers of threads."""
+    series = scaling_series(records)
+    if not series:
+        return None
+    pyplot = plotting()
+    figure, axes = pyplot.subplots(**STYLE)
+    for (case, samples, contender, machine, backend), points in series.items():
+        first_threads, first_seconds = points[0]
+        axes.plot([threads for threads, _ in points], [first_threads * first_seconds / seconds for _, seconds in points],
+                  marker="o", label=f"{case}, {samples}, {contender}, {machine}, {backend}")
+    most = max(threads for points in series.values() for threads, _ in points)
+    axes.plot([1, most], [1, most], linestyle=":", color="black", label="ideal")
+    axes.set(xscale="log", yscale="log", xlabel="threads", ylabel="speedup", title="Threads")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.legend(fontsize="x-small")
+    return save(figure, path)
+
+
+def roofline_points(records):
+    """By platform: its ceilings, and (fma per byte, fma per second, name) of each record with traced steps."""
+    platforms = {}
+    for record in records:
+        steps, ceilings = record.fields.get("steps"), record.fields.get("ceilings")
+        if not steps or not ceilings:
+            continue
+        fma, moved, seconds = (sum(step[name] for step in steps) for name in ("fma", "least_bytes", "seconds"))
+        if fma > 0 and moved > 0 and seconds > 0:
+            _, points = platforms.setdefault((record.platform(), record.precision), (ceilings, []))
+            points.append((fma / moved, fma / seconds, f"{record.case}, {record.samples}, {record.contender}"))
+    return platforms
+
+
+def draw_rooflines(records, path):
+    """A panel for each platform: what copy and fma allow, and where the kernels of the traced runs lie."""
+    platforms = roofline_points(records)
+    if not platforms:
+        return None
+    pyplot = plotting()
+    figure, panels = pyplot.subplots(1, len(platforms), figsize=(6.5 * len(platforms), 5), layout="constrained", squeeze=False)
+    for axes, ((platform, precision), (ceilings, points)) in zip(panels[0], platforms.items()):
+        copy, peak = ceilings["copy_bytes_per_second"], ceilings["fma_per_second"]
+        least, most = min(point[0] for point in points) / 4, 4 * max([point[0] for point in points] + [peak / copy])
+        axes.plot([least, peak / copy, most], [copy * least, peak, peak], color="black")
+        for intensity, rate, name in points:
+            axes.plot(intensity, rate, marker="o", linestyle="none", label=name)
+        axes.set(xscale="log", yscale="log", xlabel="fma per byte that must move", ylabel="fma/s", title=f"{platform}, {precision}")
+        axes.legend(fontsize="xx-small")
+    return save(figure, path)

@@ -1,0 +1,96 @@
+#include "apps/benchmark_options.hpp"
+
+#include "apps/benchmark_cases.hpp"
+#include "apps/command.hpp"
+#include "apps/network_options.hpp"
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+namespace varve {
+
+void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
+  command.add_option("--network", options.network, network_help);
+  command.add_option("--input", options.input, input_help);
+  add_network_options(command, options.challenge);
+  command.add_option("--suite", options.suite, "networks and samples from fixed seeds, in place of files of your own")
+      ->check(CLI::IsMember(suite_names()));
+  command
+      .add_option("--samples", options.samples, "N,N,...: measure the first N samples, each N by itself (default: all)")
+      ->delimiter(',')
+      ->check(above_zero());
+  command.add_option("--backend", options.backends, "some of " + compiled_backend_names() + ", with commas between")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--reductions", options.reductions,
+                     "see varve infer --help; several are measured beside each other (--reductions none auto)");
+  command.add_option("--precision", options.precision, "precision of activations and weights")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  command.add_option("--formats", options.formats, "see varve infer --help")->capture_default_str();
+  command.add_option("--kernel", options.kernel, "see varve infer --help");
+  command.add_option("--edge-order", options.edge_order, "see varve infer --help")->capture_default_str();
+  command.add_option("--batch", options.batch, "samples at a time")->check(above_zero());
+  command.add_option("--repeats", options.repeats, "measurements of each, alternating with the others, at least")
+      ->check(above_zero())
+      ->capture_default_str();
+  command
+      .add_option("--seconds", options.seconds,
+                  "measure on, up to 1000 times, until each case has taken so long: for percentiles of short runs")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--check", options.check,
+                  "samples to compare with the reference's plain loops before anything is timed (default: as many "
+                  "as they compute in a few seconds)")
+      ->check(above_zero());
+  command.add_option("--steps", options.shown_steps, "steps to print of each, the longest; records have all")
+      ->capture_default_str();
+  command.add_option("--output", options.output, "write one JSON record a line, for perf/compare.py (.jsonl)");
+  command.add_option("--trace", options.trace,
+                     "write all launches of the traced runs for chrome://tracing or Perfetto (.json)");
+}
+
+void require_sound(BenchmarkOptions const& options) {
+  bool const has_files = !options.network.empty() || !options.input.empty();
+  if (has_files == !options.suite.empty())
+    throw UsageError("varve benchmark takes either --suite, or --network and --input");
+  if (has_files && (options.network.empty() || options.input.empty()))
+    throw UsageError("varve benchmark takes --network and --input together");
+  for (auto const& backend : options.backends) static_cast<void>(parse_backend(backend));
+  for (auto const& reductions : options.reductions) static_cast<void>(parse_reductions(reductions));
+}
+
+InferenceOptions engine_options(BenchmarkOptions const& options, std::string const& backend,
+                                std::string const& reductions) {
+  InferenceOptions engine;
+  engine.backend = parse_backend(backend);
+  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.input_name = options.input.empty() ? options.suite : options.input;
+  engine.reductions = parse_reductions(reductions);
+  engine.formats = parse_formats(options.formats);
+  engine.edge_order = parse_edge_order(options.edge_order);
+  if (options.kernel) engine.kernel = parse_kernel(*options.kernel);
+  engine.batch = options.batch;
+  return engine;
+}
+
+nlohmann::ordered_json as_json(BenchmarkOptions const& options) {
+  using Json = nlohmann::ordered_json;
+  return {{"network", options.network},
+          {"input", options.input},
+          {"suite", options.suite},
+          {"samples", options.samples},
+          {"backend", options.backends},
+          {"reductions", options.reductions},
+          {"precision", options.precision},
+          {"formats", options.formats},
+          {"kernel", options.kernel ? Json(*options.kernel) : Json()},
+          {"edge_order", options.edge_order},
+          {"batch", options.batch ? Json(*options.batch) : Json()},
+          {"repeats", options.repeats},
+          {"seconds", options.seconds},
+          {"check", options.check}};
+}
+
+} // namespace varve

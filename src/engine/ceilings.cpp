@@ -1,0 +1,212 @@
+#include "engine/ceilings.hpp"
+
+#include "core/error.hpp"
+#include "core/execution.hpp"
+#include "core/pack.hpp"
+#include "core/runtime.hpp"
+#include "core/stopwatch.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace varve {
+namespace {
+
+constexpr int row_bytes = 64;         ///< bytes of a gathered row
+constexpr int rows_per_item = 256;    ///< rows that a work item gathers
+constexpr int near_bytes = 32 * 1024; ///< a table that the nearest cache holds
+constexpr int num_chains = 8;         ///< independent chains of fma of a work item
+constexpr int links = 512;            ///< fma of a chain
+constexpr int num_repetitions = 5;
+
+/// target(i) = source(i). Work items: elements.
+template <class ExecutionSpace, class Scalar>
+struct Copy {
+  ConstDeviceArray<ExecutionSpace, Scalar> source;
+  DeviceArray<ExecutionSpace, Scalar> target;
+
+  KOKKOS_FUNCTION void operator()(std::size_t i) const { target(i) = source(i); }
+};
+
+/// rows(i) = a number below num_rows that looks random.
+template <class ExecutionSpace>
+struct ChooseRows {
+  DeviceArray<ExecutionSpace, std::uint32_t> rows;
+  std::uint32_t num_rows;
+
+  KOKKOS_FUNCTION void operator()(std::size_t i) const {
+    std::uint64_t bits = (i + 1) * 0x9e3779b97f4a7c15ULL;
+    bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    rows(i) = static_cast<std::uint32_t>((bits ^ (bits >> 27U)) % num_rows);
+  }
+};
+
+/// sums(group, lane) = sum over rows_per_item rows of table(row, lane). Work items: groups on a host, whose lanes are
+/// in vector registers; lanes of groups on a GPU, whose neighbours read neighbouring bytes.
+template <class ExecutionSpace, class Scalar>
+struct Gather {
+  static constexpr int num_lanes = row_bytes / static_cast<int>(sizeof(Scalar));
+
+  ConstDeviceArray<ExecutionSpace, Scalar> table;
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> rows;
+  DeviceArray<ExecutionSpace, Scalar> sums;
+
+  static constexpr std::size_t items_of(std::size_t groups) {
+    return kOnHost<ExecutionSpace> ? groups : groups * num_lanes;
+  }
+
+  KOKKOS_FUNCTION void operator()(std::size_t item) const {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      Scalar sum[num_lanes] = {};
+      for (int i = 0; i < rows_per_item; ++i) {
+        Scalar const* const row = table.data() + std::size_t{rows(item * rows_per_item + i)} * num_lanes;
+        for (int lane = 0; lane < num_lanes; ++lane) sum[lane] += row[lane];
+      }
+      for (int lane = 0; lane < num_lanes; ++lane) sums(item * num_lanes + lane) = sum[lane];
+    } else {
+      std::size_t const group = item / num_lanes;
+      Scalar sum = 0;
+      for (int i = 0; i < rows_per_item; ++i)
+        sum += table(std::size_t{rows(group * rows_per_item + i)} * num_lanes + item % num_lanes);
+      sums(item) = sum;
+    }
+  }
+};
+
+/// results(i) = sum of num_chains chains of fma in registers: a vector register each on a host, one number each on a
+/// GPU.
+template <class ExecutionSpace, class Scalar>
+struct Multiply {
+  static constexpr int width = kOnHost<ExecutionSpace> ? row_bytes / static_cast<int>(sizeof(Scalar)) : 1;
+
+  Scalar weight;
+  DeviceArray<ExecutionSpace, Scalar> results;
+
+  KOKKOS_FUNCTION void operator()(std::size_t item) const {
+    Pack<Scalar, width> value;
+    Pack<Scalar, width> sums[num_chains];
+    for (int lane = 0; lane < width; ++lane) {
+      value.lane[lane] = static_cast<Scalar>(item);
+      for (auto& sum : sums) sum.lane[lane] = static_cast<Scalar>(lane);
+    }
+    for (int link = 0; link < links; ++link) {
+      VARVE_UNROLL
+      for (int chain = 0; chain < num_chains; ++chain) add_product(sums[chain], weight, value);
+    }
+    Scalar all = 0;
+    for (auto const& sum : sums) {
+      for (int lane = 0; lane < width; ++lane) all += sum.lane[lane];
+    }
+    results(item) = all;
+  }
+};
+
+struct Empty {
+  KOKKOS_FUNCTION void operator()(std::size_t /*item*/) const {}
+};
+
+/// The kernels of measure_ceilings on one execution space.
+template <class ExecutionSpace, class Scalar>
+class Measurement {
+public:
+  explicit Measurement(std::size_t array_bytes) : size_(array_bytes / sizeof(Scalar)) {}
+
+  Ceilings run() {
+    Ceilings found;
+    found.copy_bytes = size_ * sizeof(Scalar);
+    auto const first = allocate<Scalar>(size_);
+    auto const second = allocate<Scalar>(size_);
+    Kokkos::deep_copy(space_, first, Scalar(1));
+    Kokkos::deep_copy(space_, second, Scalar(1));
+    double const seconds = fastest([&] { launch(size_, Copy<ExecutionSpace, Scalar>{first, second}); });
+    found.copy_bytes_per_second = 2.0 * static_cast<double>(found.copy_bytes) / seconds;
+    found.gather_bytes_per_second = gather(first, near_bytes / row_bytes, second);
+    found.far_gather_bytes_per_second = gather(first, found.copy_bytes / row_bytes, second);
+    found.fma_per_second = multiply(second);
+    constexpr int launches = 1000;
+    found.launch_seconds = fastest([&] {
+                             for (int i = 0; i < launches; ++i) launch(1, Empty());
+                           }) /
+                           launches;
+    return found;
+  }
+
+private:
+  template <class T>
+  static DeviceArray<ExecutionSpace, T> allocate(std::size_t size) {
+    return DeviceArray<ExecutionSpace, T>(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::ceilings"), size);
+  }
+
+  template <class Kernel>
+  void launch(std::size_t items, Kernel const& kernel) {
+    Kokkos::parallel_for("varve::ceiling",
+                         Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, items), kernel);
+  }
+
+  /// The shortest time of the work, from fence to fence, after one run to warm up.
+  double fastest(std::function<void()> const& work) {
+    double best = 1e300;
+    for (int repetition = 0; repetition <= num_repetitions; ++repetition) {
+      space_.fence("varve: before a ceiling");
+      Stopwatch const time;
+      work();
+      space_.fence("varve: after a ceiling");
+      if (repetition > 0) best = std::min(best, std::max(time.seconds(), 1e-9));
+    }
+    return best;
+  }
+
+  /// Bytes per second of random rows from the first num_rows rows of the table; `sums` is overwritten.
+  double gather(DeviceArray<ExecutionSpace, Scalar> const& table, std::size_t num_rows,
+                DeviceArray<ExecutionSpace, Scalar> const& sums) {
+    using Kernel = Gather<ExecutionSpace, Scalar>;
+    // enough groups for many work items a thread, few enough for the arrays
+    std::size_t const groups =
+        std::min<std::size_t>(size_ / Kernel::num_lanes, std::size_t{kOnHost<ExecutionSpace> ? 1 : 8} << 13U);
+    auto const rows = allocate<std::uint32_t>(groups * rows_per_item);
+    launch(rows.size(), ChooseRows<ExecutionSpace>{rows, static_cast<std::uint32_t>(num_rows)});
+    double const seconds = fastest([&] { launch(Kernel::items_of(groups), Kernel{table, rows, sums}); });
+    return static_cast<double>(groups) * rows_per_item * row_bytes / seconds;
+  }
+
+  double multiply(DeviceArray<ExecutionSpace, Scalar> const& results) {
+    using Kernel = Multiply<ExecutionSpace, Scalar>;
+    auto const items = std::min<std::size_t>(results.size(), kOnHost<ExecutionSpace> ? 1U << 14U : 1U << 21U);
+    double const seconds = fastest([&] { launch(items, Kernel{Scalar(0.5), results}); });
+    return static_cast<double>(items) * Kernel::width * num_chains * links / seconds;
+  }
+
+  std::size_t size_;
+  ExecutionSpace space_;
+};
+
+/// Bytes of an array that no cache holds: an eighth of the available memory for two of them, and no more than needed.
+std::size_t array_bytes(Backend backend) {
+  constexpr std::size_t least = std::size_t{1} << 20U;
+  std::size_t const enough = std::size_t{1} << (has_own_memory(backend) ? 30U : 28U);
+  return std::clamp(available_memory(backend) / 16 / row_bytes * row_bytes, least, enough);
+}
+
+template <class... Spaces>
+Ceilings measure_on(SpaceList<Spaces...> /*spaces*/, Backend backend, bool in_double) {
+  Ceilings found;
+  auto const measure = [&]<class Space>() {
+    if (to_backend<Space>() != backend) return;
+    found = in_double ? Measurement<Space, double>(array_bytes(backend)).run()
+                      : Measurement<Space, float>(array_bytes(backend)).run();
+  };
+  (measure.template operator()<Spaces>(), ...);
+  return found;
+}
+
+} // namespace
+
+Ceilings measure_ceilings(Backend backend, Precision precision) {
+  auto const found = measure_on(CompiledSpaces(), backend, precision == Precision::double_precision);
+  if (found.copy_bytes == 0) throw UsageError("this build has no backend " + to_string(backend));
+  return found;
+}
+
+} // namespace varve

@@ -1,0 +1,84 @@
+#include "engine/launch_times.hpp"
+
+#include "core/error.hpp"
+#include "core/stopwatch.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <optional>
+#include <utility>
+
+namespace varve {
+namespace {
+
+namespace tools = Kokkos::Tools::Experimental;
+
+/// What the callbacks, which are plain functions, write to. Kokkos calls them on the thread that launches.
+struct Record {
+  Stopwatch time;
+  std::vector<TracedSpan> spans;         ///< by their beginning
+  std::vector<std::size_t> open_regions; ///< a stack of places in `spans`
+};
+
+std::optional<Record>& record() {
+  static std::optional<Record> one;
+  return one;
+}
+
+/// `number` identifies the launch at its end.
+void begin_launch(char const* name, std::uint32_t /*device*/, std::uint64_t* number) {
+  *number = record()->spans.size();
+  record()->spans.push_back({name, record()->time.seconds(), -1.0, false});
+}
+
+void end_launch(std::uint64_t number) {
+  if (number < record()->spans.size()) record()->spans[number].end = record()->time.seconds();
+}
+
+void begin_region(char const* name) {
+  record()->open_regions.push_back(record()->spans.size());
+  record()->spans.push_back({name, record()->time.seconds(), -1.0, true});
+}
+
+void end_region() {
+  if (record()->open_regions.empty()) return; // it began before the trace
+  record()->spans[record()->open_regions.back()].end = record()->time.seconds();
+  record()->open_regions.pop_back();
+}
+
+} // namespace
+
+LaunchTrace::LaunchTrace() {
+  VARVE_REQUIRE(!record(), "two traces at a time");
+  record().emplace();
+  tools::set_begin_parallel_for_callback(&begin_launch);
+  tools::set_end_parallel_for_callback(&end_launch);
+  tools::set_begin_parallel_reduce_callback(&begin_launch);
+  tools::set_end_parallel_reduce_callback(&end_launch);
+  tools::set_begin_parallel_scan_callback(&begin_launch);
+  tools::set_end_parallel_scan_callback(&end_launch);
+  tools::set_push_region_callback(&begin_region);
+  tools::set_pop_region_callback(&end_region);
+}
+
+LaunchTrace::~LaunchTrace() {
+  tools::set_begin_parallel_for_callback(nullptr);
+  tools::set_end_parallel_for_callback(nullptr);
+  tools::set_begin_parallel_reduce_callback(nullptr);
+  tools::set_end_parallel_reduce_callback(nullptr);
+  tools::set_begin_parallel_scan_callback(nullptr);
+  tools::set_end_parallel_scan_callback(nullptr);
+  tools::set_push_region_callback(nullptr);
+  tools::set_pop_region_callback(nullptr);
+  record().reset();
+}
+
+std::vector<TracedSpan> LaunchTrace::spans() const {
+  auto ended = record()->spans;
+  std::erase_if(ended, [](TracedSpan const& span) { return span.end < span.begin; });
+  return ended;
+}
+
+bool has_kokkos_tool() { return Kokkos::Tools::profileLibraryLoaded(); }
+
+} // namespace varve

@@ -1,0 +1,216 @@
+#include "apps/shared_folder.hpp"
+
+#include "core/backend.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::expect_sentence;
+using test::joined;
+using test::read_json;
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using varve::testing::read_bytes;
+using Json = nlohmann::json;
+
+class Benchmark : public test::SharedFolder<Benchmark> {
+public:
+  static void make_files() {
+    test::generate_medium(path("net.h5"), path("images.h5"), 300);
+    succeed({"generate", "random", "--widths", "30,70,20,9", "--density", "0.3", "--output", path("mixed.h5")});
+    succeed({"generate", "samples", "--neurons", "30", "--samples", "100", "--output", path("samples.h5")});
+  }
+
+protected:
+  static std::string all_backends() {
+    std::string names;
+    for (Backend const backend : compiled_backends()) names += (names.empty() ? "" : ",") + to_string(backend);
+    return names;
+  }
+
+  /// The records of a short benchmark.
+  static std::vector<Json> measure(std::vector<std::string> const& options) {
+    auto const ended =
+        succeed(joined({"benchmark", "--repeats", "3", "--seconds", "0", "--output", path("r.jsonl")}, options));
+    out() = ended.out;
+    std::istringstream lines(read_bytes(path("r.jsonl")));
+    std::vector<Json> records;
+    for (std::string line; std::getline(lines, line);) records.push_back(Json::parse(line));
+    return records;
+  }
+
+  static std::string& out() {
+    static std::string text;
+    return text;
+  }
+
+  static std::vector<std::string> with_data(std::vector<std::string> const& options = {}) {
+    return joined({"--network", path("net.h5"), "--input", path("images.h5")}, options);
+  }
+
+  static double sum(Json const& steps, char const* name) {
+    double all = 0.0;
+    for (auto const& step : steps) all += step[name].get<double>();
+    return all;
+  }
+};
+
+TEST_F(Benchmark, RecordsAnswersThatAreThoseOfInfer) {
+  auto const records = measure(with_data({"--backend", all_backends(), "--reductions", "none", "auto"}));
+  ASSERT_EQ(records.size(), 2 * compiled_backends().size());
+  for (auto const& record : records) {
+    auto const& setup = record["setup"];
+    succeed(joined({"infer", "--report", path("report.json"), "--backend", setup["backend"].get<std::string>(),
+                    "--reductions", setup["reductions"].get<std::string>()},
+                   with_data()));
+    auto const report = read_json(path("report.json"));
+    EXPECT_EQ(record["activation_hash"], report["activation_hash"]);
+    EXPECT_EQ(record["survivors"], report["survivors"]);
+    EXPECT_EQ(record["fma"], report["live_edges"]);
+    EXPECT_EQ(record["network"]["edges"], report["network"]["edges"]);
+    EXPECT_EQ(record["check"]["right"], true);
+    EXPECT_EQ(record["check"]["samples"], 300);
+    EXPECT_THAT(record["check"]["way"].get<std::string>(), HasSubstr("bits"));
+    EXPECT_THAT(out(), HasSubstr(setup["backend"].get<std::string>()));
+  }
+  EXPECT_THAT(records[0]["check"]["way"].get<std::string>(), HasSubstr("reference's plain loops"));
+}
+
+TEST_F(Benchmark, StepsAreThoseOfThePlanAndTheirWorkIsThatOfTheRun) {
+  for (auto const& options : {with_data({"--reductions", "none", "auto"}),
+                              std::vector<std::string>{"--network", path("mixed.h5"), "--input", path("samples.h5")}}) {
+    for (auto const& record : measure(joined(options, {"--backend", all_backends()}))) {
+      auto const& steps = record["steps"];
+      ASSERT_FALSE(steps.empty());
+      std::size_t next_layer = 0;
+      for (auto const& step : steps) {
+        EXPECT_EQ(step["first_layer"], next_layer);
+        next_layer = step["last_layer"].get<std::size_t>() + 1;
+        for (char const* const name : {"seconds", "least_bytes", "copy_share", "launch_share"})
+          EXPECT_GT(step[name].get<double>(), 0.0) << name;
+      }
+      EXPECT_LE(next_layer, record["network"]["layers"]);
+      EXPECT_EQ(steps[0]["samples"], record["samples"]);
+      EXPECT_DOUBLE_EQ(sum(steps, "fma"), record["fma"].get<double>());
+    }
+  }
+}
+
+TEST_F(Benchmark, SummariesFollowFromTheRunsTheyList) {
+  auto const record = measure(with_data({"--repeats", "21", "--samples", "100"})).at(0);
+  for (char const* const name : {"loop_seconds", "call_seconds"}) {
+    auto all = record[std::string(name) + "_all"].get<std::vector<double>>();
+    ASSERT_EQ(all.size(), 21U);
+    std::ranges::sort(all);
+    auto const& summary = record[name];
+    EXPECT_EQ(summary["measurements"], 21);
+    EXPECT_DOUBLE_EQ(summary["median"].get<double>(), all[10]);
+    EXPECT_DOUBLE_EQ(summary["p50"].get<double>(), all[10]);
+    EXPECT_DOUBLE_EQ(summary["p95"].get<double>(), all[19]);
+    EXPECT_NEAR(summary["p99"].get<double>(), 0.2 * all[19] + 0.8 * all[20], 1e-12);
+    EXPECT_DOUBLE_EQ(summary["min"].get<double>(), all[0]);
+    EXPECT_DOUBLE_EQ(summary["spread"].get<double>(), (all[15] - all[5]) / all[10]);
+  }
+  auto const& loops = record["loop_seconds_all"];
+  for (std::size_t run = 0; run < loops.size(); ++run)
+    EXPECT_LT(loops[run].get<double>(), record["call_seconds_all"][run].get<double>());
+  EXPECT_DOUBLE_EQ(record["throughput"]["samples_per_second"]["p50"].get<double>(),
+                   100.0 / record["call_seconds"]["p50"].get<double>());
+}
+
+TEST_F(Benchmark, MeasuresOnUntilTheTimeIsUp) {
+  auto const record = measure(with_data({"--samples", "1", "--repeats", "1", "--seconds", "0.05"})).at(0);
+  EXPECT_GT(record["loop_seconds"]["measurements"], 1);
+  EXPECT_LE(record["loop_seconds"]["measurements"], 1000);
+}
+
+TEST_F(Benchmark, TellsTheMachineAndTheOptions) {
+  auto const record = measure(with_data({"--samples", "10", "--precision", "double"})).at(0);
+  EXPECT_EQ(record["record_version"], 1);
+  EXPECT_EQ(record["setup"]["precision"], "double");
+  EXPECT_EQ(record["options"]["samples"], Json::parse("[10]"));
+  auto const& machine = record["machine"];
+  EXPECT_GE(machine["processor"]["units_allowed"], 1);
+  EXPECT_GT(machine["system"]["memory_bytes"].get<double>(), 1e6);
+  EXPECT_TRUE(machine["control_group"].contains("processors"));
+  EXPECT_EQ(machine["environment"]["OMP_NUM_THREADS"], "2");
+  for (char const* const name : {"git_commit", "compiler", "flags"})
+    EXPECT_FALSE(machine["build"][name].get<std::string>().empty()) << name;
+  EXPECT_FALSE(machine["kokkos"]["cpu_architecture"].is_null());
+  EXPECT_FALSE(machine["mpi"].get<std::string>().empty());
+  for (char const* const name : {"copy_bytes_per_second", "gather_bytes_per_second", "far_gather_bytes_per_second",
+                                 "fma_per_second", "launch_seconds"})
+    EXPECT_GT(record["ceilings"][name].get<double>(), 0.0) << name;
+}
+
+TEST_F(Benchmark, TracesEveryLaunch) {
+  auto const records = measure(with_data({"--samples", "50,300", "--trace", path("trace.json")}));
+  ASSERT_EQ(records.size(), 2U);
+  auto const trace = read_json(path("trace.json"));
+  std::set<int> processes;
+  std::size_t num_forward = 0;
+  double forward_seconds = 0.0;
+  for (auto const& event : trace["traceEvents"]) {
+    processes.insert(event["pid"].get<int>());
+    if (event["ph"] == "M") continue;
+    EXPECT_GE(event["dur"].get<double>(), 0.0);
+    if (event["name"].get<std::string>().find("_forward") == std::string::npos) continue;
+    ++num_forward;
+    forward_seconds += 1e-6 * event["dur"].get<double>();
+  }
+  EXPECT_EQ(processes.size(), 2U);
+  EXPECT_EQ(num_forward, records[0]["steps"].size() + records[1]["steps"].size());
+  EXPECT_NEAR(forward_seconds, sum(records[0]["steps"], "seconds") + sum(records[1]["steps"], "seconds"), 1e-9);
+}
+
+TEST_F(Benchmark, TimesTrainingWithEqualWeightsOnAllBackends) {
+  auto const records = measure({"--suite", "train", "--backend", all_backends(), "--repeats", "2"});
+  ASSERT_EQ(records.size(), 2 * compiled_backends().size());
+  for (auto const& record : records) {
+    EXPECT_EQ(record["record"], "training");
+    EXPECT_EQ(record["step_seconds_all"].size(), 2U);
+    EXPECT_GT(record["throughput"]["samples_per_second"]["p50"].get<double>(), 0.0);
+    EXPECT_THAT(record["check"]["way"].get<std::string>(), HasSubstr("reference's plain loops"));
+  }
+  EXPECT_EQ(records.front()["weights_hash"], records[compiled_backends().size() - 1]["weights_hash"]);
+}
+
+TEST_F(Benchmark, OfASuiteMeasuresEachNumberOfSamples) {
+  auto const records =
+      measure({"--suite", "trained", "--samples", "1,3", "--repeats", "1", "--check", "1", "--steps", "1"});
+  ASSERT_EQ(records.size(), 8U);
+  EXPECT_EQ(records[0]["samples"], 1);
+  EXPECT_EQ(records[1]["samples"], 3);
+  EXPECT_EQ(records[0]["suite"], "trained");
+  EXPECT_EQ(records[1]["check"]["samples"], 1);
+}
+
+TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
+  auto const refused = [&](std::vector<std::string> const& options, std::vector<std::string> const& parts) {
+    expect_sentence(run_varve(joined({"benchmark"}, options)), 2, parts);
+  };
+  refused({}, {"either --suite, or --network and --input"});
+  refused({"--suite", "quick", "--network", path("net.h5")}, {"either --suite"});
+  refused({"--network", path("net.h5")}, {"--network and --input together"});
+  refused({"--suite", "slow"}, {"--suite", "slow"});
+  refused(with_data({"--backend", "abacus"}), {"no backend 'abacus'"});
+  refused(with_data({"--reductions", "most"}), {"no reduction 'most'"});
+  refused(with_data({"--samples", "301"}), {"300 samples", "301"});
+  refused(with_data({"--repeats", "0"}), {"--repeats"});
+  refused(with_data({"--output", path("net.h5")}), {"--output"});
+  refused(with_data({"--trace", path("t.tsv")}), {"--trace", ".json"});
+}
+
+} // namespace
+} // namespace varve

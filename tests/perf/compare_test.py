@@ -1,0 +1,179 @@
+"""perf/compare.py reads what varve benchmark writes, estimates honestly, and refuses what cannot be compared: compare_test.py VARVE"""
+import copy
+import csv
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PERF = pathlib.Path(__file__).resolve().parents[2] / "perf"
+sys.path.insert(0, str(PERF))
+import estimates  # noqa: E402
+import figures  # noqa: E402
+import records  # noqa: E402
+
+VARVE = sys.argv.pop()
+
+
+def fields_of(case="net", seconds=(1.0, 1.0, 1.0), machine="CPU A", device="2 threads", commit="aaa", date="2026-01-01",
+              work="auto", answer="00ff", peer=None, backend="openmp", **more):
+    fields = {"record": "inference", "record_version": 1, "case": case, "samples": 10, "git_commit": commit, "date": date,
+              "machine": {"processor": {"model": machine}, "gpu": None, "host": "h"},
+              "setup": {"backend": backend, "device": device, "precision": "float", "reductions": work},
+              "check": {"right": True, "way": "the reference's bits", "samples": 10}, "activation_hash": answer,
+              "loop_seconds_all": list(seconds), "call_seconds_all": [2 * second for second in seconds], **more}
+    if peer:
+        fields["peer"] = peer
+    return fields
+
+
+def record_of(**fields):
+    return records.Record(fields_of(**fields), "here")
+
+
+def compare(*arguments):
+    return subprocess.run([sys.executable, PERF / "compare.py", *map(str, arguments)], capture_output=True, text=True)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.addCleanup(self.temporary.cleanup)
+
+    def file(self, name, *lines):
+        path = self.folder / name
+        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+        return path
+
+
+class Estimates(unittest.TestCase):
+    def test_an_interval_holds_the_true_ratio_and_narrows(self):
+        source = random.Random(3)
+        def noisy(mean, count):
+            return [source.gauss(mean, 0.1 * mean) for _ in range(count)]
+        few = estimates.ratio_interval(noisy(3.0, 10), noisy(1.0, 10))
+        many = estimates.ratio_interval(noisy(3.0, 400), noisy(1.0, 400))
+        for ratio, low, high in (few, many):
+            self.assertLess(low, ratio)
+            self.assertLess(ratio, high)
+            self.assertTrue(low < 3.0 < high, (low, high))
+        self.assertLess(many[2] - many[1], few[2] - few[1])
+
+    def test_runs_without_noise_have_a_narrow_interval(self):
+        self.assertEqual(estimates.ratio_interval([2.0] * 5, [1.0] * 5), (2.0, 2.0, 2.0))
+
+    def test_slower_is_beyond_the_interval_and_two_per_cent(self):
+        self.assertTrue(estimates.is_slower(0.8, 0.7, 0.9))
+        self.assertFalse(estimates.is_slower(0.8, 0.7, 1.1))
+        self.assertFalse(estimates.is_slower(0.985, 0.984, 0.986))
+        self.assertFalse(estimates.is_slower(1.2, 1.1, 1.3))
+
+    def test_portability_is_the_harmonic_mean_or_zero(self):
+        self.assertAlmostEqual(estimates.portability([1.0, 0.5]), 2 / 3)
+        self.assertAlmostEqual(estimates.portability([0.25]), 0.25)
+        self.assertEqual(estimates.portability([1.0, None]), 0.0)
+        self.assertEqual(estimates.portability([]), 0.0)
+
+    def test_portabilities_are_against_the_best_known_on_each_machine(self):
+        found = estimates.portabilities([
+            record_of(machine="A", seconds=[1.0]), record_of(machine="A", seconds=[4.0], work="none"),
+            record_of(machine="B", seconds=[2.0]), record_of(machine="B", seconds=[1.0], peer="other"),
+            record_of(machine="B", seconds=[2.0], work="none")])
+        problem = record_of().problem()
+        self.assertEqual(found[problem, "varve auto"], ({"A": 1.0, "B": 0.5}, estimates.portability([1.0, 0.5])))
+        self.assertEqual(found[problem, "varve none"][0], {"A": 0.25, "B": 0.5})
+        self.assertEqual(found[problem, "other"], ({"A": None, "B": 1.0}, 0.0))
+
+    def test_changes_join_commits_by_date_on_one_platform_only(self):
+        old = record_of(commit="old", date="2026-01-01", seconds=[1.0] * 5)
+        new = record_of(commit="new", date="2026-01-02", seconds=[2.0] * 5)
+        elsewhere = record_of(commit="new", date="2026-01-02", machine="B", seconds=[9.0] * 5)
+        (before, after, interval), = estimates.changes([new, elsewhere, old])
+        self.assertIs(before, old)
+        self.assertIs(after, new)
+        self.assertEqual(interval, (0.5, 0.5, 0.5))
+
+
+class Figures(unittest.TestCase):
+    def test_scaling_needs_two_numbers_of_threads(self):
+        four = record_of(device="4 threads", seconds=[0.5])
+        one = record_of(device="1 thread", seconds=[1.5])
+        self.assertEqual(figures.scaling_series([four]), {})
+        (points,) = figures.scaling_series([four, one]).values()
+        self.assertEqual(points, [(1, 1.5), (4, 0.5)])
+
+    def test_rooflines_sum_the_steps(self):
+        step = {"fma": 10.0, "least_bytes": 4.0, "seconds": 2.0}
+        record = record_of(steps=[step, step], ceilings={"copy_bytes_per_second": 1.0, "fma_per_second": 2.0})
+        ((_, points),) = figures.roofline_points([record, record_of()]).values()
+        self.assertEqual(points[0][:2], (2.5, 5.0))
+
+
+class Command(Folder):
+    def test_tables_of_two_machines(self):
+        one = self.file("one.jsonl", fields_of(seconds=[1.0] * 4))
+        two = self.file("two.jsonl", "", fields_of(seconds=[0.25] * 4, machine="CPU B"))
+        done = compare(one, two, "--output", self.folder / "out", "--no-pictures")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("| 4 (4 to 4) |", done.stdout)
+        self.assertIn("CPU A: 100 %; CPU B: 100 %", done.stdout)
+        self.assertEqual((self.folder / "out" / "comparison.md").read_text(), done.stdout)
+        first, second = csv.DictReader((self.folder / "out" / "comparison.csv").open())
+        self.assertEqual((first["speedup"], second["speedup"]), ("1.0", "4.0"))
+        self.assertEqual(second["call_p99_milliseconds"], "500.0")
+
+    def test_regressions_end_with_1_if_asked(self):
+        old = self.file("old.jsonl", fields_of(seconds=[1.0] * 5, commit="old"))
+        new = self.file("new.jsonl", fields_of(seconds=[1.5] * 5, commit="new", date="2026-02-01"))
+        self.assertEqual(compare(old, new).returncode, 0)
+        done = compare(old, new, "--fail-on-regression")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("| slower |", done.stdout)
+        done = compare(new, self.file("newer.jsonl", fields_of(seconds=[1.0] * 5, commit="newer", date="2026-03-01")), "--fail-on-regression")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("| faster |", done.stdout)
+
+    def test_what_cannot_be_compared_is_refused_in_a_sentence(self):
+        good, wrong, untimed, old = fields_of(), fields_of(), fields_of(seconds=[]), fields_of(record_version=2)
+        wrong["check"] = {"right": False, "way": "-", "samples": 1}
+        nothing = copy.deepcopy(good)
+        del nothing["setup"]
+        for name, lines, sentence in [
+                ("broken", ["{"], "line 1: no record"), ("missing", [good, nothing], "line 2: no record"), ("number", ["3"], "no record"),
+                ("wrong", [wrong], "not right"), ("untimed", [untimed], "no positive times"), ("old", [old], "found version 2"),
+                ("negative", [fields_of(seconds=[-1.0])], "no positive times"), ("empty", [], "no records"),
+                ("bits", [good, fields_of(answer="00fe", machine="B")], "activations 00fe")]:
+            done = compare(self.file(name, *lines))
+            self.assertEqual(done.returncode, 1, name)
+            self.assertIn(sentence, done.stderr, name)
+            self.assertEqual(done.stdout, "", name)
+        self.assertIn("cannot be read", compare(self.folder / "absent").stderr)
+        self.assertIn("no such contender", compare(self.file("good", good), "--against", "nobody").stderr)
+
+    def test_answers_of_merged_and_other_networks_may_differ(self):
+        path = self.file("both", fields_of(), fields_of(work="none", answer="00fe"), fields_of(answer="11", peer="scipy"))
+        self.assertEqual(compare(path).returncode, 0)
+
+    def test_records_of_the_command(self):
+        network, samples, lines = (self.folder / name for name in ("net.h5", "samples.h5", "records.jsonl"))
+        for words in (["generate", "random", "--neurons", 40, "--layers", 4, "--degree", 5, "--output", network],
+                      ["generate", "samples", "--neurons", 40, "--samples", 30, "--output", samples],
+                      ["benchmark", "--network", network, "--input", samples, "--backend", "serial", "--reductions", "none", "auto",
+                       "--repeats", 3, "--seconds", 0, "--output", lines]):
+            subprocess.run([VARVE, *map(str, words)], check=True, capture_output=True)
+        done = compare(lines, "--against", "varve none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("| net.h5 | 30 | float | varve auto |", done.stdout)
+        one = records.read_records([lines])[0]
+        self.assertEqual(one.threads, 1)
+        ((ceilings, points),) = figures.roofline_points([one]).values()
+        self.assertGreater(points[0][1], 0)
+        self.assertLess(points[0][1], 10 * ceilings["fma_per_second"])
+
+
+if __name__ == "__main__":
+    unittest.main()
