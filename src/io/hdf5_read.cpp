@@ -3,6 +3,7 @@
 #include "io/hdf5_access.hpp"
 #include "io/hdf5_chunks.hpp"
 #include "io/hdf5_guard.hpp"
+#include "io/hdf5_matrix.hpp"
 #include "io/hdf5_storage.hpp"
 #include "io/input_files.hpp"
 
@@ -138,6 +139,26 @@ Object open_in_this_file(hid_t kind, std::string const& what, std::string const&
   return object;
 }
 
+/// Opens a dataset with chunks of this many dimensions and checks how it is stored. kept_chunks: bytes of chunks that
+/// HDF5 keeps in memory, 0 for its default.
+Dataset open_checked(hid_t parent, std::string const& name, int num_dimensions, std::size_t kept_chunks,
+                     std::string const& place) {
+  constexpr std::size_t num_slots = 12421; // a prime, as HDF5 asks, far above the number of chunks kept
+  if (!has_child(parent, name)) throw InputError(fmt::format("{}: found no dataset \"{}\", expected one", place, name));
+  auto const what = fmt::format("the dataset \"{}\"", name);
+  auto dataset = open_in_this_file<Dataset>(H5P_DATASET_ACCESS, what, place, [&](hid_t access) {
+    if (kept_chunks > 0) H5Pset_chunk_cache(access, num_slots, kept_chunks, 0.75);
+    return H5Dopen2(parent, name.c_str(), access);
+  });
+  Properties const properties(H5Dget_create_plist(dataset.id()));
+  require_own_storage(properties, what, place);
+  auto const named = fmt::format("{}: {}", place, name);
+  require_whole(dataset, properties, named);
+  require_modest(dataset, properties, named, num_dimensions);
+  if (Datatype const type(H5Dget_type(dataset.id())); is_number(H5Tget_class(type.id()))) require_standard(type, named);
+  return dataset;
+}
+
 } // namespace
 
 File open_file(fs::path const& path) {
@@ -163,17 +184,12 @@ Group open_group(hid_t parent, std::string const& name, std::string const& place
 }
 
 Dataset open_dataset(hid_t parent, std::string const& name, std::string const& place) {
-  if (!has_child(parent, name)) throw InputError(fmt::format("{}: found no dataset \"{}\", expected one", place, name));
-  auto const what = fmt::format("the dataset \"{}\"", name);
-  auto dataset = open_in_this_file<Dataset>(H5P_DATASET_ACCESS, what, place,
-                                            [&](hid_t access) { return H5Dopen2(parent, name.c_str(), access); });
-  Properties const properties(H5Dget_create_plist(dataset.id()));
-  require_own_storage(properties, what, place);
-  auto const named = fmt::format("{}: {}", place, name);
-  require_whole(dataset, properties, named);
-  require_modest(dataset, properties, named);
-  if (Datatype const type(H5Dget_type(dataset.id())); is_number(H5Tget_class(type.id()))) require_standard(type, named);
-  return dataset;
+  return open_checked(parent, name, 1, 0, place);
+}
+
+Dataset open_chunked(hid_t parent, std::string const& name, int num_dimensions, std::string const& place) {
+  constexpr std::size_t kept_bytes = std::size_t{64} << 20U;
+  return open_checked(parent, name, num_dimensions, kept_bytes, place);
 }
 
 std::uint64_t num_children(Group const& group, std::string const& place) {

@@ -47,15 +47,17 @@ std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std:
   return std::min(capped_multiply(num_chunks, chunk_bytes), capped_multiply(stored, best_compression));
 }
 
-/// Bytes per chunk; 0 if the dataset is contiguous. Throws InputError if the chunks of a list are not one-dimensional
-/// or are empty: HDF5 would search for the next chunk forever.
-std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size, std::string const& place) {
-  hsize_t length = 0;
+/// Bytes per chunk; 0 if the dataset is contiguous. Throws InputError if the chunks have another number of dimensions
+/// (1 or 2) or are empty: HDF5 would search for the next chunk forever.
+std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size, int num_dimensions,
+                             std::string const& place) {
+  std::array<hsize_t, 2> lengths = {0, 0};
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return 0;
-  int const dimensions = H5Pget_chunk(properties.id(), 1, &length);
-  if (dimensions != 1 || length == 0) {
-    throw InputError(fmt::format("{}: found chunks of {} dimensions and {} elements, expected 1 dimension", place,
-                                 dimensions, length));
+  int const dimensions = H5Pget_chunk(properties.id(), num_dimensions, lengths.data());
+  std::uint64_t const length = num_dimensions == 1 ? lengths[0] : capped_multiply(lengths[0], lengths[1]);
+  if (dimensions != num_dimensions || length == 0) {
+    throw InputError(fmt::format("{}: found chunks of {} dimensions and {} elements, expected {} dimension{}", place,
+                                 dimensions, length, num_dimensions, num_dimensions == 1 ? "" : "s"));
   }
   return capped_multiply(length, element_size);
 }
@@ -101,7 +103,8 @@ void require_whole(Dataset const& dataset, Properties const& properties, std::st
   throw InputError(fmt::format("{}: found {} bytes stored for {} bytes of elements", place, stored, expected));
 }
 
-void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place) {
+void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place,
+                    int num_dimensions) {
   constexpr std::uint64_t always_modest = std::uint64_t{16} << 20;
   constexpr std::uint64_t most_times = 4;
   constexpr std::uint64_t largest_element = 16; // in bytes
@@ -114,7 +117,7 @@ void require_modest(Dataset const& dataset, Properties const& properties, std::s
   }
   auto const elements = static_cast<std::uint64_t>(std::max<hssize_t>(H5Sget_simple_extent_npoints(space.id()), 0));
   auto const bytes = capped_multiply(elements, element_size);
-  auto const chunk_bytes = bytes_of_chunk(properties, element_size, place);
+  auto const chunk_bytes = bytes_of_chunk(properties, element_size, num_dimensions, place);
   auto const most_chunk_bytes = std::max(always_modest, capped_multiply(most_times, bytes));
   if (chunk_bytes > most_chunk_bytes) {
     throw InputError(fmt::format("{}: found chunks of {} bytes for {} elements, expected no more than {} bytes", place,

@@ -24,7 +24,8 @@ void require_whole(Dataset const& dataset, Properties const& properties, std::st
 
 /// Throws InputError "PLACE: ..." if reading any part of a list takes far more memory than the list holds: its chunks
 /// are much larger than the list, or most of its elements were never written. `properties` is the creation property
-/// list of the dataset.
-void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place);
+/// list of the dataset, whose chunks must have `num_dimensions` dimensions.
+void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place,
+                    int num_dimensions = 1);
 
 } // namespace varve::hdf5

@@ -1,0 +1,123 @@
+#include "io/matrix_dataset.hpp"
+
+#include "core/error.hpp"
+#include "io/hdf5.hpp"
+#include "io/hdf5_guard.hpp"
+#include "io/hdf5_matrix.hpp"
+#include "io/line_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <new>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+namespace varve {
+
+/// The open file; use and destroy it under the lock.
+struct MatrixDataset::Contents {
+  hdf5::File file;
+  hdf5::Dataset numbers;
+  hdf5::MatrixShape shape;
+};
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string place_of(MatrixName const& name) {
+  return name.dataset.empty() ? name.path.string() : fmt::format("{}: {}", name.path.string(), quote(name.dataset));
+}
+
+/// Throws InputError if a number is not finite: the file holds it, or Scalar cannot hold it.
+template <class Scalar>
+void require_finite(MatrixBlock const& block, Scalar const* values, std::string const& place) {
+  auto const* const found =
+      std::find_if_not(values, values + block.size(), [](Scalar value) { return std::isfinite(value); });
+  if (found == values + block.size()) return;
+  auto const offset = static_cast<std::uint64_t>(found - values);
+  throw InputError(fmt::format("{}: found {} in row {}, column {} (from 0), expected a finite number that {} can hold",
+                               place, *found, block.first_row + offset / block.num_columns,
+                               block.first_column + offset % block.num_columns,
+                               std::is_same_v<Scalar, float> ? "float" : "double"));
+}
+
+} // namespace
+
+MatrixName parse_matrix_name(std::string const& name) {
+  std::error_code error;
+  if (fs::exists(name, error)) return {name, ""};
+  for (auto colon = name.rfind(':'); colon != std::string::npos && colon > 0; colon = name.rfind(':', colon - 1))
+    if (fs::exists(name.substr(0, colon), error)) return {name.substr(0, colon), name.substr(colon + 1)};
+  return {name, ""};
+}
+
+MatrixDataset::MatrixDataset(std::string const& full_name) {
+  auto const name = parse_matrix_name(full_name);
+  path_ = name.path;
+  place_ = place_of(name);
+  auto const lock = hdf5::lock();
+  auto const open = [&] {
+    auto contents = std::make_unique<Contents>();
+    contents->file = hdf5::open_file(path_);
+    contents->numbers = hdf5::open_matrix(contents->file, name.dataset, place_, contents->shape);
+    return contents;
+  };
+  hdf5::Walk const walk{"dense matrix " + name.dataset, [&](hdf5::Share share) {
+                          if (share.number == 0) open();
+                        }};
+  try {
+    contents_ = hdf5::guarded(path_, walk, open);
+  } catch (std::bad_alloc const&) {
+    throw InputError(fmt::format("{} needs more memory than there is to read its structure", place_));
+  }
+  num_rows_ = contents_->shape.num_rows;
+  num_columns_ = contents_->shape.num_columns;
+  stored_ = contents_->shape.element_size == sizeof(float) ? Precision::single_precision : Precision::double_precision;
+}
+
+MatrixDataset::~MatrixDataset() {
+  auto const lock = hdf5::lock();
+  contents_.reset();
+}
+
+template <class Scalar>
+void MatrixDataset::read_rounded(MatrixBlock const& block, Scalar* values) const {
+  VARVE_REQUIRE(block.first_row + block.num_rows <= num_rows_ && block.first_column + block.num_columns <= num_columns_,
+                "a block lies outside its matrix");
+  bool const is_float = stored_ == Precision::single_precision;
+  if (is_float == std::is_same_v<Scalar, float>) {
+    auto const lock = hdf5::lock();
+    hdf5::read_block(contents_->numbers, contents_->shape, block, values, place_);
+    return require_finite(block, values, place_);
+  }
+  // Converted here, because HDF5 does not say how it rounds.
+  constexpr std::uint64_t numbers_at_a_time = std::uint64_t{1} << 20U;
+  auto const rows_at_a_time =
+      std::max<std::uint64_t>(1, numbers_at_a_time / std::max<std::uint64_t>(1, block.num_columns));
+  using Stored = std::conditional_t<std::is_same_v<Scalar, float>, double, float>;
+  std::vector<Stored> part;
+  for (std::uint64_t row = 0; row < block.num_rows; row += rows_at_a_time) {
+    auto const num_rows = std::min(rows_at_a_time, block.num_rows - row);
+    MatrixBlock const rows{block.first_row + row, num_rows, block.first_column, block.num_columns};
+    part.resize(rows.size());
+    {
+      auto const lock = hdf5::lock();
+      hdf5::read_block(contents_->numbers, contents_->shape, rows, part.data(), place_);
+    }
+    require_finite(rows, part.data(), place_);
+    std::transform(part.begin(), part.end(), values + row * block.num_columns,
+                   [](Stored value) { return static_cast<Scalar>(value); });
+    require_finite(rows, values + row * block.num_columns, place_);
+  }
+}
+
+void MatrixDataset::read(MatrixBlock const& block, float* values) const { read_rounded(block, values); }
+
+void MatrixDataset::read(MatrixBlock const& block, double* values) const { read_rounded(block, values); }
+
+} // namespace varve

@@ -1,0 +1,148 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "core/pack.hpp"
+#include "core/views.hpp"
+#include "kernels/dense_forward.hpp"
+#include "products/product_blocks.hpp"
+
+#include <cstddef>
+
+namespace varve {
+
+/// The same as AddTileOnHost, for GPUs.
+/// league: blocks of 128 x 128 sums; team: 16 x 16 threads of 8 x 8 sums each, in registers. k comes in chunks: while a
+/// team computes with the numbers of one chunk of A and B in scratch, the next are on their way from the L2 to
+/// registers; two buffers alternate, so there is one barrier a chunk. A thread's rows and columns lie in pieces of 16
+/// bytes, 16 pieces apart, so that the threads of a warp load neighbouring pieces. Per k it loads 16 numbers from
+/// scratch for 64 fma. Bound by fma.
+template <class ExecutionSpace, class Scalar>
+struct AddTileOnGpu {
+  static constexpr int piece = 16 / static_cast<int>(sizeof(Scalar));
+  static constexpr int block = 128;
+  static constexpr int across = 16; ///< threads of a row of threads
+  static constexpr int team_size = across * across;
+  static constexpr int pieces = block / (across * piece); ///< of a thread's rows, and of its columns
+  static constexpr int chunk = 2 * piece;                 ///< of k: a piece of A and of B for every thread
+  static constexpr int part_size = chunk * block;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, piece / 2>>;
+  using Member = typename Policy::member_type;
+  using Numbers = Pack<Scalar, piece>;
+  using Part = PartInFlight<Scalar, part_size, team_size>;
+  static_assert(ProductBlocks<ExecutionSpace, Scalar>::rows == block || kOnHost<ExecutionSpace>);
+
+  ArrayView<Scalar const> a;
+  ArrayView<Scalar const> b;
+  ArrayView<Scalar> sums;
+  int row_blocks;
+  int column_blocks;
+  int depth;
+  bool is_first;
+
+  static constexpr std::size_t scratch_bytes() { return sizeof(Scalar) * 4 * part_size; }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    auto const buffers = ScratchArrays(team, 0, scratch_bytes(), 64).template take<Scalar>(4 * part_size);
+    int const rank = team.team_rank();
+    auto const block_size = static_cast<std::size_t>(depth) * block;
+    auto const lines_a =
+        part_of(a, static_cast<std::size_t>(team.league_rank() / column_blocks) * block_size, block_size);
+    auto const lines_b =
+        part_of(b, static_cast<std::size_t>(team.league_rank() % column_blocks) * block_size, block_size);
+    auto const kept = part_of(sums, static_cast<std::size_t>(team.league_rank()) * block * block, block * block);
+    Numbers sum[pieces * piece][pieces];
+    load_sums(sum, kept, rank);
+    Part next_a{};
+    Part next_b{};
+    int const num_chunks = (depth + chunk - 1) / chunk;
+    bring(next_a, next_b, rank, lines_a, lines_b, 0);
+    keep(next_a, next_b, rank, buffers, 0);
+    team.team_barrier();
+    for (int number = 0; number < num_chunks; ++number) {
+      if (number + 1 < num_chunks) bring(next_a, next_b, rank, lines_a, lines_b, number + 1);
+      add_chunk(sum, part_of(buffers, static_cast<std::size_t>(number % 2 * 2 * part_size), 2 * part_size), rank);
+      keep(next_a, next_b, rank, buffers, (number + 1) % 2);
+      team.team_barrier();
+    }
+    store_sums(sum, kept, rank);
+  }
+
+private:
+  /// The place of a piece of a thread's sums, in pieces.
+  KOKKOS_FORCEINLINE_FUNCTION static int place_of(int rank, int row, int column) {
+    int const block_row = (row / piece * across + rank / across) * piece + row % piece;
+    return block_row * (block / piece) + column * across + rank % across;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void load_sums(Numbers (&sum)[pieces * piece][pieces], ArrayView<Scalar> const& kept,
+                                             int rank) const {
+    VARVE_UNROLL
+    for (int row = 0; row < pieces * piece; ++row) {
+      VARVE_UNROLL
+      for (int column = 0; column < pieces; ++column) {
+        clear(sum[row][column]);
+        if (!is_first) copy(sum[row][column], piece_of<Numbers>(kept, place_of(rank, row, column)));
+      }
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION static void store_sums(Numbers const (&sum)[pieces * piece][pieces],
+                                                     ArrayView<Scalar> const& kept, int rank) {
+    VARVE_UNROLL
+    for (int row = 0; row < pieces * piece; ++row) {
+      VARVE_UNROLL
+      for (int column = 0; column < pieces; ++column)
+        copy(piece_of<Numbers>(kept, place_of(rank, row, column)), sum[row][column]);
+    }
+  }
+
+  /// Loads a chunk into registers; k beyond the last is zero.
+  KOKKOS_FORCEINLINE_FUNCTION static void bring(Part& next_a, Part& next_b, int rank,
+                                                ArrayView<Scalar const> const& lines_a,
+                                                ArrayView<Scalar const> const& lines_b, int number) {
+    next_a.load(rank, part_of(lines_a, static_cast<std::size_t>(number) * part_size));
+    next_b.load(rank, part_of(lines_b, static_cast<std::size_t>(number) * part_size));
+  }
+
+  /// Stores the chunk that is in registers in one of the two buffers.
+  KOKKOS_FORCEINLINE_FUNCTION static void keep(Part const& next_a, Part const& next_b, int rank,
+                                               ArrayView<Scalar> const& buffers, int buffer) {
+    auto const first = static_cast<std::size_t>(buffer * 2 * part_size);
+    next_a.store(rank, part_of(buffers, first, part_size));
+    next_b.store(rank, part_of(buffers, first + part_size, part_size));
+  }
+
+  /// Adds the products of a chunk to a thread's sums.
+  KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Numbers (&sum)[pieces * piece][pieces],
+                                                    ArrayView<Scalar> const& buffer, int rank) {
+    auto const numbers_a = part_of(buffer, 0, part_size);
+    auto const numbers_b = part_of(buffer, part_size, part_size);
+    VARVE_UNROLL
+    for (int k = 0; k < chunk; ++k) {
+      Numbers row_of_a[pieces];
+      Numbers column_of_b[pieces];
+      VARVE_UNROLL
+      for (int p = 0; p < pieces; ++p) {
+        copy(row_of_a[p], piece_of<Numbers>(numbers_a, k * (block / piece) + p * across + rank / across));
+        copy(column_of_b[p], piece_of<Numbers>(numbers_b, k * (block / piece) + p * across + rank % across));
+      }
+      VARVE_UNROLL
+      for (int row = 0; row < pieces * piece; ++row) {
+        VARVE_UNROLL
+        for (int column = 0; column < pieces; ++column)
+          add_product(sum[row][column], row_of_a[row / piece].lane[row % piece], column_of_b[column]);
+      }
+    }
+  }
+};
+
+/// Launches AddTileOnGpu. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void add_tile_on_gpu(ExecutionSpace const& space, AddTileOnGpu<ExecutionSpace, Scalar> const& kernel) {
+  using Kernel = AddTileOnGpu<ExecutionSpace, Scalar>;
+  typename Kernel::Policy policy(space, kernel.row_blocks * kernel.column_blocks, +Kernel::team_size);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes()) + 128));
+  launch_teams("varve::add_tile", policy, kernel);
+}
+
+} // namespace varve

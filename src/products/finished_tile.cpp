@@ -1,0 +1,108 @@
+#include "products/finished_tile.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "network/activations.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+namespace varve {
+namespace {
+
+constexpr std::uint64_t rows_at_a_time = 64; ///< for a thread
+
+/// Calls work(first row, last row) on host threads, rows of the block from 0.
+template <class Work>
+void for_each_rows(MatrixBlock const& block, Work const& work) {
+  auto const parts = (block.num_rows + rows_at_a_time - 1) / rows_at_a_time;
+  for_each_on_host_threads(parts, [&](std::size_t part) {
+    auto const first = part * rows_at_a_time;
+    work(first, std::min(first + rows_at_a_time, block.num_rows));
+  });
+}
+
+template <class Scalar>
+std::uint64_t hash_of_row(MatrixBlock const& block, std::uint64_t row, Scalar const* values) {
+  using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
+  std::uint64_t hash = 0;
+  for (std::uint64_t column = 0; column < block.num_columns; ++column) {
+    auto const bits = std::bit_cast<Bits>(values[column]);
+    if (bits != 0) hash += activation_fingerprint(block.first_row + row, block.first_column + column, bits);
+  }
+  return hash;
+}
+
+/// alpha * sum + beta * added for a row.
+template <class Scalar>
+void finish_row(TileSums<Scalar> const& tile, std::uint64_t row, ProductScaling const& scaling, Scalar const* added,
+                Scalar* values) {
+  auto const num_columns = tile.block.num_columns;
+  auto const blocks_across = (num_columns + tile.block_columns - 1) / tile.block_columns;
+  auto const* const first = tile.sums + row / tile.block_rows * blocks_across * tile.block_rows * tile.block_columns +
+                            row % tile.block_rows * tile.block_columns;
+  for (std::uint64_t begin = 0; begin < num_columns; begin += tile.block_columns) {
+    auto const* const sums = first + begin * tile.block_rows;
+    auto const count = std::min<std::uint64_t>(tile.block_columns, num_columns - begin);
+    for (std::uint64_t column = 0; column < count; ++column) {
+      auto const sum = static_cast<double>(sums[column]);
+      double const value =
+          added == nullptr ? scaling.alpha * sum
+                           : std::fma(scaling.alpha, sum, scaling.beta * static_cast<double>(added[begin + column]));
+      values[begin + column] = static_cast<Scalar>(value) + Scalar(0);
+    }
+  }
+}
+
+template <class Scalar>
+void require_finite(MatrixBlock const& block, std::uint64_t row, Scalar const* values) {
+  for (std::uint64_t column = 0; column < block.num_columns; ++column) {
+    if (std::isfinite(values[column])) continue;
+    throw InputError(fmt::format("the number of the product in row {}, column {} (from 0) is {}: its sum is too large "
+                                 "for {}",
+                                 block.first_row + row, block.first_column + column, values[column],
+                                 std::is_same_v<Scalar, float> ? "float; try --precision double" : "double"));
+  }
+}
+
+} // namespace
+
+template <class Scalar>
+std::uint64_t finish_tile(TileSums<Scalar> const& sums, ProductScaling const& scaling, Scalar const* added,
+                          Scalar* values) {
+  auto const& block = sums.block;
+  std::atomic<std::uint64_t> hash = 0;
+  for_each_rows(block, [&](std::uint64_t first, std::uint64_t last) {
+    std::uint64_t part = 0;
+    for (auto row = first; row < last; ++row) {
+      auto const place = row * block.num_columns;
+      finish_row(sums, row, scaling, added == nullptr ? nullptr : added + place, values + place);
+      require_finite(block, row, values + place);
+      part += hash_of_row(block, row, values + place);
+    }
+    hash += part;
+  });
+  return hash;
+}
+template std::uint64_t finish_tile(TileSums<float> const&, ProductScaling const&, float const*, float*);
+template std::uint64_t finish_tile(TileSums<double> const&, ProductScaling const&, double const*, double*);
+
+template <class Scalar>
+std::uint64_t hash_of_tile(MatrixBlock const& block, Scalar const* values) {
+  std::atomic<std::uint64_t> hash = 0;
+  for_each_rows(block, [&](std::uint64_t first, std::uint64_t last) {
+    std::uint64_t part = 0;
+    for (auto row = first; row < last; ++row) part += hash_of_row(block, row, values + row * block.num_columns);
+    hash += part;
+  });
+  return hash;
+}
+template std::uint64_t hash_of_tile(MatrixBlock const&, float const*);
+template std::uint64_t hash_of_tile(MatrixBlock const&, double const*);
+
+} // namespace varve

@@ -1,0 +1,88 @@
+#pragma once
+
+#include "core/backend.hpp"
+#include "products/product_tiles.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace varve {
+
+/// Reads a block of a matrix in host memory or in a file, row by row. May throw.
+template <class Scalar>
+using ReadBlock = std::function<void(MatrixBlock const& block, Scalar* values)>;
+
+/// A and B as they are stored, and whether op() transposes them.
+template <class Scalar>
+struct ProductInputs {
+  ReadBlock<Scalar> a;
+  ReadBlock<Scalar> b;
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+/// The finished sums of a task, which begin at 0 and take the products in ascending order of k. They lie in blocks of
+/// block_rows x block_columns numbers, row by row; those beyond the tile's edges are padding.
+template <class Scalar>
+struct TileSums {
+  Scalar const* sums = nullptr;
+  MatrixBlock block; ///< of C
+  std::size_t block_rows = 1;
+  std::size_t block_columns = 1;
+};
+
+/// What a device read and kept.
+struct ProductTraffic {
+  std::uint64_t num_hits = 0;   ///< tiles found on the device
+  std::uint64_t num_misses = 0; ///< tiles that were brought to it
+  double brought_bytes = 0.0;   ///< numbers of A and B brought to it
+  double all_bytes = 0.0;       ///< numbers that would have been brought without a cache
+  double read_seconds = 0.0;    ///< reading tiles from host memory or files
+  double wait_seconds = 0.0;    ///< waiting for the device
+  double take_seconds = 0.0;    ///< handing over finished sums
+};
+
+/// Computes tiles of C = op(A) op(B) on a device, whose memory may be smaller than the matrices. Tiles of A and B are
+/// kept there, packed, until others need the room.
+template <class Scalar>
+class ProductEngine {
+public:
+  using Next = std::function<std::optional<std::uint64_t>()>;
+  using Take = std::function<void(std::uint64_t task, TileSums<Scalar> const& sums)>;
+
+  virtual ~ProductEngine() = default;
+
+  /// Computes the tasks that next() returns until it returns none, several side by side; hands each to take(). The sums
+  /// are valid during the call of take() only.
+  virtual void run(Next const& next, Take const& take) = 0;
+
+  /// How many tiles of the inputs of a task are on the device.
+  virtual std::uint64_t num_kept(std::uint64_t task) const = 0;
+
+  virtual ProductMemory const& memory() const = 0;
+  virtual ProductTraffic traffic() const = 0;
+};
+
+/// An engine on a backend that may take this many bytes of its memory. Throws UsageError if the build lacks the
+/// backend, ResourceError if the memory does not suffice. (float and double)
+template <class Scalar>
+std::unique_ptr<ProductEngine<Scalar>> make_product_engine(Backend backend, ProductTiles const& tiles,
+                                                           std::size_t memory_limit,
+                                                           ProductInputs<Scalar> const& inputs);
+
+/// What plan_product() and choose_tile() need to know of a backend.
+template <class Scalar>
+ProductDevice product_device(Backend backend, std::size_t memory_limit);
+
+/// The same for one backend, in a file that the build makes from backend.cpp.in.
+template <Backend backend, class Scalar>
+std::unique_ptr<ProductEngine<Scalar>> product_engine_on(ProductTiles const& tiles, std::size_t memory_limit,
+                                                         ProductInputs<Scalar> const& inputs);
+template <Backend backend, class Scalar>
+ProductDevice product_device_on(std::size_t memory_limit);
+
+} // namespace varve

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "io/matrix_block.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace varve {
+
+/// The sizes of C = op(A) op(B): C has `rows` x `columns` numbers, each the sum of `depth` products.
+struct ProductShape {
+  std::uint64_t rows = 0;
+  std::uint64_t columns = 0;
+  std::uint64_t depth = 0;
+};
+
+/// How a product is cut: C into tiles of `tile` x `tile` numbers, each a task, and the sums of a task into steps of
+/// `step` products. Tiles at the edges are smaller.
+struct ProductTiles {
+  ProductShape shape;
+  std::uint64_t tile = 0;
+  std::uint64_t step = 0;
+
+  std::uint64_t num_row_tiles() const { return (shape.rows + tile - 1) / tile; }
+  std::uint64_t num_column_tiles() const { return (shape.columns + tile - 1) / tile; }
+  std::uint64_t num_steps() const { return (shape.depth + step - 1) / step; }
+  std::uint64_t num_tasks() const { return num_row_tiles() * num_column_tiles(); }
+
+  std::uint64_t row_tile(std::uint64_t task) const { return task / num_column_tiles(); }
+  std::uint64_t column_tile(std::uint64_t task) const { return task % num_column_tiles(); }
+
+  /// The block of C that a task computes.
+  MatrixBlock block(std::uint64_t task) const;
+};
+
+inline constexpr std::uint64_t most_product_tasks = std::uint64_t{1} << 22U;
+inline constexpr std::uint64_t largest_product_tile = std::uint64_t{1} << 16U;
+
+/// Tiles of this size; the steps follow from it. Throws UsageError if the size is 0 or too large, or if there would be
+/// too many tasks.
+ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile);
+
+/// All tasks in an order that halves the longer side again and again, so that neighbours in the order share tiles of A
+/// and B whatever the size of the cache (Frigo, Leiserson, Prokop and Ramachandran, "Cache-oblivious algorithms",
+/// 1999).
+std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles);
+
+/// The bytes of A and B that any order must bring to a device with `memory` bytes: each number once, and no less than
+/// the bound of Smith, Lowery, Langou and van de Geijn ("A tight I/O lower bound for matrix multiplication", 2019).
+double least_traffic(ProductShape const& shape, std::size_t element_size, double memory);
+
+/// The bytes that a device needs for one task at a time, and for each tile it keeps.
+struct ProductMemory {
+  std::size_t num_lanes = 0;  ///< tasks at a time
+  std::size_t num_slots = 0;  ///< packed tiles of A and B that are kept
+  std::size_t lane_bytes = 0; ///< of a task: its sums, and a tile on its way
+  std::size_t slot_bytes = 0;
+
+  std::size_t bytes() const { return num_lanes * lane_bytes + num_slots * slot_bytes; }
+};
+
+/// What a device says of its memory and its kernel.
+struct ProductDevice {
+  std::size_t element_size = 4;
+  std::size_t block_rows = 1; ///< rows and columns of the blocks in which the kernel keeps tiles
+  std::size_t block_columns = 1;
+  std::size_t memory_limit = 0; ///< in bytes
+};
+
+/// At most four tasks at a time, as few as leave eight tiles, and the tiles that the rest of the memory holds. Throws
+/// ResourceError if one task with two tiles does not fit.
+ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& device);
+
+/// The largest tile, a power of two up to `largest`, with which four tasks and eight tiles fit and there are 16 tasks
+/// or more; smaller ones down to 512 for the number of tasks, and down to 16 for the memory.
+std::uint64_t choose_tile(ProductShape const& shape, ProductDevice const& device, std::uint64_t largest);
+
+} // namespace varve

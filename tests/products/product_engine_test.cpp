@@ -1,0 +1,154 @@
+#include "core/error.hpp"
+#include "products/plain_product.hpp"
+#include "products/product_engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+using test::Dense;
+using test::plain_product;
+using test::random_dense;
+
+constexpr std::size_t enough = std::size_t{1} << 30U;
+
+template <class Scalar>
+class ProductEngines : public ::testing::Test {};
+using Scalars = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(ProductEngines, Scalars);
+
+/// Runs all tasks in order and puts the tiles together.
+template <class Scalar>
+Dense<Scalar> run_all(ProductEngine<Scalar>& engine, ProductTiles const& tiles) {
+  auto const order = order_of_tasks(tiles);
+  std::size_t place = 0;
+  std::set<std::uint64_t> taken;
+  Dense<Scalar> c{tiles.shape.rows, tiles.shape.columns,
+                  std::vector<Scalar>(tiles.shape.rows * tiles.shape.columns, Scalar(-99))};
+  engine.run([&] { return place < order.size() ? std::optional(order[place++]) : std::nullopt; },
+             [&](std::uint64_t task, TileSums<Scalar> const& sums) {
+               EXPECT_TRUE(taken.insert(task).second) << "task " << task;
+               test::keep(c, sums);
+             });
+  EXPECT_EQ(taken.size(), tiles.num_tasks());
+  return c;
+}
+
+template <class Scalar>
+void expect_same_bits(Dense<Scalar> const& found, Dense<Scalar> const& expected, std::string const& where) {
+  ASSERT_EQ(found.values.size(), expected.values.size());
+  std::size_t num_others = 0;
+  for (std::size_t i = 0; i < found.values.size(); ++i) num_others += found.values[i] == expected.values[i] ? 0U : 1U;
+  EXPECT_EQ(num_others, 0U) << where;
+}
+
+template <class Scalar>
+void expect_product(ProductShape const& shape, std::uint64_t tile, std::size_t limit) {
+  auto const a = random_dense<Scalar>(shape.rows, shape.depth, 1);
+  auto const b = random_dense<Scalar>(shape.depth, shape.columns, 2);
+  auto const expected = plain_product(a, b);
+  auto const transposed_a = test::transposed(a);
+  auto const transposed_b = test::transposed(b);
+  auto const tiles = tiles_of(shape, tile);
+  for (auto const backend : compiled_backends()) {
+    for (int const transposes : {0, 1, 2, 3}) {
+      bool const of_a = transposes % 2 == 1;
+      bool const of_b = transposes / 2 == 1;
+      ProductInputs<Scalar> const inputs{of_a ? transposed_a.reader() : a.reader(),
+                                         of_b ? transposed_b.reader() : b.reader(), of_a, of_b};
+      auto const engine = make_product_engine<Scalar>(backend, tiles, limit, inputs);
+      auto const where = to_string(backend) + ", tile " + std::to_string(tile) + ", " + std::to_string(shape.rows) +
+                         " x " + std::to_string(shape.columns) + " x " + std::to_string(shape.depth) + ", transposes " +
+                         std::to_string(transposes);
+      expect_same_bits(run_all(*engine, tiles), expected, where);
+    }
+  }
+}
+
+TYPED_TEST(ProductEngines, HaveTheBitsOfPlainLoopsWhateverTheTiles) {
+  for (std::uint64_t const tile : {1, 7, 32, 100, 129, 400}) {
+    expect_product<TypeParam>({1, 1, 1}, tile, enough);
+    expect_product<TypeParam>({13, 33, 65}, tile, enough);
+  }
+  for (std::uint64_t const tile : {64, 100, 130}) {
+    expect_product<TypeParam>({131, 257, 300}, tile, enough);
+    expect_product<TypeParam>({300, 12, 128}, tile, enough);
+    expect_product<TypeParam>({5, 400, 600}, tile, enough);
+  }
+}
+
+TYPED_TEST(ProductEngines, ContinueTheChainOverStepsOfManyNumbers) {
+  expect_product<TypeParam>({24, 40, 2100}, 600, enough);  // steps of 512, parts of 256
+  expect_product<TypeParam>({24, 40, 1300}, 1024, enough); // the last step is shorter
+}
+
+TYPED_TEST(ProductEngines, HaveTheSameBitsWithTheLeastMemory) {
+  ProductShape const shape{150, 130, 140};
+  auto const tiles = tiles_of(shape, 32);
+  auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 3);
+  auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 4);
+  auto const expected = plain_product(a, b);
+  for (auto const backend : compiled_backends()) {
+    auto const device = product_device<TypeParam>(backend, enough);
+    auto const whole = plan_product(tiles, device);
+    auto const least = whole.lane_bytes + 2 * whole.slot_bytes;
+    ProductInputs<TypeParam> const inputs{a.reader(), b.reader()};
+    auto const engine = make_product_engine<TypeParam>(backend, tiles, least, inputs);
+    EXPECT_EQ(engine->memory().num_lanes, 1U);
+    EXPECT_EQ(engine->memory().num_slots, 2U);
+    expect_same_bits(run_all(*engine, tiles), expected, to_string(backend));
+    EXPECT_THROW(make_product_engine<TypeParam>(backend, tiles, least - 1, inputs), ResourceError);
+  }
+}
+
+TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
+  ProductShape const shape{160, 160, 160};
+  auto const tiles = tiles_of(shape, 32);
+  auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 5);
+  auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 6);
+  ProductInputs<TypeParam> const inputs{a.reader(), b.reader()};
+  auto const backend = compiled_backends().back();
+  auto const engine = make_product_engine<TypeParam>(backend, tiles, enough, inputs);
+  run_all(*engine, tiles);
+  auto const traffic = engine->traffic();
+  EXPECT_EQ(traffic.num_misses, 2U * 5U * 5U);
+  EXPECT_EQ(traffic.num_hits, 2U * 5U * 25U - traffic.num_misses);
+  EXPECT_EQ(traffic.brought_bytes, 2.0 * 160 * 160 * sizeof(TypeParam));
+  EXPECT_EQ(traffic.all_bytes, 2.0 * 5 * 160 * 160 * sizeof(TypeParam));
+  EXPECT_EQ(traffic.brought_bytes, least_traffic(shape, sizeof(TypeParam), 1e9));
+
+  auto const whole = engine->memory();
+  auto const limit = 4 * whole.lane_bytes + 8 * whole.slot_bytes;
+  auto const small = make_product_engine<TypeParam>(backend, tiles, limit, inputs);
+  run_all(*small, tiles);
+  EXPECT_EQ(small->memory().num_lanes, 4U);
+  EXPECT_GT(small->traffic().num_misses, traffic.num_misses);
+  // four neighbouring tasks share each tile of a step: half of what one task at a time would bring
+  EXPECT_LT(small->traffic().brought_bytes, 0.65 * traffic.all_bytes);
+}
+
+TYPED_TEST(ProductEngines, SayWhichTilesTheyKeep) {
+  ProductShape const shape{64, 64, 96};
+  auto const tiles = tiles_of(shape, 32);
+  auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 7);
+  auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 8);
+  ProductInputs<TypeParam> const inputs{a.reader(), b.reader()};
+  auto const engine = make_product_engine<TypeParam>(Backend::serial, tiles, enough, inputs);
+  EXPECT_EQ(engine->num_kept(0), 0U);
+  bool is_taken = false;
+  engine->run([&] { return std::exchange(is_taken, true) ? std::nullopt : std::optional<std::uint64_t>(0); },
+              [](std::uint64_t, TileSums<TypeParam> const&) {});
+  EXPECT_EQ(engine->num_kept(0), 6U);
+  EXPECT_EQ(engine->num_kept(1), 3U); // the row tiles of A
+  EXPECT_EQ(engine->num_kept(3), 0U);
+}
+
+} // namespace
+} // namespace varve

@@ -1,0 +1,69 @@
+#include "products/tile_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <stdexcept>
+
+namespace varve {
+namespace {
+
+TileKey key(std::uint64_t tile, std::uint64_t step = 0) { return {TileKey::Operand::a, tile, step}; }
+
+TEST(TileCaches, ReplaceWhatWasUsedLongestAgo) {
+  TileCache cache(2);
+  auto const first = cache.replace(key(1));
+  auto const second = cache.replace(key(2));
+  EXPECT_NE(first, second);
+  EXPECT_EQ(cache.find(key(1)), first); // so tile 2 was used longest ago
+  EXPECT_EQ(cache.replace(key(3)), second);
+  EXPECT_EQ(cache.find(key(2)), std::nullopt);
+  EXPECT_EQ(cache.find(key(3)), second);
+  EXPECT_EQ(cache.num_hits(), 2U);
+  EXPECT_EQ(cache.num_misses(), 1U);
+}
+
+TEST(TileCaches, TellTilesOfBothInputsAndAllStepsApart) {
+  TileCache cache(4);
+  auto const slot = cache.replace({TileKey::Operand::a, 1, 2});
+  EXPECT_FALSE(cache.has({TileKey::Operand::b, 1, 2}));
+  EXPECT_FALSE(cache.has({TileKey::Operand::a, 2, 1}));
+  EXPECT_TRUE(cache.has({TileKey::Operand::a, 1, 2}));
+  EXPECT_EQ(cache.num_hits() + cache.num_misses(), 0U); // has() is no use
+  EXPECT_EQ(cache.find({TileKey::Operand::a, 1, 2}), slot);
+}
+
+TEST(TileCaches, KeepWhatIsHeld) {
+  TileCache cache(2);
+  auto const held = cache.replace(key(1));
+  auto const other = cache.replace(key(2));
+  cache.hold(held);
+  EXPECT_EQ(cache.replace(key(3)), other);
+  EXPECT_EQ(cache.replace(key(4)), other);
+  EXPECT_EQ(cache.find(key(1)), held);
+  cache.hold(other);
+  EXPECT_THROW(cache.replace(key(5)), std::logic_error);
+  cache.release(held);
+  EXPECT_EQ(cache.replace(key(5)), held);
+  EXPECT_THROW(cache.replace(key(5)), std::logic_error);
+}
+
+/// A slot always has the tile that was last put there.
+TEST(TileCaches, NeverServeAStaleTile) {
+  std::mt19937 random(7);
+  TileCache cache(5);
+  std::map<std::size_t, std::uint64_t> content; // what a device would hold in each slot
+  for (int step = 0; step < 5000; ++step) {
+    auto const tile = random() % 12;
+    if (auto const slot = cache.find(key(tile))) {
+      ASSERT_EQ(content.at(*slot), tile);
+    } else {
+      content[cache.replace(key(tile))] = tile;
+    }
+  }
+  EXPECT_GT(cache.num_hits(), 1000U);
+}
+
+} // namespace
+} // namespace varve
