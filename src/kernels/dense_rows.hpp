@@ -28,22 +28,18 @@ struct DenseRows {
 /// on GPUs.
 template <class ExecutionSpace, class Scalar>
 struct CountEntries {
-  struct RowOfThread {}; ///< tags: who reads a row
-  struct RowOfTeam {};
-  using Rows = Kokkos::RangePolicy<ExecutionSpace, RowOfThread, Kokkos::IndexType<std::size_t>>;
-  using Teams = Kokkos::TeamPolicy<ExecutionSpace, RowOfTeam>;
-  using Member = typename Teams::member_type;
+  using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   DenseRows<Scalar const> rows;
   ArrayView<EdgeOffset> row_ends;
 
-  KOKKOS_FUNCTION void operator()(RowOfThread, std::size_t row, std::size_t& first_bad) const {
+  KOKKOS_FUNCTION void operator()(std::size_t row, std::size_t& first_bad) const {
     EdgeOffset count = 0;
     for (std::size_t column = 0; column < rows.num_columns; ++column) look_at(row, column, count, first_bad);
     finish(row, count);
   }
 
-  KOKKOS_FUNCTION void operator()(RowOfTeam, Member const& team, std::size_t& first_bad) const {
+  KOKKOS_FUNCTION void operator()(Member const& team, std::size_t& first_bad) const {
     auto const row = static_cast<std::size_t>(team.league_rank());
     EdgeOffset count = 0;
     std::size_t bad = first_bad;
@@ -145,21 +141,20 @@ struct EntryCount {
 template <class ExecutionSpace, class Scalar>
 EntryCount count_entries(ExecutionSpace const& space, DenseRows<Scalar const> const& rows,
                          ArrayView<EdgeOffset> const& row_ends) {
-  using Count = CountEntries<ExecutionSpace, Scalar>;
-  using Ends = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  Count const count{rows, row_ends};
+  using Rows = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+  CountEntries<ExecutionSpace, Scalar> const count{rows, row_ends};
   EntryCount found;
   Kokkos::Min<std::size_t> const least(found.first_bad);
   if (teams_read_rows<ExecutionSpace>(rows)) {
     if constexpr (!kOnHost<ExecutionSpace>) {
       Kokkos::parallel_reduce("varve::count_entries",
-                              typename Count::Teams(space, static_cast<int>(rows.num_rows), Kokkos::AUTO), count,
-                              least);
+                              Kokkos::TeamPolicy<ExecutionSpace>(space, static_cast<int>(rows.num_rows), Kokkos::AUTO),
+                              count, least);
     }
   } else {
-    Kokkos::parallel_reduce("varve::count_entries", typename Count::Rows(space, 0, rows.num_rows), count, least);
+    Kokkos::parallel_reduce("varve::count_entries", Rows(space, 0, rows.num_rows), count, least);
   }
-  Kokkos::parallel_scan("varve::add_row_ends", Ends(space, 0, rows.num_rows + 1), AddRowEnds{row_ends},
+  Kokkos::parallel_scan("varve::add_row_ends", Rows(space, 0, rows.num_rows + 1), AddRowEnds{row_ends},
                         found.num_entries);
   space.fence("varve: entries are counted");
   return found;
