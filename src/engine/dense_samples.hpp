@@ -21,13 +21,15 @@ public:
   explicit DenseSamples(std::string input_name) : input_name_(std::move(input_name)) {}
 
   /// The samples [samples, neurons] of the rows, which are valid until the next call. Throws InputError, naming the
-  /// sample, if a value is not finite.
-  DeviceSamples<ExecutionSpace, Scalar> read(ExecutionSpace const& space, DenseRows<Scalar const> const& rows) {
+  /// sample, if a value is not finite. first_sample: the number of the first one.
+  DeviceSamples<ExecutionSpace, Scalar> read(ExecutionSpace const& space, DenseRows<Scalar const> const& rows,
+                                             SampleIndex first_sample) {
     make_room(arrays_.row_pointers, rows.num_rows + 1);
     ArrayView<EdgeOffset> const row_ends(arrays_.row_pointers.data(), rows.num_rows + 1);
     if (rows.num_rows == 0) Kokkos::deep_copy(space, arrays_.row_pointers, 0);
     auto const found = count_entries(space, rows, row_ends);
-    if (found.first_bad < rows.num_rows * rows.num_columns) fail(found.first_bad, rows.num_columns);
+    if (found.first_bad < rows.num_rows * rows.num_columns)
+      fail(first_sample + found.first_bad / rows.num_columns, found.first_bad % rows.num_columns);
     make_room(arrays_.columns, found.num_entries);
     make_room(arrays_.values, found.num_entries);
     fill_entries(space, FillEntries<ExecutionSpace, Scalar>{rows, row_ends, arrays_.columns, arrays_.values});
@@ -45,10 +47,9 @@ private:
   template <class T>
   using Const = ConstDeviceArray<ExecutionSpace, T>;
 
-  [[noreturn]] void fail(std::size_t place, std::size_t num_columns) const {
-    throw InputError(input_name_ + ": sample " + std::to_string(place / num_columns) +
-                     " has a value that is not finite at neuron " + std::to_string(place % num_columns) +
-                     " (counted from 0), expected finite numbers");
+  [[noreturn]] void fail(SampleIndex sample, std::size_t neuron) const {
+    throw InputError(input_name_ + ": sample " + std::to_string(sample) + " has a value that is not finite at neuron " +
+                     std::to_string(neuron) + " (counted from 0), expected finite numbers");
   }
 
   std::string input_name_;

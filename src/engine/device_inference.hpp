@@ -68,7 +68,7 @@ public:
     VARVE_REQUIRE(activations.num_columns == num_outputs(), "activations of another width than the network's output");
     BatchResult result;
     Stopwatch const upload_time;
-    auto const input = dense_samples_.read(space, rows_of<Scalar const>(samples));
+    auto const input = dense_samples_.read(space, rows_of<Scalar const>(samples), first_sample);
     planned_.fit_to(input);
     result.upload_seconds = upload_time.seconds();
     run_loop(space, input, result);
@@ -79,6 +79,7 @@ public:
     results_.write(planned_.panel(), counts, {samples.num_rows, first_sample}, outputs(), rows_of<Scalar>(activations),
                    result);
     space.fence("varve: activations are written");
+    results_.run_in(space_); // the caller may end the instance
     finish(counts, samples.num_rows, collect_time, result);
     return result;
   }

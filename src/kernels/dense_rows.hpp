@@ -23,58 +23,56 @@ struct DenseRows {
 };
 
 /// Counts the nonzero values of each row, row_ends(row + 1) = count, and finds the place (row * columns + column) of
-/// the first value that is not finite. Reads each value once. Index: row, for matrices with neighbouring rows in
-/// memory, and on hosts. league: rows; team threads: values, for matrices with neighbouring values of a row in memory,
-/// on GPUs.
+/// the first value that is not finite. Reads each value once. Index: row. For matrices with neighbouring rows in
+/// memory, and on hosts.
 template <class ExecutionSpace, class Scalar>
 struct CountEntries {
-  using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
-
   DenseRows<Scalar const> rows;
   ArrayView<EdgeOffset> row_ends;
 
   KOKKOS_FUNCTION void operator()(std::size_t row, std::size_t& first_bad) const {
     EdgeOffset count = 0;
-    for (std::size_t column = 0; column < rows.num_columns; ++column) look_at(row, column, count, first_bad);
-    finish(row, count);
+    for (std::size_t column = 0; column < rows.num_columns; ++column) {
+      Scalar const value = rows(row, column);
+      if (value != Scalar(0)) ++count;
+      std::size_t const place = row * rows.num_columns + column;
+      if (!Kokkos::isfinite(value) && place < first_bad) first_bad = place;
+    }
+    row_ends(row + 1) = count;
+    if (row == 0) row_ends(0) = 0;
   }
+};
+
+/// Does what CountEntries does. league: rows; team threads: values. For GPUs and matrices with neighbouring values of a
+/// row in memory. Reads each value twice, the second time from a cache if the row fits.
+template <class ExecutionSpace, class Scalar>
+struct CountEntriesByTeams {
+  using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  DenseRows<Scalar const> rows;
+  ArrayView<EdgeOffset> row_ends;
 
   KOKKOS_FUNCTION void operator()(Member const& team, std::size_t& first_bad) const {
     auto const row = static_cast<std::size_t>(team.league_rank());
     EdgeOffset count = 0;
-    std::size_t bad = first_bad;
     Kokkos::parallel_reduce(
         Kokkos::TeamThreadRange(team, rows.num_columns),
         [&](std::size_t column, EdgeOffset& sum) {
-          std::size_t ignored = 0;
-          look_at(row, column, sum, ignored);
+          if (rows(row, column) != Scalar(0)) ++sum;
         },
         count);
+    std::size_t bad = 0;
     Kokkos::parallel_reduce(
         Kokkos::TeamThreadRange(team, rows.num_columns),
         [&](std::size_t column, std::size_t& least) {
-          EdgeOffset ignored = 0;
-          look_at(row, column, ignored, least);
+          std::size_t const place = row * rows.num_columns + column;
+          if (!Kokkos::isfinite(rows(row, column)) && place < least) least = place;
         },
         Kokkos::Min<std::size_t>(bad));
-    Kokkos::single(Kokkos::PerTeam(team), [&] {
-      finish(row, count);
-      if (bad < first_bad) first_bad = bad;
-    });
-  }
-
-private:
-  KOKKOS_FORCEINLINE_FUNCTION void look_at(std::size_t row, std::size_t column, EdgeOffset& count,
-                                           std::size_t& first_bad) const {
-    Scalar const value = rows(row, column);
-    if (value != Scalar(0)) ++count;
-    std::size_t const place = row * rows.num_columns + column;
-    if (!Kokkos::isfinite(value) && place < first_bad) first_bad = place;
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION void finish(std::size_t row, EdgeOffset count) const {
+    if (team.team_rank() != 0) return;
     row_ends(row + 1) = count;
     if (row == 0) row_ends(0) = 0;
+    if (bad < first_bad) first_bad = bad;
   }
 };
 
@@ -88,12 +86,10 @@ struct AddRowEnds {
   }
 };
 
-/// Writes the nonzero values of each row and their columns, ascending. Index, league and team as in CountEntries. Reads
-/// each value once and writes each entry once.
+/// Writes the nonzero values of each row and their columns, ascending. Index and use as of CountEntries. Reads each
+/// value once and writes each entry once.
 template <class ExecutionSpace, class Scalar>
 struct FillEntries {
-  using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
-
   DenseRows<Scalar const> rows;
   ArrayView<EdgeOffset const> row_ends;
   ArrayView<NeuronIndex> columns;
@@ -106,21 +102,28 @@ struct FillEntries {
     }
   }
 
-  KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto const row = static_cast<std::size_t>(team.league_rank());
-    EdgeOffset const first = row_ends(row);
-    Kokkos::parallel_scan(Kokkos::TeamThreadRange(team, rows.num_columns),
-                          [&](std::size_t column, EdgeOffset& before, bool is_final) {
-                            if (rows(row, column) == Scalar(0)) return;
-                            if (is_final) put(first + before, row, column);
-                            ++before;
-                          });
-  }
-
-private:
   KOKKOS_FORCEINLINE_FUNCTION void put(EdgeOffset entry, std::size_t row, std::size_t column) const {
     columns(entry) = static_cast<NeuronIndex>(column);
     values(entry) = rows(row, column);
+  }
+};
+
+/// Does what FillEntries does. league, team and use as of CountEntriesByTeams.
+template <class ExecutionSpace, class Scalar>
+struct FillEntriesByTeams {
+  using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  FillEntries<ExecutionSpace, Scalar> fill;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    auto const row = static_cast<std::size_t>(team.league_rank());
+    EdgeOffset const first = fill.row_ends(row);
+    Kokkos::parallel_scan(Kokkos::TeamThreadRange(team, fill.rows.num_columns),
+                          [&](std::size_t column, EdgeOffset& before, bool is_final) {
+                            if (fill.rows(row, column) == Scalar(0)) return;
+                            if (is_final) fill.put(first + before, row, column);
+                            ++before;
+                          });
   }
 };
 
@@ -137,22 +140,26 @@ struct EntryCount {
   static constexpr std::size_t no_bad = SIZE_MAX;
 };
 
+/// Threads of a team that reads a row.
+inline constexpr int row_team_size = 128;
+
 /// Launches CountEntries and AddRowEnds; waits for the two numbers of the result.
 template <class ExecutionSpace, class Scalar>
 EntryCount count_entries(ExecutionSpace const& space, DenseRows<Scalar const> const& rows,
                          ArrayView<EdgeOffset> const& row_ends) {
   using Rows = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  CountEntries<ExecutionSpace, Scalar> const count{rows, row_ends};
   EntryCount found;
   Kokkos::Min<std::size_t> const least(found.first_bad);
-  if (teams_read_rows<ExecutionSpace>(rows)) {
-    if constexpr (!kOnHost<ExecutionSpace>) {
+  if constexpr (!kOnHost<ExecutionSpace>) {
+    if (teams_read_rows<ExecutionSpace>(rows)) {
       Kokkos::parallel_reduce("varve::count_entries",
-                              Kokkos::TeamPolicy<ExecutionSpace>(space, static_cast<int>(rows.num_rows), Kokkos::AUTO),
-                              count, least);
+                              Kokkos::TeamPolicy<ExecutionSpace>(space, static_cast<int>(rows.num_rows), row_team_size),
+                              CountEntriesByTeams<ExecutionSpace, Scalar>{rows, row_ends}, least);
     }
-  } else {
-    Kokkos::parallel_reduce("varve::count_entries", Rows(space, 0, rows.num_rows), count, least);
+  }
+  if (!teams_read_rows<ExecutionSpace>(rows)) {
+    Kokkos::parallel_reduce("varve::count_entries", Rows(space, 0, rows.num_rows),
+                            CountEntries<ExecutionSpace, Scalar>{rows, row_ends}, least);
   }
   Kokkos::parallel_scan("varve::add_row_ends", Rows(space, 0, rows.num_rows + 1), AddRowEnds{row_ends},
                         found.num_entries);
@@ -163,13 +170,14 @@ EntryCount count_entries(ExecutionSpace const& space, DenseRows<Scalar const> co
 /// Launches FillEntries. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void fill_entries(ExecutionSpace const& space, FillEntries<ExecutionSpace, Scalar> const& fill) {
-  if (teams_read_rows<ExecutionSpace>(fill.rows)) {
-    if constexpr (!kOnHost<ExecutionSpace>) {
+  if constexpr (!kOnHost<ExecutionSpace>) {
+    if (teams_read_rows<ExecutionSpace>(fill.rows)) {
       Kokkos::parallel_for(
           "varve::fill_entries",
-          Kokkos::TeamPolicy<ExecutionSpace>(space, static_cast<int>(fill.rows.num_rows), Kokkos::AUTO), fill);
+          Kokkos::TeamPolicy<ExecutionSpace>(space, static_cast<int>(fill.rows.num_rows), row_team_size),
+          FillEntriesByTeams<ExecutionSpace, Scalar>{fill});
+      return;
     }
-    return;
   }
   Kokkos::parallel_for(
       "varve::fill_entries",

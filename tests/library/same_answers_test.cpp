@@ -133,7 +133,9 @@ TEST(PublicJudges, AgreeWithTheEngine) {
       bool const is_alive = next < live.size() && live[next] == sample;
       if (is_alive) ++next;
       auto const& verdict = verdicts.of_samples[sample];
-      if (verdict.is_certain_in_float) EXPECT_EQ(verdict.is_alive, is_alive) << sample;
+      if (verdict.is_certain_in_float) {
+        EXPECT_EQ(verdict.is_alive, is_alive) << sample;
+      }
     }
   }
 }

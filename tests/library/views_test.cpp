@@ -186,6 +186,17 @@ TYPED_TEST(Views, ThatDoNotFitAreErrors) {
   EXPECT_NO_THROW(face::infer(network, space, samples, activations)) << "an error leaves the network usable";
 }
 
+TYPED_TEST(Views, AreNamedByTheirSampleInAnyBatch) {
+  auto options = this->options();
+  options.batch = 32;
+  face::PreparedNetwork network(to_public(random_case(5).network), options);
+  typename TypeParam::View const samples("samples", 100, network.num_inputs());
+  typename TypeParam::View const activations("activations", 100, network.num_outputs());
+  Kokkos::deep_copy(Kokkos::subview(samples, 70, 0), std::numeric_limits<typename TypeParam::Scalar>::quiet_NaN());
+  EXPECT_THAT([&] { face::infer(network, typename TypeParam::Space(), samples, activations); },
+              ThrowsMessage<face::InputError>(HasSubstr("sample 70 has a value that is not finite at neuron 0")));
+}
+
 TYPED_TEST(Views, OfAnotherKindThanTheNetworkAreErrors) {
   using Other = std::conditional_t<std::is_same_v<typename TypeParam::Scalar, float>, double, float>;
   using OtherView = Kokkos::View<Other**, typename TypeParam::Space::memory_space>;
