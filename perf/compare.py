@@ -30,19 +30,23 @@ COLUMNS = ["case", "samples", "precision", "contender", "platform", "commit", "m
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="+", help="files of JSON lines")
-    parser.add_argument("--against", help="the contender that speedups are over (default: each problem's first record)")
+    parser.add_argument("--against", help="the contender that speedups are over, on the same machine if it ran there "
+                        "(default: each problem's first record)")
     parser.add_argument("--output", type=pathlib.Path, help="folder for comparison.md, comparison.csv and pictures")
     parser.add_argument("--no-pictures", action="store_true", help="write tables only")
     parser.add_argument("--fail-on-regression", action="store_true")
     return parser.parse_args()
 
 
-def base_of(records, problem, against):
-    """The record that speedups of a problem are over; None if --against did not run it."""
-    candidates = [record for record in records if record.problem() == problem]
-    if against:
-        candidates = [record for record in candidates if record.contender == against]
-    return candidates[0] if candidates else None
+def base_of(records, record, against):
+    """The record over which the speedup of another is: the first one of its problem, or that of --against, on the same
+    platform or machine if it ran there; None if --against did not run it."""
+    candidates = [other for other in records if other.problem() == record.problem()]
+    if not against:
+        return candidates[0]
+    candidates = [other for other in candidates if other.contender == against]
+    nearness = [lambda other: other.platform() == record.platform(), lambda other: other.machine == record.machine, lambda other: True]
+    return next((other for is_near in nearness for other in candidates if is_near(other)), None)
 
 
 def percentile(seconds, part):
@@ -56,7 +60,7 @@ def percentile(seconds, part):
 def rows_of(records, against):
     rows = []
     for record in records:
-        base = base_of(records, record.problem(), against)
+        base = base_of(records, record, against)
         ratio, low, high = (1.0, 1.0, 1.0) if base is record else (
             ratio_interval(base.seconds, record.seconds) if base else (None, None, None))
         rows.append(dict(zip(COLUMNS, [record.case, record.samples, record.precision, record.contender, record.platform(),

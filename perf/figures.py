@@ -26,7 +26,7 @@ def draw_bars(records, path):
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(problems))],
                     [f"{case}\n{samples}" for case, samples in problems], rotation=30, fontsize="x-small", ha="right")
     axes.set(yscale="log", ylabel="median, ms", title="Layer loop or training step (lower is better)")
-    axes.legend(fontsize="x-small")
+    figure.legend(fontsize="x-small", loc="outside right upper")
     return save(figure, path)
 
 
@@ -81,10 +81,15 @@ def draw_rooflines(records, path):
     if not platforms:
         return None
     pyplot = plotting()
-    figure, panels = pyplot.subplots(1, len(platforms), figsize=(6.5 * len(platforms), 5), layout="constrained", squeeze=False)
-    for axes, ((platform, precision), (ceilings, points)) in zip(panels[0], platforms.items()):
+    columns = min(3, len(platforms))
+    rows = -(-len(platforms) // columns)
+    figure, panels = pyplot.subplots(rows, columns, figsize=(6.5 * columns, 5 * rows), layout="constrained", squeeze=False)
+    for unused in panels.flat[len(platforms):]:
+        unused.remove()
+    for axes, ((platform, precision), (ceilings, points)) in zip(panels.flat, platforms.items()):
         copy, peak = ceilings["copy_bytes_per_second"], ceilings["fma_per_second"]
-        least, most = min(point[0] for point in points) / 4, 4 * max([point[0] for point in points] + [peak / copy])
+        intensities = [point[0] for point in points] + [peak / copy]
+        least, most = min(intensities) / 4, 4 * max(intensities)
         axes.plot([least, peak / copy, most], [copy * least, peak, peak], color="black")
         for intensity, rate, name in points:
             axes.plot(intensity, rate, marker="o", linestyle="none", label=name)

@@ -37,7 +37,8 @@ class Record:
 
     def platform(self):
         """Where and by which backend it ran."""
-        return f"{self.machine}, {self.backend}" + (f", {self.threads} threads" if self.threads else "")
+        threads = f", {self.threads} thread{'' if self.threads == 1 else 's'}" if self.threads else ""
+        return f"{self.machine}, {self.backend}{threads}"
 
 
 def machine_of(fields):

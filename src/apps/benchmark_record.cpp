@@ -115,7 +115,7 @@ void add_steps(nlohmann::ordered_json& record, std::vector<StepMeasurement> cons
 }
 
 void print_columns() {
-  fmt::print("{:22} {:7} {:5} {:>6} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "case", "backend", "work",
+  fmt::print("{:28} {:7} {:5} {:>6} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "case", "backend", "work",
              "samples", "loop", "spread", "call p50", "p95", "p99", "samples/s", "fma/s", "checked by");
 }
 
@@ -126,7 +126,7 @@ void print_record(nlohmann::ordered_json const& record) {
   auto const seconds = [](Json const& summary, char const* name) {
     return readable_seconds(summary[name].get<double>());
   };
-  fmt::print("{:22} {:7} {:5} {:>6} {:>9} {:>6.1f} % {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n",
+  fmt::print("{:28} {:7} {:5} {:>6} {:>9} {:>6.1f} % {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n",
              record["case"].get<std::string>(), setup["backend"].get<std::string>(),
              setup["reductions"].get<std::string>(), record["samples"].get<std::size_t>(), seconds(loop, "median"),
              100.0 * loop["spread"].get<double>(), seconds(call, "p50"), seconds(call, "p95"), seconds(call, "p99"),

@@ -54,6 +54,9 @@ std::string layers_of(Step const& step) {
                                 : fmt::format("{}-{}", step.first_layer, step.last_layer);
 }
 
+/// The format as the plan's text names it: the first layer may be read from a second copy in another one.
+std::string format_of(Step const& step) { return to_json(StepRun{1, step})["format"]; }
+
 std::string percent(double part) { return fmt::format("{:.3g} %", 100.0 * part); }
 
 } // namespace
@@ -105,7 +108,7 @@ nlohmann::ordered_json as_json(StepMeasurement const& measured) {
   return {{"first_layer", step.first_layer},
           {"last_layer", step.last_layer},
           {"kernel", to_string(step.kernel)},
-          {"format", to_string(step.choice.format)},
+          {"format", format_of(step)},
           {"launches", measured.num_launches},
           {"seconds", measured.seconds},
           {"other_seconds", measured.other_seconds},
@@ -144,14 +147,14 @@ void print_steps(std::vector<StepMeasurement> const& steps, std::size_t most) {
   }
   fmt::print("  traced: {} steps, kernels {}, other launches {}; the longest:\n", steps.size(),
              readable_seconds(kernels), readable_seconds(others));
-  fmt::print("  {:>9} {:10} {:14} {:>9} {:>9} {:>8} {:>9} {:>9}  {:>8} {:>8} {:>8} {:>8}\n", "layers", "kernel",
+  fmt::print("  {:>9} {:10} {:28} {:>9} {:>9} {:>8} {:>9} {:>9}  {:>8} {:>8} {:>8} {:>8}\n", "layers", "kernel",
              "format", "time", "others", "samples", "bytes", "fma", "of fma", "of copy", "gather", "launch");
   for (auto const& measured : longest) {
-    fmt::print("  {:>9} {:10} {:14} {:>9} {:>9} {:>8} {:>9} {:>9}  {:>8} {:>8} {:>8} {:>8}\n", layers_of(measured.step),
-               to_string(measured.step.kernel), to_string(measured.step.choice.format),
-               readable_seconds(measured.seconds), readable_seconds(measured.other_seconds), measured.num_samples,
-               with_prefix(measured.least_bytes, "B"), with_prefix(measured.fma, ""), percent(measured.fma_share),
-               percent(measured.copy_share), percent(measured.gather_share), percent(measured.launch_share));
+    fmt::print("  {:>9} {:10} {:28} {:>9} {:>9} {:>8} {:>9} {:>9}  {:>8} {:>8} {:>8} {:>8}\n", layers_of(measured.step),
+               to_string(measured.step.kernel), format_of(measured.step), readable_seconds(measured.seconds),
+               readable_seconds(measured.other_seconds), measured.num_samples, with_prefix(measured.least_bytes, "B"),
+               with_prefix(measured.fma, ""), percent(measured.fma_share), percent(measured.copy_share),
+               percent(measured.gather_share), percent(measured.launch_share));
   }
 }
 

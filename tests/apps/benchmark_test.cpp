@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -20,7 +22,6 @@ using test::read_json;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using varve::testing::read_bytes;
 using Json = nlohmann::json;
 
@@ -39,10 +40,12 @@ protected:
     return names;
   }
 
-  /// The records of a short benchmark.
+  /// The records of a benchmark, a short one unless the options say otherwise.
   static std::vector<Json> measure(std::vector<std::string> const& options) {
-    auto const ended =
-        succeed(joined({"benchmark", "--repeats", "3", "--seconds", "0", "--output", path("r.jsonl")}, options));
+    std::vector<std::string> words = {"benchmark", "--output", path("r.jsonl")};
+    for (auto const& [name, value] : {std::pair("--repeats", "3"), std::pair("--seconds", "0")})
+      if (std::ranges::find(options, name) == options.end()) words = joined(words, {name, value});
+    auto const ended = succeed(joined(words, options));
     out() = ended.out;
     std::istringstream lines(read_bytes(path("r.jsonl")));
     std::vector<Json> records;

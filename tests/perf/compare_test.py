@@ -126,6 +126,15 @@ class Command(Folder):
         self.assertEqual((first["speedup"], second["speedup"]), ("1.0", "4.0"))
         self.assertEqual(second["call_p99_milliseconds"], "500.0")
 
+    def test_speedups_are_over_the_named_contender_on_the_same_machine(self):
+        path = self.file("all", fields_of(seconds=[8.0] * 3), fields_of(seconds=[6.0] * 3, work="none", answer="1"),
+                         fields_of(seconds=[1.0] * 3, machine="B"), fields_of(seconds=[2.0] * 3, machine="B", work="none", answer="1"),
+                         fields_of(seconds=[3.0] * 3, machine="C"))
+        done = compare(path, "--against", "varve none", "--output", self.folder / "out", "--no-pictures")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        speedups = [float(row["speedup"]) for row in csv.DictReader((self.folder / "out" / "comparison.csv").open())]
+        self.assertEqual(speedups, [0.75, 1.0, 2.0, 1.0, 2.0])
+
     def test_regressions_end_with_1_if_asked(self):
         old = self.file("old.jsonl", fields_of(seconds=[1.0] * 5, commit="old"))
         new = self.file("new.jsonl", fields_of(seconds=[1.5] * 5, commit="new", date="2026-02-01"))
