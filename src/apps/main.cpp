@@ -79,6 +79,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   varve::add_tune(command_line, action);
   varve::add_verify(command_line, action);
   varve::add_evaluate(command_line, action);
+  varve::add_multiply(command_line, action);
   varve::InputFiles const inputs;
   std::uint64_t is_answered = 0;
   communicator.together([&] { // each rank parses its own command line
