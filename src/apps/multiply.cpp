@@ -31,8 +31,8 @@
 namespace varve {
 namespace {
 
-constexpr int stopped_by_signal = 5;     ///< exit code
-constexpr std::size_t station_size = 8;  ///< tiles that a rank reserves: as many as run, and as many again
+constexpr int stopped_by_signal = 5;    ///< exit code
+constexpr std::size_t station_size = 8; ///< tiles that a rank reserves: as many as run, and as many again
 
 /// One run of `varve multiply` on one rank. Rank 0 speaks and writes for all.
 template <class Scalar>
@@ -116,8 +116,8 @@ private:
     auto const names = ranks_.gather(mine.identity.empty() ? mine.host : mine.identity);
     auto const all = nlohmann::json::parse(ranks_.broadcast(json_text(nlohmann::ordered_json(names))));
     auto const own_name = json_text(nlohmann::ordered_json(mine.identity.empty() ? mine.host : mine.identity));
-    auto const sharing =
-        std::ranges::count_if(all, [&](auto const& name) { return json_text(nlohmann::ordered_json(name)) == own_name; });
+    auto const sharing = std::ranges::count_if(
+        all, [&](auto const& name) { return json_text(nlohmann::ordered_json(name)) == own_name; });
     ranks_.together([&] { memory_limit_ = memory_limit(std::max<std::size_t>(1, static_cast<std::size_t>(sharing))); });
   }
 
@@ -157,8 +157,7 @@ private:
         open_writer();
       }
     });
-    left_ = tasks_left(ranks_, order_of_tasks(facts_.tiles),
-                       store_ ? store_->tasks() : std::vector<std::uint64_t>());
+    left_ = tasks_left(ranks_, order_of_tasks(facts_.tiles), store_ ? store_->tasks() : std::vector<std::uint64_t>());
     facts_.num_found = facts_.tiles.num_tasks() - left_.size();
     facts_.num_discarded_bytes = ranks_.sum(store_ ? store_->num_discarded_bytes() : std::uint64_t{0});
   }
@@ -197,7 +196,7 @@ private:
       engine_->run(next, [&](std::uint64_t task, TileSums<Scalar> const& sums) { take(task, sums); });
       mine.seconds = time.seconds();
     });
-    facts_.run_seconds = time.seconds();
+    facts_.run_seconds = ranks_.max(mine.seconds);
     if (progress) progress(facts_.tiles.num_tasks(), facts_.tiles.num_tasks());
     mine.num_tasks = num_finished_;
     mine.num_stolen = queue.num_stolen();
@@ -238,7 +237,8 @@ private:
       if (store_ && ranks_.is_root()) open_writer();
     });
     ranks_.together([&] {
-      if (store_) for_each_tile(ranks_, *store_, [&](std::uint64_t task, std::string_view bytes) { write(task, bytes); });
+      if (store_)
+        for_each_tile(ranks_, *store_, [&](std::uint64_t task, std::string_view bytes) { write(task, bytes); });
     });
     ranks_.together([&] {
       if (!ranks_.is_root()) return;

@@ -50,7 +50,8 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command
-      .add_option("--tile", options.tile, "rows and columns of the tiles of C (default: many tiles that fit the device)")
+      .add_option("--tile", options.tile,
+                  "rows and columns of the tiles of C (default: many tiles that fit the device)")
       ->check(above_zero());
   command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
   command

@@ -98,7 +98,8 @@ void print_result(ProductFacts const& facts) {
   fmt::print("traffic   {} brought to devices, {} without a cache",
              with_prefix(sum(facts.ranks, &ProductTraffic::brought_bytes), "B"),
              with_prefix(sum(facts.ranks, &ProductTraffic::all_bytes), "B"));
-  if (facts.ranks.size() == 1 && facts.num_found == 0) fmt::print(", no less than {}", with_prefix(least_bytes(facts), "B"));
+  if (facts.ranks.size() == 1 && facts.num_found == 0)
+    fmt::print(", no less than {}", with_prefix(least_bytes(facts), "B"));
   fmt::print("\ntime      {}, {} with writing", readable_seconds(facts.run_seconds),
              readable_seconds(facts.total_seconds));
   if (facts.num_found == 0) fmt::print("; {}", with_prefix(num_fma(shape) / facts.run_seconds, "fma/s"));
@@ -122,13 +123,15 @@ nlohmann::ordered_json multiply_report(MultiplyOptions const& options, ProductFa
   }
   json["tiles"] = {{"tile", tile}, {"step", step}, {"tasks", facts.tiles.num_tasks()}};
   auto const& memory = facts.memory;
-  json["memory"] = {{"tasks_at_a_time", memory.num_lanes}, {"bytes_of_task", memory.lane_bytes},
-                    {"kept_tiles", memory.num_slots},      {"bytes_of_tile", memory.slot_bytes},
-                    {"bytes", memory.bytes()},             {"least_traffic_bytes", least_bytes(facts)}};
+  json["memory"] = {{"tasks_at_a_time", memory.num_lanes},
+                    {"bytes_of_task", memory.lane_bytes},
+                    {"kept_tiles", memory.num_slots},
+                    {"bytes_of_tile", memory.slot_bytes},
+                    {"bytes", memory.bytes()},
+                    {"least_traffic_bytes", least_bytes(facts)}};
   if (!options.journal.empty()) {
-    json["journal"] = {{"name", options.journal},
-                       {"found_tiles", facts.num_found},
-                       {"discarded_bytes", facts.num_discarded_bytes}};
+    json["journal"] = {
+        {"name", options.journal}, {"found_tiles", facts.num_found}, {"discarded_bytes", facts.num_discarded_bytes}};
   }
   json["stealing"] = !options.no_stealing;
   for (auto const& rank : facts.ranks) json["ranks"].push_back(as_json(rank));

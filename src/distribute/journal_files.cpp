@@ -53,8 +53,8 @@ std::vector<fs::path> journals_left(fs::path const& path, int rank, int num_rank
 void require_same_run(nlohmann::ordered_json const& head, nlohmann::ordered_json const& run, fs::path const& file) {
   for (auto const& [name, value] : run.items()) {
     if (head.contains(name) && head[name] == value) continue;
-    throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.string(),
-                                 name, shown(head, name), json_text(value)));
+    throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.string(), name,
+                                 shown(head, name), json_text(value)));
   }
 }
 

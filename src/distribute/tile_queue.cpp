@@ -16,12 +16,6 @@ struct TaskStations::Window {
 #if VARVE_HAVE_MPI
   MPI_Win window = MPI_WIN_NULL;
 #endif
-
-  bool replace(std::size_t word, std::uint64_t expected, std::uint64_t wanted) {
-    if (own[word] != expected) return false;
-    own[word] = wanted;
-    return true;
-  }
 };
 
 #if VARVE_HAVE_MPI
@@ -56,12 +50,12 @@ std::uint64_t TaskStations::read(int rank, std::size_t word) {
   return found;
 }
 
-bool TaskStations::replace(int rank, std::size_t word, std::uint64_t expected, std::uint64_t wanted) {
-  if (window_->window == MPI_WIN_NULL) return window_->replace(word, expected, wanted);
+std::uint64_t TaskStations::exchange(int rank, std::size_t word, std::uint64_t wanted) {
+  if (window_->window == MPI_WIN_NULL) return std::exchange(window_->own[word], wanted);
   std::uint64_t found = 0;
-  MPI_Compare_and_swap(&wanted, &expected, &found, MPI_UINT64_T, rank, static_cast<MPI_Aint>(word), window_->window);
+  MPI_Fetch_and_op(&wanted, &found, MPI_UINT64_T, rank, static_cast<MPI_Aint>(word), MPI_REPLACE, window_->window);
   MPI_Win_flush(rank, window_->window);
-  return found == expected;
+  return found;
 }
 
 #else
@@ -74,8 +68,8 @@ TaskStations::~TaskStations() = default;
 
 std::uint64_t TaskStations::read(int, std::size_t word) { return window_->own[word]; }
 
-bool TaskStations::replace(int, std::size_t word, std::uint64_t expected, std::uint64_t wanted) {
-  return window_->replace(word, expected, wanted);
+std::uint64_t TaskStations::exchange(int, std::size_t word, std::uint64_t wanted) {
+  return std::exchange(window_->own[word], wanted);
 }
 
 #endif
@@ -109,7 +103,7 @@ void TileQueue::fill() {
     if (stations_.read(own, word) != 0) continue;
     auto const place = counter_.add(0, 1);
     num_taken_ = std::min<std::uint64_t>(place + 1, tasks_.size());
-    if (place < tasks_.size()) stations_.replace(own, word, 0, tasks_[place] + 1);
+    if (place < tasks_.size()) stations_.exchange(own, word, tasks_[place] + 1);
   }
 }
 
@@ -127,7 +121,7 @@ std::optional<std::uint64_t> TileQueue::take_from(int rank, Priority const& prio
       found = content;
     }
     if (!best) return std::nullopt;
-    if (stations_.replace(rank, best->second, found, 0)) return found - 1;
+    if (auto const taken = stations_.exchange(rank, best->second, 0); taken != 0) return taken - 1;
   }
 }
 

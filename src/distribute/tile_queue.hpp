@@ -12,9 +12,11 @@
 
 namespace varve {
 
-/// Words that all ranks of a job read and change atomically, a few on each rank, without a serving rank: compare and
-/// swap on memory of that rank, or plain numbers if there is one rank. They start at 0. Ranks need not be inside MPI
-/// while others change their words, see SharedCounters.
+/// Words that all ranks of a job read and exchange atomically, a few on each rank, without a serving rank:
+/// MPI_Fetch_and_op on memory of that rank, or plain numbers if there is one rank. They start at 0. Ranks need not be
+/// inside MPI while others exchange their words, see SharedCounters. (An exchange does what a compare and swap would do
+/// here, for only the owner puts tasks into its empty words; MPI_Compare_and_swap on a rank's own memory ends Open MPI
+/// 4.1 with a segmentation fault.)
 class TaskStations {
 public:
   /// Collective, as is the destructor.
@@ -25,8 +27,8 @@ public:
 
   std::uint64_t read(int rank, std::size_t word);
 
-  /// Replaces a word if it still is `expected`; returns whether it was.
-  bool replace(int rank, std::size_t word, std::uint64_t expected, std::uint64_t wanted);
+  /// Stores `wanted` and returns what was there.
+  std::uint64_t exchange(int rank, std::size_t word, std::uint64_t wanted);
 
 private:
   struct Window;
