@@ -25,6 +25,7 @@ void add_tune(CLI::App& command_line, Action& action);
 void add_verify(CLI::App& command_line, Action& action);
 void add_evaluate(CLI::App& command_line, Action& action);
 void add_benchmark(CLI::App& command_line, Action& action);
+void add_multiply(CLI::App& command_line, Action& action);
 
 /// Checks the files of a command (FileRoles::require_sound), removes partial outputs that killed runs left, and reports
 /// on standard error those it must keep. Call it before anything is read or written. Throws as require_sound does.

@@ -109,6 +109,7 @@ void declare(CLI::App& command_line, varve::Action& action) {
   varve::add_verify(command_line, action);
   varve::add_evaluate(command_line, action);
   varve::add_benchmark(command_line, action);
+  varve::add_multiply(command_line, action);
 }
 
 /// Answers `varve --document KIND`, which needs neither Kokkos nor a device. Returns the exit code; nullopt for any

@@ -1,17 +1,13 @@
 #include "distribute/journal.hpp"
 
 #include "core/error.hpp"
+#include "distribute/journal_files.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace varve {
@@ -20,35 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int version = 1;
-
-fs::path file_of_rank(fs::path const& path, int rank) {
-  return rank == 0 ? path : fs::path(fmt::format("{}.{}", path.string(), rank));
-}
-
-/// The rank in a file name: 3 for FILE.3; nullopt for other names.
-std::optional<int> rank_of_file(fs::path const& path, std::string const& file) {
-  auto const begin = path.filename().string() + ".";
-  if (!file.starts_with(begin)) return std::nullopt;
-  auto const number = std::string_view(file).substr(begin.size());
-  int rank = 0;
-  auto const [next, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
-  bool const is_rank = error == std::errc() && next == number.data() + number.size() && rank > 0;
-  return is_rank && file_of_rank(path, rank).filename() == file ? std::optional(rank) : std::nullopt;
-}
-
-/// The files of ranks beyond this job's that this rank reads: every num_ranks-th one.
-std::vector<fs::path> files_left(fs::path const& path, int rank, int num_ranks) {
-  std::vector<int> ranks;
-  std::error_code error;
-  for (auto const& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : ".", error)) {
-    auto const found = rank_of_file(path, entry.path().filename().string());
-    if (found && *found >= num_ranks && *found % num_ranks == rank) ranks.push_back(*found);
-  }
-  std::ranges::sort(ranks);
-  std::vector<fs::path> files;
-  for (int const left : ranks) files.push_back(file_of_rank(path, left));
-  return files;
-}
 
 std::string shown(nlohmann::ordered_json const& object, std::string const& name) {
   return object.contains(name) ? json_text(object[name]) : "not there";
@@ -66,8 +33,8 @@ Journal::Journal(fs::path const& path, nlohmann::ordered_json run, int rank, int
 }
 
 void Journal::open_files(fs::path const& path, int rank, int num_ranks) {
-  files_.emplace_back(file_of_rank(path, rank), RecordFile::Purpose::append);
-  for (auto const& left : files_left(path, rank, num_ranks)) files_.emplace_back(left, RecordFile::Purpose::read);
+  files_.emplace_back(journal_of_rank(path, rank), RecordFile::Purpose::append);
+  for (auto const& left : journals_left(path, rank, num_ranks)) files_.emplace_back(left, RecordFile::Purpose::read);
 }
 
 void Journal::require_this_run(RecordFile const& file) {
@@ -79,11 +46,7 @@ void Journal::require_this_run(RecordFile const& file) {
     throw InputError(fmt::format("{} has version {} of the journal, expected {}", file.path().string(),
                                  shown(head, "version"), version));
   }
-  for (auto const& [name, value] : run_.items()) {
-    if (head["run"].contains(name) && head["run"][name] == value) continue;
-    throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.path().string(),
-                                 name, shown(head["run"], name), json_text(value)));
-  }
+  require_same_run(head["run"], run_, file.path());
   network_ = head["network"];
 }
 

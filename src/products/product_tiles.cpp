@@ -57,10 +57,12 @@ MatrixBlock ProductTiles::block(std::uint64_t task) const {
 }
 
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
-  constexpr std::uint64_t step = 512; // rows and columns of the chunks in files
+  constexpr std::uint64_t step = 512;         // rows and columns of the chunks in files
+  constexpr std::uint64_t smallest_step = 64; // each step of a task is a launch
   if (tile < 1 || tile > largest_product_tile)
     throw UsageError(fmt::format("a tile has {} rows, expected 1 to {}", tile, largest_product_tile));
-  ProductTiles const tiles{shape, tile, tile <= step ? tile : step * std::max<std::uint64_t>(1, tile / (4 * step))};
+  ProductTiles const tiles{
+      shape, tile, tile <= step ? std::max(tile, smallest_step) : step * std::max<std::uint64_t>(1, tile / (4 * step))};
   auto const num_tasks = checked_multiply(tiles.num_row_tiles(), tiles.num_column_tiles());
   if (!num_tasks || *num_tasks > most_product_tasks) {
     throw UsageError(fmt::format("a product of {} x {} numbers has too many tiles of {} rows, expected no more than {}",

@@ -20,7 +20,7 @@ using ::testing::StartsWith;
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
   for (char const* const word : {"infer", "generate", "convert", "info", "train", "tune", "verify", "evaluate",
-                                 "benchmark", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
+                                 "benchmark", "multiply", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
 }
@@ -84,6 +84,11 @@ TEST(Help, OfTheOtherSubcommands) {
         "--pattern-until", "--pattern-schedule"}) {
     EXPECT_THAT(succeed({"train", "--help"}).out, HasSubstr(option));
   }
+  for (char const* const option :
+       {"--transpose-a", "--transpose-b", "--alpha", "--beta", "--add", "--precision", "--tile", "--backend",
+        "--device-memory-limit", "--journal", "--report", "--no-stealing", "--share-devices", "--output"}) {
+    EXPECT_THAT(succeed({"multiply", "--help"}).out, HasSubstr(option));
+  }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   for (char const* const option : {"--network", "--suite", "quick", "--backend", "--reductions", "--samples",
                                    "--repeats", "--seconds", "--check", "--steps", "--output", "--trace"})
@@ -141,6 +146,8 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
       {"evaluate"},
       {"evaluate", "--network", "a.h5", "--input", "b.h5", "--loss", "regret"},
       {"convert", "a.h5"},
+      {"multiply", "a.h5", "--output", "c.h5"},
+      {"multiply", "a.h5", "b.h5", "--tile", "-1", "--output", "c.h5"},
       {"info"},
   };
   for (auto const& words : wrong) {

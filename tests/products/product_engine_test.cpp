@@ -118,8 +118,8 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
   auto const engine = make_product_engine<TypeParam>(backend, tiles, enough, inputs);
   run_all(*engine, tiles);
   auto const traffic = engine->traffic();
-  EXPECT_EQ(traffic.num_misses, 2U * 5U * 5U);
-  EXPECT_EQ(traffic.num_hits, 2U * 5U * 25U - traffic.num_misses);
+  EXPECT_EQ(traffic.num_misses, 2U * 5U * 3U);
+  EXPECT_EQ(traffic.num_hits, 2U * 3U * 25U - traffic.num_misses);
   EXPECT_EQ(traffic.brought_bytes, 2.0 * 160 * 160 * sizeof(TypeParam));
   EXPECT_EQ(traffic.all_bytes, 2.0 * 5 * 160 * 160 * sizeof(TypeParam));
   EXPECT_EQ(traffic.brought_bytes, least_traffic(shape, sizeof(TypeParam), 1e9));
@@ -135,7 +135,7 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
 }
 
 TYPED_TEST(ProductEngines, SayWhichTilesTheyKeep) {
-  ProductShape const shape{64, 64, 96};
+  ProductShape const shape{64, 64, 160};
   auto const tiles = tiles_of(shape, 32);
   auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 7);
   auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 8);

@@ -12,7 +12,7 @@ namespace varve {
 namespace {
 
 TEST(ProductTiles, CoverEachNumberOnce) {
-  auto const tiles = tiles_of({100, 70, 50}, 32);
+  auto const tiles = tiles_of({100, 70, 90}, 32);
   EXPECT_EQ(tiles.num_row_tiles(), 4U);
   EXPECT_EQ(tiles.num_column_tiles(), 3U);
   EXPECT_EQ(tiles.num_steps(), 2U);
@@ -28,6 +28,7 @@ TEST(ProductTiles, CoverEachNumberOnce) {
 }
 
 TEST(ProductTiles, StepsAreWholeChunksOfFiles) {
+  EXPECT_EQ(tiles_of({10, 10, 10}, 1).step, 64U);
   EXPECT_EQ(tiles_of({10, 10, 10}, 100).step, 100U);
   EXPECT_EQ(tiles_of({10, 10, 10}, 1024).step, 512U);
   EXPECT_EQ(tiles_of({10, 10, 10}, 4096).step, 1024U);

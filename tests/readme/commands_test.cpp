@@ -2,6 +2,7 @@
 
 #include "core/backend.hpp"
 #include "core/version.hpp"
+#include "io/matrix_writer.hpp"
 #include "reference/tie_network.hpp"
 
 #include <fmt/format.h>
@@ -37,6 +38,7 @@ std::vector<std::string> pages() {
           "docs/benchmarks.md",
           "docs/numerics.md",
           "docs/training.md",
+          "docs/products.md",
           "docs/python.md",
           "docs/library.md",
           "docs/cluster.md",
@@ -104,6 +106,15 @@ void write_idx(std::string const& folder, std::string const& name) {
   varve::testing::write_bytes(folder + "/" + name + "-labels-idx1-ubyte", labels);
 }
 
+/// A matrix of 20 x 20 numbers for the commands about products.
+void write_square_matrix(std::string const& path) {
+  std::vector<double> values(20 * 20);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.5 * static_cast<double>(i % 17) - 3.0;
+  MatrixWriter writer(path, 20, 20, Precision::double_precision);
+  writer.write({0, 20, 0, 20}, values.data());
+  writer.commit();
+}
+
 TEST(Pages, TheirCommandsRunOnLittleData) {
   TemporaryFolder const folder;
   auto const path = [&](std::string const& name) { return (folder / name).string(); };
@@ -113,6 +124,7 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
       {"convert", golden("sparse-images-1024.tsv.gz"), path("sparse-images-1024.tsv.zst"), "--neurons", "1024"});
 
   for (char const* const name : {"train", "t10k"}) write_idx(folder.path().string(), name);
+  for (char const* const name : {"A.h5", "B.h5", "C0.h5"}) write_square_matrix(path(name));
 
   std::map<std::string, int> commands; // how often each subcommand was run
   int num_compared = 0;
@@ -121,7 +133,9 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
       {"docs/numerics.md", "## Checking a result"},
       {"docs/cluster.md", "## Ranks, journal, memory"},
       {"docs/training.md", "## From images to a pruned network"},
-      {"docs/benchmarks.md", "## Commands"}};
+      {"docs/benchmarks.md", "## Commands"},
+
+      {"docs/products.md", "## The command"}};
   for (auto const& [page, heading] : blocks) {
     std::string result_above;
     for (auto const& line : block_behind(page, heading)) {
@@ -144,7 +158,8 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
   }
   EXPECT_EQ(commands["generate"], 8);
   EXPECT_GE(commands["infer"], 14);
-  for (char const* const subcommand : {"benchmark", "convert", "evaluate", "info", "train", "tune", "verify"})
+  for (char const* const subcommand :
+       {"benchmark", "convert", "evaluate", "info", "multiply", "train", "tune", "verify"})
     EXPECT_GE(commands[subcommand], 1) << subcommand;
   EXPECT_EQ(num_compared, 1);
 }

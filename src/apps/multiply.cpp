@@ -1,0 +1,294 @@
+#include "apps/command.hpp"
+#include "apps/multiply_options.hpp"
+#include "apps/multiply_report.hpp"
+#include "apps/standard_streams.hpp"
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/printable.hpp"
+#include "core/runtime.hpp"
+#include "core/stopwatch.hpp"
+#include "distribute/stop_signal.hpp"
+#include "distribute/tile_queue.hpp"
+#include "distribute/tile_store.hpp"
+#include "io/input_files.hpp"
+#include "io/json_text.hpp"
+#include "io/matrix_dataset.hpp"
+#include "io/matrix_writer.hpp"
+#include "io/output_file.hpp"
+#include "products/finished_tile.hpp"
+#include "products/product_engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+constexpr int stopped_by_signal = 5;    ///< exit code
+constexpr std::size_t station_size = 8; ///< tiles that a rank reserves: as many as run, and as many again
+
+/// One run of `varve multiply` on one rank. Rank 0 speaks and writes for all.
+template <class Scalar>
+class MultiplyJob {
+public:
+  explicit MultiplyJob(MultiplyOptions const& options)
+      : options_(options), scaling_{options.alpha, options.beta.value_or(1.0)} {
+    facts_.element_size = sizeof(Scalar);
+  }
+
+  int run() {
+    std::optional<StopSignal> stop_signal;
+    if (!options_.journal.empty()) stop_signal.emplace();
+    open_files();
+    place_ranks();
+    choose_tiles();
+    open_store();
+    ranks_.together([&] { make_engine(); });
+    compute();
+    auto const num_finished = facts_.num_found + ranks_.sum(num_finished_);
+    if (num_finished < facts_.tiles.num_tasks()) return say_stopped(num_finished);
+    finish();
+    return 0;
+  }
+
+private:
+  void open_files() {
+    ranks_.together([&] { require_valid(options_); });
+    require_common_options(ranks_, options_);
+    ranks_.together([&] {
+      auto const files = file_roles(options_);
+      files.require_readable_by(static_cast<std::size_t>(ranks_.size()));
+      if (ranks_.is_root()) check_files(files);
+    });
+    ranks_.together([&] {
+      a_ = std::make_unique<MatrixDataset>(options_.a);
+      b_ = std::make_unique<MatrixDataset>(options_.b);
+      if (!options_.added.empty()) added_ = std::make_unique<MatrixDataset>(options_.added);
+      facts_.tiles.shape = shape_of_product();
+      if (!ranks_.is_root()) return;
+      require_writable(options_.output);
+      if (!options_.report.empty()) require_writable(options_.report);
+    });
+  }
+
+  /// The shape of C. Throws InputError if the shapes of the matrices do not fit.
+  ProductShape shape_of_product() const {
+    auto const sizes = [](MatrixDataset const& matrix, bool is_transposed) {
+      return is_transposed ? std::pair(matrix.num_columns(), matrix.num_rows())
+                           : std::pair(matrix.num_rows(), matrix.num_columns());
+    };
+    auto const [rows, depth] = sizes(*a_, options_.transpose_a);
+    auto const [depth_of_b, columns] = sizes(*b_, options_.transpose_b);
+    auto const shown = [](bool is_transposed) { return is_transposed ? " transposed" : ""; };
+    if (depth_of_b != depth) {
+      throw InputError(fmt::format("{}{} has {} rows, expected {}, the columns of {}{}", b_->place(),
+                                   shown(options_.transpose_b), depth_of_b, depth, a_->place(),
+                                   shown(options_.transpose_a)));
+    }
+    if (added_ && (added_->num_rows() != rows || added_->num_columns() != columns)) {
+      throw InputError(fmt::format("{} has {} x {} numbers, expected {} x {} as in the product", added_->place(),
+                                   added_->num_rows(), added_->num_columns(), rows, columns));
+    }
+    constexpr std::uint64_t most_bytes = std::uint64_t{1} << 60U;
+    if (capped_multiply(capped_multiply(rows, columns), sizeof(Scalar)) > most_bytes)
+      throw InputError(fmt::format("a product of {} x {} numbers is too large for a file", rows, columns));
+    return {rows, columns, depth};
+  }
+
+  void place_ranks() {
+    ranks_.together([&] { backend_ = parse_backend(options_.backend); });
+    auto const mine = device_of_this_rank(backend_);
+    auto const hosts = ranks_.gather(mine.host);
+    auto const devices = ranks_.gather(mine.device);
+    auto const identities = ranks_.gather(mine.identity);
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+      facts_.devices.push_back({hosts[rank], devices[rank], identities[rank]});
+    ranks_.together([&] {
+      if (!options_.share_devices) require_own_devices(facts_.devices);
+    });
+    auto const names = ranks_.gather(mine.identity.empty() ? mine.host : mine.identity);
+    auto const all = nlohmann::json::parse(ranks_.broadcast(json_text(nlohmann::ordered_json(names))));
+    auto const own_name = json_text(nlohmann::ordered_json(mine.identity.empty() ? mine.host : mine.identity));
+    auto const sharing = std::ranges::count_if(
+        all, [&](auto const& name) { return json_text(nlohmann::ordered_json(name)) == own_name; });
+    ranks_.together([&] { memory_limit_ = memory_limit(std::max<std::size_t>(1, static_cast<std::size_t>(sharing))); });
+  }
+
+  std::size_t memory_limit(std::size_t ranks_on_device) const {
+    constexpr double bytes_per_gibibyte = 0x1p30;
+    if (options_.device_memory_limit) return capped_integer(*options_.device_memory_limit * bytes_per_gibibyte);
+    auto const available = available_memory(backend_);
+    return (has_own_memory(backend_) ? available / 10 * 9 : available / 2) / ranks_on_device;
+  }
+
+  /// All ranks take the smallest tile that one of them would choose.
+  void choose_tiles() {
+    std::uint64_t tile = 0;
+    ranks_.together([&] {
+      std::uint64_t const largest = has_own_memory(backend_) ? 8192 : 4096;
+      auto const device = product_device<Scalar>(backend_, memory_limit_);
+      tile = options_.tile ? *options_.tile : choose_tile(facts_.tiles.shape, device, largest);
+    });
+    tile = std::ranges::min(ranks_.gather_everywhere({tile}));
+    ranks_.together([&] { facts_.tiles = tiles_of(facts_.tiles.shape, tile); });
+  }
+
+  /// Where finished tiles go: one rank without a journal writes them to the output at once.
+  void open_store() {
+    std::string run;
+    ranks_.together([&] {
+      if (ranks_.is_root() && !options_.journal.empty()) run = json_text(describe_run(options_, facts_.tiles.tile));
+    });
+    run = ranks_.broadcast(run);
+    ranks_.together([&] {
+      if (!options_.journal.empty()) {
+        store_.emplace(options_.journal, nlohmann::ordered_json::parse(run), facts_.tiles, sizeof(Scalar),
+                       ranks_.rank(), ranks_.size());
+      } else if (ranks_.size() > 1) {
+        store_.emplace(std::filesystem::path(options_.output).parent_path(), facts_.tiles, sizeof(Scalar));
+      } else {
+        open_writer();
+      }
+    });
+    left_ = tasks_left(ranks_, order_of_tasks(facts_.tiles), store_ ? store_->tasks() : std::vector<std::uint64_t>());
+    facts_.num_found = facts_.tiles.num_tasks() - left_.size();
+    facts_.num_discarded_bytes = ranks_.sum(store_ ? store_->num_discarded_bytes() : std::uint64_t{0});
+  }
+
+  void open_writer() {
+    auto const& shape = facts_.tiles.shape;
+    auto const precision = sizeof(Scalar) == 4 ? Precision::single_precision : Precision::double_precision;
+    writer_ = std::make_unique<MatrixWriter>(options_.output, shape.rows, shape.columns, precision);
+  }
+
+  void make_engine() {
+    ProductInputs<Scalar> inputs;
+    inputs.a = [this](MatrixBlock const& block, Scalar* values) { a_->read(block, values); };
+    inputs.b = [this](MatrixBlock const& block, Scalar* values) { b_->read(block, values); };
+    inputs.transpose_a = options_.transpose_a;
+    inputs.transpose_b = options_.transpose_b;
+    engine_ = make_product_engine<Scalar>(backend_, facts_.tiles, memory_limit_, inputs);
+    facts_.memory = engine_->memory();
+    if (!ranks_.is_root()) return;
+    print_head(options_, facts_);
+    flush_output();
+  }
+
+  void compute() {
+    auto const progress = ranks_.is_root() ? terminal_progress("multiplying tiles") : Progress();
+    auto const stealing = options_.no_stealing ? TileQueue::Stealing::off : TileQueue::Stealing::on;
+    TileQueue queue(ranks_, left_, station_size, stealing);
+    auto const next = [&]() -> std::optional<std::uint64_t> {
+      if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;
+      if (progress) progress(facts_.num_found + queue.num_taken(), facts_.tiles.num_tasks());
+      return queue.next([&](std::uint64_t task) { return engine_->num_kept(task); });
+    };
+    Stopwatch const time;
+    RankProducts mine;
+    ranks_.together([&] {
+      engine_->run(next, [&](std::uint64_t task, TileSums<Scalar> const& sums) { take(task, sums); });
+      mine.seconds = time.seconds();
+    });
+    facts_.run_seconds = ranks_.max(mine.seconds);
+    if (progress) progress(facts_.tiles.num_tasks(), facts_.tiles.num_tasks());
+    mine.num_tasks = num_finished_;
+    mine.num_stolen = queue.num_stolen();
+    mine.traffic = engine_->traffic();
+    facts_.ranks = gather(ranks_, mine);
+  }
+
+  /// Scales a finished tile and stores or writes it.
+  void take(std::uint64_t task, TileSums<Scalar> const& sums) {
+    auto const size = static_cast<std::size_t>(sums.block.size());
+    values_.resize(size);
+    if (added_) {
+      added_values_.resize(size);
+      added_->read(sums.block, added_values_.data());
+    }
+    auto const hash = finish_tile(sums, scaling_, added_ ? added_values_.data() : nullptr, values_.data());
+    if (store_) {
+      store_->add(task, {reinterpret_cast<char const*>(values_.data()), size * sizeof(Scalar)});
+    } else {
+      writer_->write(sums.block, values_.data());
+      facts_.hash += hash;
+    }
+    ++num_finished_;
+  }
+
+  int say_stopped(std::uint64_t num_finished) const {
+    if (ranks_.is_root()) {
+      say(fmt::format("varve: a signal stopped the product after {} of {} tiles; the same command goes on from {}",
+                      num_finished, facts_.tiles.num_tasks(), printable(options_.journal)));
+    }
+    return stopped_by_signal;
+  }
+
+  /// Writes the output, the report and the last lines.
+  void finish() {
+    ranks_.together([&] {
+      require_unchanged_inputs();
+      if (store_ && ranks_.is_root()) open_writer();
+    });
+    ranks_.together([&] {
+      if (store_)
+        for_each_tile(ranks_, *store_, [&](std::uint64_t task, std::string_view bytes) { write(task, bytes); });
+    });
+    ranks_.together([&] {
+      if (!ranks_.is_root()) return;
+      writer_->commit();
+      facts_.total_seconds = total_time_.seconds();
+      if (!options_.report.empty()) {
+        OutputFile file(options_.report);
+        file.write(json_text(multiply_report(options_, facts_), 2) + "\n");
+        file.commit();
+      }
+      print_result(facts_); // last: a failure to print loses no output
+    });
+  }
+
+  /// Writes a stored tile to the output.
+  void write(std::uint64_t task, std::string_view bytes) {
+    auto const block = facts_.tiles.block(task);
+    values_.resize(static_cast<std::size_t>(block.size()));
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(values_.data()));
+    writer_->write(block, values_.data());
+    facts_.hash += hash_of_tile(block, values_.data());
+  }
+
+  MultiplyOptions const& options_;
+  ProductScaling scaling_;
+  Communicator const ranks_;
+  Stopwatch const total_time_;
+  ProductFacts facts_;
+  Backend backend_ = Backend::serial;
+  std::size_t memory_limit_ = 0;
+  std::unique_ptr<MatrixDataset> a_, b_, added_;
+  std::optional<TileStore> store_;
+  std::unique_ptr<MatrixWriter> writer_;
+  std::vector<std::uint64_t> left_;
+  std::unique_ptr<ProductEngine<Scalar>> engine_;
+  std::vector<Scalar> values_, added_values_; ///< of a tile
+  std::uint64_t num_finished_ = 0;            ///< tiles that this rank has computed
+};
+
+int multiply(MultiplyOptions const& options) {
+  return options.precision == "double" ? MultiplyJob<double>(options).run() : MultiplyJob<float>(options).run();
+}
+
+} // namespace
+
+void add_multiply(CLI::App& command_line, Action& action) {
+  auto* const command = command_line.add_subcommand("multiply", "Multiply dense matrices of any size: C = alpha A B");
+  auto const options = std::make_shared<MultiplyOptions>();
+  add_options(*command, *options);
+  command->callback([options, &action] { action = [options] { return multiply(*options); }; });
+}
+
+} // namespace varve

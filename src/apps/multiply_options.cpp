@@ -1,0 +1,133 @@
+#include "apps/multiply_options.hpp"
+
+#include "apps/command.hpp"
+#include "core/backend.hpp"
+#include "core/error.hpp"
+#include "io/checksum.hpp"
+#include "io/json_text.hpp"
+#include "io/matrix_dataset.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace varve {
+namespace {
+
+constexpr char const* footer = R"(
+C = alpha op(A) op(B) + beta C0. Each number of C is one chain of fused multiply-adds in the precision, in ascending order
+of the inner index, which begins at 0; it is scaled and C0 is added in double, and the result rounded once. So the bits
+depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed.
+A matrix is a dataset of two dimensions in an HDF5 file, of 32-bit or 64-bit floating point, or a dense matrix in the
+layout DMATR of binsparse; FILE alone means the dataset `matrix`, or the only one. C becomes the dataset `matrix`.
+The matrices may be larger than the device, and than memory: tiles of A and B are kept on the device while there is room.
+Under mpirun, srun or flux the ranks share the tiles; start one rank per device. docs/products.md says how it works.
+Exit codes: 0 success; 2 wrong usage; 3 bad input, also a number too large for the precision; 4 not enough memory, or an
+output that cannot be written; 5 stopped by a signal, and the same command continues from the journal.
+Example:
+  varve multiply A.h5 B.h5:weights --transpose-b --output C.h5 --report report.json)";
+
+nlohmann::ordered_json identity_of(std::string const& matrix) {
+  if (matrix.empty()) return nullptr;
+  auto const name = parse_matrix_name(matrix);
+  return fmt::format("{:016x} {}", file_checksum(name.path), name.dataset);
+}
+
+} // namespace
+
+void add_options(CLI::App& command, MultiplyOptions& options) {
+  options.backend = to_string(compiled_backends().front());
+  command.footer(footer);
+  command.add_option("A", options.a, "left matrix: FILE or FILE:DATASET (.h5)")->required();
+  command.add_option("B", options.b, "right matrix: FILE or FILE:DATASET (.h5)")->required();
+  command.add_option("--output", options.output, "write C (.h5)")->required();
+  command.add_flag("--transpose-a", options.transpose_a, "op(A) is A transposed");
+  command.add_flag("--transpose-b", options.transpose_b, "op(B) is B transposed");
+  command.add_option("--alpha", options.alpha, "factor of the product")->capture_default_str();
+  command.add_option("--beta", options.beta, "factor of the matrix of --add (default: 1)");
+  command.add_option("--add", options.added, "matrix C0 to add, of the shape of C: FILE or FILE:DATASET (.h5)");
+  command.add_option("--precision", options.precision, "precision of the numbers, which are rounded to it, and of C")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  command
+      .add_option("--tile", options.tile,
+                  "rows and columns of the tiles of C (default: many tiles that fit the device)")
+      ->check(above_zero());
+  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
+  command
+      .add_option("--device-memory-limit", options.device_memory_limit,
+                  "device memory (GiB) for tiles (default: nine tenths of what is free; on CPUs half of the memory)")
+      ->check(above_zero());
+  command.add_option("--journal", options.journal,
+                     "keep finished tiles in FILE (rank r: FILE.r): the same command continues a product that was "
+                     "killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  command.add_option("--report", options.report, "write everything measured and decided as JSON");
+  command.add_flag("--no-stealing", options.no_stealing, "ranks keep the tiles that they have reserved, for studies");
+  command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
+}
+
+void require_valid(MultiplyOptions const& options) {
+  auto const require_finite = [](char const* name, double number) {
+    if (!std::isfinite(number)) throw UsageError(fmt::format("{} is {}, expected a finite number", name, number));
+  };
+  require_finite("--alpha", options.alpha);
+  require_finite("--beta", options.beta.value_or(1.0));
+  if (options.beta && options.added.empty()) throw UsageError("--beta needs --add");
+}
+
+FileRoles file_roles(MultiplyOptions const& options) {
+  FileRoles files;
+  auto const reads = [&](char const* role, std::string const& matrix) {
+    if (!matrix.empty()) files.reads(role, parse_matrix_name(matrix).path);
+  };
+  reads("A", options.a);
+  reads("B", options.b);
+  reads("--add", options.added);
+  files.writes("--output", options.output, Content::hdf5);
+  files.writes("--report", options.report, Content::json);
+  files.writes("--journal", options.journal, Content::journal);
+  return files;
+}
+
+void require_common_options(Communicator const& communicator, MultiplyOptions const& options) {
+  nlohmann::ordered_json const common = {{"A", options.a},
+                                         {"B", options.b},
+                                         {"--add", options.added},
+                                         {"--output", options.output},
+                                         {"--report", options.report},
+                                         {"--journal", options.journal},
+                                         {"--transpose-a", options.transpose_a},
+                                         {"--transpose-b", options.transpose_b},
+                                         {"--alpha", options.alpha},
+                                         {"--beta", options.beta.value_or(1.0)},
+                                         {"--precision", options.precision},
+                                         {"--tile", options.tile.value_or(0)},
+                                         {"--no-stealing", options.no_stealing},
+                                         {"--share-devices", options.share_devices}};
+  auto const text = json_text(common);
+  auto const mine = nlohmann::ordered_json::parse(text);
+  auto const theirs = nlohmann::ordered_json::parse(communicator.broadcast(text));
+  communicator.together([&] {
+    for (auto const& [name, value] : mine.items()) {
+      if (theirs[name] == value) continue;
+      throw UsageError(fmt::format("{} is {} here and {} on rank 0; only --backend, --device-memory-limit and options "
+                                   "of Kokkos may differ",
+                                   name, json_text(value), json_text(theirs[name])));
+    }
+  });
+}
+
+nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_t tile) {
+  return {{"command", "multiply"},
+          {"A", identity_of(options.a)},
+          {"B", identity_of(options.b)},
+          {"C0", identity_of(options.added)},
+          {"transpose A", options.transpose_a},
+          {"transpose B", options.transpose_b},
+          {"alpha", options.alpha},
+          {"beta", options.beta.value_or(1.0)},
+          {"precision", options.precision},
+          {"tile", tile}};
+}
+
+} // namespace varve

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "core/types.hpp"
+#include "distribute/communicator.hpp"
+#include "io/file_roles.hpp"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace varve {
+
+/// The options of `varve multiply` as given by the user.
+struct MultiplyOptions {
+  std::string a, b, added; ///< FILE or FILE:DATASET; `added` is C0
+  std::string output, report, journal;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  double alpha = 1.0;
+  std::optional<double> beta; ///< default: 1 with C0
+  std::string precision = "float";
+  std::optional<std::uint64_t> tile;
+  std::string backend;
+  std::optional<double> device_memory_limit; ///< in GiB
+  bool no_stealing = false;
+  bool share_devices = false;
+};
+
+/// Adds the options to the subcommand.
+void add_options(CLI::App& command, MultiplyOptions& options);
+
+/// Throws UsageError if options contradict each other or a number is not finite.
+void require_valid(MultiplyOptions const& options);
+
+/// All files that the command reads and writes, with the options that name them.
+FileRoles file_roles(MultiplyOptions const& options);
+
+/// Throws UsageError unless all ranks have the same options of those that decide the result.
+void require_common_options(Communicator const& communicator, MultiplyOptions const& options);
+
+/// What the bits of a tile depend on, for journals.
+nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_t tile);
+
+} // namespace varve

@@ -1,0 +1,145 @@
+#include "apps/multiply_report.hpp"
+
+#include "apps/command.hpp"
+#include "apps/report_head.hpp"
+#include "core/printable.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace varve {
+namespace {
+
+double sum(std::vector<RankProducts> const& ranks, double ProductTraffic::*field) {
+  return std::accumulate(ranks.begin(), ranks.end(), 0.0,
+                         [&](double total, RankProducts const& rank) { return total + rank.traffic.*field; });
+}
+
+double num_fma(ProductShape const& shape) {
+  return static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.depth);
+}
+
+/// Bytes of A and B that one rank must bring to its device at least; the memory of finished sums counts as cache.
+double least_bytes(ProductFacts const& facts) {
+  return least_traffic(facts.tiles.shape, facts.element_size, static_cast<double>(facts.memory.bytes()));
+}
+
+nlohmann::ordered_json as_json(RankProducts const& rank) {
+  auto const& traffic = rank.traffic;
+  return {{"tasks", rank.num_tasks},
+          {"stolen", rank.num_stolen},
+          {"seconds", rank.seconds},
+          {"hits", traffic.num_hits},
+          {"misses", traffic.num_misses},
+          {"brought_bytes", traffic.brought_bytes},
+          {"bytes_without_cache", traffic.all_bytes},
+          {"read_seconds", traffic.read_seconds},
+          {"wait_seconds", traffic.wait_seconds},
+          {"finish_seconds", traffic.take_seconds}};
+}
+
+} // namespace
+
+std::vector<RankProducts> gather(Communicator const& communicator, RankProducts const& mine) {
+  auto const& traffic = mine.traffic;
+  std::vector<double> const numbers = {static_cast<double>(mine.num_tasks),
+                                       static_cast<double>(mine.num_stolen),
+                                       mine.seconds,
+                                       static_cast<double>(traffic.num_hits),
+                                       static_cast<double>(traffic.num_misses),
+                                       traffic.brought_bytes,
+                                       traffic.all_bytes,
+                                       traffic.read_seconds,
+                                       traffic.wait_seconds,
+                                       traffic.take_seconds};
+  auto const all = communicator.gather(numbers);
+  std::vector<RankProducts> ranks;
+  for (std::size_t first = 0; first + numbers.size() <= all.size(); first += numbers.size()) {
+    auto const count = [&](std::size_t place) { return static_cast<std::uint64_t>(all[first + place]); };
+    auto const number = [&](std::size_t place) { return all[first + place]; };
+    ranks.push_back({count(0), count(1), number(2),
+                     ProductTraffic{count(3), count(4), number(5), number(6), number(7), number(8), number(9)}});
+  }
+  return ranks;
+}
+
+void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
+  auto const& [shape, tile, step] = facts.tiles;
+  auto const shown = [](std::string const& name, bool is_transposed) {
+    return fmt::format("{}{}", printable(name), is_transposed ? " transposed" : "");
+  };
+  fmt::print("A         {}: {} x {}\n", shown(options.a, options.transpose_a), shape.rows, shape.depth);
+  fmt::print("B         {}: {} x {}\n", shown(options.b, options.transpose_b), shape.depth, shape.columns);
+  if (!options.added.empty()) fmt::print("C0        {}\n", printable(options.added));
+  for (std::size_t rank = 0; facts.devices.size() > 1 && rank < facts.devices.size(); ++rank)
+    fmt::print("rank      {} on {}: {}\n", rank, facts.devices[rank].host, facts.devices[rank].device);
+  auto const num_ranks = facts.devices.size();
+  fmt::print("engine    varve on {}: {}, {}; {} rank{}\n", options.backend, facts.devices.front().device,
+             options.precision, num_ranks, num_ranks == 1 ? "" : "s");
+  fmt::print("tiles     {} of {} x {}, in steps of {}; {} at a time, room for {} of A and B in {}\n",
+             facts.tiles.num_tasks(), tile, tile, step, facts.memory.num_lanes, facts.memory.num_slots,
+             with_prefix(static_cast<double>(facts.memory.bytes()), "B"));
+  if (facts.num_found > 0) fmt::print("resumed   {} of {} tiles found\n", facts.num_found, facts.tiles.num_tasks());
+}
+
+void print_result(ProductFacts const& facts) {
+  auto const& shape = facts.tiles.shape;
+  if (facts.ranks.size() > 1) {
+    std::string tasks;
+    std::uint64_t num_stolen = 0;
+    for (auto const& rank : facts.ranks) {
+      tasks += fmt::format("{}{}", tasks.empty() ? "" : ", ", rank.num_tasks);
+      num_stolen += rank.num_stolen;
+    }
+    fmt::print("ranks     tiles {}; {} taken from stations of others\n", tasks, num_stolen);
+  }
+  fmt::print("traffic   {} brought to devices, {} without a cache",
+             with_prefix(sum(facts.ranks, &ProductTraffic::brought_bytes), "B"),
+             with_prefix(sum(facts.ranks, &ProductTraffic::all_bytes), "B"));
+  if (facts.ranks.size() == 1 && facts.num_found == 0)
+    fmt::print(", no less than {}", with_prefix(least_bytes(facts), "B"));
+  fmt::print("\ntime      {}, {} with writing", readable_seconds(facts.run_seconds),
+             readable_seconds(facts.total_seconds));
+  if (facts.num_found == 0) fmt::print("; {}", with_prefix(num_fma(shape) / facts.run_seconds, "fma/s"));
+  fmt::print("\nproduct   {} x {}   hash {:016x}\n", shape.rows, shape.columns, facts.hash);
+}
+
+nlohmann::ordered_json multiply_report(MultiplyOptions const& options, ProductFacts const& facts) {
+  auto const& [shape, tile, step] = facts.tiles;
+  auto json = report_head("varve multiply");
+  json["a"] = {{"name", options.a}, {"transposed", options.transpose_a}};
+  json["b"] = {{"name", options.b}, {"transposed", options.transpose_b}};
+  if (!options.added.empty()) json["c0"] = {{"name", options.added}};
+  json["alpha"] = options.alpha;
+  if (!options.added.empty()) json["beta"] = options.beta.value_or(1.0);
+  json["shape"] = {{"rows", shape.rows}, {"columns", shape.columns}, {"depth", shape.depth}};
+  json["precision"] = options.precision;
+  json["backend"] = options.backend;
+  for (auto const& rank : facts.devices) {
+    json["devices"].push_back(rank.device);
+    json["hosts"].push_back(rank.host);
+  }
+  json["tiles"] = {{"tile", tile}, {"step", step}, {"tasks", facts.tiles.num_tasks()}};
+  auto const& memory = facts.memory;
+  json["memory"] = {{"tasks_at_a_time", memory.num_lanes},
+                    {"bytes_of_task", memory.lane_bytes},
+                    {"kept_tiles", memory.num_slots},
+                    {"bytes_of_tile", memory.slot_bytes},
+                    {"bytes", memory.bytes()},
+                    {"least_traffic_bytes", least_bytes(facts)}};
+  if (!options.journal.empty()) {
+    json["journal"] = {
+        {"name", options.journal}, {"found_tiles", facts.num_found}, {"discarded_bytes", facts.num_discarded_bytes}};
+  }
+  json["stealing"] = !options.no_stealing;
+  for (auto const& rank : facts.ranks) json["ranks"].push_back(as_json(rank));
+  json["run_seconds"] = facts.run_seconds;
+  json["seconds"] = facts.total_seconds;
+  json["fma"] = num_fma(shape);
+  json["hash"] = fmt::format("{:016x}", facts.hash);
+  return json;
+}
+
+} // namespace varve

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "apps/multiply_options.hpp"
+#include "distribute/communicator.hpp"
+#include "distribute/rank_device.hpp"
+#include "products/product_engine.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace varve {
+
+/// What one rank did.
+struct RankProducts {
+  std::uint64_t num_tasks = 0;
+  std::uint64_t num_stolen = 0; ///< of them taken from the stations of other ranks
+  double seconds = 0.0;         ///< until the rank found no further task
+  ProductTraffic traffic;
+};
+
+/// What is known of a product, for the terminal and the report.
+struct ProductFacts {
+  ProductTiles tiles;
+  ProductMemory memory; ///< of rank 0
+  std::vector<RankDevice> devices;
+  std::vector<RankProducts> ranks;
+  std::uint64_t num_found = 0; ///< tiles that the journal held
+  std::uint64_t num_discarded_bytes = 0;
+  double run_seconds = 0.0;
+  double total_seconds = 0.0;
+  std::uint64_t hash = 0;
+
+  std::size_t element_size = 4;
+};
+
+/// Collective: what all ranks did, on rank 0.
+std::vector<RankProducts> gather(Communicator const& communicator, RankProducts const& mine);
+
+void print_head(MultiplyOptions const& options, ProductFacts const& facts);
+void print_result(ProductFacts const& facts);
+nlohmann::ordered_json multiply_report(MultiplyOptions const& options, ProductFacts const& facts);
+
+} // namespace varve

@@ -1,0 +1,117 @@
+#include "distribute/tile_store.hpp"
+
+#include "core/error.hpp"
+#include "distribute/journal_files.hpp"
+#include "io/input_files.hpp"
+#include "io/json_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <unordered_set>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int version = 1;
+constexpr std::size_t head_size = sizeof(std::uint64_t);
+
+std::uint64_t task_of(std::string_view record) {
+  std::uint64_t task = 0;
+  std::memcpy(&task, record.data(), sizeof(task));
+  return task;
+}
+
+} // namespace
+
+TileStore::TileStore(fs::path const& folder, ProductTiles const& tiles, std::size_t element_size)
+    : tiles_(tiles), element_size_(element_size) {
+  files_.emplace_back(folder.empty() ? fs::path(".") : folder, RecordFile::Purpose::temporary);
+}
+
+TileStore::TileStore(fs::path const& journal, nlohmann::ordered_json const& run, ProductTiles const& tiles,
+                     std::size_t element_size, int rank, int num_ranks)
+    : tiles_(tiles), element_size_(element_size) {
+  files_.emplace_back(journal_of_rank(journal, rank), RecordFile::Purpose::append);
+  for (auto const& left : journals_left(journal, rank, num_ranks)) files_.emplace_back(left, RecordFile::Purpose::read);
+  for (std::size_t number = 0; number < files_.size(); ++number)
+    if (files_[number].num_records() > 0) find_tiles(number, run);
+  if (files_.front().num_records() == 0) files_.front().append(json_text({{"version", version}, {"run", run}}));
+}
+
+/// Reads which tiles a journal holds. Throws InputError if it belongs to another run or a record holds no tile.
+void TileStore::find_tiles(std::size_t number, nlohmann::ordered_json const& run) {
+  auto const& file = files_[number];
+  auto const head = parse_json(file.read(0), file.path().string());
+  if (!head.is_object() || !head.contains("run") || !head["run"].is_object() || !head.contains("version"))
+    throw InputError(fmt::format("{} does not begin with the description of a run", file.path().string()));
+  if (head["version"] != version) {
+    throw InputError(fmt::format("{} has version {} of the journal, expected {}", file.path().string(),
+                                 json_text(head["version"]), version));
+  }
+  require_same_run(head["run"], run, file.path());
+  for (std::size_t record = 1; record < file.num_records(); ++record) {
+    auto const content = file.read(record);
+    auto const task = content.size() < head_size ? tiles_.num_tasks() : task_of(content);
+    if (task >= tiles_.num_tasks() || content.size() - head_size != tiles_.block(task).size() * element_size_) {
+      throw InputError(fmt::format("{}: record {} has {} bytes, expected a tile of this product", file.path().string(),
+                                   record, content.size()));
+    }
+    tasks_.push_back(task);
+    places_.push_back({number, record});
+  }
+}
+
+void TileStore::add(std::uint64_t task, std::string_view numbers) {
+  VARVE_REQUIRE(task < tiles_.num_tasks() && numbers.size() == tiles_.block(task).size() * element_size_,
+                "a tile has as many numbers as its block");
+  require_unchanged_inputs(); // otherwise a later run on the changed inputs would accept this tile as its own
+  std::string record(head_size, '\0');
+  std::memcpy(record.data(), &task, sizeof(task));
+  record.append(numbers);
+  places_.push_back({0, files_.front().num_records()});
+  files_.front().append(record);
+  tasks_.push_back(task);
+}
+
+std::string TileStore::read(std::size_t number) const {
+  auto const place = places_.at(number);
+  return files_[place.file].read(place.record);
+}
+
+std::uint64_t TileStore::num_discarded_bytes() const {
+  return std::accumulate(files_.begin(), files_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, RecordFile const& file) { return sum + file.num_discarded_bytes(); });
+}
+
+std::vector<std::uint64_t> tasks_left(Communicator const& communicator, std::vector<std::uint64_t> const& order,
+                                      std::vector<std::uint64_t> const& finished) {
+  auto const all = communicator.gather_everywhere(finished);
+  std::vector<std::uint64_t> left;
+  communicator.together([&] {
+    std::unordered_set<std::uint64_t> known;
+    for (auto const task : all)
+      if (!known.insert(task).second) throw InputError(fmt::format("the journal holds tile {} twice", task));
+    std::ranges::copy_if(order, std::back_inserter(left), [&](std::uint64_t task) { return !known.contains(task); });
+  });
+  return left;
+}
+
+void for_each_tile(Communicator const& communicator, TileStore const& store,
+                   std::function<void(std::uint64_t task, std::string_view numbers)> const& consume) {
+  auto const& tasks = store.tasks();
+  std::vector<std::size_t> order(tasks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t number) { return tasks[number]; });
+  std::vector<std::uint64_t> keys;
+  for (auto const number : order) keys.push_back(tasks[number]);
+  communicator.gather_in_order(
+      keys, [&](std::size_t place) { return store.read(order[place]); },
+      [&](std::string const& record) { consume(task_of(record), std::string_view(record).substr(head_size)); });
+}
+
+} // namespace varve

@@ -1,0 +1,119 @@
+#include "apps/shared_folder.hpp"
+
+#include "io/matrix_dataset.hpp"
+#include "io/matrix_writer.hpp"
+#include "products/plain_product.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Dense;
+using test::Ended;
+using test::joined;
+using test::random_dense;
+using test::read_json;
+
+std::string hash_in(std::string const& out) { return out.substr(out.rfind("hash ") + 5, 16); }
+
+class MultiplyOnRanks : public test::SharedFolder<MultiplyOnRanks> {
+public:
+  static void make_files() {
+    write("a.h5", random_dense<float>(300, 200, 1));
+    write("b.h5", random_dense<float>(200, 260, 2));
+    expected_ = test::plain_product(random_dense<float>(300, 200, 1), random_dense<float>(200, 260, 2));
+  }
+
+protected:
+  static void write(std::string const& name, Dense<float> const& matrix) {
+    MatrixWriter writer(path(name), matrix.num_rows, matrix.num_columns, Precision::single_precision);
+    writer.write({0, matrix.num_rows, 0, matrix.num_columns}, matrix.values.data());
+    writer.commit();
+  }
+
+  static std::vector<std::string> words(std::vector<std::string> const& more) {
+    return joined({VARVE_COMMAND, "multiply", path("a.h5"), path("b.h5"), "--output", path("c.h5"), "--tile", "32",
+                   "--share-devices"},
+                  more);
+  }
+  static std::vector<std::string> on(int ranks, std::vector<std::string> const& command) {
+    return joined({VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)}, command);
+  }
+
+  static void expect_product() {
+    MatrixDataset const matrix(path("c.h5"));
+    std::vector<float> values(300 * 260);
+    ASSERT_EQ(matrix.num_rows(), 300U);
+    matrix.read({0, 300, 0, 260}, values.data());
+    EXPECT_EQ(values, expected_.values);
+    fs::remove(path("c.h5"));
+  }
+
+  static std::uint64_t num_tasks(nlohmann::json const& report) {
+    std::uint64_t sum = 0;
+    for (auto const& rank : report["ranks"]) sum += rank["tasks"].get<std::uint64_t>();
+    return sum;
+  }
+
+  static inline Dense<float> expected_;
+};
+
+TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
+  for (int const ranks : {1, 2, 3, 4}) {
+    for (auto const& more : {std::vector<std::string>{}, {"--no-stealing"}}) {
+      auto const ended = test::run(on(ranks, words(joined({"--report", path("report.json")}, more))));
+      ASSERT_EQ(ended.exit_code, 0) << ended.err;
+      expect_product();
+      auto const report = read_json(path("report.json"));
+      EXPECT_EQ(report["ranks"].size(), static_cast<std::size_t>(ranks));
+      EXPECT_EQ(num_tasks(report), 10U * 9U);
+      EXPECT_EQ(report["stealing"], more.empty());
+    }
+  }
+}
+
+TEST_F(MultiplyOnRanks, OfDifferentBackendsAndMemoryShareTheWork) {
+  auto const command = joined(joined(on(1, words({"--backend", "serial", "--device-memory-limit", "0.0001"})), {":"}),
+                              joined({VARVE_MPIRUN_RANKS, "2"}, words({})));
+  auto const ended = test::run(command);
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  expect_product();
+}
+
+TEST_F(MultiplyOnRanks, RefuseDifferentOptions) {
+  auto const command =
+      joined(joined(on(1, words({})), {":"}), joined({VARVE_MPIRUN_RANKS, "1"}, words({"--alpha", "2"})));
+  auto const ended = test::run(command);
+  EXPECT_EQ(ended.exit_code, 2) << ended.err;
+  EXPECT_THAT(ended.err, ::testing::HasSubstr("--alpha is 2.0 here and 1.0 on rank 0"));
+  EXPECT_FALSE(fs::exists(path("c.h5")));
+}
+
+TEST_F(MultiplyOnRanks, ContinueWithAnyNumberOfRanks) {
+  auto const journal = path("ranks.journal");
+  auto const first = test::run(on(3, words({"--journal", journal})));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  expect_product();
+  for (auto const& name : {journal, journal + ".1", journal + ".2"})
+    fs::resize_file(name, fs::file_size(name) * 2 / 3); // as if killed
+  auto const second = test::run(on(2, words({"--journal", journal, "--report", path("report.json")})));
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(hash_in(second.out), hash_in(first.out));
+  expect_product();
+  auto const report = read_json(path("report.json"));
+  EXPECT_EQ(num_tasks(report) + report["journal"]["found_tiles"].get<std::uint64_t>(), 90U);
+}
+
+} // namespace
+} // namespace varve

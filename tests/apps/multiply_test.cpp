@@ -1,0 +1,199 @@
+#include "apps/shared_folder.hpp"
+
+#include "core/backend.hpp"
+#include "io/matrix_dataset.hpp"
+#include "io/matrix_writer.hpp"
+#include "products/plain_product.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Dense;
+using test::Ended;
+using test::expect_sentence;
+using test::joined;
+using test::random_dense;
+using test::read_json;
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using varve::testing::read_bytes;
+
+template <class Scalar>
+void write_matrix(std::string const& path, Dense<Scalar> const& matrix) {
+  auto const precision = sizeof(Scalar) == 4 ? Precision::single_precision : Precision::double_precision;
+  MatrixWriter writer(path, matrix.num_rows, matrix.num_columns, precision);
+  writer.write({0, matrix.num_rows, 0, matrix.num_columns}, matrix.values.data());
+  writer.commit();
+}
+
+template <class Scalar>
+Dense<Scalar> read_matrix(std::string const& path) {
+  MatrixDataset const matrix(path);
+  Dense<Scalar> read{matrix.num_rows(), matrix.num_columns(), {}};
+  read.values.resize(matrix.num_rows() * matrix.num_columns());
+  matrix.read({0, matrix.num_rows(), 0, matrix.num_columns()}, read.values.data());
+  return read;
+}
+
+std::string hash_in(std::string const& out) { return out.substr(out.rfind("hash ") + 5, 16); }
+
+class Multiply : public test::SharedFolder<Multiply> {
+public:
+  static void make_files() {
+    a_ = random_dense<float>(150, 90, 1);
+    b_ = random_dense<float>(90, 210, 2);
+    added_ = random_dense<float>(150, 210, 3);
+    write_matrix(path("a.h5"), a_);
+    write_matrix(path("b.h5"), b_);
+    write_matrix(path("c0.h5"), added_);
+    write_matrix(path("a-transposed.h5"), test::transposed(a_));
+    write_matrix(path("b-transposed.h5"), test::transposed(b_));
+  }
+
+protected:
+  static std::vector<std::string> words(std::vector<std::string> const& more = {}) {
+    return joined({"multiply", path("a.h5"), path("b.h5"), "--output", path("c.h5")}, more);
+  }
+
+  static inline Dense<float> a_, b_, added_;
+};
+
+TEST_F(Multiply, GivesTheBitsOfPlainLoopsWithEveryOption) {
+  auto const expected = test::plain_product(a_, b_);
+  auto const hash = hash_in(succeed(words()).out);
+  EXPECT_EQ(read_matrix<float>(path("c.h5")).values, expected.values);
+  std::vector<std::vector<std::string>> variants = {{"--tile", "5"},
+                                                    {"--tile", "37"},
+                                                    {"--tile", "64"},
+                                                    {"--tile", "4096"},
+                                                    {"--device-memory-limit", "0.0001"},
+                                                    {"--kokkos-num-threads=1"},
+                                                    {"--no-stealing"}};
+  for (auto const backend : compiled_backends()) variants.push_back({"--backend", to_string(backend), "--tile", "50"});
+  for (auto const& more : variants) {
+    auto const ended = succeed(words(more));
+    EXPECT_EQ(hash_in(ended.out), hash) << more.front();
+    EXPECT_EQ(read_matrix<float>(path("c.h5")).values, expected.values) << more.front();
+  }
+}
+
+TEST_F(Multiply, TransposesWhatIsTransposed) {
+  auto const expected = test::plain_product(a_, b_);
+  succeed({"multiply", path("a-transposed.h5"), path("b-transposed.h5"), "--transpose-a", "--transpose-b", "--tile",
+           "64", "--output", path("c.h5")});
+  EXPECT_EQ(read_matrix<float>(path("c.h5")).values, expected.values);
+}
+
+TEST_F(Multiply, ScalesAndAdds) {
+  auto const product = test::plain_product(a_, b_);
+  succeed(words({"--alpha", "0.1", "--add", path("c0.h5"), "--beta", "-0.3", "--tile", "64"}));
+  auto const scaled = read_matrix<float>(path("c.h5"));
+  succeed(words({"--add", path("c0.h5"), "--tile", "64"}));
+  auto const sum = read_matrix<float>(path("c.h5"));
+  for (std::size_t i = 0; i < product.values.size(); ++i) {
+    auto const exact = static_cast<double>(product.values[i]);
+    auto const added = static_cast<double>(added_.values[i]);
+    ASSERT_EQ(scaled.values[i], static_cast<float>(std::fma(0.1, exact, -0.3 * added)));
+    ASSERT_EQ(sum.values[i], static_cast<float>(exact + added));
+  }
+}
+
+TEST_F(Multiply, ComputesInDoubleIfAsked) {
+  Dense<double> a{a_.num_rows, a_.num_columns, {a_.values.begin(), a_.values.end()}};
+  Dense<double> b{b_.num_rows, b_.num_columns, {b_.values.begin(), b_.values.end()}};
+  succeed(words({"--precision", "double"}));
+  EXPECT_EQ(MatrixDataset(path("c.h5")).stored(), Precision::double_precision);
+  EXPECT_EQ(read_matrix<double>(path("c.h5")).values, test::plain_product(a, b).values);
+}
+
+TEST_F(Multiply, ReportsWhatItDid) {
+  auto const ended = succeed(words({"--tile", "64", "--report", path("report.json")}));
+  auto const report = read_json(path("report.json"));
+  EXPECT_EQ(report["hash"], hash_in(ended.out));
+  EXPECT_EQ(report["shape"]["depth"], 90);
+  EXPECT_EQ(report["tiles"]["tasks"], 3 * 4);
+  EXPECT_EQ(report["ranks"][0]["tasks"], 3 * 4);
+  EXPECT_EQ(report["ranks"][0]["misses"], 3 * 2 + 4 * 2);
+  EXPECT_EQ(report["ranks"][0]["brought_bytes"], 4.0 * 90 * (150 + 210));
+  EXPECT_EQ(report["ranks"][0]["bytes_without_cache"], 4.0 * 90 * (150 * 4 + 210 * 3));
+  EXPECT_GE(report["memory"]["kept_tiles"], 14);
+  EXPECT_EQ(report["fma"], 150.0 * 90 * 210);
+}
+
+TEST_F(Multiply, KeepsToTheMemoryLimit) {
+  auto const limit = 60000.0; // bytes
+  succeed(words(
+      {"--tile", "32", "--device-memory-limit", std::to_string(limit / 0x1p30), "--report", path("report.json")}));
+  auto const report = read_json(path("report.json"));
+  EXPECT_LE(report["memory"]["bytes"], limit);
+  EXPECT_GT(report["ranks"][0]["brought_bytes"], report["memory"]["least_traffic_bytes"]);
+  expect_sentence(run_varve(words({"--tile", "100", "--device-memory-limit", "0.00001"})), 4, {"smaller --tile"});
+}
+
+TEST_F(Multiply, RefusesWhatDoesNotFit) {
+  fs::remove(path("c.h5"));
+  auto const refuse = [&](int exit_code, std::vector<std::string> const& parts, std::vector<std::string> const& given) {
+    expect_sentence(run_varve(given), exit_code, parts, ::testing::PrintToString(given));
+    EXPECT_FALSE(fs::exists(path("c.h5")));
+  };
+  auto const output = path("c.h5");
+  refuse(3, {"has 150 rows, expected 90"}, {"multiply", path("a.h5"), path("a.h5"), "--output", output});
+  refuse(3, {"has 90 rows, expected 150", "transposed"}, words({"--transpose-a"}));
+  refuse(3, {"has 150 x 90 numbers, expected 150 x 210"}, words({"--add", path("a.h5")}));
+  refuse(3, {"found no dataset"}, {"multiply", path("a.h5") + ":x", path("b.h5"), "--output", output});
+  refuse(3, {"cannot be read"}, {"multiply", path("none.h5"), path("b.h5"), "--output", output});
+  refuse(3, {"row 0, column 0", "too large for float"}, words({"--alpha", "1e300"}));
+  refuse(2, {"--beta needs --add"}, words({"--beta", "2"}));
+  refuse(2, {"--alpha is inf"}, words({"--alpha", "inf"}));
+  refuse(2, {"--tile"}, words({"--tile", "0"}));
+  refuse(2, {"expected 1 to 65536"}, words({"--tile", "100000"}));
+  refuse(2, {"--precision"}, words({"--precision", "half"}));
+  refuse(2, {"abacus"}, words({"--backend", "abacus"}));
+  refuse(2, {"--output"}, {"multiply", path("a.h5"), path("b.h5")});
+}
+
+TEST_F(Multiply, NeverReplacesAnInput) {
+  auto const before = read_bytes(path("a.h5"));
+  for (auto const& a : {path("a.h5"), path("a.h5") + ":matrix"})
+    expect_sentence(run_varve({"multiply", a, path("b.h5"), "--output", path("a.h5")}), 2, {"would replace what A"});
+  expect_sentence(run_varve(words({"--add", path("c0.h5"), "--report", path("c0.h5")})), 2, {"--report"});
+  expect_sentence(run_varve(words({"--journal", path("c.h5")})), 2, {"--journal"});
+  EXPECT_EQ(read_bytes(path("a.h5")), before);
+}
+
+TEST_F(Multiply, ContinuesFromAJournalThatWasCut) {
+  auto const hash = hash_in(succeed(words({"--tile", "64"})).out);
+  auto const output = read_matrix<float>(path("c.h5")).values;
+  auto const journal = path("cut.journal");
+  succeed(words({"--tile", "64", "--journal", journal}));
+  auto const whole = fs::file_size(journal);
+  for (auto const size : {whole * 3 / 4, whole / 3, whole / 40}) { // a killed run ends within a record
+    fs::resize_file(journal, size);
+    fs::remove(path("c.h5"));
+    auto const ended = succeed(words({"--tile", "64", "--journal", journal, "--report", path("report.json")}));
+    EXPECT_EQ(hash_in(ended.out), hash);
+    EXPECT_EQ(read_matrix<float>(path("c.h5")).values, output);
+    auto const report = read_json(path("report.json"));
+    EXPECT_LT(report["journal"]["found_tiles"], 12);
+    EXPECT_EQ(report["journal"]["found_tiles"].get<int>() + report["ranks"][0]["tasks"].get<int>(), 12);
+    EXPECT_EQ(fs::file_size(journal), whole);
+  }
+  expect_sentence(run_varve(words({"--tile", "64", "--journal", journal, "--alpha", "2"})), 3,
+                  {"is the journal of another run: alpha is 1.0 there and 2.0 here"});
+  expect_sentence(run_varve(words({"--tile", "50", "--journal", journal})), 3, {"tile is 64 there and 50 here"});
+}
+
+} // namespace
+} // namespace varve
