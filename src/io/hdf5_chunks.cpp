@@ -33,8 +33,8 @@ std::optional<ElementType> type_of(Dataset const& dataset) {
   return std::nullopt;
 }
 
-/// Adds the filters to the format. Returns false unless they are some of shuffle, deflate and Fletcher-32, in this
-/// order.
+/// Adds the filters to the format. Returns false unless they are one or more of shuffle, deflate and Fletcher-32, in
+/// this order.
 bool take_filters(Properties const& properties, ChunkFormat& format) {
   int const count = H5Pget_nfilters(properties.id());
   int last = 0;
@@ -55,7 +55,8 @@ bool take_filters(Properties const& properties, ChunkFormat& format) {
     format.has_checksum = format.has_checksum || place == 3;
     last = place;
   }
-  return count >= 0;
+  // HDF5 does not say how many bytes a chunk without filters takes in the file, but reads that many
+  return count > 0;
 }
 
 bool is_read_only(Dataset const& dataset) {
