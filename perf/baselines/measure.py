@@ -10,6 +10,10 @@ of Varve's layer loop. Varve is measured by `varve benchmark` with everything co
   perf/baselines/measure.py --varve build/openmp/bin/varve --threads 2 --records baselines.jsonl
   perf/compare.py baselines.jsonl --against "varve none" --output comparison
 
+With --contender and --backend cuda also cuSPARSE and cuBLAS, each by its fastest layout and algorithm (perf/contenders):
+
+  perf/baselines/measure.py --varve build/cuda-h100/bin/varve --backend cuda --contender build/contenders/bin/varve_contender
+
 Needs h5py and scipy. Peers: scipy, NumPy, ONNX Runtime, PyTorch, SuiteSparse:GraphBLAS (libgraphblas-dev and a compiler).
 """
 import argparse
@@ -37,6 +41,8 @@ TOLERANCE = 0.001  # of the largest activation of a sample, as varve verify take
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--varve", required=True, help="the command to measure")
+    parser.add_argument("--backend", default="openmp", help="Varve's")
+    parser.add_argument("--contender", help="varve_contender, to time cuSPARSE and cuBLAS on a GPU as well")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--samples", nargs="+", type=int, help="numbers of samples (default: those of the case)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -131,16 +137,41 @@ def measure_varve(asked, network, samples, count, name):
     from harness import run
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "records.jsonl"
-        run(asked.varve, "benchmark", "--network", network, "--input", samples, "--samples", count, "--backend", "openmp",
+        run(asked.varve, "benchmark", "--network", network, "--input", samples, "--samples", count, "--backend", asked.backend,
             "--reductions", "none", "auto", "--repeats", max(asked.repeats, 11), "--check", min(count, asked.check), "--output", path)
         return [{**json.loads(line), "case": name} for line in path.read_text().splitlines()]
 
 
+def contender_records(asked, own, network, samples, count):
+    """Records of the fastest loops of cuSPARSE and cuBLAS, which varve_contender checks, and why there is none."""
+    from harness import contend, fastest
+    if not asked.contender:
+        return [], []
+    checked = min(count, asked.check)
+    ran = contend(asked.contender, network, samples, "--samples", count, "--repeat", max(asked.repeats, 11), "--check", checked)
+    found, refused = [], []
+    for library in ("cusparse", "cublas"):
+        record = fastest(ran, library, count)
+        failures = [one["failed"] for one in ran if one["contender"].startswith(library) and "failed" in one]
+        if record is None:
+            refused.append((library, next(iter(failures), "not tried")))
+            continue
+        way = f"the reference's live samples, largest difference {record['largest_difference']:.3g}"
+        found.append({**kept_of(own), "peer": record["contender"], "setup": {**own["setup"], "reductions": "none"},
+                      "program": "varve_contender", "check": {"right": True, "way": way, "samples": checked},
+                      "loop_seconds_all": record["loop_seconds_all"]})
+    return found, refused
+
+
+def kept_of(own):
+    """What a peer's record takes over from Varve's own record of the same case."""
+    return {name: own[name] for name in ("host", "date", "record", "record_version", "case", "machine", "network", "samples")}
+
+
 def peer_record(asked, own, peer, seconds, checked):
     """The record of a peer, in the form of Varve's own record of the same case."""
-    kept = {name: own[name] for name in ("host", "date", "record", "record_version", "case", "machine", "network", "samples")}
     way = f"the reference's live samples, activations within {TOLERANCE} of the largest of their sample"
-    return {**kept, "program": "perf/baselines/measure.py", "peer": peer.name, "peer_version": peer.version,
+    return {**kept_of(own), "program": "perf/baselines/measure.py", "peer": peer.name, "peer_version": peer.version,
             "setup": {"backend": "library", "device": f"{asked.threads} threads", "precision": "float"},
             "check": {"right": True, "way": way, "samples": checked}, "loop_seconds_all": seconds}
 
@@ -164,15 +195,17 @@ def measure_case(asked, name, count, peer_kinds):
         peers += [peer] if peer else []
         refused += [(kind.name, reason)] if reason else []
     own = measure_varve(asked, network, samples_path, count, name)
+    others, missing = contender_records(asked, own[0], network, samples_path, count)
     times = measure_in_turn(asked, peers)
+    others += [peer_record(asked, own[0], peer, seconds, checked) for peer, seconds in times.items()]
     rows = [("varve " + record["setup"]["reductions"], record["loop_seconds_all"]) for record in own]
-    rows += [(peer.name, seconds) for peer, seconds in times.items()]
+    rows += [(record["peer"], record["loop_seconds_all"]) for record in others]
     best = min(statistics.median(seconds) for _, seconds in rows)
     for contender, seconds in sorted(rows, key=lambda row: statistics.median(row[1])):
         print_row(name, count, contender, seconds, best)
-    for contender, reason in refused:
+    for contender, reason in refused + missing:
         print(f"{name:22} {count:7} {contender:28} {'-':>11} {'-':>11}     0 {'-':>9}  {reason}", flush=True)
-    for record in own + [peer_record(asked, own[0], peer, seconds, checked) for peer, seconds in times.items()]:
+    for record in own + others:
         append_record(asked.records, record)
     return name, count, min(rows, key=lambda row: statistics.median(row[1]))[0]
 

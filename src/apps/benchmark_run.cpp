@@ -5,6 +5,7 @@
 #include "apps/infer_options.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "io/json_text.hpp"
@@ -35,6 +36,16 @@ bool add_alike(Reductions const& one, Reductions const& other) {
   return one.merge_neurons == other.merge_neurons && one.fold_constants == other.fold_constants;
 }
 
+/// Says which processors these are and whether they have other work, which makes times vary.
+void print_machine(nlohmann::ordered_json const& machine) {
+  auto const& processor = machine["processor"];
+  auto const& load = machine["system"]["load_average_1_minute"];
+  fmt::print("machine   {}: {}, {} processors, load {}\n", printable(machine["host"].get<std::string>()),
+             processor["model"].is_null() ? "unknown processor" : printable(processor["model"].get<std::string>()),
+             processor["units_allowed"].get<std::size_t>(),
+             load.is_null() ? "unknown" : fmt::format("{:.2g}", load.get<double>()));
+}
+
 void print_ceilings(Backend backend, Ceilings const& ceilings) {
   fmt::print("ceilings  {} ({}): copy {}, gather {} near, {} far, {}, launch {}\n", to_string(backend),
              device_name(backend), with_prefix(ceilings.copy_bytes_per_second, "B/s"),
@@ -46,6 +57,7 @@ void print_ceilings(Backend backend, Ceilings const& ceilings) {
 } // namespace
 
 BenchmarkRun::BenchmarkRun(BenchmarkOptions const& options) : options_(options), machine_(describe_machine()) {
+  print_machine(machine_);
   auto const precision = engine_options(options, options.backends.front(), "none").precision;
   for (auto const& name : options.backends) {
     auto const backend = parse_backend(name);

@@ -136,7 +136,10 @@ nlohmann::ordered_json as_json(Ceilings const& ceilings) {
 void print_steps(std::vector<StepMeasurement> const& steps, std::size_t most) {
   if (steps.empty() || most == 0) return;
   auto longest = steps;
-  std::ranges::stable_sort(longest, std::ranges::greater(), &StepMeasurement::seconds);
+  std::ranges::sort(longest, [](StepMeasurement const& one, StepMeasurement const& other) {
+    if (one.seconds != other.seconds) return one.seconds > other.seconds;
+    return one.step.first_layer < other.step.first_layer;
+  });
   longest.resize(std::min(longest.size(), most));
   std::ranges::sort(longest, {}, [](StepMeasurement const& one) { return one.step.first_layer; });
   double kernels = 0.0;

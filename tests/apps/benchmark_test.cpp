@@ -144,6 +144,7 @@ TEST_F(Benchmark, TellsTheMachineAndTheOptions) {
   EXPECT_EQ(record["setup"]["precision"], "double");
   EXPECT_EQ(record["options"]["samples"], Json::parse("[10]"));
   auto const& machine = record["machine"];
+  EXPECT_THAT(out(), HasSubstr("machine   " + machine["host"].get<std::string>() + ": "));
   EXPECT_GE(machine["processor"]["units_allowed"], 1);
   EXPECT_GT(machine["system"]["memory_bytes"].get<double>(), 1e6);
   EXPECT_TRUE(machine["control_group"].contains("processors"));

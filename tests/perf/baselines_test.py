@@ -121,5 +121,29 @@ class Command(unittest.TestCase):
             self.assertIn("| numpy, dense (BLAS) |", compared.stdout)
 
 
+class Contenders(unittest.TestCase):
+    """cuSPARSE and cuBLAS, by a program in place of varve_contender, which needs a GPU."""
+
+    REPORT = {"records": [{"contender": "cusparse-samples-2", "samples": 3, "loop_seconds": 0.5, "loop_seconds_all": [0.5], "largest_difference": 1e-6},
+                          {"contender": "cusparse-neurons-1", "samples": 3, "loop_seconds": 0.25, "loop_seconds_all": [0.25, 0.25], "largest_difference": 2e-6},
+                          {"contender": "cublas-samples", "failed": "the weights do not fit"}]}
+    OWN = {"host": "h", "date": "d", "record": "inference", "record_version": 1, "case": "c", "machine": {}, "network": {}, "samples": 3,
+           "setup": {"backend": "cuda", "device": "GPU", "precision": "float", "reductions": "auto"}}
+
+    def test_the_fastest_of_each_library_counts_and_failures_say_why(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "contender"
+            program.write_text(f"#!{sys.executable}\nimport pathlib, sys\npathlib.Path(sys.argv[-1]).write_text({json.dumps(self.REPORT)!r})\n")
+            program.chmod(0o700)
+            asked = types.SimpleNamespace(contender=program, repeats=3, check=10)
+            (record,), refused = measure.contender_records(asked, self.OWN, "net.h5", "samples.h5", 3)
+        self.assertEqual((record["peer"], record["loop_seconds_all"]), ("cusparse-neurons-1", [0.25, 0.25]))
+        self.assertEqual((record["setup"]["backend"], record["check"]["samples"]), ("cuda", 3))
+        self.assertEqual(refused, [("cublas", "the weights do not fit")])
+
+    def test_none_is_asked_for(self):
+        self.assertEqual(measure.contender_records(types.SimpleNamespace(contender=None), self.OWN, "", "", 3), ([], []))
+
+
 if __name__ == "__main__":
     unittest.main()
