@@ -8,7 +8,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import _arrays, _core
-from ._activation import Activation, ActivationLike, to_activation
+from ._activation import ActivationLike, to_activation
 from ._errors import InputError
 
 
