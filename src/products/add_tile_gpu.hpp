@@ -39,10 +39,11 @@ struct AddTileOnGpu {
   int depth;
   bool is_first;
 
-  static constexpr std::size_t scratch_bytes() { return sizeof(Scalar) * 4 * part_size; }
+  static constexpr std::size_t scratch_bytes = sizeof(Scalar) * 4 * part_size;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto const buffers = ScratchArrays(team, 0, scratch_bytes(), 64).template take<Scalar>(4 * part_size);
+    auto const buffers =
+        ScratchArrays(team, 0, sizeof(Scalar) * 4 * part_size, 64).template take<Scalar>(4 * part_size);
     int const rank = team.team_rank();
     auto const block_size = static_cast<std::size_t>(depth) * block;
     auto const lines_a =
@@ -141,7 +142,7 @@ template <class ExecutionSpace, class Scalar>
 void add_tile_on_gpu(ExecutionSpace const& space, AddTileOnGpu<ExecutionSpace, Scalar> const& kernel) {
   using Kernel = AddTileOnGpu<ExecutionSpace, Scalar>;
   typename Kernel::Policy policy(space, kernel.row_blocks * kernel.column_blocks, +Kernel::team_size);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes()) + 128));
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes) + 128));
   launch_teams("varve::add_tile", policy, kernel);
 }
 

@@ -78,7 +78,7 @@ TEST_F(Multiply, GivesTheBitsOfPlainLoopsWithEveryOption) {
                                                     {"--tile", "37"},
                                                     {"--tile", "64"},
                                                     {"--tile", "4096"},
-                                                    {"--device-memory-limit", "0.0001"},
+                                                    {"--device-memory-limit", "0.0001", "--backend", "serial"},
                                                     {"--kokkos-num-threads=1"},
                                                     {"--no-stealing"}};
   for (auto const backend : compiled_backends()) variants.push_back({"--backend", to_string(backend), "--tile", "50"});
@@ -134,8 +134,8 @@ TEST_F(Multiply, ReportsWhatItDid) {
 
 TEST_F(Multiply, KeepsToTheMemoryLimit) {
   auto const limit = 60000.0; // bytes
-  succeed(words(
-      {"--tile", "32", "--device-memory-limit", std::to_string(limit / 0x1p30), "--report", path("report.json")}));
+  succeed(words({"--backend", "serial", "--tile", "32", "--device-memory-limit", std::to_string(limit / 0x1p30),
+                 "--report", path("report.json")}));
   auto const report = read_json(path("report.json"));
   EXPECT_LE(report["memory"]["bytes"], limit);
   EXPECT_GT(report["ranks"][0]["brought_bytes"], report["memory"]["least_traffic_bytes"]);

@@ -170,9 +170,9 @@ TEST(MatrixWriters, WriteBlocksInAnyOrderAndAppearOnCommit) {
   auto const values = numbers(600 * 520);
   {
     MatrixWriter writer(path, 600, 520, Precision::double_precision);
-    for (std::uint64_t const row : {512, 0, 100}) { // across the edges of chunks
+    for (std::uint64_t const row : {512U, 0U, 100U}) { // across the edges of chunks
       std::uint64_t const last = row == 0 ? 100 : row == 100 ? 512 : 600;
-      for (std::uint64_t const column : {300, 0}) {
+      for (std::uint64_t const column : {300U, 0U}) {
         MatrixBlock const block{row, last - row, column, column == 0 ? 300U : 220U};
         std::vector<double> part;
         for (auto i = row; i < last; ++i)

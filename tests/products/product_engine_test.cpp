@@ -73,11 +73,11 @@ void expect_product(ProductShape const& shape, std::uint64_t tile, std::size_t l
 }
 
 TYPED_TEST(ProductEngines, HaveTheBitsOfPlainLoopsWhateverTheTiles) {
-  for (std::uint64_t const tile : {1, 7, 32, 100, 129, 400}) {
+  for (std::uint64_t const tile : {1U, 7U, 32U, 100U, 129U, 400U}) {
     expect_product<TypeParam>({1, 1, 1}, tile, enough);
     expect_product<TypeParam>({13, 33, 65}, tile, enough);
   }
-  for (std::uint64_t const tile : {64, 100, 130}) {
+  for (std::uint64_t const tile : {64U, 100U, 130U}) {
     expect_product<TypeParam>({131, 257, 300}, tile, enough);
     expect_product<TypeParam>({300, 12, 128}, tile, enough);
     expect_product<TypeParam>({5, 400, 600}, tile, enough);

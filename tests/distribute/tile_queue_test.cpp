@@ -1,0 +1,139 @@
+#include "distribute/tile_queue.hpp"
+
+#include "distribute/tile_store.hpp"
+#include "io/files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+constexpr std::size_t station_size = 4;
+
+class Tiles : public ::testing::Test {
+protected:
+  Communicator const ranks_;
+
+  /// The tasks 3, 4, ... in descending order.
+  static std::vector<std::uint64_t> tasks(std::uint64_t count) {
+    std::vector<std::uint64_t> tasks(count);
+    std::iota(tasks.rbegin(), tasks.rend(), std::uint64_t{3});
+    return tasks;
+  }
+
+  /// What this rank takes if a task takes it so many milliseconds.
+  std::vector<std::uint64_t> take_all(TileQueue& queue, int milliseconds) const {
+    std::vector<std::uint64_t> taken;
+    while (auto const task = queue.next([](std::uint64_t) { return std::uint64_t{0}; })) {
+      taken.push_back(*task);
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    }
+    return taken;
+  }
+
+  /// Expects that all ranks together have each task once.
+  void expect_each_once(std::vector<std::uint64_t> const& taken, std::vector<std::uint64_t> expected) const {
+    auto all = ranks_.gather_everywhere(taken);
+    std::ranges::sort(all);
+    std::ranges::sort(expected);
+    EXPECT_EQ(all, expected);
+  }
+};
+
+TEST_F(Tiles, GoToOneRankEach) {
+  for (std::uint64_t const count : {0U, 1U, 2U, 5U, 17U, 300U}) {
+    for (auto const stealing : {TileQueue::Stealing::on, TileQueue::Stealing::off}) {
+      TileQueue queue(ranks_, tasks(count), station_size, stealing);
+      expect_each_once(take_all(queue, 0), tasks(count));
+      if (stealing == TileQueue::Stealing::off) {
+        EXPECT_EQ(queue.num_stolen(), 0U);
+      }
+    }
+  }
+}
+
+TEST_F(Tiles, AreTakenFromSlowRanks) {
+  TileQueue queue(ranks_, tasks(40), station_size);
+  // rank 0 is the slowest: it would need seconds for what its station holds
+  auto const taken = take_all(queue, ranks_.is_root() && ranks_.size() > 1 ? 300 : 3);
+  expect_each_once(taken, tasks(40));
+  auto const stolen = ranks_.sum(queue.num_stolen());
+  auto const of_root = ranks_.sum(ranks_.is_root() ? std::uint64_t{taken.size()} : std::uint64_t{0});
+  if (ranks_.size() == 1) {
+    EXPECT_EQ(stolen, 0U);
+  } else {
+    EXPECT_GE(stolen, 1U);
+    EXPECT_LE(of_root, 4U); // all 40 in equal parts would be 10 or more
+  }
+}
+
+TEST_F(Tiles, WithTheirInputsAtHandComeFirst) {
+  if (ranks_.size() > 1) return; // other ranks take tasks between the calls
+  TileQueue queue(ranks_, {10, 11, 12, 13, 14}, 3);
+  auto const value_of = [](std::uint64_t task) { return task == 12 ? std::uint64_t{5} : std::uint64_t{0}; };
+  EXPECT_EQ(queue.next(value_of), 12U);
+  EXPECT_EQ(queue.next(value_of), 10U);
+  EXPECT_EQ(queue.num_taken(), 4U); // two were taken from the station, and replaced before the second
+  EXPECT_EQ(queue.next([](std::uint64_t task) { return task; }), 14U);
+}
+
+TEST_F(Tiles, StationsExchangeWordsOfAllRanks) {
+  TaskStations stations(ranks_, 2);
+  auto const own = ranks_.rank();
+  auto const next = (own + 1) % ranks_.size();
+  EXPECT_EQ(stations.exchange(own, 1, 100 + static_cast<std::uint64_t>(own)), 0U);
+  ranks_.together([] {});
+  EXPECT_EQ(stations.read(next, 1), 100 + static_cast<std::uint64_t>(next));
+  ranks_.together([] {});
+  EXPECT_EQ(stations.exchange(next, 1, 7), 100 + static_cast<std::uint64_t>(next));
+  ranks_.together([] {});
+  EXPECT_EQ(stations.read(own, 1), 7U);
+  EXPECT_EQ(stations.read(own, 0), 0U);
+}
+
+/// Tiles of 2 x 2 numbers of one byte.
+ProductTiles small_tiles() { return {{6, 5, 1}, 2, 64}; }
+
+TEST_F(Tiles, AreGatheredInOrderFromTheStoresOfAllRanks) {
+  auto const tiles = small_tiles(); // 3 x 3 tasks
+  TileStore store(std::filesystem::temp_directory_path(), tiles, 1);
+  for (std::uint64_t task = tiles.num_tasks(); task-- > 0;) {
+    if (task % static_cast<std::uint64_t>(ranks_.size()) != static_cast<std::uint64_t>(ranks_.rank())) continue;
+    store.add(task, std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
+  }
+  EXPECT_TRUE(tasks_left(ranks_, order_of_tasks(tiles), store.tasks()).empty());
+  std::vector<std::uint64_t> gathered;
+  for_each_tile(ranks_, store, [&](std::uint64_t task, std::string_view numbers) {
+    gathered.push_back(task);
+    EXPECT_EQ(numbers, std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
+  });
+  EXPECT_EQ(gathered.size(), ranks_.is_root() ? 9U : 0U);
+  EXPECT_TRUE(std::ranges::is_sorted(gathered));
+}
+
+TEST_F(Tiles, ThatNobodyHasAreLeft) {
+  std::vector<std::uint64_t> mine;
+  if (ranks_.is_root()) mine = {2, 7};
+  auto const left = tasks_left(ranks_, {8, 7, 6, 5, 4, 3, 2, 1, 0}, mine);
+  EXPECT_EQ(left, (std::vector<std::uint64_t>{8, 6, 5, 4, 3, 1, 0}));
+  EXPECT_THROW(tasks_left(ranks_, {0, 1}, ranks_.is_root() ? std::vector<std::uint64_t>{1, 1} : mine), Error);
+}
+
+} // namespace
+} // namespace varve
+
+/// Every rank runs all tests; one that fails on any rank makes that rank's exit code, and so the job's, differ from 0.
+int main(int num_arguments, char** arguments) {
+  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  ::testing::InitGoogleTest(&num_arguments, arguments);
+  return RUN_ALL_TESTS();
+}
