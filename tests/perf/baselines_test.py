@@ -121,6 +121,22 @@ class Command(unittest.TestCase):
             self.assertIn("| numpy, dense (BLAS) |", compared.stdout)
 
 
+class Turns(unittest.TestCase):
+    def test_short_runs_are_repeated_and_the_first_is_not_counted(self):
+        class Sleeper:
+            def __init__(self, seconds):
+                self.seconds, self.runs = seconds, 0
+
+            def run(self):
+                self.runs += 1
+                measure.time.sleep(self.seconds)
+        short, long = Sleeper(0.03), Sleeper(0.15)
+        times = measure.measure_in_turn(types.SimpleNamespace(repeats=2, seconds=60), [short, long])
+        self.assertEqual((len(times[long]), long.runs), (2, 2))
+        self.assertEqual(len(times[short]), short.runs - 2)
+        self.assertGreaterEqual(len(times[short]), 2)
+
+
 class Contenders(unittest.TestCase):
     """cuSPARSE and cuBLAS, by a program in place of varve_contender, which needs a GPU."""
 
