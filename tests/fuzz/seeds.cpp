@@ -5,6 +5,7 @@
 #include "io/binsparse.hpp"
 #include "io/categories.hpp"
 #include "io/hdf5.hpp"
+#include "io/matrix_writer.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
@@ -193,6 +194,27 @@ void write_hdf5_samples(fs::path const& folder) {
   write_old_samples(folder / "variable-texts.h5", true);
 }
 
+/// Dense matrices: in chunks as Varve writes them, in one piece as other programs do, and in the layout DMATR.
+void write_hdf5_dense(fs::path const& folder) {
+  std::vector<double> numbers(6 * 5);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i) - 3.0;
+  MatrixWriter writer(folder / "chunks.h5", 6, 5, Precision::double_precision);
+  writer.write({0, 6, 0, 5}, numbers.data());
+  writer.commit();
+  auto const lock = hdf5::lock();
+  hdf5::File const plain(H5Fcreate((folder / "plain.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  hsize_t const sizes[] = {6, 5};
+  hdf5::Dataspace const space(H5Screate_simple(2, sizes, nullptr));
+  hdf5::Dataset const dataset(
+      H5Dcreate2(plain.id(), "x", H5T_IEEE_F32BE, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  if (H5Dwrite(dataset.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0)
+    throw ResourceError((folder / "plain.h5").string() + " cannot be written");
+  hdf5::File const listed(H5Fcreate((folder / "list.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  hdf5::write_list(listed.id(), "values", H5T_IEEE_F64LE, numbers, true, folder / "list.h5");
+  hdf5::write_text(listed.id(), "binsparse", R"({"version": "0.1", "format": "DMATR", "shape": [6, 5]})",
+                   folder / "list.h5");
+}
+
 FinishedBatch finished_batch(SampleIndex first, SampleIndex last) {
   FinishedBatch batch;
   batch.samples = {first, last};
@@ -268,6 +290,7 @@ void write_seeds(fs::path const& folder) {
   write_compressed(made(folder / "zstd"), ".zst");
   write_hdf5_networks(made(folder / "hdf5_network"));
   write_hdf5_samples(made(folder / "hdf5_samples"));
+  write_hdf5_dense(made(folder / "hdf5_dense"));
   write_foreign_seeds(folder);
   write_journals(made(folder / "journal"));
   write_options(made(folder / "options_json"));
