@@ -29,7 +29,7 @@ struct TrainingSettings {
   std::string backend, precision, loss, optimizer, rate_schedule, pattern, pattern_schedule;
   Recipe recipe; ///< completed by recipe_of()
   std::optional<std::size_t> micro_batch, keep_every, memory_limit;
-  std::optional<std::string> checkpoint; ///< the file that holds the state, if one does
+  std::string checkpoint; ///< the file that holds the state; empty: none
   std::optional<std::uint64_t> checkpoint_every;
 };
 
@@ -68,7 +68,7 @@ public:
     Turn const turn;
     InterruptibleNetwork const source(network.shared());
     auto start = load(source);
-    if (settings_.checkpoint) {
+    if (!settings_.checkpoint.empty()) {
       if (auto found = find_checkpoint(start)) {
         start = std::move(found->network);
         record_ = std::move(found->record);
@@ -94,7 +94,7 @@ public:
     trainer_.emplace(open(), recipe_, set, num_samples, validation);
     if (!record_) return;
     open().restore(record_->optimizer);
-    trainer_->resume(progress_from(record_->progress, *settings_.checkpoint + ": progress"));
+    trainer_->resume(progress_from(record_->progress, settings_.checkpoint + ": progress"));
     record_.reset();
   }
 
@@ -139,7 +139,7 @@ private:
   }
 
   std::optional<Checkpoint> find_checkpoint(Network const& network) {
-    auto const& path = *settings_.checkpoint;
+    auto const& path = settings_.checkpoint;
     auto found = read_checkpoint(path, [this](std::string const& why) { note_ = why; });
     if (!found) return std::nullopt;
     require_same(found->record.recipe, recipe_json_, path);
@@ -148,8 +148,8 @@ private:
   }
 
   void save_checkpoint() const {
-    if (!settings_.checkpoint) return;
-    write_checkpoint(*settings_.checkpoint,
+    if (settings_.checkpoint.empty()) return;
+    write_checkpoint(settings_.checkpoint,
                      {engine_->network(), {recipe_json_, to_json(trainer_->progress()), engine_->state()}});
   }
 
@@ -185,7 +185,7 @@ void add_settings(nb::module_& module) {
       .def_rw("micro_batch", &TrainingSettings::micro_batch, nb::arg().none())
       .def_rw("keep_every", &TrainingSettings::keep_every, nb::arg().none())
       .def_rw("memory_limit", &TrainingSettings::memory_limit, nb::arg().none())
-      .def_rw("checkpoint", &TrainingSettings::checkpoint, nb::arg().none())
+      .def_rw("checkpoint", &TrainingSettings::checkpoint)
       .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none());
   add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
   add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });

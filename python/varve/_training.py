@@ -139,7 +139,7 @@ def train(
     settings.pattern, settings.pattern_schedule = pattern, pattern_schedule
     settings.pattern_fraction, settings.pattern_every, settings.pattern_until = pattern_fraction, pattern_every, pattern_until
     settings.micro_batch, settings.keep_every, settings.memory_limit = micro_batch, _keep_every(recompute), memory_limit
-    settings.checkpoint = None if checkpoint is None else os.fspath(checkpoint)
+    settings.checkpoint = "" if checkpoint is None else os.fspath(checkpoint)
     settings.checkpoint_every = checkpoint_every
 
     answers = labels if has_labels else targets
