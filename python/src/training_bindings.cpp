@@ -29,7 +29,7 @@ struct TrainingSettings {
   std::string backend, precision, loss, optimizer, rate_schedule, pattern, pattern_schedule;
   Recipe recipe; ///< completed by recipe_of()
   std::optional<std::size_t> micro_batch, keep_every, memory_limit, device_memory_limit;
-  std::optional<std::string> checkpoint; ///< the file that holds the state, if one does
+  std::string checkpoint; ///< the file that holds the state; empty: none
   std::optional<std::uint64_t> checkpoint_every;
 };
 
@@ -69,7 +69,7 @@ public:
     Turn const turn;
     InterruptibleNetwork const source(network.shared());
     auto start = load(source);
-    if (settings_.checkpoint) {
+    if (!settings_.checkpoint.empty()) {
       if (auto found = find_checkpoint(start)) {
         start = std::move(found->network);
         record_ = std::move(found->record);
@@ -95,7 +95,7 @@ public:
     trainer_.emplace(open(), recipe_, set, num_samples, validation);
     if (!record_) return;
     open().restore(record_->optimizer);
-    trainer_->resume(progress_from(record_->progress, *settings_.checkpoint + ": progress"));
+    trainer_->resume(progress_from(record_->progress, settings_.checkpoint + ": progress"));
     record_.reset();
   }
 
@@ -140,7 +140,7 @@ private:
   }
 
   std::optional<Checkpoint> find_checkpoint(Network const& network) {
-    auto const& path = *settings_.checkpoint;
+    auto const& path = settings_.checkpoint;
     auto found = read_checkpoint(path, [this](std::string const& why) { note_ = why; });
     if (!found) return std::nullopt;
     require_same(found->record.recipe, recipe_json_, path);
@@ -149,8 +149,8 @@ private:
   }
 
   void save_checkpoint() const {
-    if (!settings_.checkpoint) return;
-    write_checkpoint(*settings_.checkpoint,
+    if (settings_.checkpoint.empty()) return;
+    write_checkpoint(settings_.checkpoint,
                      {engine_->network(), {recipe_json_, to_json(trainer_->progress()), engine_->state()}});
   }
 
@@ -187,7 +187,7 @@ void add_settings(nb::module_& module) {
       .def_rw("keep_every", &TrainingSettings::keep_every, nb::arg().none())
       .def_rw("memory_limit", &TrainingSettings::memory_limit, nb::arg().none())
       .def_rw("device_memory_limit", &TrainingSettings::device_memory_limit, nb::arg().none())
-      .def_rw("checkpoint", &TrainingSettings::checkpoint, nb::arg().none())
+      .def_rw("checkpoint", &TrainingSettings::checkpoint)
       .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none());
   add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
   add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });

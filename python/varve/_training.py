@@ -144,7 +144,7 @@ def train(
     settings.pattern_fraction, settings.pattern_every, settings.pattern_until = pattern_fraction, pattern_every, pattern_until
     settings.micro_batch, settings.keep_every = micro_batch, _keep_every(recompute)
     settings.memory_limit, settings.device_memory_limit = memory_limit, device_memory_limit
-    settings.checkpoint = None if checkpoint is None else os.fspath(checkpoint)
+    settings.checkpoint = "" if checkpoint is None else os.fspath(checkpoint)
     settings.checkpoint_every = checkpoint_every
 
     answers = labels if has_labels else targets
