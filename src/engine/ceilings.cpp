@@ -152,8 +152,8 @@ private:
   /// short, because other load on the machine then spares some of them.
   double fastest(std::function<void()> const& work) {
     constexpr int fewest = 5;
-    constexpr int most = 100;
-    constexpr double enough = 0.1;
+    constexpr int most = 1000;
+    constexpr double enough = 0.25; // seconds
     work();
     double best = 1e300;
     Stopwatch const all;
