@@ -1,4 +1,6 @@
 """PyTorch on processors: weights in CSR, and dense ones."""
+import warnings
+
 from peer import Peer, Unavailable, require_dense_fits
 
 try:
@@ -34,8 +36,10 @@ class Csr(OfTorch):
 
     def weights_of(self, layer):
         matrix = layer.weights
-        return torch.sparse_csr_tensor(torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices),
-                                       torch.from_numpy(matrix.data), size=matrix.shape)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch says that its support of CSR is in beta state
+            return torch.sparse_csr_tensor(torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices),
+                                           torch.from_numpy(matrix.data), size=matrix.shape, check_invariants=True)
 
     def take(self, samples):
         self.samples = torch.from_numpy(samples.T.toarray()).contiguous()

@@ -20,6 +20,10 @@ constexpr int near_bytes = 32 * 1024; ///< a table that the nearest cache holds
 constexpr int num_chains = 8;         ///< independent chains of fma of a work item
 constexpr int links = 512;            ///< fma of a chain
 
+/// Numbers of a gathered row.
+template <class Scalar>
+constexpr int row_lanes = row_bytes / int{sizeof(Scalar)};
+
 /// target(i) = source(i). Work items: elements.
 template <class ExecutionSpace, class Scalar>
 struct Copy {
@@ -46,7 +50,7 @@ struct ChooseRows {
 /// in vector registers; lanes of groups on a GPU, whose neighbours read neighbouring bytes.
 template <class ExecutionSpace, class Scalar>
 struct Gather {
-  static constexpr int num_lanes = row_bytes / static_cast<int>(sizeof(Scalar));
+  static constexpr int num_lanes = row_lanes<Scalar>;
 
   ConstDeviceArray<ExecutionSpace, Scalar> table;
   ConstDeviceArray<ExecutionSpace, std::uint32_t> rows;
@@ -78,7 +82,7 @@ struct Gather {
 /// GPU.
 template <class ExecutionSpace, class Scalar>
 struct Multiply {
-  static constexpr int width = kOnHost<ExecutionSpace> ? row_bytes / static_cast<int>(sizeof(Scalar)) : 1;
+  static constexpr int width = kOnHost<ExecutionSpace> ? row_lanes<Scalar> : 1;
 
   Scalar weight;
   DeviceArray<ExecutionSpace, Scalar> results;
@@ -148,8 +152,8 @@ private:
   /// short, because other load on the machine then spares some of them.
   double fastest(std::function<void()> const& work) {
     constexpr int fewest = 5;
-    constexpr int most = 100;
-    constexpr double enough = 0.1;
+    constexpr int most = 1000;
+    constexpr double enough = 0.25; // seconds
     work();
     double best = 1e300;
     Stopwatch const all;
