@@ -128,16 +128,39 @@ std::vector<Rung<Scalar>> simple_rungs(Problem<Scalar> const& problem, Backend w
   return rungs;
 }
 
+/// A number of C as the chain of docs/products.md, and its place.
+template <class Scalar>
+struct PlainNumber {
+  std::size_t place = 0;
+  Scalar value = 0;
+};
+
+template <class Scalar>
+std::vector<PlainNumber<Scalar>> plain_numbers(Problem<Scalar> const& problem) {
+  constexpr std::size_t count = 1000;
+  std::mt19937_64 generator(2);
+  std::vector<PlainNumber<Scalar>> numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto const row = generator() % problem.rows;
+    auto const column = generator() % problem.columns;
+    Scalar sum = 0;
+    for (std::size_t k = 0; k < problem.depth; ++k)
+      sum = std::fma(problem.a[row * problem.depth + k], problem.b[k * problem.columns + column], sum);
+    numbers.push_back({row * problem.columns + column, sum});
+  }
+  return numbers;
+}
+
 /// Times one rung; returns false if it has other bits than it must.
 template <class Scalar>
-bool measure(Rung<Scalar> const& rung, std::vector<Scalar> const& expected, Options const& options) {
+bool measure(Rung<Scalar> const& rung, std::vector<PlainNumber<Scalar>> const& expected, Options const& options) {
   rung.run();
   auto const found = rung.result();
   double largest = 0.0;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i])));
-  if (rung.name != "blas" && found != expected) {
-    fmt::print(stderr, "{} has other bits than the naive product, by {}\n", rung.name, largest);
+  for (auto const& [place, value] : expected)
+    largest = std::max(largest, std::abs(static_cast<double>(found[place]) - static_cast<double>(value)));
+  if (rung.name != "blas" && largest != 0.0) {
+    fmt::print(stderr, "{} has other bits than plain loops, by {}\n", rung.name, largest);
     return false;
   }
   std::vector<double> seconds;
@@ -170,8 +193,7 @@ template <class Scalar>
 int study(Options const& options) {
   auto const problem = random_problem<Scalar>(options);
   auto rungs = simple_rungs(problem, parse_backend(options.backend));
-  rungs.front().run();
-  auto const expected = rungs.front().result();
+  auto const expected = plain_numbers(problem);
   rungs.push_back(own_product(problem, options));
   if (!options.blas.empty()) rungs.push_back(blas_product(problem, options.blas));
   bool is_right = true;
