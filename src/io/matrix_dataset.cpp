@@ -1,6 +1,7 @@
 #include "io/matrix_dataset.hpp"
 
 #include "core/error.hpp"
+#include "core/finite.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
 #include "io/hdf5_matrix.hpp"
@@ -36,9 +37,9 @@ std::string place_of(MatrixName const& name) {
 /// Throws InputError if a number is not finite: the file holds it, or Scalar cannot hold it.
 template <class Scalar>
 void require_finite(MatrixBlock const& block, Scalar const* values, std::string const& place) {
+  if (all_finite(values, static_cast<std::size_t>(block.size()))) return;
   auto const* const found =
       std::find_if_not(values, values + block.size(), [](Scalar value) { return std::isfinite(value); });
-  if (found == values + block.size()) return;
   auto const offset = static_cast<std::uint64_t>(found - values);
   throw InputError(fmt::format("{}: found {} in row {}, column {} (from 0), expected a finite number that {} can hold",
                                place, *found, block.first_row + offset / block.num_columns,

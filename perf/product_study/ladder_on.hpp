@@ -1,0 +1,159 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "core/views.hpp"
+#include "ladder.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace varve::product_study {
+
+/// Matrices in device memory, row by row.
+template <class Scalar>
+struct Matrices {
+  ArrayView<Scalar const> a;
+  ArrayView<Scalar const> b;
+  ArrayView<Scalar> c;
+  int rows;
+  int columns;
+  int depth;
+
+  KOKKOS_FORCEINLINE_FUNCTION Scalar a_or_0(int row, int k) const {
+    return row < rows && k < depth ? a[static_cast<std::size_t>(row) * depth + k] : Scalar(0);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION Scalar b_or_0(int k, int column) const {
+    return k < depth && column < columns ? b[static_cast<std::size_t>(k) * columns + column] : Scalar(0);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION void store(int row, int column, Scalar sum) const {
+    if (row < rows && column < columns) c[static_cast<std::size_t>(row) * columns + column] = sum;
+  }
+};
+
+/// One number of C for each index; every number of A and B comes from memory for each of them.
+template <class Scalar>
+struct Naive {
+  Matrices<Scalar> matrices;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t index) const {
+    int const row = static_cast<int>(index / matrices.columns);
+    int const column = static_cast<int>(index % matrices.columns);
+    Scalar sum = 0;
+    for (int k = 0; k < matrices.depth; ++k)
+      sum = Kokkos::fma(matrices.a_or_0(row, k), matrices.b_or_0(k, column), sum);
+    matrices.store(row, column, sum);
+  }
+};
+
+/// A tile of C for each team, PerThread x PerThread numbers of it for each place; the numbers of A and B for 16 of k at
+/// a time are in scratch, and those of a place in registers. Places are those of a tile divided by PerThread, and the
+/// threads of the team share them: a host has one thread, a GPU one for each place.
+template <class ExecutionSpace, class Scalar, int Tile, int PerThread>
+struct Tiled {
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
+  using Member = typename Policy::member_type;
+  static constexpr int depth = 16;
+  static constexpr int across = Tile / PerThread;
+  static constexpr int places = across * across;
+  static constexpr bool on_host = kOnHost<ExecutionSpace>;
+
+  Matrices<Scalar> matrices;
+  int tiles_across;
+
+  static std::size_t scratch_bytes() { return sizeof(Scalar) * (2 * Tile * depth + (on_host ? Tile * Tile : 0)); }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    constexpr std::size_t bytes = sizeof(Scalar) * (2 * Tile * depth + (on_host ? Tile * Tile : 0));
+    ScratchArrays arrays(team, 0, bytes, 64);
+    auto const a = arrays.template take<Scalar>(Tile * depth);
+    auto const b = arrays.template take<Scalar>(Tile * depth);
+    int const row = team.league_rank() / tiles_across * Tile;
+    int const column = team.league_rank() % tiles_across * Tile;
+    Scalar sums[on_host ? places : 1][PerThread][PerThread] = {};
+    for (int k = 0; k < matrices.depth; k += depth) {
+      team.team_barrier();
+      for (int i = team.team_rank(); i < Tile * depth; i += team.team_size()) {
+        a[i] = matrices.a_or_0(row + i / depth, k + i % depth);
+        b[i] = matrices.b_or_0(k + i / Tile, column + i % Tile);
+      }
+      team.team_barrier();
+      for (int place = team.team_rank(), own = 0; place < places; place += team.team_size(), ++own)
+        add(sums[own], a, b, place / across, place % across, matrices.depth - k);
+    }
+    for (int place = team.team_rank(), own = 0; place < places; place += team.team_size(), ++own) {
+      for (int r = 0; r < PerThread; ++r)
+        for (int c = 0; c < PerThread; ++c)
+          matrices.store(row + place / across + r * across, column + place % across + c * across, sums[own][r][c]);
+    }
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION static void add(Scalar (&sums)[PerThread][PerThread], ArrayView<Scalar> const& a,
+                                              ArrayView<Scalar> const& b, int row, int column, int left) {
+    for (int k = 0; k < (left < depth ? left : depth); ++k) {
+      VARVE_UNROLL
+      for (int r = 0; r < PerThread; ++r) {
+        VARVE_UNROLL
+        for (int c = 0; c < PerThread; ++c)
+          sums[r][c] = Kokkos::fma(a[(row + r * across) * depth + k], b[k * Tile + column + c * across], sums[r][c]);
+      }
+    }
+  }
+};
+
+template <class ExecutionSpace, class Scalar>
+struct LadderOn {
+  DeviceArray<ExecutionSpace, Scalar> a, b, c;
+  Matrices<Scalar> matrices;
+  ExecutionSpace space;
+
+  explicit LadderOn(Problem<Scalar> const& problem)
+      : a("a", problem.a.size()), b("b", problem.b.size()), c("c", problem.rows * problem.columns) {
+    auto const upload = [](auto const& target, std::vector<Scalar> const& source) {
+      Kokkos::deep_copy(target, Kokkos::View<Scalar const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(source.data(),
+                                                                                                        source.size()));
+    };
+    upload(a, problem.a);
+    upload(b, problem.b);
+    matrices = {ArrayView<Scalar const>(a.data(), a.size()), ArrayView<Scalar const>(b.data(), b.size()),
+                ArrayView<Scalar>(c.data(), c.size()),       static_cast<int>(problem.rows),
+                static_cast<int>(problem.columns),           static_cast<int>(problem.depth)};
+  }
+
+  void run_naive() const {
+    Kokkos::parallel_for("naive",
+                         Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(
+                             space, 0, static_cast<std::int64_t>(c.size())),
+                         Naive<Scalar>{matrices});
+    space.fence();
+  }
+
+  template <int Tile, int PerThread>
+  void run_tiled() const {
+    using Kernel = Tiled<ExecutionSpace, Scalar, Tile, PerThread>;
+    int const across = (matrices.columns + Tile - 1) / Tile;
+    int const down = (matrices.rows + Tile - 1) / Tile;
+    typename Kernel::Policy policy(space, across * down, Kernel::on_host ? 1 : Kernel::places);
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes()) + 128));
+    Kokkos::parallel_for("tiled", policy, Kernel{matrices, across});
+    space.fence();
+  }
+
+  std::vector<Scalar> result() const {
+    std::vector<Scalar> values(c.size());
+    Kokkos::deep_copy(Kokkos::View<Scalar*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(values.data(), values.size()),
+                      c);
+    return values;
+  }
+};
+
+template <Backend backend, class Scalar>
+std::vector<Rung<Scalar>> ladder_on(Problem<Scalar> const& problem) {
+  auto const ladder = std::make_shared<LadderOn<SpaceOf<backend>, Scalar>>(problem);
+  auto const result = [ladder] { return ladder->result(); };
+  return {{"naive", [ladder] { ladder->run_naive(); }, result},
+          {"scratch", [ladder] { ladder->template run_tiled<32, 1>(); }, result},
+          {"registers", [ladder] { ladder->template run_tiled<64, 4>(); }, result}};
+}
+
+} // namespace varve::product_study
