@@ -1,5 +1,7 @@
 #include "engine.hpp"
 
+#include "execution_instance.hpp"
+
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 
@@ -32,6 +34,20 @@ void append(Outcome& outcome, std::size_t first, BatchResult const& batch, Activ
   for (double const seconds : batch.loop_seconds) outcome.loop_seconds += seconds;
 }
 
+DeviceInput rows_of(DeviceInput const& matrix, std::size_t first, std::size_t last, std::size_t bytes_per_value) {
+  auto part = matrix;
+  part.data = static_cast<char const*>(matrix.data) + first * matrix.row_stride * bytes_per_value;
+  part.num_rows = last - first;
+  return part;
+}
+
+DeviceOutput rows_of(DeviceOutput const& matrix, std::size_t first, std::size_t last, std::size_t bytes_per_value) {
+  auto part = matrix;
+  part.data = static_cast<char*>(matrix.data) + first * matrix.row_stride * bytes_per_value;
+  part.num_rows = last - first;
+  return part;
+}
+
 } // namespace
 
 Engine::Engine(HeldNetwork const& network, InferenceOptions options)
@@ -56,33 +72,72 @@ void Engine::plan_for(InputShape const& input) {
   planned_ = input;
 }
 
-Outcome Engine::run(SampleSet samples, Wanted const& wanted, Progress const& progress) {
-  if (samples.num_neurons() != num_inputs_) {
-    throw InputError(fmt::format("{} has {} values per sample, expected {}, the inputs of the network",
-                                 options_.input_name, samples.num_neurons(), num_inputs_));
-  }
-  Turn const turn;
-  auto& inference = prepared();
+template <class Plan, class Run>
+void Engine::in_batches(std::size_t num_samples, Progress const& progress, Plan const& plan, Run const& run) {
   bool const has_memory = has_own_memory(options_.backend);
   std::size_t const most = has_memory ? std::size_t{1} << 18U : std::size_t{1} << 16U; // larger batches are not faster
   std::size_t size = has_memory ? std::size_t{1} << 16U : std::size_t{1} << 13U;
+  for (std::size_t first = 0; first < num_samples;) {
+    std::size_t const last = plan(first, first + std::min({size, most, num_samples - first}));
+    Stopwatch const time;
+    run(first, last);
+    size = next_size(size, time.seconds());
+    first = last;
+    if (progress) progress(first, num_samples);
+    if (first < num_samples) run_signal_handlers();
+  }
+}
+
+Outcome Engine::run(SampleSet samples, Wanted const& wanted, Progress const& progress) {
+  require_width(samples.num_neurons());
+  Turn const turn;
+  auto& inference = prepared();
   SampleBatch const batch(std::move(samples));
   Outcome outcome;
   outcome.activations.matrix.num_columns = num_outputs_;
-  for (std::size_t first = 0; first < batch.num_samples();) {
-    auto const part = batch.part(first, first + std::min({size, most, batch.num_samples() - first}));
+  auto const plan = [&](std::size_t first, std::size_t end) {
+    auto const part = batch.part(first, end);
     plan_for(shape_of(part));
-    std::size_t const last = first + std::min(part.num_samples(), inference.plan().batch);
-    Stopwatch const time;
+    return first + std::min(part.num_samples(), inference.plan().batch);
+  };
+  in_batches(batch.num_samples(), progress, plan, [&](std::size_t first, std::size_t last) {
     bool const wants_activations = wanted.activations || wanted.sink;
     append(outcome, first, inference.infer(batch.part(first, last), {wants_activations, wanted.predictions}),
            wanted.sink);
-    size = next_size(size, time.seconds());
-    first = last;
-    if (progress) progress(first, batch.num_samples());
-    if (first < batch.num_samples()) run_signal_handlers();
-  }
+  });
   return outcome;
+}
+
+Outcome Engine::run_in_place(DeviceInput const& samples, DeviceOutput const& activations, Progress const& progress) {
+  require_width(samples.num_columns);
+  if (activations.num_rows != samples.num_rows || activations.num_columns != num_outputs_)
+    throw InputError(fmt::format("out has the shape ({}, {}), expected ({}, {})", activations.num_rows,
+                                 activations.num_columns, samples.num_rows, num_outputs_));
+  Turn const turn;
+  auto& inference = prepared();
+  auto* const in_place = dynamic_cast<InferenceOnDevice*>(&inference);
+  if (in_place == nullptr)
+    throw UsageError("this engine reads and writes no arrays of the device; take engine='varve'");
+  auto const space = default_instance(options_.backend);
+  Outcome outcome;
+  auto const plan = [&](std::size_t first, std::size_t end) {
+    plan_for({end - first, (end - first) * num_inputs_, false});
+    return first + std::min(end - first, inference.plan().batch);
+  };
+  auto const bytes = options_.precision == Precision::double_precision ? sizeof(double) : sizeof(float);
+  in_batches(samples.num_rows, progress, plan, [&](std::size_t first, std::size_t last) {
+    append(outcome, first,
+           in_place->infer_on_device(space.get(), rows_of(samples, first, last, bytes),
+                                     rows_of(activations, first, last, bytes), first),
+           {});
+  });
+  return outcome;
+}
+
+void Engine::require_width(std::size_t num_neurons) const {
+  if (num_neurons == num_inputs_) return;
+  throw InputError(fmt::format("{} has {} values per sample, expected {}, the inputs of the network",
+                               options_.input_name, num_neurons, num_inputs_));
 }
 
 std::vector<std::string> Engine::plan_lines(InputShape const& input) {

@@ -3,6 +3,7 @@
 #include "held_network.hpp"
 #include "process.hpp"
 
+#include "engine/device_views.hpp"
 #include "engine/inference.hpp"
 #include "network/sample_set.hpp"
 
@@ -48,18 +49,31 @@ public:
   /// it without the GIL. Throws InputError if the samples do not fit the network, and what prepare() and Turn() throw.
   Outcome run(SampleSet samples, Wanted const& wanted, Progress const& progress);
 
+  /// Runs dense samples [samples, inputs] and writes all last activations [samples, outputs], both in memory that the
+  /// device of the backend reads and writes, without a copy. They must not overlap, and hold numbers of the precision.
+  /// The outcome has neither activations nor predictions. Call it without the GIL. Throws as run() does, UsageError if
+  /// the engine is one that cannot do so.
+  Outcome run_in_place(DeviceInput const& samples, DeviceOutput const& activations, Progress const& progress);
+
   /// The lines of the plan for such an input. Call it without the GIL.
   std::vector<std::string> plan_lines(InputShape const& input);
 
   void close() override { inference_.reset(); }
 
   Precision precision() const { return options_.precision; }
+  Backend backend() const { return options_.backend; }
   std::size_t num_outputs() const { return num_outputs_; }
 
 private:
   void lose() override { static_cast<void>(inference_.release()); }
 
   Inference& prepared();
+  /// Throws InputError unless samples of this width fit the network.
+  void require_width(std::size_t num_neurons) const;
+  /// Calls plan(first, end) and run(first, last) for parts of samples; plan says how far the next batch goes, and end
+  /// is where it goes at most. Between batches runs signal handlers.
+  template <class Plan, class Run>
+  void in_batches(std::size_t num_samples, Progress const& progress, Plan const& plan, Run const& run);
   /// Plans for an input unless the present plan is for one at least as large and of the same kind.
   void plan_for(InputShape const& input);
 

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace nb = nanobind;
@@ -100,6 +101,38 @@ Outcome run_into(Engine& engine, Rows const& rows, Output<Scalar> const& out, bo
   return engine.run(std::move(samples), {false, predictions, write}, progress);
 }
 
+/// A matrix of the caller in host memory or on a device, with any strides.
+template <class Scalar>
+using Strided = nb::ndarray<Scalar, nb::ndim<2>>;
+
+/// The matrix for a device. Throws InputError if the device of the backend cannot reach it, or a stride is negative.
+template <class Address, class Scalar>
+DeviceMatrix<Address> on_device(Strided<Scalar> const& matrix, Backend backend, char const* place) {
+  auto const kind = matrix.device_type();
+  bool const is_host = kind == nb::device::cpu::value || kind == nb::device::cuda_host::value;
+  bool const is_shared = kind == nb::device::cuda_host::value || kind == nb::device::cuda_managed::value;
+  bool const is_reached = backend == Backend::cuda  ? kind == nb::device::cuda::value || is_shared
+                          : backend == Backend::hip ? kind == nb::device::rocm::value
+                                                    : is_host;
+  if (!is_reached)
+    throw InputError(fmt::format("{} lies in memory that the backend {} cannot reach", place, to_string(backend)));
+  if (matrix.stride(0) < 0 || matrix.stride(1) < 0)
+    throw InputError(fmt::format("{} has negative strides, expected rows and columns in ascending order", place));
+  return {matrix.data(), matrix.shape(0), matrix.shape(1), static_cast<std::size_t>(matrix.stride(0)),
+          static_cast<std::size_t>(matrix.stride(1))};
+}
+
+template <class Scalar>
+Outcome run_in_place(Engine& engine, Strided<Scalar const> const& rows, Strided<Scalar> const& out,
+                     nb::object const& callback) {
+  if ((engine.precision() == Precision::double_precision) != std::is_same_v<Scalar, double>)
+    throw InputError("X and out have another type than the precision of this call");
+  auto const progress = to_progress(callback);
+  nb::gil_scoped_release const no_gil;
+  return engine.run_in_place(on_device<void const*>(rows, engine.backend(), "X"),
+                             on_device<void*>(out, engine.backend(), "out"), progress);
+}
+
 /// Adds run and run_into for one form of samples.
 template <class Rows>
 void add_runs(nb::class_<Engine>& engine) {
@@ -158,6 +191,11 @@ void add_engine(nb::module_& module) {
           },
           nb::arg("num_samples"), nb::arg("num_entries"), nb::arg("has_one_value"),
           nb::call_guard<nb::gil_scoped_release>());
+  engines
+      .def("run_in_place", &run_in_place<float>, nb::arg("rows").noconvert(), nb::arg("out").noconvert(),
+           nb::arg("progress").none())
+      .def("run_in_place", &run_in_place<double>, nb::arg("rows").noconvert(), nb::arg("out").noconvert(),
+           nb::arg("progress").none());
   add_runs<Matrix<float>>(engines);
   add_runs<Matrix<double>>(engines);
   add_runs<CompressedRows>(engines);

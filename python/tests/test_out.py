@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import varve
+from varve import _arrays, _running
 
 
 class Tensor:
@@ -135,3 +136,116 @@ def test_tensors_of_devices_are_copied_once(network, X):
     assert tensor.num_copies == 1
     with pytest.raises(varve.InputError, match="X is in the memory of a device and its library cannot copy it"):
         network.infer(Tensor(X, (2, 0)))
+
+
+# --- dense samples that are read where they lie
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The calls that took this way."""
+    found = []
+    way = _running.run_in_place
+
+    def watched(*arguments):
+        run = way(*arguments)
+        found.append(run is not None)
+        return run
+
+    monkeypatch.setattr(_running, "run_in_place", watched)
+    return found
+
+
+@pytest.mark.parametrize("backend", varve.backends())
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        np.ascontiguousarray,
+        np.asfortranarray,
+        lambda X: np.repeat(np.repeat(X, 2, axis=1), 3, axis=0)[::3, ::2],
+        lambda X: np.concatenate((X, X), axis=1)[:, : X.shape[1]],
+        Tensor,
+    ],
+    ids=["rows", "columns", "strided", "part", "dlpack"],
+)
+@pytest.mark.parametrize("batch", [None, 7])
+def test_dense_samples_are_read_where_they_lie(layers, X, backend, precision, form, batch, calls):
+    network = varve.Network.from_scipy(*layers)
+    X = X.astype(precision)
+    run = network.run(form(X), precision=precision, backend=backend, batch=batch)
+    assert calls == [True]
+    wanted = network.run(sp.csr_array(X), precision=precision, backend=backend)
+    assert calls == [True, False]
+    np.testing.assert_array_equal(run.activations, wanted.activations)
+    np.testing.assert_array_equal(run.live_samples, wanted.live_samples)
+    assert run.activation_hash == wanted.activation_hash and run.activations.dtype == precision
+    out = np.full((203, 5), np.nan, precision)
+    assert network.infer(form(X), precision=precision, backend=backend, out=out) is out and calls[-1]
+    np.testing.assert_array_equal(out, wanted.activations)
+
+
+def test_images_with_one_value_and_saturated_samples_are_the_same(calls):
+    network = varve.generate.radixnet(1024, 24)
+    images = varve.generate.images(1024, 300)
+    dense = images.toarray().astype(np.float32)
+    wanted = network.run(images)
+    for reductions in ("auto", "none"):
+        run = network.run(dense, reductions=reductions)
+        np.testing.assert_array_equal(run.live_samples, wanted.live_samples)
+        np.testing.assert_array_equal(run.activations, network.infer(images, reductions=reductions))
+    assert calls == [False, True, False, True, False] and len(wanted.live_samples) > 0
+
+
+def test_what_cannot_be_read_in_place_is_read_otherwise(network, X, calls):
+    single = X.astype(np.float32)
+    wanted = network.infer(X[:, :])
+    for samples in (X, single[::-1][::-1], single[:, ::-1][:, ::-1], single[:64], single.astype(">f4"), single.tolist()):
+        network.infer(samples)
+    network.run(single, predictions=True)
+    network.infer(single, sparse=True)
+    network.infer(single[::-1])
+    assert calls == [False] + [False, True, True, False, False, False] + [False]
+    np.testing.assert_allclose(network.infer(single), wanted, rtol=1e-5, atol=1e-5)
+    square = varve.generate.random([50, 50, 50], degree=6)
+    samples = np.random.default_rng(3).random((90, 50), dtype=np.float32)
+    square.infer(samples, out=samples)
+    assert calls[-1] is False
+
+
+def test_samples_in_place_are_checked_as_others(network, X):
+    single = X.astype(np.float32)
+    single[150, 4] = np.nan
+    with pytest.raises(varve.InputError, match="X: sample 150 has a value that is not finite at neuron 4"):
+        network.infer(single)
+    with pytest.raises(varve.InputError, match=r"X has the shape \(203, 69\), expected \(samples, 70\)"):
+        network.infer(single[:, 1:])
+    with pytest.raises(varve.UsageError, match="no backend 'fpga'"):
+        network.infer(X.astype(np.float32), backend="fpga")
+    done = []
+    network.infer(X.astype(np.float32), batch=64, progress=lambda *counts: done.append(counts))
+    assert done[-1] == (203, 203) and len(done) >= 4
+
+
+def test_results_of_samples_on_a_device_lie_beside_them(network, X, monkeypatch):
+    """The way of CUDA tensors up to the library, which gets them as they are; here the memory is the host's."""
+    class OnGpu(DeviceTensor):
+        def new_empty(self, shape):
+            return OnGpu(np.full(shape, np.nan, np.float32))
+
+    class Engine:
+        def run_in_place(self, rows, out, progress):
+            assert rows is tensor and type(out) is OnGpu
+            return real.run_in_place(rows._array, out._array, progress)
+
+    single = X.astype(np.float32)
+    wanted = network.infer(single)
+    real = network._engine(203, "float32", varve.backends()[0], "auto", "auto", "varve", None, None)
+    monkeypatch.setitem(_arrays._REACHED, varve.backends()[0], (2, 13))
+    monkeypatch.setattr(network, "_engine", lambda *options: Engine())
+    tensor = OnGpu(single)
+    found = network.infer(tensor)
+    assert type(found) is OnGpu and tensor.num_copies == 0
+    np.testing.assert_array_equal(found._array, wanted)
+    with pytest.raises(varve.InputError, match="out is in the memory of a device|out is in host memory"):
+        network.infer(tensor, out=Tensor(np.empty((203, 5), np.float32)))

@@ -12,6 +12,9 @@ from ._errors import InputError, UsageError
 
 _HOST = (1, 3)  # kinds of devices of DLPack whose memory the host reads: kDLCPU, kDLCUDAHost
 
+#: The kinds of memory that each backend reads and writes: kDLCUDA and its shared kinds, kDLROCM.
+_REACHED = {"serial": _HOST, "openmp": _HOST, "cuda": (2, 3, 13), "hip": (10,)}
+
 
 def is_sparse(array: Any) -> bool:
     """True for matrices and arrays of scipy.sparse."""
@@ -61,8 +64,58 @@ def _from_device(array: Any, place: str) -> np.ndarray:
     raise InputError(f"{place} is in the memory of a device and its library cannot copy it, expected host memory")
 
 
-def output_of(out: Any, shape: tuple[int, int], precision: str) -> Any:
-    """The array of the caller in a form that the C++ part writes: NumPy, or any in host memory with DLPack.
+def kind_of_device(array: Any) -> int:
+    """The kind of memory of an array by the numbers of DLPack; host memory if it does not say."""
+    if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
+        return _HOST[0]
+    return int(array.__dlpack_device__()[0])
+
+
+def is_on_host(array: Any) -> bool:
+    return kind_of_device(array) in _HOST
+
+
+def in_place(X: Any, num_inputs: int, backend: str, precision: str) -> Any:
+    """X if the device of the backend can read it where it lies: dense, of the precision, with ascending strides; else None.
+
+    Raises InputError about the shape.
+    """
+    if isinstance(X, np.ndarray):
+        if not (X.dtype == precision and X.dtype.isnative and X.ndim == 2 and X.size and min(X.strides) >= 0):
+            return None
+        is_reached = backend in ("serial", "openmp") and all(stride % X.itemsize == 0 for stride in X.strides)
+    elif hasattr(X, "__dlpack_device__") and hasattr(X, "dtype") and hasattr(X, "shape"):
+        if hasattr(X, "detach"):  # torch
+            X = X.detach()
+        if str(X.dtype).rpartition(".")[2] != precision or len(X.shape) != 2 or 0 in X.shape:
+            return None
+        is_reached = kind_of_device(X) in _REACHED[backend]
+    else:
+        return None
+    if not is_reached:
+        return None
+    require_width(tuple(X.shape), num_inputs, "X")
+    return X
+
+
+def empty_like(X: Any, shape: tuple[int, int], precision: str) -> Any:
+    """A new array for results beside X: of NumPy in host memory, else of X's library in its memory, if it makes one."""
+    if is_on_host(X):
+        return np.empty(shape, precision)
+    return X.new_empty(shape) if hasattr(X, "new_empty") else None  # torch
+
+
+def overlap(X: Any, out: Any) -> bool:
+    """True if writing out might change X."""
+    try:
+        one, other = (array if isinstance(array, np.ndarray) else np.from_dlpack(array) for array in (X, out))
+        return np.may_share_memory(one, other)
+    except (BufferError, TypeError, RuntimeError):  # memory of a device
+        return not hasattr(X, "data_ptr") or X.data_ptr() == out.data_ptr()
+
+
+def output_of(out: Any, shape: tuple[int, int], precision: str, backend: str = "serial") -> Any:
+    """The array of the caller in a form that the C++ part writes: of NumPy, or one with DLPack that the backend reaches.
 
     Raises InputError unless it is writable, has the shape and the precision, and lies row by row without gaps.
     """
@@ -79,8 +132,9 @@ def output_of(out: Any, shape: tuple[int, int], precision: str) -> Any:
             raise InputError("out does not lie row by row without gaps, in the byte order of this machine")
         if not out.flags.writeable:
             raise InputError("out is read-only")
-    elif int(out.__dlpack_device__()[0]) not in _HOST:
-        raise InputError("out is in the memory of a device, expected host memory")
+    elif kind_of_device(out) not in _REACHED[backend]:
+        expected = "host memory" if backend in ("serial", "openmp") else f"memory that the backend {backend} reaches"
+        raise InputError(f"out is in {'host memory' if is_on_host(out) else 'the memory of a device'}, expected {expected}")
     elif hasattr(out, "is_contiguous") and not out.is_contiguous():
         raise InputError("out does not lie row by row without gaps")
     return out

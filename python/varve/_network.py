@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _core, _files, _layers
+from . import _arrays, _core, _files, _layers, _running
 from ._activation import ActivationLike, from_core
 from ._errors import UsageError
 from ._options import Progress, RunOptions
 from ._results import Evaluation, Layer, Run, Verdict
+from ._running import FEW_SAMPLES, Wanted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-_FEW_SAMPLES = 64  # calls with at most so many samples have an engine of their own, whose plan is for few samples
-
 
 class Network:
     """A network of sparse layers; it is never changed.
@@ -266,30 +264,8 @@ class Network:
         :param out: array [samples, outputs] of the precision that gets the activations, batch by batch, in place of a new
             one: of NumPy, or in host memory with DLPack, such as a tensor of torch. If the call fails, it may hold a part
         """
-        precision = _arrays.to_precision(precision)
-        if type(X) is not np.ndarray:
-            X = _files.samples_of(X, self._core.num_inputs)
-        rows = _arrays.to_samples(X, self._core.num_inputs)
-        num_samples = (X if isinstance(rows, _core.CompressedRows) else rows).shape[0]
-        warm = self._engine(num_samples, precision, backend, reductions, edge_order, engine, batch, memory_limit)
-        found = None
-        outcome: Any
-        if out is not None:
-            if sparse or not activations:
-                raise UsageError("out takes activations as an array, so neither sparse=True nor activations=False goes with it")
-            into = _arrays.output_of(out, (num_samples, self._core.num_outputs), precision)
-            outcome, found = warm.run_into(rows, into, predictions, progress), out
-        else:
-            outcome = warm.run(rows, activations, predictions, progress)
-        if activations and out is None:
-            found = self._sparse(outcome, num_samples, precision) if sparse else getattr(outcome, precision)()
-        return Run(
-            found,
-            outcome.predictions() if predictions else None,
-            outcome.live_samples(),
-            outcome.activation_hash,
-            outcome.loop_seconds,
-        )
+        options = (_arrays.to_precision(precision), backend, reductions, edge_order, engine, batch, memory_limit)
+        return _running.run(self, X, out, Wanted(activations, predictions, sparse), options, progress)
 
     def infer(self, X: Any, **options: Unpack[RunOptions]) -> Any:
         """The last activations of samples.
@@ -376,7 +352,7 @@ class Network:
 
     def _engine(self, num_samples: int, *options: Any) -> _core.Engine:
         """The warm engine of these options; one for few samples, one for many."""
-        key = (num_samples <= _FEW_SAMPLES, *options)
+        key = (num_samples <= FEW_SAMPLES, *options)
         engine = self._engines.get(key)
         if engine is None:
             engine = self._engines.setdefault(key, self._new_engine(num_samples, *options))
@@ -393,16 +369,10 @@ class Network:
         batch: int | None,
         memory_limit: int | None,
     ) -> _core.Engine:
-        expected = _FEW_SAMPLES if num_samples <= _FEW_SAMPLES else None
+        expected = FEW_SAMPLES if num_samples <= FEW_SAMPLES else None
         return _core.Engine(
             self._core, engine, backend or "", precision, reductions, edge_order, batch, memory_limit, expected
         )
-
-    def _sparse(self, outcome: Any, num_samples: int, precision: str) -> Any:
-        from scipy.sparse import csr_array
-
-        values, columns, pointers = outcome.compressed()
-        return csr_array((values.astype(precision), columns, pointers), shape=(num_samples, self.num_outputs))
 
 
 def _core_of(weights: list[Any], bias: list[Any], activation: list[Any], name: str) -> _core.Network:

@@ -119,46 +119,47 @@ def train(
     :param progress: called with the :class:`Epoch` after each epoch; an exception that it raises ends the training
     :raises InputError: if samples or answers do not fit, or weights become infinite
     """
+    given = dict(locals())  # the arguments by their names
     X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, loss == "mean-square")
     if (labels is None) == (targets is None):
         raise UsageError("training needs labels or targets, one of the two")
     if patience is not None and validation is None:
         raise UsageError("patience needs validation")
-    if checkpoint is None and checkpoint_every is not None:
-        raise UsageError("checkpoint_every needs checkpoint")
-    if checkpoint_every is not None and checkpoint_every < 1:
-        raise UsageError(f"checkpoint_every is {checkpoint_every}, expected at least 1 step")
     has_labels = labels is not None
-    settings = _core.TrainingSettings()
-    settings.backend = backend or ""
-    settings.precision = _arrays.to_precision(precision)
-    settings.loss = loss or ("cross-entropy" if has_labels else "mean-square")
-    settings.optimizer = optimizer
-    settings.rate = float(rate) if rate is not None else (0.001 if optimizer == "adam" else 0.05)
-    settings.rate_schedule, settings.rate_every, settings.rate_factor = rate_schedule, rate_every, rate_factor
-    settings.warm_up = warm_up
-    settings.momentum, settings.beta1, settings.beta2, settings.epsilon = momentum, beta1, beta2, epsilon
-    settings.l2 = l2
-    settings.batch, settings.epochs, settings.seed = batch, epochs, seed
-    settings.pattern, settings.pattern_schedule = pattern, pattern_schedule
-    settings.pattern_fraction, settings.pattern_every, settings.pattern_until = pattern_fraction, pattern_every, pattern_until
-    settings.micro_batch, settings.keep_every = micro_batch, _keep_every(recompute)
-    settings.memory_limit, settings.device_memory_limit = memory_limit, device_memory_limit
-    settings.checkpoint = "" if checkpoint is None else os.fspath(checkpoint)
-    settings.checkpoint_every = checkpoint_every
-
-    answers = labels if has_labels else targets
-    run = _core.TrainingRun(network._core, settings, _arrays.shape_of(X)[0])
+    run = _core.TrainingRun(network._core, _settings(given, has_labels), _arrays.shape_of(X)[0])
     if run.note:
         warnings.warn(run.note, stacklevel=2)
-    training_set, num_samples = _add(run, network, X, answers, has_labels, "X")
-    validation_set = None
-    if validation is not None:
-        validation_set, num_validation = _add_validation(run, network, validation, has_labels)
-        if num_validation == 0:
-            raise InputError("validation holds no samples")
+    training_set, num_samples = _add(run, network, X, labels if has_labels else targets, has_labels, "X")
+    validation_set = None if validation is None else _add_validation(run, network, validation, has_labels)
     run.begin(training_set, num_samples, validation_set)
     return _run_epochs(run, has_labels, patience, progress)
+
+
+#: Arguments of train() that the C++ part takes as they are.
+_SAME = (
+    *("optimizer", "rate_schedule", "rate_every", "rate_factor", "warm_up", "momentum", "beta1", "beta2", "epsilon", "l2", "batch"),
+    *("epochs", "seed", "pattern", "pattern_fraction", "pattern_every", "pattern_until", "pattern_schedule", "micro_batch"),
+    *("memory_limit", "device_memory_limit", "checkpoint_every"),
+)
+
+
+def _settings(given: dict[str, Any], has_labels: bool) -> _core.TrainingSettings:
+    """The arguments of train() for the C++ part. Raises UsageError about those that it would not name."""
+    every = given["checkpoint_every"]
+    if every is not None and given["checkpoint"] is None:
+        raise UsageError("checkpoint_every needs checkpoint")
+    if every is not None and every < 1:
+        raise UsageError(f"checkpoint_every is {every}, expected at least 1 step")
+    settings = _core.TrainingSettings()
+    for name in _SAME:
+        setattr(settings, name, given[name])
+    settings.backend = given["backend"] or ""
+    settings.precision = _arrays.to_precision(given["precision"])
+    settings.loss = given["loss"] or ("cross-entropy" if has_labels else "mean-square")
+    settings.rate = float(given["rate"] if given["rate"] is not None else (0.001 if given["optimizer"] == "adam" else 0.05))
+    settings.keep_every = _keep_every(given["recompute"])
+    settings.checkpoint = "" if given["checkpoint"] is None else os.fspath(given["checkpoint"])
+    return settings
 
 
 def _keep_every(recompute: str | int) -> int | None:
@@ -209,8 +210,8 @@ def _to_epoch(found: Any, has_labels: bool) -> Epoch:
     )
 
 
-def _add_validation(run: Any, network: Network, validation: Any, has_labels: bool) -> tuple[int, int]:
-    """Adds the samples to validate with: a pair, or a file or samples that hold their answers."""
+def _add_validation(run: Any, network: Network, validation: Any, has_labels: bool) -> int:
+    """Adds the samples to validate with, a pair, or a file or samples that hold their answers; returns their number of set."""
     if _files.is_path(validation) or isinstance(validation, _files.Samples):
         validation = (validation, None)
     X, answers = validation
@@ -219,7 +220,10 @@ def _add_validation(run: Any, network: Network, validation: Any, has_labels: boo
     answers = labels if has_labels else targets
     if answers is None:
         raise InputError(f"validation holds no {'labels' if has_labels else 'targets'}, but training has them")
-    return _add(run, network, X, answers, has_labels, "validation")
+    validation_set, num_samples = _add(run, network, X, answers, has_labels, "validation")
+    if num_samples == 0:
+        raise InputError("validation holds no samples")
+    return validation_set
 
 
 def _add(run: Any, network: Network, X: Any, answers: Any, are_labels: bool, place: str) -> tuple[int, int]:
