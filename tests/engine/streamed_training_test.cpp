@@ -169,6 +169,8 @@ TEST_P(StreamedTraining, TrainsASingleLayer) {
   auto const one = training_case({{200, 150}, 40, 0.6, {Activation::identity()}});
   auto way = options();
   way.batch = 40;
+  way.micro_batch = leaf();
+  way.keep_every = 1;
   auto const train_one = [&] {
     auto const training = prepare_training(one.network, way);
     training->add_samples(one.samples, one.labels, "set");
