@@ -133,6 +133,18 @@ TEST_P(StreamedTraining, GivesTheSameBitsHoweverItIsDone) {
   }
 }
 
+TEST_P(StreamedTraining, GivesTheSameBitsInEveryFormat) {
+  auto way = options();
+  for (auto const pattern : {PatternKind::keep, PatternKind::rigl}) {
+    way.pattern = pattern;
+    way.format = FormatName::csr;
+    auto const expected = train(way);
+    way.format = FormatName::dense;
+    EXPECT_EQ(train(way), expected) << to_string(pattern);
+    EXPECT_EQ(train(streamed(way)), expected) << to_string(pattern) << ", streamed";
+  }
+}
+
 TEST_P(StreamedTraining, ChangesThePatternToTheSameOne) {
   for (auto const pattern : {PatternKind::set, PatternKind::rigl}) {
     auto with_pattern = options();
