@@ -110,6 +110,11 @@ void add_engine(CLI::App& command, TrainOptions& options) {
           "K: all but those of every K-th layer")
       ->capture_default_str();
   command
+      .add_option("--formats", options.formats,
+                  "how layers are stored: auto (dense where that takes less time), dense or csr (edges)")
+      ->check(CLI::IsMember({"auto", "dense", "csr"}))
+      ->capture_default_str();
+  command
       .add_option("--micro-batch", options.micro_batch,
                   "samples at a time: 64 (double: 32) times a power of two (default: as many as fit)")
       ->check(above_zero());
@@ -124,10 +129,11 @@ void add_engine(CLI::App& command, TrainOptions& options) {
                   "the limit for everything (default: nine tenths of what is free)")
       ->check(above_zero());
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
-  command.footer("Under mpirun, srun or flux the ranks share each mini-batch; start one rank per device.\n"
-                 "Of the options --backend, --precision, --recompute, --micro-batch, --device-memory-limit and "
-                 "--memory-limit, only --precision changes the bits of the trained network. The number of ranks "
-                 "changes none.");
+  command.footer(
+      "Under mpirun, srun or flux the ranks share each mini-batch; start one rank per device.\n"
+      "Of the options --backend, --precision, --recompute, --formats, --micro-batch, --device-memory-limit and "
+      "--memory-limit, only --precision changes the bits of the trained network. The number of ranks "
+      "changes none.");
 }
 
 std::optional<std::size_t> in_bytes(std::optional<double> gibibytes) {
@@ -182,6 +188,7 @@ TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe
   engine.pattern = recipe.pattern.kind;
   engine.micro_batch = options.micro_batch;
   engine.keep_every = keep_every(options.recompute);
+  if (options.formats != "auto") engine.format = parse_formats(options.formats).front();
   engine.memory_limit = in_bytes(options.memory_limit);
   engine.device_memory_limit = in_bytes(options.device_memory_limit);
   return engine;

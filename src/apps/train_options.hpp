@@ -33,6 +33,7 @@ struct TrainOptions {
 
   std::string backend;
   std::string recompute = "auto";
+  std::string formats = "auto";
   std::optional<std::size_t> micro_batch;
   std::optional<double> memory_limit, device_memory_limit; ///< in GiB
   bool share_devices = false;

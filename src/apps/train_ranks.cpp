@@ -63,9 +63,10 @@ void require_common_options(Communicator const& communicator, TrainOptions const
   communicator.together([&] {
     for (auto const& [name, value] : mine.items()) {
       if (theirs[name] == value) continue;
-      throw UsageError(fmt::format("{} is {} here and {} on rank 0; only --backend, --recompute, --micro-batch, "
-                                   "--memory-limit, --device-memory-limit and options of Kokkos may differ",
-                                   name, json_text(value), json_text(theirs[name])));
+      throw UsageError(
+          fmt::format("{} is {} here and {} on rank 0; only --backend, --recompute, --formats, --micro-batch, "
+                      "--memory-limit, --device-memory-limit and options of Kokkos may differ",
+                      name, json_text(value), json_text(theirs[name])));
     }
   });
 }

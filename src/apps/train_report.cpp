@@ -71,6 +71,9 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
                pattern.fraction, options.pattern_schedule, pattern.every, pattern.until,
                pattern.until > 1.0 ? "steps" : "of all steps");
   }
+  if (plan.num_dense_forward + plan.num_dense_backward > 0)
+    fmt::print("formats   dense in {} layers forward and {} backward, else csr\n", plan.num_dense_forward,
+               plan.num_dense_backward);
   auto const host = fmt::format(" of the device and {} of the host, which streams them",
                                 with_prefix(static_cast<double>(plan.host_bytes), "B"));
   fmt::print("memory    weights {}{}, activations {} of {} samples at a time{}\n",
@@ -128,6 +131,8 @@ nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary co
             {"streams_weights", plan.streams_weights},
             {"weight_bytes", plan.weight_bytes},
             {"host_bytes", plan.host_bytes},
+            {"dense_forward", plan.num_dense_forward},
+            {"dense_backward", plan.num_dense_backward},
             {"activation_bytes", plan.activation_bytes}}},
           {"steps", summary.num_steps},
           {"epochs", epochs},

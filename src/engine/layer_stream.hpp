@@ -11,6 +11,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace varve {
 
@@ -31,8 +32,9 @@ struct LayerUse {
 template <class ExecutionSpace, class Scalar>
 struct DirectedLayer {
   EdgeRows<ExecutionSpace> const& edges;
-  ConstDeviceArray<ExecutionSpace, Scalar> const& weights; ///< in the order of `edges`
-  ConstDeviceArray<ExecutionSpace, double> const& bias;    ///< for the forward direction
+  ConstDeviceArray<ExecutionSpace, Scalar> const& weights;       ///< in the order of `edges`, or dense
+  ConstDeviceArray<ExecutionSpace, double> const& bias;          ///< for the forward direction
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> const& places; ///< OfLayer::dense_places, for the backward direction
 };
 
 /// Layers of a network whose weights live on the host pass through two buffers on the device: while kernels use the
@@ -45,31 +47,24 @@ public:
 
   /// The weights must outlive this object. They may change, but no layer may get more edges or neurons.
   explicit LayerStream(Weights const& weights) : weights_(&weights) {
-    std::size_t rows = 0;
-    std::size_t edges = 0;
-    std::size_t outputs = 0;
-    for (auto const& layer : weights.layers()) {
-      rows = std::max({rows, layer.edges.by_output.row_pointers.size(), layer.edges.by_input.row_pointers.size()});
-      edges = std::max(edges, layer.edges.num_edges());
-      outputs = std::max(outputs, static_cast<std::size_t>(layer.num_outputs));
-    }
-    for (auto& buffer : buffers_) buffer = Buffer(rows, edges, outputs);
+    Sizes sizes;
+    for (auto const& layer : weights.layers())
+      sizes.take(static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
+                 layer.edges.num_edges(), layer.format);
+    for (auto& buffer : buffers_) buffer = Buffer(sizes);
     if constexpr (!kOnHost<ExecutionSpace>)
       copy_space_ = Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0]; // copies and kernels overlap
   }
 
   /// Device memory of the buffers for such a network, in bytes.
-  static std::size_t bytes_for(Network const& network) {
-    std::size_t rows = 0;
-    std::size_t edges = 0;
-    std::size_t outputs = 0;
-    for (auto const& layer : network.layers()) {
-      rows = std::max({rows, layer.num_outputs() + 1, layer.num_inputs() + 1});
-      edges = std::max(edges, std::size_t{layer.num_edges()});
-      outputs = std::max(outputs, layer.num_outputs());
+  static std::size_t bytes_for(Network const& network, std::vector<TrainedFormat> const& formats) {
+    Sizes sizes;
+    for (std::size_t number = 0; number < formats.size(); ++number) {
+      auto const& layer = network.layers()[number];
+      sizes.take(layer.num_inputs(), layer.num_outputs(), layer.num_edges(), formats[number]);
     }
-    return 2 *
-           (rows * sizeof(std::uint32_t) + edges * (sizeof(NeuronIndex) + sizeof(Scalar)) + outputs * sizeof(double));
+    return 2 * ((sizes.rows + sizes.places) * sizeof(std::uint32_t) + sizes.edges * sizeof(NeuronIndex) +
+                sizes.weights * sizeof(Scalar) + sizes.outputs * sizeof(double));
   }
 
   /// The layer, which kernels launched next on the space may use until the next call. All kernels launched before are
@@ -81,7 +76,7 @@ public:
     ahead_.reset();
     current_ = 1 - current_;
     auto const& buffer = buffers_[current_];
-    return {buffer.edges, buffer.used_weights, buffer.used_bias};
+    return {buffer.edges, buffer.used_weights, buffer.used_bias, buffer.used_places};
   }
 
   /// Starts to copy the layer that will be acquired next. To be called once the kernels of the present one have been
@@ -95,6 +90,21 @@ public:
   void forget() { ahead_.reset(); }
 
 private:
+  /// The sizes of the largest arrays of all layers.
+  struct Sizes {
+    std::size_t rows = 0, edges = 0, weights = 0, outputs = 0, places = 0;
+
+    void take(std::size_t num_inputs, std::size_t num_outputs, std::size_t num_edges, TrainedFormat const& format) {
+      bool const is_dense = format.has_dense_forward || format.has_dense_backward;
+      std::size_t const num_places = num_inputs * num_outputs;
+      rows = std::max({rows, num_outputs + 1, num_inputs + 1});
+      edges = std::max(edges, num_edges);
+      weights = std::max(weights, is_dense ? num_places : num_edges);
+      outputs = std::max(outputs, num_outputs);
+      if (format.has_dense_backward && num_places > num_edges) places = std::max(places, num_edges);
+    }
+  };
+
   /// An array on the device, and on GPUs the pinned memory from which it is copied.
   template <class T>
   struct Piece {
@@ -115,14 +125,16 @@ private:
     Piece<NeuronIndex> neurons;
     Piece<Scalar> weights;
     Piece<double> bias;
+    Piece<std::uint32_t> places;
     // the parts that hold the present layer
     EdgeRows<ExecutionSpace> edges;
     ConstDeviceArray<ExecutionSpace, Scalar> used_weights;
     ConstDeviceArray<ExecutionSpace, double> used_bias;
+    ConstDeviceArray<ExecutionSpace, std::uint32_t> used_places;
 
     Buffer() = default;
-    Buffer(std::size_t num_rows, std::size_t num_edges, std::size_t num_outputs)
-        : rows(num_rows), neurons(num_edges), weights(num_edges), bias(num_outputs) {}
+    explicit Buffer(Sizes const& sizes)
+        : rows(sizes.rows), neurons(sizes.edges), weights(sizes.weights), bias(sizes.outputs), places(sizes.places) {}
   };
 
   /// Copies a layer to the buffer that no kernel uses.
@@ -130,13 +142,16 @@ private:
     copy_space_.fence("varve: the copy before is done");
     auto const& layer = weights_->layers()[use.layer];
     bool const is_forward = use.direction == LayerUse::Direction::forward;
-    auto const& edges = is_forward ? layer.edges.by_output : layer.edges.by_input;
     auto& buffer = buffers_[1 - current_];
-    buffer.edges.num_rows = edges.num_rows;
-    buffer.edges.row_pointers = put(buffer.rows, edges.row_pointers);
-    buffer.edges.neurons = put(buffer.neurons, edges.neurons);
-    buffer.used_weights = put(buffer.weights, is_forward ? layer.by_output : layer.by_input);
+    if (!(is_forward ? layer.format.has_dense_forward : layer.format.has_dense_backward)) {
+      auto const& edges = is_forward ? layer.edges.by_output : layer.edges.by_input;
+      buffer.edges.num_rows = edges.num_rows;
+      buffer.edges.row_pointers = put(buffer.rows, edges.row_pointers);
+      buffer.edges.neurons = put(buffer.neurons, edges.neurons);
+    }
+    buffer.used_weights = put(buffer.weights, is_forward ? layer.by_output : layer.backward_weights());
     if (is_forward) buffer.used_bias = put(buffer.bias, layer.bias);
+    if (!is_forward) buffer.used_places = put<std::uint32_t>(buffer.places, layer.dense_places);
   }
 
   template <class T>

@@ -19,7 +19,7 @@ public:
   LeafLevels(Layers const& layers, std::size_t max_leaves) {
     std::size_t most = 0;
     for (auto const& layer : layers) {
-      most = std::max({most, size_for(layer.edges.num_edges(), layer.num_inputs, max_leaves),
+      most = std::max({most, size_for(layer.num_gradients(), layer.num_inputs, max_leaves),
                        size_for(static_cast<std::size_t>(layer.num_outputs), layer.num_outputs, max_leaves)});
     }
     sums_ = DeviceArray<ExecutionSpace, Scalar>(

@@ -32,12 +32,13 @@ class TrainingOn final : public Training {
 public:
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
 
-  TrainingOn(Network const& network, TrainingOptions const& options, TrainingPlan const& plan)
+  TrainingOn(Network const& network, TrainingOptions const& options, TrainingPlan const& plan,
+             std::vector<TrainedFormat> const& formats)
       : options_(options),
         plan_(plan),
         growth_limits_(limits_of_growth<Scalar>(network, options)),
         weights_(network, options.optimizer, parts_for(network, options, plan),
-                 options.exchange ? options.exchange->rank() : 0),
+                 options.exchange ? options.exchange->rank() : 0, formats),
         passes_(weights_, plan_, options.loss),
         shares_(num_ranks(options), options.rank_speeds) {
     if (num_ranks(options) > 1) shared_.emplace(*options_.exchange, weights_);
@@ -250,10 +251,12 @@ private:
 template <Backend backend, class Scalar>
 std::unique_ptr<Training> train_on_backend(Network const& network, TrainingOptions const& options) {
   using ExecutionSpace = SpaceOf<backend>;
-  auto const plan = TrainingSizesOn<ExecutionSpace, Scalar>::plan(network, options);
-  if (plan.streams_weights)
-    return std::make_unique<TrainingOn<ExecutionSpace, Scalar, HostBeside<ExecutionSpace>>>(network, options, plan);
-  return std::make_unique<TrainingOn<ExecutionSpace, Scalar, ExecutionSpace>>(network, options, plan);
+  auto const formats = choose_trained_formats(network, options);
+  auto const plan = TrainingSizesOn<ExecutionSpace, Scalar>::plan(network, options, formats);
+  using Resident = TrainingOn<ExecutionSpace, Scalar, ExecutionSpace>;
+  using Streamed = TrainingOn<ExecutionSpace, Scalar, HostBeside<ExecutionSpace>>;
+  if (plan.streams_weights) return std::make_unique<Streamed>(network, options, plan, formats);
+  return std::make_unique<Resident>(network, options, plan, formats);
 }
 
 } // namespace varve

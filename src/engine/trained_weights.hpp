@@ -1,8 +1,9 @@
 #pragma once
 
 #include "core/error.hpp"
+#include "engine/state_shape.hpp"
 #include "engine/trained_moments.hpp"
-#include "engine/training.hpp"
+#include "engine/training_formats.hpp"
 #include "formats/trained_edges.hpp"
 #include "kernels/subtree_sums.hpp"
 #include "kernels/update_step.hpp"
@@ -33,11 +34,33 @@ public:
     int num_inputs, num_outputs;
     std::size_t first_edge, first_output;         ///< where the parts begin
     std::size_t first_weight_sum, first_bias_sum; ///< where the sums of the layer's gradients are stored
+    TrainedFormat format{};
+    std::size_t first_stored = 0; ///< where by_output begins: one weight for each edge, or, if dense, for each place
+    // only for a dense backward pass of a layer that lacks some edges
+    Array<Scalar> dense_by_input{};                                 ///< [input][output]
+    ConstDeviceArray<ExecutionSpace, Scalar> dense_weights{};       ///< the same, to be read
+    ConstDeviceArray<ExecutionSpace, std::uint32_t> dense_places{}; ///< place in dense_by_input of each edge by input
+
+    /// Weights of the backward pass: of edges by input, or [input][output].
+    ConstDeviceArray<ExecutionSpace, Scalar> const& backward_weights() const {
+      return dense_weights.size() != 0 ? dense_weights : by_input;
+    }
+    std::size_t num_places() const {
+      return static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_outputs);
+    }
+    std::size_t num_stored() const { return format.has_dense_forward ? num_places() : edges.num_edges(); }
+    /// Gradients that the backward pass computes.
+    std::size_t num_gradients() const { return format.has_dense_backward ? num_places() : edges.num_edges(); }
   };
 
   /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count.
-  TrainedWeights(Network const& network, Optimizer const& optimizer, GradientParts const& parts, std::size_t rank)
-      : optimizer_(optimizer), parts_(parts), rank_(rank), moments_(optimizer.num_moments(), parts, rank) {
+  TrainedWeights(Network const& network, Optimizer const& optimizer, GradientParts const& parts, std::size_t rank,
+                 std::vector<TrainedFormat> const& formats)
+      : optimizer_(optimizer),
+        parts_(parts),
+        rank_(rank),
+        moments_(optimizer.num_moments(), parts, rank),
+        formats_(formats) {
     take(network);
   }
 
@@ -62,10 +85,16 @@ public:
   }
 
   /// Device memory of the arrays and edges for such a network on one of num_ranks ranks, in bytes.
-  static std::size_t bytes_for(Network const& network, Optimizer const& optimizer, std::size_t num_ranks) {
+  static std::size_t bytes_for(Network const& network, Optimizer const& optimizer, std::size_t num_ranks,
+                               std::vector<TrainedFormat> const& formats) {
     std::size_t bytes = 0;
     std::size_t moment_bytes = 0;
-    for (auto const& layer : network.layers()) {
+    for (std::size_t number = 0; number < formats.size(); ++number) {
+      auto const& layer = network.layers()[number];
+      std::size_t const places = layer.num_inputs() * layer.num_outputs();
+      if (formats[number].has_dense_forward) bytes += (places - layer.num_edges()) * sizeof(Scalar);
+      if (formats[number].has_dense_backward && places > layer.num_edges())
+        bytes += places * sizeof(Scalar) + layer.num_edges() * sizeof(std::uint32_t);
       bytes += layer.num_edges() * (4 * sizeof(std::uint32_t) + 3 * sizeof(Scalar));
       bytes += layer.num_outputs() * (sizeof(std::uint32_t) + sizeof(Scalar) + sizeof(double));
       bytes += layer.num_inputs() * sizeof(std::uint32_t);
@@ -125,6 +154,7 @@ public:
 
   /// Waits for the end of a step. Throws InputError if a weight or bias is no longer finite.
   void end_step(ExecutionSpace const& space) {
+    fill_dense(space);
     space.fence("varve: a training step is done");
     if (download(bad_)[0] != 0) fail();
   }
@@ -138,8 +168,10 @@ public:
       auto const at = [](auto const& numbers, std::size_t place) {
         return numbers.begin() + static_cast<std::ptrdiff_t>(place);
       };
-      layers[number].weights.values.assign(at(weights, own.first_edge),
-                                           at(weights, own.first_edge + own.edges.num_edges()));
+      auto& matrix = layers[number].weights;
+      matrix.values.reserve(matrix.num_entries());
+      for (auto const place : places_by_output(matrix, own.format.has_dense_forward))
+        matrix.values.push_back(static_cast<double>(weights[own.first_stored + place]));
       layers[number].bias.assign(at(bias, own.first_output),
                                  at(bias, own.first_output + static_cast<std::size_t>(own.num_outputs)));
       if (layers[number].bias.empty()) layers[number].bias = {0.0}; // a layer without outputs; valid layers have a bias
@@ -153,15 +185,14 @@ public:
     OptimizerState state;
     state.num_steps = num_steps_;
     state.layers.resize(has_moments ? layers_.size() : 0);
-    auto const places = download(places_);
+    auto const edges = edges_in_order();
     for (int moment = 0; moment < optimizer_.num_moments(); ++moment) {
       auto const weights = moments_.all_of_weights(moment, gather);
       auto const bias = moments_.all_of_bias(moment, gather);
       for (std::size_t number = 0; number < state.layers.size(); ++number) {
         auto const& own = layers_[number];
         std::vector<double> by_edge(own.edges.num_edges());
-        for (std::size_t i = 0; i < by_edge.size(); ++i)
-          by_edge[places[own.first_edge + i] - own.first_edge] = weights[own.first_edge + i];
+        for (std::size_t i = 0; i < by_edge.size(); ++i) by_edge[edges[number][i]] = weights[own.first_edge + i];
         auto const begin = bias.begin() + static_cast<std::ptrdiff_t>(own.first_output);
         state.layers[number].weights.push_back(std::move(by_edge));
         state.layers[number].bias.emplace_back(begin, begin + own.num_outputs);
@@ -171,8 +202,8 @@ public:
   }
 
   void restore(OptimizerState const& state) {
-    require_shape(state);
-    auto const places = download(places_);
+    require_shape(state, shapes_, optimizer_);
+    auto const edges = edges_in_order();
     for (int moment = 0; moment < optimizer_.num_moments(); ++moment) {
       auto const which = static_cast<std::size_t>(moment);
       std::vector<Scalar> weights(num_edges());
@@ -180,10 +211,8 @@ public:
       for (std::size_t number = 0; number < layers_.size(); ++number) {
         auto const& own = layers_[number];
         auto const& from = state.layers[number];
-        for (std::size_t i = 0; i < own.edges.num_edges(); ++i) {
-          weights[own.first_edge + i] =
-              static_cast<Scalar>(from.weights[which][places[own.first_edge + i] - own.first_edge]);
-        }
+        for (std::size_t i = 0; i < own.edges.num_edges(); ++i)
+          weights[own.first_edge + i] = static_cast<Scalar>(from.weights[which][edges[number][i]]);
         bias.insert(bias.end(), from.bias[which].begin(), from.bias[which].end());
       }
       moments_.take(moment, weights, bias);
@@ -198,9 +227,9 @@ private:
     std::vector<Scalar> by_output;
     std::vector<std::uint32_t> places;
     std::vector<double> bias;
-    in_32_bits(network.num_edges(), "edges in all layers, which cannot be trained,");
     for (auto const& layer : network.layers()) {
       auto const turned = transposed(layer.weights);
+      auto const& parts = parts_.bundle_of(layers_.size());
       OfLayer own{TrainedEdges<ExecutionSpace>(layer.weights, turned),
                   {},
                   {},
@@ -210,15 +239,23 @@ private:
                   static_cast<int>(layer.num_outputs()),
                   by_input.size(),
                   bias.size(),
-                  parts_.bundle_of(layers_.size()).sum_of_edge(by_input.size()),
-                  parts_.bundle_of(layers_.size()).sum_of_output(bias.size())};
-      auto const first = static_cast<std::uint32_t>(by_input.size());
+                  parts.sum_of_edge(by_input.size()),
+                  parts.sum_of_output(bias.size())};
+      own.format = formats_[layers_.size()];
+      own.first_stored = by_output.size();
+      in_32_bits(own.first_stored + own.num_stored(), "edges in all layers, which cannot be trained,");
+      auto const stored = places_by_output(layer.weights, own.format.has_dense_forward);
+      by_output.resize(own.first_stored + own.num_stored(), Scalar(0));
       for (auto const edge : turned.edges) {
-        by_input.push_back(static_cast<Scalar>(layer.weights.value(edge)));
-        places.push_back(first + static_cast<std::uint32_t>(edge));
+        auto const weight = static_cast<Scalar>(layer.weights.value(edge));
+        by_input.push_back(weight);
+        by_output[own.first_stored + stored[edge]] = weight;
+        places.push_back(static_cast<std::uint32_t>(own.first_stored + stored[edge]));
       }
-      for (EdgeOffset edge = 0; edge < layer.num_edges(); ++edge)
-        by_output.push_back(static_cast<Scalar>(layer.weights.value(edge)));
+      if (own.format.has_dense_backward && own.num_places() > own.edges.num_edges()) {
+        own.dense_by_input = Array<Scalar>("varve::dense_weights", own.num_places());
+        own.dense_places = upload<ExecutionSpace>("varve::dense_places", places_by_input(layer.weights, turned));
+      }
       for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
       layers_.push_back(own);
       shapes_.push_back(layer);
@@ -230,12 +267,33 @@ private:
     bias_ = upload<ExecutionSpace>("varve::bias", bias);
     bad_ = Array<int>("varve::bad", 1);
     for (auto& layer : layers_) view_arrays(layer);
+    ExecutionSpace const space;
+    fill_dense(space);
+    space.fence("varve: dense layers are there");
+  }
+
+  /// Copies weights to the dense matrices by input of layers that lack some edges. Does not fence.
+  void fill_dense(ExecutionSpace const& space) const {
+    for (auto const& layer : layers_) {
+      if (layer.dense_places.size() == 0) continue;
+      take_numbers(space,
+                   TakeNumbers<ExecutionSpace, Scalar>{layer.by_input, layer.dense_by_input, layer.dense_places, bad_});
+    }
+  }
+
+  /// By layer: the edge, by output, of each edge in training order.
+  std::vector<std::vector<std::uint32_t>> edges_in_order() const {
+    std::vector<std::vector<std::uint32_t>> edges;
+    for (auto const& layer : layers_) edges.push_back(download(layer.edges.places));
+    return edges;
   }
 
   void view_arrays(OfLayer& layer) {
     auto const edges = std::make_pair(layer.first_edge, layer.first_edge + layer.edges.num_edges());
     layer.by_input = Kokkos::subview(by_input_, edges);
-    layer.by_output = Kokkos::subview(by_output_, edges);
+    layer.by_output =
+        Kokkos::subview(by_output_, std::make_pair(layer.first_stored, layer.first_stored + layer.num_stored()));
+    layer.dense_weights = layer.dense_by_input;
     layer.bias = Kokkos::subview(
         bias_, std::make_pair(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs)));
   }
@@ -257,7 +315,7 @@ private:
     for (std::size_t number = 0; number < layers_.size(); ++number) {
       auto const& own = layers_[number];
       bool is_bad = false;
-      for (std::size_t i = 0; i < own.edges.num_edges(); ++i) is_bad |= !std::isfinite(weights[own.first_edge + i]);
+      for (std::size_t i = 0; i < own.num_stored(); ++i) is_bad |= !std::isfinite(weights[own.first_stored + i]);
       for (std::size_t i = 0; i < static_cast<std::size_t>(own.num_outputs); ++i)
         is_bad |= !std::isfinite(bias[own.first_output + i]);
       if (is_bad) {
@@ -268,25 +326,11 @@ private:
     throw std::logic_error("varve: a number that is not finite cannot be found");
   }
 
-  void require_shape(OptimizerState const& state) const {
-    auto const moments = static_cast<std::size_t>(optimizer_.num_moments());
-    bool fits = state.layers.size() == layers_.size();
-    for (std::size_t number = 0; fits && number < layers_.size(); ++number) {
-      auto const& given = state.layers[number];
-      fits = given.weights.size() == moments && given.bias.size() == moments;
-      for (std::size_t moment = 0; fits && moment < moments; ++moment)
-        fits = given.weights[moment].size() == layers_[number].edges.num_edges() &&
-               given.bias[moment].size() == static_cast<std::size_t>(layers_[number].num_outputs);
-    }
-    if (!fits)
-      throw InputError("the state of the optimizer does not fit the network and the optimizer " +
-                       to_string(optimizer_.kind));
-  }
-
   Optimizer optimizer_;
   GradientParts parts_;
   std::size_t rank_;
   TrainedMoments<ExecutionSpace, Scalar> moments_;
+  std::vector<TrainedFormat> formats_; ///< by layer
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;

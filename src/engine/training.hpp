@@ -8,6 +8,7 @@
 #include "network/optimizer.hpp"
 #include "network/pattern_change.hpp"
 #include "network/sample_set.hpp"
+#include "plan/names.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,7 @@ struct TrainingOptions {
   std::optional<std::size_t> memory_limit;
   /// Bytes on the device (default: nine tenths of what is available). CPU backends stream weights only if it is given.
   std::optional<std::size_t> device_memory_limit;
+  std::optional<FormatName> format;                  ///< csr or dense; empty: dense where that takes less time
   std::shared_ptr<GradientExchange> exchange;        ///< between the ranks that train the network; empty: one rank
   std::vector<double> rank_speeds;                   ///< relative speeds by which ranks share leaves; empty: measured
   std::size_t least_bundle = std::size_t(1) << 18U;  ///< gradients that ranks exchange at a time, if there are as many
@@ -46,8 +48,9 @@ struct TrainingPlan {
   std::size_t micro_batch = 0;  ///< samples at a time
   std::size_t keep_every = 1;   ///< keeps activations of every keep_every-th layer and computes the others again
   bool streams_weights = false; ///< weights, gradients and moments live on the host; layers pass through the device
-  std::size_t weight_bytes = 0, activation_bytes = 0; ///< on the device
-  std::size_t host_bytes = 0;                         ///< host memory for what is streamed
+  std::size_t weight_bytes = 0, activation_bytes = 0;        ///< on the device
+  std::size_t host_bytes = 0;                                ///< host memory for what is streamed
+  std::size_t num_dense_forward = 0, num_dense_backward = 0; ///< layers computed as dense ones
 };
 
 /// What one rank did in all steps; times are in seconds.

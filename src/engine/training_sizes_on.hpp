@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace varve {
 
@@ -27,7 +28,7 @@ GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& opt
 template <class ExecutionSpace, class Scalar>
 class TrainingSizesOn {
 public:
-  static TrainingPlan plan(Network const& network, TrainingOptions options) {
+  static TrainingPlan plan(Network const& network, TrainingOptions options, std::vector<TrainedFormat> const& formats) {
     require_valid(options.optimizer);
     TrainingSizes sizes;
     sizes.widths.push_back(network.num_inputs());
@@ -39,19 +40,25 @@ public:
     sizes.scalar_bytes = sizeof(Scalar);
     std::size_t const ranks = num_ranks(options);
     std::size_t leaves = num_leaves<Scalar>(options.batch);
-    std::size_t of_weights = TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks);
+    std::size_t of_weights =
+        TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks, formats);
     if (ranks > 1) { // a fourth more than equal shares; ranks that should take still more do so in several passes
       of_weights += bytes_of_exchange(network, leaves, ranks);
       leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
       options.batch = std::min(options.batch, leaves * sizes.leaf);
     }
     using Passes = TrainingPasses<ExecutionSpace, Scalar, HostBeside<ExecutionSpace>>;
-    std::size_t const of_passes = bytes_of_growth(network, options) + Passes::bytes_of_levels(network, leaves);
+    std::size_t const of_passes = bytes_of_growth(network, options) + Passes::bytes_of_levels(network, leaves, formats);
     sizes.weight_bytes = of_weights + of_passes;
-    sizes.streamed_weight_bytes = Passes::bytes_of_stream(network) + of_passes;
+    sizes.streamed_weight_bytes = Passes::bytes_of_stream(network, formats) + of_passes;
     sizes.streamed_host_bytes = of_weights;
     auto const limits = memory_limits({options.memory_limit, options.device_memory_limit, {}}, options.backend);
-    return plan_training(sizes, options, limits);
+    auto plan = plan_training(sizes, options, limits);
+    for (auto const& format : formats) {
+      plan.num_dense_forward += format.has_dense_forward ? 1 : 0;
+      plan.num_dense_backward += format.has_dense_backward ? 1 : 0;
+    }
+    return plan;
   }
 
 private:

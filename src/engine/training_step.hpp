@@ -1,16 +1,14 @@
 #pragma once
 
-#include "engine/layer_stream.hpp"
+#include "engine/layer_kernels.hpp"
 #include "engine/leaf_levels.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_passes.hpp"
 #include "engine/training_trace.hpp"
-#include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
 #include "kernels/output_error.hpp"
-#include "kernels/trained_forward.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -68,18 +66,22 @@ public:
   }
 
   /// Upper bound of the device memory, in bytes, for sums of leaves.
-  static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves) {
+  static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves,
+                                     std::vector<TrainedFormat> const& formats) {
     std::size_t most = 0;
-    for (auto const& layer : network.layers()) // at most two numbers per leaf and sum
-      most = std::max({most, layer.num_edges(), static_cast<EdgeOffset>(layer.num_outputs())});
+    for (std::size_t number = 0; number < formats.size(); ++number) { // at most two numbers per leaf and sum
+      auto const& layer = network.layers()[number];
+      most = std::max({most, layer.num_edges(), layer.num_outputs()});
+      if (formats[number].has_dense_backward) most = std::max(most, layer.num_inputs() * layer.num_outputs());
+    }
     return 2 * num_leaves * most * sizeof(Scalar);
   }
 
   /// Device memory, in bytes, for layers that are streamed and their gradients.
-  static std::size_t bytes_of_stream(Network const& network) {
+  static std::size_t bytes_of_stream(Network const& network, std::vector<TrainedFormat> const& formats) {
     std::size_t most = 0;
     for (auto const& layer : network.layers()) most = std::max(most, layer.num_edges() + layer.num_outputs());
-    return LayerStream<ExecutionSpace, Scalar>::bytes_for(network) + most * sizeof(Scalar);
+    return LayerStream<ExecutionSpace, Scalar>::bytes_for(network, formats) + most * sizeof(Scalar);
   }
 
   /// Forward pass of a micro-batch, which consists of these rows of the set. Appends the samples' losses to `losses`,
@@ -148,11 +150,9 @@ public:
       compute_again(space, number);
       visit(number, trace_.panel(number), errors_[current], num_leaves_);
       if (number == 0) break;
-      FusedBackward<ExecutionSpace, Scalar, true> kernel{};
-      kernel.derivative = Derivative<Scalar>(weights_->layers()[number - 1].activation);
-      kernel.input_errors = errors_[1 - current];
-      set_layer(space, number, on_device(space, {number, backward_use}), all, errors_[current], kernel);
-      fused_backward(space, kernel);
+      launch_backward(space, weights_->layers()[number], on_device(space, {number, backward_use}),
+                      &weights_->layers()[number - 1].activation,
+                      panels_of(space, number, all, errors_[current], errors_[1 - current]));
       prefetch(next_before(number));
     }
   }
@@ -168,8 +168,8 @@ private:
     if (stream_) return stream_->acquire(space, use);
     if constexpr (std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>) {
       auto const& layer = weights_->layers()[use.layer];
-      if (use.direction == forward_use) return {layer.edges.by_output, layer.by_output, layer.bias};
-      return {layer.edges.by_input, layer.by_input, layer.bias};
+      if (use.direction == forward_use) return {layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
+      return {layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
     }
     throw std::logic_error("varve: weights on the host are not streamed");
   }
@@ -198,17 +198,8 @@ private:
   }
 
   void forward_layer(ExecutionSpace const& space, std::size_t number) {
-    auto const& layer = weights_->layers()[number];
-    auto const arrays = on_device(space, {number, forward_use});
-    TrainedForward<ExecutionSpace, Scalar> kernel{};
-    kernel.edges = arrays.edges;
-    kernel.weights = arrays.weights;
-    kernel.bias = arrays.bias;
-    kernel.bounds = bounds_of<Scalar>(layer.activation);
-    kernel.inputs = trace_.panel(number);
-    kernel.outputs = trace_.panel(number + 1);
-    kernel.num_inputs = layer.num_inputs;
-    trained_forward(space, kernel, num_leaves_);
+    launch_forward(space, weights_->layers()[number], on_device(space, {number, forward_use}), trace_.panel(number),
+                   trace_.panel(number + 1), num_leaves_);
     trace_.written(number + 1);
   }
 
@@ -280,19 +271,9 @@ private:
       }
     }
     bias_gradient(space, number, subtree, errors, totals, first_bias);
-    if (number > 0) {
-      FusedBackward<ExecutionSpace, Scalar, true> kernel{};
-      kernel.derivative = Derivative<Scalar>(weights_->layers()[number - 1].activation);
-      kernel.input_errors = lines_of(input_errors, subtree, layer.num_inputs);
-      set_layer(space, number, arrays, subtree, errors, kernel);
-      fused_backward(space, kernel);
-      add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, first_weight});
-    } else {
-      FusedBackward<ExecutionSpace, Scalar, false> kernel{};
-      set_layer(space, number, arrays, subtree, errors, kernel);
-      fused_backward(space, kernel);
-      add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, first_weight});
-    }
+    auto const panels = panels_of(space, number, subtree, errors, input_errors);
+    launch_backward(space, layer, arrays, number > 0 ? &weights_->layers()[number - 1].activation : nullptr, panels);
+    launch_totals(space, arrays, panels.levels, totals, first_weight);
     if (!stream_) return;
     bring_back(space, sums, layer.first_weight_sum, 0, num_edges);
     bring_back(space, sums, layer.first_bias_sum, num_edges, static_cast<std::size_t>(layer.num_outputs));
@@ -316,17 +297,14 @@ private:
     add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, totals, first});
   }
 
-  /// Sets what the backward kernel of a layer reads, and where it adds up gradients.
-  template <class Kernel>
-  void set_layer(ExecutionSpace const& space, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
-                 Panel const& errors, Kernel& kernel) const {
+  /// The lines of a subtree's leaves that the backward pass of a layer reads and writes.
+  BackwardPanels<ExecutionSpace, Scalar> panels_of(ExecutionSpace const& space, std::size_t number,
+                                                   PassSubtree const& subtree, Panel const& errors,
+                                                   Panel const& input_errors) const {
     auto const& layer = weights_->layers()[number];
-    kernel.edges = arrays.edges;
-    kernel.weights = arrays.weights;
-    kernel.inputs = lines_of(trace_.panel(number), subtree, layer.num_inputs);
-    kernel.errors = lines_of(errors, subtree, layer.num_outputs);
-    kernel.levels = levels_.of(space, subtree.num_leaves, layer.edges.num_edges(), layer.num_inputs);
-    kernel.num_outputs = layer.num_outputs;
+    return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
+            lines_of(input_errors, subtree, layer.num_inputs),
+            levels_.of(space, subtree.num_leaves, layer.num_gradients(), layer.num_inputs)};
   }
 
   Weights const* weights_;

@@ -114,8 +114,9 @@ TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
     for (auto const backend : compiled_backends()) {
       Words const here = joined(recipe, {"--backend", to_string(backend)});
       EXPECT_EQ(train(here), expected) << to_string(backend);
-      for (Words const& way : {Words{"--micro-batch", "64"}, Words{"--micro-batch", "128", "--recompute", "3"},
-                               Words{"--recompute", "2"}, Words{"--recompute", "none"}})
+      for (Words const& way :
+           {Words{"--micro-batch", "64"}, Words{"--micro-batch", "128", "--recompute", "3"}, Words{"--recompute", "2"},
+            Words{"--recompute", "none"}, Words{"--formats", "dense"}, Words{"--formats", "csr"}})
         EXPECT_EQ(train(joined(here, way)), expected) << to_string(backend) << " " << way[0] << " " << way[1];
     }
     bool const has_openmp = std::ranges::count(compiled_backends(), Backend::openmp) > 0;
@@ -127,6 +128,15 @@ TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
   }
   EXPECT_NE(train({"--seed", "2"}), train({"--seed", "3"}));
   EXPECT_EQ(train({"--precision", "double", "--micro-batch", "32"}), train({"--precision", "double"}));
+}
+
+TEST_F(Train, SaysWhichLayersAreDense) {
+  auto const dense = succeed(words({"--formats", "dense", "--report", path("dense.json")}));
+  EXPECT_THAT(dense.out, HasSubstr("formats   dense in 4 layers forward and 4 backward, else csr\n"));
+  EXPECT_EQ(read_json(path("dense.json"))["plan"]["dense_backward"], 4);
+  auto const edges = succeed(words({"--formats", "csr", "--report", path("csr.json")}));
+  EXPECT_THAT(edges.out, ::testing::Not(HasSubstr("formats ")));
+  EXPECT_EQ(read_json(path("csr.json"))["plan"]["dense_forward"], 0);
 }
 
 TEST_F(Train, StreamsWeightsThatDoNotFitTheDevice) {
@@ -269,6 +279,7 @@ TEST_F(Train, SaysWhatIsWrong) {
   fails({"--pattern", "best"}, 2, "there is no way 'best' to change the pattern of edges");
   fails({"--pattern", "set", "--pattern-fraction", "2"}, 2, "the fraction of edges that are dropped is 2, expected");
   fails({"--pattern", "set", "--pattern-schedule", "step"}, 2, "there is no schedule 'step' of changes of the pattern");
+  fails({"--formats", "cones"}, 2, "--formats: cones not in {auto,dense,csr}");
   fails({"--recompute", "all"}, 2, "--recompute is 'all', expected auto, none or a number from 1 on");
   fails({"--micro-batch", "100"}, 2, "a micro-batch of 100 samples was asked for, expected 64 times a power of two");
   fails({"--patience", "2"}, 2, "--patience and --best need --validation");

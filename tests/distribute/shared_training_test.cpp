@@ -126,6 +126,7 @@ TEST_P(SharedTraining, GivesTheSameBitsHoweverItIsDone) {
         auto options = options_together();
         if (micro_leaves > 0) options.micro_batch = micro_leaves * leaf();
         options.keep_every = keep_every;
+        options.format = is_unequal ? FormatName::dense : FormatName::csr;
         if (is_unequal) options.rank_speeds = unequal_speeds();
         expect_same(train(options), alone);
       }
@@ -184,6 +185,7 @@ TEST_P(SharedTraining, GivesTheSameBitsWithStreamedWeights) {
         options.exchange = exchange_;
         options.micro_batch = leaf();
         options.keep_every = keep_every;
+        options.format = is_unequal ? FormatName::dense : FormatName::csr;
         if (is_unequal) options.rank_speeds = unequal_speeds();
         auto const resident = prepare_training(given().network, options)->plan();
         options.device_memory_limit = resident.weight_bytes + resident.activation_bytes - 1;

@@ -133,6 +133,18 @@ TEST_P(StreamedTraining, GivesTheSameBitsHoweverItIsDone) {
   }
 }
 
+TEST_P(StreamedTraining, GivesTheSameBitsInEveryFormat) {
+  auto way = options();
+  for (auto const pattern : {PatternKind::keep, PatternKind::rigl}) {
+    way.pattern = pattern;
+    way.format = FormatName::csr;
+    auto const expected = train(way);
+    way.format = FormatName::dense;
+    EXPECT_EQ(train(way), expected) << to_string(pattern);
+    EXPECT_EQ(train(streamed(way)), expected) << to_string(pattern) << ", streamed";
+  }
+}
+
 TEST_P(StreamedTraining, ChangesThePatternToTheSameOne) {
   for (auto const pattern : {PatternKind::set, PatternKind::rigl}) {
     auto with_pattern = options();
@@ -169,6 +181,8 @@ TEST_P(StreamedTraining, TrainsASingleLayer) {
   auto const one = training_case({{200, 150}, 40, 0.6, {Activation::identity()}});
   auto way = options();
   way.batch = 40;
+  way.micro_batch = leaf();
+  way.keep_every = 1;
   auto const train_one = [&] {
     auto const training = prepare_training(one.network, way);
     training->add_samples(one.samples, one.labels, "set");

@@ -233,6 +233,10 @@ TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
   EXPECT_EQ(complaint([&] { prepare_training(given.network, bad); }),
             "the momentum is 1.5, expected a number from 0 to below 1");
   bad = options();
+  bad.format = FormatName::sliced_ell;
+  EXPECT_EQ(complaint([&] { prepare_training(given.network, bad); }),
+            "layers in training are stored as csr or dense, not as sliced_ell");
+  bad = options();
   bad.memory_limit = bad.device_memory_limit = 1000;
   EXPECT_THAT(complaint([&] { prepare_training(given.network, bad); }),
               testing::HasSubstr("but 1000 bytes may be used"));

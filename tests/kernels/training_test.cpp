@@ -4,6 +4,8 @@
 #include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
 #include "kernels/output_error.hpp"
+#include "kernels/trained_dense_backward.hpp"
+#include "kernels/trained_dense_forward.hpp"
 #include "kernels/trained_forward.hpp"
 #include "kernels/update_step.hpp"
 #include "reference/train.hpp"
@@ -45,7 +47,8 @@ public:
   using Array = DeviceArray<ExecutionSpace, T>;
   using Panel = TrainingPanel<ExecutionSpace, Scalar>;
 
-  StepByKernels(Network const& network, int leaves_per_run) : network_(network), leaves_per_run_(leaves_per_run) {
+  StepByKernels(Network const& network, int leaves_per_run, bool is_dense)
+      : network_(network), leaves_per_run_(leaves_per_run), is_dense_(is_dense) {
     auto const trained = trained_layers<Scalar>(network);
     for (auto const& layer : trained) {
       auto const turned = transposed(layer.pattern);
@@ -53,15 +56,39 @@ public:
       for (auto const edge : turned.edges) by_input.push_back(layer.weights[edge]);
       layers_.push_back({TrainedEdges<ExecutionSpace>(layer.pattern), upload<ExecutionSpace>("by_input", by_input),
                          upload<ExecutionSpace>("by_output", layer.weights), upload<ExecutionSpace>("bias", layer.bias),
-                         turned.edges});
+                         turned.edges, DenseLayer(layer)});
     }
   }
+
+  /// A layer as dense matrices.
+  struct DenseLayer {
+    explicit DenseLayer(TrainedLayer<Scalar> const& layer) {
+      auto const inputs = layer.pattern.num_columns;
+      auto const outputs = layer.pattern.num_rows;
+      std::vector<Scalar> rows(inputs * outputs);
+      std::vector<Scalar> columns(inputs * outputs);
+      std::vector<std::uint32_t> place_of_edge(layer.weights.size());
+      for (std::size_t output = 0; output < outputs; ++output) {
+        for (auto edge = layer.pattern.row_pointers[output]; edge < layer.pattern.row_pointers[output + 1]; ++edge) {
+          auto const input = std::size_t{layer.pattern.column_indices[edge]};
+          rows[output * inputs + input] = columns[input * outputs + output] = layer.weights[edge];
+          place_of_edge[edge] = static_cast<std::uint32_t>(input * outputs + output);
+        }
+      }
+      by_output = upload<ExecutionSpace>("dense", rows);
+      by_input = upload<ExecutionSpace>("dense", columns);
+      places = upload<ExecutionSpace>("places", place_of_edge);
+    }
+    Array<Scalar> by_output, by_input;
+    Array<std::uint32_t> places; ///< by edge, in by_input
+  };
 
   struct DeviceLayer {
     TrainedEdges<ExecutionSpace> edges;
     Array<Scalar> by_input, by_output;
     Array<double> bias;
     std::vector<EdgeOffset> edge_numbers;
+    DenseLayer dense;
   };
 
   Gradient<Scalar> run(TrainingCase const& given, Answers const& answers, Loss loss) {
@@ -108,6 +135,7 @@ private:
 
   Panel forward(std::size_t number, Panel const& inputs) const {
     Layer const layer = network_.layer(number);
+    if (is_dense_) return dense_forward(number, layer, inputs);
     TrainedForward<ExecutionSpace, Scalar> kernel{};
     kernel.edges = layers_[number].edges.by_output;
     kernel.weights = layers_[number].by_output;
@@ -117,6 +145,20 @@ private:
     kernel.outputs = new_panel(layer.num_outputs());
     kernel.num_inputs = static_cast<int>(layer.num_inputs());
     trained_forward(space_, kernel, leaves_);
+    space_.fence("forward");
+    return kernel.outputs;
+  }
+
+  Panel dense_forward(std::size_t number, Layer const& layer, Panel const& inputs) const {
+    TrainedDenseForward<ExecutionSpace, Scalar> kernel{};
+    kernel.weights = layers_[number].dense.by_output;
+    kernel.bias = layers_[number].bias;
+    kernel.bounds = bounds_of<Scalar>(layer.activation);
+    kernel.inputs = inputs;
+    kernel.outputs = new_panel(layer.num_outputs());
+    kernel.num_inputs = static_cast<int>(layer.num_inputs());
+    kernel.num_outputs = static_cast<int>(layer.num_outputs());
+    trained_dense_forward(space_, kernel, leaves_);
     space_.fence("forward");
     return kernel.outputs;
   }
@@ -169,6 +211,7 @@ private:
 
   /// Gives the errors of the layer's inputs, for the first layer an empty panel.
   Panel backward(std::size_t number, Panel const& inputs, Panel const& errors, std::vector<Scalar>& gradient) const {
+    if (is_dense_) return dense_backward(number, inputs, errors, gradient);
     auto const& own = layers_[number];
     auto const levels = new_levels(own.edges.num_edges());
     Panel input_errors;
@@ -195,18 +238,48 @@ private:
     return input_errors;
   }
 
+  Panel dense_backward(std::size_t number, Panel const& inputs, Panel const& errors,
+                       std::vector<Scalar>& gradient) const {
+    auto const& own = layers_[number];
+    Panel input_errors;
+    auto const launch = [&](auto kernel) {
+      kernel.weights = own.dense.by_input;
+      kernel.inputs = inputs;
+      kernel.errors = errors;
+      kernel.input_errors = input_errors;
+      if (number > 0) kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
+      kernel.levels = new_levels(own.dense.by_input.size());
+      kernel.num_inputs = static_cast<int>(network_.layers()[number].num_inputs());
+      kernel.num_outputs = static_cast<int>(network_.layers()[number].num_outputs());
+      trained_dense_backward(space_, kernel);
+      PickLevels<ExecutionSpace, Scalar> const pick{kernel.levels, own.dense.places,
+                                                    Array<Scalar>("totals", own.dense.places.size()), 0};
+      pick_levels(space_, pick);
+      space_.fence("backward");
+      gradient = download(pick.totals);
+    };
+    if (number > 0) {
+      input_errors = new_panel(network_.layers()[number].num_inputs());
+      launch(TrainedDenseBackward<ExecutionSpace, Scalar, true>{});
+    } else {
+      launch(TrainedDenseBackward<ExecutionSpace, Scalar, false>{});
+    }
+    return input_errors;
+  }
+
   Network network_;
   int leaves_per_run_;
+  bool is_dense_; ///< by the dense kernels
   int leaves_ = 0;
   std::vector<DeviceLayer> layers_;
   ExecutionSpace space_;
 };
 
 template <class ExecutionSpace, class Scalar>
-void expect_reference(TrainingShape const& shape, int leaves_per_run) {
+void expect_reference(TrainingShape const& shape, int leaves_per_run, bool is_dense) {
   auto const given = training_case(shape);
   auto const layers = trained_layers<Scalar>(given.network);
-  StepByKernels<ExecutionSpace, Scalar> kernels(given.network, leaves_per_run);
+  StepByKernels<ExecutionSpace, Scalar> kernels(given.network, leaves_per_run, is_dense);
   auto const compare = [&](Answers const& answers, Loss loss) {
     auto const expected = gradient_of(layers, given.samples, answers, loss);
     auto const found = kernels.run(given, answers, loss);
@@ -223,6 +296,13 @@ void expect_reference(TrainingShape const& shape, int leaves_per_run) {
   compare(given.labels, Loss::cross_entropy);
   compare(given.labels, Loss::mean_square);
   compare(given.targets, Loss::mean_square);
+}
+template <class ExecutionSpace, class Scalar>
+void expect_reference(TrainingShape const& shape, int leaves_per_run) {
+  for (bool const is_dense : {false, true}) {
+    SCOPED_TRACE(is_dense ? "dense kernels" : "sparse kernels");
+    expect_reference<ExecutionSpace, Scalar>(shape, leaves_per_run, is_dense);
+  }
 }
 
 template <class ExecutionSpace>

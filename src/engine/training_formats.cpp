@@ -1,0 +1,60 @@
+#include "engine/training_formats.hpp"
+
+#include "core/error.hpp"
+#include "core/runtime.hpp"
+
+#include <limits>
+
+namespace varve {
+namespace {
+
+/// Parts of all possible edges from which on dense kernels take less time on CPUs, as measured (perf/TRIED.md). Errors
+/// and gradients together never do; the gradient alone, in the first layer, does where outputs are many.
+constexpr double least_forward = 0.42;
+constexpr double least_first_gradient = 0.80;
+constexpr std::size_t least_outputs_of_first = 256;
+constexpr double never = std::numeric_limits<double>::infinity();
+
+} // namespace
+
+std::vector<TrainedFormat> choose_trained_formats(Network const& network, TrainingOptions const& options) {
+  auto const asked = options.format;
+  if (asked && *asked != FormatName::dense && *asked != FormatName::csr)
+    throw UsageError("layers in training are stored as csr or dense, not as " + to_string(*asked));
+  std::vector<TrainedFormat> formats;
+  for (auto const& layer : network.layers()) {
+    auto const places = static_cast<double>(layer.num_inputs()) * static_cast<double>(layer.num_outputs());
+    bool const can_be_dense = layer.num_edges() > 0 && places <= std::numeric_limits<std::uint32_t>::max();
+    auto const is_dense = [&](double least) {
+      if (!can_be_dense || asked == FormatName::csr) return false;
+      if (asked == FormatName::dense) return true;
+      return !has_own_memory(options.backend) && static_cast<double>(layer.num_edges()) >= least * places;
+    };
+    bool const gains_backward = formats.empty() && layer.num_outputs() >= least_outputs_of_first;
+    formats.push_back({is_dense(least_forward), is_dense(gains_backward ? least_first_gradient : never)});
+  }
+  return formats;
+}
+
+std::vector<std::uint32_t> places_by_output(SparseMatrix const& matrix, bool is_dense) {
+  std::vector<std::uint32_t> places;
+  places.reserve(matrix.num_entries());
+  for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+    for (EdgeOffset edge = matrix.row_pointers[output]; edge < matrix.row_pointers[output + 1]; ++edge) {
+      auto const place = is_dense ? output * matrix.num_columns + matrix.column_indices[edge] : edge;
+      places.push_back(static_cast<std::uint32_t>(place));
+    }
+  }
+  return places;
+}
+
+std::vector<std::uint32_t> places_by_input(SparseMatrix const& matrix, TransposedEdges const& turned) {
+  std::vector<std::uint32_t> places;
+  places.reserve(matrix.num_entries());
+  for (std::size_t input = 0; input < matrix.num_columns; ++input)
+    for (EdgeOffset i = turned.row_pointers[input]; i < turned.row_pointers[input + 1]; ++i)
+      places.push_back(static_cast<std::uint32_t>(input * matrix.num_rows + turned.outputs[i]));
+  return places;
+}
+
+} // namespace varve
