@@ -37,11 +37,16 @@ BenchmarkCase case_of_files(BenchmarkOptions const& options) {
           {"auto"}};
 }
 
-void write(std::string const& path, std::vector<std::string> const& lines) {
-  if (path.empty()) return;
-  OutputFile file(path);
-  for (auto const& line : lines) file.write(line + "\n");
-  file.commit();
+/// The file of an output, or null if it was not asked for. Created before anything is measured, so that a name that
+/// cannot be written costs no measurement.
+std::unique_ptr<OutputFile> create(std::string const& path) {
+  return path.empty() ? nullptr : std::make_unique<OutputFile>(path);
+}
+
+void write(OutputFile* file, std::vector<std::string> const& lines) {
+  if (file == nullptr) return;
+  for (auto const& line : lines) file->write(line + "\n");
+  file->commit();
 }
 
 int benchmark(BenchmarkOptions const& options) {
@@ -56,6 +61,8 @@ int benchmark(BenchmarkOptions const& options) {
   files.writes("--output", options.output, Content::json);
   files.writes("--trace", options.trace, Content::json);
   check_files(files);
+  auto const records_file = create(options.output);
+  auto const trace_file = create(options.trace);
 
   Stopwatch const time;
   fmt::print("varve     {}, commit {}, {}, {}\n", provenance.version, provenance.git_commit, provenance.compiler,
@@ -66,10 +73,10 @@ int benchmark(BenchmarkOptions const& options) {
   for (auto const& one : cases) run.measure(one);
   if (options.suite == "train") measure_training(options, run);
   require_unchanged_inputs();
-  write(options.output, run.lines());
-  if (!options.trace.empty()) {
+  write(records_file.get(), run.lines());
+  if (trace_file) {
     nlohmann::ordered_json const trace = {{"traceEvents", run.trace_events()}, {"displayTimeUnit", "ms"}};
-    write(options.trace, {json_text(trace)});
+    write(trace_file.get(), {json_text(trace)});
   }
   fmt::print("{} records in {}\n", run.lines().size(), readable_seconds(time.seconds()));
   return run.is_all_right() ? 0 : 1;

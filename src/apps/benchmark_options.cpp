@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace varve {
 
 void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
@@ -37,7 +39,6 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   command
       .add_option("--seconds", options.seconds,
                   "measure on, up to 1000 times, until each case has taken so long: for percentiles of short runs")
-      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       .add_option("--check", options.check,
@@ -57,6 +58,8 @@ void require_sound(BenchmarkOptions const& options) {
     throw UsageError("varve benchmark takes either --suite, or --network and --input");
   if (has_files && (options.network.empty() || options.input.empty()))
     throw UsageError("varve benchmark takes --network and --input together");
+  if (!std::isfinite(options.seconds) || options.seconds < 0.0)
+    throw UsageError(fmt::format("--seconds is {}, expected a number from 0", options.seconds));
   for (auto const& backend : options.backends) static_cast<void>(parse_backend(backend));
   for (auto const& reductions : options.reductions) static_cast<void>(parse_reductions(reductions));
 }

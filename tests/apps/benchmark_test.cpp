@@ -212,8 +212,18 @@ TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
   refused(with_data({"--reductions", "most"}), {"no reduction 'most'"});
   refused(with_data({"--samples", "301"}), {"300 samples", "301"});
   refused(with_data({"--repeats", "0"}), {"--repeats"});
+  refused(with_data({"--seconds", "-1"}), {"--seconds is -1, expected a number from 0"});
+  refused(with_data({"--seconds", "nan"}), {"--seconds is nan"});
   refused(with_data({"--output", path("net.h5")}), {"--output"});
   refused(with_data({"--trace", path("t.tsv")}), {"--trace", ".json"});
+}
+
+TEST_F(Benchmark, FindsOutputsThatCannotBeWrittenBeforeItMeasures) {
+  for (char const* const option : {"--output", "--trace"}) {
+    auto const ended = run_varve(joined({"benchmark"}, with_data({option, path("no-folder/r.json")})));
+    expect_sentence(ended, 4, {"no-folder/r.json cannot be written"});
+    EXPECT_EQ(ended.out, "") << option;
+  }
 }
 
 } // namespace

@@ -107,6 +107,7 @@ TEST(Onnx, EverythingElseIsNamedInASentence) {
 }
 
 /// Writes a model by the package onnx, and its weights by NumPy.
+#ifdef VARVE_PYTHON_HAS_ONNX
 std::string const onnx_python = R"(
 import numpy, onnx
 from onnx import helper, numpy_helper, TensorProto
@@ -128,8 +129,6 @@ numpy.save("w2.npy", w2.T)
 TEST(Onnx, ReadsWhatThePackageOnnxWrites) {
   TemporaryFolder const folder;
   write_bytes(folder / "script.py", onnx_python);
-  if (std::system("'" VARVE_PYTHON "' -c 'import onnx' 2> /dev/null") != 0)
-    GTEST_SKIP() << "left out: the Python package onnx is missing (python3-onnx)";
   auto const command = "cd '" + folder.path().string() + "' && '" VARVE_PYTHON "' script.py";
   ASSERT_EQ(std::system(command.c_str()), 0);
   auto const network = open_network(folder / "model.onnx");
@@ -138,6 +137,7 @@ TEST(Onnx, ReadsWhatThePackageOnnxWrites) {
   EXPECT_EQ(network->layer(1).weights, open_samples(folder / "w2.npy", 6).matrix);
   EXPECT_EQ(network->layer(0).bias.size(), 6U);
 }
+#endif
 
 } // namespace
 } // namespace varve
