@@ -22,19 +22,19 @@ private:
   ErrorKind kind_;
 };
 
-/// The caller asked for something contradictory or unknown.
+/// The caller asked for something contradictory or unknown (exit code 2).
 class UsageError : public Error {
 public:
   explicit UsageError(std::string const& sentence) : Error(ErrorKind::usage, sentence) {}
 };
 
-/// A file, a network or an array is missing, broken or does not match the rest of the input.
+/// A file, a network or an array is missing, broken or does not match the rest of the input (exit code 3).
 class InputError : public Error {
 public:
   explicit InputError(std::string const& sentence) : Error(ErrorKind::input, sentence) {}
 };
 
-/// There is not enough memory, the device does not exist or failed, or an output cannot be written.
+/// There is not enough memory, the device does not exist or failed, or an output cannot be written (exit code 4).
 class ResourceError : public Error {
 public:
   explicit ResourceError(std::string const& sentence) : Error(ErrorKind::resource, sentence) {}

@@ -1,41 +1,18 @@
 #pragma once
 
+#include <varve/error.hpp>
+
 #include <stdexcept>
 #include <string>
 
 namespace varve {
 
-/// The kind of an error; its number is the exit code of the command.
-enum class ErrorKind { usage = 2, input = 3, resource = 4 };
-
-/// An error that the user can act on: one sentence that names the place, what was found and what was expected.
-class Error : public std::runtime_error {
-public:
-  Error(ErrorKind kind, std::string const& sentence) : std::runtime_error(sentence), kind_(kind) {}
-
-  ErrorKind kind() const noexcept { return kind_; }
-
-private:
-  ErrorKind kind_;
-};
-
-/// The caller asked for something contradictory or unknown (exit code 2).
-class UsageError : public Error {
-public:
-  explicit UsageError(std::string const& sentence) : Error(ErrorKind::usage, sentence) {}
-};
-
-/// A file or network is missing, broken or does not match the rest of the input (exit code 3).
-class InputError : public Error {
-public:
-  explicit InputError(std::string const& sentence) : Error(ErrorKind::input, sentence) {}
-};
-
-/// There is not enough memory, the device does not exist, or the device failed (exit code 4).
-class ResourceError : public Error {
-public:
-  explicit ResourceError(std::string const& sentence) : Error(ErrorKind::resource, sentence) {}
-};
+// The errors of the public headers: whoever uses the library catches what its parts throw.
+using v0_2::Error;
+using v0_2::ErrorKind;
+using v0_2::InputError;
+using v0_2::ResourceError;
+using v0_2::UsageError;
 
 } // namespace varve
 

@@ -53,7 +53,7 @@ varve::Activation to_private(Activation const& activation) {
   case ActivationKind::tanh:
     return varve::Activation::tanh();
   }
-  throw varve::UsageError(fmt::format("there is no activation number {}", static_cast<int>(activation.kind)));
+  throw UsageError(fmt::format("there is no activation number {}", static_cast<int>(activation.kind)));
 }
 
 Activation to_public(varve::Activation const& activation) {
@@ -64,7 +64,7 @@ Activation to_public(varve::Activation const& activation) {
 varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place) {
   constexpr std::size_t most_columns = std::numeric_limits<NeuronIndex>::max();
   if (matrix.num_columns > most_columns)
-    throw varve::InputError(
+    throw InputError(
         fmt::format("{} has {} columns, expected at most {}", place, matrix.num_columns, most_columns));
   varve::SparseMatrix copy;
   copy.num_rows = matrix.num_rows;

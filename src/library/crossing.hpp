@@ -1,7 +1,6 @@
 #pragma once
 
 #include "core/backend.hpp"
-#include "core/error.hpp"
 #include "core/types.hpp"
 #include "network/activation.hpp"
 #include "network/loss.hpp"
@@ -9,7 +8,6 @@
 #include "network/sample_batch.hpp"
 #include "network/sample_set.hpp"
 
-#include <varve/error.hpp>
 #include <varve/network.hpp>
 #include <varve/samples.hpp>
 #include <varve/types.hpp>
@@ -21,23 +19,8 @@
 #include <utility>
 
 /// What crosses the border between the public headers (namespace varve::v0_2) and the library (namespace varve):
-/// errors, matrices, layers. The private parts of public classes.
+/// matrices, layers. The private parts of public classes.
 namespace varve::v0_2 {
-
-/// Calls work() and throws its errors as those of the public headers. Other exceptions, those of callbacks for
-/// instance, pass unchanged.
-template <class Work>
-decltype(auto) with_public_errors(Work const& work) {
-  try {
-    return work();
-  } catch (varve::UsageError const& error) {
-    throw UsageError(error.what());
-  } catch (varve::InputError const& error) {
-    throw InputError(error.what());
-  } catch (varve::ResourceError const& error) {
-    throw ResourceError(error.what());
-  }
-}
 
 varve::Backend to_private(Backend backend);
 Backend to_public(varve::Backend backend);
@@ -47,11 +30,11 @@ varve::Precision to_private(Precision precision);
 varve::Activation to_private(Activation const& activation);
 Activation to_public(varve::Activation const& activation);
 
-/// Copies a matrix. Throws varve::InputError, naming `place`, if it is malformed.
+/// Copies a matrix. Throws InputError, naming `place`, if it is malformed.
 varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place);
 CsrMatrix to_public(varve::SparseMatrix matrix);
 
-/// Copies answers. Throws varve::InputError, naming `place`, if the targets are malformed.
+/// Copies answers. Throws InputError, naming `place`, if the targets are malformed.
 varve::Answers to_private(Answers const& answers, std::string const& place);
 
 /// Throws ResourceError unless Kokkos runs.

@@ -9,22 +9,20 @@
 namespace varve::v0_2 {
 
 Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss, std::size_t top) {
-  return with_public_errors([&] {
-    auto const matrix = to_private(activations, "activations");
-    auto const own_answers = to_private(answers, "targets");
-    auto const own_loss = varve::parse_loss(loss);
-    varve::require_fit(own_answers, matrix.num_rows, matrix.num_columns, own_loss, "answers");
-    varve::Evaluation evaluation(matrix.num_columns, own_loss, top);
-    evaluation.add(matrix, {own_answers.labels, own_answers.are_labels() ? nullptr : &own_answers.values});
-    Evaluation result;
-    auto const& sum = evaluation.sum();
-    result.num_samples = sum.num_samples;
-    if (sum.num_samples > 0) result.loss = sum.mean();
-    result.num_right = sum.num_right;
-    result.num_in_top = evaluation.num_in_top();
-    result.confusion = evaluation.confusion();
-    return result;
-  });
+  auto const matrix = to_private(activations, "activations");
+  auto const own_answers = to_private(answers, "targets");
+  auto const own_loss = varve::parse_loss(loss);
+  varve::require_fit(own_answers, matrix.num_rows, matrix.num_columns, own_loss, "answers");
+  varve::Evaluation evaluation(matrix.num_columns, own_loss, top);
+  evaluation.add(matrix, {own_answers.labels, own_answers.are_labels() ? nullptr : &own_answers.values});
+  Evaluation result;
+  auto const& sum = evaluation.sum();
+  result.num_samples = sum.num_samples;
+  if (sum.num_samples > 0) result.loss = sum.mean();
+  result.num_right = sum.num_right;
+  result.num_in_top = evaluation.num_in_top();
+  result.confusion = evaluation.confusion();
+  return result;
 }
 
 Evaluation evaluate(PreparedNetwork& network, Samples const& samples, Answers const& answers, std::string const& loss,
@@ -33,21 +31,19 @@ Evaluation evaluate(PreparedNetwork& network, Samples const& samples, Answers co
 }
 
 Verdicts judge(Network const& network, Samples const& samples, Arithmetic arithmetic, bool wants_activations) {
-  return with_public_errors([&] {
-    if (samples.num_neurons() != network.num_inputs())
-      throw varve::InputError("the samples have " + std::to_string(samples.num_neurons()) + " values each, expected " +
-                              std::to_string(network.num_inputs()) + ", the inputs of the network");
-    auto const own =
-        varve::judge(*network.contents().source, samples.contents().set(),
-                     arithmetic == Arithmetic::exact ? varve::Arithmetic::exact : varve::Arithmetic::double_precision,
-                     wants_activations);
-    Verdicts verdicts;
-    for (auto const& verdict : own.of_samples)
-      verdicts.of_samples.push_back(
-          {verdict.is_alive, verdict.is_certain_in_float, verdict.is_certain_in_double, verdict.margin});
-    if (wants_activations) verdicts.activations = to_public(own.activations.matrix);
-    return verdicts;
-  });
+  if (samples.num_neurons() != network.num_inputs())
+    throw InputError("the samples have " + std::to_string(samples.num_neurons()) + " values each, expected " +
+                            std::to_string(network.num_inputs()) + ", the inputs of the network");
+  auto const own =
+      varve::judge(*network.contents().source, samples.contents().set(),
+                   arithmetic == Arithmetic::exact ? varve::Arithmetic::exact : varve::Arithmetic::double_precision,
+                   wants_activations);
+  Verdicts verdicts;
+  for (auto const& verdict : own.of_samples)
+    verdicts.of_samples.push_back(
+        {verdict.is_alive, verdict.is_certain_in_float, verdict.is_certain_in_double, verdict.margin});
+  if (wants_activations) verdicts.activations = to_public(own.activations.matrix);
+  return verdicts;
 }
 
 } // namespace varve::v0_2

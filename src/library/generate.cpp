@@ -20,32 +20,28 @@ std::optional<varve::Activation> to_private(std::optional<Activation> const& act
 } // namespace
 
 Network radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed) {
-  return with_public_errors([&] { return hold(std::make_shared<varve::RadixNet const>(neurons, layers, seed)); });
+  return hold(std::make_shared<varve::RadixNet const>(neurons, layers, seed));
 }
 
 Samples digit_images(std::size_t neurons, std::size_t num_samples, std::uint64_t seed) {
-  return with_public_errors([&] { return hold(varve::digit_images(neurons, num_samples, seed)); });
+  return hold(varve::digit_images(neurons, num_samples, seed));
 }
 
 Network random_network(RandomRecipe const& recipe) {
-  return with_public_errors([&] {
-    return hold(std::make_shared<varve::RandomNetwork const>(
-        varve::RandomNetworkRecipe{recipe.widths, recipe.degree, recipe.density, recipe.weight, recipe.gain,
-                                   recipe.lowest_bias, recipe.highest_bias, recipe.cap, recipe.seed}));
-  });
+  return hold(std::make_shared<varve::RandomNetwork const>(
+      varve::RandomNetworkRecipe{recipe.widths, recipe.degree, recipe.density, recipe.weight, recipe.gain,
+                                 recipe.lowest_bias, recipe.highest_bias, recipe.cap, recipe.seed}));
 }
 
 Samples random_samples(std::size_t neurons, std::size_t num_samples, double density, std::uint64_t seed) {
-  return with_public_errors([&] { return hold(varve::random_samples(neurons, num_samples, density, seed)); });
+  return hold(varve::random_samples(neurons, num_samples, density, seed));
 }
 
 Network initial_network(Network const& pattern, std::string const& weights, std::optional<Activation> const& activation,
                         std::optional<Activation> const& last_activation, std::uint64_t seed) {
-  return with_public_errors([&] {
-    varve::InitialRecipe const recipe{varve::parse_initial_weights(weights), to_private(activation),
-                                      to_private(last_activation), seed};
-    return hold_copy(varve::InitialNetwork(*pattern.contents().source, recipe));
-  });
+  varve::InitialRecipe const recipe{varve::parse_initial_weights(weights), to_private(activation),
+                                    to_private(last_activation), seed};
+  return hold_copy(varve::InitialNetwork(*pattern.contents().source, recipe));
 }
 
 } // namespace varve::v0_2

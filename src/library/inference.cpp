@@ -64,10 +64,10 @@ struct PreparedNetwork::Contents {
     planned = input;
   }
 
-  /// Throws varve::InputError unless samples of this width fit the network.
+  /// Throws InputError unless samples of this width fit the network.
   void require_width(std::size_t width) const {
     if (width != network.num_inputs())
-      throw varve::InputError(fmt::format("the samples have {} values each, expected {}, the inputs of the network",
+      throw InputError(fmt::format("the samples have {} values each, expected {}, the inputs of the network",
                                           width, network.num_inputs()));
   }
 
@@ -79,7 +79,7 @@ struct PreparedNetwork::Contents {
 };
 
 PreparedNetwork::PreparedNetwork(Network const& network, InferenceOptions const& options)
-    : contents_(with_public_errors([&] { return std::make_unique<Contents>(network, options); })) {}
+    : contents_(std::make_unique<Contents>(network, options)) {}
 PreparedNetwork::~PreparedNetwork() = default;
 PreparedNetwork::PreparedNetwork(PreparedNetwork&&) noexcept = default;
 PreparedNetwork& PreparedNetwork::operator=(PreparedNetwork&&) noexcept = default;
@@ -90,84 +90,77 @@ Backend PreparedNetwork::backend() const { return to_public(contents_->options.b
 Precision PreparedNetwork::precision() const { return contents_->precision; }
 
 InferenceResult PreparedNetwork::infer(Samples const& samples, Wanted wanted, Progress const& progress) {
-  return with_public_errors([&] {
-    auto& own = *contents_;
-    own.require_width(samples.num_neurons());
-    bool const has_memory = varve::has_own_memory(own.options.backend);
-    std::size_t const most = std::size_t{1} << (has_memory ? 18U : 16U); // larger batches are not faster
-    std::size_t size = std::size_t{1} << (has_memory ? 16U : 13U);
-    auto const& batch = samples.contents().batch;
-    InferenceResult result;
-    varve::SampleSet activations;
-    activations.matrix.num_columns = num_outputs();
-    for (std::size_t first = 0; first < batch.num_samples();) {
-      auto const part = batch.part(first, first + std::min({size, most, batch.num_samples() - first}));
-      own.plan_for(varve::shape_of(part));
-      std::size_t const last = first + std::min(part.num_samples(), own.inference->plan().batch);
-      varve::Stopwatch const time;
-      append(result, activations,
-             own.inference->infer(batch.part(first, last), {wanted.activations, wanted.predictions}));
-      size = next_size(size, time.seconds());
-      first = last;
-      if (progress) progress(first, batch.num_samples());
-    }
-    if (wanted.activations) result.activations = to_public(std::move(activations.matrix));
-    return result;
-  });
+  auto& own = *contents_;
+  own.require_width(samples.num_neurons());
+  bool const has_memory = varve::has_own_memory(own.options.backend);
+  std::size_t const most = std::size_t{1} << (has_memory ? 18U : 16U); // larger batches are not faster
+  std::size_t size = std::size_t{1} << (has_memory ? 16U : 13U);
+  auto const& batch = samples.contents().batch;
+  InferenceResult result;
+  varve::SampleSet activations;
+  activations.matrix.num_columns = num_outputs();
+  for (std::size_t first = 0; first < batch.num_samples();) {
+    auto const part = batch.part(first, first + std::min({size, most, batch.num_samples() - first}));
+    own.plan_for(varve::shape_of(part));
+    std::size_t const last = first + std::min(part.num_samples(), own.inference->plan().batch);
+    varve::Stopwatch const time;
+    append(result, activations,
+           own.inference->infer(batch.part(first, last), {wanted.activations, wanted.predictions}));
+    size = next_size(size, time.seconds());
+    first = last;
+    if (progress) progress(first, batch.num_samples());
+  }
+  if (wanted.activations) result.activations = to_public(std::move(activations.matrix));
+  return result;
 }
 
 InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision precision, void const* space,
                                                  DeviceInput const& samples, DeviceOutput const& activations) {
-  return with_public_errors([&] {
-    auto& own = *contents_;
-    if (backend != this->backend())
-      throw varve::UsageError(
-          fmt::format("the execution space is of the backend {}, but the network was prepared for {}",
-                      v0_2::to_string(backend), v0_2::to_string(this->backend())));
-    if (precision != own.precision)
-      throw varve::UsageError(own.precision == Precision::double_precision
-                                  ? "the Views hold float, but the network was prepared for double"
-                                  : "the Views hold double, but the network was prepared for float");
-    auto* const engine = dynamic_cast<varve::InferenceOnDevice*>(own.inference.get());
-    if (engine == nullptr)
-      throw varve::UsageError(
-          fmt::format("the engine {} takes no Views; take varve", varve::to_string(own.options.engine)));
-    own.require_width(samples.num_columns);
-    if (activations.num_rows != samples.num_rows || activations.num_columns != num_outputs())
-      throw varve::InputError(fmt::format("the View of activations has shape {} x {}, expected {} samples x {} outputs",
-                                          activations.num_rows, activations.num_columns, samples.num_rows,
-                                          num_outputs()));
-    InferenceResult result;
-    varve::SampleSet none;
-    auto const bytes_per_value = precision == Precision::double_precision ? sizeof(double) : sizeof(float);
-    for (std::size_t first = 0; first < samples.num_rows;) {
-      own.plan_for({samples.num_rows - first, (samples.num_rows - first) * samples.num_columns, false});
-      std::size_t const count = std::min(samples.num_rows - first, own.inference->plan().batch);
-      auto part = samples;
-      part.data = static_cast<char const*>(samples.data) + first * samples.row_stride * bytes_per_value;
-      part.num_rows = count;
-      auto written = activations;
-      written.data = static_cast<char*>(activations.data) + first * activations.row_stride * bytes_per_value;
-      written.num_rows = count;
-      append(result, none,
-             engine->infer_on_device(
-                 space, {part.data, count, part.num_columns, part.row_stride, part.column_stride},
-                 {written.data, count, written.num_columns, written.row_stride, written.column_stride}, first));
-      first += count;
-    }
-    return result;
-  });
+  auto& own = *contents_;
+  if (backend != this->backend())
+    throw UsageError(fmt::format("the execution space is of the backend {}, but the network was prepared for {}",
+                                        v0_2::to_string(backend), v0_2::to_string(this->backend())));
+  if (precision != own.precision)
+    throw UsageError(own.precision == Precision::double_precision
+                                ? "the Views hold float, but the network was prepared for double"
+                                : "the Views hold double, but the network was prepared for float");
+  auto* const engine = dynamic_cast<varve::InferenceOnDevice*>(own.inference.get());
+  if (engine == nullptr)
+    throw UsageError(
+        fmt::format("the engine {} takes no Views; take varve", varve::to_string(own.options.engine)));
+  own.require_width(samples.num_columns);
+  if (activations.num_rows != samples.num_rows || activations.num_columns != num_outputs())
+    throw InputError(fmt::format("the View of activations has shape {} x {}, expected {} samples x {} outputs",
+                                        activations.num_rows, activations.num_columns, samples.num_rows,
+                                        num_outputs()));
+  InferenceResult result;
+  varve::SampleSet none;
+  auto const bytes_per_value = precision == Precision::double_precision ? sizeof(double) : sizeof(float);
+  for (std::size_t first = 0; first < samples.num_rows;) {
+    own.plan_for({samples.num_rows - first, (samples.num_rows - first) * samples.num_columns, false});
+    std::size_t const count = std::min(samples.num_rows - first, own.inference->plan().batch);
+    auto part = samples;
+    part.data = static_cast<char const*>(samples.data) + first * samples.row_stride * bytes_per_value;
+    part.num_rows = count;
+    auto written = activations;
+    written.data = static_cast<char*>(activations.data) + first * activations.row_stride * bytes_per_value;
+    written.num_rows = count;
+    append(result, none,
+           engine->infer_on_device(
+               space, {part.data, count, part.num_columns, part.row_stride, part.column_stride},
+               {written.data, count, written.num_columns, written.row_stride, written.column_stride}, first));
+    first += count;
+  }
+  return result;
 }
 
 std::vector<std::string> PreparedNetwork::plan_lines(std::size_t num_samples) {
-  return with_public_errors([&] {
-    auto& own = *contents_;
-    auto const neurons = num_inputs();
-    if (num_samples > std::numeric_limits<EdgeOffset>::max() / std::max<std::size_t>(1, neurons))
-      throw varve::UsageError(fmt::format("{} samples of {} neurons cannot be counted", num_samples, neurons));
-    own.plan_for({num_samples, num_samples * neurons, false});
-    return varve::to_text(own.inference->plan());
-  });
+  auto& own = *contents_;
+  auto const neurons = num_inputs();
+  if (num_samples > std::numeric_limits<EdgeOffset>::max() / std::max<std::size_t>(1, neurons))
+    throw UsageError(fmt::format("{} samples of {} neurons cannot be counted", num_samples, neurons));
+  own.plan_for({num_samples, num_samples * neurons, false});
+  return varve::to_text(own.inference->plan());
 }
 
 } // namespace varve::v0_2

@@ -7,32 +7,26 @@
 namespace varve::v0_2 {
 
 Network open_network(std::filesystem::path const& path, OpenOptions const& options) {
-  return with_public_errors([&] {
-    return hold(varve::open_network(path, {options.neurons, options.layers, options.bias, options.cap,
-                                           options.activation, options.slope, options.transposes_weights}));
-  });
+  return hold(varve::open_network(path, {options.neurons, options.layers, options.bias, options.cap, options.activation,
+                                         options.slope, options.transposes_weights}));
 }
 
 void save_network(Network const& network, std::filesystem::path const& path, Progress const& progress) {
-  with_public_errors([&] { varve::save_network(*network.contents().source, path, progress); });
+  varve::save_network(*network.contents().source, path, progress);
 }
 
 Samples open_samples(std::filesystem::path const& path, std::optional<std::size_t> num_neurons) {
-  return with_public_errors([&] {
-    return hold(num_neurons ? varve::open_samples(path, *num_neurons)
-                            : varve::open_samples(path, std::optional<std::size_t>()));
-  });
+  return hold(num_neurons ? varve::open_samples(path, *num_neurons)
+                          : varve::open_samples(path, std::optional<std::size_t>()));
 }
 
 void save_samples(Samples const& samples, std::filesystem::path const& path) {
-  with_public_errors([&] { varve::save_samples(samples.contents().set(), path); });
+  varve::save_samples(samples.contents().set(), path);
 }
 
 std::vector<NeuronIndex> open_labels(std::filesystem::path const& path, Samples const& samples) {
-  return with_public_errors([&] {
-    auto const first = samples.first_sample();
-    return varve::open_labels(path, {first, first + samples.num_samples()}, varve::OtherSamples::refused).classes;
-  });
+  auto const first = samples.first_sample();
+  return varve::open_labels(path, {first, first + samples.num_samples()}, varve::OtherSamples::refused).classes;
 }
 
 } // namespace varve::v0_2

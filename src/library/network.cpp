@@ -15,7 +15,7 @@ namespace {
 
 std::string place_of(std::size_t layer) { return fmt::format("layer {}: weights", layer); }
 
-/// Appends a layer. Throws varve::InputError unless it is well formed and takes the outputs of the layer before it.
+/// Appends a layer. Throws InputError unless it is well formed and takes the outputs of the layer before it.
 void append(std::vector<varve::Layer>& layers, varve::Layer layer) {
   auto const number = layers.size();
   varve::require_valid(layer, number);
@@ -50,32 +50,27 @@ NetworkBuilder& NetworkBuilder::operator=(NetworkBuilder&&) noexcept = default;
 
 NetworkBuilder& NetworkBuilder::add_layer(CsrView const& weights, std::span<double const> bias,
                                           Activation const& activation) {
-  with_public_errors([&] {
-    append(contents_->layers, {to_private(weights, place_of(contents_->layers.size())),
-                               std::vector<double>(bias.begin(), bias.end()), to_private(activation)});
-  });
+  append(contents_->layers, {to_private(weights, place_of(contents_->layers.size())),
+                             std::vector<double>(bias.begin(), bias.end()), to_private(activation)});
   return *this;
 }
 
 Network NetworkBuilder::build(std::string const& name) {
-  return with_public_errors(
-      [&] { return hold(std::make_shared<varve::Network const>(std::exchange(contents_->layers, {}), name)); });
+  return hold(std::make_shared<varve::Network const>(std::exchange(contents_->layers, {}), name));
 }
 
 Network::Network(std::vector<Layer> layers, std::string const& name) {
-  with_public_errors([&] {
-    std::vector<varve::Layer> own;
-    for (auto& layer : layers) {
-      varve::Layer next;
-      auto& weights = layer.weights;
-      next.weights = {weights.num_rows, weights.num_columns, std::move(weights.row_pointers),
-                      std::move(weights.column_indices), std::move(weights.values)};
-      next.bias = std::move(layer.bias);
-      next.activation = to_private(layer.activation);
-      append(own, std::move(next));
-    }
-    contents_ = std::make_shared<Contents const>(std::make_shared<varve::Network const>(std::move(own), name));
-  });
+  std::vector<varve::Layer> own;
+  for (auto& layer : layers) {
+    varve::Layer next;
+    auto& weights = layer.weights;
+    next.weights = {weights.num_rows, weights.num_columns, std::move(weights.row_pointers),
+                    std::move(weights.column_indices), std::move(weights.values)};
+    next.bias = std::move(layer.bias);
+    next.activation = to_private(layer.activation);
+    append(own, std::move(next));
+  }
+  contents_ = std::make_shared<Contents const>(std::make_shared<varve::Network const>(std::move(own), name));
 }
 
 std::string Network::name() const { return contents_->source->name(); }
@@ -84,41 +79,32 @@ std::size_t Network::num_inputs() const { return contents_->num_inputs; }
 std::size_t Network::num_outputs() const { return contents_->num_outputs; }
 
 EdgeOffset Network::num_edges() const {
-  return with_public_errors([&] {
-    EdgeOffset sum = 0;
-    for (std::size_t number = 0; number < num_layers(); ++number) sum += contents_->source->layer(number).num_edges();
-    return sum;
-  });
+  EdgeOffset sum = 0;
+  for (std::size_t number = 0; number < num_layers(); ++number) sum += contents_->source->layer(number).num_edges();
+  return sum;
 }
 
 Layer Network::layer(std::size_t number) const {
   if (number >= num_layers())
     throw UsageError(fmt::format("{} has no layer {}, only 0 to {}", name(), number, num_layers() - 1));
-  return with_public_errors([&] {
-    auto layer = contents_->source->layer(number);
-    return Layer{to_public(std::move(layer.weights)), std::move(layer.bias), to_public(layer.activation)};
-  });
+  auto layer = contents_->source->layer(number);
+  return Layer{to_public(std::move(layer.weights)), std::move(layer.bias), to_public(layer.activation)};
 }
 
-std::uint64_t Network::weights_hash() const {
-  return with_public_errors([&] { return varve::weights_hash(varve::load(*contents_->source)); });
-}
+std::uint64_t Network::weights_hash() const { return varve::weights_hash(varve::load(*contents_->source)); }
 
 Network reduced(Network const& network, ReductionPasses const& passes) {
-  return with_public_errors([&] {
-    constexpr std::size_t part_of_memory = 4; // rewritten layers are kept in a fourth of the memory, others made again
-    varve::NetworkPasses const wanted{passes.merge_neurons, passes.fold_constants, passes.drop_unread, false};
-    return hold_copy(
-        varve::ReducedNetwork(*network.contents().source, wanted, varve::available_host_memory() / part_of_memory));
-  });
+  constexpr std::size_t part_of_memory = 4; // rewritten layers are kept in a fourth of the memory, others made again
+  varve::NetworkPasses const wanted{passes.merge_neurons, passes.fold_constants, passes.drop_unread, false};
+  return hold_copy(
+      varve::ReducedNetwork(*network.contents().source, wanted, varve::available_host_memory() / part_of_memory));
 }
 
 Network pruned(Network const& network, double density, bool over_whole_network) {
   if (!(density > 0.0 && density <= 1.0))
     throw UsageError(fmt::format("the density is {}, expected a number above 0 and at most 1", density));
   auto const scope = over_whole_network ? varve::PruneScope::network : varve::PruneScope::layer;
-  return with_public_errors(
-      [&] { return hold_copy(varve::PrunedNetwork(*network.contents().source, density, scope)); });
+  return hold_copy(varve::PrunedNetwork(*network.contents().source, density, scope));
 }
 
 } // namespace varve::v0_2

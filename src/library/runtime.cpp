@@ -62,8 +62,7 @@ struct Runtime::Contents {
   int rank = 0, num_ranks = 1;
 };
 
-Runtime::Runtime(RuntimeOptions const& options)
-    : contents_(with_public_errors([&] { return std::make_unique<Contents>(options); })) {}
+Runtime::Runtime(RuntimeOptions const& options) : contents_(std::make_unique<Contents>(options)) {}
 Runtime::~Runtime() = default;
 
 int Runtime::rank() const { return contents_->rank; }

@@ -32,12 +32,12 @@ varve::SparseMatrix without_zeros(varve::SparseMatrix matrix) {
   return matrix;
 }
 
-/// Throws varve::InputError unless there are rows * columns values.
+/// Throws InputError unless there are rows * columns values.
 void require_size(std::size_t num_values, std::size_t rows, std::size_t columns) {
   constexpr std::size_t most_columns = std::numeric_limits<NeuronIndex>::max();
   bool const fits = columns == 0 ? num_values == 0 : num_values / columns == rows && num_values % columns == 0;
   if (!fits || columns > most_columns)
-    throw varve::InputError(fmt::format("samples: found {} values, expected {} samples of {} neurons each (at most {})",
+    throw InputError(fmt::format("samples: found {} values, expected {} samples of {} neurons each (at most {})",
                                         num_values, rows, columns, most_columns));
 }
 
@@ -54,7 +54,7 @@ varve::SampleSet from_values(std::span<Scalar const> values, std::size_t num_sam
       Scalar const value = values[row * num_neurons + column];
       if (value == Scalar{0}) continue;
       if (!std::isfinite(value))
-        throw varve::InputError(
+        throw InputError(
             fmt::format("samples: sample {} has the value {} at neuron {} (counted from 0), expected a finite number",
                         row, value, column));
       matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
@@ -74,16 +74,14 @@ Samples hold(varve::SampleSet set) {
 }
 
 Samples::Samples(CsrView const& rows, SampleIndex first_sample)
-    : Samples(with_public_errors([&] {
-        return hold({without_zeros(to_private(rows, "samples")), first_sample});
-      })) {}
+    : Samples(hold({without_zeros(to_private(rows, "samples")), first_sample})) {}
 
 Samples Samples::from_dense(std::span<float const> values, std::size_t num_samples, std::size_t num_neurons) {
-  return with_public_errors([&] { return hold(from_values(values, num_samples, num_neurons)); });
+  return hold(from_values(values, num_samples, num_neurons));
 }
 
 Samples Samples::from_dense(std::span<double const> values, std::size_t num_samples, std::size_t num_neurons) {
-  return with_public_errors([&] { return hold(from_values(values, num_samples, num_neurons)); });
+  return hold(from_values(values, num_samples, num_neurons));
 }
 
 std::size_t Samples::num_samples() const { return contents_->batch.num_samples(); }

@@ -68,19 +68,17 @@ std::vector<Epoch> run(varve::Trainer& trainer, TrainingCallbacks const& callbac
 TrainedNetwork train(Network const& network, Samples const& samples, Answers const& answers, Recipe const& recipe,
                      TrainingCallbacks const& callbacks, std::optional<ValidationSet> const& validation,
                      TrainingOptions const& options) {
-  return with_public_errors([&] {
-    auto const own_recipe = to_private(recipe);
-    require_kokkos();
-    auto const training =
-        varve::prepare_training(varve::load(*network.contents().source), options_of(own_recipe, options));
-    auto const set = add(*training, samples, answers, "the samples");
-    std::optional<std::size_t> validation_set;
-    if (validation) validation_set = add(*training, validation->samples, validation->answers, "the validation set");
-    varve::Trainer trainer(*training, own_recipe, set, samples.num_samples(), validation_set);
-    auto epochs = run(trainer, callbacks);
-    return TrainedNetwork{hold(std::make_shared<varve::Network const>(training->network())), std::move(epochs),
-                          trainer.progress().best_epoch};
-  });
+  auto const own_recipe = to_private(recipe);
+  require_kokkos();
+  auto const training =
+      varve::prepare_training(varve::load(*network.contents().source), options_of(own_recipe, options));
+  auto const set = add(*training, samples, answers, "the samples");
+  std::optional<std::size_t> validation_set;
+  if (validation) validation_set = add(*training, validation->samples, validation->answers, "the validation set");
+  varve::Trainer trainer(*training, own_recipe, set, samples.num_samples(), validation_set);
+  auto epochs = run(trainer, callbacks);
+  return TrainedNetwork{hold(std::make_shared<varve::Network const>(training->network())), std::move(epochs),
+                        trainer.progress().best_epoch};
 }
 
 } // namespace varve::v0_2

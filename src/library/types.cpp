@@ -9,9 +9,7 @@ namespace varve::v0_2 {
 
 std::string to_string(Backend backend) { return varve::to_string(to_private(backend)); }
 
-Backend parse_backend(std::string const& name) {
-  return with_public_errors([&] { return to_public(varve::parse_backend(name)); });
-}
+Backend parse_backend(std::string const& name) { return to_public(varve::parse_backend(name)); }
 
 std::vector<Backend> compiled_backends() {
   std::vector<Backend> backends;

@@ -1,10 +1,10 @@
 #include "passes/edge_order.hpp"
 
+#include "passes/bank_counts.hpp"
 #include "passes/output_order.hpp"
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -13,143 +13,18 @@
 namespace varve {
 namespace {
 
-/// Number of reads per bank.
-using Counts = std::array<int, kNumBanks>;
-
-std::size_t bank_of(NeuronIndex neuron) { return neuron % kNumBanks; }
-
-Counts count_banks(std::span<NeuronIndex const> inputs) {
-  Counts counts{};
-  for (NeuronIndex const input : inputs) ++counts[bank_of(input)];
-  return counts;
-}
-
-Counts sum_of(Counts one, Counts const& other) {
-  for (std::size_t bank = 0; bank < kNumBanks; ++bank) one[bank] += other[bank];
-  return one;
-}
-
-/// A measure of imbalance: 0 if all banks are read equally often.
-int unevenness(Counts const& counts) {
-  int sum = 0;
-  int squares = 0;
-  for (int const count : counts) {
-    sum += count;
-    squares += count * count;
-  }
-  return static_cast<int>(kNumBanks) * squares - sum * sum;
-}
-
 std::size_t degree_at(SparseMatrix const& weights, std::vector<NeuronIndex> const& order, std::size_t position) {
   return static_cast<std::size_t>(weights.row_size(order.empty() ? position : order[position]));
 }
 
 /// Wavefronts for inputs read at the same time; equal inputs are read once.
 std::uint64_t num_wavefronts(std::span<NeuronIndex const> inputs) {
-  Counts counts{};
+  BankCounts counts{};
   for (auto input = inputs.begin(); input != inputs.end(); ++input) {
     if (std::find(inputs.begin(), input, *input) == input) ++counts[bank_of(*input)];
   }
   return static_cast<std::uint64_t>(std::ranges::max(counts));
 }
-
-/// Groups outputs into fours for balance_outputs().
-class OutputBalancer {
-public:
-  using Four = std::vector<NeuronIndex>;
-
-  explicit OutputBalancer(SparseMatrix const& weights) : weights_(weights) {
-    for (std::size_t output = 0; output < weights.num_rows; ++output) {
-      counts_.push_back(count_banks(weights.row_columns(output)));
-      open_[bank_of(static_cast<NeuronIndex>(output))].push_back(static_cast<NeuronIndex>(output));
-    }
-    bool const has_one_degree = degree_range() == 0;
-    // measured: a wider window gains little and puts outputs of different degrees together
-    window_ = has_one_degree ? 16 : 8;
-    for (auto& outputs : open_) std::ranges::stable_sort(outputs, std::greater(), [&](auto o) { return degree(o); });
-  }
-
-  std::vector<NeuronIndex> order() {
-    std::vector<Four> fours;
-    while (std::ranges::any_of(open_, [](auto const& outputs) { return !outputs.empty(); })) fours.push_back(next());
-    auto const last = fours.empty() || fours.back().size() == kOutputsAtATime ? fours.end() : std::prev(fours.end());
-    std::ranges::stable_sort(fours.begin(), last, std::greater(), [&](Four const& four) { return longest(four); });
-    turn_every_other_run(std::span(fours.begin(), last));
-    std::vector<NeuronIndex> order;
-    for (auto const& four : fours) order.insert(order.end(), four.begin(), four.end());
-    return order;
-  }
-
-private:
-  EdgeOffset degree(NeuronIndex output) const { return weights_.row_size(output); }
-  EdgeOffset longest(Four const& four) const {
-    return degree(std::ranges::max(four, {}, [&](auto output) { return degree(output); }));
-  }
-
-  static void turn_every_other_run(std::span<Four> fours) {
-    constexpr std::size_t run = 64; // fours per team of the fused kernel: 512 threads, two per output
-    for (std::size_t first = run; first < fours.size(); first += 2 * run)
-      std::ranges::reverse(fours.subspan(first, std::min(run, fours.size() - first)));
-  }
-
-  EdgeOffset degree_range() const {
-    EdgeOffset least = std::numeric_limits<EdgeOffset>::max();
-    EdgeOffset most = 0;
-    for (std::size_t output = 0; output < weights_.num_rows; ++output) {
-      least = std::min(least, weights_.row_size(output));
-      most = std::max(most, weights_.row_size(output));
-    }
-    return most - std::min(least, most);
-  }
-
-  /// The outputs of a bank that may be taken next.
-  std::span<NeuronIndex const> window(std::size_t bank) const {
-    return std::span(open_[bank]).first(std::min(window_, open_[bank].size()));
-  }
-
-  /// Takes the most uneven output and the best matching output of each other bank.
-  Four next() {
-    std::size_t worst_bank = 0;
-    std::size_t worst = 0;
-    int most = -1;
-    for (std::size_t bank = 0; bank < kNumBanks; ++bank) {
-      for (std::size_t i = 0; i < window(bank).size(); ++i) {
-        int const found = unevenness(counts_[open_[bank][i]]);
-        if (found <= most) continue;
-        most = found;
-        worst_bank = bank;
-        worst = i;
-      }
-    }
-    Four four;
-    Counts sum{};
-    take(worst_bank, worst, four, sum);
-    for (std::size_t bank = 0; bank < kNumBanks; ++bank) {
-      if (bank != worst_bank && !open_[bank].empty()) take(bank, best_for(sum, bank), four, sum);
-    }
-    return four;
-  }
-
-  std::size_t best_for(Counts const& sum, std::size_t bank) const {
-    auto const outputs = window(bank);
-    auto const best = std::ranges::min_element(
-        outputs, {}, [&](NeuronIndex output) { return unevenness(sum_of(sum, counts_[output])); });
-    return static_cast<std::size_t>(best - outputs.begin());
-  }
-
-  void take(std::size_t bank, std::size_t place, Four& four, Counts& sum) {
-    NeuronIndex const output = open_[bank][place];
-    four.push_back(output);
-    sum = sum_of(sum, counts_[output]);
-    open_[bank].erase(open_[bank].begin() + static_cast<std::ptrdiff_t>(place));
-  }
-
-  SparseMatrix const& weights_;
-  std::vector<Counts> counts_; ///< reads per bank of each output
-  std::size_t window_ = 0;
-  /// Outputs not taken yet, by the bank of their own line, most edges first.
-  std::array<std::vector<NeuronIndex>, kNumBanks> open_;
-};
 
 /// The banks that the outputs of a group read in one step.
 struct Assignment {
@@ -162,7 +37,7 @@ std::vector<Assignment> all_assignments() {
   std::vector<Assignment> all;
   for (std::size_t code = 0; code < kNumBanks * kNumBanks * kNumBanks * kNumBanks; ++code) {
     Assignment assignment{};
-    Counts counts{};
+    BankCounts counts{};
     std::size_t rest = code;
     for (auto& bank : assignment.banks) {
       bank = rest % kNumBanks;
@@ -208,7 +83,7 @@ private:
   /// avoided, the weight prefers the banks with most edges over all outputs. An output without edges left matches any
   /// bank.
   Assignment const& cheapest() const {
-    Counts totals{};
+    BankCounts totals{};
     for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
       if (!is_done(i)) totals = sum_of(totals, counts_[i]);
     }
@@ -225,7 +100,7 @@ private:
   }
 
   /// The number of edges left in the banks of an assignment; -1 if it is not possible.
-  int weight_of(Assignment const& assignment, Counts const& totals) const {
+  int weight_of(Assignment const& assignment, BankCounts const& totals) const {
     int weight = 0;
     for (std::size_t i = 0; i < kOutputsAtATime; ++i) {
       if (is_done(i)) continue;
@@ -272,7 +147,8 @@ private:
   SparseMatrix& weights_;
   std::vector<Assignment> assignments_;
   std::array<std::array<Entries, kNumBanks>, kOutputsAtATime> open_; ///< entries of each output of the group, by bank
-  std::array<Counts, kOutputsAtATime> counts_{}; ///< number of entries not chosen yet; they are the last ones of open_
+  std::array<BankCounts, kOutputsAtATime>
+      counts_{}; ///< number of entries not chosen yet; they are the last ones of open_
   std::array<int, kOutputsAtATime> num_left_{};
   std::array<Entries, kOutputsAtATime> chosen_;
   Entries entries_;
@@ -323,8 +199,6 @@ bool is_ascending(SparseMatrix const& weights) {
   }
   return true;
 }
-
-std::vector<NeuronIndex> balance_outputs(SparseMatrix const& weights) { return OutputBalancer(weights).order(); }
 
 std::vector<NeuronIndex> balance_edges(SparseMatrix& weights) {
   auto order = balance_outputs(weights);

@@ -13,6 +13,7 @@ TESTS = {
     "passes/unread_neurons.cpp": ["passes_reduced_network"],
     "passes/reduced_network.cpp": ["passes_reduced_network"],
     "passes/edge_order.cpp": ["passes_edge_order", "passes_ordered_network"],
+    "passes/output_balance.cpp": ["passes_edge_order", "passes_ordered_network"],
     "passes/ordered_network.cpp": ["passes_ordered_network"],
     "passes/output_order.cpp": ["passes_output_order"],
     "passes/regrow.cpp": ["passes_regrow"],
@@ -28,6 +29,7 @@ EQUALS = "passes/equal_neurons.cpp"
 UNREAD = "passes/unread_neurons.cpp"
 REDUCED = "passes/reduced_network.cpp"
 EDGES = "passes/edge_order.cpp"
+BALANCE = "passes/output_balance.cpp"
 ORDERED = "passes/ordered_network.cpp"
 OUTPUTS = "passes/output_order.cpp"
 REGROW = "passes/regrow.cpp"
@@ -180,19 +182,19 @@ MUTANTS = [
 
     # --- order of edges ---
     (EDGES, "lines read twice cost twice", "if (std::find(inputs.begin(), input, *input) == input) ++counts", "++counts"),
-    (EDGES, "the window does not depend on degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 8;"),
-    (EDGES, "the window is wide for unlike degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 16;"),
-    (EDGES, "outputs are not sorted by degree",
+    (BALANCE, "the window does not depend on degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 8;"),
+    (BALANCE, "the window is wide for unlike degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 16;"),
+    (BALANCE, "outputs are not sorted by degree",
      "for (auto& outputs : open_) std::ranges::stable_sort(outputs, std::greater(), [&](auto o) { return degree(o); });",
      ""),
-    (EDGES, "fours are not sorted by degree",
+    (BALANCE, "fours are not sorted by degree",
      "std::ranges::stable_sort(fours.begin(), last, std::greater(), [&](Four const& four) { return longest(four); });", ""),
-    (EDGES, "a last part of a four is sorted too",
+    (BALANCE, "a last part of a four is sorted too",
      "fours.empty() || fours.back().size() == kOutputsAtATime ? fours.end() : std::prev(fours.end())", "fours.end()"),
-    (EDGES, "runs do not turn", "turn_every_other_run(std::span(fours.begin(), last));", ""),
-    (EDGES, "of equally uneven outputs the last is taken", "if (found <= most) continue;\n        most = found;",
+    (BALANCE, "runs do not turn", "turn_every_other_run(std::span(fours.begin(), last));", ""),
+    (BALANCE, "of equally uneven outputs the last is taken", "if (found <= most) continue;\n        most = found;",
      "if (found < most) continue;\n        most = found;"),
-    (EDGES, "the worst bank gives two outputs", "if (bank != worst_bank && !open_[bank].empty())",
+    (BALANCE, "the worst bank gives two outputs", "if (bank != worst_bank && !open_[bank].empty())",
      "if (!open_[bank].empty())"),
     (EDGES, "edges are taken as they are stored",
      "if (!std::ranges::is_sorted(weights_.row_columns(output))) std::ranges::sort(entries_, {}, input);", ""),
