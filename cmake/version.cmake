@@ -1,4 +1,5 @@
-# Writes OUTPUT from INPUT with the commit of SOURCE_DIR, at build time and only if something changed:
+# Writes OUTPUT from INPUT with the commit of SOURCE_DIR, at build time and only if something changed. In a checkout git knows the
+# commit; in an archive of `git archive`, archive_commit.txt holds it:
 #   cmake -DINPUT= -DOUTPUT= -DSOURCE_DIR= -P version.cmake
 set(COMMIT unknown)
 find_package(Git QUIET)
@@ -12,6 +13,12 @@ if(Git_FOUND)
     if(NOT failed)
       set(COMMIT ${found})
     endif()
+  endif()
+endif()
+if(COMMIT STREQUAL unknown)
+  file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/archive_commit.txt archived LIMIT_COUNT 1)
+  if(archived MATCHES "^[0-9a-f]+$")
+    string(SUBSTRING ${archived} 0 12 COMMIT)
   endif()
 endif()
 configure_file(${INPUT} ${OUTPUT} @ONLY)
