@@ -8,6 +8,7 @@
 #include "network/sample_batch.hpp"
 #include "network/sample_set.hpp"
 
+#include <varve/error.hpp>
 #include <varve/network.hpp>
 #include <varve/samples.hpp>
 #include <varve/types.hpp>
