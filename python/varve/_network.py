@@ -12,7 +12,7 @@ from ._activation import ActivationLike, from_core
 from ._errors import UsageError
 from ._options import Progress, RunOptions
 from ._results import Evaluation, Layer, Run, Verdict
-from ._running import FEW_SAMPLES, Wanted
+from ._running import Wanted, expected_samples
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -351,8 +351,8 @@ class Network:
     # --- engines
 
     def _engine(self, num_samples: int, *options: Any) -> _core.Engine:
-        """The warm engine of these options; one for few samples, one for many."""
-        key = (num_samples <= FEW_SAMPLES, *options)
+        """The warm engine of these options, the first of which is the precision, for about so many samples."""
+        key = (expected_samples(num_samples, options[0]), *options)
         engine = self._engines.get(key)
         if engine is None:
             engine = self._engines.setdefault(key, self._new_engine(num_samples, *options))
@@ -369,7 +369,7 @@ class Network:
         batch: int | None,
         memory_limit: int | None,
     ) -> _core.Engine:
-        expected = FEW_SAMPLES if num_samples <= FEW_SAMPLES else None
+        expected = expected_samples(num_samples, precision)
         return _core.Engine(
             self._core, engine, backend or "", precision, reductions, edge_order, batch, memory_limit, expected
         )

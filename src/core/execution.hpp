@@ -106,6 +106,22 @@ template <class ExecutionSpace>
 inline constexpr bool kOnHost =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
 
+/// The space of launches so short that starting threads would take longer than the work: one thread on a host. Fence
+/// the space that ran before.
+template <class ExecutionSpace>
+using ShortSpace = std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::Serial, ExecutionSpace>;
+
+/// The range [0, length) for a short launch after those of `space`, in ShortSpace; on a GPU in `space` itself.
+template <class ExecutionSpace>
+auto in_short_space(ExecutionSpace const& space, int length) {
+  if constexpr (std::is_same_v<ShortSpace<ExecutionSpace>, ExecutionSpace>) {
+    return Kokkos::RangePolicy<ExecutionSpace>(space, 0, length);
+  } else {
+    space.fence("varve: before a launch in one thread");
+    return Kokkos::RangePolicy<ShortSpace<ExecutionSpace>>(0, length);
+  }
+}
+
 namespace detail {
 
 /// Tells the device compiler that a pointer is to team scratch, so that it emits atomics of shared memory.

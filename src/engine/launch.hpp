@@ -8,6 +8,7 @@
 #include "kernels/counted_samples.hpp"
 #include "kernels/dense_forward.hpp"
 #include "kernels/direct_forward.hpp"
+#include "kernels/few_forward.hpp"
 #include "kernels/fused_forward.hpp"
 #include "kernels/spread_forward.hpp"
 #include "kernels/staged_forward.hpp"
@@ -192,6 +193,46 @@ private:
   int max_outputs_ = 0;
   bool stops_when_dead_ = false;
   int saturates_from_ = 0;
+};
+
+/// Carries out several layers of one format by the few kernel.
+template <class ExecutionSpace, class Format, class Tile>
+class FewLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
+public:
+  using Scalar = typename Tile::Scalar;
+  using Base = Launch<ExecutionSpace, Scalar>;
+  using Edges = typename Format::Edges;
+
+  explicit FewLaunch(std::vector<Format> layers) : layers_(std::move(layers)) {
+    std::vector<Edges> edges;
+    std::size_t num_weights = 0;
+    for (auto const& layer : layers_) {
+      edges.push_back(layer.edges());
+      num_weights += layer.weights.size();
+    }
+    weights_per_layer_ = num_weights / layers_.size();
+    std::vector<unsigned char> bytes(edges.size() * sizeof(Edges));
+    std::memcpy(bytes.data(), edges.data(), bytes.size());
+    edges_ = upload<ExecutionSpace>("varve::few_layers", bytes);
+  }
+
+  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
+               typename Base::HandOver const& hand_over) const override {
+    if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
+    FewForward<ExecutionSpace, Format, Tile> const kernel{array_in<Edges>(edges_, 0, layers_.size()), panel.samples(),
+                                                          !panel.is_expanded(), panel.reusable_source(),
+                                                          panel.next_pass()};
+    few_forward(space, kernel, weights_per_layer_);
+    for (auto const& layer : layers_) panel.advance(layer.num_outputs(), Tile::num_samples);
+    if (hand_over.lists_live) panel.list_live(space);
+  }
+
+  int tile_samples() const override { return Tile::num_samples; }
+
+private:
+  std::vector<Format> layers_;
+  ConstDeviceArray<ExecutionSpace, unsigned char> edges_; ///< the layers' Format::Edges as bytes: see FusedLaunch
+  std::size_t weights_per_layer_ = 0;
 };
 
 /// Launches the first layer on samples whose values are all equal: reads their bits.

@@ -30,6 +30,7 @@ public:
     return std::visit(
         [&]<class F>(F const& format) -> std::unique_ptr<Work> {
           if (step.kernel == KernelName::fused) return make_fused<F>(step);
+          if (step.kernel == KernelName::few) return make_few<F>(step);
           return make_layer(format, step);
         },
         store_.format(step.first_layer));
@@ -45,6 +46,9 @@ private:
   static constexpr bool can_be_fused = std::is_same_v<F, typename Formats::FusedBlocks> ||
                                        std::is_same_v<F, typename Formats::template Single<Short>> ||
                                        (is_dense<F> && !Tune::has_dense_kernel);
+  template <class F>
+  static constexpr bool is_for_few =
+      std::is_same_v<F, typename Formats::FewSlices> || std::is_same_v<F, typename Formats::FewDense>;
   template <class F>
   static constexpr bool is_wide_blocks = std::is_same_v<F, typename Formats::template WideBlocks<typename F::Index>>;
 
@@ -79,17 +83,34 @@ private:
     return nullptr;
   }
 
-  template <class F, class FusedTune>
-  std::unique_ptr<Work> make_fused_with(Step const& step) const {
+  template <class F>
+  std::unique_ptr<Work> make_few(Step const& step) const {
+    if constexpr (Tune::few_outputs > 0 && is_for_few<F>) {
+      using Single = TileShape<Scalar, 1, 1, 1>;
+      if (step.choice.tile_samples == 1)
+        return std::make_unique<FewLaunch<ExecutionSpace, F, Single>>(formats_of<F>(step));
+      return std::make_unique<FewLaunch<ExecutionSpace, F, typename Tune::FewTile>>(formats_of<F>(step));
+    }
+    return nullptr;
+  }
+
+  /// The layers of a step, which all have this format.
+  template <class F>
+  std::vector<F> formats_of(Step const& step) const {
     std::vector<F> formats;
     for (std::size_t number = step.first_layer; number <= step.last_layer; ++number)
       formats.push_back(std::get<F>(store_.format(number)));
+    return formats;
+  }
+
+  template <class F, class FusedTune>
+  std::unique_ptr<Work> make_fused_with(Step const& step) const {
     int saturates_from = std::numeric_limits<int>::max();
     if (cutter_.saturates_from() < cutter_.num_layers())
       saturates_from =
           static_cast<int>(cutter_.saturates_from() - std::min(cutter_.saturates_from(), step.first_layer));
     return std::make_unique<FusedLaunch<ExecutionSpace, F, typename FusedTune::Tile, FusedTune>>(
-        std::move(formats), cutter_.is_dead_for_ever_after(step.first_layer), saturates_from);
+        formats_of<F>(step), cutter_.is_dead_for_ever_after(step.first_layer), saturates_from);
   }
 
   template <class F>
@@ -98,8 +119,8 @@ private:
       return by<typename Tune::ConeTile, ConeKernel>(format);
     } else if constexpr (std::is_same_v<F, typename Formats::Staged>) {
       return by<typename Tune::StagedTile, StagedKernel>(format);
-    } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks>) {
-      return nullptr; // layers that are not fused have wide blocks
+    } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks> || is_for_few<F>) {
+      return nullptr; // layers that are not fused have wide blocks; make_few() has made those for few samples
     } else if constexpr (is_dense<F> && Tune::has_dense_kernel) {
       return by<typename Tune::DenseTile, DenseKernel>(format);
     } else if constexpr (is_wide_blocks<F>) {

@@ -11,6 +11,7 @@
 #include "kernels/tuning.hpp"
 #include "plan/choose.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -35,6 +36,9 @@ struct LayerFormats {
   using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   using Dense = DenseBlocks<ExecutionSpace, Scalar, Tune::dense_outputs, Tune::dense_chunk>;
+  static constexpr int few_outputs = std::max(Tune::few_outputs, 8); ///< spaces without the few kernel use neither
+  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, few_outputs, 1, 1>;
+  using FewDense = DenseBlocks<ExecutionSpace, Scalar, few_outputs, 1>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
   using Cones =
@@ -43,7 +47,7 @@ struct LayerFormats {
   static_assert(!std::is_same_v<FusedBlocks, WideBlocks<Short>>, "the variants below tell them apart by type");
 
   using Format = std::variant<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
-                              Dense, Rows<Short>, Rows<Long>, Cones>;
+                              Dense, FewSlices, FewDense, Rows<Short>, Rows<Long>, Cones>;
 
   /// The second form of layer 0, for samples whose values are all equal.
   using FirstLayer = std::variant<std::monostate, Single<Short>, Single<Long>, Counted>;
@@ -57,21 +61,25 @@ struct LayerFormats {
   using Encoded =
       std::variant<typename FusedBlocks::Encoded, typename WideBlocks<Short>::Encoded,
                    typename WideBlocks<Long>::Encoded, typename Single<Short>::Encoded, typename Single<Long>::Encoded,
-                   typename Staged::Encoded, typename Dense::Encoded, EncodedRows<Short>, EncodedRows<Long>>;
+                   typename Staged::Encoded, typename Dense::Encoded, typename FewSlices::Encoded,
+                   typename FewDense::Encoded, EncodedRows<Short>, EncodedRows<Long>>;
 
   static Encoded encode(Layer const& layer, Encoding encoding) {
     SparseMatrix const& matrix = layer.weights;
     LayerChoice const& choice = encoding.choice;
     bool const is_short = choice.index_bits == 16;
+    bool const is_for_few = choice.kernel == KernelName::few;
     switch (choice.format) {
     case FormatName::pattern_blocks:
       if (choice.shape == FusedBlocks::shape()) return FusedBlocks::encode(matrix, std::move(encoding.order));
       return encode_as<WideBlocks>(matrix, std::move(encoding.order), is_short);
     case FormatName::sliced_ell:
+      if (is_for_few) return FewSlices::encode(matrix, std::move(encoding.order));
       return encode_as<Single>(matrix, std::move(encoding.order), is_short);
     case FormatName::staged_blocks:
       return Staged::encode(matrix, std::move(*encoding.stages));
     case FormatName::dense:
+      if (is_for_few) return FewDense::encode(matrix);
       return Dense::encode(matrix);
     default:
       break;

@@ -80,9 +80,17 @@ public:
     is_listed_ = false;
     seeks_equal_ = false;
     int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
-    Kokkos::parallel_for("varve::start_panel", Kokkos::RangePolicy<ExecutionSpace>(space, 0, length),
-                         StartPanel{ids_[0], live_stamps_, unsaturated_stamps_, counts_, max_samples_,
-                                    static_cast<int>(counts_.size()), represented_by_, is_worth_it_});
+    auto const start = [&](auto const& range) {
+      Kokkos::parallel_for("varve::start_panel", range,
+                           StartPanel{ids_[0], live_stamps_, unsaturated_stamps_, counts_, max_samples_,
+                                      static_cast<int>(counts_.size()), represented_by_, is_worth_it_});
+    };
+    constexpr int short_range = 8192; // takes a thread less time than starting others
+    if (length > short_range) {
+      start(Kokkos::RangePolicy<ExecutionSpace>(space, 0, length));
+    } else {
+      start(in_short_space(space, length));
+    }
   }
 
   /// True if the activations are in tiles; false while they are still sparse in samples().
@@ -180,6 +188,8 @@ public:
   void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
 
   ArrayView<Scalar const> source() const { return buffers_[current_]; }
+  /// source() for a launch that overwrites it when it has read it.
+  ArrayView<Scalar> reusable_source() { return buffers_[current_]; }
   ArrayView<Scalar> target() const { return buffers_[1 - current_]; }
   /// Position -> slot; empty: position p lies in slot p.
   ArrayView<int const> from_slot() const {

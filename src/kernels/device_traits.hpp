@@ -77,6 +77,9 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
   traits.max_spread_bytes = Tune::max_spread_bytes;
+  traits.few_outputs = static_cast<std::size_t>(Tune::few_outputs);
+  traits.most_single_samples = Tune::most_single_samples;
+  traits.most_stored_in_few_dense = Tune::most_stored_in_few_dense;
   traits.max_counted_outputs = Tune::max_counted_outputs;
 }
 

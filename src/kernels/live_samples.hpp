@@ -211,6 +211,11 @@ void list_live_samples(ExecutionSpace const& space, ListLiveSamples<ExecutionSpa
       return;
     }
   }
+  constexpr int few_slots = 4096; // take a thread less time than starting others
+  if (list.max_slots <= few_slots) {
+    Kokkos::parallel_scan("varve::list_live_samples", in_short_space(space, list.max_slots), list);
+    return;
+  }
   Kokkos::parallel_scan("varve::list_live_samples", Kokkos::RangePolicy<ExecutionSpace>(space, 0, list.max_slots),
                         list);
 }

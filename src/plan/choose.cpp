@@ -55,10 +55,12 @@ struct LayerChooser::Question {
 LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
     : device_(device),
       request_(std::move(request)),
-      has_few_samples_(request_.kernel ? *request_.kernel == KernelName::spread
+      has_few_samples_(request_.kernel ? *request_.kernel == KernelName::spread || *request_.kernel == KernelName::few
                                        : request_.expected_samples &&
                                              (*request_.expected_samples < device_.few_samples || takes_few_samples())),
-      spreads_(has_few_samples_ && (request_.kernel || device_.prefers_spread)) {}
+      takes_few_(has_few_kernel() && (request_.kernel ? *request_.kernel == KernelName::few : takes_few_samples())),
+      spreads_(has_few_samples_ &&
+               (request_.kernel ? *request_.kernel == KernelName::spread : device_.prefers_spread)) {}
 
 Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   constexpr std::size_t most = std::numeric_limits<int>::max();
@@ -68,6 +70,7 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
                           may_fuse && fits_wide_tiles(width_of(layer))};
   std::optional<Encoding> encoding;
   if (needs_rows(layer)) encoding = as_rows(question);
+  if (!encoding) encoding = as_few(layer);
   if (!encoding) encoding = as_spread(question);
   if (!encoding) encoding = as_singles_for_idle_threads(question);
   if (!encoding) encoding = as_dense(question);
@@ -281,6 +284,7 @@ LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& c
 
 FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice const& choice) const {
   if (choice.kernel == KernelName::stationary) return {FirstLayerWay::own_bits, {}};
+  if (takes_few_) return {}; // the few kernel reads the samples itself, and its tiles are not those of bits
   if (choice.format == FormatName::dense || request_.kernel || !may_use(FormatName::sliced_ell) || needs_rows(layer))
     return {};
   if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerWay::counts, {}};

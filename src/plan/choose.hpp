@@ -79,7 +79,8 @@ struct InConeRun {
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel that the format is for;
-///   - with few samples, the spread kernel instead of the fused one, on sliced ELL.
+///   - on hosts, with so few samples that they fit the smallest tile, the few kernel, on dense blocks or sliced ELL;
+///   - with few samples on GPUs, the spread kernel instead of the fused one, on sliced ELL.
 class LayerChooser {
 public:
   LayerChooser(DeviceTraits const& device, PlanRequest request);
@@ -114,6 +115,9 @@ private:
   bool has_room_in_small_tiles() const;
   bool leaves_threads_idle_in_blocks(std::size_t width) const;
 
+  std::optional<Encoding> as_few(Layer const& layer) const;
+  Encoding in_few_slices(Layer const& layer) const;
+  Encoding in_few_blocks(Layer const& layer) const;
   std::optional<Encoding> as_spread(Question const& question) const;
   std::optional<Encoding> as_singles_for_idle_threads(Question const& question) const;
   std::optional<Encoding> as_dense(Question const& question) const;
@@ -134,11 +138,13 @@ private:
   bool can_be_spread(Question const& question) const;
   FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
+  bool has_few_kernel() const;
   bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples
 
   DeviceTraits device_;
   PlanRequest request_;
   bool has_few_samples_; ///< no fused kernel: samples are too few for it, or the spread kernel was asked for
+  bool takes_few_;       ///< the few kernel takes the layers that it can
   bool spreads_;         ///< the spread kernel takes the layers that it can, instead of the fused kernel
 };
 

@@ -76,6 +76,10 @@ std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
     return device_.spread_tile_samples;
   case KernelName::cones:
     return device_.cone_tile_samples;
+  case KernelName::few:
+    return request_.expected_samples && *request_.expected_samples <= device_.most_single_samples
+               ? 1
+               : device_.few_tile_samples;
   default:
     break;
   }

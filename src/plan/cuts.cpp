@@ -73,8 +73,9 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   step.joins_equal = joins_equal_after(last);
   constexpr std::size_t first_look = 15; // layers from saturates_from on before the first search is worth its time
   step.lists_saturated = seeks_saturated() && last + 1 >= saturates_from_ + first_look;
-  if (step.kernel == KernelName::spread) {
+  if (step.kernel == KernelName::spread || step.kernel == KernelName::few) {
     step.lists_live = false; // with few samples, a list costs more than it saves
+    if (step.kernel == KernelName::few) step.lists_saturated = step.joins_equal = false; // so do searches
   } else if (step.kernel != KernelName::fused) {
     step.lists_live = lists_after(last, entry_of(step.kernel).reads_lists);
   }
@@ -92,11 +93,13 @@ bool LaunchCutter::is_joinable(std::size_t first, std::size_t layer) const {
   if (first == 0 && request_.first != FirstLayerWay::tiles) return false;
   LayerChoice const& one = layers_[first].choice;
   LayerChoice const& other = layers_[layer].choice;
-  return one.is_fused() && other.is_fused() && one.format == other.format && one.fused_tile == other.fused_tile &&
+  bool const are_joined = one.is_fused() || one.kernel == KernelName::few; // by these kernels
+  return are_joined && one.kernel == other.kernel && one.format == other.format && one.fused_tile == other.fused_tile &&
          layers_[first].segment == layers_[layer].segment;
 }
 
 bool LaunchCutter::is_cut_before(std::size_t layer) const {
+  if (!layers_[layer].choice.is_fused()) return false;
   return is_learned_cut_.empty() ? is_compacted_before(layer) : is_learned_cut_[layer];
 }
 

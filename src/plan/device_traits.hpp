@@ -83,6 +83,11 @@ struct DeviceTraits {
   std::size_t spread_tile_samples = 0;
   std::size_t max_spread_bytes = 0; ///< team scratch
 
+  std::size_t few_outputs = 0;         ///< outputs of a slice of the few kernel; 0: the device has no such kernel
+  std::size_t most_single_samples = 0; ///< samples up to which that kernel has tiles of one, else few_tile_samples
+  double most_stored_in_few_dense =
+      0.0; ///< weights of dense blocks, for each in sliced ELL, up to which it takes these
+
   std::size_t max_counted_outputs = 0;
 
   std::size_t cone_tile_samples = 0;

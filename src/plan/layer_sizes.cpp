@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 namespace varve {
 namespace {
@@ -21,6 +22,17 @@ EdgeOffset most_readers(SparseMatrix const& matrix) {
 
 std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix) {
   return is_ascending(matrix) ? order_by_input_list(matrix, 1) : balance_outputs(matrix);
+}
+
+std::vector<NeuronIndex> order_by_size(SparseMatrix const& matrix) {
+  std::vector<NeuronIndex> order(matrix.num_rows);
+  std::iota(order.begin(), order.end(), NeuronIndex(0));
+  auto const is_larger = [&](NeuronIndex one, NeuronIndex other) {
+    return matrix.row_size(one) > matrix.row_size(other);
+  };
+  if (std::ranges::is_sorted(order, is_larger)) return {};
+  std::ranges::stable_sort(order, is_larger);
+  return order;
 }
 
 EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, EllShape const& shape) {

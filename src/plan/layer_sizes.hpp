@@ -22,6 +22,11 @@ EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& ord
 /// neighbours, or, if edges were ordered against bank conflicts, outputs that were ordered together.
 std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix);
 
+/// The order (position -> output) by number of edges, the most first, so that neighbours have about as many; outputs
+/// with as many edges keep their order. Empty, which means 0, 1, 2, ..., if they are
+/// in this order already.
+std::vector<NeuronIndex> order_by_size(SparseMatrix const& matrix);
+
 /// Stored weights, padding included.
 inline EdgeOffset num_stored(EllSize const& size, EllShape const& shape) {
   return size.num_chunks * shape.slice_width * shape.chunk_size * shape.block_outputs;

@@ -26,6 +26,7 @@ constexpr std::array kernels = {
     KernelEntry{KernelName::dense, "dense", "varve::dense_forward", true, false},
     KernelEntry{KernelName::cones, "cones", "varve::cone_forward", true, true},
     KernelEntry{KernelName::spread, "spread", "varve::spread_forward", true, false},
+    KernelEntry{KernelName::few, "few", "varve::few_forward", true, false},
     KernelEntry{KernelName::bits, "bits", "varve::binary_forward", false, false},
     KernelEntry{KernelName::counts, "counts", "varve::counted_forward", false, false},
 };

@@ -11,7 +11,7 @@ enum class FormatName { cones, dense, pattern_blocks, staged_blocks, sliced_ell,
 
 /// The kernels (kernels/) that take samples through a step of the plan. `bits` and `counts` take only the first layer,
 /// and only samples whose values are all equal.
-enum class KernelName { direct, stationary, staged, fused, dense, cones, spread, bits, counts };
+enum class KernelName { direct, stationary, staged, fused, dense, cones, spread, few, bits, counts };
 
 /// The names of a format.
 struct FormatEntry {

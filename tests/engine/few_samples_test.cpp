@@ -1,4 +1,5 @@
 #include "engine/places.hpp"
+#include "engine/random_case.hpp"
 
 #include "radixnet/random_network.hpp"
 #include "radixnet/random_samples.hpp"
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -18,7 +20,7 @@ using test::Place;
 class FewSamples : public testing::TestWithParam<Place> {};
 INSTANTIATE_TEST_SUITE_P(Everywhere, FewSamples, testing::ValuesIn(test::all_places()), test::name_of);
 
-/// Layers of widths and densities that the spread kernel can and cannot run.
+/// Layers of widths and densities that the spread and the few kernel can and cannot run.
 RandomNetwork network_of(std::vector<std::size_t> widths, double density) {
   RandomNetworkRecipe recipe;
   recipe.widths = std::move(widths);
@@ -31,19 +33,72 @@ RandomNetwork network_of(std::vector<std::size_t> widths, double density) {
 TEST_P(FewSamples, GetTheSameAnswerSpreadOrNot) {
   for (auto const& network :
        {network_of({64, 64, 64}, 1.0), network_of({100, 33, 257, 1}, 0.3), network_of({2000, 60, 2000}, 0.05)}) {
-    for (std::size_t const num_samples : {1U, 7U, 8U, 64U, 130U}) {
+    for (std::size_t const num_samples : {1U, 2U, 7U, 8U, 17U, 64U, 130U}) {
       auto const samples = random_samples(network.layer(0).num_inputs(), num_samples, 0.5, 3);
       auto const expected = test::reference_of(network, samples, GetParam().precision);
-      for (bool const is_forced : {false, true}) {
+      for (auto const kernel :
+           {std::optional<KernelName>(), std::optional(KernelName::spread), std::optional(KernelName::few)}) {
         auto options = test::options_at(GetParam());
         options.expected_samples = num_samples;
-        if (is_forced) options.kernel = KernelName::spread;
+        options.kernel = kernel;
         SCOPED_TRACE(testing::Message() << num_samples << " samples, " << network.layer(0).num_inputs()
-                                        << " inputs, forced " << is_forced);
+                                        << " inputs, kernel " << (kernel ? to_string(*kernel) : "of the plan"));
         EXPECT_EQ(test::run_all(network, samples, options).result.activations, expected);
       }
     }
   }
+}
+
+/// Layers of every activation, dense and sparse ones in turn, and one whose outputs have 0 to 150 edges.
+Network mixed_network() {
+  auto const dense = network_of({150, 90, 70}, 0.8);
+  auto const sparse = network_of({90, 150, 70}, 0.1);
+  Layer uneven = sparse.layer(0);
+  uneven.weights = test::RandomCases(5).draw_matrix(150, 90, 90, 1.0);
+  std::vector<Layer> layers = {dense.layer(0),
+                               std::move(uneven),
+                               network_of({150, 90}, 0.1).layer(0),
+                               dense.layer(1),
+                               network_of({70, 90}, 0.1).layer(0),
+                               sparse.layer(0),
+                               dense.layer(0)};
+  std::vector<Activation> const activations = {
+      Activation::clipped_relu(1.0), Activation::sigmoid(), Activation::leaky_relu(0.1),  Activation::tanh(),
+      Activation::identity(),        Activation::relu(),    Activation::clipped_relu(2.0)};
+  for (std::size_t number = 0; number < layers.size(); ++number) layers[number].activation = activations[number];
+  return Network(std::move(layers));
+}
+
+TEST_P(FewSamples, GetTheSameAnswerFromEveryActivation) {
+  auto const network = mixed_network();
+  for (std::size_t const expected_samples : {1U, 3U, 16U}) {
+    auto options = test::options_at(GetParam());
+    options.expected_samples = expected_samples;
+    for (std::size_t const num_samples : {0U, 1U, 3U, 5U, 16U, 33U}) { // also more than expected
+      auto const samples = random_samples(150, num_samples, 0.5, 3);
+      SCOPED_TRACE(testing::Message() << num_samples << " samples, expected " << expected_samples);
+      EXPECT_EQ(test::run_all(network, samples, options).result.activations,
+                test::reference_of(network, samples, GetParam().precision));
+    }
+  }
+}
+
+TEST_P(FewSamples, TakeAllLayersOfAFormatInOneLaunchOnHosts) {
+  auto options = test::options_at(GetParam());
+  options.expected_samples = 2;
+  auto const steps_of = [&](NetworkSource const& network) { return prepare(network, options)->plan({2, 10}).steps; };
+  if (has_own_memory(GetParam().backend)) {
+    EXPECT_NE(steps_of(network_of({200, 200}, 0.05)).front().kernel, KernelName::few) << "that kernel is for hosts";
+    return;
+  }
+  for (double const density : {0.05, 0.7}) {
+    auto const steps = steps_of(network_of({200, 200, 100, 200, 50}, density));
+    ASSERT_EQ(steps.size(), 1U);
+    EXPECT_EQ(steps.front().kernel, KernelName::few);
+    EXPECT_EQ(steps.front().num_layers(), 4U);
+    EXPECT_EQ(steps.front().choice.format, density < 0.5 ? FormatName::sliced_ell : FormatName::dense);
+  }
+  EXPECT_GT(steps_of(mixed_network()).size(), 2U) << "formats change";
 }
 
 TEST_P(FewSamples, AreSpreadWhereManyWouldBeFused) {

@@ -46,13 +46,21 @@ inline InferenceOptions options_at(Place place) {
 }
 
 /// Every combination of format, kernel and tile that can be asked for, none of which may change the answer (a kernel
-/// that cannot run a layer on this backend gives way to the direct one). The first five leave formats to the plan.
+/// that cannot run a layer on this backend gives way to the direct one). The first six leave formats to the plan.
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place), options_at(place)};
   choices.back().reductions.saturation = choices.back().reductions.equal_samples = true; // change no bit
-  for (KernelName const kernel : {KernelName::cones, KernelName::spread, KernelName::dense}) {
+  for (KernelName const kernel : {KernelName::cones, KernelName::spread, KernelName::dense, KernelName::few}) {
     choices.push_back(options_at(place));
     choices.back().kernel = kernel;
+  }
+  for (auto const format : {FormatName::sliced_ell, FormatName::dense}) {
+    for (std::size_t const samples : {1U, 16U}) { // tiles of one sample and of several
+      choices.push_back(options_at(place));
+      choices.back().kernel = KernelName::few;
+      choices.back().formats = {format};
+      choices.back().expected_samples = samples;
+    }
   }
   for (auto const format : {FormatName::csr, FormatName::sliced_ell, FormatName::staged_blocks,
                             FormatName::pattern_blocks, FormatName::dense}) {

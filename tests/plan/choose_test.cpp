@@ -150,10 +150,48 @@ TEST_P(Choices, FewSamplesAreNotFused) {
   PlanRequest request;
   request.expected_samples = 1;
   auto const one = choose(layer, request);
-  EXPECT_EQ(one.kernel, is_gpu() ? KernelName::spread : KernelName::direct);
-  EXPECT_LE(one.tile_samples, 16U);
+  EXPECT_EQ(one.kernel, is_gpu() ? KernelName::spread : KernelName::few);
+  EXPECT_LE(one.tile_samples, is_gpu() ? 16U : 1U);
   request.expected_samples = 100000;
   EXPECT_EQ(choose(layer, request).kernel, KernelName::fused);
+}
+
+TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
+  if (is_gpu()) {
+    PlanRequest forced;
+    forced.kernel = KernelName::few;
+    EXPECT_EQ(choose(random_layer(512, 512, 0.05), forced).kernel, KernelName::direct) << "no such kernel there";
+    return;
+  }
+  auto const& traits = GetParam().traits;
+  std::size_t const most = traits.few_tile_samples;
+  auto const of = [this](std::size_t samples, double density, std::size_t width = 512) {
+    PlanRequest request;
+    request.expected_samples = samples;
+    return choose(random_layer(512, width, density), request);
+  };
+  for (std::size_t const samples : {std::size_t(1), traits.most_single_samples, most}) {
+    EXPECT_EQ(of(samples, 0.05).kernel, KernelName::few);
+    EXPECT_EQ(of(samples, 0.05).format, FormatName::sliced_ell);
+    EXPECT_EQ(of(samples, 0.6).format, FormatName::dense);
+    EXPECT_EQ(of(samples, 0.6).shape.block_outputs, traits.few_outputs);
+    EXPECT_EQ(of(samples, 0.05).tile_samples, samples <= traits.most_single_samples ? 1U : most);
+    EXPECT_EQ(of(samples, 0.05, 1).kernel, KernelName::few) << "a narrow layer may be padded";
+  }
+  EXPECT_NE(of(most + 1, 0.05).kernel, KernelName::few);
+  auto const one = of(1, 0.1);
+  EXPECT_LE(one.num_stored, one.num_edges + one.num_edges / 20) << "a slice holds outputs with about as many edges";
+  PlanRequest split;
+  split.expected_samples = 1;
+  split.is_split = true;
+  EXPECT_NE(choose(random_layer(512, 512, 0.05), split).kernel, KernelName::few) << "ranks exchange after each layer";
+  PlanRequest rows;
+  rows.expected_samples = 1;
+  rows.formats = {FormatName::csr};
+  EXPECT_EQ(choose(random_layer(512, 512, 0.05), rows).kernel, KernelName::direct);
+  PlanRequest few;
+  few.expected_samples = 1;
+  EXPECT_EQ(choose(random_layer(70000, 3, 0.001), few).kernel, KernelName::direct) << "indices have 32 bits";
 }
 
 TEST_P(Choices, TakeWhatIsAskedFor) {
@@ -190,7 +228,8 @@ TEST_P(Choices, LayersWithMostEdgesAreDense) {
   EXPECT_NE(format_of(is_gpu() ? 256 : 128, 1.0), FormatName::dense) << "launches of narrow layers are long";
   PlanRequest request;
   request.expected_samples = 1;
-  EXPECT_NE(format_of(1024, 1.0, request), FormatName::dense) << "nothing to share a weight with";
+  EXPECT_EQ(format_of(1024, 1.0, request) == FormatName::dense, !is_gpu())
+      << "a weight is shared with no sample, but on a host dense weights spare the loads of inputs one by one";
   request.expected_samples.reset();
   request.kernel = KernelName::direct;
   EXPECT_EQ(format_of(512, 0.8, request), is_gpu() ? FormatName::pattern_blocks : FormatName::dense);

@@ -94,6 +94,9 @@ struct CudaTuning {
   /// With fewer samples than this, layers are spread: a tile of 8 keeps 1/264 of the fused kernel's teams at work.
   static std::size_t few_samples(int /*processors*/) { return 256; }
   static constexpr bool has_curves_in_rows_only = true;
+  static constexpr int few_outputs = 0; ///< no few kernel: the spread kernel takes few samples
+  static constexpr std::size_t most_single_samples = 0;
+  static constexpr double most_stored_in_few_dense = 0.0;
   static constexpr bool prefers_spread = true;
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
   using SpreadBounds = Kokkos::LaunchBounds<64, 4>;

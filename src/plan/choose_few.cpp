@@ -1,0 +1,59 @@
+#include "passes/edge_order.hpp"
+#include "plan/choose.hpp"
+#include "plan/layer_sizes.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace varve {
+
+/// True if the device has the few kernel and the network is whole. Of a network split across ranks each rank computes
+/// one layer a launch, so that this kernel would gain nothing.
+bool LayerChooser::has_few_kernel() const { return device_.few_outputs > 0 && !request_.is_split; }
+
+/// The layer for the few kernel: in dense blocks where they take less time than its edges, else in sliced ELL.
+std::optional<Encoding> LayerChooser::as_few(Layer const& layer) const {
+  constexpr std::size_t most_inputs = std::size_t(std::numeric_limits<std::uint16_t>::max()) + 1;
+  if (!takes_few_ || layer.num_inputs() > most_inputs) return std::nullopt;
+  bool const may_be_dense = may_use(FormatName::dense) && is_ascending(layer.weights);
+  if (!may_use(FormatName::sliced_ell)) {
+    bool const is_asked_for = may_be_dense && is_last(FormatName::dense);
+    return is_asked_for ? std::optional(in_few_blocks(layer)) : std::nullopt;
+  }
+  auto sliced = in_few_slices(layer);
+  auto const in_slices = static_cast<double>(sliced.choice.num_stored);
+  if (may_be_dense) {
+    auto dense = in_few_blocks(layer);
+    if (static_cast<double>(dense.choice.num_stored) <= device_.most_stored_in_few_dense * in_slices) return dense;
+  }
+  // With few samples, launches cost more than padding, so layers may have much of it, and narrow ones more.
+  constexpr double much = 2.0;
+  constexpr double anyhow = 16384.0;
+  bool const is_cheap = in_slices <= much * static_cast<double>(layer.num_edges()) + anyhow;
+  if (is_cheap || request_.kernel || is_last(FormatName::sliced_ell)) return sliced;
+  return std::nullopt;
+}
+
+/// Sliced ELL for the few kernel: a slice holds outputs with about as many edges.
+Encoding LayerChooser::in_few_slices(Layer const& layer) const {
+  Encoding encoding;
+  encoding.order = order_by_size(layer.weights);
+  encoding.choice.format = FormatName::sliced_ell;
+  encoding.choice.kernel = KernelName::few;
+  encoding.choice.shape = {device_.few_outputs, 1, 1};
+  encoding.choice.num_stored =
+      num_stored(ell_size(layer.weights, encoding.order, encoding.choice.shape), encoding.choice.shape);
+  return encoding;
+}
+
+Encoding LayerChooser::in_few_blocks(Layer const& layer) const {
+  Encoding encoding;
+  encoding.choice.format = FormatName::dense;
+  encoding.choice.kernel = KernelName::few;
+  encoding.choice.shape = {1, 1, device_.few_outputs};
+  encoding.choice.num_stored = num_stored_densely(layer.weights, encoding.choice.shape);
+  return encoding;
+}
+
+} // namespace varve
