@@ -3,7 +3,7 @@
 #include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/output_error.hpp"
+#include "kernels/output_error_gpu.hpp"
 #include "kernels/trained_dense_backward.hpp"
 #include "kernels/trained_dense_forward.hpp"
 #include "kernels/trained_forward.hpp"
