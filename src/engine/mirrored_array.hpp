@@ -33,14 +33,12 @@ public:
   template <class NumberOf>
   void send(ExecutionSpace const& space, std::size_t count, NumberOf const& number_of) {
     for (std::size_t i = 0; i < count; ++i) on_host_(i) = number_of(i);
-    if constexpr (!kOnHost<ExecutionSpace>)
-      Kokkos::deep_copy(space, front(on_device_, count), front(on_host_, count));
+    if constexpr (!kOnHost<ExecutionSpace>) Kokkos::deep_copy(space, front(on_device_, count), front(on_host_, count));
   }
 
   /// Copies the first `count` elements to the host's buffer. Does not fence.
   void bring_back(ExecutionSpace const& space, std::size_t count) {
-    if constexpr (!kOnHost<ExecutionSpace>)
-      Kokkos::deep_copy(space, front(on_host_, count), front(on_device_, count));
+    if constexpr (!kOnHost<ExecutionSpace>) Kokkos::deep_copy(space, front(on_host_, count), front(on_device_, count));
   }
 
 private:

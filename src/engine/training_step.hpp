@@ -99,11 +99,10 @@ public:
     is_under_way_ = true;
     rows_.send(space, rows.size(), [&](std::size_t i) { return rows[i]; });
     if (!set.labels.empty()) labels_.send(space, rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
-    gather_positions(
-        space,
-        GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_.on_device(), trace_.panel(0),
-                                                static_cast<int>(widths_.front())},
-        num_positions_);
+    gather_positions(space,
+                     GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_.on_device(), trace_.panel(0),
+                                                             static_cast<int>(widths_.front())},
+                     num_positions_);
     trace_.written(0);
     if (stream_) stream_->forget();
     std::size_t const num_layers = weights_->layers().size();
@@ -246,10 +245,10 @@ private:
       targets_ =
           Panel(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::targets")), max_leaves_ * outputs);
     }
-    gather_positions(space,
-                     GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_.on_device(), targets_,
-                                                             static_cast<int>(outputs)},
-                     num_positions_);
+    gather_positions(
+        space,
+        GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_.on_device(), targets_, static_cast<int>(outputs)},
+        num_positions_);
     return targets_;
   }
 
@@ -298,8 +297,7 @@ private:
                                                    Panel const& input_errors) const {
     auto const& layer = weights_->layers()[number];
     return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
-            lines_of(input_errors, subtree, layer.num_inputs),
-            levels_.of(space, layer, subtree.num_leaves)};
+            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(space, layer, subtree.num_leaves)};
   }
 
   Weights const* weights_;

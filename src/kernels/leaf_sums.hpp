@@ -68,9 +68,9 @@ void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar>
   launch_teams("varve::neuron_sums", policy, kernel);
 }
 
-/// totals(first + i) = the sum of all leaves of sum i, never -0, and the same for a second set of sums, if there is one.
-/// Index: a chunk of neighbouring sums (CPUs: 64, GPUs: one), those of the second set after those of the first. Bound
-/// by memory.
+/// totals(first + i) = the sum of all leaves of sum i, never -0, and the same for a second set of sums, if there is
+/// one. Index: a chunk of neighbouring sums (CPUs: 64, GPUs: one), those of the second set after those of the first.
+/// Bound by memory.
 template <class ExecutionSpace, class Scalar>
 struct AddLevels {
   static constexpr std::size_t chunk = kOnHost<ExecutionSpace> ? 64 : 1;

@@ -72,8 +72,8 @@ private:
   }
 };
 
-/// Indices and weights of neighbouring edges, one for each lane of a thread, which hands them to the others by shuffles.
-/// Each is loaded while the edges before it are in use.
+/// Indices and weights of neighbouring edges, one for each lane of a thread, which hands them to the others by
+/// shuffles. Each is loaded while the edges before it are in use.
 template <class Rows, class Weights, int Lanes>
 struct EdgesAhead {
   using Scalar = typename Weights::non_const_value_type;

@@ -85,8 +85,7 @@ private:
     return static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs) + static_cast<std::size_t>(neuron);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void find_largest(int leaf, int pack, Doubles& most,
-                                                int (&largest)[width]) const {
+  KOKKOS_FORCEINLINE_FUNCTION void find_largest(int leaf, int pack, Doubles& most, int (&largest)[width]) const {
     for (int i = 0; i < width; ++i) {
       most[i] = -Kokkos::Experimental::infinity_v<double>;
       largest[i] = 0;
@@ -112,8 +111,8 @@ private:
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void soft_maximum(int leaf, int pack, int const (&position)[width],
-                                                Doubles const& most, Doubles& total) const {
+  KOKKOS_FORCEINLINE_FUNCTION void soft_maximum(int leaf, int pack, int const (&position)[width], Doubles const& most,
+                                                Doubles& total) const {
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {
       auto const& x = outputs(line_of(leaf, j)).pack[pack];
@@ -140,8 +139,7 @@ private:
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void squares(int leaf, int pack, int const (&position)[width],
-                                           Doubles& total) const {
+  KOKKOS_FORCEINLINE_FUNCTION void squares(int leaf, int pack, int const (&position)[width], Doubles& total) const {
     auto const count = static_cast<double>(num_outputs);
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {

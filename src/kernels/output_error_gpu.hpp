@@ -69,7 +69,8 @@ struct OutputErrorOnGpu {
     team.team_barrier();
     for (int distance = kOutputChains / 2; distance > 0; distance /= 2) {
       Kokkos::parallel_for(lanes, [&](int lane) {
-        if (chain < distance) shared.sums(Shared::place(chain, lane)) += shared.sums(Shared::place(chain + distance, lane));
+        if (chain < distance)
+          shared.sums(Shared::place(chain, lane)) += shared.sums(Shared::place(chain + distance, lane));
       });
       team.team_barrier();
     }

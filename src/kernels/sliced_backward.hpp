@@ -50,9 +50,8 @@ struct SlicedBackward {
                      slice, rank, lane);
       });
       team.team_barrier();
-      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Slice::num_lanes), [&](int lane) {
-        backward_block(lines, run, unit - first, leaf, slice, block, rank, lane);
-      });
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Slice::num_lanes),
+                           [&](int lane) { backward_block(lines, run, unit - first, leaf, slice, block, rank, lane); });
     }
   }
 

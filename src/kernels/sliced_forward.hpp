@@ -88,8 +88,7 @@ void sliced_forward(ExecutionSpace const& space, SlicedForward<ExecutionSpace, S
   using Slice = typename Kernel::Slice;
   if (num_leaves == 0 || kernel.edges.num_rows == 0) return;
   int const units = num_leaves * Slice::slices;
-  kernel.num_blocks =
-      TrainingTuning<ExecutionSpace>::slice_blocks(num_processors(space), kernel.edges.num_rows, units);
+  kernel.num_blocks = TrainingTuning<ExecutionSpace>::slice_blocks(num_processors(space), kernel.edges.num_rows, units);
   typename Kernel::Policy policy(space, units * kernel.num_blocks, +Slice::team_size, +Slice::num_lanes);
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Slice::scratch_bytes(kernel.num_inputs)) + 128));
   launch_teams("varve::sliced_forward", policy, kernel);

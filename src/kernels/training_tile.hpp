@@ -89,7 +89,8 @@ struct LanePacks {
 /// says. On the host one thread has all chains, there are as many sums, and lane i of total() is sum i. On a device
 /// each vector lane has one chain of every sum, and total() gives it sum `lane % count`. With half as many Lanes as the
 /// tile has, the sums are those of half a leaf, a subtree.
-template <class Tile, int Lanes = Tile::num_lanes, int Count = (Lanes == 1 ? kLeafChains<typename Tile::Scalar> : Lanes)>
+template <class Tile, int Lanes = Tile::num_lanes,
+          int Count = (Lanes == 1 ? kLeafChains<typename Tile::Scalar> : Lanes)>
 struct LeafSums {
   using Scalar = typename Tile::Scalar;
   static constexpr int count = Count;
