@@ -1,8 +1,11 @@
 #pragma once
 
 #include "engine/layer_stream.hpp"
+#include "engine/leaf_levels.hpp"
 #include "kernels/fused_backward.hpp"
 #include "kernels/leaf_sums.hpp"
+#include "kernels/sliced_backward.hpp"
+#include "kernels/sliced_forward.hpp"
 #include "kernels/trained_dense_backward.hpp"
 #include "kernels/trained_dense_forward.hpp"
 #include "kernels/trained_forward.hpp"
@@ -30,12 +33,22 @@ void launch_forward(ExecutionSpace const& space, OfLayer const& layer,
     set_common(kernel);
     kernel.num_outputs = layer.num_outputs;
     trained_dense_forward(space, kernel, num_leaves);
-  } else {
-    TrainedForward<ExecutionSpace, Scalar> kernel{};
+    return;
+  }
+  auto const by_edges = [&](auto kernel, auto const& launch) {
     set_common(kernel);
     kernel.edges = arrays.edges;
-    trained_forward(space, kernel, num_leaves);
+    launch(kernel);
+  };
+  if constexpr (!kOnHost<ExecutionSpace>) {
+    if (LineSlice<ExecutionSpace, Scalar>::fits(layer.num_inputs)) {
+      by_edges(SlicedForward<ExecutionSpace, Scalar>{},
+               [&](auto const& kernel) { sliced_forward(space, kernel, num_leaves); });
+      return;
+    }
   }
+  by_edges(TrainedForward<ExecutionSpace, Scalar>{},
+           [&](auto const& kernel) { trained_forward(space, kernel, num_leaves); });
 }
 
 /// What the backward pass of a layer reads and writes besides its weights.
@@ -44,7 +57,7 @@ struct BackwardPanels {
   TrainingPanel<ExecutionSpace, Scalar> inputs;       ///< activations of the layer before
   TrainingPanel<ExecutionSpace, Scalar> errors;       ///< of the layer's outputs
   TrainingPanel<ExecutionSpace, Scalar> input_errors; ///< result: of the outputs of the layer before
-  TreeLevels<ExecutionSpace, Scalar> levels;          ///< result: OfLayer::num_gradients() gradients
+  GradientLevels<ExecutionSpace, Scalar> levels;      ///< result: gradients
 };
 
 /// Launches the backward pass of a layer, by the kernel of its format. before: the activation of the layer before, or
@@ -59,7 +72,7 @@ void launch_backward(ExecutionSpace const& space, OfLayer const& layer,
     kernel.errors = panels.errors;
     kernel.input_errors = panels.input_errors;
     if (before != nullptr) kernel.derivative = Derivative<Scalar>(*before);
-    kernel.levels = panels.levels;
+    kernel.levels = panels.levels.weights;
     kernel.num_outputs = layer.num_outputs;
   };
   auto const by_edges = [&](auto kernel) {
@@ -72,6 +85,20 @@ void launch_backward(ExecutionSpace const& space, OfLayer const& layer,
     kernel.num_inputs = layer.num_inputs;
     trained_dense_backward(space, kernel);
   };
+  if constexpr (!kOnHost<ExecutionSpace>) {
+    auto const in_slices = [&](auto kernel) {
+      set_common(kernel);
+      kernel.edges = arrays.edges;
+      kernel.bias_levels = panels.levels.bias;
+      sliced_backward(space, kernel);
+    };
+    if (panels.levels.weights.slices > 1) {
+      if (before != nullptr) in_slices(SlicedBackward<ExecutionSpace, Scalar, true>{});
+      if (before == nullptr) in_slices(SlicedBackward<ExecutionSpace, Scalar, false>{});
+      return;
+    }
+  }
+  neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{panels.errors, panels.levels.bias, layer.num_outputs, 1});
   bool const is_dense = layer.format.has_dense_backward;
   if (is_dense && before != nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, true>{});
   if (is_dense && before == nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, false>{});
@@ -79,16 +106,17 @@ void launch_backward(ExecutionSpace const& space, OfLayer const& layer,
   if (!is_dense && before == nullptr) by_edges(FusedBackward<ExecutionSpace, Scalar, false>{});
 }
 
-/// Launches the sums of a layer's gradients over all leaves, by edge in training order, to `totals` from `first` on.
-/// Does not fence.
+/// Launches the sums of a layer's gradients over all leaves: of weights, by edge in training order, to `totals` from
+/// `first` on, of biases from first_bias on. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void launch_totals(ExecutionSpace const& space, DirectedLayer<ExecutionSpace, Scalar> const& arrays,
-                   TreeLevels<ExecutionSpace, Scalar> const& levels, DeviceArray<ExecutionSpace, Scalar> const& totals,
-                   std::size_t first) {
+                   GradientLevels<ExecutionSpace, Scalar> const& levels,
+                   DeviceArray<ExecutionSpace, Scalar> const& totals, std::size_t first, std::size_t first_bias) {
   if (arrays.places.size() != 0) {
-    pick_levels(space, PickLevels<ExecutionSpace, Scalar>{levels, arrays.places, totals, first});
+    pick_levels(space, PickLevels<ExecutionSpace, Scalar>{levels.weights, arrays.places, totals, first});
+    add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels.bias, totals, first_bias});
   } else {
-    add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, totals, first});
+    add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels.weights, totals, first, levels.bias, first_bias});
   }
 }
 

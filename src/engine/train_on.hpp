@@ -68,8 +68,9 @@ public:
     Stopwatch const time;
     double const seconds_before = shared_ ? shared_->seconds() : 0.0;
     for (auto const& pass : passes) {
-      forward(set, rows, pass, losses);
+      forward(set, rows, pass);
       backward(pass, &pass == &passes.back());
+      add_losses(losses);
     }
     if (shared_) {
       losses.seconds = time.seconds() - (shared_->seconds() - seconds_before);
@@ -95,10 +96,7 @@ public:
     auto const moved = evolve_pattern<ExecutionSpace, Scalar, WeightSpace>(
         space_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
           std::size_t const first = micro * micro_batch;
-          std::vector<double> losses;
-          std::size_t num_right = 0;
-          passes_.forward(space_, sets_.at(set), rows.subspan(first, std::min(micro_batch, rows.size() - first)),
-                          losses, num_right);
+          passes_.forward(space_, sets_.at(set), rows.subspan(first, std::min(micro_batch, rows.size() - first)));
         });
     if (shared_) shared_->take_arrays();
     times_.compute_seconds += time.seconds();
@@ -110,7 +108,10 @@ public:
     std::iota(rows.begin(), rows.end(), std::uint64_t{0});
     auto const cuts = shares_.cuts(num_leaves<Scalar>(rows.size()));
     RankLosses losses;
-    for (auto const& pass : own_passes(cuts)) forward(set, rows, pass, losses);
+    for (auto const& pass : own_passes(cuts)) {
+      forward(set, rows, pass);
+      add_losses(losses);
+    }
     return sum_over_ranks(losses, cuts, false);
   }
 
@@ -148,11 +149,15 @@ private:
     return passes_of(cuts[rank], cuts[rank + 1], cuts.back(), plan_.micro_batch / leaf);
   }
 
-  void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass, RankLosses& losses) {
+  void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     std::size_t const first = pass.first_leaf * leaf;
-    auto const part = rows.subspan(first, std::min(pass.num_leaves * leaf, rows.size() - first));
+    passes_.forward(space_, sets_.at(set), rows.subspan(first, std::min(pass.num_leaves * leaf, rows.size() - first)));
+  }
+
+  /// Waits for the pass that is under way and adds its losses.
+  void add_losses(RankLosses& losses) {
     std::vector<double> found;
-    passes_.forward(space_, sets_.at(set), part, found, losses.num_right);
+    passes_.add_losses(space_, found, losses.num_right);
     losses.add(found, leaf);
   }
 

@@ -2,13 +2,14 @@
 
 #include "engine/layer_kernels.hpp"
 #include "engine/leaf_levels.hpp"
+#include "engine/mirrored_array.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_passes.hpp"
 #include "engine/training_trace.hpp"
 #include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/output_error.hpp"
+#include "kernels/output_error_gpu.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -59,22 +60,25 @@ public:
     if (stream_) {
       gradients_ = DeviceArray<ExecutionSpace, Scalar>(room("varve::streamed_gradients"), most_sums_of(weights));
     }
-    losses_ = DeviceArray<ExecutionSpace, double>("varve::losses", plan.micro_batch);
-    is_right_ = DeviceArray<ExecutionSpace, int>("varve::right", plan.micro_batch);
-    rows_ = DeviceArray<ExecutionSpace, std::uint64_t>("varve::rows", plan.micro_batch);
-    labels_ = DeviceArray<ExecutionSpace, NeuronIndex>("varve::labels", plan.micro_batch);
+    losses_ = MirroredArray<ExecutionSpace, double>("varve::losses", plan.micro_batch);
+    is_right_ = MirroredArray<ExecutionSpace, int>("varve::right", plan.micro_batch);
+    rows_ = MirroredArray<ExecutionSpace, std::uint64_t>("varve::rows", plan.micro_batch);
+    labels_ = MirroredArray<ExecutionSpace, NeuronIndex>("varve::labels", plan.micro_batch);
   }
 
   /// Upper bound of the device memory, in bytes, for sums of leaves.
   static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves,
                                      std::vector<TrainedFormat> const& formats) {
-    std::size_t most = 0;
+    std::size_t of_weights = 0;
+    std::size_t of_bias = 0;
     for (std::size_t number = 0; number < formats.size(); ++number) { // at most two numbers per leaf and sum
       auto const& layer = network.layers()[number];
-      most = std::max({most, layer.num_edges(), layer.num_outputs()});
-      if (formats[number].has_dense_backward) most = std::max(most, layer.num_inputs() * layer.num_outputs());
+      of_weights = std::max(of_weights, layer.num_edges());
+      if (formats[number].has_dense_backward)
+        of_weights = std::max(of_weights, layer.num_inputs() * layer.num_outputs());
+      of_bias = std::max(of_bias, layer.num_outputs());
     }
-    return 2 * num_leaves * most * sizeof(Scalar);
+    return 2 * num_leaves * (of_weights + of_bias) * sizeof(Scalar);
   }
 
   /// Device memory, in bytes, for layers that are streamed and their gradients.
@@ -84,18 +88,21 @@ public:
     return LayerStream<ExecutionSpace, Scalar>::bytes_for(network, formats) + most * sizeof(Scalar);
   }
 
-  /// Forward pass of a micro-batch, which consists of these rows of the set. Appends the samples' losses to `losses`,
-  /// adds right answers to num_right, and leaves the errors of the outputs for backward().
-  void forward(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows,
-               std::vector<double>& losses, std::size_t& num_right) {
+  /// Forward pass of a micro-batch, which consists of these rows of the set. Leaves the errors of the outputs for
+  /// backward(), and the losses for add_losses(). Does not fence, so that a device need not wait for the host before it
+  /// begins with the backward pass.
+  void forward(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
     ProfilingRegion const region("varve::forward");
     num_positions_ = static_cast<int>(rows.size());
     num_leaves_ = static_cast<int>(num_leaves<Scalar>(rows.size()));
-    fill(rows_, std::vector<std::uint64_t>(rows.begin(), rows.end()));
-    gather_positions(
-        space,
-        GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_, trace_.panel(0), static_cast<int>(widths_.front())},
-        num_positions_);
+    if (is_under_way_) space.fence("varve: the last micro-batch has left the host's buffers");
+    is_under_way_ = true;
+    rows_.send(space, rows.size(), [&](std::size_t i) { return rows[i]; });
+    if (!set.labels.empty()) labels_.send(space, rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
+    gather_positions(space,
+                     GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_.on_device(), trace_.panel(0),
+                                                             static_cast<int>(widths_.front())},
+                     num_positions_);
     trace_.written(0);
     if (stream_) stream_->forget();
     std::size_t const num_layers = weights_->layers().size();
@@ -103,12 +110,20 @@ public:
       forward_layer(space, number);
       prefetch(number + 1 < num_layers ? LayerUse{number + 1, forward_use} : LayerUse{number, backward_use});
     }
-    answer(space, set, rows);
+    answer(space, set);
+    losses_.bring_back(space, rows.size());
+    is_right_.bring_back(space, rows.size());
+  }
+
+  /// Waits for the micro-batch that forward() took last; appends its samples' losses to `losses` and adds right answers
+  /// to num_right.
+  void add_losses(ExecutionSpace const& space, std::vector<double>& losses, std::size_t& num_right) {
     space.fence("varve: losses are there");
-    auto const found = download(Kokkos::subview(losses_, std::make_pair(std::size_t(0), rows.size())));
-    losses.insert(losses.end(), found.begin(), found.end());
-    for (int const right : download(Kokkos::subview(is_right_, std::make_pair(std::size_t(0), rows.size()))))
-      num_right += static_cast<std::size_t>(right);
+    is_under_way_ = false;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(num_positions_); ++i) {
+      losses.push_back(losses_[i]);
+      num_right += static_cast<std::size_t>(is_right_[i]);
+    }
   }
 
   /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over each of its subtrees to
@@ -189,14 +204,6 @@ private:
     return most;
   }
 
-  /// Copies numbers to the front of an array on the device.
-  template <class T>
-  static void fill(DeviceArray<ExecutionSpace, T> const& array, std::vector<T> const& numbers) {
-    Kokkos::deep_copy(
-        Kokkos::subview(array, std::make_pair(std::size_t(0), numbers.size())),
-        Kokkos::View<T const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(numbers.data(), numbers.size()));
-  }
-
   void forward_layer(ExecutionSpace const& space, std::size_t number) {
     launch_forward(space, weights_->layers()[number], on_device(space, {number, forward_use}), trace_.panel(number),
                    trace_.panel(number + 1), num_leaves_);
@@ -212,21 +219,18 @@ private:
     }
   }
 
-  void answer(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
+  void answer(ExecutionSpace const& space, Set const& set) {
     std::size_t const outputs = widths_.back();
     OutputError<ExecutionSpace, Scalar> kernel{};
     kernel.outputs = trace_.panel(widths_.size() - 1);
     if (set.labels.empty()) {
       kernel.targets = gathered_targets(space, set);
     } else {
-      std::vector<NeuronIndex> labels;
-      for (auto const row : rows) labels.push_back(set.labels[row]);
-      fill(labels_, labels);
-      kernel.labels = labels_;
+      kernel.labels = labels_.on_device();
     }
     kernel.errors = errors_[0];
-    kernel.losses = losses_;
-    kernel.is_right = is_right_;
+    kernel.losses = losses_.on_device();
+    kernel.is_right = is_right_.on_device();
     kernel.derivative = Derivative<Scalar>(weights_->layers().back().activation);
     kernel.loss = loss_;
     kernel.num_outputs = static_cast<int>(outputs);
@@ -241,9 +245,10 @@ private:
       targets_ =
           Panel(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::targets")), max_leaves_ * outputs);
     }
-    gather_positions(space,
-                     GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_, targets_, static_cast<int>(outputs)},
-                     num_positions_);
+    gather_positions(
+        space,
+        GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_.on_device(), targets_, static_cast<int>(outputs)},
+        num_positions_);
     return targets_;
   }
 
@@ -270,10 +275,9 @@ private:
         first_bias = layer.first_bias_sum;
       }
     }
-    bias_gradient(space, number, subtree, errors, totals, first_bias);
     auto const panels = panels_of(space, number, subtree, errors, input_errors);
     launch_backward(space, layer, arrays, number > 0 ? &weights_->layers()[number - 1].activation : nullptr, panels);
-    launch_totals(space, arrays, panels.levels, totals, first_weight);
+    launch_totals(space, arrays, panels.levels, totals, first_weight, first_bias);
     if (!stream_) return;
     bring_back(space, sums, layer.first_weight_sum, 0, num_edges);
     bring_back(space, sums, layer.first_bias_sum, num_edges, static_cast<std::size_t>(layer.num_outputs));
@@ -287,24 +291,13 @@ private:
                       Kokkos::subview(gradients_, std::make_pair(first, first + count)));
   }
 
-  void bias_gradient(ExecutionSpace const& space, std::size_t number, PassSubtree const& subtree, Panel const& errors,
-                     DeviceArray<ExecutionSpace, Scalar> const& totals, std::size_t first) {
-    auto const& layer = weights_->layers()[number];
-    auto const levels =
-        levels_.of(space, subtree.num_leaves, static_cast<std::size_t>(layer.num_outputs), layer.num_outputs);
-    neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{lines_of(errors, subtree, layer.num_outputs), levels,
-                                                          layer.num_outputs, 1});
-    add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels, totals, first});
-  }
-
   /// The lines of a subtree's leaves that the backward pass of a layer reads and writes.
   BackwardPanels<ExecutionSpace, Scalar> panels_of(ExecutionSpace const& space, std::size_t number,
                                                    PassSubtree const& subtree, Panel const& errors,
                                                    Panel const& input_errors) const {
     auto const& layer = weights_->layers()[number];
     return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
-            lines_of(input_errors, subtree, layer.num_inputs),
-            levels_.of(space, subtree.num_leaves, layer.num_gradients(), layer.num_inputs)};
+            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(space, layer, subtree.num_leaves)};
   }
 
   Weights const* weights_;
@@ -316,10 +309,11 @@ private:
   DeviceArray<ExecutionSpace, Scalar> gradients_;             ///< of the layer that is streamed
   Panel errors_[2], targets_;
   LeafLevels<ExecutionSpace, Scalar> levels_;
-  DeviceArray<ExecutionSpace, double> losses_;
-  DeviceArray<ExecutionSpace, int> is_right_;
-  DeviceArray<ExecutionSpace, std::uint64_t> rows_;
-  DeviceArray<ExecutionSpace, NeuronIndex> labels_;
+  MirroredArray<ExecutionSpace, double> losses_;
+  MirroredArray<ExecutionSpace, int> is_right_;
+  MirroredArray<ExecutionSpace, std::uint64_t> rows_;
+  MirroredArray<ExecutionSpace, NeuronIndex> labels_;
+  bool is_under_way_ = false; ///< forward() has been called, and add_losses() has not
   int num_positions_ = 0;
   int num_leaves_ = 0;
 };

@@ -31,6 +31,25 @@ struct EdgeRows {
   }
 };
 
+/// The first row of part `part` of num_parts parts, which have about equal numbers of edges and rows together (binary
+/// search for its share).
+template <class ExecutionSpace>
+KOKKOS_FORCEINLINE_FUNCTION int row_of_share(EdgeRows<ExecutionSpace> const& edges, int part, int num_parts) {
+  std::uint64_t const all = edges.row_pointers(edges.num_rows) + static_cast<std::uint64_t>(edges.num_rows);
+  std::uint64_t const share = all * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(num_parts);
+  int low = 0;
+  int high = edges.num_rows;
+  while (low < high) {
+    int const middle = (low + high) / 2;
+    if (edges.row_pointers(middle) + static_cast<std::uint64_t>(middle) < share) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 /// The pattern of a layer that is trained: by output for the forward pass, by input for the backward pass and the
 /// gradient. The training order of edges and weights is by input; `places` maps it to the order by output.
 template <class ExecutionSpace>

@@ -15,13 +15,16 @@ namespace varve {
 ///
 /// Without HasInputErrors it computes the gradient alone: for the first layer, whose inputs are samples.
 /// league: runs of leaves x blocks of inputs; team threads: inputs; vector lanes: packs of samples. Per edge and leaf
-/// it reads one line of errors (256 bytes) for two fma per sample (one without HasInputErrors).
+/// it reads one line of errors (256 bytes) for two fma per sample (one without HasInputErrors). On GPUs the lines of
+/// several edges are on their way before the first is used.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct FusedBackward {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Static>>;
+  using Tune = TrainingTuning<ExecutionSpace>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Static>, typename Tune::BackwardBounds>;
   using Member = typename Policy::member_type;
-  using Sums = LeafSums<Tile>;
+  static constexpr bool on_host = Tune::on_host;
+  using Sums = LeafSums<Tile, Tile::num_lanes, on_host ? kLeafChains<Scalar> : Tile::num_lanes / 2>;
 
   EdgeRows<ExecutionSpace> edges;                     ///< the edges, by input
   ConstDeviceArray<ExecutionSpace, Scalar> weights;   ///< weights in the order of `edges`
@@ -36,8 +39,8 @@ struct FusedBackward {
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const run = team.league_rank() / num_blocks;
     int const block = team.league_rank() % num_blocks;
-    int const first_row = first_row_of(block);
-    int const last_row = first_row_of(block + 1);
+    int const first_row = row_of_share(edges, block, num_blocks);
+    int const last_row = row_of_share(edges, block + 1, num_blocks);
     int const first = run * levels.leaves_per_run;
     int const last =
         first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
@@ -46,24 +49,6 @@ struct FusedBackward {
         for (int row = first_row + team.team_rank(); row < last_row; row += team.team_size())
           backward_row(run, leaf, row, lane);
     });
-  }
-
-  /// The first row of a block. Blocks have about equal numbers of edges and rows together (binary search for its
-  /// share).
-  KOKKOS_FORCEINLINE_FUNCTION int first_row_of(int block) const {
-    std::uint64_t const all = edges.row_pointers(edges.num_rows) + static_cast<std::uint64_t>(edges.num_rows);
-    std::uint64_t const share = all * static_cast<std::uint64_t>(block) / static_cast<std::uint64_t>(num_blocks);
-    int low = 0;
-    int high = edges.num_rows;
-    while (low < high) {
-      int const middle = (low + high) / 2;
-      if (edges.row_pointers(middle) + static_cast<std::uint64_t>(middle) < share) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void backward_row(int run, int leaf, int row, int lane) const {
@@ -78,20 +63,11 @@ struct FusedBackward {
       Sums sums;
       int const count = end - edge < Sums::count ? static_cast<int>(end - edge) : Sums::count;
       if (count == Sums::count) {
-        VARVE_UNROLL
-        for (int i = 0; i < Sums::count; ++i)
-          add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
+        add_edges<true>(leaf, edge, count, lane, x, sum, sums);
       } else {
-        VARVE_UNROLL
-        for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled: sums would leave registers
-          if (i < count) {
-            add_edge(leaf, edge + static_cast<std::uint32_t>(i), i, lane, x, sum, sums);
-          } else {
-            sums.clear_sum(i);
-          }
-        }
+        add_edges<false>(leaf, edge, count, lane, x, sum, sums);
       }
-      levels.template add<Tile>(run, leaf - run * levels.leaves_per_run, edge, count, lane, sums.total(lane));
+      levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, edge, count, lane, sums.total(lane));
     }
     if constexpr (HasInputErrors) {
       VARVE_UNROLL
@@ -100,11 +76,34 @@ struct FusedBackward {
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void add_edge(int leaf, std::uint32_t edge, int i, int lane, LanePacks<Tile> const& x,
-                                            LanePacks<Tile>& sum, Sums& sums) const {
-    LanePacks<Tile> error;
+  /// `count` edges from `first` on: Sums::count if they are AllOf them.
+  template <bool AllOf>
+  KOKKOS_FORCEINLINE_FUNCTION void add_edges(int leaf, std::uint32_t first, int count, int lane,
+                                             LanePacks<Tile> const& x, LanePacks<Tile>& sum, Sums& sums) const {
+    constexpr int ahead = on_host ? 1 : Sums::count;
+    LanePacks<Tile> error[ahead];
+    VARVE_UNROLL
+    for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled: sums would leave registers
+      if (i % ahead == 0) {
+        VARVE_UNROLL
+        for (int k = 0; k < ahead; ++k)
+          if (AllOf || i + k < count) load_error(error[k], leaf, first + static_cast<std::uint32_t>(i + k), lane);
+      }
+      if (AllOf || i < count) {
+        add_edge(first + static_cast<std::uint32_t>(i), i, error[i % ahead], x, sum, sums);
+      } else {
+        sums.clear_sum(i);
+      }
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void load_error(LanePacks<Tile>& error, int leaf, std::uint32_t edge, int lane) const {
     error.load(errors(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs) + edges.neurons(edge)),
                lane);
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void add_edge(std::uint32_t edge, int i, LanePacks<Tile> const& error,
+                                            LanePacks<Tile> const& x, LanePacks<Tile>& sum, Sums& sums) const {
     if constexpr (HasInputErrors) {
       Scalar const weight = weights(edge);
       VARVE_UNROLL

@@ -50,7 +50,7 @@ struct NeuronSums {
         sums.clear_sum(i);
       }
     }
-    levels.template add<Tile>(run, leaf - run * levels.leaves_per_run, static_cast<std::size_t>(first), count, lane,
+    levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, static_cast<std::size_t>(first), count, lane,
                               sums.total(lane));
   }
 };
@@ -61,29 +61,47 @@ void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar>
   using Kernel = NeuronSums<ExecutionSpace, Scalar>;
   using Tune = TrainingTuning<ExecutionSpace>;
   if (kernel.levels.num_leaves == 0 || kernel.num_neurons == 0) return;
-  kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.num_neurons);
+  constexpr int group = Kernel::Sums::count;
+  kernel.num_blocks = Tune::num_blocks(num_processors(space), (kernel.num_neurons + group - 1) / group);
   typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks, Tune::team_size,
                                        Kernel::Tile::num_lanes);
   launch_teams("varve::neuron_sums", policy, kernel);
 }
 
-/// totals(first + i) = the sum of all leaves of sum i, never -0. Index: a chunk of neighbouring sums (CPUs: 64, GPUs:
-/// one). Bound by memory.
+/// totals(first + i) = the sum of all leaves of sum i, never -0, and the same for a second set of sums, if there is
+/// one. Index: a chunk of neighbouring sums (CPUs: 64, GPUs: one), those of the second set after those of the first.
+/// Bound by memory.
 template <class ExecutionSpace, class Scalar>
 struct AddLevels {
   static constexpr std::size_t chunk = kOnHost<ExecutionSpace> ? 64 : 1;
+  using Levels = TreeLevels<ExecutionSpace, Scalar>;
 
-  TreeLevels<ExecutionSpace, Scalar> levels;
+  Levels levels;
   DeviceArray<ExecutionSpace, Scalar> totals;
   std::size_t first;
+  Levels others{{}, 0, 0, 1, 0}; ///< the second set
+  std::size_t first_other = 0;   ///< where its totals begin
+
+  static KOKKOS_FORCEINLINE_FUNCTION std::size_t num_chunks(Levels const& of) {
+    return (of.num_sums + chunk - 1) / chunk;
+  }
 
   KOKKOS_FUNCTION void operator()(std::size_t index) const {
-    std::size_t const begin = index * chunk;
-    std::size_t const end = begin + chunk < levels.num_sums ? begin + chunk : levels.num_sums;
-    if (levels.has_one_subtree()) { // a loop of its own, which compilers vectorize
-      for (std::size_t i = begin; i < end; ++i) totals(first + i) = levels.only_total(i);
+    std::size_t const before = num_chunks(levels);
+    if (index < before) {
+      add(levels, index * chunk, first);
     } else {
-      for (std::size_t i = begin; i < end; ++i) totals(first + i) = levels.total(i);
+      add(others, (index - before) * chunk, first_other);
+    }
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION void add(Levels const& of, std::size_t begin, std::size_t to) const {
+    std::size_t const end = begin + chunk < of.num_sums ? begin + chunk : of.num_sums;
+    if (of.has_one_subtree()) { // a loop of its own, which compilers vectorize
+      for (std::size_t i = begin; i < end; ++i) totals(to + i) = of.only_total(i);
+    } else {
+      for (std::size_t i = begin; i < end; ++i) totals(to + i) = of.total(i);
     }
   }
 };
@@ -91,10 +109,10 @@ struct AddLevels {
 /// Launches AddLevels. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void add_levels(ExecutionSpace const& space, AddLevels<ExecutionSpace, Scalar> const& kernel) {
-  constexpr std::size_t chunk = AddLevels<ExecutionSpace, Scalar>::chunk;
-  if (kernel.levels.num_leaves == 0) return;
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  Kokkos::parallel_for("varve::add_levels", Policy(space, 0, (kernel.levels.num_sums + chunk - 1) / chunk), kernel);
+  std::size_t const chunks = kernel.num_chunks(kernel.levels) + kernel.num_chunks(kernel.others);
+  if (kernel.levels.num_leaves == 0 || chunks == 0) return;
+  Kokkos::parallel_for("varve::add_levels", Policy(space, 0, chunks), kernel);
 }
 
 } // namespace varve

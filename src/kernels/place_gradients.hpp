@@ -67,7 +67,7 @@ struct PlaceGradients {
     }
     auto const first_sum =
         static_cast<std::size_t>(output) * static_cast<std::size_t>(num_inputs) + static_cast<std::size_t>(first_input);
-    levels.template add<Tile>(run, leaf - run * levels.leaves_per_run, first_sum, count, lane, sums.total(lane));
+    levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, first_sum, count, lane, sums.total(lane));
   }
 
   /// The line of a neuron in a panel.

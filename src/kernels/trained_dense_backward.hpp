@@ -98,7 +98,7 @@ private:
       VARVE_UNROLL
       for (int r = 0; r < Count; ++r) {
         std::size_t const sum = static_cast<std::size_t>(row + r) * width + static_cast<std::size_t>(output);
-        levels.template add<Tile>(run, leaf - run * levels.leaves_per_run, sum, count, lane,
+        levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, sum, count, lane,
                                   rows.gradients[r].total(lane));
       }
     }

@@ -13,7 +13,9 @@ namespace varve {
 
 /// The tiles of training: a tile is a leaf of the mini-batch (network/leaf.hpp). On CPUs a thread holds a whole line,
 /// and the chains of a leaf are the lanes of its vectors. On GPUs each vector lane holds one chain in packs of 16
-/// bytes, so positions have another order within a line (PlaceInLine).
+/// bytes, so positions have another order within a line (PlaceInLine). Lanes have the chains in the order of reversed
+/// bits: the tree over chains first adds neighbouring lanes, and each half of the lanes holds one of the two subtrees
+/// whose sums it adds last.
 template <class ExecutionSpace, class Scalar>
 struct TrainingTileOf {
   static constexpr int chains = kLeafChains<Scalar>;
@@ -38,12 +40,21 @@ struct PlaceInLine {
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int place_of(int position) {
     if constexpr (Tile::num_lanes == 1) return position;
     int const link = position / chains; // index within the chain
-    return Tile::sample_of(position % chains, link / Tile::pack_width) + link % Tile::pack_width;
+    return Tile::sample_of(reversed(position % chains), link / Tile::pack_width) + link % Tile::pack_width;
   }
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int position_of(int place) {
     if constexpr (Tile::num_lanes == 1) return place;
     int const pack = place / Tile::pack_width;
-    return pack % Tile::num_lanes + chains * (pack / Tile::num_lanes * Tile::pack_width + place % Tile::pack_width);
+    return reversed(pack % Tile::num_lanes) +
+           chains * (pack / Tile::num_lanes * Tile::pack_width + place % Tile::pack_width);
+  }
+
+private:
+  /// The bits of a chain's number in reversed order: the lane that holds the chain.
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int reversed(int chain) {
+    int lane = 0;
+    for (int bit = 1; bit < chains; bit *= 2) lane = 2 * lane + ((chain & bit) != 0 ? 1 : 0);
+    return lane;
   }
 };
 
@@ -74,15 +85,17 @@ struct LanePacks {
   }
 };
 
-/// kLeafChains sums over the samples of one leaf (such as gradients of neighbouring edges), added up as
-/// network/leaf.hpp says. On the host one thread has all chains, and lane i of total() is sum i. On a device each
-/// vector lane has one chain of every sum, and total() gives it sum `lane`.
-template <class Tile>
+/// `count` sums over the samples of one leaf (such as gradients of neighbouring edges), added up as network/leaf.hpp
+/// says. On the host one thread has all chains, there are as many sums, and lane i of total() is sum i. On a device
+/// each vector lane has one chain of every sum, and total() gives it sum `lane % count`. With half as many Lanes as the
+/// tile has, the sums are those of half a leaf, a subtree.
+template <class Tile, int Lanes = Tile::num_lanes,
+          int Count = (Lanes == 1 ? kLeafChains<typename Tile::Scalar> : Lanes)>
 struct LeafSums {
   using Scalar = typename Tile::Scalar;
-  static constexpr int count = kLeafChains<Scalar>;
+  static constexpr int count = Count;
   static constexpr bool on_host = Tile::num_lanes == 1;
-  static_assert(on_host || Tile::num_lanes == count);
+  static_assert(on_host ? Count == kLeafChains<Scalar> : Count <= Lanes && Lanes <= Tile::num_lanes);
 
   /// What a lane holds of each sum: a pack with all chains on the host, one chain on a device.
   using Chains = std::conditional_t<on_host, typename Tile::PackType, Scalar>;
@@ -128,35 +141,42 @@ struct LeafSums {
       KOKKOS_IF_ON_HOST((return lane_trees(chains);))
       KOKKOS_IF_ON_DEVICE((return chains[0];)) // compiled for devices, but never called there
     } else {
-      add_lanes<count / 2>(lane);
+      add_lanes<1>(lane);
       return chains[0];
     }
   }
 
 private:
-  /// A template, not a loop over distances: nvcc would not unroll that loop and keep the chains in local memory.
+  /// Adds lanes at a distance. chains[i] is that of sum i * Distance + lane % Distance. A template, not a loop over
+  /// distances: nvcc would not unroll that loop and keep the chains in local memory.
   template <int Distance>
   KOKKOS_FORCEINLINE_FUNCTION void add_lanes(int lane) {
-    bool const is_upper = (lane & Distance) != 0;
-    VARVE_UNROLL
-    for (int i = 0; i < Distance; ++i) {
-      Scalar const kept = is_upper ? chains[i + Distance] : chains[i];
-      Scalar const given = is_upper ? chains[i] : chains[i + Distance];
-      chains[i] = kept + from_lane(given, lane ^ Distance, +Tile::num_lanes);
+    if constexpr (Distance < count) {
+      bool const is_upper = (lane & Distance) != 0;
+      VARVE_UNROLL
+      for (int i = 0; i < count / Distance / 2; ++i) {
+        Scalar const kept = is_upper ? chains[2 * i + 1] : chains[2 * i];
+        Scalar const given = is_upper ? chains[2 * i] : chains[2 * i + 1];
+        chains[i] = kept + from_lane(given, lane ^ Distance, +Lanes);
+      }
+    } else {
+      chains[0] = chains[0] + from_lane(chains[0], lane ^ Distance, +Lanes);
     }
-    if constexpr (Distance > 1) add_lanes<Distance / 2>(lane);
+    if constexpr (2 * Distance < Lanes) add_lanes<2 * Distance>(lane);
   }
 };
 
 /// Partial sums of the binary tree over leaves, which work like a binary counter: after n leaves of a run, level k
-/// holds the sum of 2^k leaves if bit k of n is set. Array: [run of leaves][level][sum].
+/// holds the sum of 2^k leaves if bit k of n is set. Array: [run of leaves][level][sum]. Kernels for GPUs may count the
+/// slices of leaves (kernels/line_slice.hpp), which are subtrees, as leaves.
 template <class ExecutionSpace, class Scalar>
 struct TreeLevels {
   DeviceArray<ExecutionSpace, Scalar> sums;
   std::size_t num_sums; ///< sums in each level
   int num_levels;       ///< levels of each run
   int leaves_per_run;   ///< a power of two
-  int num_leaves;
+  int num_leaves;       ///< leaves, or slices of leaves
+  int slices = 1;       ///< slices of each leaf that count as leaves
 
   KOKKOS_FORCEINLINE_FUNCTION std::size_t place(int run, int level, std::size_t sum) const {
     return (static_cast<std::size_t>(run) * static_cast<std::size_t>(num_levels) + static_cast<std::size_t>(level)) *
@@ -167,17 +187,17 @@ struct TreeLevels {
 
   /// Adds one leaf's sums first ... first + count - 1, after `before` leaves of the run. sum: LeafSums::total() of this
   /// lane.
-  template <class Tile>
+  template <class Sums>
   KOKKOS_FORCEINLINE_FUNCTION void add(int run, int before, std::size_t first, int count, int lane,
-                                       typename LeafSums<Tile>::Chains sum) const {
+                                       typename Sums::Chains sum) const {
     int level = 0;
-    if constexpr (LeafSums<Tile>::on_host) {
+    if constexpr (Sums::on_host) {
       for (; (before >> level & 1) != 0; ++level) {
         auto lower = sum;
-        copy_some<LeafSums<Tile>::count>(lower.lane, &sums(place(run, level, first)), count);
+        copy_some<Sums::count>(lower.lane, &sums(place(run, level, first)), count);
         add_product(sum, Scalar(1), lower);
       }
-      copy_some<LeafSums<Tile>::count>(&sums(place(run, level, first)), sum.lane, count);
+      copy_some<Sums::count>(&sums(place(run, level, first)), sum.lane, count);
     } else {
       if (lane >= count) return;
       std::size_t const own = first + static_cast<std::size_t>(lane);
@@ -215,7 +235,17 @@ struct TreeLevels {
     int const left = num_leaves % leaves_per_run;
     int top = 0;
     while (1 << top < leaves_per_run) ++top;
-    for (int run = 0; run < whole; ++run) {
+    int run = 0;
+    for (; run + 8 <= whole; run += 8) { // eight loads travel together
+      Scalar of[8];
+      VARVE_UNROLL
+      for (int i = 0; i < 8; ++i) of[i] = sums(place(run + i, top, sum));
+      Scalar value = ((of[0] + of[1]) + (of[2] + of[3])) + ((of[4] + of[5]) + (of[6] + of[7]));
+      int level = 3;
+      for (; (run >> level & 1) != 0; ++level) value = runs[level] + value;
+      runs[level] = value;
+    }
+    for (; run < whole; ++run) {
       Scalar value = sums(place(run, top, sum));
       int level = 0;
       for (; (run >> level & 1) != 0; ++level) value = runs[level] + value;

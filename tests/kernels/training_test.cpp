@@ -3,7 +3,9 @@
 #include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/output_error.hpp"
+#include "kernels/output_error_gpu.hpp"
+#include "kernels/sliced_backward.hpp"
+#include "kernels/sliced_forward.hpp"
 #include "kernels/trained_dense_backward.hpp"
 #include "kernels/trained_dense_forward.hpp"
 #include "kernels/trained_forward.hpp"
@@ -38,6 +40,9 @@ void expect_equal_bits(std::vector<Scalar> const& found, std::vector<Scalar> con
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(bits_of(found[i]), bits_of(expected[i])) << what << " " << i;
 }
 
+/// The kernels that a step consists of; those of slices are for GPUs.
+enum class Kernels { edges, slices, dense };
+
 /// A step by the kernels alone, all of a layer's sums at once.
 template <class ExecutionSpace, class Scalar>
 class StepByKernels {
@@ -47,8 +52,8 @@ public:
   using Array = DeviceArray<ExecutionSpace, T>;
   using Panel = TrainingPanel<ExecutionSpace, Scalar>;
 
-  StepByKernels(Network const& network, int leaves_per_run, bool is_dense)
-      : network_(network), leaves_per_run_(leaves_per_run), is_dense_(is_dense) {
+  StepByKernels(Network const& network, int leaves_per_run, Kernels kernels)
+      : network_(network), leaves_per_run_(leaves_per_run), kernels_(kernels) {
     auto const trained = trained_layers<Scalar>(network);
     for (auto const& layer : trained) {
       auto const turned = transposed(layer.pattern);
@@ -100,8 +105,7 @@ public:
     gradient.layers.resize(layers_.size());
     Panel errors = output_errors(panels.back(), answers, loss, positions, gradient.loss);
     for (std::size_t number = layers_.size(); number-- > 0;) {
-      gradient.layers[number].bias = neuron_totals(errors, network_.layers()[number].num_outputs());
-      errors = backward(number, panels[number], errors, gradient.layers[number].weights);
+      errors = backward(number, panels[number], errors, gradient.layers[number]);
     }
     return gradient;
   }
@@ -135,8 +139,19 @@ private:
 
   Panel forward(std::size_t number, Panel const& inputs) const {
     Layer const layer = network_.layer(number);
-    if (is_dense_) return dense_forward(number, layer, inputs);
-    TrainedForward<ExecutionSpace, Scalar> kernel{};
+    if (kernels_ == Kernels::dense) return dense_forward(number, layer, inputs);
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (kernels_ == Kernels::slices)
+        return forward_by_edges(number, layer, inputs, SlicedForward<ExecutionSpace, Scalar>{},
+                                [&](auto const& kernel) { sliced_forward(space_, kernel, leaves_); });
+    }
+    return forward_by_edges(number, layer, inputs, TrainedForward<ExecutionSpace, Scalar>{},
+                            [&](auto const& kernel) { trained_forward(space_, kernel, leaves_); });
+  }
+
+  template <class Kernel, class Launch>
+  Panel forward_by_edges(std::size_t number, Layer const& layer, Panel const& inputs, Kernel kernel,
+                         Launch const& launch) const {
     kernel.edges = layers_[number].edges.by_output;
     kernel.weights = layers_[number].by_output;
     kernel.bias = layers_[number].bias;
@@ -144,7 +159,7 @@ private:
     kernel.inputs = inputs;
     kernel.outputs = new_panel(layer.num_outputs());
     kernel.num_inputs = static_cast<int>(layer.num_inputs());
-    trained_forward(space_, kernel, leaves_);
+    launch(kernel);
     space_.fence("forward");
     return kernel.outputs;
   }
@@ -191,31 +206,41 @@ private:
   TreeLevels<ExecutionSpace, Scalar> new_levels(std::size_t num_sums) const {
     int levels = 1;
     while (1 << (levels - 1) < leaves_per_run_) ++levels;
-    std::vector<Scalar> const numbers(size_of_levels(num_sums, leaves_, leaves_per_run_),
+    int const slices = kernels_ == Kernels::slices ? 2 : 1;
+    std::vector<Scalar> const numbers(size_of_levels(num_sums, slices * leaves_, leaves_per_run_),
                                       std::numeric_limits<Scalar>::quiet_NaN());
-    return {upload<ExecutionSpace>("levels", numbers), num_sums, levels, leaves_per_run_, leaves_};
+    return {upload<ExecutionSpace>("levels", numbers), num_sums, levels, leaves_per_run_, slices * leaves_, slices};
   }
 
-  std::vector<Scalar> totals(TreeLevels<ExecutionSpace, Scalar> const& levels) const {
-    AddLevels<ExecutionSpace, Scalar> const kernel{levels, Array<Scalar>("totals", levels.num_sums), 0};
+  /// The totals of two sets of sums, by one launch.
+  void add_totals(TreeLevels<ExecutionSpace, Scalar> const& weights, TreeLevels<ExecutionSpace, Scalar> const& bias,
+                  LayerGradient<Scalar>& gradient) const {
+    AddLevels<ExecutionSpace, Scalar> const kernel{weights, Array<Scalar>("totals", weights.num_sums + bias.num_sums),
+                                                   bias.num_sums, bias, 0};
     add_levels(space_, kernel);
     space_.fence("totals");
-    return download(kernel.totals);
+    auto const totals = download(kernel.totals);
+    auto const middle = totals.begin() + static_cast<std::ptrdiff_t>(bias.num_sums);
+    gradient.bias.assign(totals.begin(), middle);
+    gradient.weights.assign(middle, totals.end());
   }
 
-  std::vector<Scalar> neuron_totals(Panel const& errors, std::size_t neurons) const {
+  TreeLevels<ExecutionSpace, Scalar> neuron_levels(Panel const& errors, std::size_t neurons) const {
     auto const levels = new_levels(neurons);
     neuron_sums(space_, NeuronSums<ExecutionSpace, Scalar>{errors, levels, static_cast<int>(neurons), 1});
-    return totals(levels);
+    return levels;
   }
 
   /// Gives the errors of the layer's inputs, for the first layer an empty panel.
-  Panel backward(std::size_t number, Panel const& inputs, Panel const& errors, std::vector<Scalar>& gradient) const {
-    if (is_dense_) return dense_backward(number, inputs, errors, gradient);
+  Panel backward(std::size_t number, Panel const& inputs, Panel const& errors, LayerGradient<Scalar>& gradient) const {
+    if (kernels_ == Kernels::dense) return dense_backward(number, inputs, errors, gradient);
     auto const& own = layers_[number];
+    std::size_t const outputs = network_.layers()[number].num_outputs();
     auto const levels = new_levels(own.edges.num_edges());
+    TreeLevels<ExecutionSpace, Scalar> bias_levels{};
     Panel input_errors;
-    auto const launch = [&](auto kernel) {
+    if (number > 0) input_errors = new_panel(network_.layers()[number].num_inputs());
+    auto const set = [&](auto& kernel) {
       kernel.edges = own.edges.by_input;
       kernel.weights = own.by_input;
       kernel.inputs = inputs;
@@ -223,24 +248,37 @@ private:
       kernel.input_errors = input_errors;
       if (number > 0) kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
       kernel.levels = levels;
-      kernel.num_outputs = static_cast<int>(network_.layers()[number].num_outputs());
+      kernel.num_outputs = static_cast<int>(outputs);
+    };
+    auto const by_edges = [&](auto kernel) {
+      bias_levels = neuron_levels(errors, outputs);
+      set(kernel);
       fused_backward(space_, kernel);
     };
-    if (number > 0) {
-      input_errors = new_panel(network_.layers()[number].num_inputs());
-      launch(FusedBackward<ExecutionSpace, Scalar, true>{});
-    } else {
-      launch(FusedBackward<ExecutionSpace, Scalar, false>{});
+    [[maybe_unused]] auto const in_slices = [&](auto kernel) {
+      if constexpr (!kOnHost<ExecutionSpace>) {
+        bias_levels = new_levels(outputs);
+        set(kernel);
+        kernel.bias_levels = bias_levels;
+        sliced_backward(space_, kernel);
+      }
+    };
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (kernels_ == Kernels::slices && number > 0) in_slices(SlicedBackward<ExecutionSpace, Scalar, true>{});
+      if (kernels_ == Kernels::slices && number == 0) in_slices(SlicedBackward<ExecutionSpace, Scalar, false>{});
     }
-    auto const by_input = totals(levels);
-    gradient.resize(by_input.size());
-    for (std::size_t i = 0; i < by_input.size(); ++i) gradient[own.edge_numbers[i]] = by_input[i];
+    if (kernels_ == Kernels::edges && number > 0) by_edges(FusedBackward<ExecutionSpace, Scalar, true>{});
+    if (kernels_ == Kernels::edges && number == 0) by_edges(FusedBackward<ExecutionSpace, Scalar, false>{});
+    add_totals(levels, bias_levels, gradient);
+    auto const by_input = gradient.weights;
+    for (std::size_t i = 0; i < by_input.size(); ++i) gradient.weights[own.edge_numbers[i]] = by_input[i];
     return input_errors;
   }
 
   Panel dense_backward(std::size_t number, Panel const& inputs, Panel const& errors,
-                       std::vector<Scalar>& gradient) const {
+                       LayerGradient<Scalar>& gradient) const {
     auto const& own = layers_[number];
+    auto const bias_levels = neuron_levels(errors, network_.layers()[number].num_outputs());
     Panel input_errors;
     auto const launch = [&](auto kernel) {
       kernel.weights = own.dense.by_input;
@@ -255,8 +293,9 @@ private:
       PickLevels<ExecutionSpace, Scalar> const pick{kernel.levels, own.dense.places,
                                                     Array<Scalar>("totals", own.dense.places.size()), 0};
       pick_levels(space_, pick);
-      space_.fence("backward");
-      gradient = download(pick.totals);
+      add_totals(bias_levels, {{}, 0, 0, 1, 0}, gradient);
+      gradient.bias = gradient.weights;
+      gradient.weights = download(pick.totals);
     };
     if (number > 0) {
       input_errors = new_panel(network_.layers()[number].num_inputs());
@@ -269,17 +308,17 @@ private:
 
   Network network_;
   int leaves_per_run_;
-  bool is_dense_; ///< by the dense kernels
+  Kernels kernels_;
   int leaves_ = 0;
   std::vector<DeviceLayer> layers_;
   ExecutionSpace space_;
 };
 
 template <class ExecutionSpace, class Scalar>
-void expect_reference(TrainingShape const& shape, int leaves_per_run, bool is_dense) {
+void expect_reference(TrainingShape const& shape, int leaves_per_run, Kernels by) {
   auto const given = training_case(shape);
   auto const layers = trained_layers<Scalar>(given.network);
-  StepByKernels<ExecutionSpace, Scalar> kernels(given.network, leaves_per_run, is_dense);
+  StepByKernels<ExecutionSpace, Scalar> kernels(given.network, leaves_per_run, by);
   auto const compare = [&](Answers const& answers, Loss loss) {
     auto const expected = gradient_of(layers, given.samples, answers, loss);
     auto const found = kernels.run(given, answers, loss);
@@ -299,9 +338,10 @@ void expect_reference(TrainingShape const& shape, int leaves_per_run, bool is_de
 }
 template <class ExecutionSpace, class Scalar>
 void expect_reference(TrainingShape const& shape, int leaves_per_run) {
-  for (bool const is_dense : {false, true}) {
-    SCOPED_TRACE(is_dense ? "dense kernels" : "sparse kernels");
-    expect_reference<ExecutionSpace, Scalar>(shape, leaves_per_run, is_dense);
+  for (auto const by : {Kernels::edges, Kernels::slices, Kernels::dense}) {
+    if (by == Kernels::slices && kOnHost<ExecutionSpace>) continue;
+    SCOPED_TRACE(testing::Message() << "kernels " << static_cast<int>(by));
+    expect_reference<ExecutionSpace, Scalar>(shape, leaves_per_run, by);
   }
 }
 
@@ -429,9 +469,11 @@ void expect_places_are_a_permutation() {
     ASSERT_LT(place, Tile::num_samples);
     ++seen[static_cast<std::size_t>(place)];
     EXPECT_EQ(Places::position_of(place), position);
-    int const pack = place / Tile::pack_width;
+    int const lane = place / Tile::pack_width % Tile::num_lanes;
+    int const first_of_lane = Places::position_of(lane * Tile::pack_width);
+    constexpr int chains = kLeafChains<typename Tile::Scalar>;
     if (Tile::num_lanes > 1) {
-      EXPECT_EQ(pack % Tile::num_lanes, position % kLeafChains<typename Tile::Scalar>) << "a lane has a chain";
+      EXPECT_EQ(first_of_lane % chains, position % chains) << "a lane has a chain";
     }
   }
   EXPECT_EQ(seen, std::vector<int>(Tile::num_samples, 1));
@@ -442,6 +484,29 @@ TEST(PlacesInALine, AreAPermutationThatGivesEachLaneAChain) {
   expect_places_are_a_permutation<TileShape<double, 8, 4, 1>>();
   expect_places_are_a_permutation<TileShape<float, 4, 1, 16>>();
   expect_places_are_a_permutation<TileShape<double, 2, 2, 8>>();
+}
+
+/// Kernels for GPUs add neighbouring lanes first, and count halves of the lanes as leaves.
+template <class Tile>
+void expect_tree_of_neighbours() {
+  using Scalar = typename Tile::Scalar;
+  constexpr int chains = kLeafChains<Scalar>;
+  RandomStream random(chains, 7);
+  std::vector<Scalar> by_chain(chains);
+  for (auto& sum : by_chain) sum = static_cast<Scalar>(test::draw_real(random, -1.0, 1.0));
+  std::vector<Scalar> by_lane;
+  for (int lane = 0; lane < Tile::num_lanes; ++lane)
+    by_lane.push_back(
+        by_chain[static_cast<std::size_t>(PlaceInLine<Tile>::position_of(lane * Tile::pack_width) % chains)]);
+  for (std::size_t distance = chains / 2; distance > 0; distance /= 2)
+    for (std::size_t chain = 0; chain < distance; ++chain) by_chain[chain] += by_chain[chain + distance];
+  auto const found = leaf_tree(0, by_lane.size(), [&](std::size_t lane) { return by_lane[lane]; });
+  EXPECT_EQ(bits_of(found), bits_of(by_chain[0]));
+}
+
+TEST(PlacesInALine, LetNeighbouringLanesBeAddedFirst) {
+  expect_tree_of_neighbours<TileShape<float, 4, 1, 16>>();
+  expect_tree_of_neighbours<TileShape<double, 2, 2, 8>>();
 }
 
 template <class Scalar, int Width>

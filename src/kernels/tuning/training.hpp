@@ -3,6 +3,7 @@
 #include "core/execution.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace varve {
 
@@ -15,6 +16,8 @@ struct TrainingTuning {
   static constexpr int team_size = on_host ? 1 : 8;
   static constexpr int rows_per_team = 8;             ///< rows of a block on a GPU
   static constexpr int edges_ahead = on_host ? 1 : 8; ///< edges of the forward kernel whose loads travel together
+  /// Launch bounds of FusedBackward: on GPUs 64 registers a thread, so that 32 warps share a processor.
+  using BackwardBounds = std::conditional_t<on_host, Kokkos::LaunchBounds<>, Kokkos::LaunchBounds<128, 8>>;
 
   /// Blocks into which the backward kernels cut the rows.
   static int num_blocks(int processors, int num_rows) {
@@ -23,7 +26,7 @@ struct TrainingTuning {
 
   /// Leaves (a power of two) that a team adds up by itself: all of them, unless processors would be idle.
   static int leaves_per_run(int processors, int num_blocks, int num_leaves) {
-    int const wanted_teams = on_host ? processors : 8 * processors;
+    int const wanted_teams = on_host ? processors : 32 * processors;
     int const wanted_runs = std::max(1, (wanted_teams + num_blocks - 1) / num_blocks);
     int leaves = 1;
     while (leaves * wanted_runs < num_leaves) leaves *= 2;
@@ -35,6 +38,20 @@ struct TrainingTuning {
     if (!on_host) return num_blocks(processors, num_rows);
     int const wanted = 4 * processors;
     return std::clamp((wanted + num_leaves - 1) / std::max(1, num_leaves), 1, std::max(1, num_rows));
+  }
+
+  /// GPUs: blocks into which the kernels of slices cut the rows of each slice: a team for each processor, which has
+  /// scratch for one.
+  static int slice_blocks(int processors, int num_rows, int num_slices) {
+    return std::clamp(processors / std::max(1, num_slices), 1, std::max(1, num_rows / 16));
+  }
+
+  /// GPUs: slices (a power of two) that a team of SlicedBackward adds up by itself.
+  static int slices_per_run(int processors, int num_blocks, int num_slices) {
+    int const teams = std::max(1, processors / num_blocks);
+    int slices = 1;
+    while (slices * teams < num_slices) slices *= 2;
+    return slices;
   }
 };
 

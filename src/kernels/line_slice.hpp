@@ -1,0 +1,95 @@
+#pragma once
+
+#include "core/views.hpp"
+#include "kernels/training_tile.hpp"
+
+namespace varve {
+
+/// GPUs: half of the lanes of a training tile, and so half of the chains of a leaf: a subtree of the tree over chains.
+/// Kernels bring this slice of the lines of all neurons that they gather to team scratch (128 bytes a neuron), so that
+/// they read each line once from the L2 instead of once for every edge, and threads of eight (double: four) lanes load
+/// a neuron's slice from all banks at once.
+template <class ExecutionSpace, class Scalar>
+struct LineSlice {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Lines = ArrayView<typename Tile::PackType>;
+  static constexpr int slices = 2; ///< of a leaf
+  static constexpr int num_lanes = Tile::num_lanes / slices;
+  static constexpr int packs = num_lanes * Tile::packs_per_lane; ///< of a neuron
+  static constexpr int team_size = 1024 / num_lanes;
+
+  /// Bytes of team scratch for the slice of so many neurons.
+  static std::size_t scratch_bytes(int num_neurons) {
+    return static_cast<std::size_t>(num_neurons) * packs * sizeof(typename Tile::PackType);
+  }
+  /// True if a team may have scratch for so many neurons.
+  static bool fits(int num_neurons) {
+    constexpr std::size_t reserve = 8192; // for Kokkos itself
+    return scratch_bytes(num_neurons) + reserve <= max_team_scratch<ExecutionSpace>();
+  }
+
+  /// Takes the scratch of the calling team.
+  template <class Member>
+  KOKKOS_FORCEINLINE_FUNCTION static Lines in_scratch(Member const& team, int num_neurons) {
+    auto const count = static_cast<std::size_t>(num_neurons) * packs;
+    std::size_t const bytes = count * sizeof(typename Tile::PackType);
+    return ScratchArrays(team, 0, bytes, 128).template take<typename Tile::PackType>(count);
+  }
+
+  /// Brings a slice of the lines first_line ... to scratch; rank: that of the calling team thread. Several loads of a
+  /// thread travel together.
+  template <class Panel>
+  KOKKOS_FORCEINLINE_FUNCTION static void bring(Lines const& lines, Panel const& panel, std::size_t first_line,
+                                                int num_neurons, int slice, int rank, int lane) {
+    constexpr int ahead = 8 / Tile::packs_per_lane;
+    for (int first = rank; first < num_neurons; first += ahead * team_size) {
+      LanePacks<Tile> line[ahead];
+      VARVE_UNROLL
+      for (int i = 0; i < ahead; ++i) {
+        int const neuron = first + i * team_size;
+        if (neuron < num_neurons)
+          line[i].load(panel(first_line + static_cast<std::size_t>(neuron)), slice * num_lanes + lane);
+      }
+      VARVE_UNROLL
+      for (int i = 0; i < ahead; ++i) {
+        int const neuron = first + i * team_size;
+        if (neuron >= num_neurons) continue;
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) copy(lines(place(neuron, k, lane)), line[i].pack[k]);
+      }
+    }
+  }
+
+  /// Loads what a lane holds of a neuron.
+  KOKKOS_FORCEINLINE_FUNCTION static void load(LanePacks<Tile>& line, Lines const& lines, int neuron, int lane) {
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) copy(line.pack[k], lines(place(neuron, k, lane)));
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t place(int neuron, int k, int lane) {
+    return static_cast<std::size_t>((neuron * Tile::packs_per_lane + k) * num_lanes + lane);
+  }
+};
+
+/// Indices and weights of neighbouring edges, one for each lane of a thread, which hands them to the others by
+/// shuffles. Each is loaded while the edges before it are in use.
+template <class Rows, class Weights, int Lanes>
+struct EdgesAhead {
+  using Scalar = typename Weights::non_const_value_type;
+
+  std::uint32_t neuron = 0;
+  Scalar weight = 0;
+
+  KOKKOS_FORCEINLINE_FUNCTION void load(Rows const& edges, Weights const& weights, std::uint32_t first,
+                                        std::uint32_t end, int lane) {
+    std::uint32_t const own = first + static_cast<std::uint32_t>(lane);
+    if (own >= end) return;
+    neuron = edges.neurons(own);
+    if (weights.size() != 0) weight = weights(own);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int i) const { return static_cast<int>(from_lane(neuron, i, Lanes)); }
+  KOKKOS_FORCEINLINE_FUNCTION Scalar weight_of(int i) const { return from_lane(weight, i, Lanes); }
+};
+
+} // namespace varve
