@@ -25,7 +25,7 @@ def draw_bars(records, path):
         axes.bar(spots, heights, width, yerr=whiskers, label=", ".join(one), error_kw={"linewidth": 0.7})
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(problems))],
                     [f"{case}\n{samples}" for case, samples in problems], rotation=30, fontsize="x-small", ha="right")
-    axes.set(yscale="log", ylabel="median, ms", title="Layer loop or training step (lower is better)")
+    axes.set(yscale="log", ylabel="median, ms", title="Layer loop, training step or product (lower is better)")
     figure.legend(fontsize="x-small", loc="outside right upper")
     return save(figure, path)
 

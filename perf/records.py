@@ -4,7 +4,7 @@ import re
 import statistics
 import sys
 
-TIMES = {"inference": "loop_seconds_all", "training": "step_seconds_all"}
+TIMES = {"inference": "loop_seconds_all", "training": "step_seconds_all", "product": "run_seconds_all"}
 
 
 class Record:
@@ -29,7 +29,7 @@ class Record:
         self.machine = machine_of(fields)
         self.threads = threads_of(setup.get("device", ""))
         self.contender = self.peer or f"varve {self.work}"
-        self.answer = fields.get("activation_hash") or fields.get("weights_hash")
+        self.answer = next((fields[name] for name in ("activation_hash", "weights_hash", "product_hash") if fields.get(name)), None)
 
     def problem(self):
         """What was computed: records with equal problems can be compared."""

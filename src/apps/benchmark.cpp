@@ -1,5 +1,6 @@
 #include "apps/benchmark_cases.hpp"
 #include "apps/benchmark_options.hpp"
+#include "apps/benchmark_products.hpp"
 #include "apps/benchmark_run.hpp"
 #include "apps/benchmark_training.hpp"
 #include "apps/command.hpp"
@@ -72,6 +73,7 @@ int benchmark(BenchmarkOptions const& options) {
   if (!cases.empty()) print_columns();
   for (auto const& one : cases) run.measure(one);
   if (options.suite == "train") measure_training(options, run);
+  if (options.suite == "products") measure_products(options, run);
   require_unchanged_inputs();
   write(records_file.get(), run.lines());
   if (trace_file) {

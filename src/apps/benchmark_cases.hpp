@@ -21,10 +21,11 @@ struct BenchmarkCase {
   std::vector<std::string> reductions;    ///< each is measured by itself, as --reductions takes it
 };
 
-/// The names of the suites: "quick", "challenge", "general", "trained", "train".
+/// The names of the suites: "quick", "challenge", "general", "trained", "train", "products".
 std::vector<std::string> suite_names();
 
-/// The inference cases of a suite, all from fixed seeds, so that every machine runs the same; none for "train".
+/// The inference cases of a suite, all from fixed seeds, so that every machine runs the same; none for "train" and
+/// "products".
 std::vector<BenchmarkCase> cases_of(std::string const& suite);
 
 } // namespace varve

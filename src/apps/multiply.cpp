@@ -51,9 +51,10 @@ public:
     choose_tiles();
     open_store();
     ranks_.together([&] { make_engine(); });
+    cut_last_wave();
     compute();
     auto const num_finished = facts_.num_found + ranks_.sum(num_finished_);
-    if (num_finished < facts_.tiles.num_tasks()) return say_stopped(num_finished);
+    if (num_finished < facts_.num_tasks) return say_stopped(num_finished);
     finish();
     return 0;
   }
@@ -157,8 +158,9 @@ private:
         open_writer();
       }
     });
-    left_ = tasks_left(ranks_, order_of_tasks(facts_.tiles), store_ ? store_->tasks() : std::vector<std::uint64_t>());
-    facts_.num_found = facts_.tiles.num_tasks() - left_.size();
+    auto const found = store_ ? store_->tasks() : std::vector<std::uint64_t>();
+    left_ = tasks_left(ranks_, facts_.tiles, order_of_tasks(facts_.tiles), found);
+    facts_.num_found = ranks_.sum(std::uint64_t{found.size()});
     facts_.num_discarded_bytes = ranks_.sum(store_ ? store_->num_discarded_bytes() : std::uint64_t{0});
   }
 
@@ -174,11 +176,25 @@ private:
     inputs.b = [this](MatrixBlock const& block, Scalar* values) { b_->read(block, values); };
     inputs.transpose_a = options_.transpose_a;
     inputs.transpose_b = options_.transpose_b;
-    engine_ = make_product_engine<Scalar>(backend_, facts_.tiles, memory_limit_, inputs);
+    auto const way = options_.product == "library" ? ProductWay::library : ProductWay::own;
+    engine_ = make_product_engine<Scalar>(backend_, facts_.tiles, memory_limit_, inputs, way);
     facts_.memory = engine_->memory();
-    if (!ranks_.is_root()) return;
-    print_head(options_, facts_);
-    flush_output();
+  }
+
+  /// With --cut-last-tiles, cuts the last wave into quarters: as many tiles as all ranks have side by side. A CPU without
+  /// other ranks would gain nothing, for its tasks take turns.
+  void cut_last_wave() {
+    auto const wave = ranks_.sum(std::uint64_t{facts_.memory.num_lanes});
+    auto const num_left = left_.size();
+    bool const ends_apart = ranks_.size() > 1 || has_own_memory(backend_);
+    if (ends_apart && options_.cut_last_tiles) left_ = cut_last(facts_.tiles, left_, wave);
+    facts_.num_cut = (left_.size() - num_left) / 3;
+    facts_.num_tasks = facts_.num_found + left_.size();
+    ranks_.together([&] {
+      if (!ranks_.is_root()) return;
+      print_head(options_, facts_);
+      flush_output();
+    });
   }
 
   void compute() {
@@ -187,8 +203,12 @@ private:
     TileQueue queue(ranks_, left_, station_size, stealing);
     auto const next = [&]() -> std::optional<std::uint64_t> {
       if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;
-      if (progress) progress(facts_.num_found + queue.num_taken(), facts_.tiles.num_tasks());
-      return queue.next([&](std::uint64_t task) { return engine_->num_kept(task); });
+      if (progress) progress(facts_.num_found + queue.num_taken(), facts_.num_tasks);
+      auto const num_stolen = queue.num_stolen();
+      auto const begin = engine_->timeline().now();
+      auto const task = queue.next([&](std::uint64_t one) { return engine_->num_kept(one); });
+      if (queue.num_stolen() > num_stolen) engine_->timeline().add(ProductEvent::What::steal, begin, *task, 0);
+      return task;
     };
     Stopwatch const time;
     RankProducts mine;
@@ -197,11 +217,12 @@ private:
       mine.seconds = time.seconds();
     });
     facts_.run_seconds = ranks_.max(mine.seconds);
-    if (progress) progress(facts_.tiles.num_tasks(), facts_.tiles.num_tasks());
+    if (progress) progress(facts_.num_tasks, facts_.num_tasks);
     mine.num_tasks = num_finished_;
     mine.num_stolen = queue.num_stolen();
     mine.traffic = engine_->traffic();
     facts_.ranks = gather(ranks_, mine);
+    if (!options_.report.empty()) gather_events(ranks_, engine_->timeline(), facts_.ranks);
   }
 
   /// Scales a finished tile and stores or writes it.
@@ -225,7 +246,7 @@ private:
   int say_stopped(std::uint64_t num_finished) const {
     if (ranks_.is_root()) {
       say(fmt::format("varve: a signal stopped the product after {} of {} tiles; the same command goes on from {}",
-                      num_finished, facts_.tiles.num_tasks(), printable(options_.journal)));
+                      num_finished, facts_.num_tasks, printable(options_.journal)));
     }
     return stopped_by_signal;
   }

@@ -17,7 +17,8 @@ namespace {
 constexpr char const* footer = R"(
 C = alpha op(A) op(B) + beta C0. Each number of C is one chain of fused multiply-adds in the precision, in ascending order
 of the inner index, which begins at 0; it is scaled and C0 is added in double, and the result rounded once. So the bits
-depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed.
+depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed. With --product library
+a library adds up in its own order, which may depend on all of them.
 A matrix is a dataset of two dimensions in an HDF5 file, of 32-bit or 64-bit floating point, or a dense matrix in the
 layout DMATR of binsparse; FILE alone means the dataset `matrix`, or the only one. C becomes the dataset `matrix`.
 The matrices may be larger than the device, and than memory: tiles of A and B are kept on the device while there is room.
@@ -50,6 +51,12 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command
+      .add_option("--product", options.product,
+                  "own: the same bits everywhere; library: gemm of Kokkos Kernels (cuBLAS, rocBLAS or a BLAS where it "
+                  "has one), faster where bits need not agree, in builds that have it")
+      ->check(CLI::IsMember({"own", "library"}))
+      ->capture_default_str();
+  command
       .add_option("--tile", options.tile,
                   "rows and columns of the tiles of C (default: many tiles that fit the device)")
       ->check(above_zero());
@@ -63,6 +70,8 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
                      "killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   command.add_option("--report", options.report, "write everything measured and decided as JSON");
   command.add_flag("--no-stealing", options.no_stealing, "ranks keep the tiles that they have reserved, for studies");
+  command.add_flag("--cut-last-tiles", options.cut_last_tiles,
+                   "cut the last tiles into quarters, so that ranks end together: for few tiles that take long each");
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
 }
 
@@ -101,8 +110,10 @@ void require_common_options(Communicator const& communicator, MultiplyOptions co
                                          {"--alpha", options.alpha},
                                          {"--beta", options.beta.value_or(1.0)},
                                          {"--precision", options.precision},
+                                         {"--product", options.product},
                                          {"--tile", options.tile.value_or(0)},
                                          {"--no-stealing", options.no_stealing},
+                                         {"--cut-last-tiles", options.cut_last_tiles},
                                          {"--share-devices", options.share_devices}};
   auto const text = json_text(common);
   auto const mine = nlohmann::ordered_json::parse(text);
@@ -118,16 +129,18 @@ void require_common_options(Communicator const& communicator, MultiplyOptions co
 }
 
 nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_t tile) {
-  return {{"command", "multiply"},
-          {"A", identity_of(options.a)},
-          {"B", identity_of(options.b)},
-          {"C0", identity_of(options.added)},
-          {"transpose A", options.transpose_a},
-          {"transpose B", options.transpose_b},
-          {"alpha", options.alpha},
-          {"beta", options.beta.value_or(1.0)},
-          {"precision", options.precision},
-          {"tile", tile}};
+  nlohmann::ordered_json run = {{"command", "multiply"},
+                                {"A", identity_of(options.a)},
+                                {"B", identity_of(options.b)},
+                                {"C0", identity_of(options.added)},
+                                {"transpose A", options.transpose_a},
+                                {"transpose B", options.transpose_b},
+                                {"alpha", options.alpha},
+                                {"beta", options.beta.value_or(1.0)},
+                                {"precision", options.precision},
+                                {"tile", tile}};
+  if (options.product != "own") run["product"] = options.product;
+  return run;
 }
 
 } // namespace varve

@@ -22,10 +22,12 @@ struct MultiplyOptions {
   double alpha = 1.0;
   std::optional<double> beta; ///< default: 1 with C0
   std::string precision = "float";
+  std::string product = "own"; ///< or "library"
   std::optional<std::uint64_t> tile;
   std::string backend;
   std::optional<double> device_memory_limit; ///< in GiB
   bool no_stealing = false;
+  bool cut_last_tiles = false;
   bool share_devices = false;
 };
 

@@ -3,6 +3,7 @@
 #include "apps/command.hpp"
 #include "apps/report_head.hpp"
 #include "core/printable.hpp"
+#include "io/json_text.hpp"
 
 #include <fmt/format.h>
 
@@ -37,7 +38,17 @@ nlohmann::ordered_json as_json(RankProducts const& rank) {
           {"bytes_without_cache", traffic.all_bytes},
           {"read_seconds", traffic.read_seconds},
           {"wait_seconds", traffic.wait_seconds},
-          {"finish_seconds", traffic.take_seconds}};
+          {"finish_seconds", traffic.take_seconds},
+          {"events", rank.events},
+          {"dropped_events", rank.num_dropped_events}};
+}
+
+nlohmann::ordered_json as_json(ProductEvent const& event) {
+  nlohmann::ordered_json json = {{"what", name_of(event.what)}, {"begin", event.begin}, {"end", event.end}};
+  if (event.what == ProductEvent::What::wait) return json;
+  json["task"] = event.task;
+  json["lane"] = event.lane;
+  return json;
 }
 
 } // namespace
@@ -65,6 +76,17 @@ std::vector<RankProducts> gather(Communicator const& communicator, RankProducts 
   return ranks;
 }
 
+void gather_events(Communicator const& communicator, ProductTimeline const& mine, std::vector<RankProducts>& ranks) {
+  nlohmann::ordered_json json = {{"dropped", mine.num_dropped()}, {"events", nlohmann::ordered_json::array()}};
+  for (auto const& event : mine.events()) json["events"].push_back(as_json(event));
+  auto const all = communicator.gather(json_text(json));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    auto const theirs = nlohmann::ordered_json::parse(all[rank]);
+    ranks.at(rank).events = theirs["events"];
+    ranks.at(rank).num_dropped_events = theirs["dropped"];
+  }
+}
+
 void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
   auto const& [shape, tile, step] = facts.tiles;
   auto const shown = [](std::string const& name, bool is_transposed) {
@@ -76,12 +98,14 @@ void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
   for (std::size_t rank = 0; facts.devices.size() > 1 && rank < facts.devices.size(); ++rank)
     fmt::print("rank      {} on {}: {}\n", rank, facts.devices[rank].host, facts.devices[rank].device);
   auto const num_ranks = facts.devices.size();
-  fmt::print("engine    varve on {}: {}, {}; {} rank{}\n", options.backend, facts.devices.front().device,
-             options.precision, num_ranks, num_ranks == 1 ? "" : "s");
+  fmt::print("engine    {} on {}: {}, {}; {} rank{}\n",
+             options.product == "library" ? "gemm of Kokkos Kernels" : "varve", options.backend,
+             facts.devices.front().device, options.precision, num_ranks, num_ranks == 1 ? "" : "s");
   fmt::print("tiles     {} of {} x {}, in steps of {}; {} at a time, room for {} of A and B in {}\n",
              facts.tiles.num_tasks(), tile, tile, step, facts.memory.num_lanes, facts.memory.num_slots,
              with_prefix(static_cast<double>(facts.memory.bytes()), "B"));
-  if (facts.num_found > 0) fmt::print("resumed   {} of {} tiles found\n", facts.num_found, facts.tiles.num_tasks());
+  if (facts.num_cut > 0) fmt::print("last      {} tiles cut into quarters\n", facts.num_cut);
+  if (facts.num_found > 0) fmt::print("resumed   {} of {} tiles found\n", facts.num_found, facts.num_tasks);
 }
 
 void print_result(ProductFacts const& facts) {
@@ -121,7 +145,12 @@ nlohmann::ordered_json multiply_report(MultiplyOptions const& options, ProductFa
     json["devices"].push_back(rank.device);
     json["hosts"].push_back(rank.host);
   }
-  json["tiles"] = {{"tile", tile}, {"step", step}, {"tasks", facts.tiles.num_tasks()}};
+  json["product"] = options.product;
+  json["tiles"] = {{"tile", tile},
+                   {"step", step},
+                   {"tiles", facts.tiles.num_tasks()},
+                   {"cut", facts.num_cut},
+                   {"tasks", facts.num_tasks}};
   auto const& memory = facts.memory;
   json["memory"] = {{"tasks_at_a_time", memory.num_lanes},
                     {"bytes_of_task", memory.lane_bytes},

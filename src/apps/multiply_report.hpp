@@ -18,6 +18,8 @@ struct RankProducts {
   std::uint64_t num_stolen = 0; ///< of them taken from the stations of other ranks
   double seconds = 0.0;         ///< until the rank found no further task
   ProductTraffic traffic;
+  nlohmann::ordered_json events = nlohmann::ordered_json::array(); ///< of the report
+  std::uint64_t num_dropped_events = 0;
 };
 
 /// What is known of a product, for the terminal and the report.
@@ -26,7 +28,9 @@ struct ProductFacts {
   ProductMemory memory; ///< of rank 0
   std::vector<RankDevice> devices;
   std::vector<RankProducts> ranks;
-  std::uint64_t num_found = 0; ///< tiles that the journal held
+  std::uint64_t num_tasks = 0; ///< tiles and quarters, found and computed
+  std::uint64_t num_cut = 0;   ///< tiles of the last wave that were cut into quarters
+  std::uint64_t num_found = 0; ///< tiles and quarters that the journal held
   std::uint64_t num_discarded_bytes = 0;
   double run_seconds = 0.0;
   double total_seconds = 0.0;
@@ -37,6 +41,9 @@ struct ProductFacts {
 
 /// Collective: what all ranks did, on rank 0.
 std::vector<RankProducts> gather(Communicator const& communicator, RankProducts const& mine);
+
+/// Collective: gives `ranks`, on rank 0, the events of each rank.
+void gather_events(Communicator const& communicator, ProductTimeline const& mine, std::vector<RankProducts>& ranks);
 
 void print_head(MultiplyOptions const& options, ProductFacts const& facts);
 void print_result(ProductFacts const& facts);

@@ -56,8 +56,9 @@ void TileStore::find_tiles(std::size_t number, nlohmann::ordered_json const& run
   require_same_run(head["run"], run, file.path());
   for (std::size_t record = 1; record < file.num_records(); ++record) {
     auto const content = file.read(record);
-    auto const task = content.size() < head_size ? tiles_.num_tasks() : task_of(content);
-    if (task >= tiles_.num_tasks() || content.size() - head_size != tiles_.block(task).size() * element_size_) {
+    bool const has_task = content.size() >= head_size && tiles_.has_task(task_of(content));
+    auto const task = has_task ? task_of(content) : 0;
+    if (!has_task || content.size() - head_size != tiles_.block(task).size() * element_size_) {
       throw InputError(fmt::format("{}: record {} has {} bytes, expected a tile of this product", file.path().string(),
                                    record, content.size()));
     }
@@ -67,7 +68,7 @@ void TileStore::find_tiles(std::size_t number, nlohmann::ordered_json const& run
 }
 
 void TileStore::add(std::uint64_t task, std::string_view numbers) {
-  VARVE_REQUIRE(task < tiles_.num_tasks() && numbers.size() == tiles_.block(task).size() * element_size_,
+  VARVE_REQUIRE(tiles_.has_task(task) && numbers.size() == tiles_.block(task).size() * element_size_,
                 "a tile has as many numbers as its block");
   require_unchanged_inputs(); // otherwise a later run on the changed inputs would accept this tile as its own
   std::string record(head_size, '\0');
@@ -88,15 +89,27 @@ std::uint64_t TileStore::num_discarded_bytes() const {
                          [](std::uint64_t sum, RecordFile const& file) { return sum + file.num_discarded_bytes(); });
 }
 
-std::vector<std::uint64_t> tasks_left(Communicator const& communicator, std::vector<std::uint64_t> const& order,
+std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductTiles const& tiles,
+                                      std::vector<std::uint64_t> const& order,
                                       std::vector<std::uint64_t> const& finished) {
   auto const all = communicator.gather_everywhere(finished);
   std::vector<std::uint64_t> left;
   communicator.together([&] {
     std::unordered_set<std::uint64_t> known;
-    for (auto const task : all)
+    std::unordered_set<std::uint64_t> begun; // tiles of which quarters are known
+    for (auto const task : all) {
       if (!known.insert(task).second) throw InputError(fmt::format("the journal holds tile {} twice", task));
-    std::ranges::copy_if(order, std::back_inserter(left), [&](std::uint64_t task) { return !known.contains(task); });
+      if (tiles.is_quarter(task)) begun.insert(tiles.tile_of(task));
+    }
+    for (auto const task : order) {
+      if (known.contains(task) && begun.contains(task))
+        throw InputError(fmt::format("the journal holds tile {} and a quarter of it", task));
+      if (!begun.contains(task) && !known.contains(task)) left.push_back(task);
+      for (std::uint64_t quarter = 0; quarter < 4 && begun.contains(task); ++quarter) {
+        auto const number = tiles.first_quarter(task) + quarter;
+        if (!known.contains(number)) left.push_back(number);
+      }
+    }
   });
   return left;
 }

@@ -58,8 +58,10 @@ private:
   std::vector<std::uint64_t> tasks_;
 };
 
-/// The tasks of `order` that no rank has finished. Collective. Throws InputError if a tile is stored twice.
-std::vector<std::uint64_t> tasks_left(Communicator const& communicator, std::vector<std::uint64_t> const& order,
+/// The tiles of `order` of which no rank has finished a part, and of the others the quarters that are not finished.
+/// Collective. Throws InputError if a tile is stored twice, or beside a quarter of it.
+std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductTiles const& tiles,
+                                      std::vector<std::uint64_t> const& order,
                                       std::vector<std::uint64_t> const& finished);
 
 /// Collective. Rank 0 calls consume with the tiles of all ranks in the order of their tasks, one in memory at a time.

@@ -45,12 +45,15 @@ template <class Scalar>
 void finish_row(TileSums<Scalar> const& tile, std::uint64_t row, ProductScaling const& scaling, Scalar const* added,
                 Scalar* values) {
   auto const num_columns = tile.block.num_columns;
-  auto const blocks_across = (num_columns + tile.block_columns - 1) / tile.block_columns;
-  auto const* const first = tile.sums + row / tile.block_rows * blocks_across * tile.block_rows * tile.block_columns +
-                            row % tile.block_rows * tile.block_columns;
-  for (std::uint64_t begin = 0; begin < num_columns; begin += tile.block_columns) {
-    auto const* const sums = first + begin * tile.block_rows;
-    auto const count = std::min<std::uint64_t>(tile.block_columns, num_columns - begin);
+  auto const line = row + tile.skipped_rows;
+  auto const* const first = tile.sums +
+                            line / tile.block_rows * tile.blocks_across() * tile.block_rows * tile.block_columns +
+                            line % tile.block_rows * tile.block_columns;
+  for (std::uint64_t begin = 0; begin < num_columns;) {
+    auto const column_of_block = (begin + tile.skipped_columns) % tile.block_columns;
+    auto const* const sums =
+        first + (begin + tile.skipped_columns - column_of_block) * tile.block_rows + column_of_block;
+    auto const count = std::min<std::uint64_t>(tile.block_columns - column_of_block, num_columns - begin);
     for (std::uint64_t column = 0; column < count; ++column) {
       auto const sum = static_cast<double>(sums[column]);
       double const value =
@@ -58,6 +61,7 @@ void finish_row(TileSums<Scalar> const& tile, std::uint64_t row, ProductScaling 
                            : std::fma(scaling.alpha, sum, scaling.beta * static_cast<double>(added[begin + column]));
       values[begin + column] = static_cast<Scalar>(value) + Scalar(0);
     }
+    begin += count;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/backend.hpp"
 #include "products/product_tiles.hpp"
+#include "products/product_timeline.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -26,13 +27,20 @@ struct ProductInputs {
 };
 
 /// The finished sums of a task, which begin at 0 and take the products in ascending order of k. They lie in blocks of
-/// block_rows x block_columns numbers, row by row; those beyond the tile's edges are padding.
+/// block_rows x block_columns numbers, row by row; the numbers of the task begin at (skipped_rows, skipped_columns) of
+/// the first block, all others are padding.
 template <class Scalar>
 struct TileSums {
   Scalar const* sums = nullptr;
   MatrixBlock block; ///< of C
   std::size_t block_rows = 1;
   std::size_t block_columns = 1;
+  std::size_t skipped_rows = 0;    ///< less than block_rows
+  std::size_t skipped_columns = 0; ///< less than block_columns
+
+  std::size_t blocks_across() const {
+    return (skipped_columns + static_cast<std::size_t>(block.num_columns) + block_columns - 1) / block_columns;
+  }
 };
 
 /// What a device read and kept.
@@ -44,6 +52,12 @@ struct ProductTraffic {
   double read_seconds = 0.0;    ///< reading tiles from host memory or files
   double wait_seconds = 0.0;    ///< waiting for the device
   double take_seconds = 0.0;    ///< handing over finished sums
+};
+
+/// Who adds up the products of a tile.
+enum class ProductWay {
+  own,    ///< Varve's kernel: one chain of fma for each number, so the same bits everywhere
+  library ///< gemm of Kokkos Kernels, which may call a BLAS such as cuBLAS: bits of the library
 };
 
 /// Computes tiles of C = op(A) op(B) on a device, whose memory may be smaller than the matrices. Tiles of A and B are
@@ -65,14 +79,21 @@ public:
 
   virtual ProductMemory const& memory() const = 0;
   virtual ProductTraffic traffic() const = 0;
+
+  /// What run() did and when; others may add what they do in next().
+  virtual ProductTimeline& timeline() = 0;
 };
 
 /// An engine on a backend that may take this many bytes of its memory. Throws UsageError if the build lacks the
-/// backend, ResourceError if the memory does not suffice. (float and double)
+/// backend, or Kokkos Kernels for the way of the library; ResourceError if the memory does not suffice. (float and
+/// double)
 template <class Scalar>
-std::unique_ptr<ProductEngine<Scalar>> make_product_engine(Backend backend, ProductTiles const& tiles,
-                                                           std::size_t memory_limit,
-                                                           ProductInputs<Scalar> const& inputs);
+std::unique_ptr<ProductEngine<Scalar>>
+make_product_engine(Backend backend, ProductTiles const& tiles, std::size_t memory_limit,
+                    ProductInputs<Scalar> const& inputs, ProductWay way = ProductWay::own);
+
+/// True if this build has Kokkos Kernels. Without, UsageError is thrown for ProductWay::library.
+bool has_library_product();
 
 /// What plan_product() and choose_tile() need to know of a backend.
 template <class Scalar>
@@ -84,5 +105,10 @@ std::unique_ptr<ProductEngine<Scalar>> product_engine_on(ProductTiles const& til
                                                          ProductInputs<Scalar> const& inputs);
 template <Backend backend, class Scalar>
 ProductDevice product_device_on(std::size_t memory_limit);
+
+/// The way of the library on one backend, in a file that builds with Kokkos Kernels make from library.cpp.in.
+template <Backend backend, class Scalar>
+std::unique_ptr<ProductEngine<Scalar>> library_product_on(ProductTiles const& tiles, std::size_t memory_limit,
+                                                          ProductInputs<Scalar> const& inputs);
 
 } // namespace varve

@@ -22,12 +22,16 @@ namespace varve {
 /// so that neighbouring tasks use a tile while it is kept. A lane of a GPU has an execution space instance of its own:
 /// while the host reads a tile for one lane, the others copy and compute. Work of two lanes meets in the tiles alone: a
 /// lane waits for the one that brings a tile before it uses it, and for all that use a tile before it replaces it.
-template <class ExecutionSpace, class Scalar>
+/// A quarter of a tile takes half of the lines of its tiles of A and B: of those on the device, or only these are
+/// brought, from the beginning of a block on, so that its sums lie in the same places either way.
+/// Library: void for Varve's kernel, else LibraryProduct.
+template <class ExecutionSpace, class Scalar, class Library = void>
 class ProductOn final : public ProductEngine<Scalar> {
 public:
   using typename ProductEngine<Scalar>::Next;
   using typename ProductEngine<Scalar>::Take;
-  using Blocks = ProductBlocks<ExecutionSpace, Scalar>;
+  using Blocks =
+      std::conditional_t<std::is_void_v<Library>, ProductBlocks<ExecutionSpace, Scalar>, Library>; ///< of packed tiles
 
   static ProductDevice device(std::size_t memory_limit) {
     return {sizeof(Scalar), Blocks::rows, Blocks::columns, memory_limit};
@@ -46,11 +50,13 @@ public:
 
   void run(Next const& next, Take const& take) override {
     ProfilingRegion const region("varve::product");
+    timeline_.restart();
     bool has_tasks = true;
     for (bool is_busy = true; is_busy;) {
       is_busy = false;
       for (auto& lane : lanes_) {
         if (!lane.task && has_tasks) {
+          lane.begin = timeline_.now();
           lane.task = next();
           lane.step = 0;
           has_tasks = lane.task.has_value();
@@ -69,8 +75,8 @@ public:
   std::uint64_t num_kept(std::uint64_t task) const override {
     std::uint64_t count = 0;
     for (std::uint64_t step = 0; step < tiles_.num_steps(); ++step) {
-      count += cache_.has({TileKey::Operand::a, tiles_.row_tile(task), step}) ? 1 : 0;
-      count += cache_.has({TileKey::Operand::b, tiles_.column_tile(task), step}) ? 1 : 0;
+      count += is_kept(key_of(TileKey::Operand::a, task, step)) ? 1 : 0;
+      count += is_kept(key_of(TileKey::Operand::b, task, step)) ? 1 : 0;
     }
     return count;
   }
@@ -84,6 +90,8 @@ public:
     return traffic;
   }
 
+  ProductTimeline& timeline() override { return timeline_; }
+
 private:
   using Numbers = DeviceArray<ExecutionSpace, Scalar>;
   using HostNumbers =
@@ -95,6 +103,7 @@ private:
     ExecutionSpace space;
     std::optional<std::uint64_t> task;
     std::uint64_t step = 0;
+    double begin = 0.0; ///< of the task, on the timeline
     Numbers sums;
     HostNumbers sums_h;  ///< on hosts the same memory
     Numbers loose;       ///< a tile as it was read
@@ -106,6 +115,12 @@ private:
     Numbers numbers;
     unsigned brought_by = 0; ///< the lane that may still be bringing it
     unsigned used_by = 0;    ///< lanes that may still be using it
+  };
+
+  /// Blocks of a packed tile.
+  struct Blocked {
+    std::size_t slot = 0;
+    std::size_t first = 0;
   };
 
   /// What a tile holds of the matrix as it is stored.
@@ -135,12 +150,14 @@ private:
   }
 
   static unsigned bit_of(std::size_t lane) { return 1U << lane; }
-  unsigned bit_of(Lane const& lane) const { return bit_of(static_cast<std::size_t>(&lane - lanes_.data())); }
+  unsigned bit_of(Lane const& lane) const { return bit_of(number_of(lane)); }
+  std::size_t number_of(Lane const& lane) const { return static_cast<std::size_t>(&lane - lanes_.data()); }
 
   /// Waits until the lanes of these bits have done all that they were given.
   void await(unsigned lanes) {
     if (kOnHost<ExecutionSpace> || lanes == 0) return;
     Stopwatch const time;
+    auto const begin = timeline_.now();
     for (std::size_t number = 0; number < lanes_.size(); ++number) {
       if ((lanes & bit_of(number)) == 0) continue;
       lanes_[number].space.fence("varve::product");
@@ -150,34 +167,41 @@ private:
       }
     }
     traffic_.wait_seconds += time.seconds();
+    timeline_.add(ProductEvent::What::wait, begin, 0, 0);
   }
 
   /// Adds the next step of a lane's task to its sums.
   void advance(Lane& lane) {
     make_arrays(lane);
-    auto const block = tiles_.block(*lane.task);
-    auto const a = slot_of(lane, {TileKey::Operand::a, tiles_.row_tile(*lane.task), lane.step});
-    cache_.hold(a);
-    auto const b = slot_of(lane, {TileKey::Operand::b, tiles_.column_tile(*lane.task), lane.step});
-    cache_.release(a);
+    auto const rows = lines_of(key_of(TileKey::Operand::a, *lane.task, lane.step));
+    auto const columns = lines_of(key_of(TileKey::Operand::b, *lane.task, lane.step));
+    auto const a = blocks_of(lane, key_of(TileKey::Operand::a, *lane.task, lane.step));
+    cache_.hold(a.slot);
+    auto const b = blocks_of(lane, key_of(TileKey::Operand::b, *lane.task, lane.step));
+    cache_.release(a.slot);
     auto const depth = std::min(tiles_.step, tiles_.shape.depth - lane.step * tiles_.step);
-    auto const row_blocks = num_blocks(block.num_rows, Blocks::rows);
-    auto const column_blocks = num_blocks(block.num_columns, Blocks::columns);
+    auto const row_blocks = num_blocks(rows.first % Blocks::rows + rows.count, Blocks::rows);
+    auto const column_blocks = num_blocks(columns.first % Blocks::columns + columns.count, Blocks::columns);
     add_tile(lane, a, b, static_cast<int>(row_blocks), static_cast<int>(column_blocks), static_cast<int>(depth));
-    slots_[a].used_by |= bit_of(lane);
-    slots_[b].used_by |= bit_of(lane);
+    slots_[a.slot].used_by |= bit_of(lane);
+    slots_[b.slot].used_by |= bit_of(lane);
     if (++lane.step < tiles_.num_steps() || kOnHost<ExecutionSpace>) return;
     auto const size = row_blocks * column_blocks * Blocks::rows * Blocks::columns;
     Kokkos::deep_copy(lane.space, Kokkos::subview(lane.sums_h, std::pair<std::size_t, std::size_t>(0, size)),
                       Kokkos::subview(lane.sums, std::pair<std::size_t, std::size_t>(0, size)));
   }
 
-  void add_tile(Lane const& lane, std::size_t a, std::size_t b, int row_blocks, int column_blocks, int depth) {
-    ArrayView<Scalar const> const from_a(slots_[a].numbers.data(), slots_[a].numbers.size());
-    ArrayView<Scalar const> const from_b(slots_[b].numbers.data(), slots_[b].numbers.size());
+  void add_tile(Lane const& lane, Blocked const& a, Blocked const& b, int row_blocks, int column_blocks, int depth) {
+    auto const from = [&](Blocked const& blocks, int width) -> ArrayView<Scalar const> {
+      return part_of(slots_[blocks.slot].numbers, blocks.first * static_cast<std::size_t>(depth * width));
+    };
+    ArrayView<Scalar const> const from_a = from(a, Blocks::rows);
+    ArrayView<Scalar const> const from_b = from(b, Blocks::columns);
     ArrayView<Scalar> const sums(lane.sums.data(), lane.sums.size());
     bool const is_first = lane.step == 0;
-    if constexpr (kOnHost<ExecutionSpace>) {
+    if constexpr (!std::is_void_v<Library>) {
+      Library::add_tile(lane.space, from_a, from_b, sums, row_blocks, column_blocks, depth, is_first);
+    } else if constexpr (kOnHost<ExecutionSpace>) {
       add_tile_on_host(lane.space, AddTileOnHost<ExecutionSpace, Scalar>{from_a, from_b, sums, row_blocks,
                                                                          column_blocks, depth, is_first});
     } else {
@@ -190,12 +214,49 @@ private:
     await(bit_of(lane));
     if constexpr (kOnHost<ExecutionSpace>) lane.space.fence("varve::product");
     Stopwatch const time;
-    take(*lane.task, TileSums<Scalar>{lane.sums_h.data(), tiles_.block(*lane.task), Blocks::rows, Blocks::columns});
+    auto const begin = timeline_.now();
+    auto const skipped_rows = lines_of(key_of(TileKey::Operand::a, *lane.task, 0)).first % Blocks::rows;
+    auto const skipped_columns = lines_of(key_of(TileKey::Operand::b, *lane.task, 0)).first % Blocks::columns;
+    auto const block = tiles_.block(*lane.task);
+    auto const block_columns = Blocks::columns == 1 ? static_cast<std::size_t>(block.num_columns) : Blocks::columns;
+    take(*lane.task,
+         TileSums<Scalar>{lane.sums_h.data(), block, Blocks::rows, block_columns, skipped_rows, skipped_columns});
     traffic_.take_seconds += time.seconds();
+    timeline_.add(ProductEvent::What::finish, begin, *lane.task, number_of(lane));
+    timeline_.add(ProductEvent::What::task, lane.begin, *lane.task, number_of(lane));
     lane.task.reset();
   }
 
-  /// The slot of a tile, which is brought to the device if it is not there.
+  /// What a task needs of A or B in a step.
+  TileKey key_of(TileKey::Operand operand, std::uint64_t task, std::uint64_t step) const {
+    bool const is_a = operand == TileKey::Operand::a;
+    return {operand, is_a ? tiles_.row_tile(task) : tiles_.column_tile(task), step,
+            is_a ? tiles_.row_half(task) : tiles_.column_half(task)};
+  }
+
+  static TileKey whole(TileKey key) {
+    key.half = TileHalf::whole;
+    return key;
+  }
+
+  bool is_kept(TileKey const& key) const { return cache_.has(key) || cache_.has(whole(key)); }
+
+  TileLines lines_of(TileKey const& key) const {
+    return key.operand == TileKey::Operand::a ? tiles_.row_lines(key.tile, key.half)
+                                              : tiles_.column_lines(key.tile, key.half);
+  }
+
+  static std::uint64_t width_of(TileKey const& key) {
+    return key.operand == TileKey::Operand::a ? Blocks::rows : Blocks::columns;
+  }
+
+  /// The first block of the lines that a step needs, in the whole tile if it is on the device.
+  Blocked blocks_of(Lane& lane, TileKey const& key) {
+    if (!cache_.has(whole(key))) return {slot_of(lane, key), 0};
+    return {slot_of(lane, whole(key)), static_cast<std::size_t>(lines_of(key).first / width_of(key))};
+  }
+
+  /// The slot of a tile or of a half, which is brought to the device if it is not there.
   std::size_t slot_of(Lane& lane, TileKey const& key) {
     auto const extent = extent_of(key);
     auto const bytes = static_cast<double>(extent.block.size() * sizeof(Scalar));
@@ -217,8 +278,10 @@ private:
   Extent extent_of(TileKey const& key) const {
     bool const is_a = key.operand == TileKey::Operand::a;
     auto const& shape = tiles_.shape;
-    auto const first_line = key.tile * tiles_.tile;
-    auto const num_lines = std::min(tiles_.tile, (is_a ? shape.rows : shape.columns) - first_line);
+    auto const lines_of_task = lines_of(key);
+    auto const skipped = lines_of_task.first % width_of(key); // of the first block
+    auto const first_line = key.tile * tiles_.tile + lines_of_task.first - skipped;
+    auto const num_lines = lines_of_task.count + skipped;
     auto const first = key.step * tiles_.step;
     auto const depth = std::min(tiles_.step, shape.depth - first);
     bool const lines_are_rows = is_a != (is_a ? inputs_.transpose_a : inputs_.transpose_b);
@@ -232,6 +295,7 @@ private:
     await(bit_of(lane)); // the last tile may still be on its way from loose_h
     bool const is_a = key.operand == TileKey::Operand::a;
     Stopwatch const time;
+    auto const begin = timeline_.now();
     (is_a ? inputs_.a : inputs_.b)(extent.block, lane.loose_h.data());
     traffic_.read_seconds += time.seconds();
     auto const size = static_cast<std::size_t>(extent.block.size());
@@ -248,6 +312,7 @@ private:
     }
     slot.brought_by = bit_of(lane);
     slot.used_by = 0;
+    timeline_.add(ProductEvent::What::copy, begin, *lane.task, number_of(lane));
   }
 
   void make_arrays(Lane& lane) {
@@ -269,6 +334,7 @@ private:
   std::vector<Slot> slots_;
   std::vector<Lane> lanes_;
   ProductTraffic traffic_;
+  ProductTimeline timeline_;
 };
 
 } // namespace varve

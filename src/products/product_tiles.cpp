@@ -15,6 +15,17 @@ constexpr std::size_t most_lanes = 4;
 constexpr std::size_t wanted_slots = 8;
 constexpr std::size_t fewest_slots = 2;
 
+constexpr std::uint64_t fewest_lines_to_cut = 16;
+
+/// The lines of a half of a tile that has `count`. Large halves begin at chunks of files, or at blocks of GPUs.
+TileLines lines_of(std::uint64_t count, TileHalf half) {
+  if (half == TileHalf::whole) return {0, count};
+  auto middle = (count + 1) / 2;
+  for (std::uint64_t const unit : {128U, 512U})
+    if (count >= 4 * unit) middle = ((count + 1) / 2 + unit - 1) / unit * unit;
+  return half == TileHalf::first ? TileLines{0, middle} : TileLines{middle, count - middle};
+}
+
 /// Rows and columns of tiles.
 struct TileRange {
   std::uint64_t first_row, num_rows, first_column, num_columns;
@@ -50,10 +61,37 @@ ProductMemory parts_of(ProductTiles const& tiles, ProductDevice const& device) {
 
 } // namespace
 
+TileHalf ProductTiles::row_half(std::uint64_t task) const {
+  if (!is_quarter(task)) return TileHalf::whole;
+  return (task - num_tasks()) % 4 < 2 ? TileHalf::first : TileHalf::second;
+}
+
+TileHalf ProductTiles::column_half(std::uint64_t task) const {
+  if (!is_quarter(task)) return TileHalf::whole;
+  return (task - num_tasks()) % 2 == 0 ? TileHalf::first : TileHalf::second;
+}
+
+bool ProductTiles::can_be_cut(std::uint64_t tile_number) const {
+  return row_lines(row_tile(tile_number), TileHalf::whole).count >= fewest_lines_to_cut &&
+         column_lines(column_tile(tile_number), TileHalf::whole).count >= fewest_lines_to_cut;
+}
+
+bool ProductTiles::has_task(std::uint64_t task) const {
+  return !is_quarter(task) || (task < 5 * num_tasks() && can_be_cut(tile_of(task)));
+}
+
+TileLines ProductTiles::row_lines(std::uint64_t row_tile_number, TileHalf half) const {
+  return lines_of(std::min(tile, shape.rows - row_tile_number * tile), half);
+}
+
+TileLines ProductTiles::column_lines(std::uint64_t column_tile_number, TileHalf half) const {
+  return lines_of(std::min(tile, shape.columns - column_tile_number * tile), half);
+}
+
 MatrixBlock ProductTiles::block(std::uint64_t task) const {
-  auto const row = row_tile(task) * tile;
-  auto const column = column_tile(task) * tile;
-  return {row, std::min(tile, shape.rows - row), column, std::min(tile, shape.columns - column)};
+  auto const rows = row_lines(row_tile(task), row_half(task));
+  auto const columns = column_lines(column_tile(task), column_half(task));
+  return {row_tile(task) * tile + rows.first, rows.count, column_tile(task) * tile + columns.first, columns.count};
 }
 
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
@@ -76,6 +114,21 @@ std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles) {
   order.reserve(tiles.num_tasks());
   append_in_order(tiles, {0, tiles.num_row_tiles(), 0, tiles.num_column_tiles()}, order);
   return order;
+}
+
+std::vector<std::uint64_t> cut_last(ProductTiles const& tiles, std::vector<std::uint64_t> const& tasks,
+                                    std::size_t count) {
+  std::vector<std::uint64_t> cut;
+  auto const num_kept = tasks.size() - std::min(count, tasks.size());
+  for (std::size_t place = 0; place < tasks.size(); ++place) {
+    auto const task = tasks[place];
+    if (place < num_kept || tiles.is_quarter(task) || !tiles.can_be_cut(task)) {
+      cut.push_back(task);
+    } else {
+      for (std::uint64_t quarter = 0; quarter < 4; ++quarter) cut.push_back(tiles.first_quarter(task) + quarter);
+    }
+  }
+  return cut;
 }
 
 double least_traffic(ProductShape const& shape, std::size_t element_size, double memory) {

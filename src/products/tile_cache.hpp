@@ -1,5 +1,7 @@
 #pragma once
 
+#include "products/product_tiles.hpp"
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +12,14 @@
 
 namespace varve {
 
-/// A tile of an input of a product.
+/// A tile of an input of a product, or half of its lines.
 struct TileKey {
   enum class Operand { a, b };
 
   Operand operand = Operand::a;
   std::uint64_t tile = 0; ///< row tile of op(A), or column tile of op(B)
   std::uint64_t step = 0;
+  TileHalf half = TileHalf::whole;
 
   auto operator<=>(TileKey const&) const = default;
 };

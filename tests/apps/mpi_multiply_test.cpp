@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <numeric>
@@ -60,6 +61,10 @@ protected:
     fs::remove(path("c.h5"));
   }
 
+  static bool contains(std::vector<std::string> const& words, std::string const& word) {
+    return std::ranges::find(words, word) != words.end();
+  }
+
   static std::uint64_t num_tasks(nlohmann::json const& report) {
     std::uint64_t sum = 0;
     for (auto const& rank : report["ranks"]) sum += rank["tasks"].get<std::uint64_t>();
@@ -71,14 +76,17 @@ protected:
 
 TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
   for (int const ranks : {1, 2, 3, 4}) {
-    for (auto const& more : {std::vector<std::string>{}, {"--no-stealing"}}) {
+    for (auto const& more : {std::vector<std::string>{}, {"--no-stealing"}, {"--cut-last-tiles"}}) {
       auto const ended = test::run(on(ranks, words(joined({"--report", path("report.json")}, more))));
       ASSERT_EQ(ended.exit_code, 0) << ended.err;
       expect_product();
       auto const report = read_json(path("report.json"));
       EXPECT_EQ(report["ranks"].size(), static_cast<std::size_t>(ranks));
-      EXPECT_EQ(num_tasks(report), 10U * 9U);
-      EXPECT_EQ(report["stealing"], more.empty());
+      EXPECT_EQ(report["tiles"]["tiles"], 10U * 9U);
+      auto const num_cut = report["tiles"]["cut"].get<std::uint64_t>();
+      EXPECT_EQ(num_cut > 0, ranks > 1 && contains(more, "--cut-last-tiles"));
+      EXPECT_EQ(num_tasks(report), 10U * 9U + 3U * num_cut);
+      EXPECT_EQ(report["stealing"], !contains(more, "--no-stealing"));
     }
   }
 }
@@ -112,7 +120,7 @@ TEST_F(MultiplyOnRanks, ContinueWithAnyNumberOfRanks) {
   EXPECT_EQ(hash_in(second.out), hash_in(first.out));
   expect_product();
   auto const report = read_json(path("report.json"));
-  EXPECT_EQ(num_tasks(report) + report["journal"]["found_tiles"].get<std::uint64_t>(), 90U);
+  EXPECT_EQ(num_tasks(report) + report["journal"]["found_tiles"].get<std::uint64_t>(), report["tiles"]["tasks"]);
 }
 
 } // namespace

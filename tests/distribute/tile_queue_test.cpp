@@ -110,7 +110,7 @@ TEST_F(Tiles, AreGatheredInOrderFromTheStoresOfAllRanks) {
     if (task % static_cast<std::uint64_t>(ranks_.size()) != static_cast<std::uint64_t>(ranks_.rank())) continue;
     store.add(task, std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
   }
-  EXPECT_TRUE(tasks_left(ranks_, order_of_tasks(tiles), store.tasks()).empty());
+  EXPECT_TRUE(tasks_left(ranks_, tiles, order_of_tasks(tiles), store.tasks()).empty());
   std::vector<std::uint64_t> gathered;
   for_each_tile(ranks_, store, [&](std::uint64_t task, std::string_view numbers) {
     gathered.push_back(task);
@@ -123,9 +123,23 @@ TEST_F(Tiles, AreGatheredInOrderFromTheStoresOfAllRanks) {
 TEST_F(Tiles, ThatNobodyHasAreLeft) {
   std::vector<std::uint64_t> mine;
   if (ranks_.is_root()) mine = {2, 7};
-  auto const left = tasks_left(ranks_, {8, 7, 6, 5, 4, 3, 2, 1, 0}, mine);
+  auto const left = tasks_left(ranks_, small_tiles(), {8, 7, 6, 5, 4, 3, 2, 1, 0}, mine);
   EXPECT_EQ(left, (std::vector<std::uint64_t>{8, 6, 5, 4, 3, 1, 0}));
-  EXPECT_THROW(tasks_left(ranks_, {0, 1}, ranks_.is_root() ? std::vector<std::uint64_t>{1, 1} : mine), Error);
+  auto const refused = [&](std::vector<std::uint64_t> const& finished) {
+    auto const own = ranks_.is_root() ? finished : std::vector<std::uint64_t>();
+    EXPECT_THROW(tasks_left(ranks_, small_tiles(), {0, 1}, own), Error);
+  };
+  refused({1, 1});
+  refused({1, small_tiles().first_quarter(1) + 2}); // a tile and a quarter of it
+}
+
+TEST_F(Tiles, OfWhichQuartersAreThereAreLeftInQuarters) {
+  auto const tiles = tiles_of({64, 96, 1}, 32); // 2 x 3 tiles
+  std::vector<std::uint64_t> mine;
+  if (ranks_.is_root()) mine = {1, tiles.first_quarter(4) + 1, tiles.first_quarter(4) + 2};
+  if (ranks_.rank() == ranks_.size() - 1) mine.push_back(tiles.first_quarter(4) + 3);
+  auto const left = tasks_left(ranks_, tiles, {0, 1, 2, 3, 4, 5}, mine);
+  EXPECT_EQ(left, (std::vector<std::uint64_t>{0, 2, 3, tiles.first_quarter(4), 5}));
 }
 
 } // namespace

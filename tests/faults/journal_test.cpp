@@ -1,4 +1,5 @@
 #include "apps/subprocess.hpp"
+#include "faults/children.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,26 +23,12 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+using test::children_of;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using varve::testing::read_bytes;
 using varve::testing::TemporaryFolder;
 using varve::testing::write_bytes;
-
-/// The processes that a process has started.
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> children;
-  std::error_code error;
-  for (auto const& entry : fs::directory_iterator("/proc", error)) {
-    auto const name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    auto const line = read_bytes(entry.path() / "stat");
-    auto const end_of_name = line.rfind(") "); // "pid (name) state parent ..."
-    if (end_of_name == std::string::npos || line.size() < end_of_name + 4) continue;
-    if (std::atoi(line.c_str() + end_of_name + 4) == parent) children.push_back(std::stoi(name));
-  }
-  return children;
-}
 
 /// What an inference leaves behind.
 struct Outputs {

@@ -1,4 +1,5 @@
 #include "apps/subprocess.hpp"
+#include "faults/children.hpp"
 
 #include "io/matrix_writer.hpp"
 
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -40,37 +42,72 @@ protected:
   }
 
   std::vector<std::string> words(bool has_journal) const {
-    std::vector<std::string> words = {"env",
-                                      "OMPI_MCA_pml=ob1",
-                                      "OMPI_MCA_btl=self",
-                                      "OMPI_MCA_ess_singleton_isolated=1",
-                                      VARVE_COMMAND,
-                                      "multiply",
-                                      file("a.h5"),
-                                      file("b.h5"),
-                                      "--output",
-                                      file("c.h5"),
-                                      "--tile",
-                                      "32",
-                                      "--report",
-                                      file("report.json")};
+    return joined({"env", "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self", "OMPI_MCA_ess_singleton_isolated=1"},
+                  command(has_journal));
+  }
+
+  static std::vector<std::string> joined(std::vector<std::string> words, std::vector<std::string> const& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  std::vector<std::string> command(bool has_journal, std::string const& tile = "32") const {
+    std::vector<std::string> words = {VARVE_COMMAND, "multiply", file("a.h5"), file("b.h5"), "--output",
+                                      file("c.h5"),  "--tile",   tile,         "--report",   file("report.json")};
     if (has_journal) words.insert(words.end(), {"--journal", file("journal")});
     return words;
   }
 
+  /// Bytes in the journals of all ranks.
   std::uint64_t size_of_journal() const {
-    std::error_code error;
-    auto const size = fs::file_size(file("journal"), error);
-    return error ? 0 : size;
+    std::uint64_t size = 0;
+    for (auto const& entry : fs::directory_iterator(folder_.path())) {
+      std::error_code gone;
+      auto const bytes =
+          entry.path().filename().string().starts_with("journal") ? fs::file_size(entry.path(), gone) : 0;
+      size += gone ? 0 : bytes;
+    }
+    return size;
   }
+
+  /// Waits until the journals have this size, at most a minute.
+  void await_journal(std::uint64_t size) const {
+    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (size_of_journal() < size && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+
+  nlohmann::json report() const { return nlohmann::json::parse(read_bytes(file("report.json"))); }
+
+#if defined(VARVE_MPIRUN)
+  static constexpr std::uint64_t most_tiles = 1024; ///< of 16 x 16 numbers, on ranks
+
+  std::vector<std::string> on_three_ranks() const {
+    return joined({VARVE_MPIRUN, VARVE_MPIRUN_RANKS, "3"},
+                  joined(command(true, "16"), {"--backend", "serial", "--share-devices", "--cut-last-tiles"}));
+  }
+
+  /// Starts three ranks and sends a signal to one of them, `rank`, once the journals have grown by so many tiles.
+  /// Returns the process that started the ranks.
+  pid_t disturb(std::uint64_t num_more, int signal, pid_t& rank) const {
+    auto const before = size_of_journal();
+    auto const process = test::start(on_three_ranks(), file("out"), file("err"));
+    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::vector<pid_t> ranks;
+    while (ranks.size() < 3 && std::chrono::steady_clock::now() < deadline) ranks = test::children_of(process);
+    EXPECT_EQ(ranks.size(), 3U);
+    await_journal(before + num_more * 16 * 16 * sizeof(float));
+    rank = ranks.empty() ? process : std::ranges::max(ranks);
+    kill(rank, signal);
+    return process;
+  }
+#endif
 
   /// Starts the product and sends it a signal once its journal has grown to this size; returns its exit code (-1 if the
   /// signal ended it).
   int run_until(std::uint64_t journal_size, int signal) const {
     auto const process = test::start(words(true), file("out"), file("err"));
-    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (size_of_journal() < journal_size && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    await_journal(journal_size);
     kill(process, signal);
     return test::wait_for(process);
   }
@@ -96,6 +133,27 @@ TEST_F(KilledProduct, GoesOnAndGivesTheSameBits) {
   EXPECT_EQ(report["hash"], hash);
   EXPECT_EQ(read_bytes(file("c.h5")).size(), expected.size());
 }
+
+#if defined(VARVE_MPIRUN)
+
+TEST_F(KilledProduct, OfRanksGoesOnAfterTheDeathOfOne) {
+  ASSERT_EQ(test::run(words(false)).exit_code, 0);
+  auto const hash = report()["hash"];
+  fs::remove(file("c.h5"));
+  fs::remove(file("report.json"));
+  pid_t rank = 0;
+  auto const process = disturb(100, SIGKILL, rank);
+  EXPECT_NE(test::wait_for(process), 0);
+  EXPECT_FALSE(fs::exists(file("c.h5")));
+  EXPECT_FALSE(fs::exists(file("report.json")));
+  auto const ended = test::run(on_three_ranks());
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(report()["hash"], hash);
+  EXPECT_GE(report()["journal"]["found_tiles"], 90);
+  EXPECT_GT(report()["tiles"]["tasks"], most_tiles); // some in quarters
+}
+
+#endif
 
 } // namespace
 } // namespace varve

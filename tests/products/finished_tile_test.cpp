@@ -38,6 +38,16 @@ TEST(FinishedTiles, AreTheSumsRowByRow) {
       EXPECT_EQ(values[row * 5 + column], static_cast<float>(10 * row + column + 1));
 }
 
+TEST(FinishedTiles, MayBeginWithinABlock) {
+  SmallTile small;
+  small.tile = {small.sums.data(), {10, 2, 20, 2}, 2, 4, 1, 3}; // rows 1 and 2, columns 3 and 4
+  std::vector<float> values(4);
+  finish_tile<float>(small.tile, {}, nullptr, values.data());
+  EXPECT_EQ(values, (std::vector<float>{14, 15, 24, 25}));
+  finish_tile<float>(small.tile, {1.0, 1.0}, std::vector<float>{1, 2, 3, 4}.data(), values.data());
+  EXPECT_EQ(values, (std::vector<float>{15, 17, 27, 29}));
+}
+
 TEST(FinishedTiles, AreScaledInDoubleAndRoundedOnce) {
   SmallTile const small;
   std::vector<float> added(15);

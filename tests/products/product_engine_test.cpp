@@ -2,10 +2,14 @@
 #include "products/plain_product.hpp"
 #include "products/product_engine.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,10 +28,10 @@ class ProductEngines : public ::testing::Test {};
 using Scalars = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(ProductEngines, Scalars);
 
-/// Runs all tasks in order and puts the tiles together.
+/// Runs these tasks and puts the tiles together.
 template <class Scalar>
-Dense<Scalar> run_all(ProductEngine<Scalar>& engine, ProductTiles const& tiles) {
-  auto const order = order_of_tasks(tiles);
+Dense<Scalar> run_all(ProductEngine<Scalar>& engine, ProductTiles const& tiles,
+                      std::vector<std::uint64_t> const& order) {
   std::size_t place = 0;
   std::set<std::uint64_t> taken;
   Dense<Scalar> c{tiles.shape.rows, tiles.shape.columns,
@@ -37,8 +41,13 @@ Dense<Scalar> run_all(ProductEngine<Scalar>& engine, ProductTiles const& tiles) 
                EXPECT_TRUE(taken.insert(task).second) << "task " << task;
                test::keep(c, sums);
              });
-  EXPECT_EQ(taken.size(), tiles.num_tasks());
+  EXPECT_EQ(taken.size(), order.size());
   return c;
+}
+
+template <class Scalar>
+Dense<Scalar> run_all(ProductEngine<Scalar>& engine, ProductTiles const& tiles) {
+  return run_all(engine, tiles, order_of_tasks(tiles));
 }
 
 template <class Scalar>
@@ -106,6 +115,119 @@ TYPED_TEST(ProductEngines, HaveTheSameBitsWithTheLeastMemory) {
     expect_same_bits(run_all(*engine, tiles), expected, to_string(backend));
     EXPECT_THROW(make_product_engine<TypeParam>(backend, tiles, least - 1, inputs), ResourceError);
   }
+}
+
+TYPED_TEST(ProductEngines, HaveTheSameBitsInQuarters) {
+  for (ProductShape const& shape : {ProductShape{130, 190, 140}, ProductShape{600, 530, 70}}) {
+    auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 9);
+    auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 10);
+    auto const transposed_b = test::transposed(b);
+    auto const expected = plain_product(a, b);
+    ProductInputs<TypeParam> const inputs{a.reader(), transposed_b.reader(), false, true};
+    for (std::uint64_t const tile : {37U, 101U, 600U}) {
+      auto const tiles = tiles_of(shape, tile);
+      auto const order = order_of_tasks(tiles);
+      for (auto const backend : compiled_backends()) {
+        auto const whole = plan_product(tiles, product_device<TypeParam>(backend, enough));
+        for (auto const limit : {enough, 2 * whole.lane_bytes + 5 * whole.slot_bytes}) {
+          for (std::size_t const num_cut : {std::size_t{1}, order.size() / 2, order.size()}) {
+            auto const tasks = cut_last(tiles, order, num_cut);
+            auto const engine = make_product_engine<TypeParam>(backend, tiles, limit, inputs);
+            auto const where = to_string(backend) + ", tile " + std::to_string(tile) + ", cut " +
+                               std::to_string(num_cut) + ", limit " + std::to_string(limit);
+            expect_same_bits(run_all(*engine, tiles, tasks), expected, where);
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(ProductEngines, BringHalvesOfTilesForQuarters) {
+  ProductShape const shape{128, 128, 128};
+  auto const tiles = tiles_of(shape, 64);
+  auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 11);
+  auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 12);
+  ProductInputs<TypeParam> const inputs{a.reader(), b.reader()};
+  auto const engine = make_product_engine<TypeParam>(Backend::serial, tiles, enough, inputs);
+  auto const quarter = tiles.first_quarter(0);
+  run_all(*engine, tiles, {quarter});
+  double const half_tile = 32.0 * 128.0 * sizeof(TypeParam);
+  EXPECT_EQ(engine->traffic().brought_bytes, 2 * half_tile);
+  EXPECT_EQ(engine->num_kept(quarter), 4U);
+  EXPECT_EQ(engine->num_kept(quarter + 1), 2U); // the same rows of A
+  EXPECT_EQ(engine->num_kept(quarter + 3), 0U);
+  EXPECT_EQ(engine->num_kept(0), 0U);
+  run_all(*engine, tiles, {1});
+  EXPECT_EQ(engine->traffic().brought_bytes, 6 * half_tile);
+  run_all(*engine, tiles, {tiles.first_quarter(1) + 3}); // its halves lie in whole tiles
+  EXPECT_EQ(engine->num_kept(tiles.first_quarter(1) + 3), 4U);
+  EXPECT_EQ(engine->traffic().brought_bytes, 6 * half_tile);
+}
+
+TYPED_TEST(ProductEngines, TellWhatTheyDidAndWhen) {
+  ProductShape const shape{96, 96, 140};
+  auto const tiles = tiles_of(shape, 32);
+  auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 13);
+  auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 14);
+  ProductInputs<TypeParam> const inputs{a.reader(), b.reader()};
+  auto const engine = make_product_engine<TypeParam>(Backend::serial, tiles, enough, inputs);
+  run_all(*engine, tiles);
+  std::map<ProductEvent::What, std::size_t> counts;
+  auto const now = engine->timeline().now();
+  for (auto const& event : engine->timeline().events()) {
+    ++counts[event.what];
+    EXPECT_GE(event.begin, 0.0);
+    EXPECT_LE(event.begin, event.end);
+    EXPECT_LE(event.end, now);
+    EXPECT_LT(event.lane, 4U);
+  }
+  EXPECT_EQ(counts[ProductEvent::What::task], 9U);
+  EXPECT_EQ(counts[ProductEvent::What::finish], 9U);
+  EXPECT_EQ(counts[ProductEvent::What::copy], 2U * 3U * 3U);
+}
+
+TYPED_TEST(ProductEngines, AgreeWithTheLibraryWithinRounding) {
+  ProductShape const shape{130, 190, 700};
+  auto const tiles = tiles_of(shape, 64);
+  auto const a = random_dense<TypeParam>(shape.rows, shape.depth, 15);
+  auto const b = random_dense<TypeParam>(shape.depth, shape.columns, 16);
+  auto const expected = plain_product(a, b);
+  ProductInputs<TypeParam> const inputs{a.reader(), b.reader()};
+  auto const rounding = 700.0 * std::numeric_limits<TypeParam>::epsilon();
+  for (auto const backend : compiled_backends()) {
+    auto const make = [&] {
+      return make_product_engine<TypeParam>(backend, tiles, enough, inputs, ProductWay::library);
+    };
+    if (!has_library_product()) {
+      EXPECT_THAT([&] { make(); }, ::testing::ThrowsMessage<UsageError>(::testing::HasSubstr("lacks Kokkos Kernels")));
+      continue;
+    }
+    auto const found = run_all(*make(), tiles, cut_last(tiles, order_of_tasks(tiles), 3));
+    double largest = 0.0;
+    for (std::size_t i = 0; i < found.values.size(); ++i)
+      largest =
+          std::max(largest, std::abs(static_cast<double>(found.values[i]) - static_cast<double>(expected.values[i])));
+    EXPECT_LE(largest, rounding) << to_string(backend);
+  }
+}
+
+TEST(ProductTimelines, KeepTheLongestOfTooManyEvents) {
+  ProductTimeline timeline;
+  timeline.restart();
+  auto const most = ProductTimeline::most_of_a_kind;
+  for (std::size_t number = 0; number < 3 * most; ++number) {
+    auto const begin = number % 100 == 0 ? timeline.now() - 10.0 : timeline.now();
+    timeline.add(ProductEvent::What::copy, begin, number, 0);
+  }
+  timeline.add(ProductEvent::What::steal, timeline.now(), 7, 0);
+  auto const events = timeline.events();
+  auto const num_long = std::ranges::count_if(events, [](auto const& event) { return event.end - event.begin > 5.0; });
+  EXPECT_EQ(num_long, static_cast<std::ptrdiff_t>(3 * most / 100));
+  EXPECT_LE(events.size(), most + 1);
+  EXPECT_EQ(events.size() + timeline.num_dropped(), 3 * most + 1);
+  EXPECT_EQ(std::ranges::count(events, ProductEvent::What::steal, &ProductEvent::what), 1);
+  EXPECT_TRUE(std::ranges::is_sorted(events, {}, &ProductEvent::begin));
 }
 
 TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {

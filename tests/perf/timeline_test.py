@@ -1,0 +1,84 @@
+"""perf/timeline.py on the report of a small product: timeline_test.py MPIRUN|- VARVE"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+import h5py
+
+PERF = pathlib.Path(__file__).resolve().parents[2] / "perf"
+sys.path.insert(0, str(PERF))
+import timeline  # noqa: E402
+
+VARVE, MPIRUN = sys.argv.pop(), sys.argv.pop()
+
+
+def script(*arguments):
+    return subprocess.run([sys.executable, PERF / "timeline.py", *map(str, arguments)], capture_output=True, text=True)
+
+
+def product(folder, num_ranks):
+    """The report of a product of two small matrices."""
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["matrix"] = [[float((7 * row + 3 * column) % 11) for column in range(200)] for row in range(200)]
+    command = [VARVE, "multiply", folder / "a.h5", folder / "a.h5", "--output", folder / "c.h5", "--tile", "32", "--backend", "serial",
+               "--report", folder / "report.json"]
+    if MPIRUN != "-":
+        command = [MPIRUN, "-n", str(num_ranks)] + command
+    subprocess.run(command, check=True, capture_output=True)
+    return json.loads((folder / "report.json").read_text())
+
+
+class Parts(unittest.TestCase):
+    def test_seconds_in_two_spans_count_once(self):
+        self.assertEqual(timeline.covered([(3, 4), (0, 2), (1, 2.5)]), 3.5)
+        self.assertEqual(timeline.covered([]), 0)
+
+    def test_every_event_is_drawn_in_the_row_of_its_rank(self):
+        calls = []
+        axes = types.SimpleNamespace(broken_barh=lambda bars, place, **_: calls.append((bars, place[0])),
+                                     plot=lambda times, places, *_, **__: calls.append(([(time, 0) for time in times], places[0] if places else 0)),
+                                     set=lambda **_: None)
+        figure = types.SimpleNamespace(legend=lambda **_: None, savefig=lambda path, **_: path.write_text("drawn"))
+        plots = types.SimpleNamespace(subplots=lambda **_: (figure, axes))
+        sys.modules["study"] = types.SimpleNamespace(plotting=lambda: plots)
+        self.addCleanup(sys.modules.pop, "study")
+        event = {"what": "task", "begin": 0.0, "end": 1.0, "task": 3, "lane": 2}
+        ranks = [[event, event | {"what": "steal"}], [event | {"what": "copy"}, event | {"what": "wait"}, event | {"what": "finish"}]]
+        with tempfile.TemporaryDirectory() as folder:
+            timeline.draw(ranks, pathlib.Path(folder) / "plot.svg")
+        drawn = [int(place) for bars, place in calls for _ in bars]
+        self.assertEqual(sorted(drawn), [0, 0, 1, 1, 1])
+
+    def test_a_file_without_events_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "report.json"
+            for text in ("", "{}", '{"ranks": [{}]}', '{"ranks": [{"events": [{"what": "rest", "begin": 0, "end": 1}]}]}'):
+                path.write_text(text)
+                done = script(path)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("no report of varve multiply with events", done.stderr)
+
+
+class Product(unittest.TestCase):
+    def test_events_of_ranks_become_a_table_and_a_trace(self):
+        num_ranks = 1 if MPIRUN == "-" else 2
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            report = product(folder, num_ranks)
+            done = script(folder / "report.json", "--trace", folder / "trace.json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [line.split() for line in done.stdout.splitlines()[1:]]
+            self.assertEqual([int(line[1]) for line in lines], [rank["tasks"] for rank in report["ranks"]])
+            self.assertEqual([int(line[2]) for line in lines], [rank["stolen"] for rank in report["ranks"]])
+            trace = json.loads((folder / "trace.json").read_text())["traceEvents"]
+            tasks = [event for event in trace if event.get("cat") == "task"]
+            self.assertEqual(len(tasks), report["tiles"]["tasks"])
+            self.assertLessEqual(max(event["ts"] + event["dur"] for event in tasks), 1e6 * report["run_seconds"])
+
+
+if __name__ == "__main__":
+    unittest.main()
