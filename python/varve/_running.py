@@ -20,10 +20,10 @@ FEW_SAMPLES = 64  # calls with at most so many samples have engines of their own
 def expected_samples(num_samples: int, precision: str) -> int | None:
     """The samples that the plan for such a call expects: the most of the calls that share its engine; None if many.
 
-    Hosts have a way of their own for up to 3 samples, and one for as many as a vector of 64 bytes holds.
+    Hosts have a way of their own for up to 3 samples, and one for as many as two vectors of 64 bytes hold.
     """
-    of_a_vector = 8 if precision == "float64" else 16
-    return next((most for most in (3, of_a_vector, FEW_SAMPLES) if num_samples <= most), None)
+    of_two_vectors = 16 if precision == "float64" else 32
+    return next((most for most in (3, of_two_vectors, FEW_SAMPLES) if num_samples <= most), None)
 
 
 class Wanted(NamedTuple):

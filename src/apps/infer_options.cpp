@@ -110,8 +110,7 @@ void add_choices(CLI::App& command, InferOptions& options) {
   command.add_option(
       "--kernel", options.kernel,
       "kernel of all layers that it can run: direct, stationary, staged, fused, dense, cones, spread or few "
-      "(default: chosen "
-      "per layer)");
+      "(default: chosen per layer)");
 }
 
 } // namespace

@@ -55,10 +55,11 @@ struct LayerChooser::Question {
 LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
     : device_(device),
       request_(std::move(request)),
-      has_few_samples_(request_.kernel ? *request_.kernel == KernelName::spread || *request_.kernel == KernelName::few
-                                       : request_.expected_samples &&
-                                             (*request_.expected_samples < device_.few_samples || takes_few_samples())),
-      takes_few_(has_few_kernel() && (request_.kernel ? *request_.kernel == KernelName::few : takes_few_samples())),
+      has_few_samples_(request_.kernel
+                           ? *request_.kernel == KernelName::spread || *request_.kernel == KernelName::few
+                           : request_.expected_samples && (*request_.expected_samples < device_.few_samples ||
+                                                           takes_few_samples() || suits_few_kernel())),
+      takes_few_(request_.kernel ? *request_.kernel == KernelName::few && has_few_kernel() : suits_few_kernel()),
       spreads_(has_few_samples_ &&
                (request_.kernel ? *request_.kernel == KernelName::spread : device_.prefers_spread)) {}
 

@@ -79,7 +79,8 @@ struct InConeRun {
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel that the format is for;
-///   - on hosts, with so few samples that they fit the smallest tile, the few kernel, on dense blocks or sliced ELL;
+///   - on hosts, with so few samples that they fit two of the smallest tiles, the few kernel, on dense blocks or sliced
+///   ELL;
 ///   - with few samples on GPUs, the spread kernel instead of the fused one, on sliced ELL.
 class LayerChooser {
 public:
@@ -139,6 +140,7 @@ private:
   FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
   bool has_few_kernel() const;
+  bool suits_few_kernel() const;
   bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples
 
   DeviceTraits device_;

@@ -12,6 +12,12 @@ namespace varve {
 /// one layer a launch, so that this kernel would gain nothing.
 bool LayerChooser::has_few_kernel() const { return device_.few_outputs > 0 && !request_.is_split; }
 
+/// True if the few kernel is faster than others for the expected samples: those of two tiles. With twice as many, the
+/// tiles of the fused kernel are full.
+bool LayerChooser::suits_few_kernel() const {
+  return has_few_kernel() && request_.expected_samples && *request_.expected_samples <= 2 * device_.few_tile_samples;
+}
+
 /// The layer for the few kernel: in dense blocks where they take less time than its edges, else in sliced ELL.
 std::optional<Encoding> LayerChooser::as_few(Layer const& layer) const {
   constexpr std::size_t most_inputs = std::size_t(std::numeric_limits<std::uint16_t>::max()) + 1;

@@ -164,21 +164,21 @@ TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
     return;
   }
   auto const& traits = GetParam().traits;
-  std::size_t const most = traits.few_tile_samples;
+  std::size_t const tile = traits.few_tile_samples;
   auto const of = [this](std::size_t samples, double density, std::size_t width = 512) {
     PlanRequest request;
     request.expected_samples = samples;
     return choose(random_layer(512, width, density), request);
   };
-  for (std::size_t const samples : {std::size_t(1), traits.most_single_samples, most}) {
+  for (std::size_t const samples : {std::size_t(1), traits.most_single_samples, tile, 2 * tile}) {
     EXPECT_EQ(of(samples, 0.05).kernel, KernelName::few);
     EXPECT_EQ(of(samples, 0.05).format, FormatName::sliced_ell);
     EXPECT_EQ(of(samples, 0.6).format, FormatName::dense);
     EXPECT_EQ(of(samples, 0.6).shape.block_outputs, traits.few_outputs);
-    EXPECT_EQ(of(samples, 0.05).tile_samples, samples <= traits.most_single_samples ? 1U : most);
+    EXPECT_EQ(of(samples, 0.05).tile_samples, samples <= traits.most_single_samples ? 1U : tile);
     EXPECT_EQ(of(samples, 0.05, 1).kernel, KernelName::few) << "a narrow layer may be padded";
   }
-  EXPECT_NE(of(most + 1, 0.05).kernel, KernelName::few);
+  EXPECT_NE(of(2 * tile + 1, 0.05).kernel, KernelName::few);
   auto const one = of(1, 0.1);
   EXPECT_LE(one.num_stored, one.num_edges + one.num_edges / 20) << "a slice holds outputs with about as many edges";
   PlanRequest split;

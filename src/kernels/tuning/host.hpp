@@ -91,16 +91,17 @@ struct Tuning {
   static constexpr std::size_t max_spread_bytes = std::size_t(1) << 20U;
   static int spread_teams(int processors) { return processors; }
 
-  /// The few kernel takes up to FewTile::num_samples samples. Per edge and sample, one core of an EPYC took 0.25 ns
+  /// The few kernel takes up to two tiles FewTile. Per edge and sample, one core of an EPYC took 0.25 ns
   /// with tiles of one sample (dense weights: 0.05 to 0.12 ns), and 0.7 ns (dense: 0.3) for a tile of 16 samples.
   static constexpr int few_outputs = pack_width;        ///< outputs that a thread computes together
   static constexpr std::size_t most_single_samples = 3; ///< samples up to which tiles hold one each
   static constexpr double most_stored_in_few_dense = 2.5;
   static constexpr double few_cost_of_edge = 4.0; ///< time of an edge in sliced ELL, in dense weights
   static constexpr double few_cost_of_tile = 3.0; ///< time of a tile of FewTile, in tiles of one sample
-  /// Threads of a launch whose layers take `work` each, in dense weights: each gets 3 microseconds or more.
+  /// Threads of a launch whose layers take `work` each, in dense weights: each gets 25 microseconds or more, because
+  /// threads that sleep while they wait take tens of microseconds to begin.
   static int few_threads(int processors, double work) {
-    return static_cast<int>(std::clamp(work / 65536.0, 1.0, static_cast<double>(processors)));
+    return static_cast<int>(std::clamp(work / 524288.0, 1.0, static_cast<double>(processors)));
   }
 
   static constexpr int log2_counted_samples = 6; ///< a team counts for 2^6 samples
