@@ -39,8 +39,8 @@ struct FusedBackward {
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const run = team.league_rank() / num_blocks;
     int const block = team.league_rank() % num_blocks;
-    int const first_row = row_of_share(edges, block, num_blocks);
-    int const last_row = row_of_share(edges, block + 1, num_blocks);
+    int const first_row = first_row_of(block);
+    int const last_row = first_row_of(block + 1);
     int const first = run * levels.leaves_per_run;
     int const last =
         first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
@@ -49,6 +49,13 @@ struct FusedBackward {
         for (int row = first_row + team.team_rank(); row < last_row; row += team.team_size())
           backward_row(run, leaf, row, lane);
     });
+  }
+
+  /// The first row of a block. On CPUs blocks have about equal numbers of edges; on GPUs there are many, and the loads
+  /// of the search for equal shares, one after the other, would take as long as a block of rows.
+  KOKKOS_FORCEINLINE_FUNCTION int first_row_of(int block) const {
+    if constexpr (on_host) return row_of_share(edges, block, num_blocks);
+    return static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * block / num_blocks);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void backward_row(int run, int leaf, int row, int lane) const {

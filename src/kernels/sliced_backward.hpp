@@ -9,8 +9,9 @@ namespace varve {
 
 /// What FusedBackward and NeuronSums compute, on GPUs, for layers with so few outputs that a slice of the lines of
 /// their errors fits team scratch; slices count as leaves in `levels` and `bias_levels`.
-/// league: runs of slices x blocks of inputs; team threads: inputs; vector lanes: packs of samples. Per block and slice
-/// it reads the lines of all errors once from the L2; per edge and leaf, 256 bytes from scratch.
+/// league: runs of slices x blocks of inputs (each num_blocks-th); team threads: inputs; vector lanes: packs of
+/// samples. Per block and slice it reads the lines of all errors once from the L2; per edge and leaf, 256 bytes from
+/// scratch.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct SlicedBackward {
   using Slice = LineSlice<ExecutionSpace, Scalar>;
@@ -59,8 +60,7 @@ private:
   /// The rows and the sums of errors of a block, in a slice of a leaf, after `before` slices of the run.
   KOKKOS_FORCEINLINE_FUNCTION void backward_block(Lines const& lines, int run, int before, int leaf, int slice,
                                                   int block, int rank, int lane) const {
-    int const last_row = row_of_share(edges, block + 1, num_blocks);
-    for (int row = row_of_share(edges, block, num_blocks) + rank; row < last_row; row += Slice::team_size)
+    for (int row = block + rank * num_blocks; row < edges.num_rows; row += num_blocks * Slice::team_size)
       backward_row(lines, run, before, leaf, slice, row, lane);
     int const groups = (num_outputs + Sums::count - 1) / Sums::count;
     for (int group = block + rank * num_blocks; group < groups; group += num_blocks * Slice::team_size)
