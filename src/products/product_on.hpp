@@ -154,6 +154,7 @@ private:
 
   /// Adds the next step of a lane's task to its sums.
   void advance(Lane& lane) {
+    if (inputs_.before_step) inputs_.before_step();
     make_arrays(lane);
     auto const block = tiles_.block(*lane.task);
     auto const a = slot_of(lane, {TileKey::Operand::a, tiles_.row_tile(*lane.task), lane.step});
