@@ -2,8 +2,6 @@
 
 #include "bindings.hpp"
 
-#include <varve/error.hpp>
-
 #include <exception>
 
 namespace nb = nanobind;
@@ -23,24 +21,9 @@ ErrorClasses& classes() {
   return the_classes;
 }
 
-PyObject* class_of(v0_2::ErrorKind kind) {
-  switch (kind) {
-  case v0_2::ErrorKind::usage:
-    return classes().usage;
-  case v0_2::ErrorKind::input:
-    return classes().input;
-  case v0_2::ErrorKind::resource:
-    return classes().resource;
-  }
-  return classes().resource;
-}
-
-/// Errors of the library, and those of its public headers.
 void translate(std::exception_ptr const& thrown, void* /*unused*/) {
   try {
     std::rethrow_exception(thrown);
-  } catch (v0_2::Error const& error) {
-    PyErr_SetString(class_of(error.kind()), error.what());
   } catch (UsageError const& error) {
     PyErr_SetString(classes().usage, error.what());
   } catch (InputError const& error) {

@@ -185,25 +185,21 @@ private:
 } // namespace
 
 MatrixDescription describe_matrix(MatrixFile const& file) {
-  return with_public_errors([&]() -> MatrixDescription {
-    varve::MatrixDataset const matrix(file.name);
-    return {matrix.num_rows(), matrix.num_columns(),
-            matrix.stored() == varve::Precision::double_precision ? Precision::double_precision
-                                                                  : Precision::single_precision};
-  });
+  varve::MatrixDataset const matrix(file.name);
+  bool const is_double = matrix.stored() == varve::Precision::double_precision;
+  return {matrix.num_rows(), matrix.num_columns(),
+          is_double ? Precision::double_precision : Precision::single_precision};
 }
 
 ProductResult multiply(ProductOperand const& a, ProductOperand const& b, ProductTarget const& c,
                        ProductOptions const& options, Progress const& progress) {
   require_kokkos();
-  return with_public_errors([&] {
-    for (auto const& [name, number] : {std::pair("alpha", options.alpha), std::pair("beta", options.beta)})
-      if (!std::isfinite(number))
-        throw varve::UsageError(fmt::format("{} is {}, expected a finite number", name, number));
-    check_files(a, b, c, options.added);
-    return options.precision == Precision::double_precision ? Product<double>(a, b, c, options).run(progress)
-                                                            : Product<float>(a, b, c, options).run(progress);
-  });
+  for (auto const& [name, number] : {std::pair("alpha", options.alpha), std::pair("beta", options.beta)})
+    if (!std::isfinite(number))
+      throw varve::UsageError(fmt::format("{} is {}, expected a finite number", name, number));
+  check_files(a, b, c, options.added);
+  return options.precision == Precision::double_precision ? Product<double>(a, b, c, options).run(progress)
+                                                          : Product<float>(a, b, c, options).run(progress);
 }
 
 } // namespace varve::v0_2
