@@ -27,6 +27,20 @@ num_jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
+# keep_generator FOLDER: the generator that this build folder was configured with is used again. pip takes Ninja as soon as it
+# finds one, and CMake refuses it in a folder, or in a download below it, that was configured for make.
+keep_generator() {
+  local cache generator
+  for cache in "$1"/CMakeCache.txt "$1"/_deps/*-subbuild/CMakeCache.txt; do
+    [[ -e $cache ]] || continue
+    generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$cache")
+    if [[ $generator ]]; then
+      export CMAKE_GENERATOR=$generator
+      return
+    fi
+  done
+}
+
 # configure PRESET [cmake options]: with the pinned Kokkos sources, and ccache where Kokkos allows it.
 configure() {
   local preset=$1 sources

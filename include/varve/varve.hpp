@@ -8,6 +8,7 @@
 #include <varve/io.hpp>
 #include <varve/matrix.hpp>
 #include <varve/network.hpp>
+#include <varve/product.hpp>
 #include <varve/runtime.hpp>
 #include <varve/samples.hpp>
 #include <varve/train.hpp>

@@ -14,5 +14,6 @@ void add_generators(nanobind::module_& module);
 void add_engine(nanobind::module_& module);
 void add_training(nanobind::module_& module);
 void add_judgement(nanobind::module_& module);
+void add_products(nanobind::module_& module);
 
 } // namespace varve::python

@@ -22,8 +22,12 @@ EdgeOffset HeldNetwork::num_edges() const {
 }
 
 Layer InterruptibleNetwork::layer(std::size_t number) const {
-  if (owner_.load() == std::this_thread::get_id()) run_signal_handlers();
+  before_layer();
   return source_->layer(number);
+}
+
+void InterruptibleNetwork::before_layer() const {
+  if (owner_.load() == std::this_thread::get_id()) run_signal_handlers();
 }
 
 std::unique_ptr<HeldNetwork> hold(std::shared_ptr<NetworkSource const> source) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/types.hpp"
+#include "network/layers_ahead.hpp"
 #include "network/network.hpp"
 
 #include <atomic>
@@ -35,13 +36,14 @@ private:
 
 /// A network whose reading the user can interrupt: the thread that made this object runs Python's signal handlers
 /// between layers.
-class InterruptibleNetwork final : public NetworkSource {
+class InterruptibleNetwork final : public InterruptibleSource {
 public:
   explicit InterruptibleNetwork(std::shared_ptr<NetworkSource const> source) : source_(std::move(source)) {}
 
   std::string name() const override { return source_->name(); }
   std::size_t num_layers() const override { return source_->num_layers(); }
   Layer layer(std::size_t number) const override;
+  void before_layer() const override;
 
   /// From now on only the calling thread runs signal handlers.
   void belong_to_this_thread() { owner_ = std::this_thread::get_id(); }

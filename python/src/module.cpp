@@ -56,4 +56,5 @@ NB_MODULE(_core, module) {
   add_engine(module);
   add_training(module);
   add_judgement(module);
+  add_products(module);
 }

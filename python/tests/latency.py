@@ -1,13 +1,17 @@
 """The time of a call beyond the loop over the layers, beside SciPy and ONNX Runtime: python python/tests/latency.py
 
 Each program computes the same samples in float32, after its answer was compared, many times in a row; the programs take
-five turns. ONNX Runtime computes dense layers, SciPy one sparse product a layer.
+five turns. ONNX Runtime computes dense layers, SciPy one sparse product a layer. With --command VARVE, the loop of that
+command on the same files, by `varve benchmark`, stands beside them; it is measured after them, not in turns with them.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import statistics
+import subprocess
 import tempfile
 import time
 
@@ -81,16 +85,25 @@ def activation_node(helper, numpy_helper, activation, number, constants):
     return helper.make_node({"relu": "Relu", "identity": "Identity"}[activation.name], *names)
 
 
+class Times(list):
+    """Microseconds of many calls."""
+
+    def __str__(self):
+        """The median, and half of the distance between the quartiles in per cent of it."""
+        if len(self) < 2:
+            return f"{'-':>15}"
+        low, middle, high = statistics.quantiles(self, n=4)
+        return f"{middle:9.1f} +-{50 * (high - low) / middle:3.0f}%"
+
+
 def measure(network, X, seconds=0.5):
-    """Medians in microseconds: the whole call, the loop, the rest of the call, SciPy, ONNX Runtime (nan: not installed);
-    and the least rest of a call, which other work on the machine disturbs least.
-    """
+    """Times of the whole call, the loop, the rest of the call, SciPy and ONNX Runtime (none: not installed)."""
     others = [call for call in (scipy_call(network, X), onnxruntime_call(network, X)) if call]
     expected = network.infer(X)
     for call in others:
         np.testing.assert_allclose(call(), expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
     calls = [varve_call(network, X), *others]
-    times: list[list[float]] = [[] for _ in range(4)]
+    times = [Times() for _ in range(4)]
     for _ in range(5):
         for number, call in enumerate(calls):
             call()  # brings its data into the caches again
@@ -101,9 +114,24 @@ def measure(network, X, seconds=0.5):
                 times[number + (number > 0)].append(1e6 * (time.perf_counter() - begin))
                 if number == 0:
                     times[1].append(1e6 * loop)
-    beyond = [total - loop for total, loop in zip(*times[:2])]
-    medians = [statistics.median(found) if found else float("nan") for found in (*times[:2], beyond, *times[2:])]
-    return [*medians[:3], min(beyond), *medians[3:]]
+    beyond = Times(total - loop for total, loop in zip(*times[:2]))
+    return [*times[:2], beyond, *times[2:]]
+
+
+def loop_of_command(command, network, X, seconds=0.5):
+    """Times of the loop of `varve benchmark` on the same network and samples, in files."""
+    with tempfile.TemporaryDirectory() as folder:
+        network_file, input_file, record_file = (os.path.join(folder, name) for name in ("net.h5", "x.h5", "records.jsonl"))
+        network.save(network_file)
+        varve.save_samples(input_file, X)
+        backend = varve.backends()[0]
+        words = [command, "benchmark", "--network", network_file, "--input", input_file, "--backend", backend, "--repeats", "5"]
+        subprocess.run(
+            [*words, "--seconds", str(seconds), "--check", "1", "--output", record_file], check=True, stdout=subprocess.DEVNULL
+        )
+        with open(record_file) as records:
+            found = [json.loads(line) for line in records]
+        return Times(1e6 * loop for record in found for loop in record.get("loop_seconds_all", []))
 
 
 def cases():
@@ -118,7 +146,20 @@ def cases():
         yield f"3 layers of 64 neurons, {count} samples", small, generator.random((count, 64), dtype=np.float32)
 
 
-if __name__ == "__main__":
-    print(f"{'microseconds':60} {'call':>9} {'loop':>9} {'beyond':>9} {'least':>9} {'scipy':>9} {'onnxrt':>9}")
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--command", metavar="VARVE", help="the command varve, whose loop is measured, too")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each program and case (default: %(default)s)")
+    options = parser.parse_args()
+    columns = ("call", "loop", "beyond", "scipy", "onnxruntime", *(["command's loop"] if options.command else []))
+    print("microseconds: median, and half of the distance between the quartiles in per cent of it")
+    print(f"{'':60} " + " ".join(f"{name:>15}" for name in (*columns, "least beyond")))
     for name, network, X in cases():
-        print(f"{name:60} " + " ".join(f"{found:9.1f}" for found in measure(network, X)))
+        times = measure(network, X, options.seconds)
+        if options.command:
+            times.append(loop_of_command(options.command, network, X, options.seconds))
+        print(f"{name:60} " + " ".join(str(found) for found in times) + f" {min(times[2]):15.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -33,14 +33,21 @@ def run(program, **options):
 def interrupt(program, after):
     """Sends SIGINT once a program has printed a line and some time has passed; returns seconds until its end."""
     child = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells ignore it in the background
     )
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(after)
-    assert child.poll() is None
-    begin = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=60)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(after)
+        assert child.poll() is None
+        begin = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert child.returncode != 0 and errors.rstrip().endswith("KeyboardInterrupt")
     return time.monotonic() - begin
 

@@ -4,7 +4,7 @@ A :class:`Network` is made of sparse matrices (:meth:`Network.from_scipy`), a tr
 :meth:`Network.from_torch`, :meth:`Network.from_onnx`), a file of any format (:meth:`Network.from_file`) or a generator
 (:mod:`varve.generate`). It runs samples (:meth:`Network.infer`, :meth:`Network.classify`, :meth:`Network.predict`), also
 those of a file (:func:`read_samples`); :func:`train` and :class:`SparseClassifier` train it. Samples, neurons and layers
-count from 0.
+count from 0. :func:`matmul` multiplies dense matrices of any size.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ._activation import Activation
 from ._errors import Error, InputError, ResourceError, UsageError
 from ._files import Samples, read_samples, save_samples
 from ._network import Network
+from ._product import matmul
 from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train
 
@@ -42,6 +43,7 @@ __all__ = [
     "Verdict",
     "backends",
     "generate",
+    "matmul",
     "read_samples",
     "save_samples",
     "start",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 from typing import Any, Callable, Sequence
 
@@ -16,13 +17,6 @@ from . import generate
 from ._activation import ActivationLike
 from ._network import Network
 from ._training import Epoch, Training, train
-
-#: The parameters that train() takes by the same names.
-_OPTIONS_OF_TRAIN = (
-    *("optimizer", "rate", "rate_schedule", "rate_every", "rate_factor", "warm_up", "momentum", "beta1", "beta2", "epsilon"),
-    *("l2", "batch", "epochs", "pattern", "pattern_fraction", "pattern_every", "pattern_until", "pattern_schedule"),
-    *("patience", "micro_batch", "recompute", "memory_limit", "device_memory_limit", "precision", "backend", "progress"),
-)
 
 
 class SparseClassifier(ClassifierMixin, BaseEstimator):
@@ -164,7 +158,8 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
                 X, labels, test_size=self.validation_fraction, stratify=labels, random_state=seed
             )
             validation = (X_validation, labels_validation)
-        same = {name: getattr(self, name) for name in _OPTIONS_OF_TRAIN}
+        parameters = self.get_params(deep=False)
+        same = {name: parameters[name] for name in inspect.signature(train).parameters if name in parameters}
         return train(start, X, labels, validation=validation, seed=seed, **same)
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _arrays, _core
 from ._activation import Activation, ActivationLike, to_activation
-from ._errors import InputError, UsageError
+from ._errors import InputError, ResourceError, UsageError
 
 #: The name of a file.
 Path = Union[str, "os.PathLike[str]"]
@@ -27,6 +27,8 @@ _NAMES = {
     "--bias": "bias",
     "--cap": "cap",
     "--slope": "slope",
+    "--precision double": "precision='float64'",
+    "--tile": "tile",
 }
 
 
@@ -53,10 +55,11 @@ def in_words_of_python(text: str) -> str:
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
+def sentences() -> Iterator[None]:
+    """Errors that leave the block are in words of Python."""
     try:
         yield
-    except (InputError, UsageError) as error:
+    except (InputError, UsageError, ResourceError) as error:
         raise type(error)(in_words_of_python(str(error))) from None
 
 
@@ -76,7 +79,7 @@ def open_network(
     options.transposes_weights = transposed
     if activation is not None:
         _set_activation(options, activation)
-    with _sentences():
+    with sentences():
         network, note = _core.open_network(os.fspath(path), options)
     if note:
         warnings.warn(in_words_of_python(note), stacklevel=3)
@@ -109,7 +112,7 @@ def read_samples(path: Path, *, neurons: int | None = None) -> Samples:
 
 
 def _read(path: Path, neurons: int | None, wants_answers: bool) -> Samples:
-    with _sentences():
+    with sentences():
         matrix, first_sample, labels, targets = _core.read_samples(os.fspath(path), neurons, wants_answers)
     return Samples(_csr(*matrix), labels, None if targets is None else _csr(*targets), first_sample)
 
@@ -158,7 +161,7 @@ def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets
         else:
             labels = found.labels
     if is_path(labels):
-        with _sentences():
+        with sentences():
             labels = _core.read_labels(os.fspath(labels), found.first_sample, _arrays.shape_of(found.X)[0])
     if is_path(targets):
         read = _read(targets, None, True)

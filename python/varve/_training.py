@@ -135,14 +135,6 @@ def train(
     return _run_epochs(run, has_labels, patience, progress)
 
 
-#: Arguments of train() that the C++ part takes as they are.
-_SAME = (
-    *("optimizer", "rate_schedule", "rate_every", "rate_factor", "warm_up", "momentum", "beta1", "beta2", "epsilon", "l2", "batch"),
-    *("epochs", "seed", "pattern", "pattern_fraction", "pattern_every", "pattern_until", "pattern_schedule", "micro_batch"),
-    *("memory_limit", "device_memory_limit", "checkpoint_every"),
-)
-
-
 def _settings(given: dict[str, Any], has_labels: bool) -> _core.TrainingSettings:
     """The arguments of train() for the C++ part. Raises UsageError about those that it would not name."""
     every = given["checkpoint_every"]
@@ -150,15 +142,19 @@ def _settings(given: dict[str, Any], has_labels: bool) -> _core.TrainingSettings
         raise UsageError("checkpoint_every needs checkpoint")
     if every is not None and every < 1:
         raise UsageError(f"checkpoint_every is {every}, expected at least 1 step")
+    values = {
+        **given,
+        "backend": given["backend"] or "",
+        "precision": _arrays.to_precision(given["precision"]),
+        "loss": given["loss"] or ("cross-entropy" if has_labels else "mean-square"),
+        "rate": float(given["rate"] if given["rate"] is not None else (0.001 if given["optimizer"] == "adam" else 0.05)),
+        "keep_every": _keep_every(given["recompute"]),
+        "checkpoint": "" if given["checkpoint"] is None else os.fspath(given["checkpoint"]),
+    }
     settings = _core.TrainingSettings()
-    for name in _SAME:
-        setattr(settings, name, given[name])
-    settings.backend = given["backend"] or ""
-    settings.precision = _arrays.to_precision(given["precision"])
-    settings.loss = given["loss"] or ("cross-entropy" if has_labels else "mean-square")
-    settings.rate = float(given["rate"] if given["rate"] is not None else (0.001 if given["optimizer"] == "adam" else 0.05))
-    settings.keep_every = _keep_every(given["recompute"])
-    settings.checkpoint = "" if given["checkpoint"] is None else os.fspath(given["checkpoint"])
+    for name in dir(settings):
+        if not name.startswith("_"):
+            setattr(settings, name, values[name])
     return settings
 
 

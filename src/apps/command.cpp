@@ -21,13 +21,27 @@ void check_files(FileRoles const& files) {
   }
 }
 
-CLI::Validator above_zero() {
-  auto const check = [](std::string const& text) {
+namespace {
+
+/// Validator for numbers that `is_right` accepts; `what` follows "expected a number" in its sentence.
+template <class IsRight>
+CLI::Validator number_validator(IsRight const& is_right, std::string const& what, std::string const& name) {
+  auto const check = [=](std::string const& text) {
     double number = 0.0;
-    bool const is_above_zero = CLI::detail::lexical_cast(text, number) && number > 0.0;
-    return is_above_zero ? std::string() : fmt::format("found {}, expected a number above 0", text);
+    bool const is_accepted = CLI::detail::lexical_cast(text, number) && is_right(number);
+    return is_accepted ? std::string() : fmt::format("found {}, expected a number {}", text, what);
   };
-  return CLI::Validator(check, "ABOVE 0");
+  return CLI::Validator(check, name);
+}
+
+} // namespace
+
+CLI::Validator above_zero() {
+  return number_validator([](double number) { return number > 0.0; }, "above 0", "ABOVE 0");
+}
+
+CLI::Validator at_least_zero() {
+  return number_validator([](double number) { return number >= 0.0; }, "from 0 on", "FROM 0");
 }
 
 Progress terminal_progress(std::string const& what) {

@@ -34,6 +34,9 @@ void check_files(FileRoles const& files);
 /// Validator for options that take a number above 0.
 CLI::Validator above_zero();
 
+/// Validator for options that take 0 or a number above.
+CLI::Validator at_least_zero();
+
 /// A progress bar on standard error, labelled `what`; empty if standard error is not a terminal.
 Progress terminal_progress(std::string const& what);
 

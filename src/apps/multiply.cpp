@@ -17,6 +17,7 @@
 #include "io/output_file.hpp"
 #include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
+#include "products/product_setup.hpp"
 
 #include <fmt/format.h>
 
@@ -81,26 +82,13 @@ private:
 
   /// The shape of C. Throws InputError if the shapes of the matrices do not fit.
   ProductShape shape_of_product() const {
-    auto const sizes = [](MatrixDataset const& matrix, bool is_transposed) {
-      return is_transposed ? std::pair(matrix.num_columns(), matrix.num_rows())
-                           : std::pair(matrix.num_rows(), matrix.num_columns());
+    auto const side = [](MatrixDataset const& matrix, bool is_transposed) {
+      return ProductSide{matrix.place(), matrix.num_rows(), matrix.num_columns(), is_transposed};
     };
-    auto const [rows, depth] = sizes(*a_, options_.transpose_a);
-    auto const [depth_of_b, columns] = sizes(*b_, options_.transpose_b);
-    auto const shown = [](bool is_transposed) { return is_transposed ? " transposed" : ""; };
-    if (depth_of_b != depth) {
-      throw InputError(fmt::format("{}{} has {} rows, expected {}, the columns of {}{}", b_->place(),
-                                   shown(options_.transpose_b), depth_of_b, depth, a_->place(),
-                                   shown(options_.transpose_a)));
-    }
-    if (added_ && (added_->num_rows() != rows || added_->num_columns() != columns)) {
-      throw InputError(fmt::format("{} has {} x {} numbers, expected {} x {} as in the product", added_->place(),
-                                   added_->num_rows(), added_->num_columns(), rows, columns));
-    }
-    constexpr std::uint64_t most_bytes = std::uint64_t{1} << 60U;
-    if (capped_multiply(capped_multiply(rows, columns), sizeof(Scalar)) > most_bytes)
-      throw InputError(fmt::format("a product of {} x {} numbers is too large for a file", rows, columns));
-    return {rows, columns, depth};
+    std::optional<ProductSide> added;
+    if (added_) added = side(*added_, false);
+    return varve::shape_of_product(side(*a_, options_.transpose_a), side(*b_, options_.transpose_b), added,
+                                   sizeof(Scalar));
   }
 
   void place_ranks() {
@@ -125,17 +113,14 @@ private:
   std::size_t memory_limit(std::size_t ranks_on_device) const {
     constexpr double bytes_per_gibibyte = 0x1p30;
     if (options_.device_memory_limit) return capped_integer(*options_.device_memory_limit * bytes_per_gibibyte);
-    auto const available = available_memory(backend_);
-    return (has_own_memory(backend_) ? available / 10 * 9 : available / 2) / ranks_on_device;
+    return default_product_memory(backend_, ranks_on_device);
   }
 
   /// All ranks take the smallest tile that one of them would choose.
   void choose_tiles() {
     std::uint64_t tile = 0;
     ranks_.together([&] {
-      std::uint64_t const largest = has_own_memory(backend_) ? 8192 : 4096;
-      auto const device = product_device<Scalar>(backend_, memory_limit_);
-      tile = options_.tile ? *options_.tile : choose_tile(facts_.tiles.shape, device, largest);
+      tile = options_.tile ? *options_.tile : default_product_tile<Scalar>(facts_.tiles.shape, backend_, memory_limit_);
     });
     tile = std::ranges::min(ranks_.gather_everywhere({tile}));
     ranks_.together([&] { facts_.tiles = tiles_of(facts_.tiles.shape, tile); });
@@ -181,8 +166,8 @@ private:
     facts_.memory = engine_->memory();
   }
 
-  /// With --cut-last-tiles, cuts the last wave into quarters: as many tiles as all ranks have side by side. A CPU without
-  /// other ranks would gain nothing, for its tasks take turns.
+  /// With --cut-last-tiles, cuts the last wave into quarters: as many tiles as all ranks have side by side. A CPU
+  /// without other ranks would gain nothing, for its tasks take turns.
   void cut_last_wave() {
     auto const wave = ranks_.sum(std::uint64_t{facts_.memory.num_lanes});
     auto const num_left = left_.size();

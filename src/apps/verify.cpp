@@ -207,7 +207,7 @@ void add_verify(CLI::App& command_line, Action& action) {
   command
       ->add_option("--tolerance", options->tolerance,
                    "largest accepted error of an activation, in units of the sample's largest true activation")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->capture_default_str();
   command->callback([options, &action] { action = [options] { return verify(*options); }; });
 }

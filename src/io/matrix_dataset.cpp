@@ -1,7 +1,7 @@
 #include "io/matrix_dataset.hpp"
 
 #include "core/error.hpp"
-#include "core/finite.hpp"
+#include "io/finite_block.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
 #include "io/hdf5_matrix.hpp"
@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <new>
 #include <system_error>
@@ -32,19 +31,6 @@ namespace fs = std::filesystem;
 
 std::string place_of(MatrixName const& name) {
   return name.dataset.empty() ? name.path.string() : fmt::format("{}: {}", name.path.string(), quote(name.dataset));
-}
-
-/// Throws InputError if a number is not finite: the file holds it, or Scalar cannot hold it.
-template <class Scalar>
-void require_finite(MatrixBlock const& block, Scalar const* values, std::string const& place) {
-  if (all_finite(values, static_cast<std::size_t>(block.size()))) return;
-  auto const* const found =
-      std::find_if_not(values, values + block.size(), [](Scalar value) { return std::isfinite(value); });
-  auto const offset = static_cast<std::uint64_t>(found - values);
-  throw InputError(fmt::format("{}: found {} in row {}, column {} (from 0), expected a finite number that {} can hold",
-                               place, *found, block.first_row + offset / block.num_columns,
-                               block.first_column + offset % block.num_columns,
-                               std::is_same_v<Scalar, float> ? "float" : "double"));
 }
 
 } // namespace

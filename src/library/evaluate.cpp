@@ -33,7 +33,7 @@ Evaluation evaluate(PreparedNetwork& network, Samples const& samples, Answers co
 Verdicts judge(Network const& network, Samples const& samples, Arithmetic arithmetic, bool wants_activations) {
   if (samples.num_neurons() != network.num_inputs())
     throw InputError("the samples have " + std::to_string(samples.num_neurons()) + " values each, expected " +
-                            std::to_string(network.num_inputs()) + ", the inputs of the network");
+                     std::to_string(network.num_inputs()) + ", the inputs of the network");
   auto const own =
       varve::judge(*network.contents().source, samples.contents().set(),
                    arithmetic == Arithmetic::exact ? varve::Arithmetic::exact : varve::Arithmetic::double_precision,

@@ -67,8 +67,8 @@ struct PreparedNetwork::Contents {
   /// Throws InputError unless samples of this width fit the network.
   void require_width(std::size_t width) const {
     if (width != network.num_inputs())
-      throw InputError(fmt::format("the samples have {} values each, expected {}, the inputs of the network",
-                                          width, network.num_inputs()));
+      throw InputError(fmt::format("the samples have {} values each, expected {}, the inputs of the network", width,
+                                   network.num_inputs()));
   }
 
   Network network; ///< which `inference` reads again if memory is short
@@ -119,20 +119,18 @@ InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision prec
   auto& own = *contents_;
   if (backend != this->backend())
     throw UsageError(fmt::format("the execution space is of the backend {}, but the network was prepared for {}",
-                                        v0_2::to_string(backend), v0_2::to_string(this->backend())));
+                                 v0_2::to_string(backend), v0_2::to_string(this->backend())));
   if (precision != own.precision)
     throw UsageError(own.precision == Precision::double_precision
-                                ? "the Views hold float, but the network was prepared for double"
-                                : "the Views hold double, but the network was prepared for float");
+                         ? "the Views hold float, but the network was prepared for double"
+                         : "the Views hold double, but the network was prepared for float");
   auto* const engine = dynamic_cast<varve::InferenceOnDevice*>(own.inference.get());
   if (engine == nullptr)
-    throw UsageError(
-        fmt::format("the engine {} takes no Views; take varve", varve::to_string(own.options.engine)));
+    throw UsageError(fmt::format("the engine {} takes no Views; take varve", varve::to_string(own.options.engine)));
   own.require_width(samples.num_columns);
   if (activations.num_rows != samples.num_rows || activations.num_columns != num_outputs())
     throw InputError(fmt::format("the View of activations has shape {} x {}, expected {} samples x {} outputs",
-                                        activations.num_rows, activations.num_columns, samples.num_rows,
-                                        num_outputs()));
+                                 activations.num_rows, activations.num_columns, samples.num_rows, num_outputs()));
   InferenceResult result;
   varve::SampleSet none;
   auto const bytes_per_value = precision == Precision::double_precision ? sizeof(double) : sizeof(float);

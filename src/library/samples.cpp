@@ -38,7 +38,7 @@ void require_size(std::size_t num_values, std::size_t rows, std::size_t columns)
   bool const fits = columns == 0 ? num_values == 0 : num_values / columns == rows && num_values % columns == 0;
   if (!fits || columns > most_columns)
     throw InputError(fmt::format("samples: found {} values, expected {} samples of {} neurons each (at most {})",
-                                        num_values, rows, columns, most_columns));
+                                 num_values, rows, columns, most_columns));
 }
 
 template <class Scalar>

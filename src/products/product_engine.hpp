@@ -24,6 +24,7 @@ struct ProductInputs {
   ReadBlock<Scalar> b;
   bool transpose_a = false;
   bool transpose_b = false;
+  std::function<void()> before_step = {}; ///< called before each step of a task; what it throws ends the run
 };
 
 /// The finished sums of a task, which begin at 0 and take the products in ascending order of k. They lie in blocks of

@@ -172,6 +172,7 @@ private:
 
   /// Adds the next step of a lane's task to its sums.
   void advance(Lane& lane) {
+    if (inputs_.before_step) inputs_.before_step();
     make_arrays(lane);
     auto const rows = lines_of(key_of(TileKey::Operand::a, *lane.task, lane.step));
     auto const columns = lines_of(key_of(TileKey::Operand::b, *lane.task, lane.step));

@@ -170,7 +170,12 @@ TEST_F(Verify, ExplainsItself) {
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(succeed({"--help"}).out, HasSubstr("verify"));
   EXPECT_EQ(run_varve({"verify", "--network", "a.h5"}).exit_code, 2);
-  EXPECT_EQ(verify("alive.tsv", {"--tolerance", "-1"}).exit_code, 2);
+  for (auto const* const number : {"-1", "-1e-300", "nan", "small"}) {
+    auto const refused = verify("alive.tsv", {"--tolerance", number});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err,
+                HasSubstr(std::string("--tolerance: found ") + number + ", expected a number from 0 on (try"));
+  }
   EXPECT_EQ(verify("alive.tsv", {"--samples", "9:3"}).exit_code, 2);
 }
 

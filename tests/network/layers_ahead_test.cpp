@@ -111,5 +111,31 @@ TEST(LayersAhead, ThatAreBrokenAreComplainedOfWhenTheyAreAskedFor) {
   EXPECT_EQ(weight_of(network.layer(4)), 5.0);
 }
 
+/// Layers that end the reading before the third, as a signal does.
+class InterruptedSource final : public InterruptibleSource {
+public:
+  std::string name() const override { return "interrupted"; }
+  std::size_t num_layers() const override { return depth; }
+  Layer layer(std::size_t number) const override { return source_.layer(number); }
+  void before_layer() const override {
+    EXPECT_EQ(std::this_thread::get_id(), owner_);
+    if (++num_asked_ == 3) throw InputError("interrupted");
+  }
+
+private:
+  CountingSource source_;
+  std::thread::id owner_ = std::this_thread::get_id();
+  mutable int num_asked_ = 0;
+};
+
+TEST(LayersAhead, MayBeInterruptedByTheThreadThatAsksForThem) {
+  InterruptedSource const source;
+  LayersAhead const network(source, unlimited);
+  network.layer(0);
+  network.layer(1);
+  EXPECT_THROW(network.layer(2), InputError);
+  EXPECT_EQ(weight_of(network.layer(2)), 3.0);
+}
+
 } // namespace
 } // namespace varve
