@@ -1,7 +1,6 @@
 #pragma once
 
 #include "core/types.hpp"
-#include "network/layers_ahead.hpp"
 #include "network/network.hpp"
 
 #include <atomic>
@@ -36,7 +35,7 @@ private:
 
 /// A network whose reading the user can interrupt: the thread that made this object runs Python's signal handlers
 /// between layers.
-class InterruptibleNetwork final : public InterruptibleSource {
+class InterruptibleNetwork final : public NetworkSource {
 public:
   explicit InterruptibleNetwork(std::shared_ptr<NetworkSource const> source) : source_(std::move(source)) {}
 

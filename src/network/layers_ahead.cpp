@@ -10,13 +10,10 @@
 namespace varve {
 
 LayersAhead::LayersAhead(NetworkSource const& source, std::size_t most_bytes)
-    : source_(source),
-      interruptible_(dynamic_cast<InterruptibleSource const*>(&source)),
-      most_bytes_(most_bytes),
-      num_threads_(num_host_threads()) {}
+    : source_(source), most_bytes_(most_bytes), num_threads_(num_host_threads()) {}
 
 Layer LayersAhead::layer(std::size_t number) const {
-  if (interruptible_ != nullptr) interruptible_->before_layer();
+  source_.before_layer();
   std::future<Layer> reading;
   bool is_in_turn = false;
   {

@@ -10,14 +10,6 @@
 
 namespace varve {
 
-/// A network whose reading can be ended between two layers, by a signal for instance.
-class InterruptibleSource : public NetworkSource {
-public:
-  /// Called before each layer by the thread that uses the layers, also if other threads read them. What it throws ends
-  /// the reading.
-  virtual void before_layer() const = 0;
-};
-
 /// Reads a network ahead: while the caller works on a layer, other threads read the next ones, as long as the layers
 /// are asked for in ascending order from layer 0. That happens once, up to the last layer; a layer that is asked for
 /// out of turn is read by the thread that asks. The source must outlive this object.
@@ -30,13 +22,13 @@ public:
   std::string name() const override { return source_.name(); }
   std::size_t num_layers() const override { return source_.num_layers(); }
   Layer layer(std::size_t number) const override;
+  void before_layer() const override { source_.before_layer(); }
 
 private:
   /// Starts to read layers until as many are ahead as shall be.
   void read_ahead(Layer const& taken) const;
 
   NetworkSource const& source_;
-  InterruptibleSource const* interruptible_; ///< the source, if it is one
   std::size_t most_bytes_;
   std::size_t num_threads_;
   mutable std::mutex guard_;

@@ -42,6 +42,10 @@ public:
   virtual std::string name() const = 0;              ///< where the network comes from, for messages
   virtual std::size_t num_layers() const = 0;        ///< at least 1
   virtual Layer layer(std::size_t number) const = 0; ///< layer `number`, from 0
+
+  /// Called before each layer by the thread that uses the layers, where other threads read them. What it throws ends
+  /// the reading: after a signal, for instance.
+  virtual void before_layer() const {}
 };
 
 /// A whole network in memory; the outputs of each layer are the inputs of the next.

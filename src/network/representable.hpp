@@ -27,6 +27,7 @@ public:
   std::string name() const override { return source_.name(); }
   std::size_t num_layers() const override { return source_.num_layers(); }
   Layer layer(std::size_t number) const override;
+  void before_layer() const override { source_.before_layer(); }
 
 private:
   NetworkSource const& source_;

@@ -1,4 +1,5 @@
 #include "network/layers_ahead.hpp"
+#include "network/representable.hpp"
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
@@ -112,7 +113,7 @@ TEST(LayersAhead, ThatAreBrokenAreComplainedOfWhenTheyAreAskedFor) {
 }
 
 /// Layers that end the reading before the third, as a signal does.
-class InterruptedSource final : public InterruptibleSource {
+class InterruptedSource final : public NetworkSource {
 public:
   std::string name() const override { return "interrupted"; }
   std::size_t num_layers() const override { return depth; }
@@ -130,7 +131,8 @@ private:
 
 TEST(LayersAhead, MayBeInterruptedByTheThreadThatAsksForThem) {
   InterruptedSource const source;
-  LayersAhead const network(source, unlimited);
+  RepresentableNetwork const checked(source, Precision::double_precision); // passes the question on
+  LayersAhead const network(checked, unlimited);
   network.layer(0);
   network.layer(1);
   EXPECT_THROW(network.layer(2), InputError);
