@@ -4,6 +4,7 @@
 #include "core/execution.hpp"
 #include "core/stopwatch.hpp"
 #include "core/views.hpp"
+#include "products/add_tile_cuda.hpp"
 #include "products/add_tile_gpu.hpp"
 #include "products/add_tile_host.hpp"
 #include "products/pack_tile.hpp"
@@ -163,7 +164,7 @@ private:
     auto const depth = std::min(tiles_.step, tiles_.shape.depth - lane.step * tiles_.step);
     auto const row_blocks = num_blocks(block.num_rows, Blocks::rows);
     auto const column_blocks = num_blocks(block.num_columns, Blocks::columns);
-    add_tile(lane, a, b, static_cast<int>(row_blocks), static_cast<int>(column_blocks), static_cast<int>(depth));
+    add_tile(lane, a, b, block, static_cast<int>(depth));
     slots_[a].used_by |= bit_of(lane);
     slots_[b].used_by |= bit_of(lane);
     if (++lane.step < tiles_.num_steps() || kOnHost<ExecutionSpace>) return;
@@ -172,15 +173,23 @@ private:
                       Kokkos::subview(lane.sums, std::pair<std::size_t, std::size_t>(0, size)));
   }
 
-  void add_tile(Lane const& lane, std::size_t a, std::size_t b, int row_blocks, int column_blocks, int depth) {
+  void add_tile(Lane const& lane, std::size_t a, std::size_t b, MatrixBlock const& block, int depth) {
     ArrayView<Scalar const> const from_a(slots_[a].numbers.data(), slots_[a].numbers.size());
     ArrayView<Scalar const> const from_b(slots_[b].numbers.data(), slots_[b].numbers.size());
     ArrayView<Scalar> const sums(lane.sums.data(), lane.sums.size());
     bool const is_first = lane.step == 0;
+    auto const row_blocks = static_cast<int>(num_blocks(block.num_rows, Blocks::rows));
+    auto const column_blocks = static_cast<int>(num_blocks(block.num_columns, Blocks::columns));
     if constexpr (kOnHost<ExecutionSpace>) {
       add_tile_on_host(lane.space, AddTileOnHost<ExecutionSpace, Scalar>{from_a, from_b, sums, row_blocks,
                                                                          column_blocks, depth, is_first});
     } else {
+      if constexpr (kHasScratchCopies) {
+        TileStep<Scalar> const step{
+            from_a, from_b,  sums, static_cast<int>(block.num_rows), static_cast<int>(block.num_columns),
+            depth,  is_first};
+        if (add_tile_on_cuda(lane.space, step, static_cast<int>(lanes_.size()))) return;
+      }
       add_tile_on_gpu(lane.space, AddTileOnGpu<ExecutionSpace, Scalar>{from_a, from_b, sums, row_blocks, column_blocks,
                                                                        depth, is_first});
     }
