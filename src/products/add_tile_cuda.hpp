@@ -29,9 +29,9 @@ struct TileStep {
 /// teams that run together share parts of A and B in the L2; team: Sums::team_size threads, which hold the sums in
 /// registers. k comes in chunks of Sums::chunk: `Stages` - 1 of them are on their way to scratch while the team
 /// computes with another; one barrier a chunk. Blocks of A, B and C have 128 lines, a multiple of those of a part.
-/// Bound by the fma units and the FP64 tensor cores at the clock that the GPU's power limit leaves: large products on
-/// one H200 reach 0.92 to 0.97 of cuBLAS's rate at 4096^3 and 0.94 at 8192^3. Tiles of C with fewer parts than
-/// multiprocessors are bound by one multiprocessor's chain, because one sum is never split between teams (RESULTS.md).
+/// Bound by the fma units in float and the FP64 tensor cores in double: 0.92 and 0.97 of cuBLAS's rate at 4096^3, 0.94
+/// at 8192^3 (one H200). A C with few parts for the multiprocessors is bound by the time of one part, as a sum is never
+/// split between teams.
 template <class ExecutionSpace, class Sums, int Stages, int Teams>
 struct AddTileOnCuda {
   using Scalar = typename Sums::Scalar;
