@@ -10,7 +10,7 @@
 
 namespace varve {
 
-/// The same as AddTileOnHost, for GPUs.
+/// The same as AddTileOnHost, for GPUs; AddTileOnCuda takes its place where it can.
 /// league: blocks of 128 x 128 sums; team: 16 x 16 threads of 8 x 8 sums each, in registers. k comes in chunks: while a
 /// team computes with the numbers of one chunk of A and B in scratch, the next are on their way from the L2 to
 /// registers; two buffers alternate, so there is one barrier a chunk. A thread's rows and columns lie in pieces of 16

@@ -4,6 +4,7 @@
 #include "core/execution.hpp"
 #include "core/stopwatch.hpp"
 #include "core/views.hpp"
+#include "products/add_tile_cuda.hpp"
 #include "products/add_tile_gpu.hpp"
 #include "products/add_tile_host.hpp"
 #include "products/pack_tile.hpp"
@@ -181,18 +182,19 @@ private:
     auto const b = blocks_of(lane, key_of(TileKey::Operand::b, *lane.task, lane.step));
     cache_.release(a.slot);
     auto const depth = std::min(tiles_.step, tiles_.shape.depth - lane.step * tiles_.step);
-    auto const row_blocks = num_blocks(rows.first % Blocks::rows + rows.count, Blocks::rows);
-    auto const column_blocks = num_blocks(columns.first % Blocks::columns + columns.count, Blocks::columns);
-    add_tile(lane, a, b, static_cast<int>(row_blocks), static_cast<int>(column_blocks), static_cast<int>(depth));
+    auto const num_rows = rows.first % Blocks::rows + rows.count;
+    auto const num_columns = columns.first % Blocks::columns + columns.count;
+    add_tile(lane, a, b, static_cast<int>(num_rows), static_cast<int>(num_columns), static_cast<int>(depth));
     slots_[a.slot].used_by |= bit_of(lane);
     slots_[b.slot].used_by |= bit_of(lane);
     if (++lane.step < tiles_.num_steps() || kOnHost<ExecutionSpace>) return;
-    auto const size = row_blocks * column_blocks * Blocks::rows * Blocks::columns;
-    Kokkos::deep_copy(lane.space, Kokkos::subview(lane.sums_h, std::pair<std::size_t, std::size_t>(0, size)),
-                      Kokkos::subview(lane.sums, std::pair<std::size_t, std::size_t>(0, size)));
+    auto const num_pieces = num_blocks(num_rows, Blocks::rows) * num_blocks(num_columns, Blocks::columns);
+    std::pair<std::size_t, std::size_t> const all(0, num_pieces * Blocks::rows * Blocks::columns);
+    Kokkos::deep_copy(lane.space, Kokkos::subview(lane.sums_h, all), Kokkos::subview(lane.sums, all));
   }
 
-  void add_tile(Lane const& lane, Blocked const& a, Blocked const& b, int row_blocks, int column_blocks, int depth) {
+  /// Rows and columns are counted from the first of the blocks a and b.
+  void add_tile(Lane const& lane, Blocked const& a, Blocked const& b, int num_rows, int num_columns, int depth) {
     auto const from = [&](Blocked const& blocks, int width) -> ArrayView<Scalar const> {
       return part_of(slots_[blocks.slot].numbers, blocks.first * static_cast<std::size_t>(depth * width));
     };
@@ -200,12 +202,18 @@ private:
     ArrayView<Scalar const> const from_b = from(b, Blocks::columns);
     ArrayView<Scalar> const sums(lane.sums.data(), lane.sums.size());
     bool const is_first = lane.step == 0;
+    int const row_blocks = (num_rows + Blocks::rows - 1) / Blocks::rows;
+    int const column_blocks = (num_columns + Blocks::columns - 1) / Blocks::columns;
     if constexpr (!std::is_void_v<Library>) {
       Library::add_tile(lane.space, from_a, from_b, sums, row_blocks, column_blocks, depth, is_first);
     } else if constexpr (kOnHost<ExecutionSpace>) {
       add_tile_on_host(lane.space, AddTileOnHost<ExecutionSpace, Scalar>{from_a, from_b, sums, row_blocks,
                                                                          column_blocks, depth, is_first});
     } else {
+      if constexpr (kHasScratchCopies) {
+        TileStep<Scalar> const step{from_a, from_b, sums, num_rows, num_columns, depth, is_first};
+        if (add_tile_on_cuda(lane.space, step, static_cast<int>(lanes_.size()))) return;
+      }
       add_tile_on_gpu(lane.space, AddTileOnGpu<ExecutionSpace, Scalar>{from_a, from_b, sums, row_blocks, column_blocks,
                                                                        depth, is_first});
     }

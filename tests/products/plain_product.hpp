@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -38,6 +39,24 @@ Dense<Scalar> random_dense(std::uint64_t num_rows, std::uint64_t num_columns, un
   std::uniform_real_distribution<double> uniform(-1.0, 1.0);
   Dense<Scalar> matrix{num_rows, num_columns, std::vector<Scalar>(num_rows * num_columns)};
   for (auto& value : matrix.values) value = static_cast<Scalar>(uniform(generator));
+  return matrix;
+}
+
+/// Which numbers a matrix holds: `wide` ones have binary exponents from -30 to 30, products of `tiny` ones are
+/// subnormal or underflow, `few` are -3 to 3, whose sums cancel to zero.
+enum class Numbers { wide, tiny, few };
+
+template <class Scalar>
+Dense<Scalar> random_dense(std::uint64_t num_rows, std::uint64_t num_columns, unsigned seed, Numbers numbers) {
+  auto matrix = random_dense<Scalar>(num_rows, num_columns, seed);
+  std::mt19937 generator(seed + 1000);
+  int const half_of_subnormal = (std::numeric_limits<Scalar>::min_exponent - std::numeric_limits<Scalar>::digits) / 2;
+  for (auto& value : matrix.values) {
+    auto const random = static_cast<int>(generator() % 61);
+    if (numbers == Numbers::wide) value = std::ldexp(value, random - 30);
+    if (numbers == Numbers::tiny) value = std::ldexp(value, half_of_subnormal + random % 25 - 4);
+    if (numbers == Numbers::few) value = std::round(value * 3);
+  }
   return matrix;
 }
 

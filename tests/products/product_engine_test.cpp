@@ -98,6 +98,34 @@ TYPED_TEST(ProductEngines, ContinueTheChainOverStepsOfManyNumbers) {
   expect_product<TypeParam>({24, 40, 1300}, 1024, enough); // the last step is shorter
 }
 
+/// Bits of each backend for matrices of these numbers, without transposes.
+template <class Scalar>
+void expect_product_of(test::Numbers numbers, ProductShape const& shape, std::uint64_t tile) {
+  auto const a = random_dense<Scalar>(shape.rows, shape.depth, 11, numbers);
+  auto const b = random_dense<Scalar>(shape.depth, shape.columns, 12, numbers);
+  auto const expected = plain_product(a, b);
+  auto const tiles = tiles_of(shape, tile);
+  for (auto const backend : compiled_backends()) {
+    auto const engine = make_product_engine<Scalar>(backend, tiles, enough, {a.reader(), b.reader()});
+    expect_same_bits(run_all(*engine, tiles), expected,
+                     to_string(backend) + ", numbers " + std::to_string(static_cast<int>(numbers)));
+  }
+}
+
+// On GPUs with FP64 tensor cores this shows that they add products as a chain of fma in ascending order of k.
+TYPED_TEST(ProductEngines, HaveTheBitsOfChainsWhateverTheNumbers) {
+  for (auto const numbers : {test::Numbers::wide, test::Numbers::tiny, test::Numbers::few}) {
+    expect_product_of<TypeParam>(numbers, {70, 90, 1030}, 512);
+    expect_product_of<TypeParam>(numbers, {33, 300, 200}, 300);
+  }
+}
+
+// GPUs take teams of other shapes for tiles of other sizes.
+TYPED_TEST(ProductEngines, HaveTheBitsOfChainsInLargeTiles) {
+  expect_product_of<TypeParam>(test::Numbers::wide, {700, 1100, 70}, 2048);
+  expect_product_of<TypeParam>(test::Numbers::wide, {3000, 3100, 37}, 4096);
+}
+
 TYPED_TEST(ProductEngines, HaveTheSameBitsWithTheLeastMemory) {
   ProductShape const shape{150, 130, 140};
   auto const tiles = tiles_of(shape, 32);

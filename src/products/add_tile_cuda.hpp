@@ -1,0 +1,188 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "core/large_scratch.hpp"
+#include "core/pack.hpp"
+#include "core/scratch_copy.hpp"
+#include "core/views.hpp"
+#include "products/team_sums.hpp"
+
+#include <cstddef>
+
+namespace varve {
+
+/// A step of a tile of C: packed blocks of 128 rows of A and of 128 columns of B, and the sums, in blocks of 128 x 128.
+template <class Scalar>
+struct TileStep {
+  ArrayView<Scalar const> a;
+  ArrayView<Scalar const> b;
+  ArrayView<Scalar> sums;
+  int num_rows;
+  int num_columns;
+  int depth;
+  bool is_first; ///< the sums begin at 0
+};
+
+/// The same as AddTileOnGpu, for NVIDIA GPUs that copy to scratch asynchronously (kHasScratchCopies); HIP, older NVIDIA
+/// GPUs and GPUs without the scratch take AddTileOnGpu.
+/// league: parts of the tile of C, Sums::rows x Sums::columns numbers each, in bands of `band` rows of parts, so that
+/// teams that run together share parts of A and B in the L2; team: Sums::team_size threads, which hold the sums in
+/// registers. k comes in chunks of Sums::chunk: `Stages` - 1 of them are on their way to scratch while the team
+/// computes with another; one barrier a chunk. Blocks of A, B and C have 128 lines, a multiple of those of a part.
+/// Bound by the fma units in float and the FP64 tensor cores in double: 0.92 and 0.97 of cuBLAS's rate at 4096^3, 0.94
+/// at 8192^3 (one H200). A C with few parts for the multiprocessors is bound by the time of one part, as a sum is never
+/// split between teams.
+template <class ExecutionSpace, class Sums, int Stages, int Teams>
+struct AddTileOnCuda {
+  using Scalar = typename Sums::Scalar;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<Sums::team_size, Teams>>;
+  using Member = typename Policy::member_type;
+  using Numbers = typename Sums::Numbers;
+  static constexpr int block = 128;
+  static constexpr int band = 8;
+  static constexpr int team_size = Sums::team_size;
+  static constexpr int chunk = Sums::chunk;
+  static constexpr int size_a = chunk * Sums::stride_a;
+  static constexpr int size_b = chunk * Sums::stride_b;
+  static constexpr std::size_t scratch_bytes = sizeof(Scalar) * Stages * (size_a + size_b);
+
+  TileStep<Scalar> step;
+
+  KOKKOS_FUNCTION int row_parts() const { return (step.num_rows + Sums::rows - 1) / Sums::rows; }
+  KOKKOS_FUNCTION int column_parts() const { return (step.num_columns + Sums::columns - 1) / Sums::columns; }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    auto const buffers = ScratchArrays(team, 0, sizeof(Scalar) * Stages * (size_a + size_b), 128)
+                             .template take<Scalar>(Stages * (size_a + size_b));
+    int const rank = team.team_rank();
+    int const in_band = team.league_rank() % (band * column_parts());
+    int const first = team.league_rank() / (band * column_parts()) * band;
+    int const height = row_parts() - first < band ? row_parts() - first : band;
+    int const row = (first + in_band % height) * Sums::rows;
+    int const column = in_band / height * Sums::columns;
+    auto const from_a = lines_of(step.a, row);
+    auto const from_b = lines_of(step.b, column);
+    int const num_chunks = (step.depth + chunk - 1) / chunk;
+    Sums own(rank);
+    load_sums(own, sums_of(row, column));
+    for (int number = 0; number < Stages - 1; ++number) bring(buffers, rank, from_a, from_b, number);
+    for (int number = 0; number < num_chunks; ++number) {
+      await_scratch_copies<Stages - 2>();
+      team.team_barrier(); // this chunk is there for all, and all are done with the one before
+      bring(buffers, rank, from_a, from_b, number + Stages - 1);
+      auto const numbers = part_of(buffers, static_cast<std::size_t>(number % Stages * (size_a + size_b)));
+      own.add_chunk(part_of(numbers, 0, size_a), part_of(numbers, size_a, size_b));
+    }
+    store_sums(own, sums_of(row, column));
+  }
+
+private:
+  /// The numbers of A or B from this line on, in the line's block.
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> lines_of(ArrayView<Scalar const> const& packed, int line) const {
+    auto const size = static_cast<std::size_t>(step.depth) * block;
+    auto const within = static_cast<std::size_t>(line % block);
+    return part_of(packed, static_cast<std::size_t>(line / block) * size + within, size - within);
+  }
+
+  /// The sums from the first of a part on; its rows are `block` numbers apart.
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> sums_of(int row, int column) const {
+    int const column_blocks = (step.num_columns + block - 1) / block;
+    auto const number = static_cast<std::size_t>(row / block * column_blocks + column / block);
+    return part_of(step.sums, number * block * block + static_cast<std::size_t>(row % block * block + column % block));
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void load_sums(Sums& own, ArrayView<Scalar> const& kept) const {
+    own.for_each_piece([&](Numbers& numbers, int row, int column) {
+      clear(numbers);
+      if (!step.is_first) copy(numbers, piece_at<Numbers>(kept, static_cast<std::size_t>(row * block + column)));
+    });
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION static void store_sums(Sums& own, ArrayView<Scalar> const& kept) {
+    own.for_each_piece([&](Numbers const& numbers, int row, int column) {
+      copy(piece_at<Numbers>(kept, static_cast<std::size_t>(row * block + column)), numbers);
+    });
+  }
+
+  /// Begins to copy a chunk; k beyond the last is zero.
+  KOKKOS_FORCEINLINE_FUNCTION void bring(ArrayView<Scalar> const& buffers, int rank,
+                                         ArrayView<Scalar const> const& from_a, ArrayView<Scalar const> const& from_b,
+                                         int number) const {
+    auto const to = part_of(buffers, static_cast<std::size_t>(number % Stages * (size_a + size_b)));
+    bring_lines<Sums::rows, Sums::stride_a>(to, rank, from_a, number * chunk);
+    bring_lines<Sums::columns, Sums::stride_b>(part_of(to, size_a), rank, from_b, number * chunk);
+    end_scratch_copies();
+  }
+
+  /// Copies `Width` numbers for each k of a chunk, which are `Stride` numbers apart in scratch.
+  template <int Width, int Stride>
+  KOKKOS_FORCEINLINE_FUNCTION void bring_lines(ArrayView<Scalar> const& to, int rank,
+                                               ArrayView<Scalar const> const& from, int first) const {
+    constexpr int across = Width / Sums::piece;
+    constexpr int at_once = Sums::team_size / across;
+    static_assert(Sums::team_size % across == 0 && chunk % at_once == 0);
+    int const within = rank % across * Sums::piece;
+    VARVE_UNROLL
+    for (int i = 0; i < chunk; i += at_once) {
+      int const k = i + rank / across;
+      bool const is_there = first + k < step.depth;
+      auto const place = is_there ? static_cast<std::size_t>(first + k) * block : 0;
+      begin_scratch_copy(&piece_at<Numbers>(to, static_cast<std::size_t>(k * Stride + within)),
+                         &piece_at<Numbers>(from, place + static_cast<std::size_t>(within)), is_there);
+    }
+  }
+};
+
+/// Shapes of teams, large to small. Large ones take fewer numbers from the L2 and from scratch for each fma; small ones
+/// occupy all multiprocessors with small tiles of C. A shape is taken from `large_from` or `medium_from` of its teams a
+/// multiprocessor on: of all such limits these have the best least share of cuBLAS's rate (RESULTS.md, one H200).
+/// In float, medium teams lose to small ones at 2.4 teams a multiprocessor and to large ones where k is short.
+template <class ExecutionSpace, class Scalar>
+struct CudaShapes {
+  using Large = AddTileOnCuda<ExecutionSpace, ThreadSums<float, 128, 128, 8, 8, 4, 32, 1>, 3, 2>;
+  using Medium = AddTileOnCuda<ExecutionSpace, ThreadSums<float, 64, 64, 8, 8, 8, 32, 1>, 3, 4>;
+  using Small = AddTileOnCuda<ExecutionSpace, ThreadSums<float, 32, 32, 4, 4, 4, 32, 3>, 4, 6>;
+  static constexpr int large_from = 4;
+  static constexpr int medium_from = 4;
+};
+
+/// In double, 6.1 large teams a multiprocessor take as long as 7, and lose to medium ones.
+template <class ExecutionSpace>
+struct CudaShapes<ExecutionSpace, double> {
+  using Large = AddTileOnCuda<ExecutionSpace, WarpSums<128, 128, 64, 32, 32>, 3, 1>;
+  using Medium = AddTileOnCuda<ExecutionSpace, WarpSums<64, 64, 32, 32, 16>, 4, 3>;
+  using Small = AddTileOnCuda<ExecutionSpace, WarpSums<32, 32, 16, 16, 32>, 4, 3>;
+  static constexpr int large_from = 7;
+  static constexpr int medium_from = 2;
+};
+
+namespace detail {
+
+/// Launches a kernel if it has at least this many teams and the GPU has the scratch. Does not fence.
+template <class Kernel, class ExecutionSpace, class Scalar>
+bool launch_add_tile(ExecutionSpace const& space, TileStep<Scalar> const& step, int fewest_teams) {
+  Kernel const kernel{step};
+  int const teams = kernel.row_parts() * kernel.column_parts();
+  constexpr std::size_t scratch = Kernel::scratch_bytes + 128;
+  if (teams < fewest_teams || scratch > max_team_scratch<ExecutionSpace>()) return false;
+  typename Kernel::Policy policy(space, teams, +Kernel::team_size);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch)));
+  launch_teams("varve::add_tile", policy, kernel);
+  return true;
+}
+
+} // namespace detail
+
+/// Launches AddTileOnCuda in the largest shape that gives all multiprocessors enough work (CudaShapes) and whose
+/// scratch the GPU has, if `num_lanes` such launches run side by side. Returns false if no shape's scratch fits: then
+/// the caller launches AddTileOnGpu. Does not fence.
+template <class ExecutionSpace, class Scalar>
+bool add_tile_on_cuda(ExecutionSpace const& space, TileStep<Scalar> const& step, int num_lanes) {
+  using Shapes = CudaShapes<ExecutionSpace, Scalar>;
+  int const processors = num_processors(space);
+  return detail::launch_add_tile<typename Shapes::Large>(space, step, Shapes::large_from * processors / num_lanes) ||
+         detail::launch_add_tile<typename Shapes::Medium>(space, step, Shapes::medium_from * processors / num_lanes) ||
+         detail::launch_add_tile<typename Shapes::Small>(space, step, 0);
+}
+
+} // namespace varve
