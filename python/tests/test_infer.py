@@ -201,6 +201,10 @@ def test_verify(network, X):
     wrong[5, np.abs(right[5]).argmax()] *= 1.5
     verdict = network.verify(X, wrong, exact=True)
     assert verdict.differing_samples.tolist() == [5] and verdict.largest_error == pytest.approx(0.5, abs=1e-3)
+    wrong = right.copy()
+    wrong[7] = np.nan
+    verdict = network.verify(X, wrong)
+    assert verdict.differing_samples.tolist() == [7] and verdict.largest_error == np.inf and not verdict.is_right
     challenge, images = varve.generate.radixnet(1024, 24), varve.generate.images(1024, 300)
     live = challenge.classify(images)
     assert challenge.verify(images, live, exact=True).is_right

@@ -157,12 +157,24 @@ def test_generators():
         (lambda: varve.Network.from_scipy([np.ones((2, 3))], 0, "softmax"), "there is no activation 'softmax'"),
         (lambda: varve.Network.from_scipy([np.ones((2, 3))], 0, "leaky_relu"), "leaky_relu needs its slope"),
         (lambda: varve.Network.from_scipy([np.ones((2, 3))], 0, varve.Activation.leaky_relu(2)), "slope is 2, expected"),
+        (lambda: varve.Network.from_scipy([np.ones((2, 3))], sp.csr_array((1, 2))), "the biases are one array, expected one number"),
+        (lambda: varve.Network.from_scipy(None), "the weights are NoneType, expected a list of matrices"),
+        (lambda: varve.Network.from_scipy("weights"), "the weights are str, expected a list of matrices"),
+        (lambda: varve.Network.from_scipy([with_pointers(0, 5, 2)]), r"layer 0 has pointers \(indptr\) that are not ascending"),
+        (lambda: varve.Network.from_scipy([np.ma.masked_less(np.eye(3), 1)]), r"layer 0 is a masked array, expected a number"),
+        (lambda: varve.Activation.clipped_relu("1"), "the cap of the activation clipped_relu is '1', expected a number"),
         (lambda: varve.Network.from_file("missing.h5"), "missing.h5"),
+        (lambda: varve.Network.from_file("a\0b.h5"), r"name of a file is 'a\\x00b.h5', expected UTF-8 without null"),
+        (lambda: varve.Network.from_file(b"\xff.h5"), r"name of a file is '\\udcff.h5', expected UTF-8"),
+        (lambda: varve.Network.from_file("missing.h5", neurons=-1), "neurons is -1, expected at least 0"),
         (lambda: varve.Network.from_torch(3), "found int, expected Linear"),
         (lambda: varve.Network.from_sklearn(3), "found int, expected an MLPClassifier"),
         (lambda: varve.Network(3), "networks are made by"),
         (lambda: varve.generate.radixnet(1000, 2), "power of two"),
+        (lambda: varve.generate.radixnet(64, 2**70), r"layers is 1180591620717411303424, expected .* less than 2\*\*63"),
         (lambda: varve.generate.random([3]), "at least 1 layer"),
+        (lambda: varve.generate.random([3, -2], degree=1), "a width is -2, expected at least 1"),
+        (lambda: varve.generate.images(64, -1), "samples is -1, expected at least 0"),
         (lambda: varve.generate.radixnet(64, 2).prune(0.0), "density is 0.0+, expected"),
         (lambda: varve.generate.radixnet(64, 2).prune(0.5, "row"), "no scope 'row'"),
         (lambda: varve.generate.radixnet(64, 2).with_initial_weights("zero"), "zero"),
@@ -187,17 +199,31 @@ def test_wrong_networks_are_refused_by_a_sentence(make, sentence):
         (lambda n, X: n.infer(with_value(X, np.nan)), varve.InputError, "sample 3 has the value nan at neuron 4, expected"),
         (lambda n, X: n.infer(sp.csr_array(with_value(X, np.inf))), varve.InputError, "sample 3 has the value inf at neuron 4"),
         (lambda n, X: n.infer(with_value(X, 1e39)), varve.InputError, "sample 3 has the value 1e\\+39 .*precision='float64'"),
+        (lambda n, X: n.infer(np.ma.masked_less(X, 0)), varve.InputError, r"X is a masked array, expected a number in every place"),
+        (lambda n, X: n.infer(np.ma.masked_less(X.astype("f4"), 0)), varve.InputError, "X is a masked array"),
+        (lambda n, X: huge_weight(n).infer(X), varve.InputError, "1e\\+300, beyond .*; precision='float64' can hold it$"),
         (lambda n, X: n.infer(X, precision="half"), varve.UsageError, "precision is 'half', expected 'float32' or 'float64'"),
         (lambda n, X: n.infer(X, precision=float), varve.UsageError, "expected 'float32' or 'float64'"),
         (lambda n, X: n.infer(X, backend="fpga"), varve.UsageError, "no backend 'fpga'; it has:"),
         (lambda n, X: n.infer(X, reductions="most"), varve.UsageError, "no reduction 'most'"),
         (lambda n, X: n.infer(X, batch=0), varve.UsageError, "at least 1 sample"),
+        (lambda n, X: n.infer(X, batch=-1), varve.UsageError, "batch is -1, expected at least 0$"),
+        (lambda n, X: n.infer(X, batch=2.5), TypeError, "batch is 2.5, expected a whole number$"),
+        (lambda n, X: n.infer(X, backend=3), TypeError, "backend is 3, expected a name$"),
+        (lambda n, X: n.infer(X, memory_limit=-1), varve.UsageError, "memory_limit is -1, expected at least 0$"),
         (lambda n, X: n.infer(X, memory_limit=1), varve.ResourceError, "GiB"),
         (lambda n, X: n.layer(4), IndexError, "no layer 4; the network has 4 layers"),
         (lambda n, X: n.verify(X, np.array([203])), varve.InputError, "names sample 203, but X holds samples 0 to 202"),
+        (lambda n, X: n.verify(X, n.infer(X), tolerance=-1), varve.UsageError, "the tolerance is -1, expected"),
+        (lambda n, X: n.verify(X, n.infer(X), tolerance=np.nan), varve.UsageError, "the tolerance is nan, expected"),
         (lambda n, X: n.verify(X, X), varve.InputError, r"expected \(203, 5\)"),
         (lambda n, X: n.evaluate(X, [5] * 203), varve.InputError, "sample 0 has the label 5, expected 0 to 4"),
         (lambda n, X: n.evaluate(X, [0.5] * 203), varve.InputError, "not whole numbers"),
+        (lambda n, X: n.evaluate(X, [np.inf] * 203), varve.InputError, "labels are inf to inf, expected the index of an output"),
+        (lambda n, X: n.evaluate(X, np.full(203, 2**64 - 1, np.uint64)), varve.InputError, "labels are 18446744073709551615 to"),
+        (lambda n, X: n.evaluate(X, [0] * 203, top=0), varve.UsageError, "top is 0, expected at least 1$"),
+        (lambda n, X: n.evaluate(X, targets=np.full((203, 5), np.nan)), varve.InputError, "targets hold the value nan, expected"),
+        (lambda n, X: n.evaluate(X, targets=sp.csr_array(np.full((203, 5), np.inf))), varve.InputError, "targets hold the value inf"),
         (lambda n, X: n.evaluate(X, [1, 2]), varve.InputError, r"expected \(203,\), one label per sample"),
         (lambda n, X: n.evaluate(X), varve.UsageError, "needs labels or targets"),
     ],
@@ -206,6 +232,24 @@ def test_wrong_calls_are_refused_by_a_sentence(network, X, wrong, kind, sentence
     with pytest.raises(kind, match=sentence):
         wrong(network, X)
     np.testing.assert_array_equal(network.infer(X), network.infer(X))
+
+
+def with_pointers(*pointers):
+    """A csr matrix [2, 3] with these pointers and two entries, which SciPy has not looked at."""
+    matrix = sp.csr_array(([1.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 3))
+    matrix.indptr = np.array(pointers, dtype=np.int32)
+    return matrix
+
+
+@pytest.mark.parametrize("pointers", [(0, 5, 2), (0, 1, 3), (1, 1, 2), (0, 2), (0, -1, 2)])
+def test_pointers_out_of_range_are_refused_before_scipy_follows_them(pointers):
+    with pytest.raises(varve.InputError, match=r"X has pointers \(indptr\) .* at most 2, .*, expected 3 such numbers"):
+        varve.Network.from_scipy([np.ones((2, 3))]).infer(with_pointers(*pointers))
+
+
+def huge_weight(network):
+    """A network of the same inputs, with a weight that float32 cannot hold."""
+    return varve.Network.from_scipy([np.full((2, network.num_inputs), 1e300)])
 
 
 def with_value(X, value):

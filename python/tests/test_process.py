@@ -194,7 +194,7 @@ def test_a_call_on_one_sample_costs_at_most_50_microseconds_beyond_the_loop():
     image = images[[int(network.classify(images)[0])]]
     network.run(image)
     beyond = []
-    for _ in range(500):
+    for _ in range(3000):
         begin = time.perf_counter()
         found = network.run(image)
         beyond.append(time.perf_counter() - begin - found.loop_seconds)

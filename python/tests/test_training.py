@@ -186,6 +186,11 @@ def test_a_checkpoint_continues_with_the_same_bits(start, samples, tmp_path, opt
         ({"labels": [0, 1], "loss": "hinge"}, "no loss 'hinge'"),
         ({"labels": [0, 1], "rate": -1.0}, "-1"),
         ({"labels": [0, 1], "epochs": 0}, "at least 1 epoch"),
+        ({"labels": [0, 1], "epochs": -1}, "epochs is -1, expected at least 0$"),
+        ({"labels": [0, 1], "seed": -1}, "seed is -1, expected at least 0$"),
+        ({"labels": [np.inf, 1]}, "labels of X are 1.0 to inf, expected the index of an output"),
+        ({"targets": [[1.0, 1.0, np.nan, 1.0]] * 2}, "targets of X hold the value nan, expected finite numbers"),
+        ({"labels": [0, 1], "validation": np.ones((2, 20))}, r"validation is no pair, expected \(samples, labels\)"),
         ({"labels": [0, 1], "momentum": 2.0, "optimizer": "momentum"}, "momentum"),
         ({"labels": [0, 1], "pattern": "prune"}, "no way 'prune'"),
         ({"labels": [0, 1], "pattern": "set", "pattern_fraction": 2.0}, "fraction"),
@@ -200,3 +205,11 @@ def test_a_checkpoint_continues_with_the_same_bits(start, samples, tmp_path, opt
 def test_wrong_trainings_are_refused_by_a_sentence(start, options, sentence):
     with pytest.raises((varve.InputError, varve.UsageError), match=sentence):
         varve.train(start, np.ones((2, 20)), **options)
+
+
+def test_other_types_are_type_errors(samples, start):
+    X, labels = samples
+    with pytest.raises(TypeError, match="epochs is 1.5, expected a whole number"):
+        varve.train(start, X, labels, epochs=1.5)
+    with pytest.raises(TypeError, match="network is ndarray, expected a varve.Network"):
+        varve.train(X, X, labels)

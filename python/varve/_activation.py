@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Union
 
@@ -37,6 +38,8 @@ class Activation:
         wanted = _PARAMETERS[self.name]
         if wanted is not None and self.parameter is None:
             raise UsageError(f"the activation {self.name} needs its {wanted}: varve.Activation({self.name!r}, {wanted})")
+        if self.parameter is not None and not isinstance(self.parameter, numbers.Real):
+            raise UsageError(f"the {wanted or 'parameter'} of the activation {self.name} is {self.parameter!r}, expected a number")
         if wanted is None and self.parameter is not None:
             raise UsageError(f"the activation {self.name} has no parameter, found {self.parameter}")
 

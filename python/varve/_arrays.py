@@ -31,7 +31,13 @@ def to_numpy(array: Any, place: str) -> np.ndarray:
         array = _from_other(array, place)
     if array.dtype.kind not in "buif":
         raise InputError(f"{place} has the type {array.dtype}, expected real numbers (float, integer or bool)")
+    _require_unmasked(array, place)
     return array
+
+
+def _require_unmasked(array: np.ndarray, place: str) -> None:
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise InputError(f"{place} is a masked array, expected a number in every place; {place}.filled(0) has zeros there")
 
 
 def _from_other(array: Any, place: str) -> np.ndarray:
@@ -83,6 +89,7 @@ def in_place(X: Any, num_inputs: int, backend: str, precision: str) -> Any:
     if isinstance(X, np.ndarray):
         if not (X.dtype == precision and X.dtype.isnative and X.ndim == 2 and X.size and min(X.strides) >= 0):
             return None
+        _require_unmasked(X, "X")
         is_reached = backend in ("serial", "openmp") and all(stride % X.itemsize == 0 for stride in X.strides)
     elif hasattr(X, "__dlpack_device__") and hasattr(X, "dtype") and hasattr(X, "shape"):
         if hasattr(X, "detach"):  # torch
@@ -151,10 +158,23 @@ def to_csr(matrix: Any, place: str) -> Any:
     rows = matrix.tocsr()
     if rows.dtype.kind not in "buif":
         raise InputError(f"{place} has the type {rows.dtype}, expected real numbers (float, integer or bool)")
+    if not getattr(rows, "_has_canonical_format", False):  # SciPy has not looked yet, and trusts the pointers when it does
+        _require_pointers(rows, place)
     if not rows.has_canonical_format:
         rows = rows.copy()  # it may be the user's
         rows.sum_duplicates()
     return rows
+
+
+def _require_pointers(rows: Any, place: str) -> None:
+    """Raises InputError if the pointers of a csr matrix lead out of its arrays, in which SciPy would read and write then."""
+    pointers, num_entries = rows.indptr, min(len(rows.indices), len(rows.data))
+    is_whole = len(pointers) == rows.shape[0] + 1 and pointers[0] == 0 and pointers[-1] <= num_entries
+    if not is_whole or np.any(pointers[1:] < pointers[:-1]):
+        raise InputError(
+            f"{place} has pointers (indptr) that are not ascending from 0 to at most {num_entries}, its stored entries, "
+            f"expected {rows.shape[0] + 1} such numbers"
+        )
 
 
 def to_rows(rows: Any) -> _core.CompressedRows:
@@ -208,6 +228,17 @@ def to_sample_rows(samples: Any, num_inputs: int, place: str = "X") -> _core.Com
     return found if isinstance(found, _core.CompressedRows) else dense_to_rows(found)
 
 
+def to_targets(targets: Any, num_outputs: int, place: str = "targets") -> _core.CompressedRows:
+    """Wanted outputs as compressed rows. Raises InputError if one is not finite."""
+    rows = targets if is_sparse(targets) else to_numpy(targets, place)
+    require_width(rows.shape, num_outputs, place)
+    values = to_csr(rows, place).data if is_sparse(rows) else rows
+    is_finite = np.isfinite(values)
+    if not is_finite.all():
+        raise InputError(f"{place} hold the value {values[~is_finite][0]}, expected finite numbers")
+    return to_sample_rows(rows, num_outputs, place)
+
+
 def to_labels(labels: Any, num_samples: int, place: str = "labels") -> np.ndarray:
     """One whole number per sample. Raises InputError for anything else."""
     array = to_numpy(labels, place)
@@ -215,6 +246,8 @@ def to_labels(labels: Any, num_samples: int, place: str = "labels") -> np.ndarra
         raise InputError(f"{place} have the shape {shape_text(array.shape)}, expected ({num_samples},), one label per sample")
     if array.dtype.kind == "f" and not np.all(array == np.floor(array)):
         raise InputError(f"{place} are not whole numbers, expected the index of an output for each sample")
+    if array.dtype.kind in "uf" and array.size and not (array.min() >= -(2**63) and array.max() < 2**63):
+        raise InputError(f"{place} are {array.min()} to {array.max()}, expected the index of an output for each sample")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
-from ._options import RunOptions
+from ._options import RunOptions, to_count
 from ._results import Evaluation
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ def evaluate(
     loss = loss or ("mean-square" if targets is not None else "cross-entropy")
     if loss == "cross-entropy" and labels is None:
         raise UsageError("the loss cross-entropy needs labels")
+    top = to_count(top, "top", 1)
     options["sparse"] = True
     activations = network.infer(X, **options)
     num_samples = activations.shape[0]
     found = None if labels is None else _arrays.to_labels(labels, num_samples)
-    wanted = None if targets is None else _arrays.to_sample_rows(targets, network.num_outputs, "targets")
+    wanted = None if targets is None else _arrays.to_targets(targets, network.num_outputs)
     if targets is not None and _arrays.shape_of(targets)[0] != num_samples:
         raise InputError(f"there are targets of {_arrays.shape_of(targets)[0]} samples, expected {num_samples}")
     samples, total, right, in_top = _core.evaluate(_arrays.to_rows(activations), found, wanted, loss, top)

@@ -13,7 +13,8 @@ import numpy as np
 
 from . import _arrays, _core
 from ._activation import Activation, ActivationLike, to_activation
-from ._errors import InputError, ResourceError, UsageError
+from ._errors import Error, InputError, ResourceError, UsageError
+from ._options import to_optional_count
 
 #: The name of a file.
 Path = Union[str, "os.PathLike[str]"]
@@ -49,9 +50,22 @@ def is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
+def name_of(path: Path) -> str:
+    """The name of a file for the C++ part. Raises InputError if it is no text, TypeError if the path is none."""
+    name = os.fsdecode(path)
+    if "\0" in name or not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise InputError(f"the name of a file is {name!a}, expected UTF-8 without null characters")
+    return name
+
+
 def in_words_of_python(text: str) -> str:
     """A sentence of the command with the names that its options have in Python."""
     return re.sub("|".join(_NAMES), lambda found: _NAMES[found[0]], text)
+
+
+def in_names_of_python(error: Error) -> Error:
+    """The same error in words of Python."""
+    return type(error)(in_words_of_python(str(error)))
 
 
 @contextmanager
@@ -60,7 +74,7 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except (InputError, UsageError, ResourceError) as error:
-        raise type(error)(in_words_of_python(str(error))) from None
+        raise in_names_of_python(error) from None
 
 
 def open_network(
@@ -75,12 +89,13 @@ def open_network(
 ) -> _core.Network:
     """See Network.from_file."""
     options = _core.FileOptions()
-    options.neurons, options.layers, options.bias, options.cap, options.slope = neurons, layers, bias, cap, slope
+    options.neurons, options.layers = to_optional_count(neurons, "neurons"), to_optional_count(layers, "layers")
+    options.bias, options.cap, options.slope = bias, cap, slope
     options.transposes_weights = transposed
     if activation is not None:
         _set_activation(options, activation)
     with sentences():
-        network, note = _core.open_network(os.fspath(path), options)
+        network, note = _core.open_network(name_of(path), options)
     if note:
         warnings.warn(in_words_of_python(note), stacklevel=3)
     return network
@@ -112,8 +127,9 @@ def read_samples(path: Path, *, neurons: int | None = None) -> Samples:
 
 
 def _read(path: Path, neurons: int | None, wants_answers: bool) -> Samples:
+    neurons = to_optional_count(neurons, "neurons")
     with sentences():
-        matrix, first_sample, labels, targets = _core.read_samples(os.fspath(path), neurons, wants_answers)
+        matrix, first_sample, labels, targets = _core.read_samples(name_of(path), neurons, wants_answers)
     return Samples(_csr(*matrix), labels, None if targets is None else _csr(*targets), first_sample)
 
 
@@ -139,7 +155,7 @@ def save_samples(path: Path, X: Any, labels: Any = None, targets: Any = None) ->
         if len(width) != 2 or width[0] != shape[0]:
             raise InputError(f"targets have the shape {_arrays.shape_text(width)}, expected ({shape[0]}, outputs)")
         wanted = _arrays.to_sample_rows(targets, width[1], "targets")
-    _core.write_samples(os.fspath(path), rows, classes, wanted)
+    _core.write_samples(name_of(path), rows, classes, wanted)
 
 
 def samples_of(X: Any, num_inputs: int) -> Any:
@@ -162,7 +178,7 @@ def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets
             labels = found.labels
     if is_path(labels):
         with sentences():
-            labels = _core.read_labels(os.fspath(labels), found.first_sample, _arrays.shape_of(found.X)[0])
+            labels = _core.read_labels(name_of(labels), found.first_sample, _arrays.shape_of(found.X)[0])
     if is_path(targets):
         read = _read(targets, None, True)
         targets = read.X if read.targets is None else read.targets

@@ -26,6 +26,8 @@ def make_network(
     """The network of these matrices. Raises InputError that names the layer."""
     if _arrays.is_sparse(weights) or isinstance(weights, np.ndarray):
         raise InputError("the weights are one matrix, expected a list of matrices, one per layer")
+    if isinstance(weights, str) or not hasattr(weights, "__iter__"):
+        raise InputError(f"the weights are {type(weights).__name__}, expected a list of matrices, one per layer")
     matrices = [_to_matrix(matrix, f"layer {number}") for number, matrix in enumerate(weights)]
     if transposed:
         matrices = [matrix.T for matrix in matrices]
@@ -41,7 +43,7 @@ def make_network(
         compressed = _arrays.dense_to_rows(matrix) if rows is None else _arrays.to_rows(rows)
         found = to_activation(activations[number])
         layers.append(compressed, _to_bias(biases[number], matrix.shape[0], place), found.name, found.parameter or 0.0)
-    return _core.make_network(layers, name)
+    return _core.make_network(layers, str(name))
 
 
 def _to_matrix(matrix: Any, place: str) -> Any:
@@ -72,7 +74,7 @@ def _per_layer(given: Any, num_layers: int, what: str) -> list[Any]:
     """One entry per layer, from one for all or from a list."""
     if np.ndim(given) == 0 if not isinstance(given, (list, tuple)) else False:
         return [given] * num_layers
-    if isinstance(given, np.ndarray):
+    if isinstance(given, np.ndarray) or _arrays.is_sparse(given):
         raise InputError(f"the {what} are one array, expected one number or a list with an entry for each layer")
     if len(given) != num_layers:
         raise InputError(f"there are {len(given)} {what}, expected {num_layers}, one for each layer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from . import _arrays, _core, _files, _layers, _running
 from ._activation import ActivationLike, from_core
-from ._errors import UsageError
-from ._options import Progress, RunOptions
+from ._errors import InputError, ResourceError, UsageError
+from ._options import Progress, RunOptions, to_count, to_optional_count
 from ._results import Evaluation, Layer, Run, Verdict
 from ._running import Wanted, expected_samples
 
@@ -116,7 +117,7 @@ class Network:
 
         :raises InputError: if the file is missing, broken, or has another operation, naming the operation
         """
-        return cls(_core.open_onnx(os.fspath(path)))
+        return cls(_core.open_onnx(_files.name_of(path)))
 
     @classmethod
     def from_sklearn(cls, model: Any) -> Network:
@@ -169,6 +170,7 @@ class Network:
         """Layer ``number``, from 0 (negative numbers count from the end), as matrices of scipy.sparse."""
         from scipy.sparse import csr_array
 
+        number = operator.index(number)
         if not -self.num_layers <= number < self.num_layers:
             raise IndexError(f"there is no layer {number}; the network has {self.num_layers} layers, from 0")
         arrays, outputs, inputs, bias, activation = self._core.layer(number % self.num_layers)
@@ -199,7 +201,7 @@ class Network:
 
         The file appears whole or not at all.
         """
-        _core.save_network(self._core, os.fspath(path))
+        _core.save_network(self._core, _files.name_of(path))
 
     # --- other networks from it
 
@@ -234,7 +236,7 @@ class Network:
         :param last_activation: of the last layer
         """
         first, last = (_layers.activation_pair(wanted) for wanted in (activation, last_activation))
-        return Network(self._core.with_initial_weights(weights, *first, *last, seed))
+        return Network(self._core.with_initial_weights(weights, *first, *last, to_count(seed, "seed")))
 
     # --- running samples
 
@@ -265,7 +267,10 @@ class Network:
             one: of NumPy, or in host memory with DLPack, such as a tensor of torch. If the call fails, it may hold a part
         """
         options = (_arrays.to_precision(precision), backend, reductions, edge_order, engine, batch, memory_limit)
-        return _running.run(self, X, out, Wanted(activations, predictions, sparse), options, progress)
+        try:  # as _files.sentences() does, in less time
+            return _running.run(self, X, out, Wanted(activations, predictions, sparse), options, progress)
+        except (InputError, UsageError, ResourceError) as error:
+            raise _files.in_names_of_python(error) from None
 
     def infer(self, X: Any, **options: Unpack[RunOptions]) -> Any:
         """The last activations of samples.
@@ -316,7 +321,8 @@ class Network:
             X = _files.samples_of(X, self.num_inputs)
             shape = _core.shape_of(_arrays.to_sample_rows(X, self.num_inputs))
         options = (_arrays.to_precision(precision), backend, reductions, edge_order, "varve", batch, memory_limit)
-        return "\n".join(self._new_engine(shape[0], *options).plan_for(*shape))
+        with _files.sentences():
+            return "\n".join(self._new_engine(shape[0], *options).plan_for(*shape))
 
     # --- judging
 
@@ -370,6 +376,11 @@ class Network:
         memory_limit: int | None,
     ) -> _core.Engine:
         expected = expected_samples(num_samples, precision)
+        batch = to_optional_count(batch, "batch")
+        memory_limit = to_optional_count(memory_limit, "memory_limit")
+        for given, name in ((backend or "", "backend"), (reductions, "reductions"), (edge_order, "edge_order"), (engine, "engine")):
+            if not isinstance(given, str):
+                raise TypeError(f"{name} is {given!r}, expected a name")
         return _core.Engine(
             self._core, engine, backend or "", precision, reductions, edge_order, batch, memory_limit, expected
         )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Callable, TypedDict
+
+from ._errors import UsageError
 
 #: Called with the number of samples done and the number of all samples.
 Progress = Callable[[int, int], Any]
@@ -21,3 +24,19 @@ class RunOptions(TypedDict, total=False):
     memory_limit: int | None
     progress: Progress | None
     out: Any
+
+
+def to_count(value: Any, name: str, least: int = 0) -> int:
+    """A whole number that is not below ``least``. Raises TypeError for other kinds, UsageError for other numbers."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, expected a whole number") from None
+    if not least <= count < 2**63:
+        raise UsageError(f"{name} is {count}, expected at least {least}{' and less than 2**63' if count >= least else ''}")
+    return count
+
+
+def to_optional_count(value: Any, name: str, least: int = 0) -> int | None:
+    """The same, also for None."""
+    return None if value is None else to_count(value, name, least)

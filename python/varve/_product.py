@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
-from ._options import Progress
+from ._options import Progress, to_optional_count
 
 #: Products that a search for memory which two matrices share may take; beyond, they are taken to share some.
 _SEARCH: Any = 100_000  # NumPy's types know only -1 and 0
@@ -92,6 +91,7 @@ def _options(given: dict[str, Any]) -> _core.ProductOptions:
         raise UsageError(f"a tile has {tile} rows, expected 1 to 65536")
     if limit is not None and limit < 1:
         raise UsageError(f"device_memory_limit is {limit}, expected bytes above 0")
+    tile, limit = to_optional_count(tile, "tile"), to_optional_count(limit, "device_memory_limit")
     options = _core.ProductOptions()
     options.transpose_a, options.transpose_b = bool(given["transpose_a"]), bool(given["transpose_b"])
     options.alpha = float(given["alpha"])
@@ -105,8 +105,8 @@ def _options(given: dict[str, Any]) -> _core.ProductOptions:
 def _operand(matrix: Any, place: str) -> _Operand:
     if _files.is_path(matrix):
         with _files.sentences():
-            rows, columns, precision = _core.describe_matrix(os.fspath(matrix))
-        return _Operand(os.fspath(matrix), (rows, columns), precision)
+            rows, columns, precision = _core.describe_matrix(_files.name_of(matrix))
+        return _Operand(_files.name_of(matrix), (rows, columns), precision)
     if _arrays.is_sparse(matrix):
         raise InputError(f"{place} is a sparse matrix, expected a dense one, such as {place}.toarray()")
     array = _arrays.to_numpy(matrix, place)
@@ -141,7 +141,7 @@ def _shape_of(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) ->
 def _target(out: Any, precision: str) -> Any:
     """Where the product goes in a form that the C++ part writes. Raises InputError about arrays that it cannot write."""
     if _files.is_path(out):
-        return os.fspath(out)
+        return _files.name_of(out)
     if hasattr(out, "detach"):  # torch
         out = out.detach()
     if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack__"):

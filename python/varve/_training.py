@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -12,6 +11,12 @@ from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
 from ._files import Path
 from ._network import Network
+from ._options import to_count, to_optional_count
+
+
+#: Arguments of train() that are whole numbers, and those that may be None.
+_COUNTS = ("rate_every", "warm_up", "batch", "epochs", "seed", "pattern_every")
+_OPTIONAL_COUNTS = ("patience", "micro_batch", "checkpoint_every", "memory_limit", "device_memory_limit")
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,8 @@ def train(
     :raises InputError: if samples or answers do not fit, or weights become infinite
     """
     given = dict(locals())  # the arguments by their names
+    if not isinstance(network, Network):
+        raise TypeError(f"network is {type(network).__name__}, expected a varve.Network")
     X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, loss == "mean-square")
     if (labels is None) == (targets is None):
         raise UsageError("training needs labels or targets, one of the two")
@@ -137,19 +144,22 @@ def train(
 
 def _settings(given: dict[str, Any], has_labels: bool) -> _core.TrainingSettings:
     """The arguments of train() for the C++ part. Raises UsageError about those that it would not name."""
-    every = given["checkpoint_every"]
+    counts: dict[str, int | None] = {name: to_count(given[name], name) for name in _COUNTS}
+    counts.update({name: to_optional_count(given[name], name) for name in _OPTIONAL_COUNTS})
+    every = counts["checkpoint_every"]
     if every is not None and given["checkpoint"] is None:
         raise UsageError("checkpoint_every needs checkpoint")
     if every is not None and every < 1:
         raise UsageError(f"checkpoint_every is {every}, expected at least 1 step")
     values = {
         **given,
+        **counts,
         "backend": given["backend"] or "",
         "precision": _arrays.to_precision(given["precision"]),
         "loss": given["loss"] or ("cross-entropy" if has_labels else "mean-square"),
         "rate": float(given["rate"] if given["rate"] is not None else (0.001 if given["optimizer"] == "adam" else 0.05)),
         "keep_every": _keep_every(given["recompute"]),
-        "checkpoint": "" if given["checkpoint"] is None else os.fspath(given["checkpoint"]),
+        "checkpoint": "" if given["checkpoint"] is None else _files.name_of(given["checkpoint"]),
     }
     settings = _core.TrainingSettings()
     for name in dir(settings):
@@ -210,6 +220,8 @@ def _add_validation(run: Any, network: Network, validation: Any, has_labels: boo
     """Adds the samples to validate with, a pair, or a file or samples that hold their answers; returns their number of set."""
     if _files.is_path(validation) or isinstance(validation, _files.Samples):
         validation = (validation, None)
+    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+        raise InputError("validation is no pair, expected (samples, labels), (samples, targets) or the name of a file")
     X, answers = validation
     labels, targets = (answers, None) if has_labels else (None, answers)
     X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, not has_labels)
@@ -235,5 +247,5 @@ def _add(run: Any, network: Network, X: Any, answers: Any, are_labels: bool, pla
             f"targets of {place} have the shape {_arrays.shape_text(shape)}, expected ({num_samples}, "
             f"{network.num_outputs}), a row of wanted outputs per sample"
         )
-    targets = _arrays.to_sample_rows(answers, network.num_outputs, f"targets of {place}")
+    targets = _arrays.to_targets(answers, network.num_outputs, f"targets of {place}")
     return run.add_samples(rows, None, targets, place), num_samples

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _arrays, _core, _files
-from ._errors import InputError
+from ._errors import InputError, UsageError
 from ._results import Verdict
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def compare(network: Network, X: Any, result: Any, exact: bool, tolerance: float) -> Verdict:
     """See Network.verify."""
+    if not tolerance >= 0:
+        raise UsageError(f"the tolerance is {tolerance}, expected a number that is at least 0")
     X = _files.samples_of(X, network.num_inputs)
     rows = _arrays.to_sample_rows(X, network.num_inputs)
     num_samples = _arrays.shape_of(X)[0]
@@ -65,8 +67,9 @@ def _dense(arrays: Any, shape: tuple[int, int]) -> np.ndarray:
 
 
 def _errors(truth: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Per sample the largest difference in units of the largest true activation; infinity if that is 0."""
-    difference = np.abs(truth - found).max(axis=1, initial=0.0)
+    """Per sample the largest difference in units of the largest true activation; infinity if that is 0, or for NaN."""
+    difference = np.abs(truth - found)
+    difference = np.where(np.isnan(difference), np.inf, difference).max(axis=1, initial=0.0)
     largest = np.abs(truth).max(axis=1, initial=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(difference == 0.0, 0.0, difference / largest)

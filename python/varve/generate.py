@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 from . import _core
 from ._network import Network
+from ._options import to_count, to_optional_count
 
 
 def radixnet(neurons: int = 1024, layers: int = 120, *, seed: int = 1, bias: float | None = None, cap: float = 32.0) -> Network:
@@ -15,7 +16,8 @@ def radixnet(neurons: int = 1024, layers: int = 120, *, seed: int = 1, bias: flo
     :param bias: of all neurons; the challenge's for this width by default
     :param cap: of the clipped ReLU
     """
-    return Network(_core.radixnet(neurons, layers, seed, bias, cap))
+    counts = to_count(neurons, "neurons"), to_count(layers, "layers"), to_count(seed, "seed")
+    return Network(_core.radixnet(*counts, bias, cap))
 
 
 def random(
@@ -40,7 +42,9 @@ def random(
 
     :meth:`Network.with_initial_weights` makes it ready for training.
     """
-    return Network(_core.random_network(list(widths), degree, density, weight, gain, *bias, cap, seed))
+    wanted = [to_count(width, "a width", 1) for width in widths]
+    degree, seed = to_optional_count(degree, "degree"), to_count(seed, "seed")
+    return Network(_core.random_network(wanted, degree, density, weight, gain, *bias, cap, seed))
 
 
 def images(neurons: int = 1024, samples: int = 60000, *, seed: int = 1) -> Any:
@@ -48,6 +52,7 @@ def images(neurons: int = 1024, samples: int = 60000, *, seed: int = 1) -> Any:
 
     :param neurons: pixels of an image, a power of two, at least 32
     """
+    neurons, samples, seed = to_count(neurons, "neurons"), to_count(samples, "samples"), to_count(seed, "seed")
     return _csr(_core.images(neurons, samples, seed), samples, neurons)
 
 
@@ -56,6 +61,7 @@ def samples(neurons: int = 1024, samples: int = 10000, *, density: float = 0.5, 
 
     :param density: probability that a neuron has a value
     """
+    neurons, samples, seed = to_count(neurons, "neurons"), to_count(samples, "samples"), to_count(seed, "seed")
     return _csr(_core.samples(neurons, samples, density, seed), samples, neurons)
 
 
