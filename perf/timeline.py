@@ -5,7 +5,7 @@
   perf/timeline.py report.json --plot timeline.svg       # matplotlib
   perf/timeline.py report.json --trace trace.json        # for chrome://tracing or Perfetto
 
-Prints for each rank its tasks, the parts of the time in which it had one, copied, waited and finished, and when it
+Prints for each rank its tasks, the parts of the time in which it had one, read tiles, waited and finished, and when it
 ended. Times of ranks begin at the same barrier.
 """
 import argparse
@@ -14,7 +14,7 @@ import pathlib
 import sys
 
 KINDS = {"task": "#9dbbd8", "copy": "#c9a227", "wait": "#b5523b", "finish": "#2b8a57", "steal": "#000000"}
-LABELS = {"task": "task", "copy": "copy of a tile of A or B", "wait": "waiting for the device", "finish": "finishing and storing",
+LABELS = {"task": "task", "copy": "reading a tile of A or B", "wait": "waiting for tiles or results", "finish": "finishing and storing",
           "steal": "taken from another rank"}
 
 
@@ -27,7 +27,9 @@ def read_ranks(path):
                 if event["what"] not in KINDS or not 0 <= event["begin"] <= event["end"]:
                     raise ValueError(f"event {event}")
         return ranks
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        sys.exit(f"{path}: cannot be read ({error.strerror})")
+    except (ValueError, KeyError, TypeError) as error:
         sys.exit(f"{path}: no report of varve multiply with events ({type(error).__name__}: {error})")
 
 

@@ -4,10 +4,20 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace varve::product_study {
+
+/// Numbers in host memory, which nobody has set yet: the threads that set them spread them over the memories of a node.
+template <class Scalar>
+struct HostNumbers {
+  std::unique_ptr<Scalar[]> values;
+  std::size_t size = 0;
+
+  explicit HostNumbers(std::size_t count) : values(new Scalar[count]), size(count) {} // NOLINT: not set to 0
+};
 
 /// Matrices in host memory, row by row: A has rows x depth numbers, B depth x columns.
 template <class Scalar>
@@ -15,22 +25,22 @@ struct Problem {
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t depth = 0;
-  std::vector<Scalar> a;
-  std::vector<Scalar> b;
+  HostNumbers<Scalar> a;
+  HostNumbers<Scalar> b;
 };
 
-/// A rung of the ladder: run() computes C on the device and waits for it; result() brings it to the host.
+/// A rung of the ladder: run() computes C and waits for it; numbers() brings those at some places to the host.
 template <class Scalar>
 struct Rung {
   std::string name;
   std::function<void()> run;
-  std::function<std::vector<Scalar>()> result;
+  std::function<std::vector<Scalar>(std::vector<std::size_t> const& places)> numbers;
 };
 
-/// The simple rungs on one backend, with A, B and C in device memory: "naive", a thread per number of C; "scratch",
-/// tiles of 32 x 32 numbers in team scratch; "registers", tiles of 64 x 64 in scratch and 4 x 4 sums of a thread in
-/// registers.
+/// The simple rungs on one backend: "naive", a thread per number of C; "scratch", tiles of 32 x 32 numbers in team
+/// scratch; "registers", tiles of 64 x 64 in scratch and 4 x 4 sums of a thread in registers; with the name of a
+/// library "cublas". A, B and C lie in device memory, to which the first run of a rung brings A and B.
 template <Backend backend, class Scalar>
-std::vector<Rung<Scalar>> ladder_on(Problem<Scalar> const& problem);
+std::vector<Rung<Scalar>> ladder_on(Problem<Scalar> const& problem, std::string const& cublas);
 
 } // namespace varve::product_study

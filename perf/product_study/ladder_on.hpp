@@ -1,11 +1,14 @@
 #pragma once
 
+#include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
+#include "cublas.hpp"
 #include "ladder.hpp"
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 namespace varve::product_study {
 
@@ -106,12 +109,13 @@ struct LadderOn {
   DeviceArray<ExecutionSpace, Scalar> a, b, c;
   Matrices<Scalar> matrices;
   ExecutionSpace space;
+  std::optional<Cublas> cublas;
 
   explicit LadderOn(Problem<Scalar> const& problem)
-      : a("a", problem.a.size()), b("b", problem.b.size()), c("c", problem.rows * problem.columns) {
-    auto const upload = [](auto const& target, std::vector<Scalar> const& source) {
-      Kokkos::deep_copy(target, Kokkos::View<Scalar const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(source.data(),
-                                                                                                        source.size()));
+      : a("a", problem.a.size), b("b", problem.b.size), c("c", problem.rows * problem.columns) {
+    auto const upload = [](auto const& target, HostNumbers<Scalar> const& source) {
+      Kokkos::deep_copy(target, Kokkos::View<Scalar const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
+                                    source.values.get(), source.size));
     };
     upload(a, problem.a);
     upload(b, problem.b);
@@ -139,21 +143,36 @@ struct LadderOn {
     space.fence();
   }
 
-  std::vector<Scalar> result() const {
-    std::vector<Scalar> values(c.size());
-    Kokkos::deep_copy(Kokkos::View<Scalar*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(values.data(), values.size()),
-                      c);
+  void run_cublas(std::string const& library) {
+    void* stream = nullptr;
+#if defined(KOKKOS_ENABLE_CUDA)
+    if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>) stream = space.cuda_stream();
+#endif
+    if (to_backend<ExecutionSpace>() != Backend::cuda) throw UsageError("--cublas needs --backend cuda");
+    if (!cublas) cublas.emplace(library, stream);
+    cublas->multiply(a.data(), b.data(), c.data(), matrices.rows, matrices.columns, matrices.depth);
+    space.fence();
+  }
+
+  std::vector<Scalar> numbers(std::vector<std::size_t> const& places) const {
+    std::vector<Scalar> values(places.size());
+    for (std::size_t number = 0; number < places.size(); ++number)
+      Kokkos::deep_copy(values[number], Kokkos::subview(c, places[number]));
     return values;
   }
 };
 
 template <Backend backend, class Scalar>
-std::vector<Rung<Scalar>> ladder_on(Problem<Scalar> const& problem) {
-  auto const ladder = std::make_shared<LadderOn<SpaceOf<backend>, Scalar>>(problem);
-  auto const result = [ladder] { return ladder->result(); };
-  return {{"naive", [ladder] { ladder->run_naive(); }, result},
-          {"scratch", [ladder] { ladder->template run_tiled<32, 1>(); }, result},
-          {"registers", [ladder] { ladder->template run_tiled<64, 4>(); }, result}};
+std::vector<Rung<Scalar>> ladder_on(Problem<Scalar> const& problem, std::string const& cublas) {
+  using Ladder = LadderOn<SpaceOf<backend>, Scalar>;
+  auto const made = std::make_shared<std::optional<Ladder>>();
+  auto const ladder = [made, &problem]() -> Ladder& { return *made ? **made : made->emplace(problem); };
+  auto const numbers = [ladder](std::vector<std::size_t> const& places) { return ladder().numbers(places); };
+  std::vector<Rung<Scalar>> rungs = {{"naive", [ladder] { ladder().run_naive(); }, numbers},
+                                     {"scratch", [ladder] { ladder().template run_tiled<32, 1>(); }, numbers},
+                                     {"registers", [ladder] { ladder().template run_tiled<64, 4>(); }, numbers}};
+  if (!cublas.empty()) rungs.push_back({"cublas", [ladder, cublas] { ladder().run_cublas(cublas); }, numbers});
+  return rungs;
 }
 
 } // namespace varve::product_study

@@ -8,8 +8,23 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 namespace varve {
+namespace {
+
+/// Throws UsageError if an option is given that the suites without inference would ignore.
+void require_inference_for(BenchmarkOptions const& options) {
+  for (auto const& [name, is_given] :
+       {std::pair("--samples", !options.samples.empty()), std::pair("--reductions", !options.reductions.empty()),
+        std::pair("--formats", options.formats != "auto"), std::pair("--kernel", options.kernel.has_value()),
+        std::pair("--edge-order", options.edge_order != "auto"), std::pair("--batch", options.batch.has_value()),
+        std::pair("--check", options.check > 0), std::pair("--trace", !options.trace.empty())}) {
+    if (is_given) throw UsageError(fmt::format("--suite {} takes no {}, which is for inference", options.suite, name));
+  }
+}
+
+} // namespace
 
 void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   command.add_option("--network", options.network, network_help);
@@ -58,6 +73,7 @@ void require_sound(BenchmarkOptions const& options) {
     throw UsageError("varve benchmark takes either --suite, or --network and --input");
   if (has_files && (options.network.empty() || options.input.empty()))
     throw UsageError("varve benchmark takes --network and --input together");
+  if (options.suite == "train" || options.suite == "products") require_inference_for(options);
   if (!std::isfinite(options.seconds) || options.seconds < 0.0)
     throw UsageError(fmt::format("--seconds is {}, expected a number from 0", options.seconds));
   for (auto const& backend : options.backends) static_cast<void>(parse_backend(backend));

@@ -35,7 +35,8 @@ struct BenchmarkOptions {
 /// Adds all options of `varve benchmark`.
 void add_benchmark_options(CLI::App& command, BenchmarkOptions& options);
 
-/// Throws UsageError unless the options name either a network and its input or a suite, and every name is known.
+/// Throws UsageError unless the options name either a network and its input or a suite, every name is known, and the
+/// suite takes every option.
 void require_sound(BenchmarkOptions const& options);
 
 /// The engine's options for one backend and choice of reductions, without memory limits.

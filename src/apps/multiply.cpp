@@ -192,7 +192,8 @@ private:
       auto const num_stolen = queue.num_stolen();
       auto const begin = engine_->timeline().now();
       auto const task = queue.next([&](std::uint64_t one) { return engine_->num_kept(one); });
-      if (queue.num_stolen() > num_stolen) engine_->timeline().add(ProductEvent::What::steal, begin, *task, 0);
+      auto& timeline = engine_->timeline();
+      if (queue.num_stolen() > num_stolen) timeline.add({ProductEvent::What::steal, 0, *task, begin, timeline.now()});
       return task;
     };
     Stopwatch const time;

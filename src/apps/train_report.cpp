@@ -50,6 +50,14 @@ void print_devices(std::vector<RankDevice> const& devices) {
   }
 }
 
+/// Says which layers are cut, if any.
+std::string strips_of(TrainingPlan const& plan) {
+  if (plan.num_cut_layers == 0) return "";
+  return fmt::format(" ({} in strips of at most {} weights)",
+                     plan.num_cut_layers == 1 ? "1 layer" : fmt::format("{} layers", plan.num_cut_layers),
+                     plan.strip_size);
+}
+
 } // namespace
 
 void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary const& summary, Network const& network,
@@ -74,8 +82,8 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
   if (plan.num_dense_forward + plan.num_dense_backward > 0)
     fmt::print("formats   dense in {} layers forward and {} backward, else csr\n", plan.num_dense_forward,
                plan.num_dense_backward);
-  auto const host = fmt::format(" of the device and {} of the host, which streams them",
-                                with_prefix(static_cast<double>(plan.host_bytes), "B"));
+  auto const host = fmt::format(" of the device and {} of the host, which streams them{}",
+                                with_prefix(static_cast<double>(plan.host_bytes), "B"), strips_of(plan));
   fmt::print("memory    weights {}{}, activations {} of {} samples at a time{}\n",
              with_prefix(static_cast<double>(plan.weight_bytes), "B"), plan.streams_weights ? host : std::string(),
              with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
@@ -129,6 +137,8 @@ nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary co
             {"micro_batch", plan.micro_batch},
             {"keep_every", plan.keep_every},
             {"streams_weights", plan.streams_weights},
+            {"cut_layers", plan.num_cut_layers},
+            {"strip_size", plan.num_cut_layers == 0 ? 0 : plan.strip_size},
             {"weight_bytes", plan.weight_bytes},
             {"host_bytes", plan.host_bytes},
             {"dense_forward", plan.num_dense_forward},

@@ -137,26 +137,31 @@ bool ChunkDecoder::converts(ElementType type) {
 }
 
 template <class Element>
-bool ChunkDecoder::decode(std::span<char const> stored, std::size_t first, std::span<Element> elements) {
+bool ChunkDecoder::decode(std::span<char const> stored, std::span<ChunkRun<Element> const> runs) {
   auto const bytes = filtered(stored);
-  if (bytes.size() != format_.bytes() || first > format_.length || elements.size() > format_.length - first)
-    return false;
+  if (bytes.size() != format_.bytes()) return false;
+  for (auto const& [first, elements] : runs)
+    if (first > format_.length || elements.size() > format_.length - first) return false;
   return with_type<Element>(format_.type, [&]<class Stored>() {
-    if (format_.is_shuffled) {
-      convert_shuffled<Stored>(bytes.data() + first, format_.length, elements);
-    } else {
-      convert<Stored>(bytes.data() + first * sizeof(Stored), elements);
+    for (auto const& [first, elements] : runs) {
+      if (format_.is_shuffled) {
+        convert_shuffled<Stored>(bytes.data() + first, format_.length, elements);
+      } else {
+        convert<Stored>(bytes.data() + first * sizeof(Stored), elements);
+      }
     }
   });
 }
 
+template bool ChunkDecoder::converts<float>(ElementType);
 template bool ChunkDecoder::converts<double>(ElementType);
 template bool ChunkDecoder::converts<std::int64_t>(ElementType);
 template bool ChunkDecoder::converts<std::uint32_t>(ElementType);
 template bool ChunkDecoder::converts<std::uint64_t>(ElementType);
-template bool ChunkDecoder::decode(std::span<char const>, std::size_t, std::span<double>);
-template bool ChunkDecoder::decode(std::span<char const>, std::size_t, std::span<std::int64_t>);
-template bool ChunkDecoder::decode(std::span<char const>, std::size_t, std::span<std::uint32_t>);
-template bool ChunkDecoder::decode(std::span<char const>, std::size_t, std::span<std::uint64_t>);
+template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<float> const>);
+template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<double> const>);
+template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<std::int64_t> const>);
+template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<std::uint32_t> const>);
+template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<std::uint64_t> const>);
 
 } // namespace varve

@@ -21,6 +21,13 @@ struct ChunkFormat {
   std::size_t bytes() const { return length * type.size; }
 };
 
+/// Numbers of a chunk that lie one after the other, and where they go.
+template <class Element>
+struct ChunkRun {
+  std::size_t first = 0; ///< of the chunk
+  std::span<Element> elements;
+};
+
 /// HDF5's Fletcher-32 checksum of some bytes.
 std::uint32_t fletcher32(std::span<char const> bytes);
 
@@ -36,7 +43,14 @@ public:
   /// Converts the numbers from `first` on of a chunk to `elements`. Returns false, and leaves `elements` in any state,
   /// if the stored bytes are not those of one chunk, or if their checksum is wrong.
   template <class Element>
-  bool decode(std::span<char const> stored, std::size_t first, std::span<Element> elements);
+  bool decode(std::span<char const> stored, std::size_t first, std::span<Element> elements) {
+    ChunkRun<Element> const run{first, elements};
+    return decode(stored, std::span<ChunkRun<Element> const>(&run, 1));
+  }
+
+  /// The same for several parts of a chunk.
+  template <class Element>
+  bool decode(std::span<char const> stored, std::span<ChunkRun<Element> const> runs);
 
 private:
   /// Undoes all filters but the shuffle. Returns no bytes if a filter fails.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/host_threads.hpp"
 #include "io/chunk_decoder.hpp"
 
 #include <atomic>
@@ -15,12 +16,11 @@
 
 namespace varve {
 
-/// A chunk as it is stored, and the place of those of its numbers that are wanted.
+/// A chunk as it is stored, and those of its numbers that are wanted.
 template <class Element>
 struct StoredChunk {
   std::vector<char> bytes;
-  std::size_t first = 0;       ///< first wanted number of the chunk
-  std::span<Element> elements; ///< where they go
+  std::vector<ChunkRun<Element>> runs;
 };
 
 /// Chunks that one thread reads and all threads decode. At most two chunks per thread wait to be decoded.
@@ -31,7 +31,11 @@ public:
   ChunkQueue(ChunkFormat const& format, std::size_t num_helpers) : format_(format), decoder_(format) {
     try {
       helpers_.reserve(num_helpers);
-      for (std::size_t helper = 0; helper < num_helpers; ++helper) helpers_.emplace_back([this] { help(); });
+      for (std::size_t helper = 0; helper < num_helpers; ++helper)
+        helpers_.emplace_back([this] {
+          use_allowed_processors();
+          help();
+        });
     } catch (std::exception const&) { // the system grants no more threads or no memory for them
     }
   }
@@ -78,7 +82,7 @@ private:
 
   void decode(ChunkDecoder& decoder, StoredChunk<Element> const& chunk) noexcept {
     try {
-      if (!decoder.decode<Element>(chunk.bytes, chunk.first, chunk.elements)) has_failed_ = true;
+      if (!decoder.decode<Element>(chunk.bytes, std::span<ChunkRun<Element> const>(chunk.runs))) has_failed_ = true;
     } catch (std::exception const&) { // no memory
       has_failed_ = true;
     }

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "io/hdf5.hpp"
+#include "io/matrix_block.hpp"
 
 #include <cstdint>
 #include <span>
 
-/// Reading of chunked lists without HDF5's filters, which run on one thread: chunks are read as they are stored, and
-/// decoded by all host threads.
+/// Reading of chunked lists and matrices without HDF5's filters, which run on one thread: chunks are read as they are
+/// stored, and decoded by all host threads.
 namespace varve::hdf5 {
 
 /// Reads elements.size() numbers of a list from `first` on. Returns false, and leaves `elements` in any state, where
@@ -14,5 +15,11 @@ namespace varve::hdf5 {
 /// without a filter, or a chunk is corrupt, so that HDF5 says why.
 template <class Element>
 bool read_chunks(Dataset const& dataset, std::uint64_t first, std::span<Element> elements);
+
+/// The same for a block of a dataset of two dimensions of 32-bit or 64-bit floating point, whose numbers go to `values`
+/// row by row. Element is the stored type. Also false if the chunks hold more than twice the numbers of the block: HDF5
+/// keeps chunks for the next block.
+template <class Element>
+bool read_chunks(Dataset const& dataset, MatrixBlock const& block, Element* values);
 
 } // namespace varve::hdf5

@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/hdf5_access.hpp"
+#include "io/hdf5_chunks.hpp"
 #include "io/hdf5_storage.hpp"
 #include "io/json_text.hpp"
 #include "io/line_error.hpp"
@@ -124,7 +125,7 @@ template <class Scalar>
 void read_numbers(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, hid_t type,
                   Scalar* values, std::string const& place) {
   VARVE_REQUIRE(sizeof(Scalar) == shape.element_size, "numbers are read in the size in which they are stored");
-  if (block.size() == 0) return;
+  if (block.size() == 0 || (!shape.is_list && read_chunks(dataset, block, values))) return;
   Dataspace const stored(H5Dget_space(dataset.id()));
   herr_t status = 0;
   if (shape.is_list) {

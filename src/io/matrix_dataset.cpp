@@ -1,10 +1,12 @@
 #include "io/matrix_dataset.hpp"
 
 #include "core/error.hpp"
+#include "core/host_threads.hpp"
 #include "io/finite_block.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
 #include "io/hdf5_matrix.hpp"
+#include "io/hdf5_plain.hpp"
 #include "io/line_error.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <type_traits>
 #include <vector>
@@ -23,6 +26,7 @@ struct MatrixDataset::Contents {
   hdf5::File file;
   hdf5::Dataset numbers;
   hdf5::MatrixShape shape;
+  std::optional<hdf5::PlainPlace> plain;
 };
 
 namespace {
@@ -31,6 +35,18 @@ namespace fs = std::filesystem;
 
 std::string place_of(MatrixName const& name) {
   return name.dataset.empty() ? name.path.string() : fmt::format("{}: {}", name.path.string(), quote(name.dataset));
+}
+
+/// Calls work(rows) on host threads, for parts of a block that are whole rows.
+template <class Work>
+void for_each_part(MatrixBlock const& block, Work const& work) {
+  constexpr std::uint64_t numbers_at_a_time = std::uint64_t{1} << 16U;
+  auto const num_rows = std::max<std::uint64_t>(1, numbers_at_a_time / std::max<std::uint64_t>(1, block.num_columns));
+  for_each_on_host_threads((block.num_rows + num_rows - 1) / num_rows, [&](std::size_t part) {
+    auto const first = part * num_rows;
+    work(MatrixBlock{block.first_row + first, std::min(num_rows, block.num_rows - first), block.first_column,
+                     block.num_columns});
+  });
 }
 
 } // namespace
@@ -52,6 +68,7 @@ MatrixDataset::MatrixDataset(std::string const& full_name) {
     auto contents = std::make_unique<Contents>();
     contents->file = hdf5::open_file(path_);
     contents->numbers = hdf5::open_matrix(contents->file, name.dataset, place_, contents->shape);
+    contents->plain = hdf5::plain_place(contents->numbers, contents->shape);
     return contents;
   };
   hdf5::Walk const walk{"dense matrix " + name.dataset, [&](hdf5::Share share) {
@@ -72,34 +89,42 @@ MatrixDataset::~MatrixDataset() {
   contents_.reset();
 }
 
+template <class Stored>
+void MatrixDataset::read_stored(MatrixBlock const& block, Stored* values) const {
+  if (contents_->plain && hdf5::read_plain(*contents_->plain, contents_->shape, block, values)) return;
+  auto const lock = hdf5::lock();
+  hdf5::read_block(contents_->numbers, contents_->shape, block, values, place_);
+}
+
 template <class Scalar>
 void MatrixDataset::read_rounded(MatrixBlock const& block, Scalar* values) const {
   VARVE_REQUIRE(block.first_row + block.num_rows <= num_rows_ && block.first_column + block.num_columns <= num_columns_,
                 "a block lies outside its matrix");
+  auto const place_of = [&](MatrixBlock const& rows) { return (rows.first_row - block.first_row) * block.num_columns; };
   bool const is_float = stored_ == Precision::single_precision;
   if (is_float == std::is_same_v<Scalar, float>) {
-    auto const lock = hdf5::lock();
-    hdf5::read_block(contents_->numbers, contents_->shape, block, values, place_);
-    return require_finite(block, values, place_);
+    read_stored(block, values);
+    for_each_part(block, [&](MatrixBlock const& rows) { require_finite(rows, values + place_of(rows), place_); });
+    return;
   }
   // Converted here, because HDF5 does not say how it rounds.
   constexpr std::uint64_t numbers_at_a_time = std::uint64_t{1} << 20U;
   auto const rows_at_a_time =
       std::max<std::uint64_t>(1, numbers_at_a_time / std::max<std::uint64_t>(1, block.num_columns));
   using Stored = std::conditional_t<std::is_same_v<Scalar, float>, double, float>;
-  std::vector<Stored> part;
+  std::vector<Stored> numbers;
   for (std::uint64_t row = 0; row < block.num_rows; row += rows_at_a_time) {
     auto const num_rows = std::min(rows_at_a_time, block.num_rows - row);
-    MatrixBlock const rows{block.first_row + row, num_rows, block.first_column, block.num_columns};
-    part.resize(rows.size());
-    {
-      auto const lock = hdf5::lock();
-      hdf5::read_block(contents_->numbers, contents_->shape, rows, part.data(), place_);
-    }
-    require_finite(rows, part.data(), place_);
-    std::transform(part.begin(), part.end(), values + row * block.num_columns,
-                   [](Stored value) { return static_cast<Scalar>(value); });
-    require_finite(rows, values + row * block.num_columns, place_);
+    MatrixBlock const part{block.first_row + row, num_rows, block.first_column, block.num_columns};
+    numbers.resize(part.size());
+    read_stored(part, numbers.data());
+    for_each_part(part, [&](MatrixBlock const& rows) {
+      auto const* const from = numbers.data() + place_of(rows) - place_of(part);
+      require_finite(rows, from, place_);
+      std::transform(from, from + rows.size(), values + place_of(rows),
+                     [](Stored value) { return static_cast<Scalar>(value); });
+      require_finite(rows, values + place_of(rows), place_);
+    });
   }
 }
 

@@ -38,13 +38,16 @@ public:
   std::string const& place() const { return place_; } ///< file and dataset, for messages
 
   /// Reads a block, rounded to the type of `values`. Throws InputError if a number is not finite or its type cannot
-  /// hold it. Several threads may call it.
+  /// hold it. Several threads may call it; all host threads decode chunks, or read numbers that lie in the file as in
+  /// memory.
   void read(MatrixBlock const& block, float* values) const;
   void read(MatrixBlock const& block, double* values) const;
 
 private:
   struct Contents;
 
+  template <class Stored>
+  void read_stored(MatrixBlock const& block, Stored* values) const;
   template <class Scalar>
   void read_rounded(MatrixBlock const& block, Scalar* values) const;
 

@@ -158,20 +158,41 @@ struct CudaShapes<ExecutionSpace, double> {
 
 namespace detail {
 
-/// Launches a kernel if it has at least this many teams and the GPU has the scratch. Does not fence.
+template <class Kernel>
+inline constexpr std::size_t scratch_of_add_tile = Kernel::scratch_bytes + 128;
+
+/// True if a kernel has at least this many teams and the GPU has the scratch.
+template <class Kernel, class ExecutionSpace, class Scalar>
+bool suits_add_tile(ExecutionSpace const& /*space*/, TileStep<Scalar> const& step, int fewest_teams) {
+  Kernel const kernel{step};
+  return kernel.row_parts() * kernel.column_parts() >= fewest_teams &&
+         scratch_of_add_tile<Kernel> <= max_team_scratch<ExecutionSpace>();
+}
+
+/// Launches a kernel if it suits. Does not fence.
 template <class Kernel, class ExecutionSpace, class Scalar>
 bool launch_add_tile(ExecutionSpace const& space, TileStep<Scalar> const& step, int fewest_teams) {
+  if (!suits_add_tile<Kernel>(space, step, fewest_teams)) return false;
   Kernel const kernel{step};
-  int const teams = kernel.row_parts() * kernel.column_parts();
-  constexpr std::size_t scratch = Kernel::scratch_bytes + 128;
-  if (teams < fewest_teams || scratch > max_team_scratch<ExecutionSpace>()) return false;
-  typename Kernel::Policy policy(space, teams, +Kernel::team_size);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch)));
+  typename Kernel::Policy policy(space, kernel.row_parts() * kernel.column_parts(), +Kernel::team_size);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_of_add_tile<Kernel>)));
   launch_teams("varve::add_tile", policy, kernel);
   return true;
 }
 
 } // namespace detail
+
+/// The shape that add_tile_on_cuda() takes, for reports: 'L'arge, 'M'edium or 'S'mall, or '-' if none fits.
+template <class ExecutionSpace, class Scalar>
+char cuda_shape_of(ExecutionSpace const& space, TileStep<Scalar> const& step, int num_lanes) {
+  using Shapes = CudaShapes<ExecutionSpace, Scalar>;
+  int const processors = num_processors(space);
+  if (detail::suits_add_tile<typename Shapes::Large>(space, step, Shapes::large_from * processors / num_lanes))
+    return 'L';
+  if (detail::suits_add_tile<typename Shapes::Medium>(space, step, Shapes::medium_from * processors / num_lanes))
+    return 'M';
+  return detail::suits_add_tile<typename Shapes::Small>(space, step, 0) ? 'S' : '-';
+}
 
 /// Launches AddTileOnCuda in the largest shape that gives all multiprocessors enough work (CudaShapes) and whose
 /// scratch the GPU has, if `num_lanes` such launches run side by side. Returns false if no shape's scratch fits: then

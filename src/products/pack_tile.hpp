@@ -2,21 +2,13 @@
 
 #include "core/execution.hpp"
 #include "core/views.hpp"
+#include "products/loose_tile.hpp"
 #include "products/product_blocks.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 namespace varve {
-
-/// How the numbers of a tile lie before they are packed: number (line, k) is at line * line_stride + k * depth_stride.
-/// A line is a row of op(A) or a column of op(B).
-struct LooseTile {
-  std::int64_t num_lines = 0;
-  std::int64_t depth = 0;
-  std::int64_t line_stride = 0;
-  std::int64_t depth_stride = 0;
-};
 
 /// packed[block][k][line in block] = loose(line, k); lines beyond the last are zero. Host: an index is a block and a
 /// part of k; each number is read once in order of k, and written once. GPU: an index is a number of `packed`.

@@ -3,6 +3,7 @@
 #include "core/backend.hpp"
 #include "products/product_tiles.hpp"
 #include "products/product_timeline.hpp"
+#include "products/tile_reader.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +14,7 @@
 
 namespace varve {
 
-/// Reads a block of a matrix in host memory or in a file, row by row. May throw.
-template <class Scalar>
-using ReadBlock = std::function<void(MatrixBlock const& block, Scalar* values)>;
-
-/// A and B as they are stored, and whether op() transposes them.
+/// A and B as they are stored, and whether op() transposes them. Another thread than that of run() reads them.
 template <class Scalar>
 struct ProductInputs {
   ReadBlock<Scalar> a;
@@ -50,9 +47,9 @@ struct ProductTraffic {
   std::uint64_t num_misses = 0; ///< tiles that were brought to it
   double brought_bytes = 0.0;   ///< numbers of A and B brought to it
   double all_bytes = 0.0;       ///< numbers that would have been brought without a cache
-  double read_seconds = 0.0;    ///< reading tiles from host memory or files
-  double wait_seconds = 0.0;    ///< waiting for the device
-  double take_seconds = 0.0;    ///< handing over finished sums
+  double read_seconds = 0.0;    ///< reading tiles from host memory or files, while the device computes
+  double wait_seconds = 0.0;    ///< the thread that starts kernels waited for tiles, or for room for finished sums
+  double take_seconds = 0.0;    ///< handing over finished sums, while the device computes
 };
 
 /// Who adds up the products of a tile.
@@ -71,8 +68,9 @@ public:
 
   virtual ~ProductEngine() = default;
 
-  /// Computes the tasks that next() returns until it returns none, several side by side; hands each to take(). The sums
-  /// are valid during the call of take() only.
+  /// Computes the tasks that next() returns until it returns none, several side by side; hands each to take(), which
+  /// another thread calls, for one task after the other. The sums are valid during the call of take() only. What
+  /// reading, next() or take() throw ends the run.
   virtual void run(Next const& next, Take const& take) = 0;
 
   /// How many tiles of the inputs of a task are on the device.

@@ -4,14 +4,15 @@
 #include "core/execution.hpp"
 #include "core/stopwatch.hpp"
 #include "core/views.hpp"
-#include "products/add_tile_cuda.hpp"
-#include "products/add_tile_gpu.hpp"
-#include "products/add_tile_host.hpp"
+#include "core/work_mark.hpp"
+#include "products/add_tile.hpp"
+#include "products/job_thread.hpp"
 #include "products/pack_tile.hpp"
 #include "products/product_engine.hpp"
-#include "products/tile_cache.hpp"
+#include "products/product_schedule.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -19,13 +20,11 @@
 
 namespace varve {
 
-/// ProductEngine on an execution space. Tasks run side by side in *lanes*, which take turns, a step of one task each,
-/// so that neighbouring tasks use a tile while it is kept. A lane of a GPU has an execution space instance of its own:
-/// while the host reads a tile for one lane, the others copy and compute. Work of two lanes meets in the tiles alone: a
-/// lane waits for the one that brings a tile before it uses it, and for all that use a tile before it replaces it.
-/// A quarter of a tile takes half of the lines of its tiles of A and B: of those on the device, or only these are
-/// brought, from the beginning of a block on, so that its sums lie in the same places either way.
-/// Library: void for Varve's kernel, else LibraryProduct.
+/// ProductEngine on an execution space. The thread of run() starts kernels, in the order of a ProductSchedule; one
+/// other thread reads the tiles of the next steps, another hands over finished sums. A lane of a GPU has an execution
+/// space instance of its own, so that lanes copy and compute side by side. Work of two lanes meets in the tiles alone:
+/// a lane's work waits for the one that brings a tile before it uses it, and for all that use a tile before it replaces
+/// it. Library: void for Varve's kernel, else LibraryProduct.
 template <class ExecutionSpace, class Scalar, class Library = void>
 class ProductOn final : public ProductEngine<Scalar> {
 public:
@@ -42,52 +41,35 @@ public:
       : tiles_(tiles),
         inputs_(std::move(inputs)),
         memory_(plan_product(tiles, device(memory_limit))),
-        cache_(memory_.num_slots),
-        slots_(memory_.num_slots) {
+        schedule_({tiles, Blocks::rows, Blocks::columns, inputs_.transpose_a, inputs_.transpose_b, memory_.num_lanes,
+                   memory_.num_slots}),
+        slots_(memory_.num_slots),
+        lanes_(memory_.num_lanes) {
     auto const spaces = instances(memory_.num_lanes);
-    lanes_.resize(memory_.num_lanes);
     for (std::size_t number = 0; number < lanes_.size(); ++number) lanes_[number].space = spaces[number];
   }
 
   void run(Next const& next, Take const& take) override {
     ProfilingRegion const region("varve::product");
     timeline_.restart();
-    bool has_tasks = true;
-    for (bool is_busy = true; is_busy;) {
-      is_busy = false;
-      for (auto& lane : lanes_) {
-        if (!lane.task && has_tasks) {
-          lane.begin = timeline_.now();
-          lane.task = next();
-          lane.step = 0;
-          has_tasks = lane.task.has_value();
-        }
-        if (!lane.task) continue;
-        is_busy = true;
-        if (lane.step < tiles_.num_steps()) {
-          advance(lane);
-        } else {
-          hand_over(lane, take);
-        }
-      }
+    schedule_.begin(std::exchange(all_tiles_came_, false));
+    if (auto const first = next()) {
+      make_arrays();
+      run_from(first, next, take);
     }
+    all_tiles_came_ = true;
   }
 
-  std::uint64_t num_kept(std::uint64_t task) const override {
-    std::uint64_t count = 0;
-    for (std::uint64_t step = 0; step < tiles_.num_steps(); ++step) {
-      count += is_kept(key_of(TileKey::Operand::a, task, step)) ? 1 : 0;
-      count += is_kept(key_of(TileKey::Operand::b, task, step)) ? 1 : 0;
-    }
-    return count;
-  }
+  std::uint64_t num_kept(std::uint64_t task) const override { return schedule_.num_kept(task); }
 
   ProductMemory const& memory() const override { return memory_; }
 
   ProductTraffic traffic() const override {
     auto traffic = traffic_;
-    traffic.num_hits = cache_.num_hits();
-    traffic.num_misses = cache_.num_misses();
+    traffic.num_hits = schedule_.num_hits();
+    traffic.num_misses = schedule_.num_misses();
+    traffic.brought_bytes = schedule_.brought_numbers() * sizeof(Scalar);
+    traffic.all_bytes = schedule_.all_numbers() * sizeof(Scalar);
     return traffic;
   }
 
@@ -98,36 +80,52 @@ private:
   using HostNumbers =
       Kokkos::View<Scalar*,
                    std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>>;
+  using Mark = WorkMark<ExecutionSpace>;
 
-  /// A task at a time, and the memory for it. The arrays are made when the first task needs them.
+  /// Steps that are planned ahead of the one that is started: their tiles are read meanwhile.
+  static constexpr std::size_t steps_ahead = kOnHost<ExecutionSpace> ? 2 : 8;
+  static constexpr double shortest_wait = 1e-5; ///< on the timeline, in seconds
+
+  /// A finished task on its way to the caller.
+  struct Finished {
+    std::uint64_t job = 0; ///< of the thread that hands it over; 0: none
+    std::uint64_t task = 0;
+    double task_begin = 0.0; ///< times on the timeline
+    double begin = 0.0;
+    double end = 0.0;
+  };
+
+  /// A task at a time, and the memory for it.
   struct Lane {
     ExecutionSpace space;
-    std::optional<std::uint64_t> task;
-    std::uint64_t step = 0;
     double begin = 0.0; ///< of the task, on the timeline
     Numbers sums;
-    HostNumbers sums_h;  ///< on hosts the same memory
-    Numbers loose;       ///< a tile as it was read
-    HostNumbers loose_h; ///< on hosts the same memory
+    HostNumbers sums_h; ///< on hosts the same memory
+    Mark sums_came;     ///< to sums_h
+    Numbers loose;      ///< a tile as it was read; on hosts that of a buffer
+    Finished finished;  ///< what lies in sums_h
   };
 
-  /// A packed tile on the device; lanes are bits.
+  /// Host memory for a tile that is read.
+  struct Buffer {
+    HostNumbers numbers;
+    Mark taken; ///< by the device
+  };
+
+  /// A packed tile on the device.
   struct Slot {
-    Numbers numbers;
-    unsigned brought_by = 0; ///< the lane that may still be bringing it
-    unsigned used_by = 0;    ///< lanes that may still be using it
+    Numbers memory; ///< on hosts; on GPUs the slots share `tiles_memory_`, as each allocation takes its time
+    ArrayView<Scalar> numbers;
+    std::size_t brought_by = 0; ///< a lane
+    Mark brought;
+    std::vector<Mark> used; ///< by each lane
   };
 
-  /// Blocks of a packed tile.
-  struct Blocked {
-    std::size_t slot = 0;
-    std::size_t first = 0;
-  };
-
-  /// What a tile holds of the matrix as it is stored.
-  struct Extent {
-    MatrixBlock block;
-    LooseTile shape;
+  /// What a run has besides the engine.
+  struct Run {
+    Take const& take;
+    TileReader<Scalar> reader;
+    JobThread takes; ///< last, so that it ends before what it uses
   };
 
   static std::vector<ExecutionSpace> instances(std::size_t count) {
@@ -150,200 +148,192 @@ private:
     return Numbers(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), bytes / sizeof(Scalar));
   }
 
-  static unsigned bit_of(std::size_t lane) { return 1U << lane; }
-  unsigned bit_of(Lane const& lane) const { return bit_of(number_of(lane)); }
   std::size_t number_of(Lane const& lane) const { return static_cast<std::size_t>(&lane - lanes_.data()); }
 
-  /// Waits until the lanes of these bits have done all that they were given.
-  void await(unsigned lanes) {
-    if (kOnHost<ExecutionSpace> || lanes == 0) return;
-    Stopwatch const time;
-    auto const begin = timeline_.now();
-    for (std::size_t number = 0; number < lanes_.size(); ++number) {
-      if ((lanes & bit_of(number)) == 0) continue;
-      lanes_[number].space.fence("varve::product");
-      for (auto& slot : slots_) {
-        slot.brought_by &= ~bit_of(number);
-        slot.used_by &= ~bit_of(number);
-      }
-    }
-    traffic_.wait_seconds += time.seconds();
-    timeline_.add(ProductEvent::What::wait, begin, 0, 0);
-  }
-
-  /// Adds the next step of a lane's task to its sums.
-  void advance(Lane& lane) {
-    if (inputs_.before_step) inputs_.before_step();
-    make_arrays(lane);
-    auto const rows = lines_of(key_of(TileKey::Operand::a, *lane.task, lane.step));
-    auto const columns = lines_of(key_of(TileKey::Operand::b, *lane.task, lane.step));
-    auto const a = blocks_of(lane, key_of(TileKey::Operand::a, *lane.task, lane.step));
-    cache_.hold(a.slot);
-    auto const b = blocks_of(lane, key_of(TileKey::Operand::b, *lane.task, lane.step));
-    cache_.release(a.slot);
-    auto const depth = std::min(tiles_.step, tiles_.shape.depth - lane.step * tiles_.step);
-    auto const num_rows = rows.first % Blocks::rows + rows.count;
-    auto const num_columns = columns.first % Blocks::columns + columns.count;
-    add_tile(lane, a, b, static_cast<int>(num_rows), static_cast<int>(num_columns), static_cast<int>(depth));
-    slots_[a.slot].used_by |= bit_of(lane);
-    slots_[b.slot].used_by |= bit_of(lane);
-    if (++lane.step < tiles_.num_steps() || kOnHost<ExecutionSpace>) return;
-    auto const num_pieces = num_blocks(num_rows, Blocks::rows) * num_blocks(num_columns, Blocks::columns);
-    std::pair<std::size_t, std::size_t> const all(0, num_pieces * Blocks::rows * Blocks::columns);
-    Kokkos::deep_copy(lane.space, Kokkos::subview(lane.sums_h, all), Kokkos::subview(lane.sums, all));
-  }
-
-  /// Rows and columns are counted from the first of the blocks a and b.
-  void add_tile(Lane const& lane, Blocked const& a, Blocked const& b, int num_rows, int num_columns, int depth) {
-    auto const from = [&](Blocked const& blocks, int width) -> ArrayView<Scalar const> {
-      return part_of(slots_[blocks.slot].numbers, blocks.first * static_cast<std::size_t>(depth * width));
-    };
-    ArrayView<Scalar const> const from_a = from(a, Blocks::rows);
-    ArrayView<Scalar const> const from_b = from(b, Blocks::columns);
-    ArrayView<Scalar> const sums(lane.sums.data(), lane.sums.size());
-    bool const is_first = lane.step == 0;
-    int const row_blocks = (num_rows + Blocks::rows - 1) / Blocks::rows;
-    int const column_blocks = (num_columns + Blocks::columns - 1) / Blocks::columns;
-    if constexpr (!std::is_void_v<Library>) {
-      Library::add_tile(lane.space, from_a, from_b, sums, row_blocks, column_blocks, depth, is_first);
-    } else if constexpr (kOnHost<ExecutionSpace>) {
-      add_tile_on_host(lane.space, AddTileOnHost<ExecutionSpace, Scalar>{from_a, from_b, sums, row_blocks,
-                                                                         column_blocks, depth, is_first});
-    } else {
-      if constexpr (kHasScratchCopies) {
-        TileStep<Scalar> const step{from_a, from_b, sums, num_rows, num_columns, depth, is_first};
-        if (add_tile_on_cuda(lane.space, step, static_cast<int>(lanes_.size()))) return;
-      }
-      add_tile_on_gpu(lane.space, AddTileOnGpu<ExecutionSpace, Scalar>{from_a, from_b, sums, row_blocks, column_blocks,
-                                                                       depth, is_first});
-    }
-  }
-
-  void hand_over(Lane& lane, Take const& take) {
-    await(bit_of(lane));
-    if constexpr (kOnHost<ExecutionSpace>) lane.space.fence("varve::product");
-    Stopwatch const time;
-    auto const begin = timeline_.now();
-    auto const skipped_rows = lines_of(key_of(TileKey::Operand::a, *lane.task, 0)).first % Blocks::rows;
-    auto const skipped_columns = lines_of(key_of(TileKey::Operand::b, *lane.task, 0)).first % Blocks::columns;
-    auto const block = tiles_.block(*lane.task);
-    auto const block_columns = Blocks::columns == 1 ? static_cast<std::size_t>(block.num_columns) : Blocks::columns;
-    take(*lane.task,
-         TileSums<Scalar>{lane.sums_h.data(), block, Blocks::rows, block_columns, skipped_rows, skipped_columns});
-    traffic_.take_seconds += time.seconds();
-    timeline_.add(ProductEvent::What::finish, begin, *lane.task, number_of(lane));
-    timeline_.add(ProductEvent::What::task, lane.begin, *lane.task, number_of(lane));
-    lane.task.reset();
-  }
-
-  /// What a task needs of A or B in a step.
-  TileKey key_of(TileKey::Operand operand, std::uint64_t task, std::uint64_t step) const {
-    bool const is_a = operand == TileKey::Operand::a;
-    return {operand, is_a ? tiles_.row_tile(task) : tiles_.column_tile(task), step,
-            is_a ? tiles_.row_half(task) : tiles_.column_half(task)};
-  }
-
-  static TileKey whole(TileKey key) {
-    key.half = TileHalf::whole;
-    return key;
-  }
-
-  bool is_kept(TileKey const& key) const { return cache_.has(key) || cache_.has(whole(key)); }
-
-  TileLines lines_of(TileKey const& key) const {
-    return key.operand == TileKey::Operand::a ? tiles_.row_lines(key.tile, key.half)
-                                              : tiles_.column_lines(key.tile, key.half);
-  }
-
-  static std::uint64_t width_of(TileKey const& key) {
-    return key.operand == TileKey::Operand::a ? Blocks::rows : Blocks::columns;
-  }
-
-  /// The first block of the lines that a step needs, in the whole tile if it is on the device.
-  Blocked blocks_of(Lane& lane, TileKey const& key) {
-    if (!cache_.has(whole(key))) return {slot_of(lane, key), 0};
-    return {slot_of(lane, whole(key)), static_cast<std::size_t>(lines_of(key).first / width_of(key))};
-  }
-
-  /// The slot of a tile or of a half, which is brought to the device if it is not there.
-  std::size_t slot_of(Lane& lane, TileKey const& key) {
-    auto const extent = extent_of(key);
-    auto const bytes = static_cast<double>(extent.block.size() * sizeof(Scalar));
-    traffic_.all_bytes += bytes;
-    if (auto const found = cache_.find(key)) {
-      await(slots_[*found].brought_by & ~bit_of(lane));
-      return *found;
-    }
-    auto const number = cache_.replace(key);
-    auto& slot = slots_[number];
-    await((slot.brought_by | slot.used_by) & ~bit_of(lane));
-    if (slot.numbers.size() == 0) slot.numbers = make_numbers("varve::product_tile", memory_.slot_bytes);
-    bring(lane, key, extent, slot);
-    traffic_.brought_bytes += bytes;
-    return number;
-  }
-
-  /// Where a tile lies in its matrix, and how its lines lie in the block that is read.
-  Extent extent_of(TileKey const& key) const {
-    bool const is_a = key.operand == TileKey::Operand::a;
-    auto const& shape = tiles_.shape;
-    auto const lines_of_task = lines_of(key);
-    auto const skipped = lines_of_task.first % width_of(key); // of the first block
-    auto const first_line = key.tile * tiles_.tile + lines_of_task.first - skipped;
-    auto const num_lines = lines_of_task.count + skipped;
-    auto const first = key.step * tiles_.step;
-    auto const depth = std::min(tiles_.step, shape.depth - first);
-    bool const lines_are_rows = is_a != (is_a ? inputs_.transpose_a : inputs_.transpose_b);
-    auto const lines = static_cast<std::int64_t>(num_lines);
-    auto const length = static_cast<std::int64_t>(depth);
-    if (lines_are_rows) return {{first_line, num_lines, first, depth}, {lines, length, length, 1}};
-    return {{first, depth, first_line, num_lines}, {lines, length, 1, lines}};
-  }
-
-  void bring(Lane& lane, TileKey const& key, Extent const& extent, Slot& slot) {
-    await(bit_of(lane)); // the last tile may still be on its way from loose_h
-    bool const is_a = key.operand == TileKey::Operand::a;
-    Stopwatch const time;
-    auto const begin = timeline_.now();
-    (is_a ? inputs_.a : inputs_.b)(extent.block, lane.loose_h.data());
-    traffic_.read_seconds += time.seconds();
-    auto const size = static_cast<std::size_t>(extent.block.size());
-    if constexpr (!kOnHost<ExecutionSpace>) {
-      std::pair<std::size_t, std::size_t> const all(0, size);
-      Kokkos::deep_copy(lane.space, Kokkos::subview(lane.loose, all), Kokkos::subview(lane.loose_h, all));
-    }
-    ArrayView<Scalar const> const loose(lane.loose.data(), size);
-    ArrayView<Scalar> const packed(slot.numbers.data(), slot.numbers.size());
-    if (is_a) {
-      pack_tile<Blocks::rows>(lane.space, extent.shape, loose, packed);
-    } else {
-      pack_tile<Blocks::columns>(lane.space, extent.shape, loose, packed);
-    }
-    slot.brought_by = bit_of(lane);
-    slot.used_by = 0;
-    timeline_.add(ProductEvent::What::copy, begin, *lane.task, number_of(lane));
-  }
-
-  void make_arrays(Lane& lane) {
-    if (lane.sums.size() > 0) return;
+  /// Arrays of lanes, slots and buffers, which a run makes that has a task. A GPU has two buffers in host memory for
+  /// each lane.
+  void make_arrays() {
+    if (!buffers_.empty()) return;
     auto const rows = std::min(tiles_.tile, tiles_.shape.rows);
     auto const columns = std::min(tiles_.tile, tiles_.shape.columns);
     auto const sums_bytes = num_blocks(rows, Blocks::rows) * num_blocks(columns, Blocks::columns) * Blocks::rows *
                             Blocks::columns * sizeof(Scalar);
-    lane.sums = make_numbers("varve::product_sums", sums_bytes);
-    lane.loose = make_numbers("varve::product_loose", memory_.lane_bytes - sums_bytes);
-    lane.sums_h = on_host(lane.sums, "varve::product_sums_h");
-    lane.loose_h = on_host(lane.loose, "varve::product_loose_h");
+    for (auto& lane : lanes_) {
+      lane.sums = make_numbers("varve::product_sums", sums_bytes);
+      lane.loose = make_numbers("varve::product_loose", memory_.lane_bytes - sums_bytes);
+    }
+    if constexpr (!kOnHost<ExecutionSpace>)
+      tiles_memory_ = make_numbers("varve::product_tiles", memory_.num_slots * memory_.slot_bytes);
+    buffers_.resize(kOnHost<ExecutionSpace> ? lanes_.size() : 2 * lanes_.size());
+    for (std::size_t number = 0; number < buffers_.size(); ++number)
+      buffers_[number].numbers = on_host(lanes_[number % lanes_.size()].loose, "varve::product_buffer");
+  }
+
+  std::vector<TileBuffer<Scalar>> tile_buffers() {
+    std::vector<TileBuffer<Scalar>> buffers;
+    for (auto& buffer : buffers_) buffers.push_back({buffer.numbers.data(), [&buffer] { buffer.taken.await(); }});
+    return buffers;
+  }
+
+  void run_from(std::optional<std::uint64_t> first, Next const& next, Take const& take) {
+    for (auto& lane : lanes_) lane.finished = {};
+    Run run{take, {inputs_.a, inputs_.b, tile_buffers(), [this] { return timeline_.now(); }}, {}};
+    std::deque<PlannedStep> planned;
+    auto const next_task = [&] { return first ? std::exchange(first, std::nullopt) : next(); };
+    auto const plan = [&] {
+      auto const step = schedule_.next(next_task);
+      if (!step) return false;
+      for (auto const& tile : {step->a, step->b})
+        if (tile.is_brought) run.reader.want(tile.key.operand, schedule_.extent_of(tile.key).block);
+      planned.push_back(*step);
+      return true;
+    };
+    for (;;) {
+      while (planned.size() <= steps_ahead && plan()) {
+      }
+      if (planned.empty()) break;
+      start(planned.front(), run);
+      planned.pop_front();
+    }
+    for (auto& lane : lanes_) await_taken(lane, run);
+  }
+
+  /// Starts a step: its tiles come to the device, and their products are added to the sums of its task.
+  void start(PlannedStep const& step, Run& run) {
+    if (inputs_.before_step) inputs_.before_step();
+    auto& lane = lanes_[step.lane];
+    if (step.is_first) {
+      if constexpr (kOnHost<ExecutionSpace>) await_taken(lane, run); // the sums are those that are handed over
+      lane.begin = timeline_.now();
+    }
+    for (auto const& tile : {step.a, step.b})
+      if (tile.is_brought) bring(lane, step.task, tile, run);
+    for (auto const& tile : {step.a, step.b})
+      if (auto const& slot = slots_[tile.slot]; slot.brought_by != step.lane) slot.brought.hold_back(lane.space);
+    add_tile(lane, step);
+    for (auto const& tile : {step.a, step.b}) slots_[tile.slot].used[step.lane].set(lane.space);
+    if (step.is_last) hand_over(lane, step, run);
+  }
+
+  /// Gives a slot its memory.
+  void open(Slot& slot, std::size_t number) {
+    slot.used.resize(lanes_.size());
+    if constexpr (kOnHost<ExecutionSpace>) {
+      slot.memory = make_numbers("varve::product_tile", memory_.slot_bytes);
+      slot.numbers = part_of(slot.memory, 0);
+    } else {
+      auto const size = memory_.slot_bytes / sizeof(Scalar);
+      slot.numbers = part_of(tiles_memory_, number * size, size);
+    }
+  }
+
+  void bring(Lane& lane, std::uint64_t task, PlannedTile const& tile, Run& run) {
+    auto& slot = slots_[tile.slot];
+    if (slot.used.empty()) open(slot, tile.slot);
+    auto const read = waited_for([&] { return run.reader.next(); });
+    traffic_.read_seconds += read.end - read.begin;
+    timeline_.add({ProductEvent::What::copy, number_of(lane), task, read.begin, read.end});
+    auto const extent = schedule_.extent_of(tile.key);
+    auto& buffer = buffers_[read.buffer];
+    auto const size = static_cast<std::size_t>(extent.block.size());
+    auto const* from = buffer.numbers.data();
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      std::pair<std::size_t, std::size_t> const all(0, size);
+      Kokkos::deep_copy(lane.space, Kokkos::subview(lane.loose, all), Kokkos::subview(buffer.numbers, all));
+      buffer.taken.set(lane.space);
+      from = lane.loose.data();
+    }
+    for (std::size_t other = 0; other < lanes_.size(); ++other)
+      if (other != number_of(lane)) slot.used[other].hold_back(lane.space);
+    ArrayView<Scalar const> const loose(from, size);
+    auto const& packed = slot.numbers;
+    if (tile.key.operand == TileKey::Operand::a) {
+      pack_tile<Blocks::rows>(lane.space, extent.shape, loose, packed);
+    } else {
+      pack_tile<Blocks::columns>(lane.space, extent.shape, loose, packed);
+    }
+    slot.brought_by = number_of(lane);
+    slot.brought.set(lane.space);
+    run.reader.give_back();
+  }
+
+  void add_tile(Lane const& lane, PlannedStep const& step) {
+    auto const from = [&](PlannedTile const& tile, int width) -> ArrayView<Scalar const> {
+      return part_of(slots_[tile.slot].numbers, static_cast<std::size_t>(tile.first_block) *
+                                                    static_cast<std::size_t>(step.depth) *
+                                                    static_cast<std::size_t>(width));
+    };
+    ArrayView<Scalar const> const from_a = from(step.a, Blocks::rows);
+    ArrayView<Scalar const> const from_b = from(step.b, Blocks::columns);
+    ArrayView<Scalar> const sums(lane.sums.data(), lane.sums.size());
+    if constexpr (std::is_void_v<Library>) {
+      TileStep<Scalar> const tile{from_a, from_b, sums, step.num_rows, step.num_columns, step.depth, step.is_first};
+      varve::add_tile(lane.space, tile, static_cast<int>(lanes_.size()));
+    } else {
+      Library::add_tile(lane.space, from_a, from_b, sums, step.num_rows, step.num_columns, step.depth, step.is_first);
+    }
+  }
+
+  /// Gives the sums of a finished task to the thread that hands them over.
+  void hand_over(Lane& lane, PlannedStep const& step, Run& run) {
+    await_taken(lane, run);
+    if (lane.sums_h.size() == 0) lane.sums_h = on_host(lane.sums, "varve::product_sums_h");
+    if constexpr (kOnHost<ExecutionSpace>) {
+      lane.space.fence("varve::product");
+    } else {
+      auto const num_pieces = num_blocks(static_cast<std::uint64_t>(step.num_rows), Blocks::rows) *
+                              num_blocks(static_cast<std::uint64_t>(step.num_columns), Blocks::columns);
+      std::pair<std::size_t, std::size_t> const all(0, num_pieces * Blocks::rows * Blocks::columns);
+      Kokkos::deep_copy(lane.space, Kokkos::subview(lane.sums_h, all), Kokkos::subview(lane.sums, all));
+      lane.sums_came.set(lane.space);
+    }
+    auto const block = tiles_.block(step.task);
+    auto const block_columns = Blocks::columns == 1 ? static_cast<std::size_t>(block.num_columns) : Blocks::columns;
+    auto const skipped_rows = schedule_.row_lines(step.task).first % Blocks::rows;
+    auto const skipped_columns = schedule_.column_lines(step.task).first % Blocks::columns;
+    TileSums<Scalar> const sums{lane.sums_h.data(), block, Blocks::rows, block_columns, skipped_rows, skipped_columns};
+    lane.finished = {0, step.task, lane.begin};
+    lane.finished.job = run.takes.add([this, &lane, &run, sums] {
+      lane.sums_came.await();
+      lane.finished.begin = timeline_.now();
+      run.take(lane.finished.task, sums);
+      lane.finished.end = timeline_.now();
+    });
+  }
+
+  /// Waits until the last finished task of a lane, if there is one, was handed over.
+  void await_taken(Lane& lane, Run& run) {
+    auto& [job, task, task_begin, begin, end] = lane.finished;
+    if (job == 0) return;
+    waited_for([&] { return run.takes.await(job), true; });
+    traffic_.take_seconds += end - begin;
+    timeline_.add({ProductEvent::What::finish, number_of(lane), task, begin, end});
+    timeline_.add({ProductEvent::What::task, number_of(lane), task, task_begin, end});
+    job = 0;
+  }
+
+  /// What wait() returns, with the time that it took.
+  template <class Wait>
+  auto waited_for(Wait const& wait) {
+    auto const begin = timeline_.now();
+    auto const result = wait();
+    auto const end = timeline_.now();
+    traffic_.wait_seconds += end - begin;
+    if (end - begin > shortest_wait) timeline_.add({ProductEvent::What::wait, 0, 0, begin, end});
+    return result;
   }
 
   ProductTiles tiles_;
   ProductInputs<Scalar> inputs_;
   ProductMemory memory_;
-  TileCache cache_;
+  ProductSchedule schedule_;
+  Numbers tiles_memory_; ///< of all slots, on GPUs
   std::vector<Slot> slots_;
   std::vector<Lane> lanes_;
+  std::vector<Buffer> buffers_;
   ProductTraffic traffic_;
   ProductTimeline timeline_;
+  bool all_tiles_came_ = true; ///< that the schedule planned: no exception ended the last run
 };
 
 } // namespace varve

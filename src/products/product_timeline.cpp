@@ -12,13 +12,13 @@ char const* name_of(ProductEvent::What what) {
 
 void ProductTimeline::restart() { *this = ProductTimeline(); }
 
-void ProductTimeline::add(ProductEvent::What what, double begin, std::uint64_t task, std::size_t lane) {
-  auto& events = kinds_[static_cast<std::size_t>(what)];
-  events.push_back({what, lane, task, begin, now()});
+void ProductTimeline::add(ProductEvent const& event) {
+  auto& events = kinds_[static_cast<std::size_t>(event.what)];
+  events.push_back(event);
   if (events.size() <= most_of_a_kind) return;
   auto const middle = events.begin() + static_cast<std::ptrdiff_t>(events.size() / 2);
   std::ranges::nth_element(events, middle, std::ranges::greater(),
-                           [](ProductEvent const& event) { return event.end - event.begin; });
+                           [](ProductEvent const& one) { return one.end - one.begin; });
   num_dropped_ += static_cast<std::uint64_t>(std::distance(middle, events.end()));
   events.erase(middle, events.end());
 }

@@ -12,9 +12,9 @@ namespace varve {
 /// Something that a rank did for a product, in seconds from the start of its run.
 struct ProductEvent {
   enum class What {
-    task,   ///< from the choice of a task until its numbers were handed over
-    copy,   ///< reading a tile of A or B and handing it to the device
-    wait,   ///< for the device
+    task,   ///< from the first step of a task until its numbers were handed over
+    copy,   ///< reading a tile of A or B
+    wait,   ///< of the thread that starts kernels: for a tile, or for room for finished sums
     finish, ///< scaling and storing a finished task
     steal   ///< taking a task from another rank's station
   };
@@ -39,8 +39,7 @@ public:
   void restart();
   double now() const { return clock_.seconds(); }
 
-  /// Keeps an event that ends now.
-  void add(ProductEvent::What what, double begin, std::uint64_t task, std::size_t lane);
+  void add(ProductEvent const& event);
 
   /// All kept events, by their begin.
   std::vector<ProductEvent> events() const;

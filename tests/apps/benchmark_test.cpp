@@ -1,6 +1,7 @@
 #include "apps/shared_folder.hpp"
 
 #include "core/backend.hpp"
+#include "core/host_threads.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -159,6 +160,16 @@ TEST_F(Benchmark, TellsTheMachineAndTheOptions) {
     EXPECT_GT(record["ceilings"][name].get<double>(), 0.0) << name;
 }
 
+TEST_F(Benchmark, CountsTheProcessorsThatThisProcessMayUseThoughOpenMPBindsItsThreads) {
+  auto const options =
+      with_data({"--samples", "1", "--repeats", "1", "--seconds", "0", "--output", path("bound.jsonl")});
+  auto const ended =
+      test::run(joined({"env", "OMP_PROC_BIND=close", "OMP_PLACES=threads", VARVE_COMMAND, "benchmark"}, options));
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  auto const record = Json::parse(read_bytes(path("bound.jsonl")));
+  EXPECT_EQ(record["machine"]["processor"]["units_allowed"], num_host_threads());
+}
+
 TEST_F(Benchmark, TracesEveryLaunch) {
   auto const records = measure(with_data({"--samples", "50,300", "--trace", path("trace.json")}));
   ASSERT_EQ(records.size(), 2U);
@@ -237,6 +248,14 @@ TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
   refused({"--suite", "quick", "--network", path("net.h5")}, {"either --suite"});
   refused({"--network", path("net.h5")}, {"--network and --input together"});
   refused({"--suite", "slow"}, {"--suite", "slow"});
+  for (std::string const suite : {"products", "train"}) {
+    for (auto const& [option, value] :
+         {std::pair("--samples", "3"), std::pair("--reductions", "none"), std::pair("--formats", "csr"),
+          std::pair("--kernel", "direct"), std::pair("--edge-order", "input"), std::pair("--batch", "7"),
+          std::pair("--check", "5"), std::pair("--trace", "trace.json")}) {
+      refused({"--suite", suite, option, value}, {"--suite " + suite + " takes no " + option});
+    }
+  }
   refused(with_data({"--backend", "abacus"}), {"no backend 'abacus'"});
   refused(with_data({"--reductions", "most"}), {"no reduction 'most'"});
   refused(with_data({"--samples", "301"}), {"300 samples", "301"});

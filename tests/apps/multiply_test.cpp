@@ -4,11 +4,13 @@
 #include "io/matrix_dataset.hpp"
 #include "io/matrix_writer.hpp"
 #include "products/plain_product.hpp"
+#include "products/product_engine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -116,6 +118,40 @@ TEST_F(Multiply, ComputesInDoubleIfAsked) {
   succeed(words({"--precision", "double"}));
   EXPECT_EQ(MatrixDataset(path("c.h5")).stored(), Precision::double_precision);
   EXPECT_EQ(read_matrix<double>(path("c.h5")).values, test::plain_product(a, b).values);
+}
+
+TEST_F(Multiply, ByALibraryGivesTheSameNumbersWithinRounding) {
+  if (!has_library_product()) {
+    fs::remove(path("c.h5"));
+    expect_sentence(run_varve(words({"--product", "library"})), 2,
+                    {"lacks Kokkos Kernels", "-DVARVE_ENABLE_KOKKOS_KERNELS=ON"});
+    EXPECT_FALSE(fs::exists(path("c.h5")));
+    return;
+  }
+  for (std::string const precision : {"float", "double"}) {
+    for (auto const backend : compiled_backends()) {
+      auto const more = std::vector<std::string>{
+          "--alpha",       "0.5",          "--add",     path("c0.h5"),      "--beta",      "-2",
+          "--tile",        "64",           "--backend", to_string(backend), "--precision", precision,
+          "--transpose-a", "--transpose-b"};
+      auto const given =
+          joined({"multiply", path("a-transposed.h5"), path("b-transposed.h5"), "--output", path("c.h5")}, more);
+      succeed(given);
+      auto const own = read_matrix<double>(path("c.h5")).values;
+      auto const ended = succeed(joined(given, {"--product", "library", "--report", path("report.json")}));
+      EXPECT_THAT(ended.out, HasSubstr("gemm of Kokkos Kernels"));
+      EXPECT_EQ(read_json(path("report.json"))["product"], "library");
+      auto const found = read_matrix<double>(path("c.h5")).values;
+      ASSERT_EQ(found.size(), own.size());
+      double largest = 0.0;
+      for (std::size_t i = 0; i < own.size(); ++i) largest = std::max(largest, std::abs(found[i] - own[i]));
+      EXPECT_LE(largest, 90.0 * (precision == "float" ? 0x1p-23 : 0x1p-52)) << to_string(backend);
+    }
+  }
+  auto const journal = path("library.journal");
+  succeed(words({"--tile", "64", "--journal", journal}));
+  expect_sentence(run_varve(words({"--tile", "64", "--journal", journal, "--product", "library"})), 3,
+                  {"is the journal of another run", "product"});
 }
 
 TEST_F(Multiply, ReportsWhatItDid) {

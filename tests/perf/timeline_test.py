@@ -63,6 +63,12 @@ class Parts(unittest.TestCase):
                 self.assertIn("no report of varve multiply with events", done.stderr)
 
 
+    def test_a_file_that_is_not_there_is_named(self):
+        done = script("/no/such/report.json")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "/no/such/report.json: cannot be read (No such file or directory)\n")
+
+
 class Product(unittest.TestCase):
     def test_events_of_ranks_become_a_table_and_a_trace(self):
         num_ranks = 1 if MPIRUN == "-" else 2

@@ -1,0 +1,122 @@
+#include "products/product_schedule.hpp"
+
+#include <algorithm>
+
+namespace varve {
+namespace {
+
+TileKey whole(TileKey key) {
+  key.half = TileHalf::whole;
+  return key;
+}
+
+} // namespace
+
+ProductSchedule::ProductSchedule(ScheduleSettings const& settings)
+    : settings_(settings), cache_(settings.num_slots), lanes_(settings.num_lanes) {}
+
+void ProductSchedule::begin(bool keeps_tiles) {
+  if (!keeps_tiles) cache_ = TileCache(settings_.num_slots);
+  lanes_.assign(lanes_.size(), Lane());
+  turn_ = 0;
+  has_tasks_ = true;
+}
+
+std::optional<PlannedStep> ProductSchedule::next(Next const& next_task) {
+  for (std::size_t tried = 0; tried < lanes_.size(); ++tried) {
+    auto const number = turn_;
+    turn_ = (turn_ + 1) % lanes_.size();
+    auto& lane = lanes_[number];
+    if (!lane.task && has_tasks_) {
+      lane = {next_task(), 0};
+      has_tasks_ = lane.task.has_value();
+    }
+    if (lane.task) return plan(number);
+  }
+  return std::nullopt;
+}
+
+PlannedStep ProductSchedule::plan(std::size_t lane_number) {
+  auto& lane = lanes_[lane_number];
+  PlannedStep step;
+  step.lane = lane_number;
+  step.task = *lane.task;
+  auto const key_of_a = key_of(TileKey::Operand::a, step.task, lane.step);
+  auto const key_of_b = key_of(TileKey::Operand::b, step.task, lane.step);
+  step.a = plan_tile(key_of_a);
+  cache_.hold(step.a.slot);
+  step.b = plan_tile(key_of_b);
+  cache_.release(step.a.slot);
+  auto const rows = lines_of(key_of_a);
+  auto const columns = lines_of(key_of_b);
+  step.num_rows = static_cast<int>(rows.first % settings_.block_rows + rows.count);
+  step.num_columns = static_cast<int>(columns.first % settings_.block_columns + columns.count);
+  step.depth = static_cast<int>(depth_of(lane.step));
+  step.is_first = lane.step == 0;
+  step.is_last = ++lane.step == settings_.tiles.num_steps();
+  if (step.is_last) lane.task.reset();
+  return step;
+}
+
+/// Takes the lines from the whole tile if it is kept.
+PlannedTile ProductSchedule::plan_tile(TileKey const& key) {
+  bool const has_whole = cache_.has(whole(key));
+  PlannedTile tile;
+  tile.key = has_whole ? whole(key) : key;
+  tile.first_block = has_whole ? lines_of(key).first / width_of(key) : 0;
+  auto const size = static_cast<double>(extent_of(tile.key).block.size());
+  all_numbers_ += size;
+  auto const found = cache_.find(tile.key);
+  tile.is_brought = !found;
+  tile.slot = found ? *found : cache_.replace(tile.key);
+  if (tile.is_brought) brought_numbers_ += size;
+  return tile;
+}
+
+std::uint64_t ProductSchedule::num_kept(std::uint64_t task) const {
+  std::uint64_t count = 0;
+  for (std::uint64_t step = 0; step < settings_.tiles.num_steps(); ++step) {
+    for (auto const operand : {TileKey::Operand::a, TileKey::Operand::b}) {
+      auto const key = key_of(operand, task, step);
+      count += cache_.has(key) || cache_.has(whole(key)) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+TileExtent ProductSchedule::extent_of(TileKey const& key) const {
+  bool const is_a = key.operand == TileKey::Operand::a;
+  auto const lines_of_task = lines_of(key);
+  auto const skipped = lines_of_task.first % width_of(key); // of the first block
+  auto const first_line = key.tile * settings_.tiles.tile + lines_of_task.first - skipped;
+  auto const num_lines = lines_of_task.count + skipped;
+  auto const first = key.step * settings_.tiles.step;
+  auto const depth = depth_of(key.step);
+  bool const lines_are_rows = is_a != (is_a ? settings_.transpose_a : settings_.transpose_b);
+  auto const lines = static_cast<std::int64_t>(num_lines);
+  auto const length = static_cast<std::int64_t>(depth);
+  if (lines_are_rows) return {{first_line, num_lines, first, depth}, {lines, length, length, 1}};
+  return {{first, depth, first_line, num_lines}, {lines, length, 1, lines}};
+}
+
+TileKey ProductSchedule::key_of(TileKey::Operand operand, std::uint64_t task, std::uint64_t step) const {
+  auto const& tiles = settings_.tiles;
+  bool const is_a = operand == TileKey::Operand::a;
+  return {operand, is_a ? tiles.row_tile(task) : tiles.column_tile(task), step,
+          is_a ? tiles.row_half(task) : tiles.column_half(task)};
+}
+
+TileLines ProductSchedule::lines_of(TileKey const& key) const {
+  return key.operand == TileKey::Operand::a ? settings_.tiles.row_lines(key.tile, key.half)
+                                            : settings_.tiles.column_lines(key.tile, key.half);
+}
+
+std::uint64_t ProductSchedule::width_of(TileKey const& key) const {
+  return key.operand == TileKey::Operand::a ? settings_.block_rows : settings_.block_columns;
+}
+
+std::uint64_t ProductSchedule::depth_of(std::uint64_t step) const {
+  return std::min(settings_.tiles.step, settings_.tiles.shape.depth - step * settings_.tiles.step);
+}
+
+} // namespace varve
