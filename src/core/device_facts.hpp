@@ -2,6 +2,7 @@
 
 #include "core/backend.hpp"
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>

@@ -50,14 +50,14 @@ std::size_t max_team_scratch() {
   return std::numeric_limits<int>::max();
 }
 
-/// Must be called before a team kernel is launched with this policy; does nothing unless the kernel needs more scratch
-/// than all kernels have.
+/// Must be called before a team kernel is launched with this policy; does nothing for kernels without scratch. It asks
+/// before a kernel's first launch, also if that one needs little: Kokkos then reads the kernel's limit and keeps it,
+/// and would refuse a later launch that needs more.
 template <class Kernel, class Policy>
 void allow_scratch([[maybe_unused]] Policy const& policy) {
   if constexpr (std::is_same_v<typename Policy::execution_space, Kokkos::Cuda>) {
-    constexpr std::size_t anyhow = 40960; // 48 KiB less what Kokkos adds for itself
     static bool is_allowed = false;
-    if (is_allowed || static_cast<std::size_t>(policy.scratch_size(0)) <= anyhow) return;
+    if (is_allowed || policy.scratch_size(0) == 0) return;
     detail::ask_for_scratch<Kernel, Policy>();
     is_allowed = true;
   }

@@ -4,6 +4,7 @@
 #include "core/execution.hpp"
 #include "core/gpu.hpp"
 #include "core/host.hpp"
+#include "core/host_threads.hpp"
 #include "core/kokkos_settings.hpp"
 
 #include <algorithm>
@@ -13,8 +14,25 @@
 #include <string_view>
 #include <vector>
 
+#if defined(KOKKOS_ENABLE_OPENMP)
+#include <omp.h>
+#endif
+
 namespace varve {
 namespace {
+
+/// The processors on which OpenMP places its threads; none unless it binds them.
+std::vector<int> processors_of_openmp() {
+  std::vector<int> numbers;
+#if defined(KOKKOS_ENABLE_OPENMP)
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> of_place(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, of_place.data());
+    numbers.insert(numbers.end(), of_place.begin(), of_place.end());
+  }
+#endif
+  return numbers;
+}
 
 template <class... Spaces>
 std::vector<Backend> backends_of(SpaceList<Spaces...> /*spaces*/) {
@@ -76,6 +94,7 @@ Runtime::Runtime(int& num_arguments, char** arguments) {
   } catch (std::exception const& failure) {
     throw ResourceError(std::string("Kokkos could not start: ") + failure.what());
   }
+  allow_processors(processors_of_openmp());
 }
 
 Runtime::~Runtime() { Kokkos::finalize(); }

@@ -4,17 +4,40 @@
 
 namespace varve {
 
-GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums)
+namespace {
+
+/// The bundles of a layer of which each has at most most_edges edges, the last one first.
+std::vector<GradientBundle> bundles_of_large(Layer const& layer, std::size_t number, std::size_t most_edges) {
+  std::size_t const count = (layer.num_edges() + most_edges - 1) / most_edges;
+  std::vector<GradientBundle> bundles;
+  for (std::size_t left = layer.num_edges(), part = count; part > 0; left -= bundles.back().num_edges, --part)
+    bundles.push_back({number, 1, 0, left / part, 0, part == count ? layer.num_outputs() : 0});
+  return bundles;
+}
+
+} // namespace
+
+GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums,
+                             std::size_t most_edges)
     : num_ranks_(num_ranks) {
   auto const& layers = network.layers();
   std::vector<GradientBundle> from_last; // layers end their backward pass from the last to the first
+  bool is_open = false;                  // the last bundle may take one layer more
   for (std::size_t number = layers.size(); number-- > 0;) {
-    if (from_last.empty() || from_last.back().num_sums() >= least_sums) from_last.emplace_back();
+    auto const& layer = layers[number];
+    if (layer.num_edges() > most_edges) {
+      auto const parts = bundles_of_large(layer, number, most_edges);
+      from_last.insert(from_last.end(), parts.begin(), parts.end());
+      is_open = false;
+      continue;
+    }
+    if (!is_open) from_last.emplace_back();
     auto& bundle = from_last.back();
     bundle.first_layer = number;
     ++bundle.num_layers;
-    bundle.num_edges += layers[number].num_edges();
-    bundle.num_outputs += layers[number].num_outputs();
+    bundle.num_edges += layer.num_edges();
+    bundle.num_outputs += layer.num_outputs();
+    is_open = bundle.num_sums() < least_sums;
   }
   bundles_.assign(from_last.rbegin(), from_last.rend());
   std::size_t first_edge = 0;
@@ -25,6 +48,7 @@ GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std:
     bundle.first_output = first_output;
     first_edge += bundle.num_edges;
     first_output += bundle.num_outputs;
+    bundle_of_layer_.resize(bundle.first_layer, number);
     bundle_of_layer_.insert(bundle_of_layer_.end(), bundle.num_layers, number);
   }
 }

@@ -8,7 +8,8 @@
 
 namespace varve {
 
-/// Neighbouring layers whose gradients travel between ranks together. Edges (in training order) and outputs are
+/// Neighbouring layers, or some neighbouring edges of a large layer, whose gradients are ready and travel between ranks
+/// together; the last bundle of a large layer has the layer's biases. Edges (in training order) and outputs are
 /// numbered through all layers of the network. Sums of gradients are stored bundle by bundle: first those of the
 /// weights of its layers, then those of their biases.
 struct GradientBundle {
@@ -41,12 +42,15 @@ class GradientParts {
 public:
   static constexpr std::size_t one_bundle = std::numeric_limits<std::size_t>::max(); ///< for least_sums
 
-  /// Bundles have at least `least_sums` weights and biases, except perhaps the first.
-  GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums);
+  /// Bundles of whole layers have at least `least_sums` weights and biases, except perhaps the first and those before
+  /// large layers. Layers of more than most_edges edges are cut into bundles of at most as many.
+  GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums,
+                std::size_t most_edges = one_bundle);
 
   std::vector<GradientBundle> const& bundles() const { return bundles_; }
   std::size_t num_ranks() const { return num_ranks_; }
-  /// The bundle of a layer.
+  /// The bundle of a layer, or the last one if it has several: sum_of_edge() and sum_of_output() of this one hold for
+  /// the whole layer.
   GradientBundle const& bundle_of(std::size_t layer) const { return bundles_[bundle_of_layer_[layer]]; }
   /// The part of a bundle that a rank owns.
   GradientPart part(std::size_t bundle, std::size_t rank) const;

@@ -4,17 +4,23 @@
 #include "engine/leaf_levels.hpp"
 #include "kernels/fused_backward.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/sliced_backward.hpp"
-#include "kernels/sliced_forward.hpp"
-#include "kernels/trained_dense_backward.hpp"
-#include "kernels/trained_dense_forward.hpp"
+#include "kernels/scratch_backward.hpp"
+#include "kernels/scratch_forward.hpp"
+#include "kernels/trained_dense_gpu.hpp"
 #include "kernels/trained_forward.hpp"
 
 #include <cstddef>
 
 namespace varve {
 
-/// Launches the forward pass of a layer over num_leaves leaves, by the kernel of its format. Does not fence.
+/// The panel from the line of a strip's first row on.
+template <class Panel>
+Panel from_row(Panel const& panel, LayerStrip const& strip) {
+  if (strip.first_row == 0 || panel.size() == 0) return panel; // a subview would take time, as many layers would feel
+  return Kokkos::subview(panel, std::make_pair(strip.first_row, panel.size()));
+}
+
+/// Launches the forward pass of a strip of a layer over num_leaves leaves, by the kernel of its format. Does not fence.
 template <class ExecutionSpace, class Scalar, class OfLayer>
 void launch_forward(ExecutionSpace const& space, OfLayer const& layer,
                     DirectedLayer<ExecutionSpace, Scalar> const& arrays,
@@ -25,13 +31,14 @@ void launch_forward(ExecutionSpace const& space, OfLayer const& layer,
     kernel.bias = arrays.bias;
     kernel.bounds = bounds_of<Scalar>(layer.activation);
     kernel.inputs = inputs;
-    kernel.outputs = outputs;
+    kernel.outputs = from_row(outputs, arrays.strip);
     kernel.num_inputs = layer.num_inputs;
+    kernel.stride = layer.num_outputs;
   };
   if (layer.format.has_dense_forward) {
     TrainedDenseForward<ExecutionSpace, Scalar> kernel{};
     set_common(kernel);
-    kernel.num_outputs = layer.num_outputs;
+    kernel.num_outputs = static_cast<int>(arrays.strip.num_rows);
     trained_dense_forward(space, kernel, num_leaves);
     return;
   }
@@ -41,9 +48,9 @@ void launch_forward(ExecutionSpace const& space, OfLayer const& layer,
     launch(kernel);
   };
   if constexpr (!kOnHost<ExecutionSpace>) {
-    if (LineSlice<ExecutionSpace, Scalar>::fits(layer.num_inputs)) {
-      by_edges(SlicedForward<ExecutionSpace, Scalar>{},
-               [&](auto const& kernel) { sliced_forward(space, kernel, num_leaves); });
+    if (LineHalf<ExecutionSpace, Scalar>::fits(layer.num_inputs)) {
+      by_edges(ScratchForward<ExecutionSpace, Scalar>{},
+               [&](auto const& kernel) { scratch_forward(space, kernel, num_leaves); });
       return;
     }
   }
@@ -51,7 +58,7 @@ void launch_forward(ExecutionSpace const& space, OfLayer const& layer,
            [&](auto const& kernel) { trained_forward(space, kernel, num_leaves); });
 }
 
-/// What the backward pass of a layer reads and writes besides its weights.
+/// What the backward pass of a strip of a layer reads and writes besides its weights.
 template <class ExecutionSpace, class Scalar>
 struct BackwardPanels {
   TrainingPanel<ExecutionSpace, Scalar> inputs;       ///< activations of the layer before
@@ -60,45 +67,48 @@ struct BackwardPanels {
   GradientLevels<ExecutionSpace, Scalar> levels;      ///< result: gradients
 };
 
-/// Launches the backward pass of a layer, by the kernel of its format. before: the activation of the layer before, or
-/// null for the first layer, which has gradients alone. Does not fence.
+/// Launches the backward pass of a strip of a layer, by the kernel of its format. before: the activation of the layer
+/// before, or null for the first layer, which has gradients alone. Does not fence.
 template <class ExecutionSpace, class Scalar, class OfLayer>
 void launch_backward(ExecutionSpace const& space, OfLayer const& layer,
                      DirectedLayer<ExecutionSpace, Scalar> const& arrays, Activation const* before,
                      BackwardPanels<ExecutionSpace, Scalar> const& panels) {
   auto const set_common = [&](auto& kernel) {
     kernel.weights = arrays.weights;
-    kernel.inputs = panels.inputs;
+    kernel.inputs = from_row(panels.inputs, arrays.strip);
     kernel.errors = panels.errors;
-    kernel.input_errors = panels.input_errors;
+    kernel.input_errors = from_row(panels.input_errors, arrays.strip);
+    kernel.stride = layer.num_inputs;
     if (before != nullptr) kernel.derivative = Derivative<Scalar>(*before);
     kernel.levels = panels.levels.weights;
     kernel.num_outputs = layer.num_outputs;
   };
   auto const by_edges = [&](auto kernel) {
+    if (arrays.strip.is_first)
+      neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{panels.errors, panels.levels.bias, layer.num_outputs, 1});
     set_common(kernel);
     kernel.edges = arrays.edges;
     fused_backward(space, kernel);
   };
   auto const dense = [&](auto kernel) {
     set_common(kernel);
-    kernel.num_inputs = layer.num_inputs;
+    kernel.bias_levels = panels.levels.bias;
+    kernel.num_inputs = static_cast<int>(arrays.strip.num_rows);
     trained_dense_backward(space, kernel);
   };
   if constexpr (!kOnHost<ExecutionSpace>) {
-    auto const in_slices = [&](auto kernel) {
+    auto const in_scratch = [&](auto kernel) {
       set_common(kernel);
       kernel.edges = arrays.edges;
       kernel.bias_levels = panels.levels.bias;
-      sliced_backward(space, kernel);
+      scratch_backward(space, kernel);
     };
-    if (panels.levels.weights.slices > 1) {
-      if (before != nullptr) in_slices(SlicedBackward<ExecutionSpace, Scalar, true>{});
-      if (before == nullptr) in_slices(SlicedBackward<ExecutionSpace, Scalar, false>{});
+    if (panels.levels.weights.parts_per_leaf > 1) {
+      if (before != nullptr) in_scratch(ScratchBackward<ExecutionSpace, Scalar, true>{});
+      if (before == nullptr) in_scratch(ScratchBackward<ExecutionSpace, Scalar, false>{});
       return;
     }
   }
-  neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{panels.errors, panels.levels.bias, layer.num_outputs, 1});
   bool const is_dense = layer.format.has_dense_backward;
   if (is_dense && before != nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, true>{});
   if (is_dense && before == nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, false>{});
@@ -106,13 +116,14 @@ void launch_backward(ExecutionSpace const& space, OfLayer const& layer,
   if (!is_dense && before == nullptr) by_edges(FusedBackward<ExecutionSpace, Scalar, false>{});
 }
 
-/// Launches the sums of a layer's gradients over all leaves: of weights, by edge in training order, to `totals` from
-/// `first` on, of biases from first_bias on. Does not fence.
+/// Launches the sums of a strip's gradients over all leaves: of weights, by edge in training order, to `totals` from
+/// `first` on, of biases from first_bias on. is_picked: the levels have a gradient for each place, of which only those
+/// at arrays.places are wanted. Does not fence.
 template <class ExecutionSpace, class Scalar>
-void launch_totals(ExecutionSpace const& space, DirectedLayer<ExecutionSpace, Scalar> const& arrays,
+void launch_totals(ExecutionSpace const& space, DirectedLayer<ExecutionSpace, Scalar> const& arrays, bool is_picked,
                    GradientLevels<ExecutionSpace, Scalar> const& levels,
                    DeviceArray<ExecutionSpace, Scalar> const& totals, std::size_t first, std::size_t first_bias) {
-  if (arrays.places.size() != 0) {
+  if (is_picked) {
     pick_levels(space, PickLevels<ExecutionSpace, Scalar>{levels.weights, arrays.places, totals, first});
     add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels.bias, totals, first_bias});
   } else {

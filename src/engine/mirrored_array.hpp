@@ -28,11 +28,14 @@ public:
   /// Element of the host's buffer.
   T const& operator[](std::size_t i) const { return on_host_(i); }
 
-  /// Sets the first `count` elements to number_of(i) and copies them to the device. Does not fence. No copy may be
-  /// under way.
+  /// Sets the first `count` elements of the host's buffer to number_of(i). No copy may be under way.
   template <class NumberOf>
-  void send(ExecutionSpace const& space, std::size_t count, NumberOf const& number_of) {
+  void fill(std::size_t count, NumberOf const& number_of) {
     for (std::size_t i = 0; i < count; ++i) on_host_(i) = number_of(i);
+  }
+
+  /// Copies the first `count` elements to the device. Does not fence.
+  void send(ExecutionSpace const& space, std::size_t count) {
     if constexpr (!kOnHost<ExecutionSpace>) Kokkos::deep_copy(space, front(on_device_, count), front(on_host_, count));
   }
 

@@ -1,6 +1,7 @@
 #include "engine/segment_loader.hpp"
 
 #include "core/error.hpp"
+#include "core/host_threads.hpp"
 
 #include <utility>
 
@@ -9,7 +10,10 @@ namespace varve {
 SegmentLoader::SegmentLoader(std::size_t num_segments, std::size_t num_buffers, std::function<void(std::size_t)> load)
     : num_buffers_(num_buffers), load_(std::move(load)), is_loaded_(num_segments, false) {
   VARVE_REQUIRE(num_segments > 0 && num_buffers > 0, "a loader of nothing");
-  thread_ = std::thread([this] { load_all(); });
+  thread_ = std::thread([this] {
+    use_allowed_processors();
+    load_all();
+  });
 }
 
 SegmentLoader::~SegmentLoader() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/repeated_launches.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
@@ -65,17 +66,24 @@ public:
     if (shared_) shared_->begin(cuts);
     RankLosses losses;
     auto const passes = own_passes(cuts);
+    bool const is_repeated = !shared_ && !plan_.streams_weights && passes.size() == 1;
     Stopwatch const time;
     double const seconds_before = shared_ ? shared_->seconds() : 0.0;
     for (auto const& pass : passes) {
-      forward(set, rows, pass);
-      backward(pass, &pass == &passes.back());
+      if (is_repeated) {
+        repeat(set, rows, pass);
+      } else {
+        forward(set, rows, pass);
+        backward(pass, &pass == &passes.back());
+      }
+      if (is_repeated) weights_.launch_end(weight_space_); // before the host waits
       add_losses(losses);
     }
     if (shared_) {
       losses.seconds = time.seconds() - (shared_->seconds() - seconds_before);
       share(passes.empty());
     }
+    if (!is_repeated) weights_.launch_end(weight_space_);
     auto const sum = sum_over_ranks(losses, cuts, true);
     weights_.end_step(weight_space_);
     if (!shared_) times_.compute_seconds += time.seconds();
@@ -96,9 +104,11 @@ public:
     auto const moved = evolve_pattern<ExecutionSpace, Scalar, WeightSpace>(
         space_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
           std::size_t const first = micro * micro_batch;
-          passes_.forward(space_, sets_.at(set), rows.subspan(first, std::min(micro_batch, rows.size() - first)));
+          forward(set, rows.subspan(first, std::min(micro_batch, rows.size() - first)));
         });
+    passes_.take_patterns();
     if (shared_) shared_->take_arrays();
+    launches_.forget();
     times_.compute_seconds += time.seconds();
     return moved;
   }
@@ -123,7 +133,10 @@ public:
         },
         !shared_ || options_.exchange->rank() == 0);
   }
-  void restore(OptimizerState const& state) override { weights_.restore(state); }
+  void restore(OptimizerState const& state) override {
+    weights_.restore(state);
+    launches_.forget();
+  }
   TrainingPlan const& plan() const override { return plan_; }
   TrainingTimes times() const override {
     auto times = times_;
@@ -140,7 +153,8 @@ private:
   /// One rank takes its step at once, unless the host steps layers while the device computes others.
   static GradientParts parts_for(Network const& network, TrainingOptions const& options, TrainingPlan const& plan) {
     bool const is_one = num_ranks(options) == 1 && !plan.streams_weights;
-    return {network, num_ranks(options), is_one ? GradientParts::one_bundle : options.least_bundle};
+    return {network, num_ranks(options), is_one ? GradientParts::one_bundle : options.least_bundle,
+            plan.streams_weights ? plan.strip_size : GradientParts::one_bundle};
   }
 
   /// The passes over this rank's leaves.
@@ -149,9 +163,33 @@ private:
     return passes_of(cuts[rank], cuts[rank + 1], cuts.back(), plan_.micro_batch / leaf);
   }
 
-  void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
+  /// The rows of a pass.
+  static std::span<std::uint64_t const> rows_of(TrainingPass const& pass, std::span<std::uint64_t const> rows) {
     std::size_t const first = pass.first_leaf * leaf;
-    passes_.forward(space_, sets_.at(set), rows.subspan(first, std::min(pass.num_leaves * leaf, rows.size() - first)));
+    return rows.subspan(first, std::min(pass.num_leaves * leaf, rows.size() - first));
+  }
+
+  void forward(std::size_t set, std::span<std::uint64_t const> rows) {
+    passes_.take(space_, sets_.at(set), rows);
+    passes_.forward(space_, sets_.at(set));
+  }
+  void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
+    forward(set, rows_of(pass, rows));
+  }
+
+  /// The only pass of a step of one rank: all that it launches before the step of the optimizer is the same from step
+  /// to step.
+  void repeat(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
+    auto const& samples = sets_.at(set);
+    passes_.take(space_, samples, rows_of(pass, rows));
+    prepare_sums(pass);
+    launches_.run(space_, {set, rows.size()}, [&] {
+      passes_.forward(space_, samples);
+      passes_.backward(space_, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
+    });
+    auto const& bundle = weights_.parts().bundles().front();
+    merge(bundle, pass.subtrees.back());
+    weights_.step_part(weight_space_, 0, part_of_bundle(sums_.front(), bundle));
   }
 
   /// Waits for the pass that is under way and adds its losses.
@@ -161,24 +199,34 @@ private:
     losses.add(found, leaf);
   }
 
+  /// Makes the arrays of the stack of sums that a pass writes.
+  void prepare_sums(TrainingPass const& pass) {
+    auto const& last = weights_.parts().bundles().back();
+    while (sums_.size() <= pass.subtrees.back().place) sums_.push_back(new_sums(last.first_sum() + last.num_sums()));
+  }
+
   /// Adds the gradients of a pass to the stack of sums. In the last pass each bundle is sent, or takes its step, as
-  /// soon as its layers are done.
+  /// soon as its gradients are done.
   void backward(TrainingPass const& pass, bool is_last) {
     auto const& bundles = weights_.parts().bundles();
-    while (sums_.size() <= pass.subtrees.back().place)
-      sums_.push_back(new_sums(bundles.back().first_sum() + bundles.back().num_sums()));
+    prepare_sums(pass);
     std::size_t bundle = bundles.size();
-    passes_.backward(space_, pass.subtrees, sums_, [&](std::size_t layer) {
-      if (layer != bundles[bundle - 1].first_layer) return;
-      --bundle;
-      merge(bundles[bundle], pass.subtrees.back());
-      if (!is_last) return;
-      if (shared_) {
-        shared_->send(weight_space_, bundle, sums_);
-      } else {
-        weights_.step_part(weight_space_, bundle, part_of_bundle(sums_.front(), bundles[bundle]));
-      }
+    passes_.backward(space_, pass.subtrees, sums_, [&](std::size_t layer, std::size_t first_edge) {
+      while (bundle > 0 && bundles[bundle - 1].first_layer >= layer && bundles[bundle - 1].first_edge >= first_edge)
+        end_bundle(--bundle, pass.subtrees.back(), is_last);
     });
+  }
+
+  /// To be called when the gradients of a bundle over the last subtree of a pass are done.
+  void end_bundle(std::size_t bundle, PassSubtree const& subtree, bool is_last) {
+    auto const& whole = weights_.parts().bundles()[bundle];
+    merge(whole, subtree);
+    if (!is_last) return;
+    if (shared_) {
+      shared_->send(weight_space_, bundle, sums_);
+    } else {
+      weights_.step_part(weight_space_, bundle, part_of_bundle(sums_.front(), whole));
+    }
   }
 
   /// An array on the stack. If weights are streamed to a GPU, it is pinned host memory, to which the GPU copies while
@@ -248,6 +296,7 @@ private:
   std::vector<TrainingSet<ExecutionSpace, Scalar>> sets_;
   std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack
   std::vector<Kokkos::View<Scalar*, Kokkos::SharedHostPinnedSpace>> pinned_sums_; ///< where sums_ are, if not empty
+  RepeatedLaunches<ExecutionSpace> launches_;
   LeafShares shares_;
   std::optional<SharedStep<WeightSpace, Scalar>> shared_; ///< with several ranks only
   TrainingTimes times_;

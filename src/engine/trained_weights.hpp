@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/error.hpp"
+#include "engine/mirrored_array.hpp"
 #include "engine/state_shape.hpp"
 #include "engine/trained_moments.hpp"
 #include "engine/training_formats.hpp"
@@ -49,8 +50,6 @@ public:
       return static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_outputs);
     }
     std::size_t num_stored() const { return format.has_dense_forward ? num_places() : edges.num_edges(); }
-    /// Gradients that the backward pass computes.
-    std::size_t num_gradients() const { return format.has_dense_backward ? num_places() : edges.num_edges(); }
   };
 
   /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count.
@@ -128,7 +127,7 @@ public:
                 UpdateStep<ExecutionSpace, Scalar, Scalar>{
                     Kokkos::subview(by_input_, edges), moments_.of_weights(0, bundle), moments_.of_weights(1, bundle),
                     Kokkos::subview(sums, std::make_pair(std::size_t(0), part.num_edges())), by_output_,
-                    Kokkos::subview(places_, edges), bad_, weight_factors_, optimizer_.kind});
+                    Kokkos::subview(places_, edges), bad_.on_device(), weight_factors_, optimizer_.kind});
     update_step(space, UpdateStep<ExecutionSpace, double, Scalar>{
                            Kokkos::subview(bias_, outputs),
                            moments_.of_bias(0, bundle),
@@ -136,7 +135,7 @@ public:
                            Kokkos::subview(sums, std::make_pair(part.num_edges(), part.num_sums())),
                            {},
                            {},
-                           bad_,
+                           bad_.on_device(),
                            bias_factors_,
                            optimizer_.kind});
   }
@@ -152,11 +151,15 @@ public:
     take_outputs(space, own.last_output, whole.first_output + whole.num_outputs);
   }
 
-  /// Waits for the end of a step. Throws InputError if a weight or bias is no longer finite.
-  void end_step(ExecutionSpace const& space) {
+  /// Launches what is left when all parts have been stepped. Does not fence.
+  void launch_end(ExecutionSpace const& space) {
     fill_dense(space);
+    bad_.bring_back(space, 1);
+  }
+  /// Waits for the end of a step, after launch_end(). Throws InputError if a weight or bias is no longer finite.
+  void end_step(ExecutionSpace const& space) {
     space.fence("varve: a training step is done");
-    if (download(bad_)[0] != 0) fail();
+    if (bad_[0] != 0) fail();
   }
 
   Network network() const {
@@ -265,7 +268,7 @@ private:
     by_output_ = upload<ExecutionSpace>("varve::weights_by_output", by_output);
     places_ = upload<ExecutionSpace>("varve::places", places);
     bias_ = upload<ExecutionSpace>("varve::bias", bias);
-    bad_ = Array<int>("varve::bad", 1);
+    bad_ = MirroredArray<ExecutionSpace, int>("varve::bad", 1);
     for (auto& layer : layers_) view_arrays(layer);
     ExecutionSpace const space;
     fill_dense(space);
@@ -276,8 +279,8 @@ private:
   void fill_dense(ExecutionSpace const& space) const {
     for (auto const& layer : layers_) {
       if (layer.dense_places.size() == 0) continue;
-      take_numbers(space,
-                   TakeNumbers<ExecutionSpace, Scalar>{layer.by_input, layer.dense_by_input, layer.dense_places, bad_});
+      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{layer.by_input, layer.dense_by_input, layer.dense_places,
+                                                              bad_.on_device()});
     }
   }
 
@@ -301,11 +304,11 @@ private:
   void take_edges(ExecutionSpace const& space, std::size_t first, std::size_t last) {
     auto const edges = std::make_pair(first, last);
     take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{Kokkos::subview(by_input_, edges), by_output_,
-                                                            Kokkos::subview(places_, edges), bad_});
+                                                            Kokkos::subview(places_, edges), bad_.on_device()});
   }
   void take_outputs(ExecutionSpace const& space, std::size_t first, std::size_t last) {
-    take_numbers(
-        space, TakeNumbers<ExecutionSpace, double>{Kokkos::subview(bias_, std::make_pair(first, last)), {}, {}, bad_});
+    take_numbers(space, TakeNumbers<ExecutionSpace, double>{
+                            Kokkos::subview(bias_, std::make_pair(first, last)), {}, {}, bad_.on_device()});
   }
 
   /// Throws InputError that names the first layer with a number that is not finite.
@@ -337,8 +340,8 @@ private:
   std::vector<Layer> shapes_; ///< patterns and activations, without values
   Array<Scalar> by_input_, by_output_;
   Array<double> bias_;
-  Array<std::uint32_t> places_; ///< index in by_input_ -> index in by_output_
-  Array<int> bad_;
+  Array<std::uint32_t> places_;            ///< index in by_input_ -> index in by_output_
+  MirroredArray<ExecutionSpace, int> bad_; ///< a number, not 0 if a weight or bias is not finite
   std::uint64_t num_steps_ = 0;
 };
 

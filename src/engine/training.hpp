@@ -3,6 +3,7 @@
 #include "core/backend.hpp"
 #include "core/types.hpp"
 #include "engine/gradient_exchange.hpp"
+#include "engine/layer_strips.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
@@ -48,6 +49,8 @@ struct TrainingPlan {
   std::size_t micro_batch = 0;  ///< samples at a time
   std::size_t keep_every = 1;   ///< keeps activations of every keep_every-th layer and computes the others again
   bool streams_weights = false; ///< weights, gradients and moments live on the host; layers pass through the device
+  std::size_t strip_size = kWholeLayers; ///< if streamed: weights and rows of a strip at most (engine/layer_strips.hpp)
+  std::size_t num_cut_layers = 0;        ///< layers that are streamed in several strips
   std::size_t weight_bytes = 0, activation_bytes = 0;        ///< on the device
   std::size_t host_bytes = 0;                                ///< host memory for what is streamed
   std::size_t num_dense_forward = 0, num_dense_backward = 0; ///< layers computed as dense ones

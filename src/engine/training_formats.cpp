@@ -13,6 +13,8 @@ namespace {
 constexpr double least_forward = 0.42;
 constexpr double least_first_gradient = 0.80;
 constexpr std::size_t least_outputs_of_first = 256;
+/// The same on GPUs, for both passes of any layer.
+constexpr double least_on_gpus = 0.5;
 constexpr double never = std::numeric_limits<double>::infinity();
 
 } // namespace
@@ -27,9 +29,12 @@ std::vector<TrainedFormat> choose_trained_formats(Network const& network, Traini
     bool const can_be_dense = layer.num_edges() > 0 && places <= std::numeric_limits<std::uint32_t>::max();
     auto const is_dense = [&](double least) {
       if (!can_be_dense || asked == FormatName::csr) return false;
-      if (asked == FormatName::dense) return true;
-      return !has_own_memory(options.backend) && static_cast<double>(layer.num_edges()) >= least * places;
+      return asked == FormatName::dense || static_cast<double>(layer.num_edges()) >= least * places;
     };
+    if (has_own_memory(options.backend)) {
+      formats.push_back({is_dense(least_on_gpus), is_dense(least_on_gpus)});
+      continue;
+    }
     bool const gains_backward = formats.empty() && layer.num_outputs() >= least_outputs_of_first;
     formats.push_back({is_dense(least_forward), is_dense(gains_backward ? least_first_gradient : never)});
   }

@@ -40,9 +40,10 @@ void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
   }
 }
 
-/// Completes a plan so that it fits `limit` bytes on the device; returns false if nothing fits, and the plan is then
-/// the smallest one.
-bool fits(TrainingPlan& plan, TrainingSizes const& sizes, TrainingOptions const& options, std::size_t limit) {
+/// Completes a plan so that it fits `limit` bytes on the device, with weights of one of these sizes; returns false if
+/// nothing fits, and the plan is then the smallest one.
+bool fits(TrainingPlan& plan, TrainingSizes const& sizes, std::vector<StreamedSize> const& weights,
+          TrainingOptions const& options, std::size_t limit) {
   std::size_t const all_leaves = (options.batch + sizes.leaf - 1) / sizes.leaf;
   auto const intervals = options.keep_every ? std::vector<std::size_t>{*options.keep_every} : useful_intervals(sizes);
   std::size_t leaves = options.micro_batch ? std::min(all_leaves, *options.micro_batch / sizes.leaf) : all_leaves;
@@ -51,7 +52,11 @@ bool fits(TrainingPlan& plan, TrainingSizes const& sizes, TrainingOptions const&
       plan.keep_every = interval;
       plan.micro_batch = leaves * sizes.leaf;
       plan.activation_bytes = leaves * bytes_per_leaf(sizes, interval);
-      if (plan.weight_bytes + plan.activation_bytes <= limit) return true;
+      for (auto const& size : weights) {
+        plan.strip_size = size.strip_size;
+        plan.weight_bytes = size.bytes;
+        if (plan.weight_bytes + plan.activation_bytes <= limit) return true;
+      }
     }
     if (leaves == 1 || options.micro_batch) return false;
     leaves = largest_power_of_two(leaves - 1);
@@ -77,6 +82,13 @@ ResourceError does_not_fit(TrainingPlan const& plan, TrainingOptions const& opti
 
 } // namespace
 
+std::vector<std::size_t> strip_sizes(std::size_t largest, std::size_t widest) {
+  std::size_t const least = std::max(strip_size_of_row(widest), std::min(largest / 256, std::size_t{1} << 18U));
+  std::vector<std::size_t> sizes = {kWholeLayers};
+  for (std::size_t size = largest / 2; size >= least; size /= 2) sizes.push_back(size);
+  return sizes;
+}
+
 std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every) {
   auto const& widths = sizes.widths;
   std::size_t neurons = 2 * std::ranges::max(widths); // errors
@@ -96,13 +108,11 @@ TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& op
   require_valid(sizes, options);
   TrainingPlan plan;
   plan.leaf = sizes.leaf;
-  plan.weight_bytes = sizes.weight_bytes;
-  if (fits(plan, sizes, options, limits.device)) return plan;
+  if (fits(plan, sizes, {{kWholeLayers, sizes.weight_bytes}}, options, limits.device)) return plan;
   if (limits.host_weights == 0) throw does_not_fit(plan, options, limits);
   plan.streams_weights = true;
-  plan.weight_bytes = sizes.streamed_weight_bytes;
   plan.host_bytes = sizes.streamed_host_bytes;
-  if (!fits(plan, sizes, options, limits.device) || plan.host_bytes > limits.host_weights)
+  if (!fits(plan, sizes, sizes.streamed, options, limits.device) || plan.host_bytes > limits.host_weights)
     throw does_not_fit(plan, options, limits);
   return plan;
 }

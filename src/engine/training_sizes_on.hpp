@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/growth_blocks.hpp"
+#include "engine/layer_stream.hpp"
 #include "engine/leaf_shares.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_step.hpp"
@@ -47,10 +48,12 @@ public:
       leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
       options.batch = std::min(options.batch, leaves * sizes.leaf);
     }
-    using Passes = TrainingPasses<ExecutionSpace, Scalar, HostBeside<ExecutionSpace>>;
-    std::size_t const of_passes = bytes_of_growth(network, options) + Passes::bytes_of_levels(network, leaves, formats);
-    sizes.weight_bytes = of_weights + of_passes;
-    sizes.streamed_weight_bytes = Passes::bytes_of_stream(network, formats) + of_passes;
+    std::size_t const of_growth = bytes_of_growth(network, options);
+    auto const of_levels = [&](std::size_t size) { return bytes_of_levels(network, leaves, formats, size); };
+    sizes.weight_bytes = of_weights + of_growth + of_levels(kWholeLayers);
+    auto const costs = costs_of_layers(network, formats);
+    for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
+      sizes.streamed.push_back({size, bytes_of_stream(network, formats, size) + of_growth + of_levels(size)});
     sizes.streamed_host_bytes = of_weights;
     auto const limits = memory_limits({options.memory_limit, options.device_memory_limit, {}}, options.backend);
     auto plan = plan_training(sizes, options, limits);
@@ -58,10 +61,48 @@ public:
       plan.num_dense_forward += format.has_dense_forward ? 1 : 0;
       plan.num_dense_backward += format.has_dense_backward ? 1 : 0;
     }
+    plan.num_cut_layers = static_cast<std::size_t>(
+        std::ranges::count_if(costs, [&](std::size_t cost) { return cost > plan.strip_size; }));
     return plan;
   }
 
 private:
+  /// Upper bound of the device memory, in bytes, for sums of leaves, with strips of this size.
+  static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves,
+                                     std::vector<TrainedFormat> const& formats, std::size_t strip_size) {
+    std::size_t of_weights = 0;
+    std::size_t of_bias = 0;
+    for (std::size_t number = 0; number < formats.size(); ++number) { // at most two numbers per leaf and sum
+      auto const& layer = network.layers()[number];
+      of_weights = std::max(of_weights, layer.num_edges());
+      if (formats[number].has_dense_backward)
+        of_weights = std::max(of_weights, layer.num_inputs() * layer.num_outputs());
+      of_bias = std::max(of_bias, layer.num_outputs());
+    }
+    return 2 * num_leaves * (std::min(of_weights, strip_size) + of_bias) * sizeof(Scalar);
+  }
+
+  /// Device memory, in bytes, for layers that are streamed in strips of this size, and their gradients.
+  static std::size_t bytes_of_stream(Network const& network, std::vector<TrainedFormat> const& formats,
+                                     std::size_t strip_size) {
+    std::size_t most = 0;
+    for (auto const& layer : network.layers())
+      most = std::max(most, std::min(layer.num_edges(), strip_size) + layer.num_outputs());
+    return LayerStream<ExecutionSpace, Scalar>::bytes_for(network, formats, strip_size) + most * sizeof(Scalar);
+  }
+
+  /// The weights and rows of each layer, in the direction in which they are more.
+  static std::vector<std::size_t> costs_of_layers(Network const& network, std::vector<TrainedFormat> const& formats) {
+    std::vector<std::size_t> costs;
+    for (std::size_t number = 0; number < formats.size(); ++number) {
+      auto const& layer = network.layers()[number];
+      std::size_t const places = layer.num_inputs() * layer.num_outputs();
+      costs.push_back(std::max((formats[number].has_dense_forward ? places : layer.num_edges()) + layer.num_outputs(),
+                               (formats[number].has_dense_backward ? places : layer.num_edges()) + layer.num_inputs()));
+    }
+    return costs;
+  }
+
   /// Device memory for the gradients of free places.
   static std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
     if (options.pattern != PatternKind::rigl) return 0;

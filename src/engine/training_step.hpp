@@ -47,18 +47,21 @@ public:
         widths_(weights.widths()),
         max_leaves_(plan.micro_batch / leaf),
         loss_(loss),
-        trace_(widths_, max_leaves_, plan.keep_every) {
+        trace_(widths_, max_leaves_, plan.keep_every),
+        strip_size_(plan.streams_weights ? plan.strip_size : kWholeLayers),
+        strips_(weights.layers(), strip_size_) {
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
     };
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
     for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
-    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), max_leaves_);
+    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), strips_, max_leaves_);
     if constexpr (std::is_same_v<WeightSpace, HostBeside<ExecutionSpace>>) {
-      if (plan.streams_weights) stream_.emplace(weights);
+      if (plan.streams_weights) stream_.emplace(weights, strips_, strip_size_);
     }
     if (stream_) {
-      gradients_ = DeviceArray<ExecutionSpace, Scalar>(room("varve::streamed_gradients"), most_sums_of(weights));
+      gradients_ =
+          DeviceArray<ExecutionSpace, Scalar>(room("varve::streamed_gradients"), most_sums_of(weights, strip_size_));
     }
     losses_ = MirroredArray<ExecutionSpace, double>("varve::losses", plan.micro_batch);
     is_right_ = MirroredArray<ExecutionSpace, int>("varve::right", plan.micro_batch);
@@ -66,39 +69,35 @@ public:
     labels_ = MirroredArray<ExecutionSpace, NeuronIndex>("varve::labels", plan.micro_batch);
   }
 
-  /// Upper bound of the device memory, in bytes, for sums of leaves.
-  static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves,
-                                     std::vector<TrainedFormat> const& formats) {
-    std::size_t of_weights = 0;
-    std::size_t of_bias = 0;
-    for (std::size_t number = 0; number < formats.size(); ++number) { // at most two numbers per leaf and sum
-      auto const& layer = network.layers()[number];
-      of_weights = std::max(of_weights, layer.num_edges());
-      if (formats[number].has_dense_backward)
-        of_weights = std::max(of_weights, layer.num_inputs() * layer.num_outputs());
-      of_bias = std::max(of_bias, layer.num_outputs());
-    }
-    return 2 * num_leaves * (of_weights + of_bias) * sizeof(Scalar);
+  TrainingPasses(TrainingPasses const&) = delete; // the stream has a pointer to the strips
+  TrainingPasses& operator=(TrainingPasses const&) = delete;
+
+  /// To be called when the weights have new patterns.
+  void take_patterns() {
+    if (strip_size_ == kWholeLayers) return;
+    strips_ = LayerStrips(weights_->layers(), strip_size_);
+    levels_ = {}; // memory of the old levels is freed before new ones take it
+    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights_->layers(), strips_, max_leaves_);
   }
 
-  /// Device memory, in bytes, for layers that are streamed and their gradients.
-  static std::size_t bytes_of_stream(Network const& network, std::vector<TrainedFormat> const& formats) {
-    std::size_t most = 0;
-    for (auto const& layer : network.layers()) most = std::max(most, layer.num_edges() + layer.num_outputs());
-    return LayerStream<ExecutionSpace, Scalar>::bytes_for(network, formats) + most * sizeof(Scalar);
-  }
-
-  /// Forward pass of a micro-batch, which consists of these rows of the set. Leaves the errors of the outputs for
-  /// backward(), and the losses for add_losses(). Does not fence, so that a device need not wait for the host before it
-  /// begins with the backward pass.
-  void forward(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
-    ProfilingRegion const region("varve::forward");
+  /// Takes these rows of the set as the micro-batch of the passes that follow: forward() on, all they launch depends on
+  /// the set and the number of rows alone.
+  void take(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
     num_positions_ = static_cast<int>(rows.size());
     num_leaves_ = static_cast<int>(num_leaves<Scalar>(rows.size()));
     if (is_under_way_) space.fence("varve: the last micro-batch has left the host's buffers");
     is_under_way_ = true;
-    rows_.send(space, rows.size(), [&](std::size_t i) { return rows[i]; });
-    if (!set.labels.empty()) labels_.send(space, rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
+    rows_.fill(rows.size(), [&](std::size_t i) { return rows[i]; });
+    if (!set.labels.empty()) labels_.fill(rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
+  }
+
+  /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses for add_losses().
+  /// Does not fence, so that a device need not wait for the host before it begins with the backward pass.
+  void forward(ExecutionSpace const& space, Set const& set) {
+    ProfilingRegion const region("varve::forward");
+    auto const num_rows = static_cast<std::size_t>(num_positions_);
+    rows_.send(space, num_rows);
+    if (!set.labels.empty()) labels_.send(space, num_rows);
     gather_positions(space,
                      GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_.on_device(), trace_.panel(0),
                                                              static_cast<int>(widths_.front())},
@@ -106,13 +105,12 @@ public:
     trace_.written(0);
     if (stream_) stream_->forget();
     std::size_t const num_layers = weights_->layers().size();
-    for (std::size_t number = 0; number < num_layers; ++number) {
-      forward_layer(space, number);
-      prefetch(number + 1 < num_layers ? LayerUse{number + 1, forward_use} : LayerUse{number, backward_use});
-    }
+    for (std::size_t number = 0; number < num_layers; ++number)
+      forward_layer(space, number,
+                    number + 1 < num_layers ? LayerUse{number + 1, forward_use} : LayerUse{number, backward_use});
     answer(space, set);
-    losses_.bring_back(space, rows.size());
-    is_right_.bring_back(space, rows.size());
+    losses_.bring_back(space, num_rows);
+    is_right_.bring_back(space, num_rows);
   }
 
   /// Waits for the micro-batch that forward() took last; appends its samples' losses to `losses` and adds right answers
@@ -127,30 +125,35 @@ public:
   }
 
   /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over each of its subtrees to
-  /// the array at the subtree's place. `end_layer(number)` is called for each layer, from the last to the first, when
-  /// the kernels that write its sums have been launched, or, if weights are streamed, when its sums are on the host and
-  /// its weights may change.
-  template <class EndLayer>
+  /// the array at the subtree's place. `end_strip(layer, first_edge)` is called for each strip of each layer, from the
+  /// last to the first, when the kernels that write its sums have been launched, or, if weights are streamed, when its
+  /// sums are on the host and its weights may change. So all sums of edges from first_edge on are done then, and those
+  /// of the biases of the layer and of those after it.
+  template <class EndStrip>
   void backward(ExecutionSpace const& space, std::vector<PassSubtree> const& subtrees, std::vector<Sums> const& sums,
-                EndLayer const& end_layer) {
+                EndStrip const& end_strip) {
     ProfilingRegion const region("varve::backward");
-    std::size_t const num_layers = weights_->layers().size();
+    std::optional<std::pair<std::size_t, std::size_t>> before; // if streamed: layer and first edge of the strip before
     int current = 0; // errors_[current] holds the errors of the layer's outputs
-    for (std::size_t number = num_layers; number-- > 0; current = 1 - current) {
+    for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(space, number);
-      auto const layer = on_device(space, {number, backward_use});
-      for (auto const& subtree : subtrees)
-        backward_subtree(space, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
-      if (!stream_) {
-        end_layer(number);
-        continue;
+      std::size_t const first_edge = weights_->layers()[number].first_edge;
+      for (std::size_t strip = 0; strip < num_strips(number, backward_use); ++strip) {
+        auto const layer = on_device(space, {number, backward_use, strip});
+        for (auto const& subtree : subtrees)
+          backward_subtree(space, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
+        if (stream_) {
+          prefetch_after(number, strip);
+          if (before) end_strip(before->first, before->second); // while the device computes this strip
+          before = {number, first_edge + layer.strip.first_edge};
+        } else {
+          end_strip(number, first_edge);
+        }
       }
-      if (number > 0) prefetch(next_before(number));
-      if (number + 1 < num_layers) end_layer(number + 1); // while the device computes the layer `number`
     }
-    if (!stream_) return;
+    if (!before) return;
     space.fence("varve: the last gradients are on the host");
-    end_layer(0);
+    end_strip(before->first, before->second);
   }
 
   /// Backward pass of the micro-batch that forward() took last, for the errors alone: calls visit(layer, inputs,
@@ -164,11 +167,12 @@ public:
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(space, number);
       visit(number, trace_.panel(number), errors_[current], num_leaves_);
-      if (number == 0) break;
-      launch_backward(space, weights_->layers()[number], on_device(space, {number, backward_use}),
-                      &weights_->layers()[number - 1].activation,
-                      panels_of(space, number, all, errors_[current], errors_[1 - current]));
-      prefetch(next_before(number));
+      for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
+        auto const layer = on_device(space, {number, backward_use, strip});
+        launch_backward(space, weights_->layers()[number], layer, &weights_->layers()[number - 1].activation,
+                        panels_of(space, number, layer.strip, all, errors_[current], errors_[1 - current]));
+        prefetch_after(number, strip);
+      }
     }
   }
 
@@ -178,45 +182,60 @@ private:
   static constexpr auto forward_use = LayerUse::Direction::forward;
   static constexpr auto backward_use = LayerUse::Direction::backward;
 
-  /// The layer on the device, until the next call.
+  std::size_t num_strips(std::size_t layer, LayerUse::Direction direction) const {
+    return strips_.of(layer, direction).size();
+  }
+
+  /// A strip on the device, until the next call.
   Layer on_device(ExecutionSpace const& space, LayerUse const& use) {
     if (stream_) return stream_->acquire(space, use);
     if constexpr (std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>) {
       auto const& layer = weights_->layers()[use.layer];
-      if (use.direction == forward_use) return {layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
-      return {layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
+      auto const& strip = strips_.of(use);
+      if (use.direction == forward_use)
+        return {strip, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
+      return {strip, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
     }
     throw std::logic_error("varve: weights on the host are not streamed");
   }
   void prefetch(LayerUse const& use) {
     if (stream_) stream_->prefetch(use);
   }
-  /// What the backward pass uses after layer `number`, which is not the first.
-  LayerUse next_before(std::size_t number) const {
-    if (trace_.is_there(number - 1)) return {number - 1, backward_use};
-    return {trace_.kept_before(number - 1), forward_use};
+  /// Prefetches what the backward pass uses after a strip of a layer, if anything.
+  void prefetch_after(std::size_t number, std::size_t strip) {
+    if (strip + 1 < num_strips(number, backward_use)) {
+      prefetch({number, backward_use, strip + 1});
+    } else if (number > 0) {
+      prefetch(trace_.is_there(number - 1) ? LayerUse{number - 1, backward_use}
+                                           : LayerUse{trace_.kept_before(number - 1), forward_use});
+    }
   }
 
-  static std::size_t most_sums_of(Weights const& weights) {
+  static std::size_t most_sums_of(Weights const& weights, std::size_t strip_size) {
     std::size_t most = 0;
     for (auto const& layer : weights.layers())
-      most = std::max(most, layer.edges.num_edges() + static_cast<std::size_t>(layer.num_outputs));
+      most =
+          std::max(most, std::min(layer.edges.num_edges(), strip_size) + static_cast<std::size_t>(layer.num_outputs));
     return most;
   }
 
-  void forward_layer(ExecutionSpace const& space, std::size_t number) {
-    launch_forward(space, weights_->layers()[number], on_device(space, {number, forward_use}), trace_.panel(number),
-                   trace_.panel(number + 1), num_leaves_);
+  /// next: what is used after the layer.
+  void forward_layer(ExecutionSpace const& space, std::size_t number, LayerUse const& next) {
+    std::size_t const count = num_strips(number, forward_use);
+    for (std::size_t strip = 0; strip < count; ++strip) {
+      launch_forward(space, weights_->layers()[number], on_device(space, {number, forward_use, strip}),
+                     trace_.panel(number), trace_.panel(number + 1), num_leaves_);
+      prefetch(strip + 1 < count ? LayerUse{number, forward_use, strip + 1} : next);
+    }
     trace_.written(number + 1);
   }
 
   /// Computes the inputs of a layer again unless the trace still has them.
   void compute_again(ExecutionSpace const& space, std::size_t number) {
     if (trace_.is_there(number)) return;
-    for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer) {
-      forward_layer(space, layer);
-      prefetch(layer + 1 < number ? LayerUse{layer + 1, forward_use} : LayerUse{number, backward_use});
-    }
+    for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer)
+      forward_layer(space, layer,
+                    layer + 1 < number ? LayerUse{layer + 1, forward_use} : LayerUse{number, backward_use});
   }
 
   void answer(ExecutionSpace const& space, Set const& set) {
@@ -260,14 +279,14 @@ private:
     return Kokkos::subview(panel, std::make_pair(first, first + subtree.num_leaves * lines));
   }
 
-  /// Errors of a layer's inputs, except for the first layer, and the gradients' sums over a subtree.
+  /// Errors of a strip's inputs, except for the first layer, and the gradients' sums over a subtree.
   void backward_subtree(ExecutionSpace const& space, std::size_t number, Layer const& arrays,
                         PassSubtree const& subtree, Panel const& errors, Panel const& input_errors, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
-    std::size_t const num_edges = layer.edges.num_edges();
+    auto const& strip = arrays.strip;
     DeviceArray<ExecutionSpace, Scalar> totals = gradients_; // streamed: sums of weights, then of biases
     std::size_t first_weight = 0;
-    std::size_t first_bias = num_edges;
+    std::size_t first_bias = strip.num_edges;
     if constexpr (std::is_same_v<Sums, DeviceArray<ExecutionSpace, Scalar>>) {
       if (!stream_) {
         totals = sums;
@@ -275,15 +294,15 @@ private:
         first_bias = layer.first_bias_sum;
       }
     }
-    auto const panels = panels_of(space, number, subtree, errors, input_errors);
+    auto const panels = panels_of(space, number, strip, subtree, errors, input_errors);
     launch_backward(space, layer, arrays, number > 0 ? &weights_->layers()[number - 1].activation : nullptr, panels);
-    launch_totals(space, arrays, panels.levels, totals, first_weight, first_bias);
+    launch_totals(space, arrays, layer.dense_places.size() != 0, panels.levels, totals, first_weight, first_bias);
     if (!stream_) return;
-    bring_back(space, sums, layer.first_weight_sum, 0, num_edges);
-    bring_back(space, sums, layer.first_bias_sum, num_edges, static_cast<std::size_t>(layer.num_outputs));
+    bring_back(space, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
+    bring_back(space, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
   }
 
-  /// Copies `count` gradients of the streamed layer, from `first` on, to the sums on the host. Does not fence.
+  /// Copies `count` gradients of the streamed strip, from `first` on, to the sums on the host. Does not fence.
   void bring_back(ExecutionSpace const& space, Sums const& sums, std::size_t place, std::size_t first,
                   std::size_t count) const {
     if (count == 0) return;
@@ -291,13 +310,13 @@ private:
                       Kokkos::subview(gradients_, std::make_pair(first, first + count)));
   }
 
-  /// The lines of a subtree's leaves that the backward pass of a layer reads and writes.
+  /// The lines of a subtree's leaves that the backward pass of a strip of a layer reads and writes.
   BackwardPanels<ExecutionSpace, Scalar> panels_of(ExecutionSpace const& space, std::size_t number,
-                                                   PassSubtree const& subtree, Panel const& errors,
-                                                   Panel const& input_errors) const {
+                                                   LayerStrip const& strip, PassSubtree const& subtree,
+                                                   Panel const& errors, Panel const& input_errors) const {
     auto const& layer = weights_->layers()[number];
     return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
-            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(space, layer, subtree.num_leaves)};
+            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(space, layer, strip, subtree.num_leaves)};
   }
 
   Weights const* weights_;
@@ -305,8 +324,10 @@ private:
   std::size_t max_leaves_;
   Loss loss_;
   TrainingTrace<ExecutionSpace, Scalar> trace_;
+  std::size_t strip_size_;
+  LayerStrips strips_;
   std::optional<LayerStream<ExecutionSpace, Scalar>> stream_; ///< only if weights are streamed
-  DeviceArray<ExecutionSpace, Scalar> gradients_;             ///< of the layer that is streamed
+  DeviceArray<ExecutionSpace, Scalar> gradients_;             ///< of the strip that is streamed
   Panel errors_[2], targets_;
   LeafLevels<ExecutionSpace, Scalar> levels_;
   MirroredArray<ExecutionSpace, double> losses_;

@@ -34,6 +34,7 @@ struct FusedBackward {
   Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
   TreeLevels<ExecutionSpace, Scalar> levels;
   int num_outputs;
+  int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more if these are some inputs
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -59,8 +60,7 @@ struct FusedBackward {
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void backward_row(int run, int leaf, int row, int lane) const {
-    auto const line =
-        static_cast<std::size_t>(leaf) * static_cast<std::size_t>(edges.num_rows) + static_cast<std::size_t>(row);
+    auto const line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row);
     LanePacks<Tile> x;
     x.load(inputs(line), lane);
     LanePacks<Tile> sum;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/derivative.hpp"
+#include "kernels/leaf_sums.hpp"
 #include "kernels/training_tile.hpp"
 #include "kernels/tuning/training.hpp"
 
@@ -15,7 +16,8 @@ namespace varve {
 ///
 /// The bits at edges are those of FusedBackward: with finite errors, a weight 0 changes at most the sign of a zero sum,
 /// and no sign of a zero error changes a gradient, because those are never -0. (Errors that are not finite end the
-/// training in either case.) league: runs of leaves x blocks of groups; team threads: groups of `group` inputs; vector
+/// training in either case.) Gradients of biases go to `bias_levels`, by NeuronSums. For hosts; GPUs compute the same
+/// by trained_dense_gpu.hpp. league: runs of leaves x blocks of groups; team threads: groups of `group` inputs; vector
 /// lanes: packs of samples. Each line of errors is read once for a group.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct TrainedDenseBackward {
@@ -31,8 +33,11 @@ struct TrainedDenseBackward {
   TrainingPanel<ExecutionSpace, Scalar> input_errors; ///< result: errors of the outputs of the layer before
   Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
   TreeLevels<ExecutionSpace, Scalar> levels;          ///< sums: [input][output]
+  TreeLevels<ExecutionSpace, Scalar> bias_levels;     ///< result: gradients of biases, if it holds any
   int num_inputs;
   int num_outputs;
+  int stride; ///< lines of a leaf in `inputs` and `input_errors`: num_inputs, or more if these are some inputs of a
+              ///< layer
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -70,8 +75,7 @@ private:
   /// Count inputs from `row` on.
   template <int Count>
   KOKKOS_FORCEINLINE_FUNCTION void backward_rows(int run, int leaf, int row, int lane) const {
-    auto const line =
-        static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_inputs) + static_cast<std::size_t>(row);
+    auto const line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row);
     auto const width = static_cast<std::size_t>(num_outputs);
     Rows<Count> rows;
     VARVE_UNROLL
@@ -129,12 +133,15 @@ private:
   }
 };
 
-/// Launches TrainedDenseBackward. Does not fence. `kernel.levels` must be for leaves_per_run() of the tuning.
+/// Launches TrainedDenseBackward and NeuronSums. Does not fence. `kernel.levels` must be for leaves_per_run() of the
+/// tuning.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
-void trained_dense_backward(ExecutionSpace const& space,
-                            TrainedDenseBackward<ExecutionSpace, Scalar, HasInputErrors> kernel) {
+void trained_dense_backward_on_host(ExecutionSpace const& space,
+                                    TrainedDenseBackward<ExecutionSpace, Scalar, HasInputErrors> kernel) {
   using Kernel = TrainedDenseBackward<ExecutionSpace, Scalar, HasInputErrors>;
   using Tune = TrainingTuning<ExecutionSpace>;
+  if (kernel.bias_levels.num_sums != 0)
+    neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{kernel.errors, kernel.bias_levels, kernel.num_outputs, 1});
   if (kernel.levels.num_leaves == 0 || kernel.num_inputs == 0) return;
   kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.num_inputs);
   typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks, Tune::team_size,

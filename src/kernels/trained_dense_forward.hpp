@@ -8,15 +8,15 @@ namespace varve {
 /// One layer of a mini-batch from a dense matrix, whose weights are 0 where there is no edge:
 ///   outputs(j, s) = finish(fma-chain over all inputs i, ascending, of weight(j, i) * inputs(i, s), bias(j))
 /// The bits are those of TrainedForward: activations are finite, so a weight 0 changes at most the sign of a zero sum,
-/// which changes no output (formats/dense_blocks.hpp). league: leaves x blocks of groups; team threads: groups of
-/// `group` outputs; vector lanes: packs of samples. Per input and group it reads one line of inputs (256 bytes) for
-/// `group` fma per sample, whose sums stay in registers.
+/// which changes no output (formats/dense_blocks.hpp). For hosts; GPUs take the same by trained_dense_gpu.hpp. league:
+/// leaves x blocks of groups; team threads: groups of `group` outputs; vector lanes: packs of samples. Per input and
+/// group it reads one line of inputs (256 bytes) for `group` fma per sample, whose sums stay in registers.
 template <class ExecutionSpace, class Scalar>
 struct TrainedDenseForward {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
-  static constexpr int group = kOnHost<ExecutionSpace> ? 6 : 4; ///< outputs
+  static constexpr int group = 6; ///< outputs
 
   ConstDeviceArray<ExecutionSpace, Scalar> weights; ///< [output][input]
   ConstDeviceArray<ExecutionSpace, double> bias;    ///< by output
@@ -25,6 +25,7 @@ struct TrainedDenseForward {
   TrainingPanel<ExecutionSpace, Scalar> outputs;
   int num_inputs;
   int num_outputs;
+  int stride; ///< lines of a leaf in `outputs`: num_outputs, or more if these are some outputs of a layer
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -64,7 +65,7 @@ struct TrainedDenseForward {
         for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sum[i].pack[k], weight, value.pack[k]);
       }
     }
-    std::size_t const line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs);
+    std::size_t const line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride);
     VARVE_UNROLL
     for (int i = 0; i < Count; ++i) {
       double const own_bias = bias(row + i);
@@ -77,8 +78,8 @@ struct TrainedDenseForward {
 
 /// Launches TrainedDenseForward for num_leaves leaves. Does not fence.
 template <class ExecutionSpace, class Scalar>
-void trained_dense_forward(ExecutionSpace const& space, TrainedDenseForward<ExecutionSpace, Scalar> kernel,
-                           int num_leaves) {
+void trained_dense_forward_on_host(ExecutionSpace const& space, TrainedDenseForward<ExecutionSpace, Scalar> kernel,
+                                   int num_leaves) {
   using Kernel = TrainedDenseForward<ExecutionSpace, Scalar>;
   using Tune = TrainingTuning<ExecutionSpace>;
   if (num_leaves == 0 || kernel.num_outputs == 0) return;

@@ -24,6 +24,7 @@ struct TrainedForward {
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
   TrainingPanel<ExecutionSpace, Scalar> outputs;
   int num_inputs;
+  int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if these are some outputs of a layer
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -49,9 +50,9 @@ struct TrainedForward {
     double const own_bias = bias(row);
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) finish_with_curve(sum.pack[k], own_bias, bounds);
-    sum.store(outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(edges.num_rows) +
-                      static_cast<std::size_t>(row)),
-              lane);
+    sum.store(
+        outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row)),
+        lane);
   }
 
   /// So many edges; all their loads are on their way before the first is used.

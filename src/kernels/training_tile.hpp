@@ -168,15 +168,15 @@ private:
 
 /// Partial sums of the binary tree over leaves, which work like a binary counter: after n leaves of a run, level k
 /// holds the sum of 2^k leaves if bit k of n is set. Array: [run of leaves][level][sum]. Kernels for GPUs may count the
-/// slices of leaves (kernels/line_slice.hpp), which are subtrees, as leaves.
+/// halves of leaves (kernels/line_half.hpp), which are subtrees, as leaves.
 template <class ExecutionSpace, class Scalar>
 struct TreeLevels {
   DeviceArray<ExecutionSpace, Scalar> sums;
-  std::size_t num_sums; ///< sums in each level
-  int num_levels;       ///< levels of each run
-  int leaves_per_run;   ///< a power of two
-  int num_leaves;       ///< leaves, or slices of leaves
-  int slices = 1;       ///< slices of each leaf that count as leaves
+  std::size_t num_sums;   ///< sums in each level
+  int num_levels;         ///< levels of each run
+  int leaves_per_run;     ///< a power of two
+  int num_leaves;         ///< leaves, or halves of leaves
+  int parts_per_leaf = 1; ///< parts of each leaf that count as leaves: 2 for ScratchBackward
 
   KOKKOS_FORCEINLINE_FUNCTION std::size_t place(int run, int level, std::size_t sum) const {
     return (static_cast<std::size_t>(run) * static_cast<std::size_t>(num_levels) + static_cast<std::size_t>(level)) *
@@ -190,8 +190,8 @@ struct TreeLevels {
   template <class Sums>
   KOKKOS_FORCEINLINE_FUNCTION void add(int run, int before, std::size_t first, int count, int lane,
                                        typename Sums::Chains sum) const {
-    int level = 0;
     if constexpr (Sums::on_host) {
+      int level = 0;
       for (; (before >> level & 1) != 0; ++level) {
         auto lower = sum;
         copy_some<Sums::count>(lower.lane, &sums(place(run, level, first)), count);
@@ -199,11 +199,15 @@ struct TreeLevels {
       }
       copy_some<Sums::count>(&sums(place(run, level, first)), sum.lane, count);
     } else {
-      if (lane >= count) return;
-      std::size_t const own = first + static_cast<std::size_t>(lane);
-      for (; (before >> level & 1) != 0; ++level) sum = sums(place(run, level, own)) + sum;
-      sums(place(run, level, own)) = sum;
+      if (lane < count) add_one(run, before, first + static_cast<std::size_t>(lane), sum);
     }
+  }
+
+  /// Adds one leaf's number of one sum, after `before` leaves of the run.
+  KOKKOS_FORCEINLINE_FUNCTION void add_one(int run, int before, std::size_t sum, Scalar number) const {
+    int level = 0;
+    for (; (before >> level & 1) != 0; ++level) number = sums(place(run, level, sum)) + number;
+    sums(place(run, level, sum)) = number;
   }
 
   /// Copies `count` numbers, at most Most, in pieces of constant length, which compilers turn into vector moves.

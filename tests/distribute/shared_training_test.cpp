@@ -3,7 +3,9 @@
 
 #include "core/runtime.hpp"
 #include "engine/places.hpp"
+#include "engine/strip_limit.hpp"
 #include "engine/training.hpp"
+#include "engine/training_at.hpp"
 #include "network/weights_hash.hpp"
 #include "reference/training_case.hpp"
 
@@ -13,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,12 +50,7 @@ protected:
   }
 
   static TrainingOptions options_alone() {
-    TrainingOptions options;
-    options.backend = GetParam().backend;
-    options.precision = GetParam().precision;
-    options.optimizer.kind = OptimizerKind::adam;
-    options.optimizer.l2 = 1e-3;
-    options.batch = num_samples;
+    auto options = test::training_at(GetParam(), num_samples, OptimizerKind::adam);
     options.least_bundle = 500; // several bundles
     return options;
   }
@@ -63,12 +59,12 @@ protected:
     options.exchange = exchange_;
     return options;
   }
-  static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
+  static std::size_t leaf() { return test::leaf_at(GetParam()); }
 
   static void run(Training& training, int first, int last, Outcome& outcome, PatternKind kind = PatternKind::keep) {
     for (int step = first; step < last; ++step) {
-      std::vector<std::uint64_t> rows(num_samples - static_cast<std::size_t>(step * 53)); // ever fewer leaves
-      std::iota(rows.begin(), rows.end(), static_cast<std::uint64_t>(step));
+      auto const first_row = static_cast<std::size_t>(step);
+      auto const rows = test::rows_from(first_row, num_samples - 53 * first_row); // ever fewer leaves
       if (kind != PatternKind::keep && step % 4 == 2)
         outcome.moved += training.evolve(0, rows, {kind, 0.4, 5, static_cast<std::uint64_t>(step)});
       auto const sum = training.step(0, rows, 0.01);
@@ -196,6 +192,22 @@ TEST_P(SharedTraining, GivesTheSameBitsWithStreamedWeights) {
   }
 }
 
+TEST_P(SharedTraining, GivesTheSameBitsWithLayersInStrips) {
+  for (auto const pattern : {PatternKind::keep, PatternKind::rigl}) {
+    auto alone = options_alone();
+    alone.pattern = pattern;
+    auto const expected = train(alone);
+    auto options = alone;
+    options.exchange = exchange_;
+    options.micro_batch = leaf();
+    options.keep_every = 1;
+    options.format = pattern == PatternKind::keep ? FormatName::dense : FormatName::csr;
+    options = test::with_least_memory(given().network, options);
+    EXPECT_GT(prepare_training(given().network, options)->plan().num_cut_layers, 0U);
+    expect_same(train(options), expected);
+  }
+}
+
 TEST_P(SharedTraining, GoesOnWithAnotherNumberOfRanks) {
   auto const expected = train(options_alone());
   Outcome alone_first; // one rank, then all ranks
@@ -224,8 +236,7 @@ TEST_P(SharedTraining, WorksWithFewerLeavesThanRanks) {
   auto const hash_of = [&](TrainingOptions const& options) {
     auto const training = prepare_training(few.network, options);
     training->add_samples(few.samples, few.labels, "set");
-    std::vector<std::uint64_t> rows(leaf() + 5);
-    std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+    auto const rows = test::rows_from(0, leaf() + 5);
     for (int step = 0; step < 5; ++step) training->step(0, rows, 0.05);
     EXPECT_EQ(training->evaluate(0).num_samples, leaf() + 5);
     return weights_hash(training->network());
@@ -274,8 +285,7 @@ TEST_P(SharedTraining, SaysTheSameOnAllRanksWhenItDiverges) {
   options.optimizer.kind = OptimizerKind::sgd;
   auto const training = prepare_training(given().network, options);
   training->add_samples(given().samples, given().labels, "set");
-  std::vector<std::uint64_t> rows(num_samples);
-  std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+  auto const rows = test::rows_from(0, num_samples);
   std::string complaint = "none";
   try {
     for (int step = 0; step < 50; ++step) training->step(0, rows, 1e30);

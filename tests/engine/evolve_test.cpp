@@ -1,13 +1,13 @@
 #include "core/error.hpp"
 #include "engine/growth_blocks.hpp"
 #include "engine/training.hpp"
+#include "engine/training_at.hpp"
 #include "reference/train.hpp"
 #include "reference/training_case.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,19 +20,6 @@ using test::TrainingCase;
 std::vector<Activation> const all = {Activation::relu(), Activation::sigmoid(), Activation::leaky_relu(0.125),
                                      Activation::tanh(), Activation::identity()};
 
-struct Place {
-  Backend backend;
-  Precision precision;
-};
-
-std::vector<Place> all_places() {
-  std::vector<Place> places;
-  for (auto const backend : compiled_backends())
-    for (auto const precision : {Precision::single_precision, Precision::double_precision})
-      places.push_back({backend, precision});
-  return places;
-}
-
 /// A network, its weights, moments and what its changes moved.
 struct Evolved {
   std::vector<Layer> layers;
@@ -41,21 +28,18 @@ struct Evolved {
   bool operator==(Evolved const&) const = default;
 };
 
-class EvolvingEngines : public testing::TestWithParam<Place> {
+class EvolvingEngines : public testing::TestWithParam<test::Place> {
 protected:
   static constexpr int num_steps = 6;
   static constexpr double rate = 0.05;
 
   static TrainingOptions options(PatternKind kind, OptimizerKind optimizer = OptimizerKind::adam) {
-    TrainingOptions options;
-    options.backend = GetParam().backend;
-    options.precision = GetParam().precision;
+    auto options = test::training_at(GetParam(), 400);
     options.optimizer.kind = optimizer;
-    options.batch = 400;
     options.pattern = kind;
     return options;
   }
-  static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
+  static std::size_t leaf() { return test::leaf_at(GetParam()); }
 
   /// The change before a step: before every second one.
   static PatternEvent event_before(int step, PatternKind kind, double fraction) {
@@ -64,8 +48,7 @@ protected:
 
   static void run(Training& training, TrainingCase const& given, PatternKind kind, double fraction, int first, int last,
                   PatternCount& count) {
-    std::vector<std::uint64_t> rows(given.samples.num_samples());
-    std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+    auto const rows = test::rows_from(0, given.samples.num_samples());
     for (int step = first; step < last; ++step) {
       if (step % 2 == 1) count += training.evolve(0, rows, event_before(step, kind, fraction));
       training.step(0, rows, rate);
@@ -113,9 +96,7 @@ protected:
     EXPECT_EQ(found.moments, expected.moments);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Everywhere, EvolvingEngines, testing::ValuesIn(all_places()), [](auto const& place) {
-  return to_string(place.param.backend) + (place.param.precision == Precision::double_precision ? "_double" : "_float");
-});
+INSTANTIATE_TEST_SUITE_P(Everywhere, EvolvingEngines, testing::ValuesIn(test::all_places()), test::name_of);
 
 TEST_P(EvolvingEngines, EqualTheReference) {
   auto const given = training_case({{37, 50, 20, 33, 10}, 200, 0.2, all});

@@ -38,11 +38,17 @@ void expect_division(Network const& network, GradientParts const& parts, std::si
   std::size_t sum = 0;
   for (std::size_t number = 0; number < parts.bundles().size(); ++number) {
     auto const& bundle = parts.bundles()[number];
-    EXPECT_EQ(bundle.first_layer, layer);
     EXPECT_EQ(bundle.first_sum(), sum);
     EXPECT_EQ(bundle.sum_of_edge(bundle.first_edge), bundle.first_sum());
     EXPECT_EQ(bundle.sum_of_output(bundle.first_output), bundle.first_sum() + bundle.num_edges);
-    for (std::size_t i = 0; i < bundle.num_layers; ++i) EXPECT_EQ(&parts.bundle_of(layer++), &bundle);
+    if (bundle.first_layer + 1 == layer && bundle.num_layers == 1) --layer; // another bundle of a large layer
+    EXPECT_EQ(bundle.first_layer, layer);
+    for (std::size_t i = 0; i < bundle.num_layers; ++i, ++layer) {
+      auto const& of_layer = parts.bundle_of(layer);
+      EXPECT_EQ(of_layer.first_layer, bundle.first_layer);
+      EXPECT_EQ(of_layer.sum_of_edge(bundle.first_edge), bundle.first_sum());
+      EXPECT_EQ(&of_layer == &bundle, bundle.num_outputs > 0);
+    }
     for (std::size_t rank = 0; rank < num_ranks; ++rank) {
       auto const part = parts.part(number, rank);
       EXPECT_EQ(part.first_edge, edge);
@@ -68,6 +74,24 @@ TEST(GradientParts, CoverEverythingOnce) {
       SCOPED_TRACE(testing::Message() << num_ranks << " ranks, bundles of " << least);
       EXPECT_EQ(parts.bundles().size(), least == 1 ? 4U : least == 300 ? 2U : 1U);
       expect_division(network, parts, num_ranks);
+    }
+  }
+}
+
+TEST(GradientParts, CutLargeLayers) {
+  auto const network = small_network();
+  std::vector<std::size_t> edges;
+  for (auto const& layer : network.layers()) edges.push_back(layer.num_edges());
+  for (std::size_t const num_ranks : {1U, 3U}) {
+    for (std::size_t const least : {1U, 1000000U}) {
+      GradientParts const parts(network, num_ranks, least, edges[1] / 3);
+      expect_division(network, parts, num_ranks);
+      std::vector<std::size_t> bundles(4, 0);
+      for (auto const& bundle : parts.bundles()) {
+        EXPECT_LE(bundle.num_edges, edges[1] / 3);
+        ++bundles[bundle.first_layer];
+      }
+      EXPECT_EQ(bundles[1], 4U);
     }
   }
 }

@@ -1,7 +1,7 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "engine/places.hpp"
 #include "engine/training.hpp"
+#include "engine/training_at.hpp"
 #include "network/weights_hash.hpp"
 #include "reference/training_case.hpp"
 
@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,16 +48,11 @@ protected:
   }
 
   static TrainingOptions options(OptimizerKind optimizer = OptimizerKind::adam) {
-    TrainingOptions options;
-    options.backend = GetParam().backend;
-    options.precision = GetParam().precision;
-    options.optimizer.kind = optimizer;
-    options.optimizer.l2 = 1e-3;
-    options.batch = num_samples;
+    auto options = test::training_at(GetParam(), num_samples, optimizer);
     options.growth_bytes = 400000;
     return options;
   }
-  static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
+  static std::size_t leaf() { return test::leaf_at(GetParam()); }
 
   /// The same training on a device that cannot hold the weights beside the activations.
   static TrainingOptions streamed(TrainingOptions options) {
@@ -78,8 +72,8 @@ protected:
 
   static void run(Training& training, PatternKind kind, int first, int last, Outcome& outcome) {
     for (int step = first; step < last; ++step) {
-      std::vector<std::uint64_t> rows(num_samples - static_cast<std::size_t>(step * 31)); // ever fewer leaves
-      std::iota(rows.begin(), rows.end(), static_cast<std::uint64_t>(step));
+      auto const first_row = static_cast<std::size_t>(step);
+      auto const rows = test::rows_from(first_row, num_samples - 31 * first_row); // ever fewer leaves
       if (kind != PatternKind::keep && step % 2 == 1)
         outcome.moved += training.evolve(0, rows, {kind, 0.4, 5, static_cast<std::uint64_t>(step)});
       outcome.losses.push_back(training.step(0, rows, 0.01).loss);
@@ -186,8 +180,7 @@ TEST_P(StreamedTraining, TrainsASingleLayer) {
   auto const train_one = [&] {
     auto const training = prepare_training(one.network, way);
     training->add_samples(one.samples, one.labels, "set");
-    std::vector<std::uint64_t> rows(40);
-    std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+    auto const rows = test::rows_from(0, 40);
     for (int step = 0; step < 4; ++step) training->step(0, rows, 0.1);
     return std::pair(weights_hash(training->network()), training->plan());
   };
@@ -201,8 +194,7 @@ TEST_P(StreamedTraining, TrainsASingleLayer) {
 
 TEST_P(StreamedTraining, SaysWhichLayerIsNoNumberAnyMore) {
   auto const training = begin(streamed(options(OptimizerKind::sgd)));
-  std::vector<std::uint64_t> rows(num_samples);
-  std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+  auto const rows = test::rows_from(0, num_samples);
   std::string complaint = "none";
   try {
     for (int step = 0; step < 50; ++step) training->step(0, rows, 1e30);

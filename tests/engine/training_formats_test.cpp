@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "engine/places.hpp"
+#include "engine/training_at.hpp"
 #include "network/weights_hash.hpp"
 #include "reference/training_case.hpp"
 
@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,19 +74,18 @@ TEST(TrainingFormats, AreDenseBackwardInWideFirstLayers) {
   EXPECT_FALSE(first(250, 100));
 }
 
+TEST(TrainingFormats, AreDenseInBothPassesOnGpus) {
+  TrainingOptions options;
+  options.backend = Backend::cuda;
+  using Formats = std::vector<TrainedFormat>;
+  EXPECT_EQ(formats_of({49, 50, 100}, options), (Formats{{false, false}, {true, true}, {true, true}}));
+}
+
 /// The same bits whatever the format.
 class TrainingInFormats : public testing::TestWithParam<test::Place> {
 protected:
-  static TrainingOptions options() {
-    TrainingOptions options;
-    options.backend = GetParam().backend;
-    options.precision = GetParam().precision;
-    options.optimizer.kind = OptimizerKind::adam;
-    options.optimizer.l2 = 1e-3;
-    options.batch = 300;
-    return options;
-  }
-  static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
+  static TrainingOptions options() { return test::training_at(GetParam(), 300, OptimizerKind::adam); }
+  static std::size_t leaf() { return test::leaf_at(GetParam()); }
 
   /// Hash of all weights, losses, and the state of the optimizer after some steps, one of them from a restored state.
   static auto train(TrainingCase const& given, TrainingOptions const& options) {
@@ -100,8 +98,7 @@ protected:
         training = std::move(next);
       }
       if (step % 2 == 0) training->add_samples(given.samples, given.labels, "set");
-      std::vector<std::uint64_t> rows(300 - static_cast<std::size_t>(step) * 40);
-      std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+      auto const rows = test::rows_from(0, 300 - static_cast<std::size_t>(step) * 40);
       losses.push_back(training->step(0, rows, 0.05).loss);
     }
     losses.push_back(training->evaluate(0).loss);

@@ -1,6 +1,7 @@
 #include "engine/training.hpp"
 
 #include "core/error.hpp"
+#include "engine/training_at.hpp"
 #include "engine/training_memory.hpp"
 #include "reference/train.hpp"
 #include "reference/training_case.hpp"
@@ -9,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,37 +24,15 @@ using test::TrainingShape;
 std::vector<Activation> const all = {Activation::relu(), Activation::sigmoid(),          Activation::leaky_relu(0.125),
                                      Activation::tanh(), Activation::clipped_relu(0.75), Activation::identity()};
 
-struct Place {
-  Backend backend;
-  Precision precision;
-};
-
-std::vector<Place> all_places() {
-  std::vector<Place> places;
-  for (auto const backend : compiled_backends())
-    for (auto const precision : {Precision::single_precision, Precision::double_precision})
-      places.push_back({backend, precision});
-  return places;
-}
-
-class TrainingEngines : public testing::TestWithParam<Place> {
+class TrainingEngines : public testing::TestWithParam<test::Place> {
 protected:
-  static TrainingOptions options() {
-    TrainingOptions options;
-    options.backend = GetParam().backend;
-    options.precision = GetParam().precision;
-    options.batch = 400;
-    return options;
-  }
-  static std::size_t leaf() { return GetParam().precision == Precision::double_precision ? 32 : 64; }
+  static TrainingOptions options() { return test::training_at(GetParam(), 400); }
+  static std::size_t leaf() { return test::leaf_at(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(Everywhere, TrainingEngines, testing::ValuesIn(all_places()), [](auto const& place) {
-  return to_string(place.param.backend) + (place.param.precision == Precision::double_precision ? "_double" : "_float");
-});
+INSTANTIATE_TEST_SUITE_P(Everywhere, TrainingEngines, testing::ValuesIn(test::all_places()), test::name_of);
 
 std::vector<std::uint64_t> shuffled(std::size_t count, std::uint64_t step) {
-  std::vector<std::uint64_t> rows(count);
-  std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+  auto rows = test::rows_from(0, count);
   RandomStream random(9, step);
   for (std::size_t i = count; i-- > 1;) std::swap(rows[i], rows[random.below(i + 1)]);
   return rows;
@@ -172,6 +150,34 @@ TEST_P(TrainingEngines, GoOnFromAStateAsIfNothingHadHappened) {
   }
 }
 
+/// GPUs record the launches of a step in one pass and repeat them, those of several passes they make anew.
+TEST_P(TrainingEngines, RepeatStepsBetweenOtherCalls) {
+  auto const given = training_case({{30, 40, 25, 8}, 300, 0.4, all});
+  auto const other = training_case({{30, 40, 25, 8}, 300, 0.7, all});
+  auto options = TrainingEngines::options();
+  options.pattern = PatternKind::rigl;
+  auto const train_long = [&] {
+    auto const training = prepare_training(given.network, options);
+    training->add_samples(given.samples, given.labels, "set");
+    std::vector<double> losses;
+    for (int step = 0; step < 16; ++step) {
+      if (step == 6) training->add_samples(other.samples, other.labels, "other");
+      auto rows = shuffled(300, static_cast<std::uint64_t>(step));
+      if (step % 5 == 4) rows.resize(140);
+      losses.push_back(training->step(step > 12 ? 1 : 0, rows, rate / (step + 1)).loss);
+      if (step == 3) losses.push_back(training->evaluate(0).loss);
+      if (step == 7) training->evolve(0, rows, {PatternKind::rigl, 0.3, 1, 0});
+      if (step == 10) training->restore(training->state());
+    }
+    return Trained{training->network().layers(), losses};
+  };
+  auto const found = train_long();
+  options.micro_batch = leaf();
+  auto const expected = train_long();
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_EQ(found.layers, expected.layers);
+}
+
 TEST_P(TrainingEngines, EvaluateWithoutChangingAnything) {
   auto const given = training_case({{20, 30, 8}, 200, 0.5, all});
   auto options = TrainingEngines::options();
@@ -189,8 +195,7 @@ TEST_P(TrainingEngines, EvaluateWithoutChangingAnything) {
   auto const in_parts = prepare_training(given.network, options);
   in_parts->add_samples(given.samples, given.labels, "set");
   EXPECT_EQ(in_parts->evaluate(0).loss, sum.loss);
-  std::vector<std::uint64_t> all_rows(200);
-  std::iota(all_rows.begin(), all_rows.end(), std::uint64_t{0});
+  auto const all_rows = test::rows_from(0, 200);
   EXPECT_EQ(training->step(set, all_rows, 0.1).loss, sum.loss) << "a step tells the loss before it";
 }
 
@@ -242,7 +247,7 @@ TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
               testing::HasSubstr("but 1000 bytes may be used"));
 }
 
-TrainingSizes const sizes{std::vector<std::size_t>(65, 10), 64, 4, 1000, 100, 5000};
+TrainingSizes const sizes{std::vector<std::size_t>(65, 10), 64, 4, 1000, {{kWholeLayers, 100}}, 5000};
 
 TEST(TrainingMemory, IsSavedByComputingAgainThenBySmallerMicroBatches) {
   TrainingOptions options;

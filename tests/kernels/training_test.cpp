@@ -4,10 +4,9 @@
 #include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
 #include "kernels/output_error_gpu.hpp"
-#include "kernels/sliced_backward.hpp"
-#include "kernels/sliced_forward.hpp"
-#include "kernels/trained_dense_backward.hpp"
-#include "kernels/trained_dense_forward.hpp"
+#include "kernels/scratch_backward.hpp"
+#include "kernels/scratch_forward.hpp"
+#include "kernels/trained_dense_gpu.hpp"
 #include "kernels/trained_forward.hpp"
 #include "kernels/update_step.hpp"
 #include "reference/train.hpp"
@@ -40,8 +39,8 @@ void expect_equal_bits(std::vector<Scalar> const& found, std::vector<Scalar> con
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(bits_of(found[i]), bits_of(expected[i])) << what << " " << i;
 }
 
-/// The kernels that a step consists of; those of slices are for GPUs.
-enum class Kernels { edges, slices, dense };
+/// The kernels that a step consists of; those in scratch are for GPUs.
+enum class Kernels { edges, scratch, dense };
 
 /// A step by the kernels alone, all of a layer's sums at once.
 template <class ExecutionSpace, class Scalar>
@@ -141,9 +140,9 @@ private:
     Layer const layer = network_.layer(number);
     if (kernels_ == Kernels::dense) return dense_forward(number, layer, inputs);
     if constexpr (!kOnHost<ExecutionSpace>) {
-      if (kernels_ == Kernels::slices)
-        return forward_by_edges(number, layer, inputs, SlicedForward<ExecutionSpace, Scalar>{},
-                                [&](auto const& kernel) { sliced_forward(space_, kernel, leaves_); });
+      if (kernels_ == Kernels::scratch)
+        return forward_by_edges(number, layer, inputs, ScratchForward<ExecutionSpace, Scalar>{},
+                                [&](auto const& kernel) { scratch_forward(space_, kernel, leaves_); });
     }
     return forward_by_edges(number, layer, inputs, TrainedForward<ExecutionSpace, Scalar>{},
                             [&](auto const& kernel) { trained_forward(space_, kernel, leaves_); });
@@ -159,6 +158,7 @@ private:
     kernel.inputs = inputs;
     kernel.outputs = new_panel(layer.num_outputs());
     kernel.num_inputs = static_cast<int>(layer.num_inputs());
+    kernel.stride = static_cast<int>(layer.num_outputs());
     launch(kernel);
     space_.fence("forward");
     return kernel.outputs;
@@ -172,7 +172,7 @@ private:
     kernel.inputs = inputs;
     kernel.outputs = new_panel(layer.num_outputs());
     kernel.num_inputs = static_cast<int>(layer.num_inputs());
-    kernel.num_outputs = static_cast<int>(layer.num_outputs());
+    kernel.num_outputs = kernel.stride = static_cast<int>(layer.num_outputs());
     trained_dense_forward(space_, kernel, leaves_);
     space_.fence("forward");
     return kernel.outputs;
@@ -206,10 +206,10 @@ private:
   TreeLevels<ExecutionSpace, Scalar> new_levels(std::size_t num_sums) const {
     int levels = 1;
     while (1 << (levels - 1) < leaves_per_run_) ++levels;
-    int const slices = kernels_ == Kernels::slices ? 2 : 1;
-    std::vector<Scalar> const numbers(size_of_levels(num_sums, slices * leaves_, leaves_per_run_),
+    int const parts = kernels_ == Kernels::scratch ? 2 : 1;
+    std::vector<Scalar> const numbers(size_of_levels(num_sums, parts * leaves_, leaves_per_run_),
                                       std::numeric_limits<Scalar>::quiet_NaN());
-    return {upload<ExecutionSpace>("levels", numbers), num_sums, levels, leaves_per_run_, slices * leaves_, slices};
+    return {upload<ExecutionSpace>("levels", numbers), num_sums, levels, leaves_per_run_, parts * leaves_, parts};
   }
 
   /// The totals of two sets of sums, by one launch.
@@ -249,23 +249,24 @@ private:
       if (number > 0) kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
       kernel.levels = levels;
       kernel.num_outputs = static_cast<int>(outputs);
+      kernel.stride = kernel.edges.num_rows;
     };
     auto const by_edges = [&](auto kernel) {
       bias_levels = neuron_levels(errors, outputs);
       set(kernel);
       fused_backward(space_, kernel);
     };
-    [[maybe_unused]] auto const in_slices = [&](auto kernel) {
+    [[maybe_unused]] auto const in_scratch = [&](auto kernel) {
       if constexpr (!kOnHost<ExecutionSpace>) {
         bias_levels = new_levels(outputs);
         set(kernel);
         kernel.bias_levels = bias_levels;
-        sliced_backward(space_, kernel);
+        scratch_backward(space_, kernel);
       }
     };
     if constexpr (!kOnHost<ExecutionSpace>) {
-      if (kernels_ == Kernels::slices && number > 0) in_slices(SlicedBackward<ExecutionSpace, Scalar, true>{});
-      if (kernels_ == Kernels::slices && number == 0) in_slices(SlicedBackward<ExecutionSpace, Scalar, false>{});
+      if (kernels_ == Kernels::scratch && number > 0) in_scratch(ScratchBackward<ExecutionSpace, Scalar, true>{});
+      if (kernels_ == Kernels::scratch && number == 0) in_scratch(ScratchBackward<ExecutionSpace, Scalar, false>{});
     }
     if (kernels_ == Kernels::edges && number > 0) by_edges(FusedBackward<ExecutionSpace, Scalar, true>{});
     if (kernels_ == Kernels::edges && number == 0) by_edges(FusedBackward<ExecutionSpace, Scalar, false>{});
@@ -278,7 +279,7 @@ private:
   Panel dense_backward(std::size_t number, Panel const& inputs, Panel const& errors,
                        LayerGradient<Scalar>& gradient) const {
     auto const& own = layers_[number];
-    auto const bias_levels = neuron_levels(errors, network_.layers()[number].num_outputs());
+    auto const bias_levels = new_levels(network_.layers()[number].num_outputs());
     Panel input_errors;
     auto const launch = [&](auto kernel) {
       kernel.weights = own.dense.by_input;
@@ -287,7 +288,8 @@ private:
       kernel.input_errors = input_errors;
       if (number > 0) kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
       kernel.levels = new_levels(own.dense.by_input.size());
-      kernel.num_inputs = static_cast<int>(network_.layers()[number].num_inputs());
+      kernel.bias_levels = bias_levels;
+      kernel.num_inputs = kernel.stride = static_cast<int>(network_.layers()[number].num_inputs());
       kernel.num_outputs = static_cast<int>(network_.layers()[number].num_outputs());
       trained_dense_backward(space_, kernel);
       PickLevels<ExecutionSpace, Scalar> const pick{kernel.levels, own.dense.places,
@@ -338,8 +340,8 @@ void expect_reference(TrainingShape const& shape, int leaves_per_run, Kernels by
 }
 template <class ExecutionSpace, class Scalar>
 void expect_reference(TrainingShape const& shape, int leaves_per_run) {
-  for (auto const by : {Kernels::edges, Kernels::slices, Kernels::dense}) {
-    if (by == Kernels::slices && kOnHost<ExecutionSpace>) continue;
+  for (auto const by : {Kernels::edges, Kernels::scratch, Kernels::dense}) {
+    if (by == Kernels::scratch && kOnHost<ExecutionSpace>) continue;
     SCOPED_TRACE(testing::Message() << "kernels " << static_cast<int>(by));
     expect_reference<ExecutionSpace, Scalar>(shape, leaves_per_run, by);
   }
@@ -378,6 +380,19 @@ TYPED_TEST(TrainingKernels, TakeOneNeuronNoEdgesAndDenseLayers) {
   expect_reference<TypeParam, float>({{5, 4, 3}, 70, 0.0, all}, 2);
   expect_reference<TypeParam, float>({{300, 3, 200, 2}, 100, 1.1, all}, 2);
   expect_reference<TypeParam, double>({{100, 33, 64}, 100, 1.1, all}, 2);
+}
+
+/// On GPUs these take the large teams of LeafProductOnGpu.
+TYPED_TEST(TrainingKernels, TakeManyLeaves) {
+  expect_reference<TypeParam, float>({{66, 130, 5}, 140 * kLeafSamples<float> - 3, 0.5, all}, 4);
+  expect_reference<TypeParam, double>({{66, 130, 5}, 140 * kLeafSamples<double> - 3, 0.5, all}, 4);
+}
+
+TYPED_TEST(TrainingKernels, TakeMoreScratchThanAtTheirFirstLaunch) {
+  expect_reference<TypeParam, float>({{20, 30, 12}, 40, 0.5, all}, 1);
+  expect_reference<TypeParam, float>({{700, 20, 600, 4}, 40, 0.1, all}, 1);
+  expect_reference<TypeParam, double>({{20, 30, 12}, 40, 0.5, all}, 1);
+  expect_reference<TypeParam, double>({{700, 20, 600, 4}, 40, 0.1, all}, 1);
 }
 
 template <class ExecutionSpace, class Scalar>

@@ -26,7 +26,15 @@ struct TrainingTuning {
 
   /// Leaves (a power of two) that a team adds up by itself: all of them, unless processors would be idle.
   static int leaves_per_run(int processors, int num_blocks, int num_leaves) {
-    int const wanted_teams = on_host ? processors : 32 * processors;
+    return leaves_of_runs(on_host ? processors : 32 * processors, num_blocks, num_leaves);
+  }
+
+  /// GPUs: the same for the teams of LeafGradientOnGpu.
+  static int leaves_per_dense_run(int processors, int num_parts, int num_leaves) {
+    return leaves_of_runs(8 * processors, num_parts, num_leaves);
+  }
+
+  static int leaves_of_runs(int wanted_teams, int num_blocks, int num_leaves) {
     int const wanted_runs = std::max(1, (wanted_teams + num_blocks - 1) / num_blocks);
     int leaves = 1;
     while (leaves * wanted_runs < num_leaves) leaves *= 2;
@@ -40,18 +48,18 @@ struct TrainingTuning {
     return std::clamp((wanted + num_leaves - 1) / std::max(1, num_leaves), 1, std::max(1, num_rows));
   }
 
-  /// GPUs: blocks into which the kernels of slices cut the rows of each slice: a team for each processor, which has
-  /// scratch for one.
-  static int slice_blocks(int processors, int num_rows, int num_slices) {
-    return std::clamp(processors / std::max(1, num_slices), 1, std::max(1, num_rows / 16));
+  /// GPUs: blocks into which ScratchForward and ScratchBackward cut the rows of each half of a leaf: a team for each
+  /// processor, which has scratch for one.
+  static int half_blocks(int processors, int num_rows, int num_halves) {
+    return std::clamp(processors / std::max(1, num_halves), 1, std::max(1, num_rows / 16));
   }
 
-  /// GPUs: slices (a power of two) that a team of SlicedBackward adds up by itself.
-  static int slices_per_run(int processors, int num_blocks, int num_slices) {
+  /// GPUs: halves of leaves (a power of two) that a team of ScratchBackward adds up by itself.
+  static int halves_per_run(int processors, int num_blocks, int num_halves) {
     int const teams = std::max(1, processors / num_blocks);
-    int slices = 1;
-    while (slices * teams < num_slices) slices *= 2;
-    return slices;
+    int halves = 1;
+    while (halves * teams < num_halves) halves *= 2;
+    return halves;
   }
 };
 

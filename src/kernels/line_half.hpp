@@ -6,19 +6,19 @@
 namespace varve {
 
 /// GPUs: half of the lanes of a training tile, and so half of the chains of a leaf: a subtree of the tree over chains.
-/// Kernels bring this slice of the lines of all neurons that they gather to team scratch (128 bytes a neuron), so that
+/// Kernels bring this half of the lines of all neurons that they gather to team scratch (128 bytes a neuron), so that
 /// they read each line once from the L2 instead of once for every edge, and threads of eight (double: four) lanes load
-/// a neuron's slice from all banks at once.
+/// a neuron's half line from all banks at once.
 template <class ExecutionSpace, class Scalar>
-struct LineSlice {
+struct LineHalf {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Lines = ArrayView<typename Tile::PackType>;
-  static constexpr int slices = 2; ///< of a leaf
-  static constexpr int num_lanes = Tile::num_lanes / slices;
+  static constexpr int halves = 2; ///< of a leaf
+  static constexpr int num_lanes = Tile::num_lanes / halves;
   static constexpr int packs = num_lanes * Tile::packs_per_lane; ///< of a neuron
   static constexpr int team_size = 1024 / num_lanes;
 
-  /// Bytes of team scratch for the slice of so many neurons.
+  /// Bytes of team scratch for the half lines of so many neurons.
   static std::size_t scratch_bytes(int num_neurons) {
     return static_cast<std::size_t>(num_neurons) * packs * sizeof(typename Tile::PackType);
   }
@@ -36,11 +36,11 @@ struct LineSlice {
     return ScratchArrays(team, 0, bytes, 128).template take<typename Tile::PackType>(count);
   }
 
-  /// Brings a slice of the lines first_line ... to scratch; rank: that of the calling team thread. Several loads of a
+  /// Brings one half of the lines first_line ... to scratch; rank: that of the calling team thread. Several loads of a
   /// thread travel together.
   template <class Panel>
   KOKKOS_FORCEINLINE_FUNCTION static void bring(Lines const& lines, Panel const& panel, std::size_t first_line,
-                                                int num_neurons, int slice, int rank, int lane) {
+                                                int num_neurons, int half, int rank, int lane) {
     constexpr int ahead = 8 / Tile::packs_per_lane;
     for (int first = rank; first < num_neurons; first += ahead * team_size) {
       LanePacks<Tile> line[ahead];
@@ -48,7 +48,7 @@ struct LineSlice {
       for (int i = 0; i < ahead; ++i) {
         int const neuron = first + i * team_size;
         if (neuron < num_neurons)
-          line[i].load(panel(first_line + static_cast<std::size_t>(neuron)), slice * num_lanes + lane);
+          line[i].load(panel(first_line + static_cast<std::size_t>(neuron)), half * num_lanes + lane);
       }
       VARVE_UNROLL
       for (int i = 0; i < ahead; ++i) {
