@@ -7,6 +7,7 @@
 #   -DKokkos_ARCH_AMPERE80=ON, _AMD_GFX90A=ON            GPU to compile for (one a build)
 #   -DKokkos_ARCH_NATIVE=OFF                             portable host code; ON unless a host architecture is given
 #   -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=ON               from source although one is installed
+include(CheckCXXSourceCompiles)
 include(FetchContent)
 
 set(VARVE_KOKKOS_OLDEST 4.5.1)
@@ -58,6 +59,23 @@ function(varve_default_to_native)
   set(Kokkos_ARCH_NATIVE ON CACHE BOOL "Compile for the processor of this machine")
 endfunction()
 
+# Clang 19 reports avx10.1-256 where a virtual machine's processor says AVX10 without its width, and then warns in every file that the
+# AVX-512 of the same processor contradicts it. Without AVX10 the same instructions are left, as AVX-512.
+function(varve_mend_native_of_clang)
+  if(NOT Kokkos_ARCH_NATIVE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  set(without_avx10 -mno-avx10.1-256)
+  set(CMAKE_REQUIRED_QUIET ON)
+  set(CMAKE_REQUIRED_FLAGS "-march=native -Werror")
+  check_cxx_source_compiles("int main() {}" VARVE_CLANG_KNOWS_THIS_PROCESSOR)
+  string(APPEND CMAKE_REQUIRED_FLAGS " ${without_avx10}")
+  check_cxx_source_compiles("int main() {}" VARVE_CLANG_KNOWS_THIS_PROCESSOR_WITHOUT_AVX10)
+  if(NOT VARVE_CLANG_KNOWS_THIS_PROCESSOR AND VARVE_CLANG_KNOWS_THIS_PROCESSOR_WITHOUT_AVX10)
+    target_compile_options(kokkoscore PUBLIC $<$<COMPILE_LANG_AND_ID:CXX,Clang>:${without_avx10}>)
+  endif()
+endfunction()
+
 # varve_bridge(NAME PUBLIC|INTERFACE): cmake/NAME is included before everything that sees Kokkos's headers (PUBLIC: in Kokkos
 # itself, too), also after installation.
 function(varve_bridge name reach)
@@ -97,6 +115,7 @@ else()
     URL ${kokkos_releases}/4.5.01/kokkos-4.5.01.tar.gz
     URL_HASH SHA256=52d003ffbbe05f30c89966e4009c017efb1662b02b2b73190670d3418719564c)
   FetchContent_MakeAvailable(Kokkos)
+  varve_mend_native_of_clang()
   get_directory_property(VARVE_KOKKOS_VERSION DIRECTORY ${kokkos_SOURCE_DIR} DEFINITION Kokkos_VERSION)
   message(STATUS "Kokkos ${VARVE_KOKKOS_VERSION} built from ${kokkos_SOURCE_DIR}")
   varve_check_version(Kokkos ${VARVE_KOKKOS_VERSION})
