@@ -46,41 +46,81 @@ public:
     bias_ = DeviceArray<ExecutionSpace, Scalar>(room, of_bias);
   }
 
-  /// The levels for the backward pass of a strip over num_leaves leaves: on GPUs for LeafGradientOnGpu if the layer is
-  /// dense, else for ScratchBackward if a team has scratch for the errors of all outputs (`parts_per_leaf` of both is
-  /// then above 1).
+  /// The device memory of the sums.
+  std::size_t bytes() const { return (weights_.size() + bias_.size()) * sizeof(Scalar); }
+
+  /// The levels for the backward pass of a strip over num_leaves leaves.
   template <class OfLayer>
   Levels of(ExecutionSpace const& space, OfLayer const& layer, LayerStrip const& strip, std::size_t num_leaves) const {
-    auto const leaves = static_cast<int>(num_leaves);
-    auto const rows = static_cast<int>(strip.num_rows);
     auto const outputs = static_cast<std::size_t>(layer.num_outputs);
-    std::size_t const gradients = layer.format.has_dense_backward ? strip.num_rows * outputs : strip.num_edges;
+    bool const is_dense = layer.format.has_dense_backward;
+    auto const runs = runs_of(num_processors(space), strip.num_rows, outputs, is_dense, num_leaves);
+    std::size_t const gradients = is_dense ? strip.num_rows * outputs : strip.num_edges;
     std::size_t const biases = strip.is_first ? outputs : 0;
-    int const processors = num_processors(space);
-    if constexpr (!kOnHost<ExecutionSpace>) {
-      if (layer.format.has_dense_backward) {
-        int const parts = LeafGradientOnGpu<ExecutionSpace, Scalar>::num_parts(rows, layer.num_outputs);
-        int const per_run = Tune::leaves_per_dense_run(processors, parts, leaves);
-        return {{weights_, gradients, levels_of(per_run), per_run, leaves},
-                {bias_, biases, levels_of(per_run), per_run, leaves}};
+    int const parts = runs.parts_per_leaf;
+    return {{weights_, gradients, levels_of(runs.of_weights), runs.of_weights, runs.num_leaves * parts, parts},
+            {bias_, biases, levels_of(runs.of_bias), runs.of_bias, runs.num_leaves * parts, parts}};
+  }
+
+  /// A bound of the device memory, in bytes, for any strip of up to `size` gradients of a layer of this shape, which
+  /// has up to num_edges edges, and for up to max_leaves leaves.
+  static std::size_t most_bytes(std::size_t num_inputs, std::size_t num_outputs, std::size_t num_edges, bool is_dense,
+                                std::size_t size, std::size_t max_leaves) {
+    int const processors = num_processors(ExecutionSpace());
+    std::size_t const gradients = std::min(is_dense ? num_inputs * num_outputs : num_edges, size);
+    std::size_t most_of_weights = 0;
+    std::size_t most_of_bias = 0;
+    // Fewer rows make more runs, so rows are tried from 1 on, in steps of an eighth: runs grow by half at most in one.
+    for (std::size_t rows = size == kWholeLayers ? num_inputs : 1; rows <= num_inputs;) {
+      std::size_t const end = std::min(num_inputs, rows + rows / 8);
+      std::size_t const most = std::min(gradients, end * num_outputs);
+      for (std::size_t leaves = 1; leaves <= max_leaves; ++leaves) {
+        for (std::size_t const tried : {rows, end}) {
+          auto const runs = runs_of(processors, tried, num_outputs, is_dense, leaves);
+          int const halves = runs.num_leaves * runs.parts_per_leaf;
+          most_of_weights = std::max(most_of_weights, size_of_levels(most, halves, runs.of_weights));
+          most_of_bias = std::max(most_of_bias, size_of_levels(num_outputs, halves, runs.of_bias));
+        }
       }
-      using Half = LineHalf<ExecutionSpace, Scalar>;
-      if (Half::fits(layer.num_outputs)) {
-        int const halves = leaves * Half::halves;
-        int const per_run = Tune::halves_per_run(processors, Tune::half_blocks(processors, rows, halves), halves);
-        return {{weights_, gradients, levels_of(per_run), per_run, halves, Half::halves},
-                {bias_, biases, levels_of(per_run), per_run, halves, Half::halves}};
-      }
+      rows = end + 1;
     }
-    constexpr int group = LeafSums<TrainingTile<ExecutionSpace, Scalar>>::count;
-    int const per_run = leaves_per_run(processors, rows, leaves);
-    int const per_run_of_bias = leaves_per_run(processors, (layer.num_outputs + group - 1) / group, leaves);
-    return {{weights_, gradients, levels_of(per_run), per_run, leaves},
-            {bias_, biases, levels_of(per_run_of_bias), per_run_of_bias, leaves}};
+    return (most_of_weights + most_of_bias) * sizeof(Scalar);
   }
 
 private:
   using Tune = TrainingTuning<ExecutionSpace>;
+
+  /// How the backward pass of a strip shares the leaves.
+  struct Runs {
+    int of_weights, of_bias; ///< leaves, or parts of leaves, that a team adds up by itself
+    int num_leaves;
+    int parts_per_leaf = 1;
+  };
+
+  /// On GPUs for LeafGradientOnGpu if the layer is dense, else for ScratchBackward if a team has scratch for the errors
+  /// of all outputs.
+  static Runs runs_of(int processors, std::size_t num_rows, std::size_t num_outputs, bool is_dense,
+                      std::size_t num_leaves) {
+    auto const leaves = static_cast<int>(num_leaves);
+    auto const rows = static_cast<int>(num_rows);
+    auto const outputs = static_cast<int>(num_outputs);
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (is_dense) {
+        int const parts = LeafGradientOnGpu<ExecutionSpace, Scalar>::num_parts(rows, outputs);
+        int const per_run = Tune::leaves_per_dense_run(processors, parts, leaves);
+        return {per_run, per_run, leaves};
+      }
+      using Half = LineHalf<ExecutionSpace, Scalar>;
+      if (Half::fits(outputs)) {
+        int const halves = leaves * Half::halves;
+        int const per_run = Tune::halves_per_run(processors, Tune::half_blocks(processors, rows, halves), halves);
+        return {per_run, per_run, leaves, Half::halves};
+      }
+    }
+    constexpr int group = LeafSums<TrainingTile<ExecutionSpace, Scalar>>::count;
+    return {leaves_per_run(processors, rows, leaves), leaves_per_run(processors, (outputs + group - 1) / group, leaves),
+            leaves};
+  }
 
   /// Leaves that a team adds up by itself in kernels over num_rows rows, or groups of rows.
   static int leaves_per_run(int processors, int num_rows, int num_leaves) {

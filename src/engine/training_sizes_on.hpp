@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <tuple>
 #include <vector>
 
 namespace varve {
@@ -70,16 +72,19 @@ private:
   /// Upper bound of the device memory, in bytes, for sums of leaves, with strips of this size.
   static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves,
                                      std::vector<TrainedFormat> const& formats, std::size_t strip_size) {
-    std::size_t of_weights = 0;
-    std::size_t of_bias = 0;
-    for (std::size_t number = 0; number < formats.size(); ++number) { // at most two numbers per leaf and sum
+    std::map<std::tuple<std::size_t, std::size_t, bool>, std::size_t> most_edges; // of inputs, outputs and format
+    for (std::size_t number = 0; number < formats.size(); ++number) {
       auto const& layer = network.layers()[number];
-      of_weights = std::max(of_weights, layer.num_edges());
-      if (formats[number].has_dense_backward)
-        of_weights = std::max(of_weights, layer.num_inputs() * layer.num_outputs());
-      of_bias = std::max(of_bias, layer.num_outputs());
+      auto& edges = most_edges[{layer.num_inputs(), layer.num_outputs(), formats[number].has_dense_backward}];
+      edges = std::max(edges, static_cast<std::size_t>(layer.num_edges()));
     }
-    return 2 * num_leaves * (std::min(of_weights, strip_size) + of_bias) * sizeof(Scalar);
+    std::size_t most = 0;
+    for (auto const& [shape, edges] : most_edges) {
+      auto const& [inputs, outputs, is_dense] = shape;
+      most = std::max(most, LeafLevels<ExecutionSpace, Scalar>::most_bytes(inputs, outputs, edges, is_dense, strip_size,
+                                                                           num_leaves));
+    }
+    return most;
   }
 
   /// Device memory, in bytes, for layers that are streamed in strips of this size, and their gradients.

@@ -1,0 +1,77 @@
+#include "engine/leaf_levels.hpp"
+
+#include "engine/training_formats.hpp"
+#include "radixnet/random.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace varve {
+namespace {
+
+/// What LayerStrips and LeafLevels read of a layer.
+struct OutlinedLayer {
+  struct Rows {
+    std::vector<std::uint32_t> row_pointers;
+  };
+  struct Edges {
+    Rows by_output, by_input;
+    std::size_t num_edges() const { return by_input.row_pointers.back(); }
+  };
+  int num_inputs = 0, num_outputs = 0;
+  TrainedFormat format;
+  Edges edges;
+};
+
+/// A layer whose inputs have between none and all of the outputs, in one of three shares.
+OutlinedLayer draw_layer(RandomStream& random, bool is_dense) {
+  OutlinedLayer layer;
+  layer.num_inputs = static_cast<int>(1 + random.below(700));
+  layer.num_outputs = static_cast<int>(1 + random.below(400));
+  layer.format.has_dense_backward = is_dense;
+  std::array<std::uint64_t, 3> const most = {1, 30, static_cast<std::uint64_t>(layer.num_outputs)};
+  auto const most_of_row = std::min(most[random.below(3)], most[2]);
+  auto& by_input = layer.edges.by_input.row_pointers;
+  by_input = {0};
+  for (int input = 0; input < layer.num_inputs; ++input)
+    by_input.push_back(by_input.back() + static_cast<std::uint32_t>(random.below(most_of_row + 1)));
+  layer.edges.by_output.row_pointers.assign(static_cast<std::size_t>(layer.num_outputs) + 1, 0);
+  layer.edges.by_output.row_pointers.back() = by_input.back();
+  return layer;
+}
+
+template <class ExecutionSpace, class Scalar>
+void expect_bounded() {
+  RandomStream random(11, 5);
+  double largest_ratio = 0.0;
+  for (int trial = 0; trial < 60; ++trial) {
+    auto const layer = draw_layer(random, trial % 2 == 0);
+    auto const inputs = static_cast<std::size_t>(layer.num_inputs);
+    auto const outputs = static_cast<std::size_t>(layer.num_outputs);
+    std::size_t const leaves = 1 + random.below(70);
+    for (auto const size : {kWholeLayers, strip_size_of_row(outputs), strip_size_of_row(outputs) + 3000}) {
+      LayerStrips const strips(std::vector{layer}, size);
+      auto const used = LeafLevels<ExecutionSpace, Scalar>(std::vector{layer}, strips, leaves).bytes();
+      auto const most = LeafLevels<ExecutionSpace, Scalar>::most_bytes(
+          inputs, outputs, layer.edges.num_edges(), layer.format.has_dense_backward, size, leaves);
+      EXPECT_LE(used, most) << inputs << " x " << outputs << ", strips of " << size << ", " << leaves << " leaves";
+      largest_ratio = std::max(largest_ratio, static_cast<double>(used) / static_cast<double>(most));
+    }
+  }
+  EXPECT_GT(largest_ratio, 0.8) << "the bound is near what some layers take";
+}
+
+TEST(LeafLevels, TakeNoMoreMemoryThanPlanned) {
+  expect_bounded<Kokkos::DefaultExecutionSpace, float>();
+  expect_bounded<Kokkos::DefaultExecutionSpace, double>();
+  expect_bounded<Kokkos::Serial, float>();
+}
+
+} // namespace
+} // namespace varve
