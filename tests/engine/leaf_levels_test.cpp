@@ -58,8 +58,8 @@ void expect_bounded() {
     for (auto const size : {kWholeLayers, strip_size_of_row(outputs), strip_size_of_row(outputs) + 3000}) {
       LayerStrips const strips(std::vector{layer}, size);
       auto const used = LeafLevels<ExecutionSpace, Scalar>(std::vector{layer}, strips, leaves).bytes();
-      auto const most = LeafLevels<ExecutionSpace, Scalar>::most_bytes(
-          inputs, outputs, layer.edges.num_edges(), layer.format.has_dense_backward, size, leaves);
+      auto const most = LeafLevels<ExecutionSpace, Scalar>::most_bytes(inputs, outputs, layer.edges.num_edges(),
+                                                                       layer.format.has_dense_backward, size, leaves);
       EXPECT_LE(used, most) << inputs << " x " << outputs << ", strips of " << size << ", " << leaves << " leaves";
       largest_ratio = std::max(largest_ratio, static_cast<double>(used) / static_cast<double>(most));
     }
