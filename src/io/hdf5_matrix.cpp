@@ -127,16 +127,19 @@ void read_numbers(Dataset const& dataset, MatrixShape const& shape, MatrixBlock 
   VARVE_REQUIRE(sizeof(Scalar) == shape.element_size, "numbers are read in the size in which they are stored");
   if (block.size() == 0 || (!shape.is_list && read_chunks(dataset, block, values))) return;
   Dataspace const stored(H5Dget_space(dataset.id()));
+  StoredChunks chunks(dataset, place);
   herr_t status = 0;
   if (shape.is_list) {
     hsize_t const first = block.first_row * shape.num_columns + block.first_column;
     hsize_t const stride = shape.num_columns;
     hsize_t const count = block.num_rows;
     hsize_t const length = block.num_columns;
+    for (hsize_t row = 0; row < count; ++row) chunks.require_within_file(first + row * stride, length);
     status = H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, &first, &stride, &count, &length);
   } else {
     std::array<hsize_t, 2> const first = {block.first_row, block.first_column};
     std::array<hsize_t, 2> const count = {block.num_rows, block.num_columns};
+    chunks.require_within_file({first[0], first[1]}, {count[0], count[1]});
     status = H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr);
   }
   hsize_t const length = block.size();

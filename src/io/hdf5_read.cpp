@@ -110,6 +110,7 @@ std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, 
   hsize_t const length = count;
   Dataspace const memory(H5Screate_simple(1, &length, nullptr));
   bool const is_list = H5Sget_simple_extent_ndims(stored.id()) == 1;
+  if (is_list) StoredChunks(dataset, place).require_within_file(first, count);
   if (is_list && H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, &begin, nullptr, &length, nullptr) < 0) {
     fail_reading(place, "a part of it");
   }

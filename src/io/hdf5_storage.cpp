@@ -12,6 +12,13 @@
 namespace varve::hdf5 {
 namespace {
 
+/// The bytes of the file of a dataset; 0 if HDF5 does not know them.
+hsize_t size_of_file(Dataset const& dataset) {
+  File const file(H5Iget_file_id(dataset.id()));
+  hsize_t size = 0;
+  return H5Fget_filesize(file.id(), &size) < 0 ? 0 : size;
+}
+
 /// The number of bytes that the elements of a dataset take.
 std::uint64_t bytes_of(Dataset const& dataset) {
   Dataspace const space(H5Dget_space(dataset.id()));
@@ -37,10 +44,7 @@ bool is_one_of(Datatype const& type, std::array<hid_t, count> const& standard) {
 /// An upper bound on the uncompressed bytes of a dataset that were ever written, limited by the size of the file.
 std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std::uint64_t chunk_bytes) {
   constexpr std::uint64_t best_compression = 1032; // highest ratio that deflate reaches
-  File const file(H5Iget_file_id(dataset.id()));
-  hsize_t file_size = 0;
-  if (H5Fget_filesize(file.id(), &file_size) < 0) return 0;
-  auto const stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset.id()), file_size);
+  auto const stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset.id()), size_of_file(dataset));
   if (chunk_bytes == 0) return stored;
   hsize_t num_chunks = 0;
   if (H5Dget_num_chunks(dataset.id(), space.id(), &num_chunks) < 0) return 0;
@@ -129,6 +133,33 @@ void require_modest(Dataset const& dataset, Properties const& properties, std::s
     throw InputError(fmt::format("{}: found {} elements of which no more than {} were ever written, expected all",
                                  place, elements, written / element_size));
   }
+}
+
+StoredChunks::StoredChunks(Dataset const& dataset, std::string const& place) : dataset_(dataset), place_(place) {
+  Properties const properties(H5Dget_create_plist(dataset.id()));
+  if (H5Pget_layout(properties.id()) != H5D_CHUNKED || H5Pget_nfilters(properties.id()) == 0) return;
+  int const dimensions = H5Pget_chunk(properties.id(), static_cast<int>(chunk_.size()), chunk_.data());
+  VARVE_REQUIRE(dimensions == 1 || dimensions == 2, "chunks of numbers have one or two dimensions");
+  file_size_ = size_of_file(dataset);
+}
+
+void StoredChunks::require_within_file(std::array<std::uint64_t, 2> first, std::array<std::uint64_t, 2> count) {
+  if (chunk_[0] == 0 || count[0] == 0 || count[1] == 0) return;
+  for (auto row = first[0] / chunk_[0]; row <= (first[0] + count[0] - 1) / chunk_[0]; ++row) {
+    for (auto column = first[1] / chunk_[1]; column <= (first[1] + count[1] - 1) / chunk_[1]; ++column) {
+      std::array<hsize_t, 2> const begin = {row * chunk_[0], column * chunk_[1]};
+      if (last_ == begin) continue;
+      require_within_file(begin);
+      last_ = begin;
+    }
+  }
+}
+
+void StoredChunks::require_within_file(std::array<hsize_t, 2> const& begin) const {
+  hsize_t size = 0;
+  if (H5Dget_chunk_storage_size(dataset_.id(), begin.data(), &size) < 0 || size <= file_size_) return;
+  throw InputError(
+      fmt::format("{}: found a chunk of {} bytes in a file of {} bytes, expected less", place_, size, file_size_));
 }
 
 } // namespace varve::hdf5

@@ -2,6 +2,9 @@
 
 #include "io/hdf5.hpp"
 
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 /// Checks of how the numbers of an HDF5 file are stored. HDF5 trusts what a file says of that: reading a dataset that
@@ -27,5 +30,27 @@ void require_whole(Dataset const& dataset, Properties const& properties, std::st
 /// list of the dataset, whose chunks must have `num_dimensions` dimensions.
 void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place,
                     int num_dimensions = 1);
+
+/// The sizes in the file of a dataset's chunks. Each chunk that passed through filters has its own, which HDF5
+/// believes: it makes room for so many bytes before it looks whether the file has them.
+class StoredChunks {
+public:
+  /// dataset: of 1 or 2 dimensions; it must outlive this object.
+  StoredChunks(Dataset const& dataset, std::string const& place);
+
+  /// Throws InputError "PLACE: ..." if a chunk that holds one of the elements [first, first + count) of a list, or of a
+  /// block of a matrix, takes more bytes than the file has. Costs a lookup in HDF5's index per chunk.
+  void require_within_file(std::array<std::uint64_t, 2> first, std::array<std::uint64_t, 2> count);
+  void require_within_file(std::uint64_t first, std::uint64_t count) { require_within_file({first, 0}, {count, 1}); }
+
+private:
+  void require_within_file(std::array<hsize_t, 2> const& begin) const;
+
+  Dataset const& dataset_;
+  std::string place_;
+  std::array<hsize_t, 2> chunk_ = {0, 1}; // elements in each dimension; {0, 1} unless there are chunks with filters
+  hsize_t file_size_ = 0;                 // in bytes
+  std::optional<std::array<hsize_t, 2>> last_; // begin of the chunk checked last
+};
 
 } // namespace varve::hdf5

@@ -127,6 +127,20 @@ TEST(Blocks, ThatAreNotKnownAreLeftToHdf5) {
   EXPECT_FALSE(is_read(write_matrix(path, H5T_IEEE_F64LE, {0, 0}, {}), all));
 }
 
+TEST(Blocks, OfChunksLargerThanTheirFileAreRefusedBeforeRoomIsMadeForThem) {
+  TemporaryFolder const folder;
+  auto const path = write_matrix(folder / "x.h5", H5T_IEEE_F32LE, {32, 48}, {Filter::fletcher32});
+  testing::claim_chunk_size(path, "x", {32, 48}, 4'000'000'000U);
+  MatrixDataset const matrix(path.string());
+  std::vector<float> values(num_rows * num_columns);
+  EXPECT_NO_THROW(matrix.read({0, 32, 0, num_columns}, values.data()));
+  EXPECT_NO_THROW(matrix.read({0, num_rows, 0, 48}, values.data()));
+  for (MatrixBlock const& block : {MatrixBlock{0, num_rows, 0, num_columns}, {40, 1, 50, 1}, {63, 2, 47, 2}}) {
+    expect_holds(sentence_of<InputError>([&] { matrix.read(block, values.data()); }),
+                 "found a chunk of 4000000000 bytes in a file of ");
+  }
+}
+
 TEST(Blocks, OfCorruptChunksAreRefusedByHdf5sSentence) {
   TemporaryFolder const folder;
   auto const path = write_matrix(folder / "x.h5", H5T_IEEE_F32LE, {32, 48}, {Filter::deflate, Filter::fletcher32});

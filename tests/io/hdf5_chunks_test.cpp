@@ -271,6 +271,21 @@ TEST(Chunks, AreRefusedByHdf5sSentenceIfTheyAreCorrupt) {
   }
 }
 
+TEST(Chunks, LargerThanTheirFileAreRefusedBeforeRoomIsMadeForThem) {
+  TemporaryFolder const folder;
+  auto const path =
+      write_list(folder, H5T_STD_U32LE, some_numbers(1000, false), list_properties({Filter::fletcher32}, 100), true);
+  testing::claim_chunk_size(path, "list", {400}, 4'294'967'267U);
+  StoredDataset const list(path, "list");
+  auto const read = [&](std::uint64_t first, std::uint64_t count) {
+    return sentence_of<InputError>([&] { hdf5::read_indices<std::uint32_t>(list.dataset, first, count, "the list"); });
+  };
+  EXPECT_NO_THROW(hdf5::read_indices<std::uint32_t>(list.dataset, 0, 400, "the list"));
+  EXPECT_NO_THROW(hdf5::read_indices<std::uint32_t>(list.dataset, 500, 500, "the list"));
+  for (auto const& [first, count] : std::vector<std::pair<int, int>>{{0, 1000}, {399, 2}, {499, 1}, {450, 550}})
+    expect_holds(read(first, count), "the list: found a chunk of 4294967267 bytes in a file of ");
+}
+
 TEST(Fletcher32, IsThatOfHdf5) {
   TemporaryFolder const folder;
   for (hsize_t const length : {1U, 2U, 3U, 511U, 512U, 513U, 1500U, 70001U}) {

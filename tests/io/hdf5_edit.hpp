@@ -1,5 +1,6 @@
 #pragma once
 
+#include "io/files.hpp"
 #include "io/hdf5.hpp"
 
 #include <gtest/gtest.h>
@@ -39,6 +40,33 @@ inline void remove_attribute(std::filesystem::path const& path, std::string cons
   auto const lock = hdf5::lock();
   auto const file = open_to_edit(path);
   ASSERT_GE(H5Adelete_by_name(file.id(), object.c_str(), name.c_str(), H5P_DEFAULT), 0);
+}
+
+/// Makes the index of a dataset in HDF5's first format say that the chunk beginning at these elements takes `size`
+/// bytes.
+inline void claim_chunk_size(std::filesystem::path const& path, std::string const& name,
+                             std::vector<hsize_t> const& begin, std::uint32_t size) {
+  unsigned mask = 0;
+  haddr_t place = 0;
+  hsize_t found = 0;
+  {
+    StoredDataset const dataset(path, name);
+    ASSERT_GE(H5Dget_chunk_info_by_coord(dataset.id(), begin.data(), &mask, &place, &found), 0);
+  }
+  auto const append = [](std::string& bytes, auto number) {
+    bytes.append(reinterpret_cast<char const*>(&number), sizeof number);
+  };
+  std::string entry; // size, filters left out, begin, 0 for the bytes of an element, place
+  append(entry, static_cast<std::uint32_t>(found));
+  append(entry, std::uint32_t{mask});
+  for (auto const coordinate : begin) append(entry, std::uint64_t{coordinate});
+  append(entry, std::uint64_t{0});
+  append(entry, std::uint64_t{place});
+  auto bytes = read_bytes(path);
+  auto const at = bytes.find(entry);
+  ASSERT_NE(at, std::string::npos) << name;
+  bytes.replace(at, sizeof size, reinterpret_cast<char const*>(&size), sizeof size);
+  write_bytes(path, bytes);
 }
 
 /// Replaces an attribute by a text, of fixed or of variable length.
