@@ -19,6 +19,13 @@ hsize_t size_of_file(Dataset const& dataset) {
   return H5Fget_filesize(file.id(), &size) < 0 ? 0 : size;
 }
 
+/// Where HDF5 ends what it reads, which the file says itself; 0 if HDF5 does not know it.
+haddr_t end_of_addresses(Dataset const& dataset) {
+  File const file(H5Iget_file_id(dataset.id()));
+  haddr_t end = 0;
+  return H5Fget_eoa(file.id(), &end) < 0 ? 0 : end;
+}
+
 /// The number of bytes that the elements of a dataset take.
 std::uint64_t bytes_of(Dataset const& dataset) {
   Dataspace const space(H5Dget_space(dataset.id()));
@@ -100,11 +107,16 @@ void require_own_storage(Properties const& properties, std::string const& what, 
 }
 
 void require_whole(Dataset const& dataset, Properties const& properties, std::string const& place) {
-  if (H5Pget_layout(properties.id()) != H5D_COMPACT) return;
-  auto const stored = static_cast<std::uint64_t>(H5Dget_storage_size(dataset.id()));
-  auto const expected = bytes_of(dataset);
-  if (stored == expected) return;
-  throw InputError(fmt::format("{}: found {} bytes stored for {} bytes of elements", place, stored, expected));
+  auto const layout = H5Pget_layout(properties.id());
+  auto const bytes = bytes_of(dataset);
+  auto stored = bytes;
+  if (layout == H5D_COMPACT) stored = H5Dget_storage_size(dataset.id());
+  if (auto const begin = H5Dget_offset(dataset.id()); layout == H5D_CONTIGUOUS && begin != HADDR_UNDEF) {
+    auto const end = end_of_addresses(dataset);
+    stored = std::min<std::uint64_t>(bytes, end - std::min(begin, end));
+  }
+  if (stored == bytes) return;
+  throw InputError(fmt::format("{}: found {} bytes stored for {} bytes of elements", place, stored, bytes));
 }
 
 void require_modest(Dataset const& dataset, Properties const& properties, std::string const& place,

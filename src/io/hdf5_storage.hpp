@@ -22,7 +22,8 @@ void require_standard(Datatype const& type, std::string const& place);
 void require_own_storage(Properties const& properties, std::string const& what, std::string const& place);
 
 /// Throws InputError "PLACE: ..." if a dataset lies within its header (compact storage), and the header holds another
-/// number of bytes than the dataset has.
+/// number of bytes than the dataset has; or if it lies in one piece that goes beyond the end that the file states: HDF5
+/// 1.10 reads such a dataset as a whole without an error, and with other numbers than column by column.
 void require_whole(Dataset const& dataset, Properties const& properties, std::string const& place);
 
 /// Throws InputError "PLACE: ..." if reading any part of a list takes far more memory than the list holds: its chunks

@@ -169,6 +169,9 @@ std::optional<hdf5::PlainPlace> place_in(StoredDataset const& stored, std::size_
   return hdf5::plain_place(stored.dataset, {num_rows, num_columns, element_size, false});
 }
 
+/// Where HDF5 says that the numbers of "x" begin.
+std::uint64_t begin_in(fs::path const& path) { return H5Dget_offset(StoredDataset(path, "x").id()); }
+
 template <class Scalar>
 void expect_plain_blocks(fs::path const& path) {
   StoredDataset const stored(path, "x");
@@ -218,6 +221,30 @@ TEST(PlainMatrices, ThatEndTooEarlyAreNotRead) {
   std::vector<double> values(num_rows * num_columns);
   EXPECT_TRUE(hdf5::read_plain(*place, shape, {0, 3, 0, num_columns}, values.data()));
   EXPECT_FALSE(hdf5::read_plain(*place, shape, {0, 4, 0, 5}, values.data()));
+}
+
+TEST(PlainMatrices, ThatLieBeyondTheEndOfTheirFileAreRefused) {
+  TemporaryFolder const folder;
+  for (std::uint64_t const user_block : {0U, 512U}) {
+    auto const path = write_matrix(folder / "x.h5", H5T_IEEE_F32BE, {0, 0}, {}, user_block);
+    std::vector<float> values(num_rows * num_columns);
+    EXPECT_NO_THROW(MatrixDataset(path.string()).read({0, num_rows, 0, num_columns}, values.data()));
+    auto bytes = testing::read_bytes(path);
+    auto const claim_begin = [&](std::uint64_t found, std::uint64_t begin) {
+      std::array<std::uint64_t, 2> const layout = {found, values.size() * sizeof(float)};
+      auto const at = bytes.find(std::string(reinterpret_cast<char const*>(layout.data()), sizeof layout));
+      ASSERT_NE(at, std::string::npos);
+      bytes.replace(at, sizeof begin, reinterpret_cast<char const*>(&begin), sizeof begin);
+      testing::write_bytes(path, bytes);
+    };
+    auto const begin = begin_in(path) - user_block;
+    auto const last = bytes.size() - user_block - values.size() * sizeof(float); // so that it still ends in the file
+    claim_begin(begin, last);
+    EXPECT_NO_THROW(MatrixDataset{path.string()});
+    claim_begin(last, last + 1);
+    expect_holds(sentence_of<InputError>([&] { MatrixDataset{path.string()}; }),
+                 "x: found 25199 bytes stored for 25200 bytes of elements");
+  }
 }
 
 TEST(PlainMatrices, AndThoseInChunksAreReadByMatrixDatasets) {
