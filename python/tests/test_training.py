@@ -211,5 +211,11 @@ def test_other_types_are_type_errors(samples, start):
     X, labels = samples
     with pytest.raises(TypeError, match="epochs is 1.5, expected a whole number"):
         varve.train(start, X, labels, epochs=1.5)
+    with pytest.raises(TypeError, match="rate is 'fast', expected a number"):
+        varve.train(start, X, labels, rate="fast")
+    with pytest.raises(TypeError, match="momentum is None, expected a number"):
+        varve.train(start, X, labels, momentum=None)
+    with pytest.raises(TypeError, match="optimizer is 3, expected a name"):
+        varve.train(start, X, labels, optimizer=3)
     with pytest.raises(TypeError, match="network is ndarray, expected a varve.Network"):
         varve.train(X, X, labels)

@@ -14,7 +14,7 @@ import numpy as np
 from . import _arrays, _core
 from ._activation import Activation, ActivationLike, to_activation
 from ._errors import Error, InputError, ResourceError, UsageError
-from ._options import to_optional_count
+from ._options import to_optional_count, to_optional_number
 
 #: The name of a file.
 Path = Union[str, "os.PathLike[str]"]
@@ -90,7 +90,9 @@ def open_network(
     """See Network.from_file."""
     options = _core.FileOptions()
     options.neurons, options.layers = to_optional_count(neurons, "neurons"), to_optional_count(layers, "layers")
-    options.bias, options.cap, options.slope = bias, cap, slope
+    options.bias, options.cap, options.slope = (
+        to_optional_number(value, name) for value, name in ((bias, "bias"), (cap, "cap"), (slope, "slope"))
+    )
     options.transposes_weights = transposed
     if activation is not None:
         _set_activation(options, activation)

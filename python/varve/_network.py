@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays, _core, _files, _layers, _running
 from ._activation import ActivationLike, from_core
 from ._errors import InputError, ResourceError, UsageError
-from ._options import Progress, RunOptions, to_count, to_optional_count
+from ._options import Progress, RunOptions, to_count, to_name, to_number, to_optional_count
 from ._results import Evaluation, Layer, Run, Verdict
 from ._running import Wanted, expected_samples
 
@@ -219,7 +219,7 @@ class Network:
         :param density: share of the places of a matrix (outputs * inputs) that stay edges, above 0 and at most 1
         :param scope: "layer": each layer keeps its own share; "network": the largest weights of all layers stay
         """
-        return Network(self._core.prune(density, scope))
+        return Network(self._core.prune(to_number(density, "density"), to_name(scope, "scope")))
 
     def with_initial_weights(
         self,
@@ -352,7 +352,7 @@ class Network:
         """
         from ._verdict import compare
 
-        return compare(self, X, result, exact, tolerance)
+        return compare(self, X, result, exact, to_number(tolerance, "tolerance"))
 
     # --- engines
 
@@ -378,12 +378,9 @@ class Network:
         expected = expected_samples(num_samples, precision)
         batch = to_optional_count(batch, "batch")
         memory_limit = to_optional_count(memory_limit, "memory_limit")
-        for given, name in ((backend or "", "backend"), (reductions, "reductions"), (edge_order, "edge_order"), (engine, "engine")):
-            if not isinstance(given, str):
-                raise TypeError(f"{name} is {given!r}, expected a name")
-        return _core.Engine(
-            self._core, engine, backend or "", precision, reductions, edge_order, batch, memory_limit, expected
-        )
+        names = ((engine, "engine"), (backend or "", "backend"), (reductions, "reductions"), (edge_order, "edge_order"))
+        engine, backend, reductions, edge_order = (to_name(given, name) for given, name in names)
+        return _core.Engine(self._core, engine, backend, precision, reductions, edge_order, batch, memory_limit, expected)
 
 
 def _core_of(weights: list[Any], bias: list[Any], activation: list[Any], name: str) -> _core.Network:

@@ -1,4 +1,4 @@
-"""The options of methods that run samples."""
+"""The options of methods that run samples, and checks of the numbers that come from outside."""
 
 from __future__ import annotations
 
@@ -40,3 +40,25 @@ def to_count(value: Any, name: str, least: int = 0) -> int:
 def to_optional_count(value: Any, name: str, least: int = 0) -> int | None:
     """The same, also for None."""
     return None if value is None else to_count(value, name, least)
+
+
+def to_number(value: Any, name: str) -> float:
+    """A real number as float: also NumPy's, and arrays and tensors of one number. Raises TypeError for other kinds."""
+    if hasattr(value, "__float__") and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (TypeError, ValueError, RuntimeError):  # an array or tensor of several numbers
+            pass
+    raise TypeError(f"{name} is {value!r}, expected a number")
+
+
+def to_optional_number(value: Any, name: str) -> float | None:
+    """The same, also for None."""
+    return None if value is None else to_number(value, name)
+
+
+def to_name(value: Any, name: str) -> str:
+    """One of the words that an option takes. Raises TypeError for other kinds."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}, expected a name")
+    return value

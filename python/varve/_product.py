@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
-from ._options import Progress, to_optional_count
+from ._options import Progress, to_name, to_number, to_optional_count
 
 #: Products that a search for memory which two matrices share may take; beyond, they are taken to share some.
 _SEARCH: Any = 100_000  # NumPy's types know only -1 and 0
@@ -94,11 +94,11 @@ def _options(given: dict[str, Any]) -> _core.ProductOptions:
     tile, limit = to_optional_count(tile, "tile"), to_optional_count(limit, "device_memory_limit")
     options = _core.ProductOptions()
     options.transpose_a, options.transpose_b = bool(given["transpose_a"]), bool(given["transpose_b"])
-    options.alpha = float(given["alpha"])
-    options.beta = 1.0 if given["beta"] is None else float(given["beta"])
+    options.alpha = to_number(given["alpha"], "alpha")
+    options.beta = 1.0 if given["beta"] is None else to_number(given["beta"], "beta")
     options.tile, options.device_memory_limit = tile, limit
     options.precision = given["precision"]
-    options.backend = given["backend"] or ""
+    options.backend = to_name(given["backend"] or "", "backend")
     return options
 
 

@@ -11,12 +11,16 @@ from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
 from ._files import Path
 from ._network import Network
-from ._options import to_count, to_optional_count
+from ._options import to_count, to_name, to_number, to_optional_count
 
 
 #: Arguments of train() that are whole numbers, and those that may be None.
+_NAMES = ("optimizer", "rate_schedule", "pattern", "pattern_schedule")
+_NUMBERS = ("rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
 _COUNTS = ("rate_every", "warm_up", "batch", "epochs", "seed", "pattern_every")
-_OPTIONAL_COUNTS = ("patience", "micro_batch", "checkpoint_every", "memory_limit", "device_memory_limit")
+_OPTIONAL_NAMES = ("optimizer", "rate_schedule", "pattern", "pattern_schedule")
+_NUMBERS = ("rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
+_COUNTS = ("patience", "micro_batch", "checkpoint_every", "memory_limit", "device_memory_limit")
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,8 @@ def _settings(given: dict[str, Any], has_labels: bool) -> _core.TrainingSettings
     """The arguments of train() for the C++ part. Raises UsageError about those that it would not name."""
     counts: dict[str, int | None] = {name: to_count(given[name], name) for name in _COUNTS}
     counts.update({name: to_optional_count(given[name], name) for name in _OPTIONAL_COUNTS})
+    names = {name: to_name(given[name], name) for name in _NAMES}
+    rate = (0.001 if names["optimizer"] == "adam" else 0.05) if given["rate"] is None else to_number(given["rate"], "rate")
     every = counts["checkpoint_every"]
     if every is not None and given["checkpoint"] is None:
         raise UsageError("checkpoint_every needs checkpoint")
@@ -154,10 +160,12 @@ def _settings(given: dict[str, Any], has_labels: bool) -> _core.TrainingSettings
     values = {
         **given,
         **counts,
-        "backend": given["backend"] or "",
+        **names,
+        **{name: to_number(given[name], name) for name in _NUMBERS},
+        "rate": rate,
+        "backend": to_name(given["backend"] or "", "backend"),
         "precision": _arrays.to_precision(given["precision"]),
-        "loss": given["loss"] or ("cross-entropy" if has_labels else "mean-square"),
-        "rate": float(given["rate"] if given["rate"] is not None else (0.001 if given["optimizer"] == "adam" else 0.05)),
+        "loss": to_name(given["loss"] or ("cross-entropy" if has_labels else "mean-square"), "loss"),
         "keep_every": _keep_every(given["recompute"]),
         "checkpoint": "" if given["checkpoint"] is None else _files.name_of(given["checkpoint"]),
     }

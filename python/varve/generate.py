@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from . import _core
 from ._network import Network
-from ._options import to_count, to_optional_count
+from ._options import to_count, to_number, to_optional_count, to_optional_number
 
 
 def radixnet(neurons: int = 1024, layers: int = 120, *, seed: int = 1, bias: float | None = None, cap: float = 32.0) -> Network:
@@ -17,7 +17,7 @@ def radixnet(neurons: int = 1024, layers: int = 120, *, seed: int = 1, bias: flo
     :param cap: of the clipped ReLU
     """
     counts = to_count(neurons, "neurons"), to_count(layers, "layers"), to_count(seed, "seed")
-    return Network(_core.radixnet(*counts, bias, cap))
+    return Network(_core.radixnet(*counts, to_optional_number(bias, "bias"), to_number(cap, "cap")))
 
 
 def random(
@@ -44,7 +44,14 @@ def random(
     """
     wanted = [to_count(width, "a width", 1) for width in widths]
     degree, seed = to_optional_count(degree, "degree"), to_count(seed, "seed")
-    return Network(_core.random_network(wanted, degree, density, weight, gain, *bias, cap, seed))
+    try:
+        lowest, highest = bias
+    except (TypeError, ValueError):
+        raise TypeError(f"bias is {bias!r}, expected the lowest and the highest") from None
+    edges = degree, to_optional_number(density, "density")
+    weights = to_optional_number(weight, "weight"), to_number(gain, "gain")
+    biases = to_number(lowest, "the lowest bias"), to_number(highest, "the highest bias")
+    return Network(_core.random_network(wanted, *edges, *weights, *biases, to_number(cap, "cap"), seed))
 
 
 def images(neurons: int = 1024, samples: int = 60000, *, seed: int = 1) -> Any:
@@ -62,7 +69,7 @@ def samples(neurons: int = 1024, samples: int = 10000, *, density: float = 0.5, 
     :param density: probability that a neuron has a value
     """
     neurons, samples, seed = to_count(neurons, "neurons"), to_count(samples, "samples"), to_count(seed, "seed")
-    return _csr(_core.samples(neurons, samples, density, seed), samples, neurons)
+    return _csr(_core.samples(neurons, samples, to_number(density, "density"), seed), samples, neurons)
 
 
 def _csr(arrays: Any, num_rows: int, num_columns: int) -> Any:

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -121,31 +122,47 @@ std::vector<std::string> find_matrices(File const& file, std::string const& plac
   return names;
 }
 
-template <class Scalar>
-void read_numbers(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, hid_t type,
-                  Scalar* values, std::string const& place) {
-  VARVE_REQUIRE(sizeof(Scalar) == shape.element_size, "numbers are read in the size in which they are stored");
-  if (block.size() == 0 || (!shape.is_list && read_chunks(dataset, block, values))) return;
-  Dataspace const stored(H5Dget_space(dataset.id()));
-  StoredChunks chunks(dataset, place);
-  herr_t status = 0;
+/// Selects a block in the dataspace of its dataset. Returns a negative number if HDF5 refuses.
+herr_t select(Dataspace const& stored, MatrixShape const& shape, MatrixBlock const& block) {
   if (shape.is_list) {
     hsize_t const first = block.first_row * shape.num_columns + block.first_column;
     hsize_t const stride = shape.num_columns;
     hsize_t const count = block.num_rows;
     hsize_t const length = block.num_columns;
-    for (hsize_t row = 0; row < count; ++row) chunks.require_within_file(first + row * stride, length);
-    status = H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, &first, &stride, &count, &length);
-  } else {
-    std::array<hsize_t, 2> const first = {block.first_row, block.first_column};
-    std::array<hsize_t, 2> const count = {block.num_rows, block.num_columns};
-    chunks.require_within_file({first[0], first[1]}, {count[0], count[1]});
-    status = H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr);
+    return H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, &first, &stride, &count, &length);
   }
-  hsize_t const length = block.size();
-  Dataspace const memory(H5Screate_simple(1, &length, nullptr));
-  if (status >= 0) status = H5Dread(dataset.id(), type, memory.id(), stored.id(), H5P_DEFAULT, values);
-  if (status < 0) throw InputError(fmt::format("{}: its numbers cannot be read ({})", place, reason()));
+  std::array<hsize_t, 2> const first = {block.first_row, block.first_column};
+  std::array<hsize_t, 2> const count = {block.num_rows, block.num_columns};
+  return H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr);
+}
+
+void require_within_file(StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block) {
+  if (!shape.is_list)
+    return chunks.require_within_file({block.first_row, block.first_column}, {block.num_rows, block.num_columns});
+  for (auto row = block.first_row; row < block.first_row + block.num_rows; ++row)
+    chunks.require_within_file(row * shape.num_columns + block.first_column, block.num_columns);
+}
+
+template <class Scalar>
+void read_numbers(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, hid_t type,
+                  Scalar* values, std::string const& place) {
+  VARVE_REQUIRE(sizeof(Scalar) == shape.element_size, "numbers are read in the size in which they are stored");
+  if (block.size() == 0 || (!shape.is_list && read_chunks(dataset, block, values))) return;
+  StoredChunks chunks(dataset, place);
+  auto const at_once =
+      shape.is_list ? chunks.list_rows_at_once(block.num_columns) : chunks.rows_at_once(block.num_columns);
+  for (std::uint64_t row = 0; row < block.num_rows;) {
+    MatrixBlock const rows{block.first_row + row, std::min(at_once, block.num_rows - row), block.first_column,
+                           block.num_columns};
+    require_within_file(chunks, shape, rows);
+    Dataspace const stored(H5Dget_space(dataset.id()));
+    hsize_t const length = rows.size();
+    Dataspace const memory(H5Screate_simple(1, &length, nullptr));
+    auto* const to = values + row * block.num_columns;
+    if (select(stored, shape, rows) < 0 || H5Dread(dataset.id(), type, memory.id(), stored.id(), H5P_DEFAULT, to) < 0)
+      throw InputError(fmt::format("{}: its numbers cannot be read ({})", place, reason()));
+    row += rows.num_rows;
+  }
 }
 
 } // namespace

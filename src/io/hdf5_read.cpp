@@ -99,23 +99,34 @@ std::string read_fixed_text(Attribute const& attribute, Datatype const& type, st
   return text;
 }
 
+/// Reads the elements from `first` on by HDF5.
+template <class Element>
+void read_by_hdf5(Dataset const& dataset, std::uint64_t first, std::span<Element> elements, std::string const& place) {
+  Dataspace const stored(H5Dget_space(dataset.id()));
+  hsize_t const begin = first;
+  hsize_t const length = elements.size();
+  Dataspace const memory(H5Screate_simple(1, &length, nullptr));
+  bool const is_list = H5Sget_simple_extent_ndims(stored.id()) == 1;
+  if (is_list && H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, &begin, nullptr, &length, nullptr) < 0) {
+    fail_reading(place, "a part of it");
+  }
+  if (H5Dread(dataset.id(), memory_type<Element>(), memory.id(), stored.id(), H5P_DEFAULT, elements.data()) < 0) {
+    fail_reading(place, "its content");
+  }
+}
+
 /// Reads a part of a list, converted to the type Element.
 template <class Element>
 std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
                                    std::string const& place) {
   std::vector<Element> elements(count);
   if (count == 0 || read_chunks(dataset, first, std::span(elements))) return elements;
-  Dataspace const stored(H5Dget_space(dataset.id()));
-  hsize_t const begin = first;
-  hsize_t const length = count;
-  Dataspace const memory(H5Screate_simple(1, &length, nullptr));
-  bool const is_list = H5Sget_simple_extent_ndims(stored.id()) == 1;
-  if (is_list) StoredChunks(dataset, place).require_within_file(first, count);
-  if (is_list && H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, &begin, nullptr, &length, nullptr) < 0) {
-    fail_reading(place, "a part of it");
-  }
-  if (H5Dread(dataset.id(), memory_type<Element>(), memory.id(), stored.id(), H5P_DEFAULT, elements.data()) < 0) {
-    fail_reading(place, "its content");
+  StoredChunks chunks(dataset, place);
+  for (std::uint64_t done = 0; done < count;) {
+    auto const part = std::span(elements).subspan(done, std::min(chunks.elements_at_once(), count - done));
+    chunks.require_within_file(first + done, part.size());
+    read_by_hdf5(dataset, first + done, part, place);
+    done += part.size();
   }
   return elements;
 }

@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
 namespace varve::hdf5 {
 namespace {
+
+/// Chunks of a selection, for each of which HDF5 keeps up to 512 bytes.
+constexpr std::uint64_t chunks_at_once = std::uint64_t{1} << 16U;
 
 /// The bytes of the file of a dataset; 0 if HDF5 does not know them.
 hsize_t size_of_file(Dataset const& dataset) {
@@ -58,10 +62,10 @@ std::uint64_t written_bytes(Dataset const& dataset, Dataspace const& space, std:
   return std::min(capped_multiply(num_chunks, chunk_bytes), capped_multiply(stored, best_compression));
 }
 
-/// Bytes per chunk; 0 if the dataset is contiguous. Throws InputError if the chunks have another number of dimensions
-/// (1 or 2) or are empty: HDF5 would search for the next chunk forever.
-std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element_size, int num_dimensions,
-                             std::string const& place) {
+/// Bytes per chunk; 0 if the dataset is contiguous. Throws InputError if the chunks or the dataset have another number
+/// of dimensions (1 or 2), or the chunks are empty: HDF5 would search for the next chunk forever.
+std::uint64_t bytes_of_chunk(Properties const& properties, Dataspace const& space, std::uint64_t element_size,
+                             int num_dimensions, std::string const& place) {
   std::array<hsize_t, 2> lengths = {0, 0};
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return 0;
   int const dimensions = H5Pget_chunk(properties.id(), num_dimensions, lengths.data());
@@ -69,6 +73,10 @@ std::uint64_t bytes_of_chunk(Properties const& properties, std::uint64_t element
   if (dimensions != num_dimensions || length == 0) {
     throw InputError(fmt::format("{}: found chunks of {} dimensions and {} elements, expected {} dimension{}", place,
                                  dimensions, length, num_dimensions, num_dimensions == 1 ? "" : "s"));
+  }
+  if (int const found = H5Sget_simple_extent_ndims(space.id()); found != num_dimensions) {
+    throw InputError(fmt::format("{}: found chunks of a dataset of {} dimensions, expected {} dimension{}", place,
+                                 found, num_dimensions, num_dimensions == 1 ? "" : "s"));
   }
   return capped_multiply(length, element_size);
 }
@@ -133,13 +141,14 @@ void require_modest(Dataset const& dataset, Properties const& properties, std::s
   }
   auto const elements = static_cast<std::uint64_t>(std::max<hssize_t>(H5Sget_simple_extent_npoints(space.id()), 0));
   auto const bytes = capped_multiply(elements, element_size);
-  auto const chunk_bytes = bytes_of_chunk(properties, element_size, num_dimensions, place);
+  auto const chunk_bytes = bytes_of_chunk(properties, space, element_size, num_dimensions, place);
   auto const most_chunk_bytes = std::max(always_modest, capped_multiply(most_times, bytes));
   if (chunk_bytes > most_chunk_bytes) {
     throw InputError(fmt::format("{}: found chunks of {} bytes for {} elements, expected no more than {} bytes", place,
                                  chunk_bytes, elements, most_chunk_bytes));
   }
-  if (bytes <= always_modest) return;
+  bool const has_few_chunks = chunk_bytes == 0 || bytes / chunk_bytes <= chunks_at_once;
+  if (bytes <= always_modest && has_few_chunks) return;
   auto const written = written_bytes(dataset, space, chunk_bytes);
   if (bytes > capped_multiply(most_times, written)) {
     throw InputError(fmt::format("{}: found {} elements of which no more than {} were ever written, expected all",
@@ -149,14 +158,30 @@ void require_modest(Dataset const& dataset, Properties const& properties, std::s
 
 StoredChunks::StoredChunks(Dataset const& dataset, std::string const& place) : dataset_(dataset), place_(place) {
   Properties const properties(H5Dget_create_plist(dataset.id()));
-  if (H5Pget_layout(properties.id()) != H5D_CHUNKED || H5Pget_nfilters(properties.id()) == 0) return;
+  if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return;
   int const dimensions = H5Pget_chunk(properties.id(), static_cast<int>(chunk_.size()), chunk_.data());
   VARVE_REQUIRE(dimensions == 1 || dimensions == 2, "chunks of numbers have one or two dimensions");
+  has_filters_ = H5Pget_nfilters(properties.id()) > 0;
   file_size_ = size_of_file(dataset);
 }
 
+std::uint64_t StoredChunks::elements_at_once() const {
+  return chunk_[0] == 0 ? std::numeric_limits<std::uint64_t>::max() : capped_multiply(chunks_at_once, chunk_[0]);
+}
+
+std::uint64_t StoredChunks::rows_at_once(std::uint64_t num_columns) const {
+  if (chunk_[0] == 0) return std::numeric_limits<std::uint64_t>::max();
+  auto const across = num_columns / chunk_[1] + 2;
+  return capped_multiply(std::max<std::uint64_t>(1, chunks_at_once / across), chunk_[0]);
+}
+
+std::uint64_t StoredChunks::list_rows_at_once(std::uint64_t num_columns) const {
+  if (chunk_[0] == 0) return std::numeric_limits<std::uint64_t>::max();
+  return std::max<std::uint64_t>(1, chunks_at_once / (num_columns / chunk_[0] + 2));
+}
+
 void StoredChunks::require_within_file(std::array<std::uint64_t, 2> first, std::array<std::uint64_t, 2> count) {
-  if (chunk_[0] == 0 || count[0] == 0 || count[1] == 0) return;
+  if (!has_filters_ || count[0] == 0 || count[1] == 0) return;
   for (auto row = first[0] / chunk_[0]; row <= (first[0] + count[0] - 1) / chunk_[0]; ++row) {
     for (auto column = first[1] / chunk_[1]; column <= (first[1] + count[1] - 1) / chunk_[1]; ++column) {
       std::array<hsize_t, 2> const begin = {row * chunk_[0], column * chunk_[1]};

@@ -1,6 +1,7 @@
 #include "io/files.hpp"
 #include "io/hdf5_chunks.hpp"
 #include "io/hdf5_edit.hpp"
+#include "io/hdf5_matrix.hpp"
 #include "io/hdf5_plain.hpp"
 #include "io/matrix_dataset.hpp"
 
@@ -162,6 +163,35 @@ TEST(Blocks, OfCorruptChunksAreRefusedByHdf5sSentence) {
                  matrix.read({0, num_rows, 0, num_columns}, values.data());
                }),
                "its numbers cannot be read");
+}
+
+TEST(Blocks, OfChunksOfOneNumberAreReadInParts) {
+  TemporaryFolder const folder;
+  std::array<hsize_t, 2> const sizes = {300, 400};
+  std::vector<float> numbers(sizes[0] * sizes[1]);
+  for (std::size_t place = 0; place < numbers.size(); ++place) numbers[place] = static_cast<float>(place);
+  for (bool const is_list : {false, true}) {
+    auto const path = folder / "ones.h5";
+    {
+      auto const file = hdf5::create_file(path, path);
+      std::array<hsize_t, 2> const chunk = {1, 1};
+      hsize_t const length = numbers.size();
+      hdf5::Dataspace const space(is_list ? H5Screate_simple(1, &length, nullptr)
+                                          : H5Screate_simple(2, sizes.data(), nullptr));
+      hdf5::Properties const properties(H5Pcreate(H5P_DATASET_CREATE));
+      H5Pset_chunk(properties.id(), is_list ? 1 : 2, chunk.data());
+      hdf5::Dataset const dataset(
+          H5Dcreate2(file.id(), "x", H5T_IEEE_F32LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
+      ASSERT_GE(H5Dwrite(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), 0);
+    }
+    StoredDataset const stored(path, "x");
+    hdf5::MatrixShape const shape{sizes[0], sizes[1], sizeof(float), is_list};
+    MatrixBlock const block{2, 297, 3, 396};
+    std::vector<float> values(block.size());
+    hdf5::read_block(stored.dataset, shape, block, values.data(), "ones");
+    for (std::size_t place = 0; place < values.size(); ++place)
+      ASSERT_EQ(values[place], numbers[(2 + place / 396) * sizes[1] + 3 + place % 396]) << is_list << " at " << place;
+  }
 }
 
 /// Where the numbers of "x" lie; nullopt if HDF5 has to read them.

@@ -286,6 +286,31 @@ TEST(Chunks, LargerThanTheirFileAreRefusedBeforeRoomIsMadeForThem) {
     expect_holds(read(first, count), "the list: found a chunk of 4294967267 bytes in a file of ");
 }
 
+TEST(Chunks, OfOneNumberAreReadInPartsOrRefusedIfNeverWritten) {
+  TemporaryFolder const folder;
+  auto const numbers = some_numbers(200'000, false);
+  auto const path = write_list(folder, H5T_STD_U64BE, numbers, list_properties({}, 1));
+  StoredDataset const list(path, "list");
+  auto const read = hdf5::read_indices<std::uint64_t>(list.dataset, 3, 199'990, "the list");
+  ASSERT_EQ(read.size(), 199'990U);
+  EXPECT_TRUE(std::equal(read.begin(), read.end(), numbers.begin() + 3, [](std::uint64_t one, std::int64_t other) {
+    return one == static_cast<std::uint64_t>(other);
+  }));
+
+  auto const never = folder / "never.h5";
+  hsize_t const length = 200'000;
+  {
+    auto const file = hdf5::create_file(never, never);
+    hdf5::Dataspace const space(H5Screate_simple(1, &length, nullptr));
+    auto const properties = list_properties({}, 1);
+    hdf5::Dataset const made(
+        H5Dcreate2(file.id(), "list", H5T_STD_U64LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
+  }
+  auto const file = hdf5::open_file(never);
+  expect_holds(sentence_of<InputError>([&] { hdf5::open_dataset(file.id(), "list", "a file"); }),
+               "a file: list: found 200000 elements of which no more than 0 were ever written, expected all");
+}
+
 TEST(Fletcher32, IsThatOfHdf5) {
   TemporaryFolder const folder;
   for (hsize_t const length : {1U, 2U, 3U, 511U, 512U, 513U, 1500U, 70001U}) {
