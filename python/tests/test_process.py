@@ -150,9 +150,10 @@ def test_a_fork_before_the_first_use_runs():
         import os, varve
         X = varve.generate.images(64, 10)
         child = os.fork()
-        print(varve.generate.radixnet(64, 3).infer(X).shape, flush=True)
+        shape = varve.generate.radixnet(64, 3).infer(X).shape
         if child:
             os.waitpid(child, 0)
+        print(shape, flush=True)
     """
     assert run(program).splitlines() == ["(10, 64)"] * 2
 

@@ -14,13 +14,11 @@ from ._network import Network
 from ._options import to_count, to_name, to_number, to_optional_count
 
 
-#: Arguments of train() that are whole numbers, and those that may be None.
+#: Arguments of train(): names, numbers, whole numbers, and whole numbers or None.
 _NAMES = ("optimizer", "rate_schedule", "pattern", "pattern_schedule")
 _NUMBERS = ("rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
 _COUNTS = ("rate_every", "warm_up", "batch", "epochs", "seed", "pattern_every")
-_OPTIONAL_NAMES = ("optimizer", "rate_schedule", "pattern", "pattern_schedule")
-_NUMBERS = ("rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
-_COUNTS = ("patience", "micro_batch", "checkpoint_every", "memory_limit", "device_memory_limit")
+_OPTIONAL_COUNTS = ("patience", "micro_batch", "checkpoint_every", "memory_limit", "device_memory_limit")
 
 
 @dataclass(frozen=True)

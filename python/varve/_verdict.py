@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def compare(network: Network, X: Any, result: Any, exact: bool, tolerance: float) -> Verdict:
     """See Network.verify."""
     if not tolerance >= 0:
-        raise UsageError(f"the tolerance is {tolerance}, expected a number that is at least 0")
+        raise UsageError(f"the tolerance is {tolerance:g}, expected a number that is at least 0")
     X = _files.samples_of(X, network.num_inputs)
     rows = _arrays.to_sample_rows(X, network.num_inputs)
     num_samples = _arrays.shape_of(X)[0]
