@@ -21,6 +21,9 @@ set(VARVE_CONTRACTION -ffp-contract=off)
 target_compile_options(varve_host_flags INTERFACE ${VARVE_CONTRACTION})
 target_compile_options(varve_device_flags INTERFACE ${VARVE_CONTRACTION})
 
+# Nobody reads errno after a square root, and loops in which sqrt() may set it are not vectorized. No result depends on it.
+target_compile_options(varve_device_flags INTERFACE -fno-math-errno)
+
 # Host code is compiled for the processor that Kokkos is compiled for.
 if(TARGET kokkoscore)
   get_target_property(kokkos_options kokkoscore INTERFACE_COMPILE_OPTIONS)

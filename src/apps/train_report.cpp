@@ -82,6 +82,8 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
   if (plan.num_dense_forward + plan.num_dense_backward > 0)
     fmt::print("formats   dense in {} layers forward and {} backward, else csr\n", plan.num_dense_forward,
                plan.num_dense_backward);
+  if (plan.num_series_layers > 0)
+    fmt::print("launches  {} layers in series, several in a launch\n", plan.num_series_layers);
   auto const host = fmt::format(" of the device and {} of the host, which streams them{}",
                                 with_prefix(static_cast<double>(plan.host_bytes), "B"), strips_of(plan));
   fmt::print("memory    weights {}{}, activations {} of {} samples at a time{}\n",
@@ -143,6 +145,7 @@ nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary co
             {"host_bytes", plan.host_bytes},
             {"dense_forward", plan.num_dense_forward},
             {"dense_backward", plan.num_dense_backward},
+            {"series_layers", plan.num_series_layers},
             {"activation_bytes", plan.activation_bytes}}},
           {"steps", summary.num_steps},
           {"epochs", epochs},

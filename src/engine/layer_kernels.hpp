@@ -20,30 +20,35 @@ Panel from_row(Panel const& panel, LayerStrip const& strip) {
   return Kokkos::subview(panel, std::make_pair(strip.first_row, panel.size()));
 }
 
+/// Sets what all forward kernels read and write for a strip of a layer.
+template <class ExecutionSpace, class Scalar, class Kernel, class OfLayer>
+void set_forward(Kernel& kernel, OfLayer const& layer, DirectedLayer<ExecutionSpace, Scalar> const& arrays,
+                 TrainingPanel<ExecutionSpace, Scalar> const& inputs,
+                 TrainingPanel<ExecutionSpace, Scalar> const& outputs) {
+  kernel.weights = arrays.weights;
+  kernel.bias = arrays.bias;
+  kernel.bounds = bounds_of<Scalar>(layer.activation);
+  kernel.inputs = inputs;
+  kernel.outputs = from_row(outputs, arrays.strip);
+  kernel.num_inputs = layer.num_inputs;
+  kernel.stride = layer.num_outputs;
+}
+
 /// Launches the forward pass of a strip of a layer over num_leaves leaves, by the kernel of its format. Does not fence.
 template <class ExecutionSpace, class Scalar, class OfLayer>
 void launch_forward(ExecutionSpace const& space, OfLayer const& layer,
                     DirectedLayer<ExecutionSpace, Scalar> const& arrays,
                     TrainingPanel<ExecutionSpace, Scalar> const& inputs,
                     TrainingPanel<ExecutionSpace, Scalar> const& outputs, int num_leaves) {
-  auto const set_common = [&](auto& kernel) {
-    kernel.weights = arrays.weights;
-    kernel.bias = arrays.bias;
-    kernel.bounds = bounds_of<Scalar>(layer.activation);
-    kernel.inputs = inputs;
-    kernel.outputs = from_row(outputs, arrays.strip);
-    kernel.num_inputs = layer.num_inputs;
-    kernel.stride = layer.num_outputs;
-  };
   if (layer.format.has_dense_forward) {
     TrainedDenseForward<ExecutionSpace, Scalar> kernel{};
-    set_common(kernel);
+    set_forward(kernel, layer, arrays, inputs, outputs);
     kernel.num_outputs = static_cast<int>(arrays.strip.num_rows);
     trained_dense_forward(space, kernel, num_leaves);
     return;
   }
   auto const by_edges = [&](auto kernel, auto const& launch) {
-    set_common(kernel);
+    set_forward(kernel, layer, arrays, inputs, outputs);
     kernel.edges = arrays.edges;
     launch(kernel);
   };
@@ -67,38 +72,43 @@ struct BackwardPanels {
   GradientLevels<ExecutionSpace, Scalar> levels;      ///< result: gradients
 };
 
-/// Launches the backward pass of a strip of a layer, by the kernel of its format. before: the activation of the layer
-/// before, or null for the first layer, which has gradients alone. Does not fence.
+/// Sets what all backward kernels read and write for a strip of a layer. before: the activation of the layer before, or
+/// null for the first layer, which has gradients alone.
+template <class ExecutionSpace, class Scalar, class Kernel, class OfLayer>
+void set_backward(Kernel& kernel, OfLayer const& layer, DirectedLayer<ExecutionSpace, Scalar> const& arrays,
+                  Activation const* before, BackwardPanels<ExecutionSpace, Scalar> const& panels) {
+  kernel.weights = arrays.weights;
+  kernel.inputs = from_row(panels.inputs, arrays.strip);
+  kernel.errors = panels.errors;
+  kernel.input_errors = from_row(panels.input_errors, arrays.strip);
+  kernel.stride = layer.num_inputs;
+  if (before != nullptr) kernel.derivative = Derivative<Scalar>(*before);
+  kernel.levels = panels.levels.weights;
+  kernel.num_outputs = layer.num_outputs;
+}
+
+/// Launches the backward pass of a strip of a layer, by the kernel of its format. before: as for set_backward(). Does
+/// not fence.
 template <class ExecutionSpace, class Scalar, class OfLayer>
 void launch_backward(ExecutionSpace const& space, OfLayer const& layer,
                      DirectedLayer<ExecutionSpace, Scalar> const& arrays, Activation const* before,
                      BackwardPanels<ExecutionSpace, Scalar> const& panels) {
-  auto const set_common = [&](auto& kernel) {
-    kernel.weights = arrays.weights;
-    kernel.inputs = from_row(panels.inputs, arrays.strip);
-    kernel.errors = panels.errors;
-    kernel.input_errors = from_row(panels.input_errors, arrays.strip);
-    kernel.stride = layer.num_inputs;
-    if (before != nullptr) kernel.derivative = Derivative<Scalar>(*before);
-    kernel.levels = panels.levels.weights;
-    kernel.num_outputs = layer.num_outputs;
-  };
   auto const by_edges = [&](auto kernel) {
     if (arrays.strip.is_first)
       neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{panels.errors, panels.levels.bias, layer.num_outputs, 1});
-    set_common(kernel);
+    set_backward(kernel, layer, arrays, before, panels);
     kernel.edges = arrays.edges;
     fused_backward(space, kernel);
   };
   auto const dense = [&](auto kernel) {
-    set_common(kernel);
+    set_backward(kernel, layer, arrays, before, panels);
     kernel.bias_levels = panels.levels.bias;
     kernel.num_inputs = static_cast<int>(arrays.strip.num_rows);
     trained_dense_backward(space, kernel);
   };
   if constexpr (!kOnHost<ExecutionSpace>) {
     auto const in_scratch = [&](auto kernel) {
-      set_common(kernel);
+      set_backward(kernel, layer, arrays, before, panels);
       kernel.edges = arrays.edges;
       kernel.bias_levels = panels.levels.bias;
       scratch_backward(space, kernel);

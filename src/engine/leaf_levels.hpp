@@ -26,12 +26,13 @@ public:
   using Levels = GradientLevels<ExecutionSpace, Scalar>;
 
   LeafLevels() = default;
-  /// Memory for every strip of every layer and for up to max_leaves leaves.
+  /// Memory for every strip of every layer, for series of layers with up to series_sums sums, and for up to max_leaves
+  /// leaves.
   template <class Layers>
-  LeafLevels(Layers const& layers, LayerStrips const& strips, std::size_t max_leaves) {
+  LeafLevels(Layers const& layers, LayerStrips const& strips, std::size_t max_leaves, std::size_t series_sums = 0) {
     ExecutionSpace const space;
-    std::size_t of_weights = 0;
-    std::size_t of_bias = 0;
+    std::size_t of_weights = most_of_series(num_processors(space), max_leaves, series_sums);
+    std::size_t of_bias = of_weights;
     for (std::size_t number = 0; number < layers.size(); ++number) {
       for (auto const& strip : strips.of(number, LayerUse::Direction::backward)) {
         for (std::size_t leaves = 1; leaves <= max_leaves; ++leaves) {
@@ -62,6 +63,15 @@ public:
             {bias_, biases, levels_of(runs.of_bias), runs.of_bias, runs.num_leaves * parts, parts}};
   }
 
+  /// The levels for the backward pass of a series of layers over num_leaves leaves, by one run for each processor.
+  Levels of_series(ExecutionSpace const& space, std::size_t num_edges, std::size_t num_outputs,
+                   std::size_t num_leaves) const {
+    auto const leaves = static_cast<int>(num_leaves);
+    int const per_run = Tune::leaves_per_run(num_processors(space), 1, leaves);
+    return {{weights_, num_edges, levels_of(per_run), per_run, leaves},
+            {bias_, num_outputs, levels_of(per_run), per_run, leaves}};
+  }
+
   /// A bound of the device memory, in bytes, for any strip of up to `size` gradients of a layer of this shape, which
   /// has up to num_edges edges, and for up to max_leaves leaves.
   static std::size_t most_bytes(std::size_t num_inputs, std::size_t num_outputs, std::size_t num_edges, bool is_dense,
@@ -85,6 +95,11 @@ public:
       rows = end + 1;
     }
     return (most_of_weights + most_of_bias) * sizeof(Scalar);
+  }
+
+  /// A bound of the additional device memory, in bytes, for series of layers with up to series_sums sums.
+  static std::size_t most_bytes_of_series(std::size_t series_sums, std::size_t max_leaves) {
+    return 2 * most_of_series(num_processors(ExecutionSpace()), max_leaves, series_sums) * sizeof(Scalar);
   }
 
 private:
@@ -120,6 +135,14 @@ private:
     constexpr int group = LeafSums<TrainingTile<ExecutionSpace, Scalar>>::count;
     return {leaves_per_run(processors, rows, leaves), leaves_per_run(processors, (outputs + group - 1) / group, leaves),
             leaves};
+  }
+
+  /// Elements for the sums of a series, and for up to max_leaves leaves.
+  static std::size_t most_of_series(int processors, std::size_t max_leaves, std::size_t series_sums) {
+    std::size_t most = 0;
+    for (int leaves = 1; series_sums > 0 && leaves <= static_cast<int>(max_leaves); ++leaves)
+      most = std::max(most, size_of_levels(series_sums, leaves, Tune::leaves_per_run(processors, 1, leaves)));
+    return most;
   }
 
   /// Leaves that a team adds up by itself in kernels over num_rows rows, or groups of rows.

@@ -54,6 +54,7 @@ struct TrainingPlan {
   std::size_t weight_bytes = 0, activation_bytes = 0;        ///< on the device
   std::size_t host_bytes = 0;                                ///< host memory for what is streamed
   std::size_t num_dense_forward = 0, num_dense_backward = 0; ///< layers computed as dense ones
+  std::size_t num_series_layers = 0; ///< layers computed several in a launch, as series (engine/layer_series.hpp)
 };
 
 /// What one rank did in all steps; times are in seconds.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -52,7 +53,10 @@ public:
     }
     std::size_t const of_growth = bytes_of_growth(network, options);
     auto const of_levels = [&](std::size_t size) { return bytes_of_levels(network, leaves, formats, size); };
-    sizes.weight_bytes = of_weights + of_growth + of_levels(kWholeLayers);
+    auto const series = series_of(network, formats);
+    using Levels = LeafLevels<ExecutionSpace, Scalar>;
+    sizes.weight_bytes =
+        of_weights + of_growth + of_levels(kWholeLayers) + Levels::most_bytes_of_series(series.most_sums(), leaves);
     auto const costs = costs_of_layers(network, formats);
     for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
       sizes.streamed.push_back({size, bytes_of_stream(network, formats, size) + of_growth + of_levels(size)});
@@ -63,12 +67,31 @@ public:
       plan.num_dense_forward += format.has_dense_forward ? 1 : 0;
       plan.num_dense_backward += format.has_dense_backward ? 1 : 0;
     }
+    if (!plan.streams_weights) plan.num_series_layers = series.num_layers_in_series(plan.micro_batch / plan.leaf);
     plan.num_cut_layers = static_cast<std::size_t>(
         std::ranges::count_if(costs, [&](std::size_t cost) { return cost > plan.strip_size; }));
     return plan;
   }
 
 private:
+  /// The series of a network whose gradients have their sums side by side, which are the longest ones.
+  static SeriesRule series_of(Network const& network, std::vector<TrainedFormat> const& formats) {
+    std::vector<SeriesLayer> layers;
+    SeriesLayer next;
+    for (std::size_t number = 0; number < formats.size(); ++number) {
+      auto const& layer = network.layers()[number];
+      next.num_inputs = layer.num_inputs();
+      next.num_outputs = layer.num_outputs();
+      next.num_edges = layer.num_edges();
+      next.has_dense_forward = formats[number].has_dense_forward;
+      next.has_dense_backward = formats[number].has_dense_backward;
+      layers.push_back(next);
+      next.first_weight_sum += next.num_edges;
+      next.first_bias_sum += next.num_outputs;
+    }
+    return series_rule<ExecutionSpace>(std::move(layers));
+  }
+
   /// Upper bound of the device memory, in bytes, for sums of leaves, with strips of this size.
   static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves,
                                      std::vector<TrainedFormat> const& formats, std::size_t strip_size) {

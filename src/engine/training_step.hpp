@@ -2,14 +2,13 @@
 
 #include "engine/layer_kernels.hpp"
 #include "engine/leaf_levels.hpp"
-#include "engine/mirrored_array.hpp"
+#include "engine/micro_batch.hpp"
+#include "engine/series_passes.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_passes.hpp"
 #include "engine/training_trace.hpp"
-#include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/output_error_gpu.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -21,15 +20,6 @@
 #include <vector>
 
 namespace varve {
-
-/// Samples with their answers on a device.
-template <class ExecutionSpace, class Scalar>
-struct TrainingSet {
-  DeviceRows<ExecutionSpace, Scalar> samples;
-  DeviceRows<ExecutionSpace, Scalar> targets; ///< empty if the answers are labels
-  std::vector<NeuronIndex> labels;
-  std::size_t num_samples = 0;
-};
 
 /// Forward and backward passes of micro-batches through a network, whose weights live on the device or, in the memory
 /// of another WeightSpace or as the plan says, on the host.
@@ -46,16 +36,18 @@ public:
       : weights_(&weights),
         widths_(weights.widths()),
         max_leaves_(plan.micro_batch / leaf),
-        loss_(loss),
+        batch_(plan.micro_batch, loss),
         trace_(widths_, max_leaves_, plan.keep_every),
         strip_size_(plan.streams_weights ? plan.strip_size : kWholeLayers),
-        strips_(weights.layers(), strip_size_) {
+        strips_(weights.layers(), strip_size_),
+        series_rule_(series_rule_of<ExecutionSpace>(weights)) {
     auto const room = [](char const* label) {
       return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
     };
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
     for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
-    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), strips_, max_leaves_);
+    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), strips_, max_leaves_,
+                                                 plan.streams_weights ? 0 : series_rule_.most_sums());
     if constexpr (std::is_same_v<WeightSpace, HostBeside<ExecutionSpace>>) {
       if (plan.streams_weights) stream_.emplace(weights, strips_, strip_size_);
     }
@@ -63,10 +55,6 @@ public:
       gradients_ =
           DeviceArray<ExecutionSpace, Scalar>(room("varve::streamed_gradients"), most_sums_of(weights, strip_size_));
     }
-    losses_ = MirroredArray<ExecutionSpace, double>("varve::losses", plan.micro_batch);
-    is_right_ = MirroredArray<ExecutionSpace, int>("varve::right", plan.micro_batch);
-    rows_ = MirroredArray<ExecutionSpace, std::uint64_t>("varve::rows", plan.micro_batch);
-    labels_ = MirroredArray<ExecutionSpace, NeuronIndex>("varve::labels", plan.micro_batch);
   }
 
   TrainingPasses(TrainingPasses const&) = delete; // the stream has a pointer to the strips
@@ -74,6 +62,8 @@ public:
 
   /// To be called when the weights have new patterns.
   void take_patterns() {
+    series_.forget();
+    series_rule_ = series_rule_of<ExecutionSpace>(*weights_);
     if (strip_size_ == kWholeLayers) return;
     strips_ = LayerStrips(weights_->layers(), strip_size_);
     levels_ = {}; // memory of the old levels is freed before new ones take it
@@ -83,45 +73,26 @@ public:
   /// Takes these rows of the set as the micro-batch of the passes that follow: forward() on, all they launch depends on
   /// the set and the number of rows alone.
   void take(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
-    num_positions_ = static_cast<int>(rows.size());
-    num_leaves_ = static_cast<int>(num_leaves<Scalar>(rows.size()));
-    if (is_under_way_) space.fence("varve: the last micro-batch has left the host's buffers");
-    is_under_way_ = true;
-    rows_.fill(rows.size(), [&](std::size_t i) { return rows[i]; });
-    if (!set.labels.empty()) labels_.fill(rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
+    batch_.take(space, set, rows);
   }
 
   /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses for add_losses().
   /// Does not fence, so that a device need not wait for the host before it begins with the backward pass.
   void forward(ExecutionSpace const& space, Set const& set) {
     ProfilingRegion const region("varve::forward");
-    auto const num_rows = static_cast<std::size_t>(num_positions_);
-    rows_.send(space, num_rows);
-    if (!set.labels.empty()) labels_.send(space, num_rows);
-    gather_positions(space,
-                     GatherPositions<ExecutionSpace, Scalar>{set.samples, rows_.on_device(), trace_.panel(0),
-                                                             static_cast<int>(widths_.front())},
-                     num_positions_);
+    batch_.gather(space, set, trace_.panel(0), widths_.front());
     trace_.written(0);
     if (stream_) stream_->forget();
     std::size_t const num_layers = weights_->layers().size();
-    for (std::size_t number = 0; number < num_layers; ++number)
-      forward_layer(space, number,
-                    number + 1 < num_layers ? LayerUse{number + 1, forward_use} : LayerUse{number, backward_use});
-    answer(space, set);
-    losses_.bring_back(space, num_rows);
-    is_right_.bring_back(space, num_rows);
+    forward_layers(space, 0, num_layers, {num_layers - 1, backward_use});
+    batch_.answer(space, set, trace_.panel(num_layers), errors_[0], weights_->layers().back().activation,
+                  widths_.back());
   }
 
   /// Waits for the micro-batch that forward() took last; appends its samples' losses to `losses` and adds right answers
   /// to num_right.
   void add_losses(ExecutionSpace const& space, std::vector<double>& losses, std::size_t& num_right) {
-    space.fence("varve: losses are there");
-    is_under_way_ = false;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(num_positions_); ++i) {
-      losses.push_back(losses_[i]);
-      num_right += static_cast<std::size_t>(is_right_[i]);
-    }
+    batch_.add_losses(space, losses, num_right);
   }
 
   /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over each of its subtrees to
@@ -137,6 +108,13 @@ public:
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(space, number);
+      if (std::size_t const first = series_begin(number); first <= number) {
+        backward_series(space, first, number, subtrees, current, sums);
+        for (; number > first; --number, current = 1 - current)
+          end_strip(number, weights_->layers()[number].first_edge);
+        end_strip(first, weights_->layers()[first].first_edge);
+        continue;
+      }
       std::size_t const first_edge = weights_->layers()[number].first_edge;
       for (std::size_t strip = 0; strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(space, {number, backward_use, strip});
@@ -162,11 +140,11 @@ public:
   template <class Visit>
   void visit_errors(ExecutionSpace const& space, Visit const& visit) {
     ProfilingRegion const region("varve::visit_errors");
-    PassSubtree const all{0, static_cast<std::size_t>(num_leaves_), 0, 0};
+    PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(space, number);
-      visit(number, trace_.panel(number), errors_[current], num_leaves_);
+      visit(number, trace_.panel(number), errors_[current], batch_.num_leaves());
       for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(space, {number, backward_use, strip});
         launch_backward(space, weights_->layers()[number], layer, &weights_->layers()[number - 1].activation,
@@ -224,51 +202,59 @@ private:
     std::size_t const count = num_strips(number, forward_use);
     for (std::size_t strip = 0; strip < count; ++strip) {
       launch_forward(space, weights_->layers()[number], on_device(space, {number, forward_use, strip}),
-                     trace_.panel(number), trace_.panel(number + 1), num_leaves_);
+                     trace_.panel(number), trace_.panel(number + 1), batch_.num_leaves());
       prefetch(strip + 1 < count ? LayerUse{number, forward_use, strip + 1} : next);
     }
     trace_.written(number + 1);
   }
 
+  /// Forward pass of the layers [first, last). after: what is used next.
+  void forward_layers(ExecutionSpace const& space, std::size_t first, std::size_t last, LayerUse const& after) {
+    for (std::size_t number = first; number < last;) {
+      std::size_t const end = series_end(number, last);
+      if (end == number) {
+        forward_layer(space, number, number + 1 < last ? LayerUse{number + 1, forward_use} : after);
+        ++number;
+        continue;
+      }
+      if constexpr (kOnHost<ExecutionSpace>)
+        series_.forward(
+            space, weights_->layers(), number, end,
+            [&](std::size_t panel) -> Panel const& { return trace_.panel(panel); }, batch_.num_leaves());
+      for (; number < end; ++number) trace_.written(number + 1);
+    }
+  }
+
   /// Computes the inputs of a layer again unless the trace still has them.
   void compute_again(ExecutionSpace const& space, std::size_t number) {
-    if (trace_.is_there(number)) return;
-    for (std::size_t layer = trace_.kept_before(number); layer < number; ++layer)
-      forward_layer(space, layer,
-                    layer + 1 < number ? LayerUse{layer + 1, forward_use} : LayerUse{number, backward_use});
+    if (!trace_.is_there(number)) forward_layers(space, trace_.kept_before(number), number, {number, backward_use});
   }
 
-  void answer(ExecutionSpace const& space, Set const& set) {
-    std::size_t const outputs = widths_.back();
-    OutputError<ExecutionSpace, Scalar> kernel{};
-    kernel.outputs = trace_.panel(widths_.size() - 1);
-    if (set.labels.empty()) {
-      kernel.targets = gathered_targets(space, set);
-    } else {
-      kernel.labels = labels_.on_device();
-    }
-    kernel.errors = errors_[0];
-    kernel.losses = losses_.on_device();
-    kernel.is_right = is_right_.on_device();
-    kernel.derivative = Derivative<Scalar>(weights_->layers().back().activation);
-    kernel.loss = loss_;
-    kernel.num_outputs = static_cast<int>(outputs);
-    kernel.num_positions = num_positions_;
-    kernel.num_leaves = num_leaves_;
-    output_error(space, kernel);
+  /// The end of the forward series from `first` on; `first` if there is none.
+  std::size_t series_end(std::size_t first, std::size_t last) const {
+    return stream_ ? first : series_rule_.forward_end(first, last, static_cast<std::size_t>(batch_.num_leaves()));
   }
 
-  ConstTrainingPanel<ExecutionSpace, Scalar> gathered_targets(ExecutionSpace const& space, Set const& set) {
-    std::size_t const outputs = widths_.back();
-    if (targets_.size() == 0) {
-      targets_ =
-          Panel(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::targets")), max_leaves_ * outputs);
+  /// The first layer of the backward series that ends with `last`, whose inputs the trace has; last + 1 if there is
+  /// none. Layer 0, which has no errors of inputs, is in no series.
+  std::size_t series_begin(std::size_t last) const {
+    if (stream_) return last + 1;
+    std::size_t const lowest = std::max(trace_.first_there(last), std::min(last, std::size_t(1)));
+    return series_rule_.backward_begin(lowest, last, static_cast<std::size_t>(batch_.num_leaves()));
+  }
+
+  /// Backward pass of a series; errors_[current] holds the errors of its outputs.
+  void backward_series(ExecutionSpace const& space, std::size_t first, std::size_t last,
+                       std::vector<PassSubtree> const& subtrees, int current, std::vector<Sums> const& sums) {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      int const width = weights_->layers()[last].num_outputs;
+      for (auto const& subtree : subtrees) {
+        series_.backward(
+            space, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
+            [&](std::size_t number) { return lines_of(trace_.panel(number), subtree, width); },
+            [&](int number) { return lines_of(errors_[number], subtree, width); }, levels_, sums[subtree.place]);
+      }
     }
-    gather_positions(
-        space,
-        GatherPositions<ExecutionSpace, Scalar>{set.targets, rows_.on_device(), targets_, static_cast<int>(outputs)},
-        num_positions_);
-    return targets_;
   }
 
   /// The lines of a subtree's leaves in a panel of `width` neurons, from the first of them on.
@@ -322,21 +308,16 @@ private:
   Weights const* weights_;
   std::vector<std::size_t> widths_;
   std::size_t max_leaves_;
-  Loss loss_;
+  MicroBatch<ExecutionSpace, Scalar> batch_;
   TrainingTrace<ExecutionSpace, Scalar> trace_;
   std::size_t strip_size_;
   LayerStrips strips_;
+  SeriesRule series_rule_;
+  SeriesPasses<ExecutionSpace, Scalar> series_;
   std::optional<LayerStream<ExecutionSpace, Scalar>> stream_; ///< only if weights are streamed
   DeviceArray<ExecutionSpace, Scalar> gradients_;             ///< of the strip that is streamed
   Panel errors_[2], targets_;
   LeafLevels<ExecutionSpace, Scalar> levels_;
-  MirroredArray<ExecutionSpace, double> losses_;
-  MirroredArray<ExecutionSpace, int> is_right_;
-  MirroredArray<ExecutionSpace, std::uint64_t> rows_;
-  MirroredArray<ExecutionSpace, NeuronIndex> labels_;
-  bool is_under_way_ = false; ///< forward() has been called, and add_losses() has not
-  int num_positions_ = 0;
-  int num_leaves_ = 0;
 };
 
 } // namespace varve

@@ -43,6 +43,8 @@ public:
   bool is_there(std::size_t number) const { return number % keep_every_ == 0 || number / keep_every_ == held_stretch_; }
   /// The last kept panel at or before this one.
   std::size_t kept_before(std::size_t number) const { return number / keep_every_ * keep_every_; }
+  /// A panel such that it and all from it to this one are there, if this one is.
+  std::size_t first_there(std::size_t number) const { return keep_every_ == 1 ? 0 : kept_before(number); }
 
 private:
   static Panel new_panel(std::size_t lines) {

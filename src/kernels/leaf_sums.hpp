@@ -98,11 +98,13 @@ struct AddLevels {
 private:
   KOKKOS_FORCEINLINE_FUNCTION void add(Levels const& of, std::size_t begin, std::size_t to) const {
     std::size_t const end = begin + chunk < of.num_sums ? begin + chunk : of.num_sums;
-    if (of.has_one_subtree()) { // a loop of its own, which compilers vectorize
-      for (std::size_t i = begin; i < end; ++i) totals(to + i) = of.only_total(i);
-    } else {
-      for (std::size_t i = begin; i < end; ++i) totals(to + i) = of.total(i);
+    if constexpr (kOnHost<ExecutionSpace>) {
+      if (end - begin == chunk) {
+        of.template totals<static_cast<int>(chunk)>(begin, elements_of(totals, to + begin, chunk));
+        return;
+      }
     }
+    for (std::size_t i = begin; i < end; ++i) totals(to + i) = of.total(i);
   }
 };
 

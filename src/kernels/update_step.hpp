@@ -10,28 +10,23 @@ namespace varve {
 
 /// One optimizer step of one number and its moments, from the sum of its gradients; network/optimizer.hpp has the
 /// formulas. Each fma is called by name: if compilers chose, weights would differ between backends.
-template <class Number>
-KOKKOS_FORCEINLINE_FUNCTION void follow(OptimizerKind kind, UpdateFactors<Number> const& factors, Number sum,
-                                        Number& number, Number& first, Number& second) {
+template <OptimizerKind Kind, class Number>
+KOKKOS_FORCEINLINE_FUNCTION void follow(UpdateFactors<Number> const& factors, Number sum, Number& number, Number& first,
+                                        Number& second) {
   Number const gradient = multiply_add(factors.l2, number, sum * factors.inverse_batch);
-  switch (kind) {
-  case OptimizerKind::sgd:
+  if constexpr (Kind == OptimizerKind::sgd) {
     number = multiply_add(-factors.rate, gradient, number);
-    break;
-  case OptimizerKind::momentum:
+  } else if constexpr (Kind == OptimizerKind::momentum) {
     first = multiply_add(factors.momentum, first, gradient);
     number = multiply_add(-factors.rate, first, number);
-    break;
-  case OptimizerKind::nesterov:
+  } else if constexpr (Kind == OptimizerKind::nesterov) {
     first = multiply_add(factors.momentum, first, gradient);
     number = multiply_add(-factors.rate, multiply_add(factors.momentum, first, gradient), number);
-    break;
-  case OptimizerKind::adam:
+  } else {
     first = multiply_add(factors.beta1, first, factors.rest1 * gradient);
     second = multiply_add(factors.beta2, second, factors.rest2 * (gradient * gradient));
     number =
         multiply_add(-factors.rate, first / (Kokkos::sqrt(second) / factors.root_correction + factors.epsilon), number);
-    break;
   }
 }
 
@@ -61,34 +56,60 @@ struct UpdateStep {
   }
 
 private:
-  KOKKOS_FORCEINLINE_FUNCTION void mark_bad(Number const (&number)[chunk]) const {
-    Number zero = 0; // stays 0 if all numbers are finite, else becomes NaN
-    for (int i = 0; i < chunk; ++i) zero += number[i] * Number(0);
-    if (!(zero == Number(0))) Kokkos::atomic_store(&bad(0), 1);
-  }
+  /// `chunk` neighbouring numbers, with their moments and sums.
+  struct Chunk {
+    Number number[chunk], first[chunk], second[chunk], sum[chunk];
+
+    /// A loop for each optimizer, which compilers vectorize.
+    template <OptimizerKind Kind>
+    KOKKOS_FORCEINLINE_FUNCTION void follow_all(UpdateFactors<Number> const& factors) {
+      for (int i = 0; i < chunk; ++i) follow<Kind>(factors, sum[i], number[i], first[i], second[i]);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void follow_all(OptimizerKind kind, UpdateFactors<Number> const& factors) {
+      switch (kind) {
+      case OptimizerKind::sgd:
+        follow_all<OptimizerKind::sgd>(factors);
+        break;
+      case OptimizerKind::momentum:
+        follow_all<OptimizerKind::momentum>(factors);
+        break;
+      case OptimizerKind::nesterov:
+        follow_all<OptimizerKind::nesterov>(factors);
+        break;
+      case OptimizerKind::adam:
+        follow_all<OptimizerKind::adam>(factors);
+        break;
+      }
+    }
+    KOKKOS_FORCEINLINE_FUNCTION bool is_finite() const {
+      int num_bad = 0; // a number times 0 is 0 if it is finite, else NaN
+      for (int i = 0; i < chunk; ++i) num_bad += number[i] * Number(0) == Number(0) ? 0 : 1;
+      return num_bad == 0;
+    }
+  };
 
   template <bool IsWhole>
   KOKKOS_FORCEINLINE_FUNCTION void take(std::size_t begin, int count) const {
-    Number number[chunk], one[chunk], two[chunk], sum[chunk];
+    Chunk all;
     int const length = IsWhole ? chunk : count;
-    for (int i = 0; i < chunk; ++i) number[i] = one[i] = two[i] = sum[i] = Number(0);
+    for (int i = 0; i < chunk; ++i) all.number[i] = all.first[i] = all.second[i] = all.sum[i] = Number(0);
     for (int i = 0; i < length; ++i) {
-      number[i] = numbers(begin + static_cast<std::size_t>(i));
-      sum[i] = static_cast<Number>(sums(begin + static_cast<std::size_t>(i)));
+      all.number[i] = numbers(begin + static_cast<std::size_t>(i));
+      all.sum[i] = static_cast<Number>(sums(begin + static_cast<std::size_t>(i)));
     }
     if (first.size() != 0)
-      for (int i = 0; i < length; ++i) one[i] = first(begin + static_cast<std::size_t>(i));
+      for (int i = 0; i < length; ++i) all.first[i] = first(begin + static_cast<std::size_t>(i));
     if (second.size() != 0)
-      for (int i = 0; i < length; ++i) two[i] = second(begin + static_cast<std::size_t>(i));
-    for (int i = 0; i < chunk; ++i) follow(kind, factors, sum[i], number[i], one[i], two[i]);
-    for (int i = 0; i < length; ++i) numbers(begin + static_cast<std::size_t>(i)) = number[i];
-    if (bad.size() != 0) mark_bad(number);
+      for (int i = 0; i < length; ++i) all.second[i] = second(begin + static_cast<std::size_t>(i));
+    all.follow_all(kind, factors);
+    for (int i = 0; i < length; ++i) numbers(begin + static_cast<std::size_t>(i)) = all.number[i];
+    if (bad.size() != 0 && !all.is_finite()) Kokkos::atomic_store(&bad(0), 1);
     if (first.size() != 0)
-      for (int i = 0; i < length; ++i) first(begin + static_cast<std::size_t>(i)) = one[i];
+      for (int i = 0; i < length; ++i) first(begin + static_cast<std::size_t>(i)) = all.first[i];
     if (second.size() != 0)
-      for (int i = 0; i < length; ++i) second(begin + static_cast<std::size_t>(i)) = two[i];
+      for (int i = 0; i < length; ++i) second(begin + static_cast<std::size_t>(i)) = all.second[i];
     if (copies.size() != 0)
-      for (int i = 0; i < length; ++i) copies(places(begin + static_cast<std::size_t>(i))) = number[i];
+      for (int i = 0; i < length; ++i) copies(places(begin + static_cast<std::size_t>(i))) = all.number[i];
   }
 };
 

@@ -73,5 +73,26 @@ TEST(LeafLevels, TakeNoMoreMemoryThanPlanned) {
   expect_bounded<Kokkos::Serial, float>();
 }
 
+TEST(LeafLevels, TakeNoMoreMemoryForSeriesThanPlanned) {
+  RandomStream random(12, 5);
+  auto const layer = draw_layer(random, false);
+  LayerStrips const strips(std::vector{layer}, kWholeLayers);
+  using Levels = LeafLevels<Kokkos::Serial, float>;
+  std::size_t const series_sums = 40'000;
+  for (std::size_t const leaves : {1U, 2U, 7U, 64U}) {
+    auto const without = Levels(std::vector{layer}, strips, leaves).bytes();
+    auto const with = Levels(std::vector{layer}, strips, leaves, series_sums);
+    auto const more = Levels::most_bytes_of_series(series_sums, leaves);
+    EXPECT_GE(with.bytes(), more);
+    EXPECT_LE(with.bytes(), without + more);
+    for (std::size_t few = 1; few <= leaves; ++few) {
+      auto const levels = with.of_series(Kokkos::Serial(), 30'000, 10'000, few);
+      EXPECT_LE(size_of_levels(30'000, levels.weights.num_leaves, levels.weights.leaves_per_run),
+                levels.weights.sums.size());
+      EXPECT_LE(size_of_levels(10'000, levels.bias.num_leaves, levels.bias.leaves_per_run), levels.bias.sums.size());
+    }
+  }
+}
+
 } // namespace
 } // namespace varve

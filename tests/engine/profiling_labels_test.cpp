@@ -1,16 +1,20 @@
 #include "engine/inference.hpp"
 #include "engine/places.hpp"
+#include "engine/training_at.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
+#include "reference/training_case.hpp"
 
 #include <Kokkos_Core.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -88,6 +92,21 @@ TEST_P(ProfilingLabels, OfKernelsAndRegionsBeginWithTheName) {
     EXPECT_THAT(Listener::regions(),
                 testing::IsSupersetOf({"varve::prepare", "varve::upload", "varve::layer_loop", "varve::collect"}));
   }
+}
+
+/// A launch for each of thousands of narrow layers would take longer than their work.
+TEST_P(ProfilingLabels, ShowThatHostsTrainNarrowLayersInSeries) {
+  auto const given = test::training_case({std::vector<std::size_t>(9, 20), 130});
+  auto const training = prepare_training(given.network, test::training_at(GetParam(), 130));
+  training->add_samples(given.samples, given.labels, "set");
+  training->step(0, test::rows_from(0, 130), 0.1); // makes the arrays
+  Listener const listener;
+  training->step(0, test::rows_from(0, 130), 0.1);
+  bool const is_host = GetParam().backend == Backend::serial || GetParam().backend == Backend::openmp;
+  EXPECT_THAT(Listener::kernels(), testing::Each(testing::StartsWith("varve::")));
+  EXPECT_EQ(Listener::kernels().count("varve::series_forward"), is_host ? 1U : 0U);
+  EXPECT_EQ(Listener::kernels().count("varve::series_backward"), is_host ? 1U : 0U);
+  EXPECT_EQ(Listener::kernels().count("varve::fused_backward"), 0U) << "only the first layer is by itself";
 }
 
 } // namespace

@@ -131,6 +131,28 @@ TEST_P(TrainingEngines, DoNotDependOnMicroBatchesOrOnWhatIsComputedAgain) {
   }
 }
 
+/// Narrow layers of equal widths, which hosts compute in series, between others; some layers are dense if wanted.
+TEST_P(TrainingEngines, ComputeSeriesOfLayersLikeTheReference) {
+  std::vector<std::size_t> widths(14, 20);
+  widths.insert(widths.end(), {31, 31, 31, 31, 17, 17, 9});
+  auto const given = training_case({widths, 380, 0.3, all});
+  auto options = TrainingEngines::options();
+  options.optimizer.kind = OptimizerKind::momentum;
+  bool const is_host = options.backend == Backend::serial || options.backend == Backend::openmp;
+  EXPECT_EQ(prepare_training(given.network, options)->plan().num_series_layers, is_host ? 16U : 0U);
+  for (std::size_t const micro_leaves : {0U, 1U, 4U}) {
+    for (std::size_t const keep_every : {1U, 2U, 5U, 30U}) {
+      SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time, kept every " << keep_every);
+      if (micro_leaves > 0) options.micro_batch = micro_leaves * leaf();
+      options.keep_every = keep_every;
+      expect_reference(given, true, options);
+    }
+  }
+  options.format = FormatName::dense;
+  EXPECT_EQ(prepare_training(given.network, options)->plan().num_series_layers, 0U);
+  expect_reference(given, true, options);
+}
+
 TEST_P(TrainingEngines, GoOnFromAStateAsIfNothingHadHappened) {
   auto const given = training_case({{20, 30, 8}, 200, 0.5, all});
   auto options = TrainingEngines::options();

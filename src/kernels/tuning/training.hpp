@@ -3,6 +3,7 @@
 #include "core/execution.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <type_traits>
 
 namespace varve {
@@ -16,6 +17,10 @@ struct TrainingTuning {
   static constexpr int team_size = on_host ? 1 : 8;
   static constexpr int rows_per_team = 8;             ///< rows of a block on a GPU
   static constexpr int edges_ahead = on_host ? 1 : 8; ///< edges of the forward kernel whose loads travel together
+  /// Edges and neurons of a series of layers at most (engine/layer_series.hpp): their weights fit half of an L2 of 1
+  /// MiB. 0: no series, as GPUs repeat the launches of a step as a graph.
+  static constexpr std::size_t series_sums = on_host ? std::size_t(1) << 15U : 0;
+  static constexpr std::size_t launch_edges = 4096; ///< edges whose forward pass for a leaf takes as long as a launch
   /// Launch bounds of FusedBackward: on GPUs 64 registers a thread, so that 32 warps share a processor.
   using BackwardBounds = std::conditional_t<on_host, Kokkos::LaunchBounds<>, Kokkos::LaunchBounds<128, 8>>;
 
