@@ -282,7 +282,8 @@ TEST(Chunks, LargerThanTheirFileAreRefusedBeforeRoomIsMadeForThem) {
   };
   EXPECT_NO_THROW(hdf5::read_indices<std::uint32_t>(list.dataset, 0, 400, "the list"));
   EXPECT_NO_THROW(hdf5::read_indices<std::uint32_t>(list.dataset, 500, 500, "the list"));
-  for (auto const& [first, count] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{{0, 1000}, {399, 2}, {499, 1}, {450, 550}})
+  for (auto const& [first, count] :
+       std::vector<std::pair<std::uint64_t, std::uint64_t>>{{0, 1000}, {399, 2}, {499, 1}, {450, 550}})
     expect_holds(read(first, count), "the list: found a chunk of 4294967267 bytes in a file of ");
 }
 
