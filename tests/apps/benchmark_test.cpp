@@ -42,22 +42,34 @@ protected:
     return names;
   }
 
-  /// The records of a benchmark, a short one unless the options say otherwise.
-  static std::vector<Json> measure(std::vector<std::string> const& options) {
+  struct Measured {
+    std::vector<Json> records;
+    std::string out; ///< what the command printed
+  };
+
+  /// Runs a benchmark, a short one unless the options say otherwise.
+  static Measured run(std::vector<std::string> const& options) {
     std::vector<std::string> words = {"benchmark", "--output", path("r.jsonl")};
     for (auto const& [name, value] : {std::pair("--repeats", "3"), std::pair("--seconds", "0")})
       if (std::ranges::find(options, name) == options.end()) words = joined(words, {name, value});
-    auto const ended = succeed(joined(words, options));
-    out() = ended.out;
+    Measured measured{{}, succeed(joined(words, options)).out};
     std::istringstream lines(read_bytes(path("r.jsonl")));
-    std::vector<Json> records;
-    for (std::string line; std::getline(lines, line);) records.push_back(Json::parse(line));
-    return records;
+    for (std::string line; std::getline(lines, line);) measured.records.push_back(Json::parse(line));
+    return measured;
   }
 
-  static std::string& out() {
-    static std::string text;
-    return text;
+  static std::vector<Json> measure(std::vector<std::string> const& options) { return run(options).records; }
+
+  /// All images on all backends, without reductions and with them; run once for all tests.
+  static Measured const& on_all_backends() {
+    static auto const measured = run(with_data({"--backend", all_backends(), "--reductions", "none", "auto"}));
+    return measured;
+  }
+
+  /// 21 measurements of 100 images in double; run once for all tests.
+  static Measured const& in_double() {
+    static auto const measured = run(with_data({"--repeats", "21", "--samples", "100", "--precision", "double"}));
+    return measured;
   }
 
   static std::vector<std::string> with_data(std::vector<std::string> const& options = {}) {
@@ -72,7 +84,7 @@ protected:
 };
 
 TEST_F(Benchmark, RecordsAnswersThatAreThoseOfInfer) {
-  auto const records = measure(with_data({"--backend", all_backends(), "--reductions", "none", "auto"}));
+  auto const& [records, out] = on_all_backends();
   ASSERT_EQ(records.size(), 2 * compiled_backends().size());
   for (auto const& record : records) {
     auto const& setup = record["setup"];
@@ -87,15 +99,16 @@ TEST_F(Benchmark, RecordsAnswersThatAreThoseOfInfer) {
     EXPECT_EQ(record["check"]["right"], true);
     EXPECT_EQ(record["check"]["samples"], 300);
     EXPECT_THAT(record["check"]["way"].get<std::string>(), HasSubstr("bits"));
-    EXPECT_THAT(out(), HasSubstr(setup["backend"].get<std::string>()));
+    EXPECT_THAT(out, HasSubstr(setup["backend"].get<std::string>()));
   }
   EXPECT_THAT(records[0]["check"]["way"].get<std::string>(), HasSubstr("reference's plain loops"));
 }
 
 TEST_F(Benchmark, StepsAreThoseOfThePlanAndTheirWorkIsThatOfTheRun) {
-  for (auto const& options : {with_data({"--reductions", "none", "auto"}),
-                              std::vector<std::string>{"--network", path("mixed.h5"), "--input", path("samples.h5")}}) {
-    for (auto const& record : measure(joined(options, {"--backend", all_backends()}))) {
+  auto const of_other_widths =
+      measure({"--network", path("mixed.h5"), "--input", path("samples.h5"), "--backend", all_backends()});
+  for (auto const* const records : {&on_all_backends().records, &of_other_widths}) {
+    for (auto const& record : *records) {
       auto const& steps = record["steps"];
       ASSERT_FALSE(steps.empty());
       std::size_t next_layer = 0;
@@ -113,7 +126,7 @@ TEST_F(Benchmark, StepsAreThoseOfThePlanAndTheirWorkIsThatOfTheRun) {
 }
 
 TEST_F(Benchmark, SummariesFollowFromTheRunsTheyList) {
-  auto const record = measure(with_data({"--repeats", "21", "--samples", "100"})).at(0);
+  auto const& record = in_double().records.at(0);
   for (char const* const name : {"loop_seconds", "call_seconds"}) {
     auto all = record[std::string(name) + "_all"].get<std::vector<double>>();
     ASSERT_EQ(all.size(), 21U);
@@ -141,12 +154,13 @@ TEST_F(Benchmark, MeasuresOnUntilTheTimeIsUp) {
 }
 
 TEST_F(Benchmark, TellsTheMachineAndTheOptions) {
-  auto const record = measure(with_data({"--samples", "10", "--precision", "double"})).at(0);
+  auto const& [records, out] = in_double();
+  auto const& record = records.at(0);
   EXPECT_EQ(record["record_version"], 1);
   EXPECT_EQ(record["setup"]["precision"], "double");
-  EXPECT_EQ(record["options"]["samples"], Json::parse("[10]"));
+  EXPECT_EQ(record["options"]["samples"], Json::parse("[100]"));
   auto const& machine = record["machine"];
-  EXPECT_THAT(out(), HasSubstr("machine   " + machine["host"].get<std::string>() + ": "));
+  EXPECT_THAT(out, HasSubstr("machine   " + machine["host"].get<std::string>() + ": "));
   EXPECT_GE(machine["processor"]["units_allowed"], 1);
   EXPECT_GT(machine["system"]["memory_bytes"].get<double>(), 1e6);
   EXPECT_TRUE(machine["control_group"].contains("processors"));

@@ -48,10 +48,11 @@ endforeach()
 
 set(outside -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_CXX_COMPILER=${CXX_COMPILER} -DCMAKE_CXX_FLAGS=${CXX_FLAGS} ${packages})
 
-# Before 1.0 a minor version may change interfaces: only the same one is compatible.
+# Before 1.0 a minor version may change interfaces: only the same one is compatible. One folder, in which the compiler is
+# looked at once.
 foreach(pair IN ITEMS "0.2;found" "0.2.0;found" "0.1;refused" "0.3;refused" "0.2.9;refused" "1;refused")
   list(POP_FRONT pair wanted)
-  execute_process(COMMAND ${CMAKE_COMMAND} -S ${EXAMPLE_DIR}/../version -B ${WORK_DIR}/version-${wanted} -DWANTED=${wanted} ${outside}
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${EXAMPLE_DIR}/../version -B ${WORK_DIR}/version -DWANTED=${wanted} ${outside}
                   OUTPUT_VARIABLE said RESULT_VARIABLE failed)
   if(failed OR NOT said MATCHES "varve ${wanted}: ${pair}")
     message(FATAL_ERROR "find_package(varve ${wanted}) is expected to be ${pair}: ${said}")
