@@ -116,8 +116,8 @@ TracedRun BenchmarkContender::trace() {
   return traced;
 }
 
-Verdict judge(BenchmarkContender& contender, NetworkSource const& network, SampleBatch const& samples,
-              std::size_t most) {
+ContenderVerdict judge(BenchmarkContender& contender, NetworkSource const& network, SampleBatch const& samples,
+                       std::size_t most) {
   std::size_t const count = std::min(samples.num_samples(), most);
   auto const checked = samples.part(0, count);
   auto options = contender.setup().options;

@@ -28,7 +28,7 @@ struct RunTimes {
 };
 
 /// How an answer was judged before anything was timed.
-struct Verdict {
+struct ContenderVerdict {
   bool is_right = false;
   std::string way;             ///< a sentence: what it was compared with, and what was equal
   std::size_t num_samples = 0; ///< samples that were compared
@@ -93,7 +93,7 @@ private:
 /// loops, bit for bit. Where reductions merge neurons, which may change last bits, an answer of other bits must have
 /// the bits of another format and kernel on the Serial backend with the same reductions, and the reference's live
 /// samples.
-Verdict judge(BenchmarkContender& contender, NetworkSource const& network, SampleBatch const& samples,
-              std::size_t most);
+ContenderVerdict judge(BenchmarkContender& contender, NetworkSource const& network, SampleBatch const& samples,
+                       std::size_t most);
 
 } // namespace varve

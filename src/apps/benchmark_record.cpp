@@ -29,7 +29,7 @@ Json rates(double count, Json const& summary) {
   return {{"p50", rate("p50")}, {"p95", rate("p95")}, {"p99", rate("p99")}};
 }
 
-Json describe(Verdict const& verdict) {
+Json describe(ContenderVerdict const& verdict) {
   return {{"right", verdict.is_right}, {"way", verdict.way}, {"samples", verdict.num_samples}};
 }
 
@@ -80,7 +80,7 @@ nlohmann::ordered_json begin_record(RecordHead const& head, std::string const& k
 }
 
 nlohmann::ordered_json describe(RecordHead const& head, BenchmarkContender& contender, NetworkSource const& network,
-                                SampleBatch const& samples, Verdict const& verdict) {
+                                SampleBatch const& samples, ContenderVerdict const& verdict) {
   Json record = begin_record(head, "inference");
   record["setup"] = describe_setup(contender.setup());
   record["network"] = describe_network(network, contender.inference());

@@ -25,7 +25,7 @@ nlohmann::ordered_json begin_record(RecordHead const& head, std::string const& k
 
 /// The record of a contender: how it was prepared, how it was judged, its times and rates, its steps.
 nlohmann::ordered_json describe(RecordHead const& head, BenchmarkContender& contender, NetworkSource const& network,
-                                SampleBatch const& samples, Verdict const& verdict);
+                                SampleBatch const& samples, ContenderVerdict const& verdict);
 
 /// Adds the steps and what they are judged by.
 void add_steps(nlohmann::ordered_json& record, std::vector<StepMeasurement> const& steps, Ceilings const& ceilings);

@@ -39,7 +39,7 @@ private:
   /// Contenders that were judged right and have run twice, with the verdicts on them.
   struct Group {
     Field field;
-    std::vector<Verdict> verdicts;
+    std::vector<ContenderVerdict> verdicts;
   };
 
   Setup setup_of(std::string const& backend, std::string const& reductions) const;

@@ -1,0 +1,36 @@
+# No two headers of src/ define a type of the same name outside other types: both would be varve::NAME, and in one program the
+# linker keeps one of two templates made of them, such as std::vector<varve::NAME>. Headers of nested namespaces are no exception.
+#   cmake -DSOURCE_DIR=<top level> -P unique_types.cmake
+cmake_minimum_required(VERSION 3.25)
+
+set(names)
+set(violations)
+file(GLOB_RECURSE headers RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/src/*.hpp)
+list(SORT headers)
+foreach(header IN LISTS headers)
+  file(STRINGS ${SOURCE_DIR}/${header} lines REGEX "^(struct|class|enum class) [A-Za-z_]+( final)?( :.*)? {")
+  set(own)
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^(struct|class|enum class) ([A-Za-z_]+).*" "\\2" name "${line}")
+    list(APPEND own ${name})
+  endforeach()
+  list(REMOVE_DUPLICATES own) # of parts of a file that exclude each other
+  foreach(name IN LISTS own)
+    if(name IN_LIST names)
+      list(APPEND violations "${header}: ${name} is defined in ${header_of_${name}} too")
+    endif()
+    list(APPEND names ${name})
+    set(header_of_${name} ${header})
+  endforeach()
+endforeach()
+
+if(NOT names)
+  message(FATAL_ERROR "No type was found in ${SOURCE_DIR}/src.")
+endif()
+if(violations)
+  list(JOIN violations "\n" violations)
+  message("${violations}")
+  message(FATAL_ERROR "Types of headers have names of their own.")
+endif()
+list(LENGTH names num_names)
+message("${num_names} types have names of their own.")
