@@ -9,6 +9,12 @@ def save(figure, path):
     return path
 
 
+def colors_of(count):
+    """So many colors that differ, up to twenty."""
+    colors = plotting().get_cmap("tab10" if count <= 10 else "tab20").colors
+    return [colors[i % len(colors)] for i in range(count)]
+
+
 def draw_bars(records, path):
     """The loop of each contender on each platform, a group of bars for each problem; whiskers from fastest to slowest."""
     pyplot = plotting()
@@ -16,13 +22,14 @@ def draw_bars(records, path):
     series = list(dict.fromkeys((record.contender, record.platform()) for record in records))
     figure, axes = pyplot.subplots(**STYLE)
     width = 0.8 / len(series)
+    colors = colors_of(len(series))
     for place, one in enumerate(series):
         mine = [record for record in records if (record.contender, record.platform()) == one]
         spots = [problems.index((record.case, record.samples)) + place * width for record in mine]
         heights = [1e3 * record.median for record in mine]
         whiskers = [[max(0.0, height - 1e3 * min(record.seconds)) for record, height in zip(mine, heights)],
                     [max(0.0, 1e3 * max(record.seconds) - height) for record, height in zip(mine, heights)]]
-        axes.bar(spots, heights, width, yerr=whiskers, label=", ".join(one), error_kw={"linewidth": 0.7})
+        axes.bar(spots, heights, width, yerr=whiskers, color=colors[place], label=", ".join(one), error_kw={"linewidth": 0.7})
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(problems))],
                     [f"{case}\n{samples}" for case, samples in problems], rotation=30, fontsize="x-small", ha="right")
     axes.set(yscale="log", ylabel="median, ms", title="Layer loop, training step or product (lower is better)")
@@ -42,22 +49,28 @@ def scaling_series(records):
 
 
 def draw_scaling(records, path):
-    """Speedup over the fewest threads; None where no series has two numbers of threads."""
+    """Speedup over the fewest threads, a panel for each machine and backend; None where no series has two numbers of threads."""
     series = scaling_series(records)
     if not series:
         return None
     pyplot = plotting()
-    figure, axes = pyplot.subplots(**STYLE)
-    for (case, samples, contender, machine, backend), points in series.items():
-        first_threads, first_seconds = points[0]
-        axes.plot([threads for threads, _ in points], [first_threads * first_seconds / seconds for _, seconds in points],
-                  marker="o", label=f"{case}, {samples}, {contender}, {machine}, {backend}")
-    most = max(threads for points in series.values() for threads, _ in points)
-    axes.plot([1, most], [1, most], linestyle=":", color="black", label="ideal")
-    axes.set(xscale="log", yscale="log", xlabel="threads", ylabel="speedup", title="Threads")
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    axes.legend(fontsize="x-small")
+    platforms = list(dict.fromkeys(key[3:] for key in series))
+    problems = list(dict.fromkeys(key[:3] for key in series)) # one color each
+    colors = colors_of(len(problems))
+    figure, panels = pyplot.subplots(1, len(platforms), figsize=(4 * len(platforms) + 4, 4.5), layout="constrained", squeeze=False)
+    for axes, platform in zip(panels[0], platforms):
+        mine = {key[:3]: points for key, points in series.items() if key[3:] == platform}
+        for problem, points in mine.items():
+            first_threads, first_seconds = points[0]
+            axes.plot([threads for threads, _ in points], [first_threads * first_seconds / seconds for _, seconds in points],
+                      marker="o", color=colors[problems.index(problem)], label=", ".join(map(str, problem)))
+        most = max(threads for points in mine.values() for threads, _ in points)
+        axes.plot([1, most], [1, most], linestyle=":", color="black", label="ideal")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set(xlabel="threads", ylabel="speedup", title=", ".join(platform))
+    lines = {label: line for axes in panels[0] for line, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(lines.values(), lines.keys(), fontsize="x-small", loc="outside right upper")
     return save(figure, path)
 
 
