@@ -104,7 +104,7 @@ private:
         return;
       }
     }
-    for (std::size_t i = begin; i < end; ++i) totals(to + i) = of.total(i);
+    for (std::size_t i = begin; i < end; ++i) totals(to + i) = of.has_one_subtree() ? of.only_total(i) : of.total(i);
   }
 };
 

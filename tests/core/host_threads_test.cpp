@@ -31,10 +31,10 @@ void bind_to(int number) {
 
 TEST(HostThreads, UseAllProcessorsThoughTheFirstThreadIsBound) {
   auto const all = processors_of_this_thread();
-  if (all.size() < 2) GTEST_SKIP() << "this process has one processor";
   bind_to(all.back());
   allow_processors(all); // as Runtime has done already if OpenMP has places of its own
   EXPECT_EQ(num_host_threads(), all.size());
+  if (all.size() == 1) return; // then there is no other thread to look at
   EXPECT_EQ(processors_of_this_thread(), std::vector<int>{all.back()}) << "the first thread stays where it is";
   auto const first = std::this_thread::get_id();
   std::atomic<int> others{0};
