@@ -3,7 +3,8 @@
 
   perf/train.py times --varve build/cuda-h100/bin/varve --backend cuda [--torch]
       milliseconds a step of sparse networks with random patterns; with --torch also those of PyTorch on the same device:
-      CSR weights (errors through a stored transpose, gradients by sampled_addmm) and dense weights under a mask
+      CSR weights (errors through a stored transpose, gradients by sampled_addmm) and dense weights under a mask;
+      with --ranks 1 2 under mpirun with so many ranks each, and how many times as fast as with the first of them
   perf/train.py judge --varve build/openmp/bin/varve --backend openmp
       trains one network by Varve and by NumPy (with --torch: by PyTorch's automatic derivatives), dense weights under a
       mask, from the same start on the same batches for 100 steps and compares all losses; ends with exit code 1 if they
@@ -29,6 +30,7 @@ def parse_arguments():
     tasks = parser.add_subparsers(dest="task", required=True)
     times = tasks.add_parser("times")
     times.add_argument("--networks", nargs="+", default=NETWORKS, help="WIDTHxLAYERSxDEGREE@BATCH")
+    times.add_argument("--ranks", nargs="+", type=int, default=[0], help="numbers of ranks, each under mpirun (default: without mpirun)")
     times.add_argument("--torch", action="store_true", help="time PyTorch as well")
     times.add_argument("--records", type=pathlib.Path, help="append one JSON record a line")
     judge = tasks.add_parser("judge")
@@ -48,7 +50,7 @@ def write_labels(path, count, classes):
     path.write_text("".join(f"{numbers.randrange(classes)}\n" for _ in range(count)))
 
 
-def varve_step(asked, folder, width, layers, degree, batch):
+def varve_step(asked, folder, width, layers, degree, batch, ranks):
     """Seconds a step: the difference between many epochs and one, which leaves out all that is done once. As many that they differ by two seconds, beside
     which the start of a process, a tenth of a second more or less, counts little."""
     steps = 8
@@ -57,9 +59,10 @@ def varve_step(asked, folder, width, layers, degree, batch):
     run(asked.varve, "generate", "random", "--neurons", width, "--layers", layers, "--degree", degree, "--output", network)
     run(asked.varve, "generate", "samples", "--neurons", width, "--samples", steps * batch, "--density", 0.1, "--output", samples)
     write_labels(labels, steps * batch, width)
+    command = ["mpirun", "-n", ranks, asked.varve] if ranks else [asked.varve]
 
     def seconds_of(epochs):
-        report = report_of(asked.varve, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.h5", "--batch",
+        report = report_of(*command, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.h5", "--batch",
                            batch, "--epochs", epochs, "--rate", 1e-6, "--backend", asked.backend)
         return report["seconds"]
 
@@ -130,14 +133,19 @@ def times(asked):
     for name in asked.networks:
         shape, batch = name.split("@")
         width, layers, degree = map(int, shape.split("x"))
-        with tempfile.TemporaryDirectory() as folder:
-            record = {"network": shape, "batch": int(batch), "backend": asked.backend,
-                      "varve_ms": 1e3 * varve_step(asked, pathlib.Path(folder), width, layers, degree, int(batch))}
-        if asked.torch:
-            record["torch_csr_ms"] = 1e3 * torch_step(width, layers, degree, int(batch), True)
-            record["torch_dense_ms"] = 1e3 * torch_step(width, layers, degree, int(batch), False)
-        print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in record.items()), flush=True)
-        append_record(asked.records, record)
+        once = None
+        for ranks in asked.ranks:
+            with tempfile.TemporaryDirectory() as folder:
+                seconds = varve_step(asked, pathlib.Path(folder), width, layers, degree, int(batch), ranks)
+            record = {"network": shape, "batch": int(batch), "backend": asked.backend, "varve_ms": 1e3 * seconds}
+            once = once or seconds
+            if ranks:
+                record |= {"ranks": ranks, "times_as_fast": once / seconds}
+            if asked.torch:
+                record["torch_csr_ms"] = 1e3 * torch_step(width, layers, degree, int(batch), True)
+                record["torch_dense_ms"] = 1e3 * torch_step(width, layers, degree, int(batch), False)
+            print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in record.items()), flush=True)
+            append_record(asked.records, record)
 
 
 def losses_of_varve(asked, folder, precision, width, layers, count):

@@ -48,12 +48,15 @@ struct Activation {
   static constexpr double no_cap = std::numeric_limits<double>::infinity();
 };
 
+/// A member of an activation that a network file may set.
+using ActivationParameter = double Activation::*;
+
 /// The name of an activation in network files, and its parameter, if it has one.
 struct ActivationEntry {
   ActivationKind kind;
   char const* name;
   char const* parameter;     ///< name of the parameter's attribute; null: no parameter
-  double Activation::*value; ///< the member that holds the parameter
+  ActivationParameter value; ///< the member that holds the parameter
   double least, most;        ///< the parameter lies strictly between these limits
 };
 /// The entries of all activation functions.

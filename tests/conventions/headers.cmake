@@ -71,6 +71,9 @@ if(NOT VARVE_DEVICE_BACKEND)
     target_link_libraries(varve_device_headers PRIVATE Kokkos::kokkoskernels)
   endif()
   target_compile_options(varve_device_headers PRIVATE -O0)
+  if(VARVE_PRECOMPILED_HEADERS) # all of them reach Kokkos, or they would be host_headers
+    target_precompile_headers(varve_device_headers PRIVATE <Kokkos_Core.hpp>)
+  endif()
 endif()
 
 # Every public header alone, without any private header in reach; varve/kokkos.hpp with Kokkos.
