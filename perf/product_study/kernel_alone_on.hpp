@@ -6,7 +6,7 @@
 #include "cublas.hpp"
 #include "device_timer.hpp"
 #include "kernel_alone.hpp"
-#include "products/add_tile.hpp"
+#include "packed_product.hpp"
 #include "random_number.hpp"
 
 #include <algorithm>
@@ -26,19 +26,14 @@ KOKKOS_FORCEINLINE_FUNCTION Scalar number_at(std::uint64_t seed, std::int64_t li
   return random_number<Scalar>(seed, static_cast<std::uint64_t>(line * depth + k));
 }
 
-/// Makes A or B as the kernel takes it (PackTile). An index is a number of it.
+/// The numbers of A or B as number_at() gives them.
 template <class Scalar>
-struct FillPacked {
-  ArrayView<Scalar> packed;
-  std::int64_t width;
-  std::int64_t num_lines;
-  std::int64_t depth;
+struct GeneratedLines {
   std::uint64_t seed;
+  std::int64_t depth;
 
-  KOKKOS_FUNCTION void operator()(std::int64_t index) const {
-    auto const line = index / (width * depth) * width + index % width;
-    auto const k = index / width % depth;
-    packed[index] = line < num_lines ? number_at<Scalar>(seed, line, k, depth) : Scalar(0);
+  KOKKOS_FORCEINLINE_FUNCTION Scalar operator()(std::int64_t line, std::int64_t k) const {
+    return number_at<Scalar>(seed, line, k, depth);
   }
 };
 
@@ -65,24 +60,21 @@ class KernelAlone {
 public:
   KernelAlone(Sizes const& sizes, std::string const& cublas)
       : sizes_(sizes),
-        packed_a_(filled_packed(sizes.rows, Blocks::rows, seed_of_a)),
-        packed_b_(filled_packed(sizes.columns, Blocks::columns, seed_of_b)),
-        sums_(make(num_blocks(static_cast<std::uint64_t>(sizes.rows), Blocks::rows) *
-                   num_blocks(static_cast<std::uint64_t>(sizes.columns), Blocks::columns) * Blocks::rows *
-                   Blocks::columns)) {
+        product_(space_, sizes.rows, sizes.columns, sizes.depth, GeneratedLines<Scalar>{seed_of_a, sizes.depth},
+                 GeneratedLines<Scalar>{seed_of_b, sizes.depth}) {
     if (!cublas.empty()) open(cublas);
   }
 
   KernelTimes measure(std::size_t repeat) {
     KernelTimes times;
-    times.shape = shape();
+    times.shape = product_.shape();
     compare(times);
-    auto const num_own = num_at_a_time([&] { run(); });
+    auto const num_own = num_at_a_time([&] { product_.run(); });
     auto const num_cublas = cublas_ ? num_at_a_time([&] { run_cublas(); }) : 0;
     std::vector<double> own;
     std::vector<double> other;
     for (std::size_t round = 0; round < repeat; ++round) {
-      own.push_back(seconds_of_each(num_own, [&] { run(); }));
+      own.push_back(seconds_of_each(num_own, [&] { product_.run(); }));
       if (cublas_) other.push_back(seconds_of_each(num_cublas, [&] { run_cublas(); }));
     }
     times.own_seconds = median(own);
@@ -91,7 +83,6 @@ public:
   }
 
 private:
-  using Blocks = ProductBlocks<ExecutionSpace, Scalar>;
   using Numbers = DeviceArray<ExecutionSpace, Scalar>;
 
   static double median(std::vector<double> seconds) {
@@ -113,13 +104,6 @@ private:
 
   static ArrayView<Scalar> view_of(Numbers const& numbers) { return ArrayView<Scalar>(numbers.data(), numbers.size()); }
 
-  Numbers filled_packed(int num_lines, int width, std::uint64_t seed) const {
-    auto const blocks = num_blocks(static_cast<std::uint64_t>(num_lines), width);
-    auto const numbers = make(blocks * static_cast<std::size_t>(width) * static_cast<std::size_t>(sizes_.depth));
-    for_each_number(numbers, FillPacked<Scalar>{view_of(numbers), width, num_lines, sizes_.depth, seed});
-    return numbers;
-  }
-
   void open(std::string const& library) {
     void* stream = nullptr;
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -137,24 +121,8 @@ private:
     cublas_.emplace(library, stream);
   }
 
-  TileStep<Scalar> step() const {
-    return {ArrayView<Scalar const>(packed_a_.data(), packed_a_.size()),
-            ArrayView<Scalar const>(packed_b_.data(), packed_b_.size()),
-            view_of(sums_),
-            sizes_.rows,
-            sizes_.columns,
-            sizes_.depth,
-            true};
-  }
-
-  void run() const { add_tile(space_, step(), 1); }
   void run_cublas() const {
     cublas_->multiply(a_.data(), b_.data(), c_.data(), sizes_.rows, sizes_.columns, sizes_.depth);
-  }
-
-  char shape() const {
-    if constexpr (kHasScratchCopies && !kOnHost<ExecutionSpace>) return cuda_shape_of(space_, step(), 1);
-    return '-';
   }
 
   template <class Work>
@@ -180,16 +148,9 @@ private:
     return number;
   }
 
-  /// The place of a number of C among the kernel's sums.
-  std::size_t place_of(std::size_t row, std::size_t column) const {
-    auto const across = num_blocks(static_cast<std::uint64_t>(sizes_.columns), Blocks::columns);
-    auto const block = row / Blocks::rows * across + column / Blocks::columns;
-    return (block * Blocks::rows + row % Blocks::rows) * Blocks::columns + column % Blocks::columns;
-  }
-
   void compare(KernelTimes& times) const {
     constexpr std::uint64_t count = 200;
-    run();
+    product_.run();
     if (cublas_) run_cublas();
     space_.fence();
     for (std::uint64_t number = 0; number < count; ++number) {
@@ -202,7 +163,7 @@ private:
       for (std::int64_t k = 0; k < sizes_.depth; ++k)
         sum = std::fma(number_at<Scalar>(seed_of_a, static_cast<std::int64_t>(row), k, sizes_.depth),
                        number_at<Scalar>(seed_of_b, static_cast<std::int64_t>(column), k, sizes_.depth), sum);
-      if (number_of(sums_, place_of(row, column)) != sum) ++times.num_other_bits;
+      if (product_.number(row, column) != sum) ++times.num_other_bits;
       if (!cublas_) continue;
       auto const other = number_of(c_, row * static_cast<std::size_t>(sizes_.columns) + column);
       times.largest_difference = std::max(times.largest_difference, std::abs(static_cast<double>(other - sum)));
@@ -211,7 +172,7 @@ private:
 
   Sizes sizes_;
   ExecutionSpace space_;
-  Numbers packed_a_, packed_b_, sums_;
+  PackedProduct<ExecutionSpace, Scalar> product_;
   Numbers a_, b_, c_; ///< row by row, for cuBLAS
   std::optional<Cublas> cublas_;
 };

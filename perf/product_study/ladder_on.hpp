@@ -5,6 +5,7 @@
 #include "core/views.hpp"
 #include "cublas.hpp"
 #include "ladder.hpp"
+#include "packed_product.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -104,11 +105,24 @@ private:
   }
 };
 
+/// Numbers (line, k) of a matrix in memory.
+template <class Scalar>
+struct Lines {
+  ArrayView<Scalar const> matrix;
+  std::int64_t line_stride;
+  std::int64_t k_stride;
+
+  KOKKOS_FORCEINLINE_FUNCTION Scalar operator()(std::int64_t line, std::int64_t k) const {
+    return matrix[line * line_stride + k * k_stride];
+  }
+};
+
 template <class ExecutionSpace, class Scalar>
 struct LadderOn {
   DeviceArray<ExecutionSpace, Scalar> a, b, c;
   Matrices<Scalar> matrices;
   ExecutionSpace space;
+  std::optional<PackedProduct<ExecutionSpace, Scalar>> packed;
   std::optional<Cublas> cublas;
 
   explicit LadderOn(Problem<Scalar> const& problem)
@@ -143,6 +157,14 @@ struct LadderOn {
     space.fence();
   }
 
+  void run_kernel() {
+    if (!packed)
+      packed.emplace(space, matrices.rows, matrices.columns, matrices.depth,
+                     Lines<Scalar>{matrices.a, matrices.depth, 1}, Lines<Scalar>{matrices.b, 1, matrices.columns});
+    packed->run();
+    space.fence();
+  }
+
   void run_cublas(std::string const& library) {
     void* stream = nullptr;
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -160,6 +182,14 @@ struct LadderOn {
       Kokkos::deep_copy(values[number], Kokkos::subview(c, places[number]));
     return values;
   }
+
+  std::vector<Scalar> packed_numbers(std::vector<std::size_t> const& places) const {
+    auto const columns = static_cast<std::size_t>(matrices.columns);
+    std::vector<Scalar> values(places.size());
+    for (std::size_t number = 0; number < places.size(); ++number)
+      values[number] = packed->number(places[number] / columns, places[number] % columns);
+    return values;
+  }
 };
 
 template <Backend backend, class Scalar>
@@ -168,9 +198,15 @@ std::vector<Rung<Scalar>> ladder_on(Problem<Scalar> const& problem, std::string 
   auto const made = std::make_shared<std::optional<Ladder>>();
   auto const ladder = [made, &problem]() -> Ladder& { return *made ? **made : made->emplace(problem); };
   auto const numbers = [ladder](std::vector<std::size_t> const& places) { return ladder().numbers(places); };
-  std::vector<Rung<Scalar>> rungs = {{"naive", [ladder] { ladder().run_naive(); }, numbers},
-                                     {"scratch", [ladder] { ladder().template run_tiled<32, 1>(); }, numbers},
-                                     {"registers", [ladder] { ladder().template run_tiled<64, 4>(); }, numbers}};
+  auto const packed_numbers = [ladder](std::vector<std::size_t> const& places) {
+    return ladder().packed_numbers(places);
+  };
+  auto const part_of = [](int rows, int columns) { return [=] { return Part{rows, columns}; }; };
+  std::vector<Rung<Scalar>> rungs = {
+      {"naive", [ladder] { ladder().run_naive(); }, numbers, part_of(1, 1)},
+      {"scratch", [ladder] { ladder().template run_tiled<32, 1>(); }, numbers, part_of(32, 32)},
+      {"registers", [ladder] { ladder().template run_tiled<64, 4>(); }, numbers, part_of(64, 64)},
+      {"kernel", [ladder] { ladder().run_kernel(); }, packed_numbers, [ladder] { return ladder().packed->part(); }}};
   if (!cublas.empty()) rungs.push_back({"cublas", [ladder, cublas] { ladder().run_cublas(cublas); }, numbers});
   return rungs;
 }

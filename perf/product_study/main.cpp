@@ -250,6 +250,8 @@ bool measure(Rung<Scalar> const& rung, std::vector<PlainNumber<Scalar>> const& e
                                          {"largest_seconds", seconds.back()},
                                          {"median_processor_seconds", processor_seconds[processor_seconds.size() / 2]},
                                          {"gfma_per_second", 1e-9 * fma / seconds[seconds.size() / 2]},
+                                         {"part_rows", rung.part().rows},
+                                         {"part_columns", rung.part().columns},
                                          {"largest_difference", distances.largest},
                                          {"mean_error", distances.mean_error},
                                          {"largest_error", distances.largest_error},
@@ -284,7 +286,8 @@ int run(int num_arguments, char** arguments) {
   command.add_option("--tile", options.tile, "tile of the product (default: as varve multiply chooses)");
   command.add_option("--device-memory-limit", options.device_memory_limit, "for the product, in GiB")
       ->capture_default_str();
-  command.add_option("--only", options.only, "rungs, with commas: naive, scratch, registers, product, blas, cublas");
+  command.add_option("--only", options.only,
+                     "rungs, with commas: naive, scratch, registers, kernel, product, blas, cublas");
   command.add_option("--blas", options.blas, "shared library with cblas_sgemm, such as libopenblas.so.0");
   command.add_option("--cublas", options.cublas,
                      "shared library of cuBLAS, such as libcublas.so.13, for --backend cuda");

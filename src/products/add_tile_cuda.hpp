@@ -41,6 +41,8 @@ struct AddTileOnCuda {
   static constexpr int block = 128;
   static constexpr int band = 8;
   static constexpr int team_size = Sums::team_size;
+  static constexpr int team_rows = Sums::rows; ///< numbers of C that a team computes: rows and columns
+  static constexpr int team_columns = Sums::columns;
   static constexpr int chunk = Sums::chunk;
   static constexpr int size_a = chunk * Sums::stride_a;
   static constexpr int size_b = chunk * Sums::stride_b;
