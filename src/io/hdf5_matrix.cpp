@@ -136,31 +136,57 @@ herr_t select(Dataspace const& stored, MatrixShape const& shape, MatrixBlock con
   return H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr);
 }
 
-void require_within_file(StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block) {
-  if (!shape.is_list)
-    return chunks.require_within_file({block.first_row, block.first_column}, {block.num_rows, block.num_columns});
-  for (auto row = block.first_row; row < block.first_row + block.num_rows; ++row)
-    chunks.require_within_file(row * shape.num_columns + block.first_column, block.num_columns);
+/// Reads a block of numbers, which go to `values` row by row with so many columns.
+template <class Scalar>
+void read_by_hdf5(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, hid_t type,
+                  Scalar* values, std::uint64_t num_columns, std::string const& place) {
+  Dataspace const stored(H5Dget_space(dataset.id()));
+  std::array<hsize_t, 2> const rows = {block.num_rows, num_columns};
+  std::array<hsize_t, 2> const first = {0, 0};
+  std::array<hsize_t, 2> const count = {block.num_rows, block.num_columns};
+  Dataspace const memory(H5Screate_simple(2, rows.data(), nullptr));
+  if (select(stored, shape, block) < 0 ||
+      H5Sselect_hyperslab(memory.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr) < 0 ||
+      H5Dread(dataset.id(), type, memory.id(), stored.id(), H5P_DEFAULT, values) < 0)
+    throw InputError(fmt::format("{}: its numbers cannot be read ({})", place, reason()));
+}
+
+/// True if all chunks of rows of a matrix that is stored as a list were written; checks them.
+bool are_written(StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block) {
+  bool all = true;
+  for (auto row = block.first_row; row < block.first_row + block.num_rows; ++row) {
+    chunks.for_each_part({row * shape.num_columns + block.first_column, 0}, {block.num_columns, 1},
+                         [&](auto const&, auto const&, bool is_written) { all = all && is_written; });
+  }
+  return all;
 }
 
 template <class Scalar>
-void read_numbers(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, hid_t type,
-                  Scalar* values, std::string const& place) {
+void read_numbers(Dataset const& dataset, StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block,
+                  hid_t type, Scalar* values, std::string const& place) {
   VARVE_REQUIRE(sizeof(Scalar) == shape.element_size, "numbers are read in the size in which they are stored");
   if (block.size() == 0 || (!shape.is_list && read_chunks(dataset, block, values))) return;
-  StoredChunks chunks(dataset, place);
   auto const at_once =
       shape.is_list ? chunks.list_rows_at_once(block.num_columns) : chunks.rows_at_once(block.num_columns);
   for (std::uint64_t row = 0; row < block.num_rows;) {
     MatrixBlock const rows{block.first_row + row, std::min(at_once, block.num_rows - row), block.first_column,
                            block.num_columns};
-    require_within_file(chunks, shape, rows);
-    Dataspace const stored(H5Dget_space(dataset.id()));
-    hsize_t const length = rows.size();
-    Dataspace const memory(H5Screate_simple(1, &length, nullptr));
-    auto* const to = values + row * block.num_columns;
-    if (select(stored, shape, rows) < 0 || H5Dread(dataset.id(), type, memory.id(), stored.id(), H5P_DEFAULT, to) < 0)
-      throw InputError(fmt::format("{}: its numbers cannot be read ({})", place, reason()));
+    if (shape.is_list) {
+      if (!are_written(chunks, shape, rows))
+        throw InputError(fmt::format("{}: found rows that were never written, expected all", place));
+      read_by_hdf5(dataset, shape, rows, type, values + row * block.num_columns, block.num_columns, place);
+    } else {
+      chunks.for_each_part({rows.first_row, rows.first_column}, {rows.num_rows, rows.num_columns},
+                           [&](auto const& first, auto const& count, bool is_written) {
+                             MatrixBlock const part{first[0], count[0], first[1], count[1]};
+                             auto* const to = values + (part.first_row - block.first_row) * block.num_columns +
+                                              part.first_column - block.first_column;
+                             if (is_written)
+                               return read_by_hdf5(dataset, shape, part, type, to, block.num_columns, place);
+                             for (std::uint64_t line = 0; line < part.num_rows; ++line)
+                               std::fill_n(to + line * block.num_columns, part.num_columns, Scalar(0));
+                           });
+    }
     row += rows.num_rows;
   }
 }
@@ -193,14 +219,14 @@ Dataset open_matrix(File const& file, std::string const& name, std::string const
   return open_plain_dataset(group.id(), rest, place, shape);
 }
 
-void read_block(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, float* values,
-                std::string const& place) {
-  read_numbers(dataset, shape, block, H5T_NATIVE_FLOAT, values, place);
+void read_block(Dataset const& dataset, StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block,
+                float* values, std::string const& place) {
+  read_numbers(dataset, chunks, shape, block, H5T_NATIVE_FLOAT, values, place);
 }
 
-void read_block(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, double* values,
-                std::string const& place) {
-  read_numbers(dataset, shape, block, H5T_NATIVE_DOUBLE, values, place);
+void read_block(Dataset const& dataset, StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block,
+                double* values, std::string const& place) {
+  read_numbers(dataset, chunks, shape, block, H5T_NATIVE_DOUBLE, values, place);
 }
 
 } // namespace varve::hdf5

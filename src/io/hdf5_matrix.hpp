@@ -1,6 +1,7 @@
 #pragma once
 
 #include "io/hdf5.hpp"
+#include "io/hdf5_stored_chunks.hpp"
 #include "io/matrix_block.hpp"
 
 #include <cstddef>
@@ -26,10 +27,11 @@ Dataset open_matrix(File const& file, std::string const& name, std::string const
 /// block may share with the next.
 Dataset open_chunked(hid_t parent, std::string const& name, int num_dimensions, std::string const& place);
 
-/// Reads a block of numbers. The type must have the size of the stored one. Throws InputError "PLACE: ...".
-void read_block(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, float* values,
-                std::string const& place);
-void read_block(Dataset const& dataset, MatrixShape const& shape, MatrixBlock const& block, double* values,
-                std::string const& place);
+/// Reads a block of numbers. `chunks` are those of the dataset. The type must have the size of the stored one. Throws
+/// InputError "PLACE: ...".
+void read_block(Dataset const& dataset, StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block,
+                float* values, std::string const& place);
+void read_block(Dataset const& dataset, StoredChunks& chunks, MatrixShape const& shape, MatrixBlock const& block,
+                double* values, std::string const& place);
 
 } // namespace varve::hdf5

@@ -5,6 +5,7 @@
 #include "io/hdf5_guard.hpp"
 #include "io/hdf5_matrix.hpp"
 #include "io/hdf5_storage.hpp"
+#include "io/hdf5_stored_chunks.hpp"
 #include "io/input_files.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -123,10 +125,13 @@ std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, 
   if (count == 0 || read_chunks(dataset, first, std::span(elements))) return elements;
   StoredChunks chunks(dataset, place);
   for (std::uint64_t done = 0; done < count;) {
-    auto const part = std::span(elements).subspan(done, std::min(chunks.elements_at_once(), count - done));
-    chunks.require_within_file(first + done, part.size());
-    read_by_hdf5(dataset, first + done, part, place);
-    done += part.size();
+    auto const length = std::min(chunks.elements_at_once(), count - done);
+    chunks.for_each_part({first + done, 0}, {length, 1}, [&](auto const& begin, auto const& size, bool is_written) {
+      auto const part = std::span(elements).subspan(begin[0] - first, size[0]);
+      if (is_written) return read_by_hdf5(dataset, begin[0], part, place);
+      std::ranges::fill(part, Element(0));
+    });
+    done += length;
   }
   return elements;
 }
@@ -151,17 +156,30 @@ Object open_in_this_file(hid_t kind, std::string const& what, std::string const&
   return object;
 }
 
+bool has_chunks_without_filters(Dataset const& dataset) {
+  Properties const properties(H5Dget_create_plist(dataset.id()));
+  return H5Pget_layout(properties.id()) == H5D_CHUNKED && H5Pget_nfilters(properties.id()) == 0;
+}
+
 /// Opens a dataset with chunks of this many dimensions and checks how it is stored. kept_chunks: bytes of chunks that
-/// HDF5 keeps in memory, 0 for its default.
-Dataset open_checked(hid_t parent, std::string const& name, int num_dimensions, std::size_t kept_chunks,
+/// HDF5 keeps in memory, nullopt for its default. Chunks without filters are never kept: HDF5 1.10 would make room for
+/// as many bytes as its index says of a chunk, and read on behind them; it reads numbers from the file without.
+Dataset open_checked(hid_t parent, std::string const& name, int num_dimensions, std::optional<std::size_t> kept_chunks,
                      std::string const& place) {
   constexpr std::size_t num_slots = 12421; // a prime, as HDF5 asks, far above the number of chunks kept
   if (!has_child(parent, name)) throw InputError(fmt::format("{}: found no dataset \"{}\", expected one", place, name));
   auto const what = fmt::format("the dataset \"{}\"", name);
-  auto dataset = open_in_this_file<Dataset>(H5P_DATASET_ACCESS, what, place, [&](hid_t access) {
-    if (kept_chunks > 0) H5Pset_chunk_cache(access, num_slots, kept_chunks, 0.75);
-    return H5Dopen2(parent, name.c_str(), access);
-  });
+  auto const open = [&](std::optional<std::size_t> kept) {
+    return open_in_this_file<Dataset>(H5P_DATASET_ACCESS, what, place, [&](hid_t access) {
+      if (kept) H5Pset_chunk_cache(access, num_slots, *kept, 0.75);
+      return H5Dopen2(parent, name.c_str(), access);
+    });
+  };
+  auto dataset = open(kept_chunks);
+  if (has_chunks_without_filters(dataset)) {
+    dataset = Dataset(); // one that is open passes its cache on
+    dataset = open(0);
+  }
   Properties const properties(H5Dget_create_plist(dataset.id()));
   require_own_storage(properties, what, place);
   auto const named = fmt::format("{}: {}", place, name);
@@ -196,7 +214,7 @@ Group open_group(hid_t parent, std::string const& name, std::string const& place
 }
 
 Dataset open_dataset(hid_t parent, std::string const& name, std::string const& place) {
-  return open_checked(parent, name, 1, 0, place);
+  return open_checked(parent, name, 1, std::nullopt, place);
 }
 
 Dataset open_chunked(hid_t parent, std::string const& name, int num_dimensions, std::string const& place) {

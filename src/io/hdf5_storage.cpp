@@ -8,20 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 
 namespace varve::hdf5 {
 namespace {
 
 /// Chunks of a selection, for each of which HDF5 keeps up to 512 bytes.
 constexpr std::uint64_t chunks_at_once = std::uint64_t{1} << 16U;
-
-/// The bytes of the file of a dataset; 0 if HDF5 does not know them.
-hsize_t size_of_file(Dataset const& dataset) {
-  File const file(H5Iget_file_id(dataset.id()));
-  hsize_t size = 0;
-  return H5Fget_filesize(file.id(), &size) < 0 ? 0 : size;
-}
 
 /// Where HDF5 ends what it reads, which the file says itself; 0 if HDF5 does not know it.
 haddr_t end_of_addresses(Dataset const& dataset) {
@@ -82,6 +74,12 @@ std::uint64_t bytes_of_chunk(Properties const& properties, Dataspace const& spac
 }
 
 } // namespace
+
+hsize_t size_of_file(Dataset const& dataset) {
+  File const file(H5Iget_file_id(dataset.id()));
+  hsize_t size = 0;
+  return H5Fget_filesize(file.id(), &size) < 0 ? 0 : size;
+}
 
 void require_standard(Datatype const& type, std::string const& place) {
   bool is_standard = false;
@@ -154,49 +152,6 @@ void require_modest(Dataset const& dataset, Properties const& properties, std::s
     throw InputError(fmt::format("{}: found {} elements of which no more than {} were ever written, expected all",
                                  place, elements, written / element_size));
   }
-}
-
-StoredChunks::StoredChunks(Dataset const& dataset, std::string const& place) : dataset_(dataset), place_(place) {
-  Properties const properties(H5Dget_create_plist(dataset.id()));
-  if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return;
-  int const dimensions = H5Pget_chunk(properties.id(), static_cast<int>(chunk_.size()), chunk_.data());
-  VARVE_REQUIRE(dimensions == 1 || dimensions == 2, "chunks of numbers have one or two dimensions");
-  has_filters_ = H5Pget_nfilters(properties.id()) > 0;
-  file_size_ = size_of_file(dataset);
-}
-
-std::uint64_t StoredChunks::elements_at_once() const {
-  return chunk_[0] == 0 ? std::numeric_limits<std::uint64_t>::max() : capped_multiply(chunks_at_once, chunk_[0]);
-}
-
-std::uint64_t StoredChunks::rows_at_once(std::uint64_t num_columns) const {
-  if (chunk_[0] == 0) return std::numeric_limits<std::uint64_t>::max();
-  auto const across = num_columns / chunk_[1] + 2;
-  return capped_multiply(std::max<std::uint64_t>(1, chunks_at_once / across), chunk_[0]);
-}
-
-std::uint64_t StoredChunks::list_rows_at_once(std::uint64_t num_columns) const {
-  if (chunk_[0] == 0) return std::numeric_limits<std::uint64_t>::max();
-  return std::max<std::uint64_t>(1, chunks_at_once / (num_columns / chunk_[0] + 2));
-}
-
-void StoredChunks::require_within_file(std::array<std::uint64_t, 2> first, std::array<std::uint64_t, 2> count) {
-  if (!has_filters_ || count[0] == 0 || count[1] == 0) return;
-  for (auto row = first[0] / chunk_[0]; row <= (first[0] + count[0] - 1) / chunk_[0]; ++row) {
-    for (auto column = first[1] / chunk_[1]; column <= (first[1] + count[1] - 1) / chunk_[1]; ++column) {
-      std::array<hsize_t, 2> const begin = {row * chunk_[0], column * chunk_[1]};
-      if (last_ == begin) continue;
-      require_within_file(begin);
-      last_ = begin;
-    }
-  }
-}
-
-void StoredChunks::require_within_file(std::array<hsize_t, 2> const& begin) const {
-  hsize_t size = 0;
-  if (H5Dget_chunk_storage_size(dataset_.id(), begin.data(), &size) < 0 || size <= file_size_) return;
-  throw InputError(
-      fmt::format("{}: found a chunk of {} bytes in a file of {} bytes, expected less", place_, size, file_size_));
 }
 
 } // namespace varve::hdf5

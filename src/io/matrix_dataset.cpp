@@ -26,6 +26,7 @@ struct MatrixDataset::Contents {
   hdf5::File file;
   hdf5::Dataset numbers;
   hdf5::MatrixShape shape;
+  std::optional<hdf5::StoredChunks> chunks; // of `numbers`
   std::optional<hdf5::PlainPlace> plain;
 };
 
@@ -68,6 +69,7 @@ MatrixDataset::MatrixDataset(std::string const& full_name) {
     auto contents = std::make_unique<Contents>();
     contents->file = hdf5::open_file(path_);
     contents->numbers = hdf5::open_matrix(contents->file, name.dataset, place_, contents->shape);
+    contents->chunks.emplace(contents->numbers, place_);
     contents->plain = hdf5::plain_place(contents->numbers, contents->shape);
     return contents;
   };
@@ -93,7 +95,7 @@ template <class Stored>
 void MatrixDataset::read_stored(MatrixBlock const& block, Stored* values) const {
   if (contents_->plain && hdf5::read_plain(*contents_->plain, contents_->shape, block, values)) return;
   auto const lock = hdf5::lock();
-  hdf5::read_block(contents_->numbers, contents_->shape, block, values, place_);
+  hdf5::read_block(contents_->numbers, *contents_->chunks, contents_->shape, block, values, place_);
 }
 
 template <class Scalar>

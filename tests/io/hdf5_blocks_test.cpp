@@ -188,7 +188,8 @@ TEST(Blocks, OfChunksOfOneNumberAreReadInParts) {
     hdf5::MatrixShape const shape{sizes[0], sizes[1], sizeof(float), is_list};
     MatrixBlock const block{2, 297, 3, 396};
     std::vector<float> values(block.size());
-    hdf5::read_block(stored.dataset, shape, block, values.data(), "ones");
+    hdf5::StoredChunks chunks(stored.dataset, "ones");
+    hdf5::read_block(stored.dataset, chunks, shape, block, values.data(), "ones");
     for (std::size_t place = 0; place < values.size(); ++place)
       ASSERT_EQ(values[place], numbers[(2 + place / 396) * sizes[1] + 3 + place % 396]) << is_list << " at " << place;
   }
