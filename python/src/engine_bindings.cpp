@@ -109,11 +109,10 @@ using Strided = nb::ndarray<Scalar, nb::ndim<2>>;
 template <class Address, class Scalar>
 DeviceMatrix<Address> on_device(Strided<Scalar> const& matrix, Backend backend, char const* place) {
   auto const kind = matrix.device_type();
-  bool const is_host = kind == nb::device::cpu::value || kind == nb::device::cuda_host::value;
-  bool const is_shared = kind == nb::device::cuda_host::value || kind == nb::device::cuda_managed::value;
-  bool const is_reached = backend == Backend::cuda  ? kind == nb::device::cuda::value || is_shared
-                          : backend == Backend::hip ? kind == nb::device::rocm::value
-                                                    : is_host;
+  bool const is_reached =
+      backend == Backend::cuda  ? kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value
+      : backend == Backend::hip ? kind == nb::device::rocm::value
+                                : kind == nb::device::cpu::value || kind == nb::device::cuda_host::value;
   if (!is_reached)
     throw InputError(fmt::format("{} lies in memory that the backend {} cannot reach", place, to_string(backend)));
   if (matrix.stride(0) < 0 || matrix.stride(1) < 0)

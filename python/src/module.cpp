@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "execution_instance.hpp"
 #include "process.hpp"
 
 #include "core/backend.hpp"
@@ -7,10 +8,14 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nb = nanobind;
@@ -37,6 +42,16 @@ void add_process(nb::module_& module) {
         return device_name(chosen);
       },
       nb::arg("backend"), nb::call_guard<nb::gil_scoped_release>(), "The hardware behind a backend.");
+  module.def(
+      "gpu",
+      []() -> std::optional<std::pair<int, std::uintptr_t>> {
+        Turn const turn;
+        auto const found = gpu();
+        if (!found) return std::nullopt;
+        return std::pair(found->number, found->stream);
+      },
+      nb::call_guard<nb::gil_scoped_release>(),
+      "The number of the GPU that Kokkos runs on and its stream there, as DLPack counts them; None without a GPU.");
   module.attr("version") = std::string(provenance.version);
   module.attr("commit") = std::string(provenance.git_commit);
 }

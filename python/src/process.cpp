@@ -79,16 +79,19 @@ void HoldsViews::close_in_turn() {
   if (is_forked()) return lose();
   nanobind::gil_scoped_release const no_gil;
   std::lock_guard const lock(process().turn);
+  GpuOfThread const gpu;  // which freeing memory may change
   process().forget(this); // before the end of the process could find an object that is half destroyed
   close();
 }
 
 Turn::Turn() : lock_(wait_for_turn()) {
   if (!process().runtime) start_in_turn(std::nullopt, std::nullopt);
+  gpu_.use_that_of_kokkos();
 }
 
 void start(std::optional<int> num_threads, std::optional<int> device) {
   auto const lock = wait_for_turn();
+  GpuOfThread const gpu;
   if (process().runtime)
     throw UsageError("varve has started already; set threads and device before its first use in a process");
   start_in_turn(num_threads, device);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gpu_of_thread.hpp"
+
 #include <mutex>
 #include <optional>
 
@@ -29,6 +31,7 @@ protected:
 
 /// The right to run kernels, which one thread has at a time: kernels of several threads would share their scratch
 /// memory and, on CPU backends, the processors. A thread that has it may take it again, in a callback for instance.
+/// While it lasts, the thread works on the GPU of Kokkos.
 class Turn {
 public:
   /// Starts Kokkos unless it runs and waits for the turn. Call it without the GIL. Throws UsageError and ResourceError
@@ -38,6 +41,7 @@ public:
 
 private:
   std::unique_lock<std::recursive_timed_mutex> lock_;
+  GpuOfThread gpu_;
 };
 
 /// Starts Kokkos with this number of threads and on this device; nullopt: its defaults, and what the environment says

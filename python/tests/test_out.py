@@ -227,25 +227,85 @@ def test_samples_in_place_are_checked_as_others(network, X):
     assert done[-1] == (203, 203) and len(done) >= 4
 
 
-def test_results_of_samples_on_a_device_lie_beside_them(network, X, monkeypatch):
-    """The way of CUDA tensors up to the library, which gets them as they are; here the memory is the host's."""
-    class OnGpu(DeviceTensor):
-        def new_empty(self, shape):
-            return OnGpu(np.full(shape, np.nan, np.float32))
+# --- the way of tensors on a GPU up to the library, which test_cuda.py runs on one; here their memory is the host's
 
-    class Engine:
-        def run_in_place(self, rows, out, progress):
-            assert rows is tensor and type(out) is OnGpu
-            return real.run_in_place(rows._array, out._array, progress)
 
-    single = X.astype(np.float32)
-    wanted = network.infer(single)
-    real = network._engine(203, "float32", varve.backends()[0], "auto", "auto", "varve", None, None)
+class OnGpu(DeviceTensor):
+    """A tensor as torch has them on a GPU. It notes the streams that others ask it to make wait."""
+
+    def __init__(self, array, number=0):
+        super().__init__(array)
+        self._device, self.streams = (2, number), []
+
+    @property
+    def __cuda_array_interface__(self):
+        return self._array.__array_interface__
+
+    def __dlpack__(self, *, stream, max_version):
+        self.streams.append(stream)
+        return self._array.__dlpack__()
+
+    def __setitem__(self, place, other):
+        self._array[place] = other._array
+
+    def new_empty(self, shape):
+        return OnGpu(np.full(shape, np.nan, self.dtype))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Makes varve take its first backend for GPU 0, with the stream 7."""
     monkeypatch.setitem(_arrays._REACHED, varve.backends()[0], (2, 13))
-    monkeypatch.setattr(network, "_engine", lambda *options: Engine())
+    monkeypatch.setattr(_arrays._core, "gpu", lambda: (0, 7))
+    _arrays._gpu.cache_clear()
+    yield
+    _arrays._gpu.cache_clear()
+
+
+@pytest.mark.parametrize("num_samples", [203, 5, 0])
+def test_results_of_samples_on_a_gpu_lie_beside_them(network, X, gpu, num_samples):
+    single = X.astype(np.float32)[:num_samples]
     tensor = OnGpu(single)
     found = network.infer(tensor)
     assert type(found) is OnGpu and tensor.num_copies == 0
-    np.testing.assert_array_equal(found._array, wanted)
-    with pytest.raises(varve.InputError, match="out is in the memory of a device|out is in host memory"):
-        network.infer(tensor, out=Tensor(np.empty((203, 5), np.float32)))
+    assert tensor.streams == found.streams == [7]
+    np.testing.assert_array_equal(found._array, network.infer(single))
+    out = OnGpu(np.full((num_samples, 5), np.nan, np.float32))
+    assert network.infer(tensor, out=out) is out and out.streams == [7]
+    np.testing.assert_array_equal(out._array, found._array)
+    with pytest.raises(varve.InputError, match="out is in host memory"):
+        network.infer(tensor, out=Tensor(np.empty((num_samples, 5), np.float32)))
+
+
+def test_samples_on_a_gpu_may_be_overwritten(gpu):
+    network = varve.generate.random([50, 50, 50], degree=6)
+    whole = np.random.default_rng(3).random((93, 50), dtype=np.float32)
+    wanted = network.infer(whole[:90].copy())
+    for first in (0, 3):  # the same memory, and a part of it
+        memory = whole.copy()
+        tensor, out = OnGpu(memory[:90]), OnGpu(memory[first : first + 90])
+        assert network.infer(tensor, out=out, batch=7) is out and tensor.num_copies == 0
+        np.testing.assert_array_equal(out._array, wanted)
+
+
+def test_tensors_on_another_gpu_are_refused(network, X, gpu):
+    single = X.astype(np.float32)
+    with pytest.raises(varve.InputError, match=r"X is on GPU 1, expected GPU 0, which varve runs on; varve.start\(device=1\)"):
+        network.infer(OnGpu(single, 1))
+    with pytest.raises(varve.InputError, match="out is on GPU 1, expected GPU 0"):
+        network.infer(OnGpu(single), out=OnGpu(np.empty((203, 5), np.float32), 1))
+
+
+def test_a_gpu_that_this_build_lacks_has_no_number():
+    assert (_arrays._core.gpu() is None) == (not {"cuda", "hip"} & set(varve.backends()))
+
+
+class LikeJax(Tensor):
+    """A tensor on a GPU that only NumPy's own way copies."""
+
+    def __array__(self, dtype=None, copy=None):
+        return self._array.copy()
+
+
+def test_tensors_that_numpy_copies_are_copied_so(network, X):
+    np.testing.assert_array_equal(network.infer(LikeJax(X, (2, 0))), network.infer(X))

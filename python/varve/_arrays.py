@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,10 @@ from ._errors import InputError, UsageError
 
 _HOST = (1, 3)  # kinds of devices of DLPack whose memory the host reads: kDLCPU, kDLCUDAHost
 
-#: The kinds of memory that each backend reads and writes: kDLCUDA and its shared kinds, kDLROCM.
-_REACHED = {"serial": _HOST, "openmp": _HOST, "cuda": (2, 3, 13), "hip": (10,)}
+_MANAGED = 13  # kDLCUDAManaged, which every GPU reads
+
+#: The kinds of memory that each backend reads and writes: kDLCUDA, kDLROCM. (Pinned memory of the host is read as the host's.)
+_REACHED = {"serial": _HOST, "openmp": _HOST, "cuda": (2, _MANAGED), "hip": (10,)}
 
 
 def is_sparse(array: Any) -> bool:
@@ -67,6 +72,8 @@ def _from_device(array: Any, place: str) -> np.ndarray:
     for copy in ("cpu", "get"):
         if hasattr(array, copy):
             return np.asarray(getattr(array, copy)())
+    if hasattr(array, "__array__"):  # JAX
+        return np.asarray(array)
     raise InputError(f"{place} is in the memory of a device and its library cannot copy it, expected host memory")
 
 
@@ -84,7 +91,7 @@ def is_on_host(array: Any) -> bool:
 def in_place(X: Any, num_inputs: int, backend: str, precision: str) -> Any:
     """X if the device of the backend can read it where it lies: dense, of the precision, with ascending strides; else None.
 
-    Raises InputError about the shape.
+    Tensors on a GPU with other numbers are copied to such ones there. Raises InputError about the shape.
     """
     if isinstance(X, np.ndarray):
         if not (X.dtype == precision and X.dtype.isnative and X.ndim == 2 and X.size and min(X.strides) >= 0):
@@ -94,31 +101,103 @@ def in_place(X: Any, num_inputs: int, backend: str, precision: str) -> Any:
     elif hasattr(X, "__dlpack_device__") and hasattr(X, "dtype") and hasattr(X, "shape"):
         if hasattr(X, "detach"):  # torch
             X = X.detach()
-        if str(X.dtype).rpartition(".")[2] != precision or len(X.shape) != 2 or 0 in X.shape:
-            return None
         is_reached = kind_of_device(X) in _REACHED[backend]
+        if is_reached and is_on_host(X) and (_name_of_type(X) != precision or 0 in X.shape):
+            return None
     else:
         return None
-    if not is_reached:
+    if not is_reached or len(X.shape) != 2:
         return None
     require_width(tuple(X.shape), num_inputs, "X")
+    return X if is_on_host(X) or _name_of_type(X) == precision else _converted(X, precision)
+
+
+def _name_of_type(array: Any) -> str:
+    return str(array.dtype).rpartition(".")[2]  # torch: "torch.float32"
+
+
+def _converted(X: Any, precision: str) -> Any:
+    """The numbers of a tensor on a GPU, rounded to the precision there, as on hosts; None if torch or CuPy cannot."""
+    library, name = type(X).__module__.partition(".")[0], _name_of_type(X)
+    if library not in ("torch", "cupy") or not name.startswith(("float", "bfloat", "int", "uint", "bool")):
+        return None
+    for kind in (precision,) if "float" in name else ("float64", precision):
+        X = X.to(getattr(sys.modules["torch"], kind)) if library == "torch" else X.astype(kind)
     return X
 
 
+@functools.lru_cache(maxsize=None)
+def _gpu() -> tuple[int, int]:
+    """The number of varve's GPU and its stream there, as DLPack counts them."""
+    found = _core.gpu()
+    if found is None:
+        raise InputError("there is no GPU in this build of varve, expected arrays in host memory")
+    return found
+
+
+def shared(array: Any, place: str) -> Any:
+    """The array as the C++ part takes it. On a GPU, varve's work waits for all that the array's library has begun with it.
+
+    Raises InputError if it lies on another GPU than the one that varve runs on.
+    """
+    if is_on_host(array):
+        return array
+    kind, device = (int(number) for number in array.__dlpack_device__())
+    gpu, stream = _gpu()
+    if device != gpu and kind != _MANAGED:
+        raise InputError(
+            f"{place} is on GPU {device}, expected GPU {gpu}, which varve runs on; varve.start(device={device}) before its "
+            "first use in a process takes the other one"
+        )
+    try:
+        with _made_current(array):
+            try:
+                return array.__dlpack__(stream=stream, max_version=(1, 0))
+            except TypeError:  # libraries before the version 1.0 of DLPack
+                return array.__dlpack__(stream=stream)
+    except BufferError as error:
+        raise InputError(f"{place} cannot be shared with varve: {error}") from error
+
+
+def _made_current(array: Any) -> Any:
+    """A context in which torch's present device is that of its tensor, which it shares only then."""
+    is_of_torch = type(array).__module__.partition(".")[0] == "torch"
+    return sys.modules["torch"].cuda.device(array.device) if is_of_torch else contextlib.nullcontext()
+
+
 def empty_like(X: Any, shape: tuple[int, int], precision: str) -> Any:
-    """A new array for results beside X: of NumPy in host memory, else of X's library in its memory, if it makes one."""
+    """A new array for results beside X: of NumPy in host memory, of torch or CuPy in that of their X; else None."""
     if is_on_host(X):
         return np.empty(shape, precision)
-    return X.new_empty(shape) if hasattr(X, "new_empty") else None  # torch
+    if hasattr(X, "new_empty"):  # torch
+        return X.new_empty(shape)
+    if type(X).__module__.partition(".")[0] != "cupy":
+        return None
+    with X.device:
+        return type(X)(shape, precision)
 
 
 def overlap(X: Any, out: Any) -> bool:
     """True if writing out might change X."""
-    try:
+    if is_on_host(X) and is_on_host(out):
         one, other = (array if isinstance(array, np.ndarray) else np.from_dlpack(array) for array in (X, out))
         return np.may_share_memory(one, other)
-    except (BufferError, TypeError, RuntimeError):  # memory of a device
-        return not hasattr(X, "data_ptr") or X.data_ptr() == out.data_ptr()
+    bounds = _bounds_on_gpu(X), _bounds_on_gpu(out)
+    return None in bounds or max(bounds[0][0], bounds[1][0]) < min(bounds[0][1], bounds[1][1])
+
+
+def _bounds_on_gpu(array: Any) -> Any:
+    """The address of the first byte of an array with ascending strides, and that behind the last; None if it does not tell."""
+    try:
+        found = array.__cuda_array_interface__  # torch and CuPy have it for AMD's GPUs, too
+    except (AttributeError, RuntimeError, TypeError):
+        return None
+    shape, size = found["shape"], np.dtype(found["typestr"]).itemsize
+    first = found["data"][0]
+    if 0 in shape:
+        return first, first
+    strides = found.get("strides") or [size * int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+    return first, first + size + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
 
 
 def output_of(out: Any, shape: tuple[int, int], precision: str, backend: str = "serial") -> Any:
@@ -132,7 +211,7 @@ def output_of(out: Any, shape: tuple[int, int], precision: str, backend: str = "
         raise InputError(f"out is {type(out).__name__}, expected an array of NumPy or one with DLPack")
     if tuple(out.shape) != shape:
         raise InputError(f"out has the shape {shape_text(tuple(out.shape))}, expected {shape_text(shape)}")
-    if str(out.dtype).rpartition(".")[2] != precision:  # torch: "torch.float32"
+    if _name_of_type(out) != precision:
         raise InputError(f"out has the type {out.dtype}, expected {precision}, the precision of this call")
     if isinstance(out, np.ndarray):
         if not out.dtype.isnative or not out.flags.c_contiguous:
@@ -142,9 +221,16 @@ def output_of(out: Any, shape: tuple[int, int], precision: str, backend: str = "
     elif kind_of_device(out) not in _REACHED[backend]:
         expected = "host memory" if backend in ("serial", "openmp") else f"memory that the backend {backend} reaches"
         raise InputError(f"out is in {'host memory' if is_on_host(out) else 'the memory of a device'}, expected {expected}")
-    elif hasattr(out, "is_contiguous") and not out.is_contiguous():
+    elif not _is_contiguous(out):
         raise InputError("out does not lie row by row without gaps")
     return out
+
+
+def _is_contiguous(array: Any) -> bool:
+    """False if the array says that it does not lie row by row without gaps, as those of torch and CuPy do."""
+    if hasattr(array, "is_contiguous"):
+        return bool(array.is_contiguous())
+    return bool(getattr(getattr(array, "flags", None), "c_contiguous", True))
 
 
 def to_float(array: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _arrays, _core, _files
-from ._errors import UsageError
+from ._errors import InputError, UsageError
 from ._options import Progress
 from ._results import Run
 
@@ -71,16 +71,22 @@ def run_in_place(network: Network, X: Any, out: Any, options: tuple[Any, ...], p
     if rows is None or (rows.shape[0] <= FEW_SAMPLES and _arrays.is_on_host(rows)):
         return None
     shape = (rows.shape[0], network.num_outputs)
-    if out is None:
-        out = into = _arrays.empty_like(rows, shape, precision)
-    else:
-        into = _arrays.output_of(out, shape, precision, backend)
-        if _arrays.overlap(rows, into):
+    into = None if out is None else _arrays.output_of(out, shape, precision, backend)
+    written = into
+    if into is None or _arrays.overlap(rows, into):
+        if into is not None and _arrays.is_on_host(into):
             return None
-    if into is None:
+        written = _arrays.empty_like(rows, shape, precision)
+    if written is None:
+        if into is not None:
+            raise InputError("out may share memory with X, expected an array of its own")
         return None
-    outcome: Any = network._engine(shape[0], *options).run_in_place(rows, into, progress)
-    return Run(out, None, outcome.live_samples(), outcome.activation_hash, outcome.loop_seconds)
+    warm = network._engine(shape[0], *options)
+    outcome: Any = warm.run_in_place(_arrays.shared(rows, "X"), _arrays.shared(written, "out"), progress)
+    if into is not None and written is not into:  # they share memory with X
+        into[...] = written
+    found = written if out is None else out
+    return Run(found, None, outcome.live_samples(), outcome.activation_hash, outcome.loop_seconds)
 
 
 def _sparse(outcome: Any, network: Network, num_samples: int, precision: str) -> Any:

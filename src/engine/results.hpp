@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,21 @@ public:
   }
 
 private:
+  /// Activations that one thread of a host reads before others would have begun to.
+  static constexpr std::size_t few_activations = 4096;
+
+  /// Calls launch(space) with the space to read so many activations in: on a host one thread, if they are few.
+  template <class Launch>
+  void in_space_for(std::size_t num_activations, Launch const& launch) const {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      if (num_activations <= few_activations) {
+        space_.fence("varve: before a launch in one thread");
+        return launch(ShortSpace<ExecutionSpace>());
+      }
+    }
+    launch(space_);
+  }
+
   static constexpr int is_dead = WriteRows<Scalar>::is_dead;
   static constexpr int is_saturated = WriteRows<Scalar>::is_saturated;
 
@@ -155,12 +171,20 @@ private:
       ids = send(ends.live, ids_);
       positions = send(ends.positions, positions_);
     }
-    Kokkos::parallel_reduce(
-        "varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, static_cast<int>(ends.live.size())),
-        HashActivations<ExecutionSpace, Scalar>{panel.source(), panel.tile_samples(), panel.from_slot(), positions, ids,
-                                                outputs.neurons, panel.num_neurons(),
-                                                static_cast<int>(outputs.num_outputs), first_sample},
-        hash);
+    HashActivations<ExecutionSpace, Scalar> const kernel{panel.source(),
+                                                         panel.tile_samples(),
+                                                         panel.from_slot(),
+                                                         positions,
+                                                         ids,
+                                                         outputs.neurons,
+                                                         panel.num_neurons(),
+                                                         static_cast<int>(outputs.num_outputs),
+                                                         first_sample};
+    in_space_for(ends.live.size() * outputs.num_outputs, [&](auto const& space) {
+      using Space = std::decay_t<decltype(space)>;
+      Kokkos::parallel_reduce("varve::hash_activations",
+                              Kokkos::RangePolicy<Space>(space, 0, static_cast<int>(ends.live.size())), kernel, hash);
+    });
     return hash;
   }
 
@@ -248,12 +272,15 @@ private:
     std::size_t const width = outputs.num_outputs;
     DeviceArray<ExecutionSpace, Scalar> const rows(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::rows"),
                                                    count * width);
-    Kokkos::parallel_for("varve::gather_rows",
-                         Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, count * width),
-                         GatherRows<ExecutionSpace, Scalar>{panel.source(), panel.tile_samples(), panel.from_slot(),
-                                                            outputs.neurons, static_cast<int>(first),
-                                                            panel.num_neurons(), static_cast<int>(width), rows});
-    space_.fence("varve: gather rows");
+    GatherRows<ExecutionSpace, Scalar> const kernel{
+        panel.source(),          panel.tile_samples(), panel.from_slot(),       outputs.neurons,
+        static_cast<int>(first), panel.num_neurons(),  static_cast<int>(width), rows};
+    in_space_for(count * width, [&](auto const& space) {
+      using Space = std::decay_t<decltype(space)>;
+      using Range = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
+      Kokkos::parallel_for("varve::gather_rows", Range(space, 0, count * width), kernel);
+      space.fence("varve: gather rows");
+    });
     return download(rows);
   }
 

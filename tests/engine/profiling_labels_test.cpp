@@ -3,6 +3,7 @@
 #include "engine/training_at.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
+#include "radixnet/random_samples.hpp"
 #include "reference/training_case.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -49,12 +50,13 @@ public:
   Listener& operator=(Listener const&) = delete;
 
   static std::set<std::string> const& kernels() { return heard().kernels; }
+  static std::set<std::string> const& kernels_of_many_threads() { return heard().kernels_of_many_threads; }
   static std::set<std::string> const& regions() { return heard().regions; }
   static std::set<std::string> const& allocations() { return heard().allocations; }
 
 private:
   struct Heard {
-    std::set<std::string> kernels, regions, allocations;
+    std::set<std::string> kernels, kernels_of_many_threads, regions, allocations;
     int copies_under_way = 0;
   };
   static Heard& heard() {
@@ -62,8 +64,12 @@ private:
     return all;
   }
 
-  static void begin_kernel(char const* name, std::uint32_t, std::uint64_t*) {
-    if (heard().copies_under_way == 0) heard().kernels.insert(name);
+  static void begin_kernel(char const* name, std::uint32_t device, std::uint64_t*) {
+    namespace tools = Kokkos::Tools::Experimental;
+    if (heard().copies_under_way != 0) return;
+    heard().kernels.insert(name);
+    if (tools::identifier_from_devid(device).type == tools::DeviceType::OpenMP)
+      heard().kernels_of_many_threads.insert(name);
   }
   static void push_region(char const* name) { heard().regions.insert(name); }
   static void begin_copy(Kokkos::Tools::SpaceHandle, char const*, void const*, Kokkos::Tools::SpaceHandle, char const*,
@@ -107,6 +113,24 @@ TEST_P(ProfilingLabels, ShowThatHostsTrainNarrowLayersInSeries) {
   EXPECT_EQ(Listener::kernels().count("varve::series_forward"), is_host ? 1U : 0U);
   EXPECT_EQ(Listener::kernels().count("varve::series_backward"), is_host ? 1U : 0U);
   EXPECT_EQ(Listener::kernels().count("varve::fused_backward"), 0U) << "only the first layer is by itself";
+}
+
+/// A call on one sample would take longer to wake threads than to read its results, and on a busy machine wait for
+/// them.
+TEST_P(ProfilingLabels, ShowThatOneThreadReadsTheResultsOfFewSamples) {
+  RadixNet const network(128, 3, 1, 0.1);
+  bool const has_threads = GetParam().backend == Backend::openmp;
+  for (std::size_t const num_samples : {1U, 500U}) {
+    Listener const listener;
+    auto const samples = random_samples(128, num_samples, 0.5, 3);
+    auto const run = test::run_all(network, samples, test::options_at(GetParam()));
+    ASSERT_EQ(run.result.live_samples.size(), num_samples);
+    for (auto const* const kernel : {"varve::hash_activations", "varve::gather_rows"}) {
+      EXPECT_EQ(Listener::kernels().count(kernel), 1U) << kernel;
+      EXPECT_EQ(Listener::kernels_of_many_threads().count(kernel), has_threads && num_samples == 500 ? 1U : 0U)
+          << kernel;
+    }
+  }
 }
 
 } // namespace
