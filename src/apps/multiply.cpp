@@ -9,6 +9,7 @@
 #include "core/stopwatch.hpp"
 #include "distribute/stop_signal.hpp"
 #include "distribute/tile_queue.hpp"
+#include "distribute/tile_sharing.hpp"
 #include "distribute/tile_store.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
@@ -185,6 +186,8 @@ private:
   void compute() {
     auto const progress = ranks_.is_root() ? terminal_progress("multiplying tiles") : Progress();
     auto const stealing = options_.no_stealing ? TileQueue::Stealing::off : TileQueue::Stealing::on;
+    std::optional<TileSharing> sharing;
+    if (ranks_.size() > 1 && !options_.no_peer_tiles) sharing.emplace(ranks_, *engine_);
     TileQueue queue(ranks_, left_, station_size, stealing);
     auto const next = [&]() -> std::optional<std::uint64_t> {
       if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;
@@ -208,6 +211,7 @@ private:
     mine.num_stolen = queue.num_stolen();
     mine.traffic = engine_->traffic();
     facts_.ranks = gather(ranks_, mine);
+    if (sharing) gather_peers(ranks_, sharing->peers(), facts_.ranks);
     if (!options_.report.empty()) gather_events(ranks_, engine_->timeline(), facts_.ranks);
   }
 

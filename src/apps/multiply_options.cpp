@@ -70,6 +70,8 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
                      "killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   command.add_option("--report", options.report, "write everything measured and decided as JSON");
   command.add_flag("--no-stealing", options.no_stealing, "ranks keep the tiles that they have reserved, for studies");
+  command.add_flag("--no-peer-tiles", options.no_peer_tiles,
+                   "ranks of a machine do not copy tiles of A and B from each other's devices, for studies");
   command.add_flag("--cut-last-tiles", options.cut_last_tiles,
                    "cut the last tiles into quarters, so that ranks end together: for few tiles that take long each");
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
@@ -113,6 +115,7 @@ void require_common_options(Communicator const& communicator, MultiplyOptions co
                                          {"--product", options.product},
                                          {"--tile", options.tile.value_or(0)},
                                          {"--no-stealing", options.no_stealing},
+                                         {"--no-peer-tiles", options.no_peer_tiles},
                                          {"--cut-last-tiles", options.cut_last_tiles},
                                          {"--share-devices", options.share_devices}};
   auto const text = json_text(common);

@@ -27,6 +27,7 @@ struct MultiplyOptions {
   std::string backend;
   std::optional<double> device_memory_limit; ///< in GiB
   bool no_stealing = false;
+  bool no_peer_tiles = false;
   bool cut_last_tiles = false;
   bool share_devices = false;
 };

@@ -27,6 +27,24 @@ double least_bytes(ProductFacts const& facts) {
   return least_traffic(facts.tiles.shape, facts.element_size, static_cast<double>(facts.memory.bytes()));
 }
 
+/// A tile is a hit of the rank's own device, of another device of its machine, or comes from host memory or a file.
+nlohmann::ordered_json cache_of(RankProducts const& rank) {
+  auto const& traffic = rank.traffic;
+  auto const& peers = traffic.peers;
+  auto json = nlohmann::ordered_json{
+      {"tiles",
+       {{"own", traffic.num_hits}, {"peers", peers.num_copied}, {"host", traffic.num_misses - peers.num_copied}}},
+      {"bytes", {{"peers", peers.bytes}, {"host", traffic.brought_bytes - peers.bytes}}},
+      {"lost", peers.num_lost},
+      {"peer_wait_seconds", peers.wait_seconds},
+      {"peers", nlohmann::ordered_json::array()}};
+  for (auto const& peer : rank.peers) {
+    json["peers"].push_back({{"rank", peer.rank}, {"used", peer.obstacle.empty()}});
+    if (!peer.obstacle.empty()) json["peers"].back()["obstacle"] = peer.obstacle;
+  }
+  return json;
+}
+
 nlohmann::ordered_json as_json(RankProducts const& rank) {
   auto const& traffic = rank.traffic;
   return {{"tasks", rank.num_tasks},
@@ -36,6 +54,7 @@ nlohmann::ordered_json as_json(RankProducts const& rank) {
           {"misses", traffic.num_misses},
           {"brought_bytes", traffic.brought_bytes},
           {"bytes_without_cache", traffic.all_bytes},
+          {"tile_cache", cache_of(rank)},
           {"read_seconds", traffic.read_seconds},
           {"wait_seconds", traffic.wait_seconds},
           {"finish_seconds", traffic.take_seconds},
@@ -64,16 +83,33 @@ std::vector<RankProducts> gather(Communicator const& communicator, RankProducts 
                                        traffic.all_bytes,
                                        traffic.read_seconds,
                                        traffic.wait_seconds,
-                                       traffic.take_seconds};
+                                       traffic.take_seconds,
+                                       static_cast<double>(traffic.peers.num_copied),
+                                       static_cast<double>(traffic.peers.num_lost),
+                                       traffic.peers.bytes,
+                                       traffic.peers.wait_seconds};
   auto const all = communicator.gather(numbers);
   std::vector<RankProducts> ranks;
   for (std::size_t first = 0; first + numbers.size() <= all.size(); first += numbers.size()) {
     auto const count = [&](std::size_t place) { return static_cast<std::uint64_t>(all[first + place]); };
     auto const number = [&](std::size_t place) { return all[first + place]; };
-    ranks.push_back({count(0), count(1), number(2),
-                     ProductTraffic{count(3), count(4), number(5), number(6), number(7), number(8), number(9)}});
+    ranks.push_back({count(0),
+                     count(1),
+                     number(2),
+                     ProductTraffic{count(3), count(4), number(5), number(6), number(7), number(8), number(9),
+                                    PeerTraffic{count(10), count(11), number(12), number(13)}},
+                     {}});
   }
   return ranks;
+}
+
+void gather_peers(Communicator const& communicator, std::vector<TilePeer> const& mine,
+                  std::vector<RankProducts>& ranks) {
+  auto json = nlohmann::ordered_json::array();
+  for (auto const& peer : mine) json.push_back({peer.rank, peer.obstacle});
+  auto const all = communicator.gather(json_text(json));
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    for (auto const& peer : nlohmann::json::parse(all[rank])) ranks.at(rank).peers.push_back({peer[0], peer[1]});
 }
 
 void gather_events(Communicator const& communicator, ProductTimeline const& mine, std::vector<RankProducts>& ranks) {
@@ -108,6 +144,30 @@ void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
   if (facts.num_found > 0) fmt::print("resumed   {} of {} tiles found\n", facts.num_found, facts.num_tasks);
 }
 
+namespace {
+
+/// What devices copied from each other, and which do not.
+void print_peers(std::vector<RankProducts> const& ranks) {
+  PeerTraffic all;
+  std::size_t num_peers = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    auto const& [num_copied, num_lost, bytes, wait_seconds] = ranks[rank].traffic.peers;
+    all.num_copied += num_copied;
+    all.bytes += bytes;
+    all.wait_seconds += wait_seconds;
+    num_peers += ranks[rank].peers.size();
+    for (auto const& peer : ranks[rank].peers) {
+      if (!peer.obstacle.empty())
+        fmt::print("peers     rank {} copies no tiles from rank {}: {}\n", rank, peer.rank, printable(peer.obstacle));
+    }
+  }
+  if (num_peers == 0) return;
+  fmt::print("peers     {} tiles, {} of what was brought, copied from devices of other ranks; {} waited for them\n",
+             all.num_copied, with_prefix(all.bytes, "B"), readable_seconds(all.wait_seconds));
+}
+
+} // namespace
+
 void print_result(ProductFacts const& facts) {
   auto const& shape = facts.tiles.shape;
   if (facts.ranks.size() > 1) {
@@ -119,6 +179,7 @@ void print_result(ProductFacts const& facts) {
     }
     fmt::print("ranks     tiles {}; {} taken from stations of others\n", tasks, num_stolen);
   }
+  print_peers(facts.ranks);
   fmt::print("traffic   {} brought to devices, {} without a cache",
              with_prefix(sum(facts.ranks, &ProductTraffic::brought_bytes), "B"),
              with_prefix(sum(facts.ranks, &ProductTraffic::all_bytes), "B"));
@@ -163,6 +224,7 @@ nlohmann::ordered_json multiply_report(MultiplyOptions const& options, ProductFa
         {"name", options.journal}, {"found_tiles", facts.num_found}, {"discarded_bytes", facts.num_discarded_bytes}};
   }
   json["stealing"] = !options.no_stealing;
+  json["peer_tiles"] = !options.no_peer_tiles;
   for (auto const& rank : facts.ranks) json["ranks"].push_back(as_json(rank));
   json["run_seconds"] = facts.run_seconds;
   json["seconds"] = facts.total_seconds;

@@ -3,6 +3,7 @@
 #include "apps/multiply_options.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/rank_device.hpp"
+#include "distribute/tile_sharing.hpp"
 #include "products/product_engine.hpp"
 
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@ struct RankProducts {
   std::uint64_t num_stolen = 0; ///< of them taken from the stations of other ranks
   double seconds = 0.0;         ///< until the rank found no further task
   ProductTraffic traffic;
+  std::vector<TilePeer> peers;                                     ///< other ranks of its machine
   nlohmann::ordered_json events = nlohmann::ordered_json::array(); ///< of the report
   std::uint64_t num_dropped_events = 0;
 };
@@ -41,6 +43,10 @@ struct ProductFacts {
 
 /// Collective: what all ranks did, on rank 0.
 std::vector<RankProducts> gather(Communicator const& communicator, RankProducts const& mine);
+
+/// Collective: gives `ranks`, on rank 0, the peers of each rank.
+void gather_peers(Communicator const& communicator, std::vector<TilePeer> const& mine,
+                  std::vector<RankProducts>& ranks);
 
 /// Collective: gives `ranks`, on rank 0, the events of each rank.
 void gather_events(Communicator const& communicator, ProductTimeline const& mine, std::vector<RankProducts>& ranks);

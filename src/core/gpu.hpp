@@ -13,7 +13,9 @@
 /// Queries to the runtime library of the GPU's vendor. A Kokkos build has at most one GPU backend. Each backend has the
 /// same functions here. num_devices(): GPUs that the process sees, nullopt in builds without GPU backend. name(),
 /// number(), identity(): of the GPU in use (see device_name() and device_identity()). free_memory(): bytes, nullopt if
-/// the runtime does not report them. facts(): names and values for reports; clocks in kHz, sizes in bytes.
+/// the runtime does not report them. distance_to(): how far the GPU of an identity is from that in use, by the
+/// runtime's rank of the links between them: smaller is nearer, -1 for the same GPU, a large number if it is not known.
+/// facts(): names and values for reports; clocks in kHz, sizes in bytes.
 namespace varve::gpu {
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -39,6 +41,22 @@ inline std::optional<std::size_t> free_memory() {
   std::size_t total_bytes = 0;
   if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) return std::nullopt;
   return free_bytes;
+}
+
+/// Copies between GPUs without a known link are the slowest.
+inline constexpr int unknown_distance = 1 << 20;
+
+inline int distance_to(std::string const& other) {
+  if (other == identity()) return -1;
+  for (int device = 0; device < num_devices().value_or(0); ++device) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) continue;
+    if (std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes)) != other) continue;
+    int rank = 0;
+    auto const status = cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, number(), device);
+    return status == cudaSuccess ? rank : unknown_distance;
+  }
+  return unknown_distance;
 }
 
 inline std::vector<std::pair<std::string, std::string>> facts() {
@@ -95,6 +113,9 @@ inline std::optional<std::size_t> free_memory() {
   return free_bytes;
 }
 
+/// The same GPU before all others, between which no order is known.
+inline int distance_to(std::string const& other) { return other == identity() ? -1 : 0; }
+
 inline std::vector<std::pair<std::string, std::string>> facts() {
   auto const& device = Kokkos::HIP().hip_device_prop();
   int driver = 0;
@@ -121,6 +142,7 @@ inline std::string name() { return ""; }
 inline int number() { return 0; }
 inline std::string identity() { return ""; }
 inline std::optional<std::size_t> free_memory() { return std::nullopt; }
+inline int distance_to(std::string const& /*other*/) { return 0; }
 inline std::vector<std::pair<std::string, std::string>> facts() { return {}; }
 
 #endif

@@ -85,4 +85,15 @@ std::string printable(std::string_view text, std::size_t most) {
   return whole.substr(0, begin) + std::string(gap) + whole.substr(end);
 }
 
+std::string hexadecimal(std::string_view bytes) {
+  constexpr char const* digits = "0123456789abcdef";
+  std::string text;
+  for (char const letter : bytes) {
+    auto const byte = static_cast<unsigned char>(letter);
+    text += digits[byte / 16];
+    text += digits[byte % 16];
+  }
+  return text;
+}
+
 } // namespace varve

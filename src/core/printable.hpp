@@ -13,4 +13,7 @@ std::string printable(std::string_view text);
 /// printable(text), shortened in the middle to at most `most` bytes.
 std::string printable(std::string_view text, std::size_t most);
 
+/// Bytes as digits, two for each.
+std::string hexadecimal(std::string_view bytes);
+
 } // namespace varve

@@ -6,6 +6,7 @@
 #include "core/host.hpp"
 #include "core/host_threads.hpp"
 #include "core/kokkos_settings.hpp"
+#include "core/printable.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -111,15 +112,7 @@ std::string device_name(Backend backend) {
 }
 
 std::string device_identity(Backend backend) {
-  std::string identity;
-  if (backend != gpu::backend) return identity;
-  constexpr char const* digits = "0123456789abcdef";
-  for (char const letter : gpu::identity()) {
-    auto const byte = static_cast<unsigned char>(letter);
-    identity += digits[byte / 16];
-    identity += digits[byte % 16];
-  }
-  return identity;
+  return backend == gpu::backend ? hexadecimal(gpu::identity()) : std::string();
 }
 
 std::size_t available_memory(Backend backend) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/backend.hpp"
+#include "products/peer_offer.hpp"
 #include "products/product_tiles.hpp"
 #include "products/product_timeline.hpp"
 #include "products/tile_reader.hpp"
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace varve {
 
@@ -50,6 +52,7 @@ struct ProductTraffic {
   double read_seconds = 0.0;    ///< reading tiles from host memory or files, while the device computes
   double wait_seconds = 0.0;    ///< the thread that starts kernels waited for tiles, or for room for finished sums
   double take_seconds = 0.0;    ///< handing over finished sums, while the device computes
+  PeerTraffic peers;            ///< part of the misses and of the bytes brought: from other ranks of the machine
 };
 
 /// Who adds up the products of a tile.
@@ -78,6 +81,14 @@ public:
 
   virtual ProductMemory const& memory() const = 0;
   virtual ProductTraffic traffic() const = 0;
+
+  /// The second level of the cache: tiles that other ranks of the machine have on their devices are copied from there.
+  /// Before the first run, offer_tiles() tells them how; open_peers() takes their offers, by rank, without its own and
+  /// those of other machines, and returns why each of them is not used, if so. The result has the same bits either way.
+  /// All call leave_peers() after the last run, before one of the engines goes.
+  virtual PeerOffer offer_tiles() = 0;
+  virtual std::vector<std::string> open_peers(std::vector<std::optional<PeerOffer>> const& offers) = 0;
+  virtual void leave_peers() = 0;
 
   /// What run() did and when; others may add what they do in next().
   virtual ProductTimeline& timeline() = 0;

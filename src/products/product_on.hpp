@@ -4,11 +4,12 @@
 #include "core/execution.hpp"
 #include "core/stopwatch.hpp"
 #include "core/views.hpp"
-#include "core/work_mark.hpp"
 #include "products/add_tile.hpp"
 #include "products/job_thread.hpp"
 #include "products/pack_tile.hpp"
+#include "products/peer_tiles.hpp"
 #include "products/product_engine.hpp"
+#include "products/product_parts.hpp"
 #include "products/product_schedule.hpp"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ public:
                    memory_.num_slots}),
         slots_(memory_.num_slots),
         lanes_(memory_.num_lanes) {
-    auto const spaces = instances(memory_.num_lanes);
+    auto const spaces = Parts::instances(memory_.num_lanes);
     for (std::size_t number = 0; number < lanes_.size(); ++number) lanes_[number].space = spaces[number];
   }
 
@@ -53,11 +54,30 @@ public:
     ProfilingRegion const region("varve::product");
     timeline_.restart();
     schedule_.begin(std::exchange(all_tiles_came_, false));
-    if (auto const first = next()) {
-      make_arrays();
-      run_from(first, next, take);
+    try {
+      if (auto const first = next()) {
+        make_arrays();
+        run_from(first, next, take);
+      }
+      all_tiles_came_ = true;
+    } catch (...) {
+      if (shares_tiles()) peers_->end(false);
+      throw;
     }
-    all_tiles_came_ = true;
+    if (shares_tiles()) peers_->end(true);
+  }
+
+  PeerOffer offer_tiles() override {
+    VARVE_REQUIRE(buffers_.empty(), "tiles are offered before the first run");
+    return Peers::offer(tiles_, memory_, {Blocks::rows, Blocks::columns}, peers_);
+  }
+
+  std::vector<std::string> open_peers(std::vector<std::optional<PeerOffer>> const& offers) override {
+    return peers_ ? peers_->open(offers) : std::vector<std::string>(offers.size());
+  }
+
+  void leave_peers() override {
+    if (peers_) peers_->leave();
   }
 
   std::uint64_t num_kept(std::uint64_t task) const override { return schedule_.num_kept(task); }
@@ -69,6 +89,7 @@ public:
     traffic.num_hits = schedule_.num_hits();
     traffic.num_misses = schedule_.num_misses();
     traffic.brought_bytes = schedule_.brought_numbers() * sizeof(Scalar);
+    if (peers_) traffic.peers = peers_->traffic();
     traffic.all_bytes = schedule_.all_numbers() * sizeof(Scalar);
     return traffic;
   }
@@ -76,50 +97,16 @@ public:
   ProductTimeline& timeline() override { return timeline_; }
 
 private:
-  using Numbers = DeviceArray<ExecutionSpace, Scalar>;
-  using HostNumbers =
-      Kokkos::View<Scalar*,
-                   std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>>;
-  using Mark = WorkMark<ExecutionSpace>;
+  using Parts = ProductParts<ExecutionSpace, Scalar>;
+  using Numbers = typename Parts::Numbers;
+  using Lane = typename Parts::Lane;
+  using Buffer = typename Parts::Buffer;
+  using Slot = typename Parts::Slot;
+  using Peers = PeerTiles<ExecutionSpace, Scalar>;
 
   /// Steps that are planned ahead of the one that is started: their tiles are read meanwhile.
   static constexpr std::size_t steps_ahead = kOnHost<ExecutionSpace> ? 2 : 8;
   static constexpr double shortest_wait = 1e-5; ///< on the timeline, in seconds
-
-  /// A finished task on its way to the caller.
-  struct Finished {
-    std::uint64_t job = 0; ///< of the thread that hands it over; 0: none
-    std::uint64_t task = 0;
-    double task_begin = 0.0; ///< times on the timeline
-    double begin = 0.0;
-    double end = 0.0;
-  };
-
-  /// A task at a time, and the memory for it.
-  struct Lane {
-    ExecutionSpace space;
-    double begin = 0.0; ///< of the task, on the timeline
-    Numbers sums;
-    HostNumbers sums_h; ///< on hosts the same memory
-    Mark sums_came;     ///< to sums_h
-    Numbers loose;      ///< a tile as it was read; on hosts that of a buffer
-    Finished finished;  ///< what lies in sums_h
-  };
-
-  /// Host memory for a tile that is read.
-  struct Buffer {
-    HostNumbers numbers;
-    Mark taken; ///< by the device
-  };
-
-  /// A packed tile on the device.
-  struct Slot {
-    Numbers memory; ///< on hosts; on GPUs the slots share `tiles_memory_`, as each allocation takes its time
-    ArrayView<Scalar> numbers;
-    std::size_t brought_by = 0; ///< a lane
-    Mark brought;
-    std::vector<Mark> used; ///< by each lane
-  };
 
   /// What a run has besides the engine.
   struct Run {
@@ -127,26 +114,6 @@ private:
     TileReader<Scalar> reader;
     JobThread takes; ///< last, so that it ends before what it uses
   };
-
-  static std::vector<ExecutionSpace> instances(std::size_t count) {
-    if constexpr (kOnHost<ExecutionSpace>) {
-      return std::vector<ExecutionSpace>(count); // a thread pool has no parts to compute side by side
-    } else {
-      return Kokkos::Experimental::partition_space(ExecutionSpace(), std::vector<int>(count, 1));
-    }
-  }
-
-  static HostNumbers on_host(Numbers const& numbers, std::string const& label) {
-    if constexpr (kOnHost<ExecutionSpace>) {
-      return HostNumbers(numbers);
-    } else {
-      return HostNumbers(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), numbers.size());
-    }
-  }
-
-  static Numbers make_numbers(std::string const& label, std::size_t bytes) {
-    return Numbers(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), bytes / sizeof(Scalar));
-  }
 
   std::size_t number_of(Lane const& lane) const { return static_cast<std::size_t>(&lane - lanes_.data()); }
 
@@ -159,14 +126,14 @@ private:
     auto const sums_bytes = num_blocks(rows, Blocks::rows) * num_blocks(columns, Blocks::columns) * Blocks::rows *
                             Blocks::columns * sizeof(Scalar);
     for (auto& lane : lanes_) {
-      lane.sums = make_numbers("varve::product_sums", sums_bytes);
-      lane.loose = make_numbers("varve::product_loose", memory_.lane_bytes - sums_bytes);
+      lane.sums = Parts::make_numbers("varve::product_sums", sums_bytes);
+      lane.loose = Parts::make_numbers("varve::product_loose", memory_.lane_bytes - sums_bytes);
     }
-    if constexpr (!kOnHost<ExecutionSpace>)
-      tiles_memory_ = make_numbers("varve::product_tiles", memory_.num_slots * memory_.slot_bytes);
+    if (!kOnHost<ExecutionSpace> && !peers_)
+      tiles_memory_ = Parts::make_numbers("varve::product_tiles", memory_.num_slots * memory_.slot_bytes);
     buffers_.resize(kOnHost<ExecutionSpace> ? lanes_.size() : 2 * lanes_.size());
     for (std::size_t number = 0; number < buffers_.size(); ++number)
-      buffers_[number].numbers = on_host(lanes_[number % lanes_.size()].loose, "varve::product_buffer");
+      buffers_[number].numbers = Parts::on_host(lanes_[number % lanes_.size()].loose, "varve::product_buffer");
   }
 
   std::vector<TileBuffer<Scalar>> tile_buffers() {
@@ -184,7 +151,8 @@ private:
       auto const step = schedule_.next(next_task);
       if (!step) return false;
       for (auto const& tile : {step->a, step->b})
-        if (tile.is_brought) run.reader.want(tile.key.operand, schedule_.extent_of(tile.key).block);
+        if (tile.is_brought)
+          run.reader.want(tile.key.operand, schedule_.extent_of(tile.key).block, is_elsewhere(tile.key));
       planned.push_back(*step);
       return true;
     };
@@ -218,8 +186,10 @@ private:
   /// Gives a slot its memory.
   void open(Slot& slot, std::size_t number) {
     slot.used.resize(lanes_.size());
-    if constexpr (kOnHost<ExecutionSpace>) {
-      slot.memory = make_numbers("varve::product_tile", memory_.slot_bytes);
+    if (peers_) {
+      slot.numbers = peers_->slot(number);
+    } else if constexpr (kOnHost<ExecutionSpace>) {
+      slot.memory = Parts::make_numbers("varve::product_tile", memory_.slot_bytes);
       slot.numbers = part_of(slot.memory, 0);
     } else {
       auto const size = memory_.slot_bytes / sizeof(Scalar);
@@ -227,14 +197,49 @@ private:
     }
   }
 
+  /// What the reading thread asks before it reads a tile; nothing without other ranks.
+  std::function<bool()> is_elsewhere(TileKey const& key) {
+    if (!shares_tiles()) return {};
+    return [this, key] { return peers_->is_elsewhere(key); };
+  }
+
+  bool shares_tiles() const { return peers_ && peers_->is_used(); }
+
   void bring(Lane& lane, std::uint64_t task, PlannedTile const& tile, Run& run) {
     auto& slot = slots_[tile.slot];
     if (slot.used.empty()) open(slot, tile.slot);
-    auto const read = waited_for([&] { return run.reader.next(); });
-    traffic_.read_seconds += read.end - read.begin;
-    timeline_.add({ProductEvent::What::copy, number_of(lane), task, read.begin, read.end});
+    auto read = waited_for([&] { return run.reader.next(); });
+    if (shares_tiles()) waited_for([&] { return peers_->vacate(tile.slot), true; });
+    if (!read.is_elsewhere || !copy_from_peer(lane, task, tile)) {
+      auto const extent = schedule_.extent_of(tile.key);
+      if (shares_tiles()) peers_->begin(tile.key, tile.slot);
+      if (read.is_elsewhere) read = waited_for([&] { return run.reader.read_now(tile.key.operand, extent.block); });
+      traffic_.read_seconds += read.end - read.begin;
+      ++num_read_;
+      timeline_.add({ProductEvent::What::copy, number_of(lane), task, read.begin, read.end});
+      pack(lane, extent, tile, buffers_[read.buffer]);
+      slot.brought_by = number_of(lane);
+      slot.brought.set(lane.space);
+      if (shares_tiles()) peers_->publish(tile.slot, lane.space);
+    }
+    run.reader.give_back();
+  }
+
+  /// Copies a tile from another rank, if one has it or will soon.
+  bool copy_from_peer(Lane const& lane, std::uint64_t task, PlannedTile const& tile) {
+    auto& slot = slots_[tile.slot];
     auto const extent = schedule_.extent_of(tile.key);
-    auto& buffer = buffers_[read.buffer];
+    auto const mean_seconds = num_read_ == 0 ? 0.0 : traffic_.read_seconds / static_cast<double>(num_read_);
+    auto const begin = timeline_.now();
+    if (!waited_for([&] { return peers_->fetch(tile.key, extent, mean_seconds, slot, tile.slot); })) return false;
+    slot.brought_by = lanes_.size();
+    timeline_.add({ProductEvent::What::copy, number_of(lane), task, begin, timeline_.now()});
+    return true;
+  }
+
+  /// Brings the numbers of a buffer to the device and packs them into a slot, after those who use what is there.
+  void pack(Lane& lane, TileExtent const& extent, PlannedTile const& tile, Buffer& buffer) {
+    auto& slot = slots_[tile.slot];
     auto const size = static_cast<std::size_t>(extent.block.size());
     auto const* from = buffer.numbers.data();
     if constexpr (!kOnHost<ExecutionSpace>) {
@@ -246,15 +251,11 @@ private:
     for (std::size_t other = 0; other < lanes_.size(); ++other)
       if (other != number_of(lane)) slot.used[other].hold_back(lane.space);
     ArrayView<Scalar const> const loose(from, size);
-    auto const& packed = slot.numbers;
     if (tile.key.operand == TileKey::Operand::a) {
-      pack_tile<Blocks::rows>(lane.space, extent.shape, loose, packed);
+      pack_tile<Blocks::rows>(lane.space, extent.shape, loose, slot.numbers);
     } else {
-      pack_tile<Blocks::columns>(lane.space, extent.shape, loose, packed);
+      pack_tile<Blocks::columns>(lane.space, extent.shape, loose, slot.numbers);
     }
-    slot.brought_by = number_of(lane);
-    slot.brought.set(lane.space);
-    run.reader.give_back();
   }
 
   void add_tile(Lane const& lane, PlannedStep const& step) {
@@ -277,7 +278,7 @@ private:
   /// Gives the sums of a finished task to the thread that hands them over.
   void hand_over(Lane& lane, PlannedStep const& step, Run& run) {
     await_taken(lane, run);
-    if (lane.sums_h.size() == 0) lane.sums_h = on_host(lane.sums, "varve::product_sums_h");
+    if (lane.sums_h.size() == 0) lane.sums_h = Parts::on_host(lane.sums, "varve::product_sums_h");
     if constexpr (kOnHost<ExecutionSpace>) {
       lane.space.fence("varve::product");
     } else {
@@ -331,7 +332,9 @@ private:
   std::vector<Slot> slots_;
   std::vector<Lane> lanes_;
   std::vector<Buffer> buffers_;
+  std::unique_ptr<Peers> peers_; ///< of the ranks that share tiles
   ProductTraffic traffic_;
+  std::uint64_t num_read_ = 0; ///< tiles
   ProductTimeline timeline_;
   bool all_tiles_came_ = true; ///< that the schedule planned: no exception ended the last run
 };

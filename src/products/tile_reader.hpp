@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct ReadTile {
   std::size_t buffer = 0;
   double begin = 0.0; ///< when reading began and ended
   double end = 0.0;
+  bool is_elsewhere = false; ///< it was not read, for it can be had from elsewhere
 };
 
 /// Reads the tiles that a product will need, in this order, by another thread, while there is a buffer. One thread owns
@@ -45,9 +47,10 @@ public:
         clock_(std::move(clock)),
         read_(buffers_.size()) {}
 
-  /// Asks for a tile, after those that were asked for before.
-  void want(TileKey::Operand operand, MatrixBlock const& block) {
-    wanted_.push_back({operand, block});
+  /// Asks for a tile, after those that were asked for before. It is not read if is_elsewhere(), which the reading
+  /// thread calls when it would begin, returns true.
+  void want(TileKey::Operand operand, MatrixBlock const& block, std::function<bool()> is_elsewhere = {}) {
+    wanted_.push_back({operand, block, std::move(is_elsewhere)});
     begin_reads();
   }
 
@@ -55,6 +58,13 @@ public:
   ReadTile next() {
     jobs_.await(num_given_back_ + 1);
     return read_[place_of(num_given_back_)];
+  }
+
+  /// Reads the tile of next() after all, if it was not read. Throws what reading it threw.
+  ReadTile read_now(TileKey::Operand operand, MatrixBlock const& block) {
+    auto& tile = read_[place_of(num_given_back_)];
+    read({operand, block, {}}, tile);
+    return tile;
   }
 
   /// The buffer of the tile of next() may be read into once its await_free() returns.
@@ -67,6 +77,7 @@ private:
   struct Wanted {
     TileKey::Operand operand;
     MatrixBlock block;
+    std::function<bool()> is_elsewhere;
   };
 
   std::size_t place_of(std::uint64_t number) const { return static_cast<std::size_t>(number % buffers_.size()); }
@@ -75,15 +86,22 @@ private:
     for (; !wanted_.empty() && jobs_.last() < num_given_back_ + buffers_.size(); wanted_.pop_front()) {
       auto const place = place_of(jobs_.last());
       jobs_.add([this, place, wanted = wanted_.front()] {
-        auto const& buffer = buffers_[place];
-        buffer.await_free();
+        buffers_[place].await_free();
         auto& tile = read_[place];
-        tile.buffer = place;
-        tile.begin = clock_();
-        (wanted.operand == TileKey::Operand::a ? read_a_ : read_b_)(wanted.block, buffer.values);
-        tile.end = clock_();
+        tile = {place};
+        tile.is_elsewhere = wanted.is_elsewhere && wanted.is_elsewhere();
+        if (!tile.is_elsewhere) read(wanted, tile);
       });
     }
+  }
+
+  /// Reads into the buffer of the tile. One thread reads at a time.
+  void read(Wanted const& wanted, ReadTile& tile) {
+    std::lock_guard const lock(reading_);
+    tile.begin = clock_();
+    (wanted.operand == TileKey::Operand::a ? read_a_ : read_b_)(wanted.block, buffers_[tile.buffer].values);
+    tile.end = clock_();
+    tile.is_elsewhere = false;
   }
 
   ReadBlock<Scalar> read_a_, read_b_;
@@ -92,6 +110,7 @@ private:
   std::vector<ReadTile> read_; ///< the last tile of each buffer
   std::deque<Wanted> wanted_;  ///< not begun
   std::uint64_t num_given_back_ = 0;
+  std::mutex reading_;
   JobThread jobs_; ///< job n + 1 reads tile n; last, so that it ends before what it uses
 };
 

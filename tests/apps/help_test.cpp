@@ -84,9 +84,9 @@ TEST(Help, OfTheOtherSubcommands) {
         "--pattern-until", "--pattern-schedule"}) {
     EXPECT_THAT(succeed({"train", "--help"}).out, HasSubstr(option));
   }
-  for (char const* const option :
-       {"--transpose-a", "--transpose-b", "--alpha", "--beta", "--add", "--precision", "--tile", "--backend",
-        "--device-memory-limit", "--journal", "--report", "--no-stealing", "--share-devices", "--output"}) {
+  for (char const* const option : {"--transpose-a", "--transpose-b", "--alpha", "--beta", "--add", "--precision",
+                                   "--tile", "--backend", "--device-memory-limit", "--journal", "--report",
+                                   "--no-stealing", "--no-peer-tiles", "--share-devices", "--output"}) {
     EXPECT_THAT(succeed({"multiply", "--help"}).out, HasSubstr(option));
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));

@@ -76,7 +76,8 @@ protected:
 
 TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
   for (int const ranks : {1, 2, 3, 4}) {
-    for (auto const& more : {std::vector<std::string>{}, {"--no-stealing"}, {"--cut-last-tiles"}}) {
+    for (auto const& more :
+         {std::vector<std::string>{}, {"--no-stealing"}, {"--cut-last-tiles"}, {"--no-peer-tiles"}}) {
       auto const ended = test::run(on(ranks, words(joined({"--report", path("report.json")}, more))));
       ASSERT_EQ(ended.exit_code, 0) << ended.err;
       expect_product();
@@ -88,7 +89,34 @@ TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
       EXPECT_EQ(num_cut > 0, (ranks > 1 || is_gpu) && contains(more, "--cut-last-tiles"));
       EXPECT_EQ(num_tasks(report), 10U * 9U + 3U * num_cut);
       EXPECT_EQ(report["stealing"], !contains(more, "--no-stealing"));
+      EXPECT_EQ(report["peer_tiles"], !contains(more, "--no-peer-tiles"));
     }
+  }
+}
+
+TEST_F(MultiplyOnRanks, CopyTilesFromEachOther) {
+  for (bool const is_shared : {true, false}) {
+    std::vector<std::string> more = {"--report", path("report.json")};
+    if (!is_shared) more.emplace_back("--no-peer-tiles");
+    auto const ended = test::run(on(3, words(more)));
+    ASSERT_EQ(ended.exit_code, 0) << ended.err;
+    expect_product();
+    auto const report = read_json(path("report.json"));
+    double copied = 0.0;
+    double read = 0.0;
+    for (auto const& rank : report["ranks"]) {
+      auto const& cache = rank["tile_cache"];
+      EXPECT_EQ(cache["tiles"]["own"], rank["hits"]);
+      EXPECT_EQ(cache["tiles"]["peers"].get<int>() + cache["tiles"]["host"].get<int>(), rank["misses"]);
+      EXPECT_EQ(cache["peers"].size(), is_shared ? 2U : 0U);
+      for (auto const& peer : cache["peers"]) EXPECT_TRUE(peer["used"]) << peer;
+      copied += cache["bytes"]["peers"].get<double>();
+      read += cache["bytes"]["host"].get<double>();
+    }
+    double const once = (300 + 260) * 200 * 4;
+    EXPECT_GE(read, once);
+    EXPECT_EQ(copied > 0.0, is_shared);
+    EXPECT_EQ(ended.out.find("copied from devices of other ranks") != std::string::npos, is_shared) << ended.out;
   }
 }
 

@@ -84,6 +84,27 @@ TEST(TileReaders, ReadAheadIntoFreeBuffersOnly) {
   }
 }
 
+TEST(TileReaders, LeaveOutWhatIsElsewhereUntilItIsWantedNow) {
+  std::vector<float> numbers(2, -1.0F);
+  auto reader = make_reader(numbers, [](std::size_t) {});
+  for (std::uint64_t row = 0; row < 8; ++row)
+    reader.want(Operand::a, block_of(row), [row] { return row % 2 == 1; }); // odd rows have the second buffer
+  for (std::uint64_t row = 0; row < 8; ++row) {
+    auto tile = reader.next();
+    EXPECT_EQ(tile.is_elsewhere, row % 2 == 1);
+    EXPECT_EQ(tile.buffer, row % 2);
+    if (tile.is_elsewhere) {
+      EXPECT_LT(numbers[1], static_cast<float>(row));
+      if (row > 3) tile = reader.read_now(Operand::a, block_of(row));
+      EXPECT_EQ(tile.is_elsewhere, row <= 3);
+      EXPECT_EQ(numbers[1], row > 3 ? static_cast<float>(row) : -1.0F);
+    } else {
+      EXPECT_EQ(numbers[0], static_cast<float>(row));
+    }
+    reader.give_back();
+  }
+}
+
 TEST(TileReaders, ThrowWhatReadingThrewAtItsTile) {
   std::vector<float> numbers(4);
   auto reader = make_reader(

@@ -1,0 +1,189 @@
+#include "distribute/tile_sharing.hpp"
+
+#include "core/error.hpp"
+#include "core/runtime.hpp"
+#include "distribute/tile_queue.hpp"
+#include "products/product_run.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace varve {
+namespace {
+
+constexpr std::size_t station_size = 4;
+constexpr ProductShape shape{200, 210, 300}; // 7 x 7 tasks in 5 steps, and none of the tiles at the edges is whole
+constexpr std::size_t num_inputs = (7 + 7) * 5;
+
+/// What one rank did.
+struct Outcome {
+  ProductTraffic traffic;
+  std::uint64_t num_tasks = 0;
+  std::uint64_t num_read = 0; ///< numbers
+};
+
+template <class Scalar>
+class TileSharings : public ::testing::Test {
+protected:
+  Communicator const ranks_;
+  ProductTiles const tiles_ = tiles_of(shape, 32);
+  test::RandomProduct<Scalar> const product_{shape, 5};
+  test::Dense<Scalar> const expected_ = product_.expected();
+  std::atomic<std::uint64_t> num_read_ = 0;
+
+  /// Memory for so many tiles of A and B besides those of tasks.
+  std::size_t limit_for(Backend backend, std::size_t num_slots) const {
+    auto const memory = plan_product(tiles_, product_device<Scalar>(backend, test::enough));
+    return (num_slots < 8 ? 1 : memory.num_lanes) * memory.lane_bytes + num_slots * memory.slot_bytes;
+  }
+
+  std::unique_ptr<ProductEngine<Scalar>> make_engine(Backend backend, std::size_t num_slots) {
+    auto inputs = product_.inputs();
+    auto const counted = [this](ReadBlock<Scalar> const& read) -> ReadBlock<Scalar> {
+      return [this, read](MatrixBlock const& block, Scalar* values) {
+        num_read_ += block.size();
+        read(block, values);
+      };
+    };
+    inputs.a = counted(inputs.a);
+    inputs.b = counted(inputs.b);
+    return make_product_engine<Scalar>(backend, tiles_, limit_for(backend, num_slots), inputs);
+  }
+
+  /// Runs all tasks on all ranks and expects the bits of plain loops.
+  Outcome multiply(ProductEngine<Scalar>& engine, std::vector<std::uint64_t> const& tasks, int delay = 0) {
+    TileQueue queue(ranks_, tasks, station_size);
+    Outcome outcome;
+    num_read_ = 0;
+    ranks_.together([&] {
+      auto const next = [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+        return queue.next([&](std::uint64_t task) { return engine.num_kept(task); });
+      };
+      engine.run(next, [&](std::uint64_t, TileSums<Scalar> const& sums) {
+        auto found = expected_;
+        test::keep(found, sums);
+        test::expect_same_bits(found, expected_, "rank " + std::to_string(ranks_.rank()));
+        ++outcome.num_tasks;
+      });
+    });
+    outcome.traffic = engine.traffic();
+    outcome.num_read = num_read_;
+    EXPECT_EQ(ranks_.sum(outcome.num_tasks), tasks.size());
+    return outcome;
+  }
+};
+
+using Scalars = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(TileSharings, Scalars);
+
+TYPED_TEST(TileSharings, GiveTheBitsOfPlainLoopsWhateverTheCache) {
+  for (auto const backend : compiled_backends()) {
+    for (std::size_t const num_slots : {2U, 3U, 9U, 30U, 70U}) {
+      for (int const delay_of_root : {0, 5}) { // others take tasks from its station
+        auto const engine = this->make_engine(backend, num_slots);
+        TileSharing const sharing(this->ranks_, *engine);
+        EXPECT_EQ(sharing.peers().size(), static_cast<std::size_t>(this->ranks_.size() - 1));
+        for (auto const& peer : sharing.peers()) EXPECT_EQ(peer.obstacle, "");
+        auto const tasks = cut_last(this->tiles_, order_of_tasks(this->tiles_), 6);
+        auto const outcome = this->multiply(*engine, tasks, this->ranks_.is_root() ? delay_of_root : 0);
+        EXPECT_LE(outcome.traffic.peers.num_copied, outcome.traffic.num_misses);
+        EXPECT_LE(outcome.traffic.peers.bytes, outcome.traffic.brought_bytes);
+        EXPECT_EQ(outcome.num_read * sizeof(TypeParam),
+                  static_cast<std::uint64_t>(outcome.traffic.brought_bytes - outcome.traffic.peers.bytes));
+      }
+    }
+  }
+}
+
+TYPED_TEST(TileSharings, ReadLess) {
+  for (auto const backend : compiled_backends()) {
+    auto const tasks = order_of_tasks(this->tiles_);
+    std::vector<std::uint64_t> num_read;
+    std::uint64_t num_copied = 0;
+    for (bool const is_shared : {false, true}) {
+      auto const engine = this->make_engine(backend, num_inputs);
+      std::optional<TileSharing> sharing;
+      if (is_shared) sharing.emplace(this->ranks_, *engine);
+      auto const outcome = this->multiply(*engine, tasks, 2);
+      num_read.push_back(this->ranks_.sum(outcome.num_read));
+      num_copied = this->ranks_.sum(outcome.traffic.peers.num_copied);
+    }
+    auto const least = (shape.rows + shape.columns) * shape.depth;
+    if (this->ranks_.size() == 1) {
+      EXPECT_EQ(num_read, (std::vector<std::uint64_t>{least, least}));
+    } else if (this->ranks_.is_root()) {
+      EXPECT_LT(num_read[1], num_read[0]);
+      EXPECT_GT(num_copied, 0U);
+    }
+  }
+}
+
+TYPED_TEST(TileSharings, RunAgainWithTheTilesThatAreThere) {
+  auto const backend = compiled_backends().front();
+  auto const engine = this->make_engine(backend, num_inputs);
+  TileSharing const sharing(this->ranks_, *engine);
+  auto const tasks = order_of_tasks(this->tiles_);
+  this->multiply(*engine, tasks);
+  this->multiply(*engine, tasks);
+  auto const third = this->multiply(*engine, tasks);
+  EXPECT_LT(third.num_read, (shape.rows + shape.columns) * shape.depth);
+}
+
+TYPED_TEST(TileSharings, EndTogetherIfOneFails) {
+  auto const backend = compiled_backends().back();
+  auto inputs = this->product_.inputs();
+  auto const last = this->ranks_.size() - 1;
+  auto const read_a = inputs.a;
+  int num_read = 0;
+  inputs.a = [&, read_a](MatrixBlock const& block, TypeParam* values) {
+    if (this->ranks_.rank() == last && ++num_read == 3) throw InputError("the file is broken");
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    read_a(block, values);
+  };
+  auto const engine =
+      make_product_engine<TypeParam>(backend, this->tiles_, this->limit_for(backend, num_inputs), inputs);
+  TileSharing const sharing(this->ranks_, *engine);
+  try {
+    this->multiply(*engine, order_of_tasks(this->tiles_), 1);
+    ADD_FAILURE() << "no one heard of the failure";
+  } catch (Error const& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("the file is broken"));
+  }
+}
+
+TYPED_TEST(TileSharings, OfOtherLayoutsAreRefused) {
+  // tiles of other lengths: offers of a rank are not those of this product
+  auto const backend = compiled_backends().back();
+  auto const engine = this->make_engine(backend, 4);
+  auto offer = engine->offer_tiles();
+  offer.layout = "another";
+  auto const other = this->make_engine(backend, 4);
+  other->offer_tiles();
+  auto const obstacles = other->open_peers({std::nullopt, offer, PeerOffer{"", "", "", "", "it has none"}});
+  ASSERT_EQ(obstacles.size(), 3U);
+  EXPECT_EQ(obstacles[0], "");
+  EXPECT_THAT(obstacles[1], ::testing::HasSubstr("another layout (another)"));
+  EXPECT_EQ(obstacles[2], "it has none");
+}
+
+} // namespace
+} // namespace varve
+
+/// Every rank runs all tests; one that fails on any rank makes that rank's exit code, and so the job's, differ from 0.
+int main(int num_arguments, char** arguments) {
+  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  varve::Runtime const runtime(num_arguments, arguments);
+  ::testing::InitGoogleTest(&num_arguments, arguments);
+  return RUN_ALL_TESTS();
+}
