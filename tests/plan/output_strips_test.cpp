@@ -47,7 +47,7 @@ TEST(OutputStrips, OfRowsTakeWhatTheirEdgesTake) {
   EXPECT_LE(least, 5000U * 6U + 2048U);
   auto const strips = cut_into_strips(matrix, shape, least);
   expect_all_outputs(strips, 100);
-  EXPECT_EQ(strips[0].num_outputs, 10U) << "nine rows more than the longest has edges, less biases and alignment";
+  EXPECT_EQ(strips[0].num_outputs, 9U) << "ten have as many edges as the longest row, but more biases and pointers";
   for (auto const& strip : strips)
     EXPECT_LE(least_strip_bytes(rows_of(matrix, strip.first_output, strip.first_output + strip.num_outputs), shape),
               least);

@@ -84,8 +84,8 @@ TEST(WeightSegments, StayWhereThereIsRoom) {
 }
 
 TEST(WeightSegments, OneAtLeastPassesThroughTheBuffers) {
-  std::vector<std::size_t> const strips(10, 512); // of a layer that was larger, because it was padded
-  auto const plan = plan_segments(strips, {std::size_t(1) << 20U, true});
+  std::vector<std::size_t> const strips(10, std::size_t(10) << 20U); // of a layer that was larger with its padding
+  auto const plan = plan_segments(strips, {std::size_t(2) << 30U, true});
   EXPECT_GT(plan.resident_bytes, 0U);
   EXPECT_EQ(std::ranges::count(plan.segments, false, &WeightSegment::is_resident), 1);
 }
