@@ -210,7 +210,7 @@ TEST_F(Ranks, SplitNeuronsWhereSamplesDoNotFit) {
 }
 
 TEST_F(Ranks, SplitNeuronsGoInStripsWhereTheirPartsDoNotFit) {
-  std::vector<std::string> options = {"--formats", "csr"};
+  std::vector<std::string> options = {"--formats", "csr", "--reductions", "none"};
   auto const one = infer_on(1, options);
   auto const weights = one.report["plan"]["weight_bytes"].get<double>();
   auto const layers = one.report["network"]["layers"].get<double>();
