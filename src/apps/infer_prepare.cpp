@@ -45,22 +45,28 @@ void prepare_for(InferJob const& job, Prepared& prepared) {
   prepared.plan = plan_batches(*prepared.inference, job, prepared.rules);
 }
 
-/// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
-bool may_split(InferJob const& job, Prepared const& prepared, Error const& error) {
+/// True if neurons may be split where whole layers do not fit the memory of a rank.
+bool may_split(InferJob const& job) {
   bool const is_alone = job.communicator.size() == 1 || job.engine.engine != Engine::varve;
-  if (job.options.split != "auto" || job.options.schedule || is_alone) return false;
+  return job.options.split == "auto" && !job.options.schedule && !is_alone;
+}
+
+/// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
+bool is_reason_to_split(InferJob const& job, Prepared const& prepared, Error const& error) {
+  if (!may_split(job)) return false;
   return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.batch);
 }
 
 /// Prepares whole layers on each rank. False if the memory of some rank is too small and neurons shall be split
 /// instead.
-bool prepare_to_share_samples(InferJob const& job, Prepared& prepared) {
+bool prepare_to_share_samples(InferJob& job, Prepared& prepared) {
   std::uint64_t lacks_memory = 0;
+  job.engine.cuts_layers = !may_split(job); // strips are read for every batch; parts of all layers stay on the ranks
   job.communicator.together([&] {
     try {
       prepare_for(job, prepared);
     } catch (Error const& error) {
-      if (!may_split(job, prepared, error)) throw;
+      if (!is_reason_to_split(job, prepared, error)) throw;
       lacks_memory = 1;
     }
   });
@@ -71,6 +77,7 @@ bool prepare_to_share_samples(InferJob const& job, Prepared& prepared) {
 void prepare_to_split_neurons(InferJob& job, Prepared& prepared) {
   prepared.inference.reset(); // frees the memory of the first attempt
   job.engine.exchange = exchange_between_ranks(job.options.exchange == "host");
+  job.engine.cuts_layers = true;
   job.communicator.together([&] { prepare_for(job, prepared); });
   prepared.plan.batch = std::ranges::min(job.communicator.gather_everywhere({prepared.plan.batch}));
   prepared.rules.most = prepared.plan.batch;

@@ -6,6 +6,7 @@
 #include "engine/launches.hpp"
 #include "engine/layer_slices.hpp"
 #include "engine/layer_store.hpp"
+#include "engine/strip_cutter.hpp"
 #include "kernels/device_traits.hpp"
 #include "passes/saturation.hpp"
 #include "plan/cuts.hpp"
@@ -33,8 +34,8 @@ public:
     typename Work::HandOver hand_over;
   };
 
-  /// Throws InputError if layers do not fit together, ResourceError if weights cannot even be streamed within the
-  /// limits. `slices`: equals `source` if it is one rank's part of a larger network, else null; with slices, every
+  /// Throws InputError if layers do not fit together, ResourceError if weights cannot even be streamed in strips within
+  /// the limits. `slices`: equals `source` if it is one rank's part of a larger network, else null; with slices, every
   /// layer is a step of its own.
   DeviceNetwork(std::shared_ptr<NetworkSource const> const& source, InferenceOptions const& options,
                 MemoryLimits const& limits, LayerSlices const* slices)
@@ -43,6 +44,7 @@ public:
         chooser_(traits_, {options.formats, options.kernel, options.expected_samples, slices != nullptr}),
         slices_(slices),
         reductions_(options.reductions),
+        cuts_layers_(options.cuts_layers),
         store_(limits) {
     ProfilingRegion const region("varve::prepare");
     std::vector<Layer> layers;
@@ -163,20 +165,20 @@ private:
   }
 
   void finish(std::shared_ptr<NetworkSource const> const& source) {
-    store_.finish([&](bool keeps_all) {
-      return [this, kept_source = keeps_all ? nullptr : source](std::size_t number) {
-        Layer const layer = kept_source->layer(number);
-        ArraysInImage<ExecutionSpace> image;
-        Formats::place(layer, Formats::encode(layer, chooser_.choose(layer, number)), image);
-        return image.release();
-      };
+    if (cuts_layers_) StripCutter<ExecutionSpace, Scalar>(chooser_, store_, planned_).cut(*source);
+    if (!planned_.front().strips.empty()) first_way_ = FirstLayerWay::tiles; // kernels that take strips read tiles
+    store_.finish([&](bool keeps_all) -> typename LayerStore<ExecutionSpace, Scalar>::MakeImage {
+      if (keeps_all) return {};
+      return PieceMaker<ExecutionSpace, Scalar>(chooser_, source, planned_);
     });
     bool const needs_copy = first_way_ == FirstLayerWay::bits || first_way_ == FirstLayerWay::counts;
     if (needs_copy && store_.first().index() == 0)
       first_way_ = FirstLayerWay::tiles; // memory was too small for the copy
     for (std::size_t number = 0; store_.stream() != nullptr && number < planned_.size(); ++number) {
       planned_[number].choice = chooser_.streamed(planned_[number].choice);
-      planned_[number].segment = store_.stream()->segment_of(number);
+      planned_[number].segment = store_.segment_of({number, 0});
+      for (std::size_t strip = 0; strip < planned_[number].strips.size(); ++strip)
+        planned_[number].strips[strip].segment = store_.segment_of({number, strip});
     }
     cutter_.emplace(std::move(planned_), traits_,
                     CutRequest{FirstLayerWay::tiles, reductions_.saturation, reductions_.equal_samples});
@@ -200,6 +202,7 @@ private:
   LayerChooser chooser_;
   LayerSlices const* slices_;
   Reductions reductions_;
+  bool cuts_layers_;
   std::vector<PlannedLayer> planned_; ///< moves to cutter_ when all layers are known
   std::optional<LaunchCutter> cutter_;
   std::vector<ReadyStep> steps_;

@@ -67,6 +67,7 @@ struct InferenceOptions : MemoryRequest {
   std::optional<std::size_t> expected_samples;  ///< samples at a time, if known: few are spread over the device
   std::size_t repeat = 1;                       ///< how often the layer loop runs on each batch, for timing
   std::shared_ptr<ActivationExchange> exchange; ///< splits neurons across its ranks; null: neurons are not split
+  bool cuts_layers = true; ///< a layer of which the device cannot hold two is cut into strips, else an error
 };
 
 /// Results to compute besides the live samples.

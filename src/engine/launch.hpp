@@ -48,8 +48,18 @@ public:
   virtual int tile_samples() const = 0;
 };
 
-/// Single-layer kernels: how to launch each, and whether it can read samples through a list or as bits.
+/// The place of a strip among the outputs of its layer.
+struct StripPlace {
+  int first_output = 0;
+  int num_lines = 0; ///< outputs of the whole layer; 0: the launch computes a whole layer
+  bool begins_layer = true;
+  bool ends_layer = true;
+};
+
+/// Single-layer kernels: how to launch each, whether it can read samples through a list or as bits, and whether it can
+/// compute strips.
 struct DirectKernel {
+  static constexpr bool takes_strips = true;
   static constexpr bool reads_lists = false;
   static constexpr bool reads_bits = false;
   template <class Tile, class ExecutionSpace, class Format>
@@ -58,6 +68,7 @@ struct DirectKernel {
   }
 };
 struct StationaryKernel {
+  static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = true;
   template <class Tile, class ExecutionSpace, class Format>
@@ -67,6 +78,7 @@ struct StationaryKernel {
   }
 };
 struct StagedKernel {
+  static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = false;
   template <class Tile, class ExecutionSpace, class Format>
@@ -76,6 +88,7 @@ struct StagedKernel {
 };
 
 struct SpreadKernel {
+  static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = false;
   static constexpr bool reads_bits = false;
   template <class Tile, class ExecutionSpace, class Format>
@@ -84,6 +97,7 @@ struct SpreadKernel {
   }
 };
 struct DenseKernel {
+  static constexpr bool takes_strips = true;
   static constexpr bool reads_lists = false;
   static constexpr bool reads_bits = false;
   template <class Tile, class ExecutionSpace, class Format>
@@ -92,6 +106,7 @@ struct DenseKernel {
   }
 };
 struct ConeKernel {
+  static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = false;
   template <class Tile, class ExecutionSpace, class Programs>
@@ -100,14 +115,15 @@ struct ConeKernel {
   }
 };
 
-/// Carries out one layer, or a run of cones, by one of the single-layer kernels above.
+/// Carries out one layer, a strip of a layer, or a run of cones, by one of the single-layer kernels above.
 template <class ExecutionSpace, class Format, class Tile, class Kernel>
 class LayerLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
 public:
   using Base = Launch<ExecutionSpace, typename Tile::Scalar>;
 
   /// `reads_bits`: the kernel reads the samples, whose values are all equal, as bits.
-  LayerLaunch(Format layer, bool reads_bits) : layer_(std::move(layer)), reads_bits_(reads_bits) {}
+  LayerLaunch(Format layer, bool reads_bits, StripPlace const& strip)
+      : layer_(std::move(layer)), reads_bits_(reads_bits), strip_(strip) {}
 
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
@@ -117,9 +133,10 @@ public:
     } else {
       if (!panel.is_expanded()) panel.template expand<Tile>(space);
       if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.compact(space, Tile::num_samples);
-      Kernel::template launch<Tile>(space, layer_, panel.next_pass());
+      Kernel::template launch<Tile>(space, layer_, pass_of(panel));
     }
-    panel.advance(layer_.num_outputs(), Tile::num_samples);
+    if (!strip_.ends_layer) return;
+    panel.advance(strip_.num_lines == 0 ? layer_.num_outputs() : strip_.num_lines, Tile::num_samples);
     if (hand_over.lists_live && hand_over.lists_saturated) panel.list_live_and_saturated(space, hand_over.cap);
     if (hand_over.lists_live && !hand_over.lists_saturated) panel.list_live(space);
     if (hand_over.joins_equal) panel.list_distinct(space);
@@ -128,8 +145,19 @@ public:
   int tile_samples() const override { return Tile::num_samples; }
 
 private:
+  /// The arrays of the launch. All strips of a layer mark live samples with one stamp.
+  auto pass_of(Panel<ExecutionSpace, typename Tile::Scalar>& panel) const {
+    auto pass = strip_.begins_layer ? panel.next_pass() : panel.same_pass();
+    if constexpr (Kernel::takes_strips) {
+      pass.first_output = strip_.first_output;
+      pass.num_lines = strip_.num_lines;
+    }
+    return pass;
+  }
+
   Format layer_;
   bool reads_bits_;
+  StripPlace strip_;
 };
 
 /// Carries out several layers of one format by the fused kernel. No layer has more than Tune::max_neurons outputs; nor

@@ -33,7 +33,7 @@ public:
           if (step.kernel == KernelName::few) return make_few<F>(step);
           return make_layer(format, step);
         },
-        store_.format(step.first_layer));
+        store_.format(step.first_layer, step.strip));
   }
 
 private:
@@ -116,19 +116,19 @@ private:
   template <class F>
   std::unique_ptr<Work> make_layer(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::Cones>) {
-      return by<typename Tune::ConeTile, ConeKernel>(format);
+      return by<typename Tune::ConeTile, ConeKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::Staged>) {
-      return by<typename Tune::StagedTile, StagedKernel>(format);
+      return by<typename Tune::StagedTile, StagedKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks> || is_for_few<F>) {
       return nullptr; // layers that are not fused have wide blocks; make_few() has made those for few samples
     } else if constexpr (is_dense<F> && Tune::has_dense_kernel) {
-      return by<typename Tune::DenseTile, DenseKernel>(format);
+      return by<typename Tune::DenseTile, DenseKernel>(format, step);
     } else if constexpr (is_wide_blocks<F>) {
       if constexpr (Tune::has_stationary) {
         if (step.kernel == KernelName::stationary)
-          return by<typename Tune::StationaryTile, StationaryKernel>(format, step.reads_bits);
+          return by<typename Tune::StationaryTile, StationaryKernel>(format, step);
       }
-      return by<typename Tune::WideBlockTile, DirectKernel>(format);
+      return by<typename Tune::WideBlockTile, DirectKernel>(format, step);
     } else {
       return make_single(format, step);
     }
@@ -138,18 +138,27 @@ private:
   template <class F>
   std::unique_ptr<Work> make_single(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {
-      if (step.kernel == KernelName::spread) return by<typename Tune::SpreadTile, SpreadKernel>(format);
+      if (step.kernel == KernelName::spread) return by<typename Tune::SpreadTile, SpreadKernel>(format, step);
     }
     using Few = typename Tune::FewTile;
     if constexpr (Few::num_samples < Tune::Tile::num_samples) {
-      if (step.choice.tile_samples == static_cast<std::size_t>(Few::num_samples)) return by<Few, DirectKernel>(format);
+      if (step.choice.tile_samples == static_cast<std::size_t>(Few::num_samples))
+        return by<Few, DirectKernel>(format, step);
     }
-    return by<typename Tune::Tile, DirectKernel>(format);
+    return by<typename Tune::Tile, DirectKernel>(format, step);
   }
 
   template <class Tile, class Kernel, class F>
-  std::unique_ptr<Work> by(F const& format, bool reads_bits = false) const {
-    return std::make_unique<LayerLaunch<ExecutionSpace, F, Tile, Kernel>>(format, reads_bits);
+  std::unique_ptr<Work> by(F const& format, Step const& step) const {
+    VARVE_REQUIRE(step.num_strips == 1 || Kernel::takes_strips, "a kernel that takes no strips");
+    return std::make_unique<LayerLaunch<ExecutionSpace, F, Tile, Kernel>>(format, step.reads_bits, place_of(step));
+  }
+
+  StripPlace place_of(Step const& step) const {
+    if (step.num_strips == 1) return {};
+    PlannedLayer const& layer = cutter_.layers()[step.first_layer];
+    return {static_cast<int>(layer.strips[step.strip].outputs.first_output), static_cast<int>(layer.num_outputs),
+            step.strip == 0, step.ends_layer()};
   }
 
   LayerStore<ExecutionSpace, Scalar> const& store_;

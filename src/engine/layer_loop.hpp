@@ -32,7 +32,9 @@ public:
         forward(space, steps[number], panel); // sparse product, bias, activation; then dead samples leave
       } else {
         forward_part(space, steps[number], panel); // sparse product, bias, activation for this rank's neurons
-        gather->gather(space, panel, number, steps[number].hand_over.tile_samples, steps[number].hand_over.keeps_dead);
+        if (steps[number].step.ends_layer())
+          gather->gather(space, panel, steps[number].step.first_layer, steps[number].hand_over.tile_samples,
+                         steps[number].hand_over.keeps_dead);
       }
     }
     network.finish_run(space);
@@ -56,9 +58,12 @@ private:
     step.work->forward(space, panel, hand_over);
   }
 
+  /// By layer: samples of the tiles that its step writes.
   static std::vector<int> tile_samples(std::vector<ReadyStep> const& steps) {
     std::vector<int> samples;
-    for (auto const& step : steps) samples.push_back(step.work->tile_samples());
+    for (auto const& step : steps) {
+      if (step.step.ends_layer()) samples.push_back(step.work->tile_samples());
+    }
     return samples;
   }
 

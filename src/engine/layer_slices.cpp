@@ -1,5 +1,6 @@
 #include "engine/layer_slices.hpp"
 
+#include "plan/output_strips.hpp"
 #include "plan/sentences.hpp"
 
 #include <algorithm>
@@ -34,15 +35,7 @@ Layer LayerSlices::layer(std::size_t number) const {
   auto const rank = static_cast<std::size_t>(rank_);
   auto const first = whole.bounds[rank];
   auto const last = whole.bounds[rank + 1];
-  Layer own;
-  own.weights = rows_of(all.weights, first, last);
-  own.bias = all.bias;
-  own.activation = all.activation;
-  if (all.bias.size() > 1) {
-    own.bias.assign(all.bias.begin() + static_cast<std::ptrdiff_t>(first),
-                    all.bias.begin() + static_cast<std::ptrdiff_t>(last));
-  }
-  if (own.bias.empty()) own.bias = {0.0}; // a part without outputs; valid layers have a bias
+  Layer own = layer_of(all, {first, last - first});
   std::lock_guard const lock(mutex_);
   if (wholes_[number].bounds.empty()) wholes_[number] = std::move(whole); // else other threads may be reading it
   return own;

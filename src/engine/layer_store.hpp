@@ -4,6 +4,7 @@
 #include "engine/panel.hpp"
 #include "engine/weight_stream.hpp"
 #include "plan/memory.hpp"
+#include "plan/sentences.hpp"
 #include "plan/weight_segments.hpp"
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 namespace varve {
 
 /// The weights of a network on a device, layer by layer in the formats that the plan chose. Weights that do not fit the
-/// memory limit are streamed (see WeightStream); then layer 0 has no second form.
+/// memory limit are streamed (see WeightStream); then layer 0 has no second form, and layers of which two do not fit
+/// are replaced by strips.
 template <class ExecutionSpace, class Scalar>
 class LayerStore {
 public:
@@ -31,7 +33,11 @@ public:
   explicit LayerStore(MemoryLimits const& limits) : limits_(limits) {}
 
   std::size_t num_layers() const { return layers_.size(); }
-  Format const& format(std::size_t layer) const { return layers_[layer].format; }
+  /// The format of a layer, or of a strip if the layer was cut into strips.
+  Format const& format(std::size_t layer, std::size_t strip = 0) const {
+    auto const& strips = layers_[layer].strips;
+    return strips.empty() ? layers_[layer].whole.format : strips[strip].format;
+  }
   FirstLayer const& first() const { return first_; }
   bool is_streamed() const { return is_streamed_; }
   /// Bytes of weights on the device.
@@ -46,11 +52,9 @@ public:
   /// Sets the weights of the layer that was added last.
   void place(Layer const& layer, Encoded const& encoded, int index_bits) {
     make_room(Formats::bytes_of(encoded, layer, index_bits));
-    StoredLayer& stored = layers_.back();
+    Stored& stored = layers_.back().whole;
     if (is_streamed_) {
-      ArraysInImage<ExecutionSpace> image;
-      stored.format = Formats::place(layer, encoded, image);
-      stored.image = keep(image.release());
+      stored = in_image(layer, encoded, true);
     } else {
       stored.format = Formats::place(layer, encoded, ArraysOnDevice<ExecutionSpace>());
     }
@@ -63,7 +67,7 @@ public:
     Cones programs(run, cones);
     bytes_ += programs.bytes();
     resident_bytes_ += programs.bytes();
-    layers_.back().format = std::move(programs);
+    layers_.back().whole.format = std::move(programs);
   }
 
   /// Adds the second form of layer 0; false if the device has no room for it.
@@ -76,36 +80,102 @@ public:
     return true;
   }
 
-  /// To be called when all layers are placed: starts the stream if weights are streamed. maker(keeps_all) returns the
-  /// function that makes the image of a layer again; keeps_all: the host kept all images, so it will not be called.
-  using MakeImage = typename WeightStream<ExecutionSpace>::MakeImage;
+  /// To be called when all layers are placed, and before finish(): the layers of which two do not fit the room for
+  /// streamed weights.
+  std::vector<std::size_t> layers_too_large() {
+    make_room(0);
+    std::vector<std::size_t> numbers;
+    for (std::size_t number = 0; is_streamed_ && number < layers_.size(); ++number) {
+      if (2 * bytes_of(number) > room_for_stream().most) numbers.push_back(number);
+    }
+    return numbers;
+  }
+  /// The room for streamed weights.
+  RoomForWeights room_for_stream() const {
+    return {room() - std::min(room(), resident_bytes_), limits_.device_weights.has_value()};
+  }
+  /// What a layer whose smallest strips take up to this many bytes needs. `layer`: its number.
+  StripNeed need_of(std::size_t layer, std::size_t least_strip_bytes) const {
+    return {layer,
+            bytes_of(layer),
+            resident_bytes_ + 2 * least_strip_bytes,
+            smallest_batch_bytes(),
+            room(),
+            limits_.device_weights.has_value()};
+  }
+  /// Bytes of a layer's image.
+  std::size_t bytes_of(std::size_t layer) const { return layers_[layer].whole.image.num_bytes; }
+
+  /// Adds the next strip of a layer that is too large. The first one replaces the layer.
+  void place_strip(std::size_t number, Layer const& strip, Encoded const& encoded) {
+    auto& [whole, strips] = layers_[number];
+    kept_bytes_ -= whole.image.bytes.size();
+    whole = {};
+    strips.push_back(in_image(strip, encoded, false));
+  }
+
+  /// A layer, or a strip of a layer that was cut into strips.
+  struct Piece {
+    std::size_t layer = 0;
+    std::size_t strip = 0;
+  };
+  /// Makes the image of a piece again; called from several threads at a time.
+  using MakeImage = std::function<std::vector<unsigned char>(Piece const& piece)>;
+
+  /// To be called when all layers and strips are placed: starts the stream if weights are streamed. maker(keeps_all)
+  /// returns the function that makes images again; keeps_all: the host kept all images, so it will not be called.
   void finish(std::function<MakeImage(bool keeps_all)> const& maker) {
     make_room(0);
     if (!is_streamed_) return;
     std::vector<WeightImage> images;
-    std::vector<std::size_t> layer_bytes;
-    for (auto& layer : layers_) {
-      layer_bytes.push_back(layer.image.num_bytes);
-      images.push_back(std::move(layer.image));
-    }
+    std::vector<std::size_t> piece_bytes;
+    for_each_piece([&](Stored& stored, Piece const& piece) {
+      pieces_.push_back(piece);
+      piece_bytes.push_back(stored.image.num_bytes);
+      images.push_back(std::move(stored.image));
+    });
     bool const keeps_all = std::ranges::all_of(images, &WeightImage::is_kept);
     stream_ = std::make_unique<WeightStream<ExecutionSpace>>(
-        plan_segments(layer_bytes, {room() - std::min(room(), resident_bytes_), limits_.device_weights.has_value()}),
-        std::move(images), maker(keeps_all));
-    for (std::size_t number = 0; number < layers_.size(); ++number) {
-      for_each_streamed(layers_[number].format,
-                        [&](auto& format) { move_arrays(format, stream_->address_of(number)); });
-    }
+        plan_segments(piece_bytes, room_for_stream()), std::move(images),
+        [make = maker(keeps_all), pieces = pieces_](std::size_t piece) { return make(pieces[piece]); });
+    std::size_t number = 0;
+    for_each_piece([&](Stored& stored, Piece const& /*piece*/) {
+      for_each_streamed(stored.format, [&](auto& format) { move_arrays(format, stream_->address_of(number)); });
+      ++number;
+    });
+  }
+
+  /// The segment that holds a piece of streamed weights.
+  std::size_t segment_of(Piece const& piece) const {
+    auto const before = [](Piece const& one, Piece const& other) {
+      return std::pair(one.layer, one.strip) < std::pair(other.layer, other.strip);
+    };
+    auto const found = std::ranges::lower_bound(pieces_, piece, before);
+    return stream_->segment_of(static_cast<std::size_t>(found - pieces_.begin()));
   }
 
   /// The stream of weights; null if all weights are on the device.
   WeightStream<ExecutionSpace>* stream() const { return stream_.get(); }
 
 private:
-  struct StoredLayer {
+  struct Stored {
     Format format; ///< a run of cones is stored with its first layer
     WeightImage image = {};
   };
+  struct StoredLayer {
+    Stored whole;
+    std::vector<Stored> strips; ///< replace `whole` if there are any
+  };
+
+  /// Calls visit(stored, piece) for each layer, or each of its strips if it was cut, in order.
+  template <class Visit>
+  void for_each_piece(Visit const& visit) {
+    for (std::size_t number = 0; number < layers_.size(); ++number) {
+      auto& [whole, strips] = layers_[number];
+      if (strips.empty()) visit(whole, Piece{number, 0});
+      for (std::size_t strip = 0; strip < strips.size(); ++strip) visit(strips[strip], Piece{number, strip});
+    }
+  }
 
   template <class Visit>
   static void for_each_streamed(Format& format, Visit const& visit) {
@@ -125,11 +195,14 @@ private:
         first);
   }
 
-  /// Bytes for weights. Beside them the smallest batch must fit: two buffers of its activations, and twice as much for
-  /// two batches of samples and its other arrays.
-  std::size_t room() const {
+  /// Bytes for weights, beside which the smallest batch must fit.
+  std::size_t room() const { return room_for_weights(limits_, smallest_batch_bytes()); }
+
+  /// Bytes of the smallest batch: two buffers of its activations, and twice as much for two batches of samples and its
+  /// other arrays.
+  std::size_t smallest_batch_bytes() const {
     std::size_t const sample_bytes = 6 * max_neurons_ * sizeof(Scalar) + 128;
-    return room_for_weights(limits_, Panel<ExecutionSpace, Scalar>::slot_granularity * sample_bytes);
+    return Panel<ExecutionSpace, Scalar>::slot_granularity * sample_bytes;
   }
 
   /// If `bytes` more bytes of weights do not fit, drops the second form of layer 0; if they still do not fit, begins to
@@ -142,15 +215,24 @@ private:
     is_streamed_ = true;
     for (auto& layer : layers_) {
       ArraysInImage<ExecutionSpace> image;
-      for_each_streamed(layer.format,
+      for_each_streamed(layer.whole.format,
                         [&](auto& format) { format.for_each_array([&](auto& array) { image.take(array); }); });
-      layer.image = keep(image.release());
+      layer.whole.image = keep(image.release(), true);
     }
   }
 
-  /// Keeps the image of a layer, if the host has room for it.
-  WeightImage keep(std::vector<unsigned char> bytes) {
+  /// A layer, or a strip of one, encoded in an image.
+  Stored in_image(Layer const& layer, Encoded const& encoded, bool may_be_cut) {
+    ArraysInImage<ExecutionSpace> image;
+    auto format = Formats::place(layer, encoded, image);
+    return {std::move(format), keep(image.release(), may_be_cut)};
+  }
+
+  /// Keeps an image if the host has room for it. may_be_cut: it is of a layer, so that if it is too large for the room,
+  /// which only shrinks, strips will replace it.
+  WeightImage keep(std::vector<unsigned char> bytes, bool may_be_cut) {
     WeightImage image{bytes.size(), {}};
+    if (may_be_cut && 2 * image.num_bytes > room()) return image;
     if (kept_bytes_ + image.num_bytes > limits_.host_weights) return image;
     kept_bytes_ += image.num_bytes;
     image.bytes = std::move(bytes);
@@ -165,6 +247,7 @@ private:
   std::size_t resident_bytes_ = 0; ///< bytes of cones, which are never streamed
   bool is_streamed_ = false;
   std::size_t kept_bytes_ = 0;                           ///< bytes of images on the host
+  std::vector<Piece> pieces_;                            ///< of streamed weights, in order
   std::unique_ptr<WeightStream<ExecutionSpace>> stream_; ///< last member: its thread uses the members before it
 };
 

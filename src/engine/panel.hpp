@@ -171,7 +171,12 @@ public:
 
   /// The arrays for a kernel that takes all samples through one layer, with a new stamp for live samples.
   LayerPass<Scalar> next_pass() {
-    return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_, ++stamp_};
+    ++stamp_;
+    return same_pass();
+  }
+  /// The arrays of the last next_pass(), for another strip of its layer.
+  LayerPass<Scalar> same_pass() const {
+    return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_, stamp_};
   }
 
   /// Copies the number of samples from the device. Fences.

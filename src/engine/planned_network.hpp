@@ -52,9 +52,12 @@ public:
     if (reduction_) return reduction_->edges_before;
     return slices_ ? slices_->num_edges() : network_.num_edges();
   }
-  /// Edges of a step, on all ranks together. Equals the edges after reductions.
-  EdgeOffset edges_of(std::size_t step) const {
-    return slices_ ? slices_->whole(step).num_edges : network_.steps()[step].step.choice.num_edges;
+  /// Edges of a step, on all ranks together, who count the edges of a layer with its last strip. Equals the edges after
+  /// reductions.
+  EdgeOffset edges_of(std::size_t number) const {
+    Step const& step = network_.steps()[number].step;
+    if (!slices_) return step.choice.num_edges;
+    return step.ends_layer() ? slices_->whole(step.first_layer).num_edges : 0;
   }
 
   /// Makes the plan for such an input and allocates the panel. Throws ResourceError if no batch fits the memory.

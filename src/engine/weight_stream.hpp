@@ -22,7 +22,7 @@
 
 namespace varve {
 
-/// The image of a layer (ArraysInImage) in host memory.
+/// The image (ArraysInImage) of a piece of the weights, a layer or a strip of one, in host memory.
 struct WeightImage {
   std::size_t num_bytes = 0;
   std::vector<unsigned char> bytes; ///< empty: the image is made again whenever it is needed
@@ -36,8 +36,8 @@ struct WeightImage {
 template <class ExecutionSpace>
 class WeightStream {
 public:
-  /// Makes the image of a layer; called from several threads at a time.
-  using MakeImage = std::function<std::vector<unsigned char>(std::size_t layer)>;
+  /// Makes the image of a piece; called from several threads at a time.
+  using MakeImage = std::function<std::vector<unsigned char>(std::size_t piece)>;
 
   WeightStream(WeightSegments plan, std::vector<WeightImage> images, MakeImage make_image)
       : plan_(std::move(plan)), make_image_(std::move(make_image)), device_(plan_.device_bytes()) {
@@ -50,16 +50,16 @@ public:
     loader_ = std::make_unique<SegmentLoader>(streamed_.size(), plan_.num_buffers, [this](std::size_t i) { load(i); });
   }
 
-  /// The device address of a layer's image while its segment is on the device.
-  unsigned char const* address_of(std::size_t layer) const {
-    auto const& segment = plan_.segments[segment_of(layer)];
+  /// The device address of a piece's image while its segment is on the device.
+  unsigned char const* address_of(std::size_t piece) const {
+    auto const& segment = plan_.segments[segment_of(piece)];
     std::size_t place = segment.place;
-    for (std::size_t before = segment.first_layer; before < layer; ++before) place += image_bytes_[before];
+    for (std::size_t before = segment.first_piece; before < piece; ++before) place += image_bytes_[before];
     return device_.data() + place;
   }
 
-  std::size_t segment_of(std::size_t layer) const {
-    auto const next = std::ranges::upper_bound(plan_.segments, layer, {}, &WeightSegment::first_layer);
+  std::size_t segment_of(std::size_t piece) const {
+    auto const next = std::ranges::upper_bound(plan_.segments, piece, {}, &WeightSegment::first_piece);
     return static_cast<std::size_t>(next - plan_.segments.begin()) - 1;
   }
 
@@ -122,8 +122,8 @@ private:
 
   /// Copies a segment to the device if it stays there; else joins its images in host memory if all of them are kept.
   void take(WeightSegment const& segment, std::vector<WeightImage>& images) {
-    auto const first = images.begin() + static_cast<std::ptrdiff_t>(segment.first_layer);
-    auto const last = images.begin() + static_cast<std::ptrdiff_t>(segment.last_layer) + 1;
+    auto const first = images.begin() + static_cast<std::ptrdiff_t>(segment.first_piece);
+    auto const last = images.begin() + static_cast<std::ptrdiff_t>(segment.last_piece) + 1;
     bool const is_kept = std::all_of(first, last, [](WeightImage const& image) { return image.is_kept(); });
     HostBytes all;
     if (is_kept || segment.is_resident) all = HostBytes(segment.bytes);
@@ -162,12 +162,12 @@ private:
 
   void make_images(WeightSegment const& segment, unsigned char* target) const {
     std::vector<unsigned char*> places;
-    for (std::size_t layer = segment.first_layer; layer <= segment.last_layer; target += image_bytes_[layer++])
+    for (std::size_t piece = segment.first_piece; piece <= segment.last_piece; target += image_bytes_[piece++])
       places.push_back(target);
     for_each_on_host_threads(places.size(), [&](std::size_t i) {
-      if (image_bytes_[segment.first_layer + i] == 0) return;
-      auto const image = make_image_(segment.first_layer + i);
-      VARVE_REQUIRE(image.size() == image_bytes_[segment.first_layer + i], "a layer that has changed");
+      if (image_bytes_[segment.first_piece + i] == 0) return;
+      auto const image = make_image_(segment.first_piece + i);
+      VARVE_REQUIRE(image.size() == image_bytes_[segment.first_piece + i], "a layer that has changed");
       std::memcpy(places[i], image.data(), image.size());
     });
   }
@@ -198,9 +198,9 @@ private:
 
   /// The index of a segment among the streamed ones.
   std::size_t number_of(std::size_t segment) const {
-    auto const first_layer = plan_.segments[segment].first_layer;
-    auto const found = std::ranges::lower_bound(streamed_, first_layer, {},
-                                                [](Streamed const& streamed) { return streamed.segment.first_layer; });
+    auto const first_piece = plan_.segments[segment].first_piece;
+    auto const found = std::ranges::lower_bound(streamed_, first_piece, {},
+                                                [](Streamed const& streamed) { return streamed.segment.first_piece; });
     return static_cast<std::size_t>(found - streamed_.begin());
   }
 
@@ -211,7 +211,7 @@ private:
 
   WeightSegments plan_;
   MakeImage make_image_;
-  std::vector<std::size_t> image_bytes_; ///< bytes of each layer's image
+  std::vector<std::size_t> image_bytes_; ///< bytes of each piece's image
   DeviceBytes device_;                   ///< segments that stay, then the buffers
   std::vector<Streamed> streamed_;       ///< segments that do not stay
   std::size_t num_remade_ = 0;           ///< streamed segments that are made again each time

@@ -45,7 +45,8 @@ struct PartInFlight {
 /// computes with the lines of one chunk and their weights in scratch, the next are on their way from the L2 to
 /// registers; two buffers alternate, so there is one barrier a chunk. Per input a thread loads its samples and
 /// ThreadOutputs weights from scratch for ThreadOutputs times as many fma as it has samples. An activation is read once
-/// per block of outputs, a weight once per tile. Stamps the slots that hold a nonzero activation with pass.stamp.
+/// per block of outputs, a weight once per tile. Stamps the slots that hold a nonzero activation with pass.stamp. The
+/// layer may be a strip of a layer.
 /// Bound by fma, if the layer has enough tiles and blocks for all teams.
 template <class ExecutionSpace, class Format, class Tile, int ThreadOutputs, class Bounds>
 struct DenseForward {
@@ -152,8 +153,7 @@ private:
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     sums.finish_block(layer.parameters, small_block, seen);
-    sums.store(layer.parameters, small_block, tile_of(pass.next, tile, layer.parameters.num_outputs, num_samples),
-               lane);
+    sums.store(layer.parameters, small_block, pass.outputs_of(tile, layer.parameters.num_outputs, num_samples), lane);
     stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 };

@@ -9,7 +9,8 @@ namespace varve {
 /// One layer of all live samples, for any sparsity pattern and any width, without scratch:
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
 /// A task is one tile and some blocks of outputs. league: tasks, in strides; team threads: blocks; vector lanes: packs
-/// of the tile's samples. Stamps the slots that hold a nonzero activation with pass.stamp.
+/// of the tile's samples. Stamps the slots that hold a nonzero activation with pass.stamp. The layer may be a strip of
+/// a layer.
 /// Per block, edge and tile it reads one line of activations (128 bytes of float on a GPU, 256 on a CPU) and does as
 /// many fma with it as the block has outputs. Bound by the bandwidth of the cache that holds the tile: L2 on a CPU, L1
 /// or L2 on a GPU.
@@ -40,7 +41,7 @@ struct DirectForward {
   KOKKOS_FORCEINLINE_FUNCTION void forward_lane(Member const& team, int tile, int first, int last, int lane) const {
     auto const& parameters = layer.parameters;
     auto const inputs = tile_of(pass.previous, tile, parameters.num_inputs, Tile::num_samples);
-    auto const outputs = tile_of(pass.next, tile, parameters.num_outputs, Tile::num_samples);
+    auto const outputs = pass.outputs_of(tile, parameters.num_outputs, Tile::num_samples);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     for (int block = first + team.team_rank(); block < last; block += team.team_size()) {

@@ -135,8 +135,19 @@ struct LayerPass {
   int max_samples;                  ///< upper bound of num_samples(0), known on the host
   ArrayView<int> live_stamps;       ///< one per position
   int stamp;                        ///< marks positions with a nonzero activation
+  int first_output = 0;             ///< of the tiles of `next`: where the outputs of a strip of a layer begin
+  int num_lines = 0; ///< neurons of the tiles of `next`, if the outputs are a strip of a layer; 0: no others
 
   KOKKOS_FORCEINLINE_FUNCTION bool is_listed() const { return from_slot.data() != nullptr; }
+
+  /// The lines that the outputs fill in a tile of `next`.
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> outputs_of(int tile, int num_outputs, int tile_samples) const {
+    auto const samples = static_cast<std::size_t>(tile_samples);
+    std::size_t const first =
+        place_of_slot(tile * tile_samples, num_lines == 0 ? num_outputs : num_lines, tile_samples);
+    return part_of(next, first + static_cast<std::size_t>(first_output) * samples,
+                   static_cast<std::size_t>(num_outputs) * samples);
+  }
 
   /// The slot of a position. With a list, positions past the end, which fill up the last tile, repeat its last slot.
   KOKKOS_FORCEINLINE_FUNCTION int slot_of(int position, int count) const {

@@ -303,6 +303,38 @@ LayerChoice LayerChooser::streamed(LayerChoice choice) const {
   return choice;
 }
 
+LayerChoice LayerChooser::in_strips(Layer const& layer, LayerChoice const& choice) const {
+  LayerChoice strips;
+  strips.num_edges = layer.num_edges();
+  if (choice.format == FormatName::dense) {
+    strips.format = FormatName::dense;
+    strips.kernel = device_.has_dense_kernel ? KernelName::dense : KernelName::direct;
+    strips.shape = device_.dense_shape;
+  }
+  strips.index_bits = is_short(layer) ? 16 : 32;
+  strips.tile_samples = tile_samples_of(strips);
+  return strips;
+}
+
+StripShape LayerChooser::strip_shape(Layer const& layer, LayerChoice const& choice) const {
+  std::size_t const index_bytes = is_short(layer) ? 2 : 4;
+  StripShape shape;
+  shape.edge_bytes = device_.scalar_bytes + index_bytes;
+  if (choice.format != FormatName::dense) return shape;
+  EllShape const& blocks = device_.dense_shape;
+  std::size_t const chunks = (layer.num_inputs() + blocks.chunk_size - 1) / blocks.chunk_size;
+  shape.block_outputs = blocks.block_outputs;
+  shape.dense_block_bytes = chunks * blocks.chunk_size * blocks.block_outputs * device_.scalar_bytes;
+  return shape;
+}
+
+LayerChoice LayerChooser::of_strip(Layer const& strip, LayerChoice choice) const {
+  choice.num_edges = strip.num_edges();
+  choice.num_stored =
+      choice.format == FormatName::dense ? num_stored_densely(strip.weights, device_.dense_shape) : strip.num_edges();
+  return choice;
+}
+
 bool LayerChooser::may_use(FormatName name) const {
   return request_.formats.empty() || std::ranges::find(request_.formats, name) != request_.formats.end();
 }

@@ -6,6 +6,7 @@
 #include "plan/device_traits.hpp"
 #include "plan/layer_sizes.hpp"
 #include "plan/names.hpp"
+#include "plan/output_strips.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -103,6 +104,15 @@ public:
 
   /// The choice of the same layer if weights are streamed: then the fused kernel prefetches no images.
   LayerChoice streamed(LayerChoice choice) const;
+
+  /// The choice of the same layer if it is cut into strips, each of which is launched by itself: dense layers keep
+  /// their format, all others get CSR, which has no padding, so that the fewest bytes are copied, and the direct
+  /// kernel, which takes any edges, order of edges, curve and number of samples.
+  LayerChoice in_strips(Layer const& layer, LayerChoice const& choice) const;
+  /// The shape of those strips.
+  StripShape strip_shape(Layer const& layer, LayerChoice const& choice) const;
+  /// The choice of one of the strips, given as a layer. choice: what in_strips() gave for the whole layer.
+  LayerChoice of_strip(Layer const& strip, LayerChoice choice) const;
 
 private:
   struct Question; ///< a layer and properties that decide the choice

@@ -3,6 +3,7 @@
 #include "passes/saturation.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 
 namespace varve {
@@ -46,7 +47,12 @@ std::vector<Step> LaunchCutter::steps() const {
     std::size_t last = first;
     while (last + 1 < layers_.size() && is_joinable(first, last + 1) && !is_cut_before(last + 1)) ++last;
     last = std::max(last, first + layers_[first].choice.num_layers - 1);
-    steps.push_back(step_of(first, last));
+    auto const step = step_of(first, last);
+    if (layers_[first].strips.empty()) {
+      steps.push_back(step);
+    } else {
+      std::ranges::copy(strips_of(step), std::back_inserter(steps));
+    }
     first = last + 1;
   }
   for (std::size_t i = 0; i + 1 < steps.size(); ++i) steps[i].next_tile_samples = steps[i + 1].choice.tile_samples;
@@ -86,6 +92,20 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   step.lists_live = step.lists_saturated = step.joins_equal =
       false; // few samples die in the first layer, and its kernels do not stamp live ones
   return step;
+}
+
+/// The launches of a layer in strips. Nothing happens to the samples until the last strip is computed.
+std::vector<Step> LaunchCutter::strips_of(Step const& whole) const {
+  std::vector<Step> steps;
+  for (auto const& strip : layers_[whole.first_layer].strips) {
+    Step& step = steps.emplace_back(whole);
+    step.choice = strip.choice;
+    step.segment = strip.segment;
+    step.strip = steps.size() - 1;
+    step.num_strips = layers_[whole.first_layer].strips.size();
+    if (!step.ends_layer()) step.lists_live = step.lists_saturated = step.joins_equal = false;
+  }
+  return steps;
 }
 
 /// True if one launch may hold both layer `first`, where it begins, and layer `layer`.

@@ -10,23 +10,33 @@
 
 namespace varve {
 
+/// A strip of a layer, which is a launch of its own.
+struct PlannedStrip {
+  OutputStrip outputs;
+  LayerChoice choice;      ///< of the strip
+  std::size_t segment = 0; ///< segment of streamed weights that holds the strip
+};
+
 /// The properties of a layer that decide how launches are cut.
 struct PlannedLayer {
   LayerChoice choice; ///< the first layer of a run of cones has the choice of the whole run
   std::size_t num_outputs = 0;
-  double cap = 0.0;        ///< cap of the activation; 0: none
-  double kept_cap = 0.0;   ///< see kept_cap() in passes/saturation.hpp
-  bool keeps_zero = false; ///< samples that are dead before the layer are dead after it
-  std::size_t segment = 0; ///< segment of streamed weights that holds the layer
+  double cap = 0.0;                 ///< cap of the activation; 0: none
+  double kept_cap = 0.0;            ///< see kept_cap() in passes/saturation.hpp
+  bool keeps_zero = false;          ///< samples that are dead before the layer are dead after it
+  std::size_t segment = 0;          ///< segment of streamed weights that holds the layer
+  std::vector<PlannedStrip> strips; ///< in order, if the layer is too large for the device; else empty
 };
 
 /// One launch of a kernel, through one or more consecutive layers, and what happens to the samples after it.
 struct Step {
   std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
   KernelName kernel = KernelName::direct;
-  LayerChoice choice;      ///< the choice of these layers; its numbers are sums over them
-  bool reads_bits = false; ///< the stationary kernel reads samples, whose values are all equal, as bits
-  std::size_t segment = 0; ///< segment of streamed weights that holds these layers
+  LayerChoice choice;         ///< the choice of these layers; its numbers are sums over them
+  bool reads_bits = false;    ///< the stationary kernel reads samples, whose values are all equal, as bits
+  std::size_t segment = 0;    ///< segment of streamed weights that holds these layers
+  std::size_t strip = 0;      ///< which strip of the layer the launch computes
+  std::size_t num_strips = 1; ///< strips of the layer; 1: layers are whole
 
   bool keeps_dead = true;            ///< dead samples stay, because a later layer may revive them
   bool lists_live = true;            ///< lists the live samples; only these go on
@@ -35,6 +45,7 @@ struct Step {
   std::size_t next_tile_samples = 0; ///< samples of the tiles that the next step reads
 
   std::size_t num_layers() const { return last_layer - first_layer + 1; }
+  bool ends_layer() const { return strip + 1 == num_strips; } ///< all outputs are computed after the launch
 };
 
 /// Properties of a run that decide how launches are cut, besides the layers.
@@ -79,6 +90,7 @@ private:
   bool lists_after(std::size_t layer, bool reads_lists) const;
   bool joins_equal_after(std::size_t layer) const;
   Step step_of(std::size_t first, std::size_t last) const;
+  std::vector<Step> strips_of(Step const& whole) const;
   std::pair<LaunchCuts, double> cut_run(std::size_t first, std::size_t last, std::vector<double> const& live) const;
   bool seeks_saturated() const { return saturates_from_ < layers_.size(); }
 

@@ -8,7 +8,8 @@ namespace {
 
 bool are_alike(Step const& one, Step const& other) {
   return one.kernel == other.kernel && one.reads_bits == other.reads_bits && one.choice.format == other.choice.format &&
-         one.choice.shape == other.choice.shape && one.choice.index_bits == other.choice.index_bits;
+         one.choice.shape == other.choice.shape && one.choice.index_bits == other.choice.index_bits &&
+         one.num_strips == other.num_strips && (one.num_strips == 1 || one.first_layer == other.first_layer);
 }
 
 void append(StepRun& run, Step const& next) {
@@ -84,6 +85,7 @@ std::string explain_format(StepRun const& run) {
     return fmt::format("outputs share few inputs; their degrees differ little: padding stores {:.2f} weights per edge",
                        stored);
   case FormatName::csr:
+    if (run.step.num_strips > 1) return "rows are stored without padding, which takes the least bytes for any pattern";
     return "outputs share few inputs and differ much in degree: rows are stored without padding";
   }
   return "";
@@ -110,6 +112,14 @@ std::string explain_kernel(StepRun const& run) {
   }
 }
 
+/// The reason for strips, in words; empty if layers are whole.
+std::string explain_strips(Step const& step) {
+  if (step.num_strips == 1) return "";
+  return fmt::format("; two buffers for the whole layer do not fit the device, so its outputs are computed in {} "
+                     "strips, which pass through it one after another",
+                     step.num_strips);
+}
+
 } // namespace
 
 std::vector<StepRun> runs_of(std::vector<Step> const& steps) {
@@ -130,7 +140,8 @@ std::string to_text(StepRun const& run) {
                                                     : fmt::format("layers {}-{}", step.first_layer, step.last_layer);
   return fmt::format("{}: {} kernel, {}{}, {} launch{}{}", layers, to_string(step.kernel), format_text(step),
                      index_text(step), run.num_launches, run.num_launches == 1 ? "" : "es",
-                     step.reads_bits ? "; samples read as bits" : "");
+                     step.reads_bits ? "; samples read as bits" : "") +
+         (step.num_strips == 1 ? "" : fmt::format("; in {} strips of outputs", step.num_strips));
 }
 
 std::string explain(StepRun const& run) {
@@ -143,7 +154,7 @@ std::string explain(StepRun const& run) {
     return "the values of all samples are equal: this layer adds up weights where bits of samples are set";
   std::string const bits =
       run.step.reads_bits ? "; the values of all samples are equal: they are read as bits, never as numbers" : "";
-  return explain_format(run) + explain_kernel(run) + bits;
+  return explain_format(run) + explain_kernel(run) + bits + explain_strips(run.step);
 }
 
 std::vector<std::string> to_text(Plan const& plan) {
@@ -173,18 +184,20 @@ std::string to_text(EdgeOrderReport const& order) {
 
 nlohmann::ordered_json to_json(StepRun const& run) {
   Step const& step = run.step;
-  return {{"first_layer", step.first_layer},
-          {"last_layer", step.last_layer},
-          {"launches", run.num_launches},
-          {"kernel", to_string(step.kernel)},
-          {"format", format_text(step)},
-          {"index_bits", step.choice.index_bits},
-          {"tile_samples", step.choice.tile_samples},
-          {"reads_bits", step.reads_bits},
-          {"edges", step.choice.num_edges},
-          {"stored_weights", step.choice.num_stored},
-          {"staged_inputs", step.choice.num_staged_inputs},
-          {"why", explain(run)}};
+  nlohmann::ordered_json json = {{"first_layer", step.first_layer},
+                                 {"last_layer", step.last_layer},
+                                 {"launches", run.num_launches},
+                                 {"kernel", to_string(step.kernel)},
+                                 {"format", format_text(step)},
+                                 {"index_bits", step.choice.index_bits},
+                                 {"tile_samples", step.choice.tile_samples},
+                                 {"reads_bits", step.reads_bits},
+                                 {"edges", step.choice.num_edges},
+                                 {"stored_weights", step.choice.num_stored},
+                                 {"staged_inputs", step.choice.num_staged_inputs},
+                                 {"why", explain(run)}};
+  if (step.num_strips > 1) json["strips"] = step.num_strips;
+  return json;
 }
 
 nlohmann::ordered_json to_json(Plan const& plan) {

@@ -15,12 +15,24 @@ constexpr char const* raise_limit = "raise --device-memory-limit (without a devi
 
 double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
+/// Digits behind the point, so that a number of GiB has at least three significant digits.
+int decimals(double number) {
+  auto const leading_zeros = std::max(0, static_cast<int>(std::ceil(-std::log10(number))));
+  return leading_zeros == 0 ? 3 : 2 + leading_zeros;
+}
+
 /// Bytes in the unit of the options that limit memory, with three significant digits: "1.234 GiB", "0.0000000931 GiB".
 std::string in_gibibytes(std::size_t bytes) {
   if (bytes == 0) return "0 GiB";
   auto const number = gibibytes(bytes);
-  auto const leading_zeros = std::max(0, static_cast<int>(std::ceil(-std::log10(number))));
-  return fmt::format("{:.{}f} GiB", number, leading_zeros == 0 ? 3 : 2 + leading_zeros);
+  return fmt::format("{:.{}f} GiB", number, decimals(number));
+}
+
+/// A number for an option that allows at least this many bytes: "1.235", rounded up.
+std::string option_for(std::size_t bytes) {
+  auto const number = gibibytes(bytes);
+  double const unit = std::pow(10.0, -decimals(number));
+  return fmt::format("{:.{}f}", (std::floor(number / unit) + 1.0) * unit, decimals(number));
 }
 
 } // namespace
@@ -37,6 +49,19 @@ void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t l
       "device, but only {} may be used for weights; {} or --device-weight-limit, or take a device with more "
       "memory",
       number, in_gibibytes(bytes), in_gibibytes(limit), raise_limit));
+}
+
+void strips_exceed_memory(StripNeed const& need) {
+  auto const remedy = need.has_weight_limit
+                          ? fmt::format("--device-weight-limit {} within --device-memory-limit {}",
+                                        option_for(need.weights), option_for(need.batch + need.weights))
+                          : fmt::format("--device-memory-limit {}", option_for(need.batch + need.weights));
+  throw ResourceError(fmt::format(
+      "the weights of layer {} need {}; streamed in the smallest strips of outputs, weights need {} beside {} for the "
+      "smallest batch, but only {} may be used for weights; {} suffices (without a device of its own: also "
+      "--memory-limit of that size), or take a device with more memory",
+      need.layer, in_gibibytes(need.layer_bytes), in_gibibytes(need.weights), in_gibibytes(need.batch),
+      in_gibibytes(need.room), remedy));
 }
 
 void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes, std::size_t limit,

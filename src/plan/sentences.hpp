@@ -12,6 +12,19 @@ namespace varve {
 /// Throws ResourceError: two stream buffers of `bytes` each, the size of layer `number`, do not fit the limit.
 [[noreturn]] void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit);
 
+/// The memory that the smallest strips of a layer need, and what there is, in bytes.
+struct StripNeed {
+  std::size_t layer = 0;
+  std::size_t layer_bytes = 0;
+  std::size_t weights = 0; ///< device memory for the weights of all layers if they are streamed in the smallest strips
+  std::size_t batch = 0;   ///< device memory for the smallest batch
+  std::size_t room = 0;    ///< device memory that may be used for weights
+  bool has_weight_limit = false;
+};
+
+/// Throws ResourceError: not even strips of a layer fit the device. Says which limits suffice.
+[[noreturn]] void strips_exceed_memory(StripNeed const& need);
+
 /// Throws ResourceError: a batch of `samples` needs `batch_bytes`; at most `most` samples would fit.
 [[noreturn]] void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes,
                                        std::size_t limit, std::size_t most);

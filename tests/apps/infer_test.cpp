@@ -270,6 +270,19 @@ TEST_F(Infer, WeightsThatDoNotFitAreStreamed) {
   }
 }
 
+TEST_F(Infer, ALayerThatDoesNotFitGoesInStrips) {
+  auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
+  auto const ended =
+      succeed(infer_with({"--device-memory-limit", "0.5", "--device-weight-limit", gibibytes(weight_bytes / 40),
+                          "--repeat", "2", "--report", path("report.json")}));
+  EXPECT_THAT(ended.out, HasSubstr("strips of outputs"));
+  auto const report = read_json(path("report.json"));
+  EXPECT_EQ(report["activation_hash"], hash_text(last_, Precision::single_precision));
+  EXPECT_GE(report["plan"]["steps"][0]["strips"], 2);
+  EXPECT_THAT(report["plan"]["steps"][0]["why"].get<std::string>(), HasSubstr("do not fit the device"));
+  EXPECT_LE(report["plan"]["weight_bytes"].get<double>(), weight_bytes / 40);
+}
+
 TEST_F(Infer, PrintsAFewReadableLines) {
   auto const ended = succeed(infer_with({"--truth", path("truth.tsv")}));
   for (char const* const word : {"12 layers", "256 inputs", "150 samples", "edges/s", "survivors", "truth: match\n"}) {

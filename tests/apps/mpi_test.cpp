@@ -144,6 +144,14 @@ bool splits_over(nlohmann::json const& report, int ranks) {
   });
 }
 
+/// Strips of the first layers that go in strips; 1 if all layers are whole.
+int num_strips(nlohmann::json const& report) {
+  for (auto const& step : report["plan"]["steps"]) {
+    if (step.contains("strips")) return step["strips"].get<int>();
+  }
+  return 1;
+}
+
 TEST_F(Ranks, GiveTheSameBytesWithNeuronsSplit) {
   for (std::string const precision : {"float", "double"}) {
     for (std::string const reductions : {"auto", "none"}) {
@@ -189,11 +197,33 @@ TEST_F(Ranks, SplitNeuronsWhereSamplesDoNotFit) {
   EXPECT_LT(split.report["plan"]["weight_bytes"].get<double>(), 0.3 * weights);
   EXPECT_FALSE(splits_over(infer_on(4, options).report, 4)) << "there is room";
 
-  with_limit.insert(with_limit.end(), {"--split", "samples", "--network", path("net.h5"), "--input", path("img.h5")});
-  with_limit.insert(with_limit.begin(), "infer");
-  auto const ended = run_on(4, with_limit);
+  with_limit.insert(with_limit.end(), {"--split", "samples"});
+  auto const in_strips = infer_on(4, with_limit);
+  EXPECT_EQ(in_strips, one);
+  EXPECT_FALSE(splits_over(in_strips.report, 4));
+  EXPECT_GT(num_strips(in_strips.report), 1);
+
+  auto const ended = run_on(4, {"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--split", "samples",
+                                "--device-weight-limit", "0.000001"});
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
+}
+
+TEST_F(Ranks, SplitNeuronsGoInStripsWhereTheirPartsDoNotFit) {
+  std::vector<std::string> options = {"--formats", "csr", "--reductions", "none"};
+  auto const one = infer_on(1, options);
+  auto const weights = one.report["plan"]["weight_bytes"].get<double>();
+  auto const layers = one.report["network"]["layers"].get<double>();
+  auto const limit = std::to_string(0.5 * weights / layers / (1024.0 * 1024.0 * 1024.0));
+  options.insert(options.end(), {"--device-weight-limit", limit, "--batch", "40"});
+  for (std::string const split : {"neurons", "auto", "samples"}) {
+    auto more = options;
+    more.insert(more.end(), {"--split", split});
+    auto const several = infer_on(2, more);
+    EXPECT_EQ(several, one) << split;
+    EXPECT_EQ(splits_over(several.report, 2), split != "samples");
+    EXPECT_GT(num_strips(several.report), 1);
+  }
 }
 
 TEST_F(Ranks, SplitNeuronsGoOnFromAJournalOfAnotherSplit) {

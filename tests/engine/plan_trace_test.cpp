@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -121,6 +122,22 @@ TEST_P(PlanTrace, EqualsTheNewPlanWhenSamplesAreNotAsExpected) {
   expect_as_planned(Trace::labels(), inference->plan());
   auto const now = inference->plan().steps.front();
   EXPECT_FALSE(now.reads_bits || now.kernel == KernelName::bits || now.kernel == KernelName::counts);
+}
+
+TEST_P(PlanTrace, OfLayersInStripsIsWhatThePlanSays) {
+  RandomNetworkRecipe recipe;
+  recipe.widths = {300, 400, 350, 410};
+  recipe.density = 0.3;
+  RandomNetwork const network(recipe);
+  auto options = test::options_at(GetParam());
+  options.formats = {FormatName::csr};
+  options.device_memory_limit = std::size_t(64) << 20U;
+  options.memory_limit = std::size_t(128) << 20U;
+  options.device_weight_limit = 60000;
+  auto const samples = random_samples(300, 60, 0.5, 3);
+  auto const plan = prepare(network, options)->plan(shape_of(samples));
+  EXPECT_GE(plan.steps.size(), 20U);
+  run(network, samples, options);
 }
 
 TEST_P(PlanTrace, OfWhatIsForcedIsWhatThePlanSays) {

@@ -1,5 +1,6 @@
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
+#include "engine/refused_limit.hpp"
 
 #include "network/activations.hpp"
 #include "passes/saturation.hpp"
@@ -44,6 +45,28 @@ TEST_P(RandomNetworks, EqualTheReferenceBitForBit) {
     ASSERT_EQ(result.predictions, largest(expected.matrix));
     ASSERT_EQ(result.activation_hash, hash(expected, GetParam().precision));
   }
+}
+
+TEST_P(RandomNetworks, InStripsEqualTheReferenceBitForBit) {
+  constexpr std::size_t enough = std::size_t(64) << 20U; // for activations, and for images on the host
+  auto const choices = test::all_choices(GetParam());
+  std::size_t num_cut = 0;
+  for (std::uint64_t seed = 0; seed < 2 * choices.size(); ++seed) {
+    auto options = options_for(seed, choices);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " on " << test::describe(options));
+    auto const [network, samples] = random_case(seed);
+    options.device_memory_limit = enough;
+    options.memory_limit = seed % 3 == 0 ? enough : 2 * enough; // hosts keep images, or not
+    options.device_weight_limit = 1;
+    auto const least = test::refused_limit(network, options);
+    options.device_weight_limit = has_own_memory(options.backend) ? least : (2 + seed % 3) * least;
+    auto const [plan, result, num_batches] = test::run_all(network, samples, options);
+    auto const expected = test::reference_of(network, samples, GetParam().precision);
+    ASSERT_EQ(result.activations, expected);
+    ASSERT_EQ(result.activation_hash, hash(expected, GetParam().precision));
+    num_cut += std::ranges::any_of(plan.steps, [](Step const& step) { return step.num_strips > 1; }) ? 1 : 0;
+  }
+  EXPECT_GE(num_cut, choices.size());
 }
 
 TEST_P(RandomNetworks, WithCurvesEqualTheReferenceBitForBit) {

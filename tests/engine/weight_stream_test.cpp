@@ -221,10 +221,10 @@ TEST_P(WeightStreams, ARunThatEndsEarlyBeginsAgainAtTheFirstLayer) {
   }
 }
 
-TEST_P(WeightStreams, TooLittleRoomForTwoLayersIsASentence) {
+TEST_P(WeightStreams, TooLittleRoomForTwoOutputsIsASentence) {
   auto const [network, samples] = deep_case(5);
   try {
-    prepare(network, limited(test::options_at(GetParam()), 4096, 0));
+    prepare(network, limited(test::options_at(GetParam()), 2048, 0));
     FAIL();
   } catch (ResourceError const& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("the weights of layer"), HasSubstr("GiB"),

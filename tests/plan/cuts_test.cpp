@@ -86,6 +86,33 @@ TEST(Cuts, LieWhereKernelTileOrSegmentChange) {
   EXPECT_EQ(steps[6].segment, 1U);
 }
 
+TEST(Cuts, LieBetweenStripsOfALayer) {
+  std::vector<PlannedLayer> layers(12, direct_layer());
+  for (std::size_t strip = 0; strip < 3; ++strip) {
+    auto choice = direct_layer().choice;
+    choice.num_edges = 1000 + strip;
+    layers[10].strips.push_back({{strip * 400, strip == 2 ? 200U : 400U}, choice, 7 + strip});
+  }
+  auto const whole = LaunchCutter(std::vector<PlannedLayer>(12, direct_layer()), device(), {}).steps();
+  auto const steps = LaunchCutter(layers, device(), {}).steps();
+  EXPECT_THAT(first_layers(steps), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 11));
+  for (std::size_t strip = 0; strip < 3; ++strip) {
+    auto const& step = steps[10 + strip];
+    EXPECT_EQ(step.last_layer, 10U);
+    EXPECT_EQ(step.strip, strip);
+    EXPECT_EQ(step.num_strips, 3U);
+    EXPECT_EQ(step.segment, 7 + strip);
+    EXPECT_EQ(step.choice.num_edges, 1000 + strip);
+    EXPECT_EQ(step.ends_layer(), strip == 2);
+    EXPECT_EQ(step.lists_live, strip == 2 && whole[10].lists_live);
+    EXPECT_EQ(step.keeps_dead, whole[10].keeps_dead);
+  }
+  EXPECT_TRUE(whole[9].lists_live);
+  EXPECT_EQ(steps[9].lists_live, whole[9].lists_live);
+  EXPECT_EQ(steps[13].num_strips, 1U);
+  EXPECT_TRUE(steps[13].ends_layer());
+}
+
 TEST(Cuts, SetTheFirstLayerApartWhereItTakesSamplesWithoutTiles) {
   std::vector<PlannedLayer> const layers(5, fused_layer());
   LaunchCutter cutter(layers, device(), {});

@@ -51,6 +51,31 @@ TEST(PlanText, JoinsStepsThatDifferInTheirLayersOnly) {
   EXPECT_EQ(json["stream"]["segments"], 24);
 }
 
+TEST(PlanText, SaysThatLayersGoInStrips) {
+  Plan plan;
+  plan.steps.push_back(step_of(0, 0, KernelName::direct, FormatName::csr));
+  for (std::size_t layer = 1; layer < 3; ++layer) {
+    for (std::size_t strip = 0; strip < 4 * layer; ++strip) {
+      plan.steps.push_back(step_of(layer, layer, KernelName::direct, FormatName::csr));
+      plan.steps.back().strip = strip;
+      plan.steps.back().num_strips = 4 * layer;
+    }
+  }
+  plan.steps.push_back(step_of(3, 3, KernelName::direct, FormatName::csr));
+  EXPECT_THAT(to_text(plan),
+              ElementsAre("layer 0: direct kernel, CSR, 16-bit indices, 1 launch",
+                          "layer 1: direct kernel, CSR, 16-bit indices, 4 launches; in 4 strips of outputs",
+                          "layer 2: direct kernel, CSR, 16-bit indices, 8 launches; in 8 strips of outputs",
+                          "layer 3: direct kernel, CSR, 16-bit indices, 1 launch"));
+  auto const runs = runs_of(plan.steps);
+  EXPECT_THAT(explain(runs[1]), AllOf(HasSubstr("do not fit the device"), HasSubstr("in 4 strips")));
+  EXPECT_THAT(explain(runs[0]), Not(HasSubstr("strips")));
+  auto const json = to_json(plan);
+  EXPECT_EQ(json["steps"][2]["strips"], 8);
+  EXPECT_EQ(json["steps"][2]["edges"], 800);
+  EXPECT_FALSE(json["steps"][0].contains("strips"));
+}
+
 TEST(PlanText, SaysHowTheFirstLayerTakesSamples) {
   auto stationary = step_of(0, 0, KernelName::stationary, FormatName::pattern_blocks);
   EXPECT_THAT(to_text(runs_of({stationary}).front()), Not(HasSubstr("bits;")));

@@ -20,18 +20,18 @@ std::size_t sum(std::vector<std::size_t> const& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::size_t(0));
 }
 
-/// Segments hold all layers in order, fit their places, and two neighbours of those that do not stay share no buffer.
-void expect_sound(WeightSegments const& plan, std::vector<std::size_t> const& layer_bytes, std::size_t room) {
+/// Segments hold all pieces in order, fit their places, and two neighbours of those that do not stay share no buffer.
+void expect_sound(WeightSegments const& plan, std::vector<std::size_t> const& piece_bytes, std::size_t room) {
   EXPECT_LE(plan.device_bytes(), room);
   EXPECT_GE(plan.num_buffers, 2U);
-  std::size_t next_layer = 0;
+  std::size_t next_piece = 0;
   std::size_t resident_bytes = 0;
   std::size_t num_streamed = 0;
   for (auto const& segment : plan.segments) {
-    ASSERT_EQ(segment.first_layer, next_layer);
-    ASSERT_LE(segment.first_layer, segment.last_layer);
+    ASSERT_EQ(segment.first_piece, next_piece);
+    ASSERT_LE(segment.first_piece, segment.last_piece);
     std::size_t bytes = 0;
-    for (; next_layer <= segment.last_layer; ++next_layer) bytes += layer_bytes.at(next_layer);
+    for (; next_piece <= segment.last_piece; ++next_piece) bytes += piece_bytes.at(next_piece);
     ASSERT_EQ(segment.bytes, bytes);
     ASSERT_EQ(segment.place % 256, 0U);
     if (segment.is_resident) {
@@ -42,7 +42,7 @@ void expect_sound(WeightSegments const& plan, std::vector<std::size_t> const& la
       ASSERT_EQ(segment.place, plan.resident_bytes + num_streamed++ % plan.num_buffers * plan.buffer_bytes);
     }
   }
-  EXPECT_EQ(next_layer, layer_bytes.size());
+  EXPECT_EQ(next_piece, piece_bytes.size());
   EXPECT_EQ(resident_bytes, plan.resident_bytes);
   EXPECT_GE(num_streamed, 2U);
 }
@@ -50,14 +50,14 @@ void expect_sound(WeightSegments const& plan, std::vector<std::size_t> const& la
 TEST(WeightSegments, AreSoundForLayersOfAnySize) {
   std::mt19937 random(7);
   for (int repetition = 0; repetition < 300; ++repetition) {
-    std::vector<std::size_t> layer_bytes(3 + random() % 60);
-    for (auto& bytes : layer_bytes) bytes = 256 * (1 + random() % (1 + random() % 100));
-    std::size_t const least = 2 * std::ranges::max(layer_bytes);
-    std::size_t const total = sum(layer_bytes);
+    std::vector<std::size_t> piece_bytes(3 + random() % 60);
+    for (auto& bytes : piece_bytes) bytes = 256 * (1 + random() % (1 + random() % 100));
+    std::size_t const least = 2 * std::ranges::max(piece_bytes);
+    std::size_t const total = sum(piece_bytes);
     if (least >= total) continue;
     for (std::size_t const room : {least, least + random() % (total - least)}) {
       for (bool const takes_everything : {false, true})
-        expect_sound(plan_segments(layer_bytes, {room, takes_everything}), layer_bytes, room);
+        expect_sound(plan_segments(piece_bytes, {room, takes_everything}), piece_bytes, room);
     }
   }
 }
@@ -81,6 +81,23 @@ TEST(WeightSegments, StayWhereThereIsRoom) {
       std::count_if(half, plan.segments.end(), [](auto const& segment) { return segment.is_resident; });
   EXPECT_GT(first_half, 10);
   EXPECT_LE(std::abs(first_half - second_half), 2);
+}
+
+TEST(WeightSegments, OneAtLeastPassesThroughTheBuffers) {
+  std::vector<std::size_t> const strips(10, std::size_t(10) << 20U); // of a layer that was larger with its padding
+  auto const plan = plan_segments(strips, {std::size_t(2) << 30U, true});
+  EXPECT_GT(plan.resident_bytes, 0U);
+  EXPECT_EQ(std::ranges::count(plan.segments, false, &WeightSegment::is_resident), 1);
+}
+
+TEST(WeightSegments, StripsAreAsLargeAsUsualBuffersOrLastLongerThanALaunch) {
+  constexpr std::size_t mebibyte = std::size_t(1) << 20U;
+  EXPECT_EQ(most_strip_bytes({1000, false}), 500U);
+  EXPECT_EQ(most_strip_bytes({4 * mebibyte, false}), mebibyte);
+  EXPECT_EQ(most_strip_bytes({4 * mebibyte, true}), mebibyte);
+  EXPECT_EQ(most_strip_bytes({64 * mebibyte, false}), 4 * mebibyte) << "so that the panel gets the most";
+  EXPECT_EQ(most_strip_bytes({64 * mebibyte, true}), 16 * mebibyte);
+  EXPECT_EQ(most_strip_bytes({65536 * mebibyte, false}), 64 * mebibyte);
 }
 
 TEST(WeightSegments, TooLittleRoomForTwoLayersIsASentence) {
