@@ -42,11 +42,16 @@ struct BatchRules {
   SampleIndex most = 1;   ///< most samples that this rank may take at a time
   /// Longest time for a batch, in seconds, estimated from the speed of earlier batches; the first batch is one grain.
   std::optional<double> most_seconds;
+  /// Samples below which the device of this rank is no longer busy; 0 on processors, which any batch keeps busy.
+  SampleIndex least = 0;
+  /// True if all ranks have devices of one kind: then their first batches need no trial of their speeds.
+  bool are_alike = false;
 };
 
 /// What a rank knows when it takes a batch from the shared queue. Speeds are in samples per second.
 struct QueueState {
   SampleIndex remaining = 0;
+  SampleIndex taken = 0; ///< samples that ranks took before
   std::size_t num_ranks = 1;
   double own_speed = 0.0;     ///< speed of this rank; 0 before its first batch
   double known_speeds = 0.0;  ///< sum of the speeds of all ranks that have finished a batch
@@ -54,11 +59,14 @@ struct QueueState {
   SampleIndex last_batch = 0; ///< number of samples in this rank's last batch
 };
 
-/// The number of samples this rank should take: half of its share, by speed, of the remaining samples (weighted
-/// factoring: Hummel, Schmidt, Uma and Wein, "Load-sharing in heterogeneous systems via weighted factoring", 1996), so
-/// that batches shrink towards the end and all ranks finish together, whatever their speeds. At least one grain and a
-/// few hundredths of a second, so that computing outweighs launching; at most four times the last batch, because the
-/// speed of a small batch says little about that of a large one. A multiple of the grain.
+/// The number of samples this rank should take. The queue is taken in rounds (weighted factoring: Hummel, Schmidt, Uma
+/// and Wein, "Load-sharing in heterogeneous systems via weighted factoring", 1996): a round is half of what its
+/// beginning leaves, and a rank takes its share of it, by speed, so that batches shrink towards the end and all ranks
+/// finish together, whatever their speeds. The last round is all that is left: where this rank's share would otherwise
+/// be less than `least` in the round after it. A batch has at least one grain and a few hundredths of a second, so that
+/// computing outweighs launching. Unless ranks are alike, the first batch is one grain, and a batch has at most four
+/// times the samples of the last, because the speed of a small batch says little about that of a large one. A multiple
+/// of the grain.
 SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules);
 
 /// True if the other ranks would finish everything that remains before this rank could finish one grain, so that this
