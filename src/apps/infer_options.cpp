@@ -217,7 +217,7 @@ SampleIndex most_samples_at_a_time(Backend backend) {
 }
 
 SampleIndex least_samples_at_a_time(Backend backend) {
-  return has_own_memory(backend) ? SampleIndex{1} << 16U : SampleIndex{0};
+  return has_own_memory(backend) ? SampleIndex{1} << 17U : SampleIndex{0};
 }
 
 std::vector<std::string> output_paths(InferOptions const& options) {

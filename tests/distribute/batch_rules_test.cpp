@@ -222,7 +222,7 @@ TEST(SimulatedRanks, PayLittleForStartingBatches) {
 TEST(SimulatedRanks, ThatAreAlikeAreAsGoodAsStaticParts) {
   for (std::size_t const ranks : {2U, 4U}) {
     for (SampleIndex const num_samples : {60000U, 600000U, 6000000U}) {
-      Simulation const job{std::vector<double>(ranks, 5e5), 0.0025, 1U << 16U, true};
+      Simulation const job{std::vector<double>(ranks, 5e5), 0.0025, 1U << 17U, true};
       auto const part = static_cast<double>(num_samples) / static_cast<double>(ranks);
       auto const in_one_part = job.start_cost + part / 5e5;
       EXPECT_LE(std::ranges::max(job.run(num_samples)), 1.05 * in_one_part) << ranks << " ranks, " << num_samples;
@@ -231,7 +231,7 @@ TEST(SimulatedRanks, ThatAreAlikeAreAsGoodAsStaticParts) {
 }
 
 TEST(SimulatedRanks, ThatAreAlikeButForOneShareTheWorkAllTheSame) {
-  Simulation const job{{5e5, 5e5, 5e5, 2.5e5}, 0.0025, 1U << 16U, true};
+  Simulation const job{{5e5, 5e5, 5e5, 2.5e5}, 0.0025, 1U << 17U, true};
   EXPECT_GE(job.efficiency(20000000), 0.9);
 }
 
