@@ -49,6 +49,11 @@ double share_of(QueueState const& state) {
   return state.own_speed / speed_of_all(state);
 }
 
+SampleIndex half_of_share(QueueState const& state) {
+  auto const half = state.num_ranks == 1 ? 1.0 : share_of(state) / 2.0;
+  return static_cast<SampleIndex>(std::ceil(static_cast<double>(state.remaining) * half));
+}
+
 /// This rank's share of the round in which the queue is.
 SampleIndex share_of_round(QueueState const& state, BatchRules const& rules) {
   auto const share = share_of(state);
@@ -117,9 +122,9 @@ std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRa
 }
 
 SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules) {
-  bool const is_first = state.own_speed <= 0.0;
-  if (rules.one_grain || (is_first && !rules.are_alike)) return rules.grain;
-  auto wanted = std::max(share_of_round(state, rules), samples_in(least_seconds, state.own_speed));
+  if (rules.one_grain || (state.own_speed <= 0.0 && !rules.are_alike)) return rules.grain;
+  auto wanted = rules.are_alike ? share_of_round(state, rules) : half_of_share(state);
+  wanted = std::max(wanted, samples_in(least_seconds, state.own_speed));
   if (!rules.are_alike) wanted = std::min(wanted, largest_growth * std::max(state.last_batch, rules.grain));
   return within_rules(wanted, state, rules);
 }

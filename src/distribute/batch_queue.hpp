@@ -59,14 +59,15 @@ struct QueueState {
   SampleIndex last_batch = 0; ///< number of samples in this rank's last batch
 };
 
-/// The number of samples this rank should take. The queue is taken in rounds (weighted factoring: Hummel, Schmidt, Uma
-/// and Wein, "Load-sharing in heterogeneous systems via weighted factoring", 1996): a round is half of what its
-/// beginning leaves, and a rank takes its share of it, by speed, so that batches shrink towards the end and all ranks
-/// finish together, whatever their speeds. The last round is all that is left: where this rank's share would otherwise
-/// be less than `least` in the round after it. A batch has at least one grain and a few hundredths of a second, so that
-/// computing outweighs launching. Unless ranks are alike, the first batch is one grain, and a batch has at most four
-/// times the samples of the last, because the speed of a small batch says little about that of a large one. A multiple
-/// of the grain.
+/// The number of samples this rank should take: half of its share, by speed, of the remaining samples (weighted
+/// factoring: Hummel, Schmidt, Uma and Wein, "Load-sharing in heterogeneous systems via weighted factoring", 1996), so
+/// that batches shrink towards the end and all ranks finish together, whatever their speeds. At least one grain and a
+/// few hundredths of a second, so that computing outweighs launching; at most four times the last batch, because the
+/// speed of a small batch says little about that of a large one. A multiple of the grain.
+///
+/// Ranks that are alike need no such trial. They take the queue in rounds of half of what the beginning of the round
+/// leaves, each its share of a round, so that all batches of a round are equal. The last round is all that is left: the
+/// one after which a share would be less than `least`.
 SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules);
 
 /// True if the other ranks would finish everything that remains before this rank could finish one grain, so that this

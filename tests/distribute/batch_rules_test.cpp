@@ -87,8 +87,8 @@ TEST(NextBatchSize, KeepsWithinBounds) {
   EXPECT_EQ(next_batch_size(state, rules), 200U); // worth a launch
 }
 
-TEST(NextBatchSize, IsAShareOfTheRoundAndNotOfWhatOthersLeft) {
-  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9};
+TEST(NextBatchSize, OfAlikeRanksIsAShareOfTheRoundAndNotOfWhatOthersLeft) {
+  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9, .are_alike = true};
   QueueState state{.remaining = 10000, .num_ranks = 2, .own_speed = 1, .known_speeds = 2, .num_known = 2};
   state.last_batch = 100000;
   EXPECT_EQ(next_batch_size(state, rules), 2500U);
@@ -103,8 +103,8 @@ TEST(NextBatchSize, IsAShareOfTheRoundAndNotOfWhatOthersLeft) {
   EXPECT_EQ(next_batch_size(state, rules), 10U);
 }
 
-TEST(NextBatchSize, OfTheLastRoundKeepsADeviceBusy) {
-  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9, .least = 1000};
+TEST(NextBatchSize, OfAlikeRanksKeepsADeviceBusyToTheEnd) {
+  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9, .least = 1000, .are_alike = true};
   QueueState state{.num_ranks = 2, .own_speed = 1, .known_speeds = 2, .num_known = 2, .last_batch = 100000};
   state.remaining = 4000;
   EXPECT_EQ(next_batch_size(state, rules), 1000U); // two rounds of two batches
