@@ -70,6 +70,15 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
   return truth;
 }
 
+/// Collective. True if all ranks have devices of one kind and the same options that decide their speed.
+bool are_alike(InferJob const& job, RankDevice const& device) {
+  auto const& options = job.options;
+  auto const mine = fmt::format("{} {} {}", kind_of(device), options.formats, options.kernel.value_or("auto"));
+  auto const all = job.communicator.gather(mine);
+  bool const differ = std::ranges::any_of(all, [&](std::string const& one) { return one != all.front(); });
+  return job.communicator.broadcast(differ ? "" : "alike") == "alike";
+}
+
 /// Records which rank runs on which device. Throws ResourceError if two share one without --share-devices.
 void place_ranks(InferJob& job) {
   auto const& communicator = job.communicator;
@@ -87,6 +96,7 @@ void place_ranks(InferJob& job) {
   job.report.devices(job.options.backend, job.options.precision, ranks);
   auto const all_hosts = nlohmann::json::parse(communicator.broadcast(nlohmann::json(hosts).dump()));
   job.ranks_on_host = static_cast<std::size_t>(std::ranges::count(all_hosts, nlohmann::json(mine.host)));
+  job.are_ranks_alike = are_alike(job, mine);
   limit_memory(job.engine, job.ranks_on_host);
 }
 

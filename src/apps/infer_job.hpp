@@ -27,6 +27,7 @@ struct InferJob {
 
   InferenceOptions engine = {};
   std::size_t ranks_on_host = 1; ///< number of ranks on this host, including this one
+  bool are_ranks_alike = false;  ///< all ranks have devices of one kind, and formats and kernel were asked for alike
   std::unique_ptr<NetworkSource> network = {};
   std::unique_ptr<SampleReader> samples = {};
   std::optional<std::vector<SampleIndex>> truth = {}; ///< true categories, without the repetitions of --repeat-input

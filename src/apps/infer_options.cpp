@@ -216,6 +216,10 @@ SampleIndex most_samples_at_a_time(Backend backend) {
   return has_own_memory(backend) ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
+SampleIndex least_samples_at_a_time(Backend backend) {
+  return has_own_memory(backend) ? SampleIndex{1} << 17U : SampleIndex{0};
+}
+
 std::vector<std::string> output_paths(InferOptions const& options) {
   std::vector<std::string> paths;
   for (auto const* const path : {&options.categories, &options.activations, &options.predictions, &options.report}) {

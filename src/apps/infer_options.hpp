@@ -75,6 +75,10 @@ FileRoles file_roles(InferOptions const& options);
 /// reading.
 SampleIndex most_samples_at_a_time(Backend backend);
 
+/// The samples below which a rank's device is no longer busy: few of them survive to the late layers, which then take
+/// as long for few as for many. 0 on processors.
+SampleIndex least_samples_at_a_time(Backend backend);
+
 /// The paths of all requested outputs.
 std::vector<std::string> output_paths(InferOptions const& options);
 

@@ -20,6 +20,8 @@ BatchRules batch_rules(InferJob const& job) {
   rules.grain = job.engine.batch.value_or(grain_of(job.num_samples()));
   rules.one_grain = job.options.batch.has_value();
   if (has_journal || rules.schedule == Schedule::dynamic) rules.most_seconds = most_seconds;
+  rules.are_alike = job.are_ranks_alike && has_own_memory(job.engine.backend) && !has_journal;
+  if (rules.are_alike) rules.least = least_samples_at_a_time(job.engine.backend); // unlike ranks need small batches
   return rules;
 }
 

@@ -43,8 +43,36 @@ double speed_of_all(QueueState const& state) {
   return state.known_speeds + static_cast<double>(state.num_ranks - state.num_known) * state.own_speed;
 }
 
+/// The part of all work that this rank does, by speed; before its first batch, an equal part.
+double share_of(QueueState const& state) {
+  if (state.own_speed <= 0.0) return 1.0 / static_cast<double>(state.num_ranks);
+  return state.own_speed / speed_of_all(state);
+}
+
+SampleIndex half_of_share(QueueState const& state) {
+  auto const half = state.num_ranks == 1 ? 1.0 : share_of(state) / 2.0;
+  return static_cast<SampleIndex>(std::ceil(static_cast<double>(state.remaining) * half));
+}
+
+/// This rank's share of the round in which the queue is.
+SampleIndex share_of_round(QueueState const& state, BatchRules const& rules) {
+  auto const share = share_of(state);
+  auto const least = 2.0 * static_cast<double>(rules.least);
+  SampleIndex begin = 0;
+  for (;;) {
+    auto const rest = state.taken + state.remaining - begin;
+    bool const is_last = state.num_ranks == 1 || rest < 2 || share * static_cast<double>(rest) < least;
+    auto const length = is_last ? rest : rest - rest / 2;
+    if (is_last || state.taken < begin + length) {
+      return static_cast<SampleIndex>(std::ceil(share * static_cast<double>(length)));
+    }
+    begin += length;
+  }
+}
+
 SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules const& rules) {
-  if (rules.most_seconds) wanted = std::min(wanted, samples_in(*rules.most_seconds, state.own_speed));
+  bool const has_speed = state.own_speed > 0.0;
+  if (rules.most_seconds && has_speed) wanted = std::min(wanted, samples_in(*rules.most_seconds, state.own_speed));
   // If all remaining samples fit in one batch, take them all, even if they are no multiple of the grain: no tiny last
   // batch.
   if (state.remaining > rules.most) wanted = std::min(wanted, rules.most / rules.grain * rules.grain);
@@ -94,12 +122,10 @@ std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRa
 }
 
 SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules) {
-  if (rules.one_grain || state.own_speed <= 0.0) return rules.grain;
-  auto const share = state.own_speed / speed_of_all(state);
-  auto const half_of_share = state.num_ranks == 1 ? 1.0 : share / 2.0;
-  auto wanted = static_cast<SampleIndex>(std::ceil(static_cast<double>(state.remaining) * half_of_share));
+  if (rules.one_grain || (state.own_speed <= 0.0 && !rules.are_alike)) return rules.grain;
+  auto wanted = rules.are_alike ? share_of_round(state, rules) : half_of_share(state);
   wanted = std::max(wanted, samples_in(least_seconds, state.own_speed));
-  wanted = std::min(wanted, largest_growth * std::max(state.last_batch, rules.grain));
+  if (!rules.are_alike) wanted = std::min(wanted, largest_growth * std::max(state.last_batch, rules.grain));
   return within_rules(wanted, state, rules);
 }
 
@@ -128,7 +154,7 @@ BatchQueue::BatchQueue(Communicator const& communicator, std::vector<SampleRange
 
 std::size_t BatchQueue::most_unfinished() const {
   bool const is_dynamic = rules_.schedule == Schedule::dynamic;
-  bool const sizes_need_speed = is_dynamic || (rules_.most_seconds && !rules_.one_grain);
+  bool const sizes_need_speed = is_dynamic ? !rules_.are_alike : rules_.most_seconds && !rules_.one_grain;
   if (sizes_need_speed && speed_ <= 0.0) return 1;
   return is_dynamic && communicator_.size() > 1 ? 2 : 3;
 }
@@ -209,7 +235,8 @@ bool BatchQueue::leaves() {
 QueueState BatchQueue::state() {
   QueueState now;
   auto const end = places_.back();
-  now.remaining = end - std::min<SampleIndex>(end, counters_.read(next_place));
+  now.taken = std::min<SampleIndex>(end, counters_.read(next_place));
+  now.remaining = end - now.taken;
   now.num_ranks = static_cast<std::size_t>(communicator_.size());
   now.own_speed = speed_;
   now.known_speeds = speed_unit * static_cast<double>(counters_.read(speed_sum));

@@ -42,11 +42,16 @@ struct BatchRules {
   SampleIndex most = 1;   ///< most samples that this rank may take at a time
   /// Longest time for a batch, in seconds, estimated from the speed of earlier batches; the first batch is one grain.
   std::optional<double> most_seconds;
+  /// Samples below which the device of this rank is no longer busy; 0 on processors, which any batch keeps busy.
+  SampleIndex least = 0;
+  /// True if all ranks have devices of one kind: then their first batches need no trial of their speeds.
+  bool are_alike = false;
 };
 
 /// What a rank knows when it takes a batch from the shared queue. Speeds are in samples per second.
 struct QueueState {
   SampleIndex remaining = 0;
+  SampleIndex taken = 0; ///< samples that ranks took before
   std::size_t num_ranks = 1;
   double own_speed = 0.0;     ///< speed of this rank; 0 before its first batch
   double known_speeds = 0.0;  ///< sum of the speeds of all ranks that have finished a batch
@@ -59,6 +64,10 @@ struct QueueState {
 /// that batches shrink towards the end and all ranks finish together, whatever their speeds. At least one grain and a
 /// few hundredths of a second, so that computing outweighs launching; at most four times the last batch, because the
 /// speed of a small batch says little about that of a large one. A multiple of the grain.
+///
+/// Ranks that are alike need no such trial. They take the queue in rounds of half of what the beginning of the round
+/// leaves, each its share of a round, so that all batches of a round are equal. The last round is all that is left: the
+/// one after which a share would be less than `least`.
 SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules);
 
 /// True if the other ranks would finish everything that remains before this rank could finish one grain, so that this

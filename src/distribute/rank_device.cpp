@@ -13,6 +13,8 @@ RankDevice device_of_this_rank(Backend backend) {
   return {host_name(), device_name(backend), device_identity(backend)};
 }
 
+std::string kind_of(RankDevice const& device) { return device.device.substr(0, device.device.find(" (device ")); }
+
 void require_own_devices(std::vector<RankDevice> const& devices) {
   std::map<std::string, std::size_t> rank_of;
   for (std::size_t rank = 0; rank < devices.size(); ++rank) {

@@ -18,6 +18,9 @@ struct RankDevice {
 /// The device that Kokkos has chosen on this rank for a backend.
 RankDevice device_of_this_rank(Backend backend);
 
+/// The name of a device without its number: equal for devices that are equally fast.
+std::string kind_of(RankDevice const& device);
+
 /// Throws ResourceError, naming both ranks, if two ranks use one device.
 void require_own_devices(std::vector<RankDevice> const& devices);
 

@@ -158,6 +158,7 @@ std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const&
 RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, BatchStore& store,
                       std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on) {
   RankTimes times;
+  samples.read_into(inference.sample_memory());
   try {
     BatchesAhead ahead(queue, samples, inference);
     Recorder recorder(store);

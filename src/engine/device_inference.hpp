@@ -9,6 +9,7 @@
 #include "engine/results.hpp"
 #include "engine/sample_upload.hpp"
 #include "engine/step_samples.hpp"
+#include "engine/upload_memory.hpp"
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
@@ -45,6 +46,8 @@ public:
   void upload_ahead(SampleBatch const& samples) override {
     if (samples.num_samples() <= plan().batch && samples.num_neurons() == num_inputs()) samples_.upload(samples);
   }
+
+  std::shared_ptr<SampleMemory> sample_memory() override { return sample_memory_; }
 
   BatchResult infer(SampleBatch const& samples, WantedOutputs wanted) override {
     require_fit(samples.num_samples(), samples.num_neurons());
@@ -159,6 +162,7 @@ private:
   std::size_t repeat_;
   ConstDeviceArray<ExecutionSpace, NeuronIndex> output_map_; ///< see NetworkToRun
   ExecutionSpace space_;
+  std::shared_ptr<SampleMemory> sample_memory_ = upload_memory<ExecutionSpace>();
   SampleUpload<ExecutionSpace, Scalar> samples_;
   DenseSamples<ExecutionSpace, Scalar> dense_samples_;
   LayerLoop<ExecutionSpace, Scalar> loop_;

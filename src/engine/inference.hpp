@@ -4,6 +4,7 @@
 #include "core/types.hpp"
 #include "network/network.hpp"
 #include "network/sample_batch.hpp"
+#include "network/sample_memory.hpp"
 #include "network/sample_set.hpp"
 #include "passes/ordered_network.hpp"
 #include "plan/memory.hpp"
@@ -146,6 +147,9 @@ public:
   /// Copies the samples of the next infer() to the device in advance; may be called on another thread while infer()
   /// runs. Affects only the time that infer() takes.
   virtual void upload_ahead(SampleBatch const& /*samples*/) {}
+
+  /// The memory in which samples cost upload_ahead() least; null if it makes no difference. It may outlive this object.
+  virtual std::shared_ptr<SampleMemory> sample_memory() { return nullptr; }
 
   /// Runs at most one planned batch of samples through all layers.
   virtual BatchResult infer(SampleBatch const& samples, WantedOutputs wanted) = 0;

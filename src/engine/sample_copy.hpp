@@ -2,8 +2,8 @@
 
 #include "core/execution.hpp"
 #include "core/host_threads.hpp"
+#include "engine/number_lane.hpp"
 #include "kernels/samples.hpp"
-#include "kernels/widen.hpp"
 #include "network/representable.hpp"
 #include "network/sample_batch.hpp"
 
@@ -17,6 +17,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace varve {
@@ -29,74 +30,11 @@ struct SampleArrays {
   DeviceArray<ExecutionSpace, Scalar> values;
 };
 
-/// Makes room for `count` numbers and a sixteenth more, because the next batch may have a few more. Loses the contents
-/// if the array must grow.
-template <class Array>
-void make_room(Array& array, std::size_t count, std::string const& label = "varve::staged_samples") {
-  if (array.size() >= count) return;
-  array = Array(); // frees the old array before the new one is allocated
-  array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), count + count / 16);
-}
-
-/// Transfer of numbers to a device array of type Wide: as Narrow through pinned memory, copied in the background, then
-/// widened on the device. If the device is the host (InPlace), callers write to the array itself.
-template <class ExecutionSpace, class Wide, class Narrow, bool InPlace>
-class NumberLane {
-public:
-  /// Begins a transfer of `count` numbers to an array that has room for them.
-  void begin(DeviceArray<ExecutionSpace, Wide> const& target, std::size_t count) {
-    target_ = target;
-    count_ = count;
-    if constexpr (InPlace) {
-      static_assert(std::is_same_v<Narrow, Wide>);
-      put_ = target_.data();
-    } else {
-      make_room(on_host_, count);
-      put_ = on_host_.data();
-      if constexpr (!std::is_same_v<Narrow, Wide>) make_room(narrow_, count);
-    }
-  }
-
-  /// The host memory to which any thread may write the numbers before they are sent.
-  Narrow* numbers() const { return put_; }
-
-  /// Starts the copy of numbers [first, first + count). One thread at a time.
-  void send([[maybe_unused]] ExecutionSpace const& space, [[maybe_unused]] std::size_t first,
-            [[maybe_unused]] std::size_t count) const {
-    if constexpr (!InPlace) {
-      using Source = Kokkos::View<Narrow const*, Kokkos::SharedHostPinnedSpace, Kokkos::MemoryUnmanaged>;
-      using Target = Kokkos::View<Narrow*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
-      Kokkos::deep_copy(space, Target(part_of(arrival(), first, count).data(), count), Source(put_ + first, count));
-    }
-  }
-
-  /// To be called after the last send(): launches the conversion to Wide. Does not fence.
-  void finish([[maybe_unused]] ExecutionSpace const& space) const {
-    if constexpr (!std::is_same_v<Narrow, Wide>) widen<ExecutionSpace, Narrow, Wide>(space, narrow_, target_, count_);
-  }
-
-  std::size_t num_bytes() const { return count_ * sizeof(Narrow); }
-
-private:
-  ArrayView<Narrow> arrival() const {
-    if constexpr (std::is_same_v<Narrow, Wide>) {
-      return target_;
-    } else {
-      return narrow_;
-    }
-  }
-
-  Kokkos::View<Narrow*, Kokkos::SharedHostPinnedSpace> on_host_;
-  DeviceArray<ExecutionSpace, Narrow> narrow_;
-  ArrayView<Wide> target_;
-  Narrow* put_ = nullptr; ///< what numbers() returns
-  std::size_t count_ = 0;
-};
-
 /// Copies samples to the device. They travel compactly: columns in 16 bits if the width allows, row pointers in 32 bits
-/// if the number of entries allows. Host threads convert chunks into pinned memory, and each chunk is copied in a
-/// separate stream while the next chunks are converted. If the device is the host (InPlace), kernels read the columns
-/// of a single set without a copy; row pointers are always new, because they count from the first entry of the batch.
+/// if the number of entries allows. Columns that lie ready in this width are copied by the device from where they are;
+/// host threads convert chunks of all others into pinned memory, and each chunk is copied in a separate stream while
+/// the next chunks are converted. If the device is the host (InPlace), kernels read the columns of a single set without
+/// a copy; row pointers are always new, because they count from the first entry of the batch.
 template <class ExecutionSpace, class Scalar, bool InPlace = kOnHost<ExecutionSpace>>
 class SampleCopy {
 public:
@@ -173,7 +111,7 @@ private:
 
   /// Neighbouring elements of an array of one set, and their place in the array of the batch.
   struct Chunk {
-    SparseMatrix const* matrix;
+    SampleRows const* rows;
     std::size_t first, last; ///< elements [first, last) of the set's array
     std::size_t place;       ///< index of the first of them in the batch's array
     EdgeOffset shift;        ///< added to row pointers, modulo 2^64
@@ -182,8 +120,10 @@ private:
   static Columns columns_in_place(SampleBatch const& batch) {
     if constexpr (InPlace) {
       auto const& rows = batch.rows().front();
-      if (batch.rows().size() == 1)
-        return Columns(rows.set->matrix.column_indices.data() + rows.first_entry(), rows.num_entries());
+      auto const columns = rows.columns();
+      auto const* const* const wide = std::get_if<NeuronIndex const*>(&columns);
+      if (batch.rows().size() == 1 && wide != nullptr && *wide != nullptr)
+        return Columns(*wide + rows.first_entry(), rows.num_entries());
     }
     return Columns();
   }
@@ -191,8 +131,7 @@ private:
   static Values values_in_place(SampleBatch const& batch) {
     if constexpr (InPlace && std::is_same_v<Scalar, double>) {
       auto const& rows = batch.rows().front();
-      if (batch.rows().size() == 1)
-        return Values(rows.set->matrix.values.data() + rows.first_entry(), rows.num_entries());
+      if (batch.rows().size() == 1) return Values(rows.values().data() + rows.first_entry(), rows.num_entries());
     }
     return Values();
   }
@@ -200,7 +139,7 @@ private:
   Values bring_one_value(Arrays& arrays, SampleBatch const& batch) {
     make_room(arrays.values, 1);
     values_.begin(arrays.values, 1);
-    values_.numbers()[0] = static_cast<Scalar>(batch.rows().front().set->matrix.values[0]);
+    values_.numbers()[0] = static_cast<Scalar>(batch.rows().front().values()[0]);
     found_infinity_ = !std::isfinite(values_.numbers()[0]);
     values_.send(space_, 0, 1);
     copied_bytes_ += sizeof(Scalar);
@@ -214,7 +153,7 @@ private:
       work(pointers_, columns_);
     } else {
       bool const has_few_entries = batch.num_entries() <= std::numeric_limits<NarrowPointer>::max();
-      bool const has_few_neurons = batch.num_neurons() <= std::size_t(std::numeric_limits<NarrowColumn>::max()) + 1;
+      bool const has_few_neurons = fit_narrow_columns(batch.num_neurons());
       auto const with_pointers = [&](auto& pointers) {
         if (has_few_neurons) {
           work(pointers, narrow_columns_);
@@ -232,30 +171,57 @@ private:
 
   template <class PointerLane, class ColumnLane>
   void copy(PointerLane& pointers, ColumnLane& columns, Arrays const& arrays, SampleBatch const& batch, Wanted wanted) {
-    auto const pointer_chunks = chunks_of_pointers(batch);
-    auto const entry_chunks = wanted.columns || wanted.values ? chunks_of_entries(batch) : std::vector<Chunk>();
     pointers.begin(arrays.row_pointers, batch.num_samples() + 1);
-    if (wanted.columns) columns.begin(arrays.columns, batch.num_entries());
     if (wanted.values) values_.begin(arrays.values, batch.num_entries());
+    bool const lie_ready = wanted.columns && send_ready(columns, arrays, batch);
+    if (wanted.columns && !lie_ready) columns.begin(arrays.columns, batch.num_entries());
+    bool const puts_columns = wanted.columns && !lie_ready;
+    auto const pointer_chunks = chunks_of_pointers(batch);
+    auto const entry_chunks = puts_columns || wanted.values ? chunks_of_entries(batch) : std::vector<Chunk>();
     auto const work = [&](std::size_t number) {
       if (number < pointer_chunks.size()) {
         put_pointers(pointers, pointer_chunks[number]);
         return;
       }
       auto const& chunk = entry_chunks[number - pointer_chunks.size()];
-      if (wanted.columns)
-        put(columns, chunk, [from = chunk.matrix->column_indices.data()](std::size_t i) { return from[i]; });
+      if (puts_columns) put_columns(columns, chunk);
       if (wanted.values) put_values(chunk);
     };
-    std::size_t const num_chunks = pointer_chunks.size() + entry_chunks.size();
-    if (batch.num_samples() + batch.num_entries() <= chunk_length_) {
+    run_chunks(pointer_chunks.size() + entry_chunks.size(), batch.num_samples() + batch.num_entries(), work);
+    finish(pointers);
+    if (wanted.columns) finish(columns);
+    if (wanted.values) finish(values_);
+  }
+
+  /// Starts copies of the columns from where they are. Returns false, and does nothing, unless all lie in the width of
+  /// the lane in memory that a reader has put them into.
+  template <class ColumnLane>
+  bool send_ready(ColumnLane& lane, Arrays const& arrays, SampleBatch const& batch) {
+    if constexpr (!InPlace) {
+      using Number = std::remove_pointer_t<decltype(lane.numbers())>;
+      bool const lie_ready = std::ranges::all_of(batch.rows(), [](SampleRows const& rows) {
+        return rows.ready && std::holds_alternative<Number const*>(rows.ready->columns);
+      });
+      if (!lie_ready) return false;
+      lane.begin(arrays.columns, batch.num_entries(), false);
+      std::size_t place = 0;
+      for (auto const& rows : batch.rows()) {
+        auto const* const columns = std::get<Number const*>(rows.ready->columns);
+        if (rows.num_entries() > 0) lane.send_from(space_, columns + rows.first_entry(), place, rows.num_entries());
+        place += rows.num_entries();
+      }
+      return true;
+    }
+    return false;
+  }
+
+  template <class Work>
+  void run_chunks(std::size_t num_chunks, std::size_t num_numbers, Work const& work) const {
+    if (num_numbers <= chunk_length_ || num_chunks == 1) {
       for (std::size_t number = 0; number < num_chunks; ++number) work(number); // starting threads would take longer
     } else {
       for_each_on_host_threads(num_chunks, work);
     }
-    finish(pointers);
-    if (wanted.columns) finish(columns);
-    if (wanted.values) finish(values_);
   }
 
   template <class NumbersLane>
@@ -271,7 +237,7 @@ private:
     EdgeOffset entries_before = 0;
     for (auto const& rows : batch.rows()) {
       std::size_t const last = rows.last + (&rows == &batch.rows().back() ? 1 : 0);
-      cut(chunks, {&rows.set->matrix, rows.first, last, place, entries_before - rows.first_entry()});
+      cut(chunks, {&rows, rows.first, last, place, entries_before - rows.first_entry()});
       place += rows.num_samples();
       entries_before += rows.num_entries();
     }
@@ -282,7 +248,7 @@ private:
     std::vector<Chunk> chunks;
     std::size_t place = 0;
     for (auto const& rows : batch.rows()) {
-      cut(chunks, {&rows.set->matrix, rows.first_entry(), rows.last_entry(), place, 0});
+      cut(chunks, {&rows, rows.first_entry(), rows.last_entry(), place, 0});
       place += rows.num_entries();
     }
     return chunks;
@@ -299,11 +265,17 @@ private:
   template <class PointerLane>
   void put_pointers(PointerLane& lane, Chunk const& chunk) {
     put(lane, chunk,
-        [from = chunk.matrix->row_pointers.data(), shift = chunk.shift](std::size_t i) { return from[i] + shift; });
+        [from = chunk.rows->row_pointers().data(), shift = chunk.shift](std::size_t i) { return from[i] + shift; });
+  }
+
+  template <class ColumnLane>
+  void put_columns(ColumnLane& lane, Chunk const& chunk) {
+    std::visit([&](auto const* from) { put(lane, chunk, [from](std::size_t i) { return from[i]; }); },
+               chunk.rows->columns());
   }
 
   void put_values(Chunk const& chunk) {
-    auto const& values = chunk.matrix->values;
+    auto const values = chunk.rows->values();
     if (values.size() == 1) {
       put(values_, chunk, [value = values[0]](std::size_t) { return value; });
     } else {

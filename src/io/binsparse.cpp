@@ -2,14 +2,18 @@
 
 #include "core/checked.hpp"
 #include "core/error.hpp"
+#include "io/hdf5_chunks.hpp"
 #include "io/json_text.hpp"
 #include "io/line_error.hpp"
+#include "io/row_check.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 namespace varve::binsparse {
@@ -113,6 +117,20 @@ std::vector<EdgeOffset> read_pointers(hdf5::Group const& group, Descriptor const
   return pointers;
 }
 
+/// Reads the columns of the entries from `first` on into a new block of the memory; false if read_rows has to.
+template <class Column>
+bool read_ready_columns(hdf5::Dataset const& list, EdgeOffset first, SampleMemory& memory, ReadySamples& samples) {
+  auto const count = samples.num_entries();
+  auto const block = memory.take(capped_multiply(count, sizeof(Column)));
+  if (!block) return false;
+  std::span<Column> const columns(static_cast<Column*>(block.get()), count);
+  RowCheck<Column> check(samples.row_pointers, samples.num_neurons, columns);
+  if (!hdf5::read_chunks<Column>(list, first, columns, [&](auto part) { return check.accepts(part); })) return false;
+  samples.columns = columns.data();
+  samples.memory = block;
+  return check.accepts_borders();
+}
+
 } // namespace
 
 Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, Formats formats) {
@@ -194,6 +212,27 @@ SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, s
   matrix.values = descriptor.is_iso ? hdf5::read_reals(values, 0, 1, place + ": values")
                                     : hdf5::read_reals(values, begin, count, place + ": values");
   return matrix;
+}
+
+std::optional<ReadySamples> read_ready_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,
+                                            std::uint64_t last, std::string const& place, SampleMemory& memory) {
+  VARVE_REQUIRE(first <= last && last <= descriptor.num_rows, "row range lies outside the file");
+  ReadySamples samples;
+  samples.num_neurons = descriptor.num_columns;
+  samples.row_pointers = read_pointers(group, descriptor, first, last, place);
+  auto const begin = samples.row_pointers.front();
+  for (auto& pointer : samples.row_pointers) pointer -= begin;
+
+  auto const indices = open_list(group, "indices_1", descriptor.num_entries, place);
+  bool const is_narrow = memory.is_narrow() && fit_narrow_columns(descriptor.num_columns);
+  bool const is_read = is_narrow ? read_ready_columns<std::uint16_t>(indices, begin, memory, samples)
+                                 : read_ready_columns<NeuronIndex>(indices, begin, memory, samples);
+  if (!is_read) return std::nullopt;
+  auto const values = open_list(group, "values", descriptor.is_iso ? 1 : descriptor.num_entries, place);
+  samples.values = descriptor.is_iso ? hdf5::read_reals(values, 0, 1, place + ": values")
+                                     : hdf5::read_reals(values, begin, samples.num_entries(), place + ": values");
+  bool const are_finite = std::ranges::all_of(samples.values, [](double value) { return std::isfinite(value); });
+  return are_finite ? std::optional(std::move(samples)) : std::nullopt;
 }
 
 EdgeOffset count_entries(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,

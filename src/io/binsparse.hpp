@@ -2,10 +2,13 @@
 
 #include "io/hdf5.hpp"
 #include "io/matrix_parts.hpp"
+#include "network/ready_samples.hpp"
+#include "network/sample_memory.hpp"
 #include "network/sparse_matrix.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +42,11 @@ MatrixParts read_parts(hdf5::Group const& group, Descriptor const& descriptor, s
 /// of the arrays match the descriptor and the row pointers ascend; the caller checks the matrix with require_valid.
 SparseMatrix read_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first, std::uint64_t last,
                        std::string const& place);
+
+/// The same rows in this memory, checked; nullopt if that memory has no room, or if read_rows or the check that follows
+/// it has to read them: their columns are not stored in chunks of the wanted width, or not all is right.
+std::optional<ReadySamples> read_ready_rows(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,
+                                            std::uint64_t last, std::string const& place, SampleMemory& memory);
 
 /// Number of entries in the rows [first, last). Throws as read_rows does.
 EdgeOffset count_entries(hdf5::Group const& group, Descriptor const& descriptor, std::uint64_t first,

@@ -53,6 +53,7 @@ void convert_shuffled(char const* bytes, std::size_t stride, std::span<Element> 
 /// Calls work.template operator()<Stored>() with the C++ type of an element type. False if Element cannot hold it.
 template <class Element, class Work>
 bool with_type(ElementType type, Work const& work) {
+  if (std::is_same_v<Element, std::uint16_t> && type.size > sizeof(Element)) return false;
   auto const of_size = [&]<class One, class Two, class Four, class Eight>() {
     switch (type.size) {
     case 1:
@@ -156,11 +157,13 @@ bool ChunkDecoder::decode(std::span<char const> stored, std::span<ChunkRun<Eleme
 template bool ChunkDecoder::converts<float>(ElementType);
 template bool ChunkDecoder::converts<double>(ElementType);
 template bool ChunkDecoder::converts<std::int64_t>(ElementType);
+template bool ChunkDecoder::converts<std::uint16_t>(ElementType);
 template bool ChunkDecoder::converts<std::uint32_t>(ElementType);
 template bool ChunkDecoder::converts<std::uint64_t>(ElementType);
 template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<float> const>);
 template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<double> const>);
 template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<std::int64_t> const>);
+template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<std::uint16_t> const>);
 template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<std::uint32_t> const>);
 template bool ChunkDecoder::decode(std::span<char const>, std::span<ChunkRun<std::uint64_t> const>);
 

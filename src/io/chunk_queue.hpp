@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -27,8 +28,12 @@ struct StoredChunk {
 template <class Element>
 class ChunkQueue {
 public:
-  /// Decodes on the calling thread and on up to `num_helpers` others.
-  ChunkQueue(ChunkFormat const& format, std::size_t num_helpers) : format_(format), decoder_(format) {
+  using Accepts = std::function<bool(std::span<Element const>)>;
+
+  /// Decodes on the calling thread and on up to `num_helpers` others. `accepts`, if there is one, judges each run of
+  /// decoded numbers.
+  ChunkQueue(ChunkFormat const& format, std::size_t num_helpers, Accepts accepts = {})
+      : format_(format), decoder_(format), accepts_(std::move(accepts)) {
     try {
       helpers_.reserve(num_helpers);
       for (std::size_t helper = 0; helper < num_helpers; ++helper)
@@ -83,6 +88,9 @@ private:
   void decode(ChunkDecoder& decoder, StoredChunk<Element> const& chunk) noexcept {
     try {
       if (!decoder.decode<Element>(chunk.bytes, std::span<ChunkRun<Element> const>(chunk.runs))) has_failed_ = true;
+      if (!accepts_ || has_failed_) return;
+      for (auto const& run : chunk.runs)
+        if (!accepts_(run.elements)) has_failed_ = true;
     } catch (std::exception const&) { // no memory
       has_failed_ = true;
     }
@@ -111,6 +119,7 @@ private:
 
   ChunkFormat format_;
   ChunkDecoder decoder_; ///< of the thread that owns this object
+  Accepts accepts_;
   std::mutex guard_;
   std::condition_variable added_;
   std::deque<StoredChunk<Element>> waiting_;

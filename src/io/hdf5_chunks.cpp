@@ -132,7 +132,8 @@ std::vector<ChunkRun<Element>> runs_of(MatrixBlock const& block, std::array<hsiz
 } // namespace
 
 template <class Element>
-bool read_chunks(Dataset const& dataset, std::uint64_t first, std::span<Element> elements) {
+bool read_chunks(Dataset const& dataset, std::uint64_t first, std::span<Element> elements,
+                 std::function<bool(std::span<Element const>)> const& accepts) {
   if (elements.empty()) return true;
   auto const end = capped_add(first, elements.size());
   std::array<hsize_t, 1> chunk{};
@@ -141,7 +142,7 @@ bool read_chunks(Dataset const& dataset, std::uint64_t first, std::span<Element>
   if (!format || !length || length->front() < end || !ChunkDecoder::converts<Element>(format->type)) return false;
   auto const first_chunk = first / format->length;
   auto const last_chunk = (end - 1) / format->length;
-  ChunkQueue<Element> queue(*format, num_helpers_for(last_chunk - first_chunk + 1, *format));
+  ChunkQueue<Element> queue(*format, num_helpers_for(last_chunk - first_chunk + 1, *format), accepts);
   for (auto number = first_chunk; number <= last_chunk; ++number) {
     hsize_t const begin = number * format->length;
     auto const from = std::max<std::uint64_t>(begin, first);
@@ -179,10 +180,16 @@ bool read_chunks(Dataset const& dataset, MatrixBlock const& block, Element* valu
   return queue.finish();
 }
 
-template bool read_chunks(Dataset const&, std::uint64_t, std::span<double>);
-template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::int64_t>);
-template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::uint32_t>);
-template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::uint64_t>);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<double>,
+                          std::function<bool(std::span<double const>)> const&);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::int64_t>,
+                          std::function<bool(std::span<std::int64_t const>)> const&);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::uint16_t>,
+                          std::function<bool(std::span<std::uint16_t const>)> const&);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::uint32_t>,
+                          std::function<bool(std::span<std::uint32_t const>)> const&);
+template bool read_chunks(Dataset const&, std::uint64_t, std::span<std::uint64_t>,
+                          std::function<bool(std::span<std::uint64_t const>)> const&);
 template bool read_chunks(Dataset const&, MatrixBlock const&, float*);
 template bool read_chunks(Dataset const&, MatrixBlock const&, double*);
 

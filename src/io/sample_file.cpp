@@ -200,6 +200,30 @@ SampleIndex SampleFileReader::first_sample() const { return contents_->first_sam
 
 bool SampleFileReader::has_one_value() const { return contents_->matrix.descriptor.is_iso; }
 
+void SampleFileReader::read_into(std::shared_ptr<SampleMemory> memory) { memory_ = std::move(memory); }
+
+SampleBatch SampleFileReader::read(std::size_t first, std::size_t last) {
+  VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
+  if (memory_) {
+    if (auto ready = read_ready(first, last)) return {*std::move(ready), first_sample() + first};
+  }
+  return read_set(first, last);
+}
+
+/// The samples in memory_; nullopt where read_set() has to read them, or says what is wrong.
+std::optional<ReadySamples> SampleFileReader::read_ready(std::size_t first, std::size_t last) {
+  auto const lock = hdf5::lock();
+  auto const begin = contents_->rows.first;
+  try {
+    return binsparse::read_ready_rows(contents_->matrix.group, contents_->matrix.descriptor, begin + first,
+                                      begin + last, contents_->place, *memory_);
+  } catch (std::bad_alloc const&) {
+    return std::nullopt;
+  } catch (std::length_error const&) {
+    return std::nullopt;
+  }
+}
+
 SampleSet SampleFileReader::read_set(std::size_t first, std::size_t last) {
   VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
   auto const fail_memory = [&] {

@@ -66,14 +66,18 @@ public:
   EdgeOffset num_entries() const override;
   SampleIndex first_sample() const override;
   bool has_one_value() const override;
-  SampleBatch read(std::size_t first, std::size_t last) override { return read_set(first, last); }
+  SampleBatch read(std::size_t first, std::size_t last) override;
+  void read_into(std::shared_ptr<SampleMemory> memory) override;
 
   /// Reads the samples [first, last) as read() does, into a set.
   SampleSet read_set(std::size_t first, std::size_t last);
 
 private:
+  std::optional<ReadySamples> read_ready(std::size_t first, std::size_t last);
+
   struct Contents;
   std::unique_ptr<Contents> contents_;
+  std::shared_ptr<SampleMemory> memory_; ///< where samples go if they can; may be null
 };
 
 /// Writes a sample file, which appears whole or not at all. Throws as SampleFileWriter does.

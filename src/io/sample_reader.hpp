@@ -2,6 +2,7 @@
 
 #include "io/sample_range.hpp"
 #include "network/sample_batch.hpp"
+#include "network/sample_memory.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -29,6 +30,9 @@ public:
   /// Reads the samples [first, last), counted from the first wanted one. Ask for parts in ascending order, from one
   /// thread at a time. Throws InputError, naming the file, if its content is malformed.
   virtual SampleBatch read(std::size_t first, std::size_t last) = 0;
+
+  /// Lets read() put samples into this memory, which may be null, where the reader can. The samples are the same.
+  virtual void read_into(std::shared_ptr<SampleMemory> /*memory*/) {}
 };
 
 /// Samples that are entirely in memory. With `repetitions` > 1 the input repeats that many times and numbering

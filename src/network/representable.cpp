@@ -24,9 +24,9 @@ std::size_t find_too_large(std::span<double const> numbers, Precision precision)
 }
 
 /// The row that contains an entry.
-std::size_t row_of(SparseMatrix const& matrix, EdgeOffset entry) {
-  auto const above = std::ranges::upper_bound(matrix.row_pointers, entry);
-  return static_cast<std::size_t>(above - matrix.row_pointers.begin()) - 1;
+std::size_t row_of(std::span<EdgeOffset const> row_pointers, EdgeOffset entry) {
+  auto const above = std::ranges::upper_bound(row_pointers, entry);
+  return static_cast<std::size_t>(above - row_pointers.begin()) - 1;
 }
 
 /// The end of an error sentence about a number that single precision cannot hold.
@@ -47,7 +47,7 @@ void require_representable(Layer const& layer, std::size_t number, Precision pre
   auto const edge = find_too_large(weights.values, precision);
   if (edge < weights.values.size() && weights.num_entries() > 0) {
     throw InputError(fmt::format("{}: layer {}: the weight from input {} to output {} is {}, {}", network, number,
-                                 weights.column_indices[edge], row_of(weights, edge), weights.values[edge],
+                                 weights.column_indices[edge], row_of(weights.row_pointers, edge), weights.values[edge],
                                  beyond_single_precision()));
   }
   auto const output = find_too_large(layer.bias, precision);
@@ -60,17 +60,16 @@ void require_representable(Layer const& layer, std::size_t number, Precision pre
 void require_representable(SampleBatch const& samples, Precision precision, std::string const& input) {
   SampleIndex first_sample = samples.first_sample();
   for (auto const& rows : samples.rows()) {
-    auto const& matrix = rows.set->matrix;
-    bool const has_one_value = matrix.values.size() == 1;
+    bool const has_one_value = rows.values().size() == 1;
     EdgeOffset const first = has_one_value ? 0 : rows.first_entry();
     std::size_t const count = has_one_value ? 1 : rows.num_entries();
-    auto const values = std::span(matrix.values).subspan(first, rows.num_entries() == 0 ? 0 : count);
+    auto const values = rows.values().subspan(first, rows.num_entries() == 0 ? 0 : count);
     auto const found = find_too_large(values, precision);
     if (found < values.size()) {
       EdgeOffset const entry = has_one_value ? rows.first_entry() : first + found;
       throw InputError(fmt::format("{}: sample {}: the value of neuron {} is {}, {}", input,
-                                   first_sample + (row_of(matrix, entry) - rows.first) + 1,
-                                   matrix.column_indices[entry] + 1, values[found], beyond_single_precision()));
+                                   first_sample + (row_of(rows.row_pointers(), entry) - rows.first) + 1,
+                                   rows.column(entry) + 1, values[found], beyond_single_precision()));
     }
     first_sample += rows.num_samples();
   }

@@ -10,7 +10,12 @@
 namespace varve {
 
 SampleBatch::SampleBatch(SampleSet samples) : num_samples_(samples.num_samples()), first_sample_(samples.first_sample) {
-  rows_.push_back({std::make_shared<SampleSet const>(std::move(samples)), 0, num_samples_});
+  rows_.push_back({std::make_shared<SampleSet const>(std::move(samples)), nullptr, 0, num_samples_});
+}
+
+SampleBatch::SampleBatch(ReadySamples samples, SampleIndex first_sample)
+    : num_samples_(samples.num_samples()), first_sample_(first_sample) {
+  rows_.push_back({nullptr, std::make_shared<ReadySamples const>(std::move(samples)), 0, num_samples_});
 }
 
 EdgeOffset SampleBatch::num_entries() const {
@@ -20,9 +25,9 @@ EdgeOffset SampleBatch::num_entries() const {
 }
 
 bool SampleBatch::has_one_value() const {
-  auto const& first = rows_.front().set->matrix.values;
+  auto const first = rows_.front().values();
   return std::ranges::all_of(rows_, [&](SampleRows const& rows) {
-    auto const& values = rows.set->matrix.values;
+    auto const values = rows.values();
     return values.size() == 1 && std::bit_cast<std::uint64_t>(values[0]) == std::bit_cast<std::uint64_t>(first[0]);
   });
 }
@@ -38,10 +43,10 @@ SampleBatch SampleBatch::part(std::size_t first, std::size_t last) const {
     std::size_t const end = begin + rows.num_samples();
     std::size_t const from = std::max(first, begin);
     std::size_t const to = std::min(last, end);
-    if (from < to) part.rows_.push_back({rows.set, rows.first + (from - begin), rows.first + (to - begin)});
+    if (from < to) part.rows_.push_back({rows.set, rows.ready, rows.first + (from - begin), rows.first + (to - begin)});
     begin = end;
   }
-  if (part.rows_.empty()) part.rows_.push_back({rows_.front().set, 0, 0});
+  if (part.rows_.empty()) part.rows_.push_back({rows_.front().set, rows_.front().ready, 0, 0});
   return part;
 }
 
@@ -68,17 +73,18 @@ SampleSet to_set(SampleBatch const& batch) {
   all.row_pointers.reserve(all.num_rows + 1);
   all.column_indices.reserve(batch.num_entries());
   bool const has_one_value = batch.has_one_value();
-  if (has_one_value) all.values = batch.rows().front().set->matrix.values;
+  if (has_one_value) all.values = {batch.rows().front().values()[0]};
   for (auto const& rows : batch.rows()) {
-    SparseMatrix const& matrix = rows.set->matrix;
     EdgeOffset const offset = all.num_entries();
-    for (std::size_t row = rows.first; row < rows.last; ++row)
-      all.row_pointers.push_back(offset + (matrix.row_pointers[row + 1] - rows.first_entry()));
-    auto const columns = matrix.column_indices.begin();
-    all.column_indices.insert(all.column_indices.end(), columns + static_cast<std::ptrdiff_t>(rows.first_entry()),
-                              columns + static_cast<std::ptrdiff_t>(rows.last_entry()));
+    for (auto const pointer : rows.row_pointers().subspan(rows.first + 1, rows.num_samples()))
+      all.row_pointers.push_back(offset + (pointer - rows.first_entry()));
+    auto const append_columns = [&](auto const* columns) {
+      all.column_indices.insert(all.column_indices.end(), columns + rows.first_entry(), columns + rows.last_entry());
+    };
+    if (rows.num_entries() > 0) std::visit(append_columns, rows.columns());
+    auto const values = rows.values();
     for (auto entry = rows.first_entry(); !has_one_value && entry < rows.last_entry(); ++entry)
-      all.values.push_back(matrix.value(entry));
+      all.values.push_back(values.size() == 1 ? values[0] : values[entry]);
   }
   return samples;
 }

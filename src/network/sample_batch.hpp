@@ -1,23 +1,38 @@
 #pragma once
 
+#include "network/ready_samples.hpp"
 #include "network/sample_set.hpp"
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <variant>
 #include <vector>
 
 namespace varve {
 
-/// The rows [first, last) of an immutable sample set in memory.
+/// The rows [first, last) of immutable samples in memory: of a set, or of samples that lie ready for a device.
 struct SampleRows {
-  std::shared_ptr<SampleSet const> set;
+  std::shared_ptr<SampleSet const> set;      ///< null if they lie ready
+  std::shared_ptr<ReadySamples const> ready; ///< null if they are of a set
   std::size_t first = 0;
   std::size_t last = 0;
 
   std::size_t num_samples() const { return last - first; }
-  EdgeOffset first_entry() const { return set->matrix.row_pointers[first]; }
-  EdgeOffset last_entry() const { return set->matrix.row_pointers[last]; } ///< one past the last entry
+  std::size_t num_neurons() const { return set ? set->num_neurons() : ready->num_neurons; }
+  EdgeOffset first_entry() const { return row_pointers()[first]; }
+  EdgeOffset last_entry() const { return row_pointers()[last]; } ///< one past the last entry
   EdgeOffset num_entries() const { return last_entry() - first_entry(); }
+
+  /// Row pointers, columns and values of all samples of the set, not only of these rows.
+  std::span<EdgeOffset const> row_pointers() const { return set ? set->matrix.row_pointers : ready->row_pointers; }
+  std::span<double const> values() const { return set ? set->matrix.values : ready->values; }
+  ReadyColumns columns() const { return set ? ReadyColumns(set->matrix.column_indices.data()) : ready->columns; }
+
+  /// The column of an entry, counted as row pointers count.
+  NeuronIndex column(EdgeOffset entry) const {
+    return std::visit([entry](auto const* columns) -> NeuronIndex { return columns[entry]; }, columns());
+  }
 
   bool operator==(SampleRows const&) const = default;
 };
@@ -29,8 +44,11 @@ public:
   /// A batch of all samples of a set, which is moved or copied into the batch.
   SampleBatch(SampleSet samples);
 
+  /// A batch of samples that lie ready for a device, numbered from `first_sample`.
+  SampleBatch(ReadySamples samples, SampleIndex first_sample);
+
   std::size_t num_samples() const { return num_samples_; }
-  std::size_t num_neurons() const { return rows_.front().set->num_neurons(); }
+  std::size_t num_neurons() const { return rows_.front().num_neurons(); }
   EdgeOffset num_entries() const;
   SampleIndex first_sample() const { return first_sample_; }
 

@@ -97,6 +97,19 @@ TEST_F(Queue, OfAStaticScheduleGivesEqualParts) {
   EXPECT_FALSE(queue.next());
 }
 
+TEST_F(Queue, OfAlikeRanksGivesEachOneBatchWhereMoreWouldBeTooSmall) {
+  BatchRules rules{Schedule::dynamic, 64, false, 60000, 10.0};
+  rules.least = 60000;
+  rules.are_alike = true;
+  BatchQueue queue(ranks_, {{0, 60000}}, rules);
+  auto const range = queue.next();
+  ASSERT_TRUE(range);
+  EXPECT_LE(range->second - range->first, 60000U / static_cast<SampleIndex>(ranks_.size()) + 64);
+  ranks_.together([] {}); // all have taken one
+  EXPECT_FALSE(queue.next());
+  EXPECT_EQ(ranks_.sum(range->second - range->first), 60000U);
+}
+
 TEST_F(Queue, OfRanksThatWorkTogetherGivesAllTheSameBatches) {
   std::vector<SampleRange> const left = {{0, 10}, {30, 40}, {50, 103}};
   for (bool const one_grain : {false, true}) {
@@ -137,6 +150,9 @@ TEST_F(Queue, LetsARankLookAheadWhereItHurtsNobody) {
   expect_unfinished({Schedule::fixed, 10, false, 10, 10.0}, 1,
                     3); // the next size depends on the time of the first
   expect_unfinished({Schedule::dynamic, 10, true, 10, 10.0}, 1, ranks_.size() == 1 ? 3 : 2);
+  BatchRules alike{Schedule::dynamic, 10, false, 10, 10.0};
+  alike.are_alike = true; // their first sizes need no speed
+  expect_unfinished(alike, ranks_.size() == 1 ? 3 : 2, ranks_.size() == 1 ? 3 : 2);
   expect_unfinished({Schedule::together, 10, true, 10, {}}, 3, 3);
 }
 

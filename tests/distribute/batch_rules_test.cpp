@@ -87,6 +87,45 @@ TEST(NextBatchSize, KeepsWithinBounds) {
   EXPECT_EQ(next_batch_size(state, rules), 200U); // worth a launch
 }
 
+TEST(NextBatchSize, OfAlikeRanksIsAShareOfTheRoundAndNotOfWhatOthersLeft) {
+  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9, .are_alike = true};
+  QueueState state{.remaining = 10000, .num_ranks = 2, .own_speed = 1, .known_speeds = 2, .num_known = 2};
+  state.last_batch = 100000;
+  EXPECT_EQ(next_batch_size(state, rules), 2500U);
+  state.taken = 2500;
+  state.remaining = 7500;
+  EXPECT_EQ(next_batch_size(state, rules), 2500U); // the second half of the first round
+  state.taken = 5000;
+  state.remaining = 5000;
+  EXPECT_EQ(next_batch_size(state, rules), 1250U); // the second round
+  state.taken = 9990;
+  state.remaining = 10;
+  EXPECT_EQ(next_batch_size(state, rules), 10U);
+}
+
+TEST(NextBatchSize, OfAlikeRanksKeepsADeviceBusyToTheEnd) {
+  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9, .least = 1000, .are_alike = true};
+  QueueState state{.num_ranks = 2, .own_speed = 1, .known_speeds = 2, .num_known = 2, .last_batch = 100000};
+  state.remaining = 4000;
+  EXPECT_EQ(next_batch_size(state, rules), 1000U); // two rounds of two batches
+  state.remaining = 3990;
+  EXPECT_EQ(next_batch_size(state, rules), 2000U); // one
+  state.taken = 2000;
+  state.remaining = 1990;
+  EXPECT_EQ(next_batch_size(state, rules), 2000U);
+}
+
+TEST(NextBatchSize, OfAlikeRanksNeedsNoTrial) {
+  BatchRules rules{.grain = 10, .most = 3000, .most_seconds = 10.0, .least = 1000, .are_alike = true};
+  EXPECT_EQ(next_batch_size({.remaining = 3000, .num_ranks = 2}, rules), 1500U); // the same as static parts
+  EXPECT_EQ(next_batch_size({.remaining = 8000, .num_ranks = 2}, rules), 2000U);
+  EXPECT_EQ(next_batch_size({.remaining = 80000, .num_ranks = 2}, rules), 3000U);
+  QueueState const later{.remaining = 8000, .num_ranks = 2, .own_speed = 1e6, .known_speeds = 2e6, .num_known = 2};
+  EXPECT_EQ(next_batch_size(later, rules), 3000U) << "worth a launch, however small the last batch";
+  rules.one_grain = true;
+  EXPECT_EQ(next_batch_size({.remaining = 3000, .num_ranks = 2}, rules), 10U);
+}
+
 TEST(NextBatchSize, OfOneRankIsAllThatMayBe) {
   BatchRules const rules{.grain = 10, .most = 100000, .most_seconds = 2.0};
   QueueState const state{.remaining = 500, .own_speed = 1e4, .known_speeds = 1e4, .num_known = 1, .last_batch = 400};
@@ -110,10 +149,16 @@ TEST(IsTooSlow, OnlyWhereTheOthersFinishBefore) {
 struct Simulation {
   std::vector<double> speeds;
   double start_cost = 0.0; ///< seconds of each batch whatever its size
+  SampleIndex least = 0;
+  bool are_alike = false;
 
   /// Busy seconds of each rank.
   std::vector<double> run(SampleIndex num_samples) const {
-    BatchRules const rules{.grain = grain_of(num_samples), .most = num_samples, .most_seconds = 10.0};
+    BatchRules const rules{.grain = grain_of(num_samples),
+                           .most = num_samples,
+                           .most_seconds = 10.0,
+                           .least = least,
+                           .are_alike = are_alike};
     std::vector<double> ready(speeds.size(), 0.0);
     std::vector<double> measured(speeds.size(), 0.0);
     std::vector<SampleIndex> last(speeds.size(), 0);
@@ -124,6 +169,7 @@ struct Simulation {
         if (!gone[other] && (rank == speeds.size() || ready[other] < ready[rank])) rank = other;
       auto const num_known = std::ranges::count_if(measured, [](double speed) { return speed > 0.0; });
       QueueState const state{.remaining = num_samples - next,
+                             .taken = next,
                              .num_ranks = speeds.size(),
                              .own_speed = measured[rank],
                              .known_speeds = std::accumulate(measured.begin(), measured.end(), 0.0),
@@ -170,6 +216,23 @@ TEST(SimulatedRanks, OfUnlikeSpeedReachTheSumOfTheirSpeeds) {
 TEST(SimulatedRanks, PayLittleForStartingBatches) {
   Simulation const job{{1e6, 1e6, 1e6, 1e6}, 0.001};
   EXPECT_GE(job.efficiency(40000000), 0.95);
+}
+
+/// Two and four devices like those of perf/PROFILES.md: 0.5 million samples a second and 2.5 ms for every batch.
+TEST(SimulatedRanks, ThatAreAlikeAreAsGoodAsStaticParts) {
+  for (std::size_t const ranks : {2U, 4U}) {
+    for (SampleIndex const num_samples : {60000U, 600000U, 6000000U}) {
+      Simulation const job{std::vector<double>(ranks, 5e5), 0.0025, 1U << 17U, true};
+      auto const part = static_cast<double>(num_samples) / static_cast<double>(ranks);
+      auto const in_one_part = job.start_cost + part / 5e5;
+      EXPECT_LE(std::ranges::max(job.run(num_samples)), 1.05 * in_one_part) << ranks << " ranks, " << num_samples;
+    }
+  }
+}
+
+TEST(SimulatedRanks, ThatAreAlikeButForOneShareTheWorkAllTheSame) {
+  Simulation const job{{5e5, 5e5, 5e5, 2.5e5}, 0.0025, 1U << 17U, true};
+  EXPECT_GE(job.efficiency(20000000), 0.9);
 }
 
 } // namespace

@@ -32,5 +32,11 @@ TEST(RankDevices, OfThisRankHaveNames) {
   EXPECT_EQ(mine.identity, "");
 }
 
+TEST(RankDevices, OfOneKindDifferByTheirNumberAlone) {
+  EXPECT_EQ(kind_of({"a", "NVIDIA H200 (device 0)", "1"}), kind_of({"b", "NVIDIA H200 (device 13)", "2"}));
+  EXPECT_NE(kind_of({"a", "NVIDIA H200 (device 0)", "1"}), kind_of({"a", "NVIDIA H100 (device 0)", "2"}));
+  EXPECT_NE(kind_of({"a", "2 threads", ""}), kind_of({"a", "3 threads", ""}));
+}
+
 } // namespace
 } // namespace varve

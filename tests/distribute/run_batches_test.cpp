@@ -7,6 +7,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -70,10 +72,12 @@ struct FakeReader final : SampleReader {
     if (first == broken) throw InputError("a broken sample");
     return empty_samples(last - first, first);
   }
+  void read_into(std::shared_ptr<SampleMemory> given) override { memory = std::move(given); }
 
   Events& events;
   std::size_t next = 0;
   std::size_t broken = ~std::size_t{0};
+  std::shared_ptr<SampleMemory> memory;
 };
 
 struct FakeInference final : Inference {
@@ -84,6 +88,7 @@ struct FakeInference final : Inference {
   EdgeOffset num_edges() const override { return 1; }
   Plan const& plan(InputShape const&) override { return plan_; }
   Plan const& plan() const override { return plan_; }
+  std::shared_ptr<SampleMemory> sample_memory() override { return memory; }
   void upload_ahead(SampleBatch const& samples) override { events.tell("stage", samples.first_sample()); }
   BatchResult infer(SampleBatch const& samples, WantedOutputs) override {
     auto const first = samples.first_sample();
@@ -105,6 +110,8 @@ struct FakeInference final : Inference {
   std::vector<std::pair<std::string, std::ptrdiff_t>>
       expected; ///< events awaited in infer(): name, batch relative to this one
   SampleIndex broken = ~SampleIndex{0};
+  std::shared_ptr<SampleMemory> memory =
+      std::make_shared<SampleMemory>(SampleMemory::Source{std::malloc, std::free}, false);
   Plan plan_;
 };
 
@@ -147,6 +154,7 @@ TEST_F(RunBatches, ReadsStagesComputesAndKeepsAtTheSameTime) {
   EXPECT_EQ(times.num_samples, count * batch_size);
   EXPECT_EQ(times.stage_seconds, 0.25 * static_cast<double>(count));
   EXPECT_EQ(times.staged_bytes, 100.0 * static_cast<double>(count));
+  EXPECT_EQ(reader_.memory, inference_.memory) << "samples are read where the device takes them";
   ASSERT_EQ(store_.ranges().size(), count) << "all are kept at the end";
   for (std::size_t number = 0; number < count; ++number) EXPECT_EQ(store_.ranges()[number].first, number * batch_size);
 }

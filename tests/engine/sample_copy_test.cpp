@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace varve {
@@ -46,6 +49,17 @@ SampleBatch draw_batch(test::RandomCases& random, std::size_t neurons, std::vect
   return samples;
 }
 
+/// The same samples as they lie ready for a device that takes columns of this type.
+template <class Column>
+SampleBatch ready(SampleBatch const& batch) {
+  auto const samples = to_set(batch);
+  auto const columns = std::make_shared<std::vector<Column>>();
+  for (auto const column : samples.matrix.column_indices) columns->push_back(static_cast<Column>(column));
+  return {ReadySamples{samples.num_neurons(), samples.matrix.row_pointers, samples.matrix.values,
+                       static_cast<Column const*>(columns->data()), columns},
+          samples.first_sample};
+}
+
 /// Whole sets, parts, neighbours from several sets, the same one again, and none.
 std::vector<SampleBatch> draw_batches(std::size_t neurons) {
   test::RandomCases random(7);
@@ -61,6 +75,18 @@ std::vector<SampleBatch> draw_batches(std::size_t neurons) {
   join({ones.part(30, 40), ones, ones.part(0, 7)});
   join({ones.part(20, 40), twos.part(0, 3)});
   join({others.part(39, 40), ones.part(2, 2), twos.part(2, 5), others});
+  auto const wide_ones = ready<NeuronIndex>(ones);
+  auto const wide_others = ready<NeuronIndex>(others);
+  for (auto const& batch : {wide_ones, wide_others.part(11, 40), wide_ones.part(5, 5)}) batches.push_back(batch);
+  join({wide_ones.part(30, 40), ones, wide_others.part(0, 7)});
+  join({wide_ones.part(30, 40), wide_ones.part(0, 3)});
+  if (neurons > 65536) return batches;
+  auto const narrow_ones = ready<std::uint16_t>(ones);
+  auto const narrow_others = ready<std::uint16_t>(others);
+  for (auto const& batch : {narrow_ones, narrow_others.part(11, 40), narrow_ones.part(5, 5)}) batches.push_back(batch);
+  join({narrow_ones.part(30, 40), narrow_ones.part(5, 5), narrow_ones, narrow_ones.part(0, 3)});
+  join({narrow_others.part(30, 40), narrow_ones.part(0, 3)});
+  join({narrow_ones.part(30, 40), others.part(0, 3), wide_ones});
   return batches;
 }
 
@@ -89,12 +115,14 @@ private:
   template <class Scalar, bool InPlace>
   static std::size_t bytes_of(SampleBatch const& batch) {
     std::size_t const entries = batch.num_entries();
+    auto const columns = batch.rows().front().columns();
     bool const is_one_set = batch.rows().size() == 1;
+    bool const is_wide_set = is_one_set && std::holds_alternative<NeuronIndex const*>(columns);
     bool const reads_values = InPlace && sizeof(Scalar) == sizeof(double) && is_one_set;
     std::size_t const value_bytes = batch.has_one_value() ? sizeof(Scalar)
                                     : reads_values        ? 0
                                                           : entries * sizeof(Scalar);
-    std::size_t const column_bytes = InPlace && is_one_set ? 0 : InPlace || batch.num_neurons() > 65536 ? 4 : 2;
+    std::size_t const column_bytes = InPlace && is_wide_set ? 0 : InPlace || batch.num_neurons() > 65536 ? 4 : 2;
     return (batch.num_samples() + 1) * (InPlace ? 8 : 4) + entries * column_bytes + value_bytes;
   }
 };
@@ -123,6 +151,9 @@ TYPED_TEST(SampleCopies, AreReadWhereTheyLieOnTheHost) {
     SampleBatch const batch = draw_batches(60).front();
     SampleCopy<TypeParam, float> copy;
     SampleArrays<TypeParam, float> arrays;
+    auto const wide = ready<NeuronIndex>(batch);
+    EXPECT_EQ(copy.bring(arrays, wide).samples.columns.data(),
+              std::get<NeuronIndex const*>(wide.rows().front().columns()));
     EXPECT_EQ(copy.bring(arrays, batch).samples.columns.data(), batch.rows().front().set->matrix.column_indices.data());
   }
 }

@@ -1,6 +1,7 @@
 #include "io/sample_reader.hpp"
 
 #include "io/files.hpp"
+#include "io/hdf5_edit.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
@@ -8,8 +9,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace varve {
@@ -58,6 +65,81 @@ TEST(SampleReaders, GiveThePartsOfEveryKindOfFile) {
       }
     }
   }
+}
+
+std::shared_ptr<SampleMemory> some_memory(bool is_narrow) {
+  return std::make_shared<SampleMemory>(SampleMemory::Source{std::malloc, std::free}, is_narrow);
+}
+
+/// True if the samples were put into the memory, as columns of this type.
+template <class Column>
+bool has_ready(SampleBatch const& batch) {
+  auto const& ready = batch.rows().front().ready;
+  return ready && std::holds_alternative<Column const*>(ready->columns);
+}
+
+TEST(SampleReaders, PutSamplesIntoTheMemoryOfADevice) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  for (auto const values : {Values::one_for_all, Values::doubles}) {
+    for (std::size_t const neurons : {std::size_t{300}, std::size_t{65536}, std::size_t{65537}}) {
+      auto samples = random_samples(4, 700, 300, values); // more entries than a chunk holds
+      samples.matrix.num_columns = neurons;
+      samples.matrix.column_indices.back() = static_cast<NeuronIndex>(neurons - 1);
+      save_samples(samples, path);
+      for (bool const is_narrow : {false, true}) {
+        SampleFileReader reader(path);
+        reader.read_into(some_memory(is_narrow));
+        for (std::size_t first = 0; first < 700; first += 250) {
+          auto const last = std::min<std::size_t>(first + 250, 700);
+          auto const batch = reader.read(first, last);
+          EXPECT_TRUE(is_narrow && neurons <= 65536 ? has_ready<std::uint16_t>(batch) : has_ready<NeuronIndex>(batch));
+          EXPECT_EQ(canonical(to_set(batch)), canonical(samples_of(samples, first, last)));
+        }
+        EXPECT_EQ(reader.read(3, 3).num_samples(), 0U);
+      }
+    }
+  }
+}
+
+TEST(SampleReaders, SayWhatIsWrongWhateverTheMemory) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  auto const good = random_samples(4, 700, 300, Values::one_for_all);
+  auto const& rows = good.matrix.row_pointers;
+  auto const sentence_with = [&](std::shared_ptr<SampleMemory> const& memory) {
+    SampleFileReader reader(path);
+    reader.read_into(memory);
+    return sentence_of<InputError>([&] { reader.read(0, 700); });
+  };
+  // the first, a middle and the last entry of a row, and a number that 16 bits do not hold
+  for (auto const& [entry, column] : {std::pair<std::size_t, double>{rows[2], 300},
+                                      {rows[3] - 1, 300},
+                                      {rows[400] + 1, 0},
+                                      {rows[401] - 1, 0},
+                                      {rows[5] - 1, 65541}}) {
+    write_sample_file(path, good);
+    std::vector<double> columns(good.matrix.column_indices.begin(), good.matrix.column_indices.end());
+    columns[entry] = column;
+    testing::replace_list(path, "samples/indices_1", column > 65535 ? H5T_STD_U32LE : H5T_STD_U16LE, columns);
+    auto const expected = sentence_with(nullptr);
+    expect_holds(expected, "has column index");
+    EXPECT_EQ(sentence_with(some_memory(false)), expected);
+    EXPECT_EQ(sentence_with(some_memory(true)), expected);
+  }
+}
+
+TEST(SampleReaders, ReadIntoASetWhereTheMemoryHasNoRoom) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  auto const samples = random_samples(4, 90, 20, Values::floats);
+  write_sample_file(path, samples);
+  SampleFileReader reader(path);
+  reader.read_into(
+      std::make_shared<SampleMemory>(SampleMemory::Source{[](std::size_t) -> void* { return nullptr; }, {}}, true));
+  auto const batch = reader.read(0, 90);
+  EXPECT_FALSE(batch.rows().front().ready);
+  EXPECT_EQ(to_set(batch), samples);
 }
 
 TEST(SampleReaders, SkipWhatIsNotAskedFor) {

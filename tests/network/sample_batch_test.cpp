@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -52,6 +54,48 @@ TEST(SampleBatches, HavePartsThatAreNoCopies) {
   }
   EXPECT_THROW(batch.part(3, 6), std::logic_error);
   EXPECT_THROW(batch.part(3, 2), std::logic_error);
+}
+
+/// The same samples as they lie ready for a device that takes columns of this type.
+template <class Column>
+SampleBatch ready(SampleSet const& samples) {
+  auto const columns = std::make_shared<std::vector<Column>>();
+  for (auto const column : samples.matrix.column_indices) columns->push_back(static_cast<Column>(column));
+  return {ReadySamples{samples.num_neurons(), samples.matrix.row_pointers, samples.matrix.values,
+                       static_cast<Column const*>(columns->data()), columns},
+          samples.first_sample};
+}
+
+template <class Column>
+void expect_same_when_ready() {
+  auto const samples = triangle(5, {}, 30);
+  auto const batch = ready<Column>(samples);
+  EXPECT_EQ(batch.num_samples(), 5U);
+  EXPECT_EQ(batch.num_neurons(), 9U);
+  EXPECT_EQ(batch.num_entries(), 15U);
+  EXPECT_FALSE(batch.has_one_value());
+  EXPECT_EQ(to_set(batch), samples);
+  EXPECT_EQ(to_set(batch.part(2, 4)), samples_of(samples, 2, 4));
+  EXPECT_EQ(to_set(batch.part(3, 3)).num_samples(), 0U);
+  EXPECT_EQ(batch.part(1, 3), batch.part(1, 3));
+  EXPECT_NE(batch, ready<Column>(samples));
+  auto const ones = triangle(4, {1.0});
+  EXPECT_TRUE(ready<Column>(ones).has_one_value());
+  EXPECT_EQ(to_set(ready<Column>(ones)), ones);
+  auto mixed = SampleBatch(samples).part(1, 5);
+  mixed.append(ready<Column>(ones).part(2, 4));
+  EXPECT_EQ(mixed.num_entries(), 14U + 7U);
+  EXPECT_EQ(mixed.rows().back().column(mixed.rows().back().last_entry() - 1), 3U);
+  auto expected = samples_of(samples, 1, 5);
+  auto last = samples_of(ones, 2, 4);
+  last.matrix.values.assign(7, 1.0);
+  append_rows(expected, last);
+  EXPECT_EQ(to_set(mixed), expected);
+}
+
+TEST(SampleBatches, HoldSamplesThatLieReadyForADevice) {
+  expect_same_when_ready<NeuronIndex>();
+  expect_same_when_ready<std::uint16_t>();
 }
 
 TEST(SampleBatches, AppendOthersAndCutThemAgain) {
