@@ -91,7 +91,7 @@ void add_benchmark(CLI::App& command_line, Action& action) {
       "benchmark", "Measure this machine: checked answers, times, rates, shares of what the device can do");
   auto const options = std::make_shared<BenchmarkOptions>();
   add_benchmark_options(*command, *options);
-  command->callback([options, &action] { action = [options] { return benchmark(*options); }; });
+  command->callback([options, &action] { action.run = [options] { return benchmark(*options); }; });
 }
 
 } // namespace varve

@@ -10,9 +10,11 @@
 
 namespace varve {
 
-/// Runs a subcommand whose options have been parsed. Returns the exit code (0 success, 1 results differ from the truth)
-/// or throws.
-using Action = std::function<int()>;
+/// A subcommand whose options have been parsed.
+struct Action {
+  std::function<int()> run; ///< returns the exit code (0 success, 1 results differ from the truth) or throws
+  bool uses_devices = true; ///< false: Kokkos need not be started, so that it runs on machines without the build's GPU
+};
 
 /// Each function adds one subcommand with its options to the command line; if that subcommand is called, it sets
 /// `action`.

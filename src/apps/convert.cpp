@@ -154,7 +154,7 @@ void add_convert(CLI::App& command_line, Action& action) {
   add_network_options(*command, options->challenge);
   add_sample_options(*command, options->samples);
   add_rewrites(*command, *options);
-  command->callback([options, &action] { action = [options] { return convert(*options); }; });
+  command->callback([options, &action] { action = {[options] { return convert(*options); }, false}; });
 }
 
 } // namespace varve

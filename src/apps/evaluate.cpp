@@ -231,7 +231,7 @@ void add_evaluate(CLI::App& command_line, Action& action) {
       ->capture_default_str();
   command->add_option("--report", run.report, "write everything as JSON");
   add_run_options(*command, run);
-  command->callback([options, &action] { action = [options] { return evaluate(*options); }; });
+  command->callback([options, &action] { action.run = [options] { return evaluate(*options); }; });
 }
 
 } // namespace varve

@@ -58,7 +58,8 @@ void add_radixnet(CLI::App& generate, Action& action) {
   command->add_option("--cap", options->cap, "cap of the clipped ReLU")->capture_default_str();
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
-    action = [options] {
+    action.uses_devices = false;
+    action.run = [options] {
       check_output(options->output);
       double const bias = options->bias ? *options->bias : radixnet_bias(options->neurons);
       RadixNet const network(options->neurons, options->layers, options->seed, bias, options->cap);
@@ -143,7 +144,8 @@ void add_random(CLI::App& generate, Action& action) {
       ->excludes(bias);
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
-    action = [options] {
+    action.uses_devices = false;
+    action.run = [options] {
       generate_random(*options);
       return 0;
     };
@@ -184,7 +186,8 @@ void add_weights(CLI::App& generate, Action& action) {
   add_initial_options(*command, options->initial, {"that of the network", "that of the network"})->required();
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
-    action = [options] {
+    action.uses_devices = false;
+    action.run = [options] {
       generate_weights(*options);
       return 0;
     };
@@ -235,7 +238,8 @@ void add_images(CLI::App& generate, Action& action) {
       "challenge's networks as of the official images; only for these widths and 1024");
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
-    action = [options] {
+    action.uses_devices = false;
+    action.run = [options] {
       check_output(options->output);
       write_images(*options);
       return 0;
@@ -261,7 +265,8 @@ void add_samples(CLI::App& generate, Action& action) {
       ->capture_default_str();
   command->add_option("--output", options->output, output_help)->required();
   command->callback([options, &action] {
-    action = [options] {
+    action.uses_devices = false;
+    action.run = [options] {
       check_output(options->output);
       save_samples(random_samples(options->neurons, options->samples, options->density, options->seed),
                    options->output);

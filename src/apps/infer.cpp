@@ -115,7 +115,7 @@ void add_infer(CLI::App& command_line, Action& action) {
   auto const options = std::make_shared<InferOptions>();
   add_infer_options(*command, *options);
   add_options_file(*command, options->options_file);
-  command->callback([options, &action] { action = [options] { return infer(*options); }; });
+  command->callback([options, &action] { action.run = [options] { return infer(*options); }; });
 }
 
 } // namespace varve

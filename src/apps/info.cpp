@@ -242,7 +242,8 @@ void add_info(CLI::App& command_line, Action& action) {
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
   command->callback([options, &action] {
-    action = [options] {
+    action.uses_devices = options->plan;
+    action.run = [options] {
       return holds_samples(options->path, options->challenge) ? info_samples(*options) : info_network(*options);
     };
   });

@@ -140,10 +140,16 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
     return 0;
   }
   std::optional<varve::Runtime> runtime;
-  communicator.together([&] { runtime.emplace(num_arguments, arguments); });
+  communicator.together([&] {
+    if (action.uses_devices) {
+      runtime.emplace(num_arguments, arguments);
+    } else {
+      varve::start_on_host(num_arguments, arguments);
+    }
+  });
   // last, so that the handlers of MPI and device libraries do not replace ours
   varve::remove_partial_outputs_on_signals();
-  int const exit_code = action();
+  int const exit_code = action.run();
   communicator.together(varve::require_unchanged_inputs);
   varve::flush_output(); // before ending libraries flush it and discard the error
   return exit_code;

@@ -299,7 +299,7 @@ void add_multiply(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("multiply", "Multiply dense matrices of any size: C = alpha A B");
   auto const options = std::make_shared<MultiplyOptions>();
   add_options(*command, *options);
-  command->callback([options, &action] { action = [options] { return multiply(*options); }; });
+  command->callback([options, &action] { action.run = [options] { return multiply(*options); }; });
 }
 
 } // namespace varve

@@ -249,7 +249,7 @@ void add_train(CLI::App& command_line, Action& action) {
       command_line.add_subcommand("train", "Train a network with samples and their labels or targets");
   auto const options = std::make_shared<TrainOptions>();
   add_options(*command, *options);
-  command->callback([options, &action] { action = [options] { return train(*options); }; });
+  command->callback([options, &action] { action.run = [options] { return train(*options); }; });
 }
 
 } // namespace varve

@@ -166,7 +166,7 @@ void add_tune(CLI::App& command_line, Action& action) {
       ->check(above_zero())
       ->capture_default_str();
   command->add_option("--output", options->output, "write what was found as JSON, for varve infer --options");
-  command->callback([options, &action] { action = [options] { return tune(*options); }; });
+  command->callback([options, &action] { action.run = [options] { return tune(*options); }; });
 }
 
 } // namespace varve

@@ -209,7 +209,7 @@ void add_verify(CLI::App& command_line, Action& action) {
                    "largest accepted error of an activation, in units of the sample's largest true activation")
       ->check(at_least_zero())
       ->capture_default_str();
-  command->callback([options, &action] { action = [options] { return verify(*options); }; });
+  command->callback([options, &action] { action = {[options] { return verify(*options); }, false}; });
 }
 
 } // namespace varve

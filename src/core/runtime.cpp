@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,19 @@ std::vector<int> processors_of_openmp() {
 template <class... Spaces>
 std::vector<Backend> backends_of(SpaceList<Spaces...> /*spaces*/) {
   return {to_backend<Spaces>()...};
+}
+
+/// The name of the program and the --kokkos-* options, which are removed from the arguments. Kokkos gets no others: it
+/// would answer --help as well.
+std::vector<char*> taken_kokkos_arguments(int& num_arguments, char** arguments) {
+  setenv("OMP_PROC_BIND", "false", 0); // false is OpenMP's default; setting it only silences Kokkos's advice to set it
+  char** const end = arguments + num_arguments;
+  char** const ours_end = std::stable_partition(
+      arguments + 1, end, [](char const* argument) { return !std::string_view(argument).starts_with("--kokkos-"); });
+  std::vector<char*> for_kokkos = {arguments[0]};
+  for_kokkos.insert(for_kokkos.end(), ours_end, end);
+  num_arguments = static_cast<int>(ours_end - arguments);
+  return for_kokkos;
 }
 
 } // namespace
@@ -74,13 +88,7 @@ Backend parse_backend(std::string const& name) {
 }
 
 Runtime::Runtime(int& num_arguments, char** arguments) {
-  setenv("OMP_PROC_BIND", "false", 0); // false is OpenMP's default; setting it only silences Kokkos's advice to set it
-  // Pass only the --kokkos-* options on: Kokkos would otherwise answer --help as well.
-  char** const end = arguments + num_arguments;
-  char** const ours_end = std::stable_partition(
-      arguments + 1, end, [](char const* argument) { return !std::string_view(argument).starts_with("--kokkos-"); });
-  std::vector<char*> for_kokkos = {arguments[0]};
-  for_kokkos.insert(for_kokkos.end(), ours_end, end);
+  auto for_kokkos = taken_kokkos_arguments(num_arguments, arguments);
   auto const num_devices = gpu::num_devices();
   require_valid_settings(std::span(for_kokkos).subspan(1), num_devices);
   if (num_devices == 0) {
@@ -89,12 +97,17 @@ Runtime::Runtime(int& num_arguments, char** arguments) {
   }
   auto num_for_kokkos = static_cast<int>(for_kokkos.size());
   for_kokkos.push_back(nullptr);
-  num_arguments = static_cast<int>(ours_end - arguments);
   try {
     Kokkos::initialize(num_for_kokkos, for_kokkos.data());
   } catch (std::exception const& failure) {
     throw ResourceError(std::string("Kokkos could not start: ") + failure.what());
   }
+  allow_processors(processors_of_openmp());
+}
+
+void start_on_host(int& num_arguments, char** arguments) {
+  auto const for_kokkos = taken_kokkos_arguments(num_arguments, arguments);
+  require_valid_settings(std::span(for_kokkos).subspan(1), std::nullopt);
   allow_processors(processors_of_openmp());
 }
 

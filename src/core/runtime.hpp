@@ -18,6 +18,11 @@ public:
   Runtime& operator=(Runtime const&) = delete;
 };
 
+/// Does what Runtime does, but for starting Kokkos, where nothing is computed on its devices: removes the --kokkos-*
+/// options from the arguments, throws UsageError about a bad value, and gives host threads all processors of the
+/// process. Takes any number of a GPU, for the machine may have none.
+void start_on_host(int& num_arguments, char** arguments);
+
 /// A readable name of the hardware behind a backend, for messages and reports: "NVIDIA H200 (device 0)", "2 threads".
 std::string device_name(Backend backend);
 

@@ -47,6 +47,7 @@ private:
   bool is_written(Place const& chunk_number);
   bool check(std::array<hsize_t, 2> const& begin);
   void check_filtered(std::array<hsize_t, 2> const& begin, std::uint64_t size);
+  void require_zeros_elsewhere();
   void require_bytes(std::uint64_t bytes) const;
   std::uint64_t bytes_before(std::size_t filter, std::uint32_t skipped) const;
 
@@ -56,6 +57,7 @@ private:
   std::array<hsize_t, 2> lengths_ = {0, 1}; // of the dataset
   std::vector<H5Z_filter_t> filters_;       // in the order in which they were applied
   bool skips_filters_at_edges_ = false;
+  bool are_others_zeros_ = false; // chunks that were never written, and the index was found sound
   std::uint64_t chunk_bytes_ = 0; // of its elements
   hsize_t file_size_ = 0;         // in bytes
   Inflater inflater_;

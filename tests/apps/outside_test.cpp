@@ -55,6 +55,30 @@ TEST_F(Outside, VariablesOfKokkosAndOpenMPAreChecked) {
   }
 }
 
+TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has no GPU
+  setenv("KOKKOS_PRINT_CONFIGURATION", "true", 1);
+  auto const starts_kokkos = [](std::vector<std::string> const& words) {
+    auto const ended = succeed(words);
+    return (ended.out + ended.err).find("Kokkos Version:") != std::string::npos;
+  };
+  auto const network = path("made.h5");
+  auto const samples = path("made-samples.h5");
+  EXPECT_FALSE(starts_kokkos({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", network}));
+  EXPECT_FALSE(
+      starts_kokkos({"generate", "weights", "--network", network, "--init", "he", "--output", path("start.h5")}));
+  EXPECT_FALSE(starts_kokkos({"generate", "images", "--neurons", "32", "--samples", "9", "--output", samples}));
+  EXPECT_FALSE(starts_kokkos({"convert", samples, path("made.tsv")}));
+  EXPECT_FALSE(starts_kokkos({"convert", network, path("pruned.h5"), "--prune", "0.5"}));
+  EXPECT_FALSE(starts_kokkos({"info", network}));
+  EXPECT_FALSE(starts_kokkos({"info", samples, "--json"}));
+  EXPECT_TRUE(starts_kokkos({"info", network, "--plan"}));
+  auto const alive = path("alive.tsv");
+  EXPECT_TRUE(starts_kokkos({"infer", "--network", network, "--input", samples, "--categories", alive}));
+  EXPECT_FALSE(starts_kokkos({"verify", "--network", network, "--input", samples, "--result", alive, "--exact"}));
+  unsetenv("KOKKOS_PRINT_CONFIGURATION");
+  expect_usage(run_varve({"info", network, "--kokkos-num-threads=banana"}), "--kokkos-num-threads is 'banana'");
+}
+
 TEST_F(Outside, NamesOfAnyBytesAreQuotedSafely) {
   for (std::string const name : {"two\nlines.h5", "escape\x1b[2J.h5", "bytes\xff\xfe.h5"}) {
     std::filesystem::copy_file(path("net.h5"), path(name), std::filesystem::copy_options::overwrite_existing);
