@@ -349,7 +349,7 @@ TEST(Chunks, WithFewerBytesThanTheirNumbersAreRefused) { // HDF5 1.10 reads on b
     auto const path = write_list(folder, H5T_STD_U64BE, some_numbers(1000, false), list_properties(filters, 100));
     write_chunk(path, 400, deflated(bytes));
     EXPECT_NO_THROW(read_with_hdf5(path));
-    for (std::size_t const size : {1U, 200U, 799U}) {
+    for (std::ptrdiff_t const size : {1, 200, 799}) {
       write_chunk(path, 400, deflated({bytes.begin(), bytes.begin() + size}));
       expect_holds(sentence_of<InputError>([&] { read_with_hdf5(path); }),
                    "the list: found a chunk that does not inflate to 800 bytes");
