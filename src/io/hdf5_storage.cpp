@@ -12,9 +12,6 @@
 namespace varve::hdf5 {
 namespace {
 
-/// Chunks of a selection, for each of which HDF5 keeps up to 512 bytes.
-constexpr std::uint64_t chunks_at_once = std::uint64_t{1} << 16U;
-
 /// Where HDF5 ends what it reads, which the file says itself; 0 if HDF5 does not know it.
 haddr_t end_of_addresses(Dataset const& dataset) {
   File const file(H5Iget_file_id(dataset.id()));

@@ -2,11 +2,15 @@
 
 #include "io/hdf5.hpp"
 
+#include <cstdint>
 #include <string>
 
 /// Checks of how the numbers of an HDF5 file are stored. HDF5 trusts what a file says of that: reading a dataset that
 /// fails one of these checks can overwrite memory, take gigabytes, or read another file.
 namespace varve::hdf5 {
+
+/// Chunks of a selection, for each of which HDF5 keeps up to 512 bytes.
+inline constexpr std::uint64_t chunks_at_once = std::uint64_t{1} << 16U;
 
 inline bool is_number(H5T_class_t type) { return type == H5T_INTEGER || type == H5T_FLOAT; }
 

@@ -13,8 +13,6 @@
 namespace varve::hdf5 {
 namespace {
 
-/// Chunks of a selection, for each of which HDF5 keeps up to 512 bytes.
-constexpr std::uint64_t chunks_at_once = std::uint64_t{1} << 16U;
 constexpr std::uint64_t checksum_bytes = 4;
 
 std::vector<H5Z_filter_t> filters_of(Properties const& properties, std::string const& place) {
