@@ -93,27 +93,21 @@ template <class Scalar, int Width>
 
 /// Adds the bias in double, applies the slope there, rounds once to Scalar and clips; on a host it takes the curve's
 /// value, too, if there is one. The result is never -0, so that the bits alone tell whether an activation is nonzero.
-/// MayHaveSlope: false leaves out the slope, which costs a GPU a product and a comparison in double for each result,
-/// for layers whose slope is 1.
-template <bool MayHaveSlope = true, class Scalar, int Width>
+template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
     for (int i = 0; i < Width; ++i) {
       double z = static_cast<double>(sum.lane[i]) + bias;
-      if constexpr (MayHaveSlope) {
-        if (bounds.slope != 1.0 && z < 0.0) z *= bounds.slope;
-      }
+      if (bounds.slope != 1.0 && z < 0.0) z *= bounds.slope;
       Scalar const x = static_cast<Scalar>(z);
       sum.lane[i] = Kokkos::fmin(Kokkos::fmax(x, bounds.lower), bounds.upper) + Scalar(0);
     }
   ))
   KOKKOS_IF_ON_HOST((
-    if constexpr (MayHaveSlope) {
-      if (bounds.slope != 1.0) {
-        sum = finish_apart(sum, bias, bounds);
-        return;
-      }
+    if (bounds.slope != 1.0) {
+      sum = finish_apart(sum, bias, bounds);
+      return;
     }
     using Vector = typename host::Vectors<Scalar, Width>::Vector;
     auto doubles = __builtin_convertvector(host::load<Vector>(sum.lane), typename host::Vectors<Scalar, Width>::Doubles);

@@ -128,7 +128,6 @@ private:
                                                ArrayView<double const> const& biases, int lane,
                                                ArrayView<Scalar> const& slots) const {
     auto const lane_slots = part_of(slots, Tile::sample_of(lane, 0));
-    bool const has_slope = run.bounds.slope != 1.0;
     int first_move = 0;
     for (int group = 0; group < program.num_groups; ++group) {
       PackType sums[group_size][Tile::packs_per_lane];
@@ -143,28 +142,17 @@ private:
         is_last = add_round(moves, first_move, lane_slots, sums, target);
         first_move += group_size;
       } while (!is_last);
-      if (has_slope) { // one branch for the group: a slope in every result takes cones 6 to 10 % longer
-        finish_group<true>(sums, biases, group);
-      } else {
-        finish_group<false>(sums, biases, group);
+      VARVE_UNROLL
+      for (int step = 0; step < group_size; ++step) {
+        double const bias = biases(group * group_size + step);
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sums[step][k], bias, run.bounds);
       }
       VARVE_UNROLL
       for (int step = 0; step < group_size; ++step) {
         VARVE_UNROLL
         for (int k = 0; k < Tile::packs_per_lane; ++k) copy(pack_at(lane_slots, target[step], k), sums[step][k]);
       }
-    }
-  }
-
-  /// Applies bias and activation to the results of a group.
-  template <bool MayHaveSlope>
-  KOKKOS_FORCEINLINE_FUNCTION void finish_group(PackType (&sums)[group_size][Tile::packs_per_lane],
-                                                ArrayView<double const> const& biases, int group) const {
-    VARVE_UNROLL
-    for (int step = 0; step < group_size; ++step) {
-      double const bias = biases(group * group_size + step);
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) finish<MayHaveSlope>(sums[step][k], bias, run.bounds);
     }
   }
 
