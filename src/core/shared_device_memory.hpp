@@ -19,7 +19,9 @@ namespace varve {
 namespace detail {
 
 /// The calls of the runtime library of the GPU's vendor that SharedDeviceMemory needs. `allocate` gives memory of its
-/// own allocation: what Kokkos allocates may come from a pool that other processes cannot open.
+/// own allocation: what Kokkos allocates may come from a pool that other processes cannot open. `copy` waits until the
+/// bytes have arrived: a plain copy from the host may return while they are on their way to the GPU, and another
+/// process would not find them.
 #if defined(KOKKOS_ENABLE_CUDA)
 
 struct GpuSharing {
@@ -38,7 +40,8 @@ struct GpuSharing {
   }
   static void close(void* data) { static_cast<void>(failure(cudaIpcCloseMemHandle(data))); }
   static std::string copy(void* to, void const* from, std::size_t bytes) {
-    return failure(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+    auto why = failure(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+    return why.empty() ? failure(cudaStreamSynchronize(nullptr)) : why;
   }
 };
 
@@ -60,7 +63,8 @@ struct GpuSharing {
   }
   static void close(void* data) { static_cast<void>(failure(hipIpcCloseMemHandle(data))); }
   static std::string copy(void* to, void const* from, std::size_t bytes) {
-    return failure(hipMemcpy(to, from, bytes, hipMemcpyDefault));
+    auto why = failure(hipMemcpy(to, from, bytes, hipMemcpyDefault));
+    return why.empty() ? failure(hipStreamSynchronize(nullptr)) : why;
   }
 };
 
