@@ -128,8 +128,10 @@ private:
                                                ArrayView<double const> const& biases, int lane,
                                                ArrayView<Scalar> const& slots) const {
     auto const lane_slots = part_of(slots, Tile::sample_of(lane, 0));
-    int first_move = 0;
-    for (int group = 0; group < program.num_groups; ++group) {
+    // Pointers that move on: an address computed from the number of a round or group delays the loads that wait for it.
+    Move const* next_moves = elements_of(moves, 0, static_cast<std::size_t>(program.num_rounds * group_size));
+    double const* next_biases = elements_of(biases, 0, static_cast<std::size_t>(program.num_groups * group_size));
+    for (int group = 0; group < program.num_groups; ++group, next_biases += group_size) {
       PackType sums[group_size][Tile::packs_per_lane];
       VARVE_UNROLL
       for (int step = 0; step < group_size; ++step) {
@@ -139,12 +141,12 @@ private:
       int target[group_size];
       bool is_last;
       do {
-        is_last = add_round(moves, first_move, lane_slots, sums, target);
-        first_move += group_size;
+        is_last = add_round(next_moves, lane_slots, sums, target);
+        next_moves += group_size;
       } while (!is_last);
       VARVE_UNROLL
       for (int step = 0; step < group_size; ++step) {
-        double const bias = biases(group * group_size + step);
+        double const bias = next_biases[step];
         VARVE_UNROLL
         for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sums[step][k], bias, run.bounds);
       }
@@ -162,10 +164,9 @@ private:
     return piece_at_byte<PackType>(lane_slots, static_cast<std::size_t>(place + k * bytes_per_pack));
   }
 
-  /// Adds the next two edges of each step of a group to its sum. Returns true after the last round of the group;
-  /// target: the slot that each step writes.
-  KOKKOS_FORCEINLINE_FUNCTION static bool add_round(ArrayView<Move const> const& moves, int first_move,
-                                                    ArrayView<Scalar> const& lane_slots,
+  /// Adds the next two edges of each step of a group, those of `moves`, to its sum. Returns true after the last round
+  /// of the group; target: the slot that each step writes.
+  KOKKOS_FORCEINLINE_FUNCTION static bool add_round(Move const* moves, ArrayView<Scalar> const& lane_slots,
                                                     PackType (&sums)[group_size][Tile::packs_per_lane],
                                                     int (&target)[group_size]) {
     PackType values[group_size][2][Tile::packs_per_lane];
@@ -173,7 +174,7 @@ private:
     bool is_last = true;
     VARVE_UNROLL
     for (int step = 0; step < group_size; ++step) {
-      Move const move = moves(first_move + step);
+      Move const move = moves[step];
       target[step] = move.target;
       is_last = move.is_last != 0;
       VARVE_UNROLL
