@@ -129,6 +129,9 @@ void add_engine(CLI::App& command, TrainOptions& options) {
                   "the limit for everything (default: nine tenths of what is free)")
       ->check(above_zero());
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
+  command.add_flag(
+      "--no-peer-memory", options.no_peer_memory,
+      "ranks of a machine send gradients as MPI messages and do not read each other's memory, for studies");
   command.footer(
       "Under mpirun, srun or flux the ranks share each mini-batch; start one rank per device.\n"
       "Of the options --backend, --precision, --recompute, --formats, --micro-batch, --device-memory-limit and "
@@ -181,6 +184,7 @@ Recipe recipe_of(TrainOptions const& options) {
 TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe) {
   TrainingOptions engine;
   engine.backend = parse_backend(options.backend);
+  engine.reads_peers = !options.no_peer_memory;
   engine.precision = recipe.precision;
   engine.loss = recipe.loss;
   engine.optimizer = recipe.optimizer;

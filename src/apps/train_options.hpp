@@ -36,7 +36,7 @@ struct TrainOptions {
   std::string formats = "auto";
   std::optional<std::size_t> micro_batch;
   std::optional<double> memory_limit, device_memory_limit; ///< in GiB
-  bool share_devices = false;
+  bool share_devices = false, no_peer_memory = false;
 };
 
 /// Adds the options to the subcommand.

@@ -30,7 +30,8 @@ nlohmann::ordered_json common_options(TrainOptions const& options, Recipe const&
                  {"--history", options.history},
                  {"--report", options.report},
                  {"--patience", options.patience.value_or(0)},
-                 {"--share-devices", options.share_devices}});
+                 {"--share-devices", options.share_devices},
+                 {"--no-peer-memory", options.no_peer_memory}});
   return common;
 }
 

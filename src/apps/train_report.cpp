@@ -104,9 +104,10 @@ void print_ranks(TrainSummary const& summary) {
     all.exchange_bytes += rank.exchange_bytes;
   }
   auto const num_ranks = static_cast<double>(summary.times.size());
-  fmt::print("ranks     leaves {}; on average computing {}, exchange {}, waiting {}; {} sent\n", leaves,
+  fmt::print("ranks     leaves {}; on average computing {}, exchange {}, waiting {}; {} through {}\n", leaves,
              readable_seconds(all.compute_seconds / num_ranks), readable_seconds(all.exchange_seconds / num_ranks),
-             readable_seconds(all.wait_seconds / num_ranks), with_prefix(all.exchange_bytes, "B"));
+             readable_seconds(all.wait_seconds / num_ranks), with_prefix(all.exchange_bytes, "B"),
+             summary.exchange_way);
 }
 
 nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary const& summary) {
@@ -152,7 +153,7 @@ nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary co
           {"pattern_changes", changes},
           {"samples", summary.num_samples},
           {"seconds", summary.seconds},
-          {"run", {{"ranks", ranks}}},
+          {"run", {{"ranks", ranks}, {"exchange", summary.exchange_way}}},
           {"weights_hash", fmt::format("{:016x}", summary.weights_hash)}};
 }
 

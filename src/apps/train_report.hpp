@@ -17,6 +17,7 @@ namespace varve {
 struct TrainSummary {
   std::vector<RankDevice> devices;  ///< of the ranks
   std::vector<TrainingTimes> times; ///< of the ranks
+  std::string exchange_way;         ///< Training::exchange_way()
   std::string recipe;               ///< as JSON
   TrainingPlan plan;
   std::uint64_t num_steps = 0;

@@ -96,4 +96,13 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
+std::string from_hexadecimal(std::string_view digits) {
+  auto const value_of = [](char letter) { return letter <= '9' ? letter - '0' : letter - 'a' + 10; };
+  if (digits.size() % 2 != 0 || digits.find_first_not_of("0123456789abcdef") != std::string_view::npos) return {};
+  std::string bytes;
+  for (std::size_t place = 0; place < digits.size(); place += 2)
+    bytes += static_cast<char>(16 * value_of(digits[place]) + value_of(digits[place + 1]));
+  return bytes;
+}
+
 } // namespace varve

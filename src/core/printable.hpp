@@ -16,4 +16,7 @@ std::string printable(std::string_view text, std::size_t most);
 /// Bytes as digits, two for each.
 std::string hexadecimal(std::string_view bytes);
 
+/// The bytes of such digits; none if the text is anything else.
+std::string from_hexadecimal(std::string_view digits);
+
 } // namespace varve

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <string>
 #include <string_view>
@@ -133,17 +134,17 @@ private:
   std::byte* behind() const { return data() + size_; }
 
   void read_handle(std::string const& text) {
-    constexpr std::size_t length = 2 * (sizeof(size_) + sizeof(seal_) + sizeof(memory_));
-    if (text.size() != length || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    auto const bytes = from_hexadecimal(text);
+    if (bytes.size() != sizeof(size_) + sizeof(seal_) + sizeof(memory_))
       throw ResourceError("'" + text + "' is no handle of memory of a GPU");
     std::size_t place = 0;
-    auto const take = [&](void* to, std::size_t count) {
-      for (std::size_t i = 0; i < count; ++i, place += 2)
-        static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(std::stoi(text.substr(place, 2), nullptr, 16));
+    auto const take = [&](auto& value) {
+      std::memcpy(&value, bytes.data() + place, sizeof(value));
+      place += sizeof(value);
     };
-    take(&size_, sizeof(size_));
-    take(seal_.data(), sizeof(seal_));
-    take(&memory_, sizeof(memory_));
+    take(size_);
+    take(seal_);
+    take(memory_);
   }
 
   void* data_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include "core/execution.hpp"
 #include "core/gpu.hpp"
+#include "core/printable.hpp"
 #include "core/shared_device_memory.hpp"
 #include "core/shared_host_memory.hpp"
 
@@ -37,10 +38,7 @@ int distance_to([[maybe_unused]] std::string const& identity) {
   if constexpr (kOnHost<ExecutionSpace>) {
     return 0;
   } else {
-    std::string bytes;
-    for (std::size_t place = 0; place + 1 < identity.size(); place += 2)
-      bytes += static_cast<char>(std::stoi(identity.substr(place, 2), nullptr, 16));
-    return gpu::distance_to(bytes);
+    return gpu::distance_to(from_hexadecimal(identity));
   }
 }
 

@@ -38,6 +38,11 @@ struct GpuEvent {
     check(cudaSetDevice(device)); // a new thread is on the first device
     check(cudaEventSynchronize(handle));
   }
+  static bool is_reached(Handle handle) {
+    auto const status = cudaEventQuery(handle);
+    if (status != cudaErrorNotReady) check(status);
+    return status == cudaSuccess;
+  }
   static int device_of(ExecutionSpace const& space) { return space.cuda_device(); }
 };
 
@@ -65,6 +70,11 @@ struct GpuEvent {
     check(hipSetDevice(device));
     check(hipEventSynchronize(handle));
   }
+  static bool is_reached(Handle handle) {
+    auto const status = hipEventQuery(handle);
+    if (status != hipErrorNotReady) check(status);
+    return status == hipSuccess;
+  }
   static int device_of(ExecutionSpace const& space) { return space.hip_device(); }
 };
 
@@ -80,6 +90,7 @@ public:
   void set(ExecutionSpace const& /*space*/) {}
   void hold_back(ExecutionSpace const& /*space*/) const {}
   void await() const {}
+  bool is_reached() const { return true; }
 };
 
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
@@ -119,6 +130,9 @@ public:
   void await() const {
     if (is_set_) Event::await(handle_, device_);
   }
+
+  /// Returns true when all work before the mark is done.
+  bool is_reached() const { return !is_set_ || Event::is_reached(handle_); }
 
 private:
   using Event = detail::GpuEvent;

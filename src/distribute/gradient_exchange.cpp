@@ -66,6 +66,19 @@ public:
     return all;
   }
 
+  std::vector<std::string> gather(std::string const& text) override {
+    std::vector<int> counts(num_ranks());
+    auto const count = static_cast<int>(text.size());
+    MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_);
+    auto const [places, size] = places_of(counts);
+    std::string all(size, '\0');
+    MPI_Allgatherv(text.data(), count, MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, ranks_);
+    std::vector<std::string> texts;
+    for (std::size_t rank = 0; rank < num_ranks(); ++rank)
+      texts.push_back(all.substr(static_cast<std::size_t>(places[rank]), static_cast<std::size_t>(counts[rank])));
+    return texts;
+  }
+
   std::vector<double> gather_on_root(std::vector<double> const& numbers) override {
     std::vector<int> counts(num_ranks());
     auto const count = static_cast<int>(numbers.size());

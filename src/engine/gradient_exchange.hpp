@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -31,6 +32,9 @@ public:
 
   /// Gathers the numbers of all ranks on every rank, in rank order.
   virtual std::vector<double> gather(std::vector<double> const& numbers) = 0;
+
+  /// Gathers the texts of all ranks on every rank, in rank order.
+  virtual std::vector<std::string> gather(std::string const& text) = 0;
 
   /// Gathers the numbers of all ranks on rank 0, in rank order; other ranks get an empty list.
   virtual std::vector<double> gather_on_root(std::vector<double> const& numbers) = 0;

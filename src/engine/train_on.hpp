@@ -3,6 +3,7 @@
 #include "core/repeated_launches.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
+#include "core/work_mark.hpp"
 #include "engine/backends.hpp"
 #include "engine/evolve_pattern.hpp"
 #include "engine/leaf_shares.hpp"
@@ -42,7 +43,7 @@ public:
                  options.exchange ? options.exchange->rank() : 0, formats),
         passes_(weights_, plan_, options.loss),
         shares_(num_ranks(options), options.rank_speeds) {
-    if (num_ranks(options) > 1) shared_.emplace(*options_.exchange, weights_);
+    if (num_ranks(options) > 1) shared_.emplace(*options_.exchange, weights_, options_.reads_peers);
   }
 
   std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) override {
@@ -68,20 +69,21 @@ public:
     auto const passes = own_passes(cuts);
     bool const is_repeated = !shared_ && !plan_.streams_weights && passes.size() == 1;
     Stopwatch const time;
-    double const seconds_before = shared_ ? shared_->seconds() : 0.0;
     for (auto const& pass : passes) {
+      bool const is_last = &pass == &passes.back();
       if (is_repeated) {
         repeat(set, rows, pass);
+        weights_.launch_end(weight_space_); // before the host waits
       } else {
         forward(set, rows, pass);
-        backward(pass, &pass == &passes.back());
+        backward(pass, is_last);
       }
-      if (is_repeated) weights_.launch_end(weight_space_); // before the host waits
-      add_losses(losses);
+      if (!shared_ || !is_last) add_losses(losses);
     }
     if (shared_) {
-      losses.seconds = time.seconds() - (shared_->seconds() - seconds_before);
-      share(passes.empty());
+      losses.seconds = share(passes.empty(), time);
+      if (!passes.empty())
+        add_losses(losses); // after the last messages, for which a device need not have been waited for
     }
     if (!is_repeated) weights_.launch_end(weight_space_);
     auto const sum = sum_over_ranks(losses, cuts, true);
@@ -146,6 +148,8 @@ public:
     times.exchange_bytes = shared_->bytes();
     return times;
   }
+
+  std::string exchange_way() const override { return shared_ ? shared_->way() : std::string(); }
 
 private:
   using Sums = DeviceArray<WeightSpace, Scalar>;
@@ -253,12 +257,14 @@ private:
     }
   }
 
-  /// Ends the part of the step that ranks share. A rank without leaves has sent nothing yet.
-  void share(bool has_no_leaves) {
+  /// Ends the part of the step that ranks share. A rank without leaves has sent nothing yet. Returns how long the
+  /// passes took.
+  double share(bool has_no_leaves, Stopwatch const& time) {
     if (has_no_leaves)
       for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;)
         shared_->send(weight_space_, bundle, sums_);
-    shared_->finish(weight_space_);
+    end_of_passes_.set(space_);
+    return shared_->finish(weight_space_, time, [&] { return end_of_passes_.is_reached(); });
   }
 
   /// The loss over all ranks' leaves. Takes the ranks' speeds into account if it was a step, except for the first one,
@@ -299,6 +305,7 @@ private:
   RepeatedLaunches<ExecutionSpace> launches_;
   LeafShares shares_;
   std::optional<SharedStep<WeightSpace, Scalar>> shared_; ///< with several ranks only
+  WorkMark<ExecutionSpace> end_of_passes_;
   TrainingTimes times_;
 };
 

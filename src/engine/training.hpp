@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -37,6 +38,7 @@ struct TrainingOptions {
   std::optional<std::size_t> device_memory_limit;
   std::optional<FormatName> format;                  ///< csr or dense; empty: dense where that takes less time
   std::shared_ptr<GradientExchange> exchange;        ///< between the ranks that train the network; empty: one rank
+  bool reads_peers = true;                           ///< ranks of one machine read each other's memory if they can
   std::vector<double> rank_speeds;                   ///< relative speeds by which ranks share leaves; empty: measured
   std::size_t least_bundle = std::size_t(1) << 18U;  ///< gradients that ranks exchange at a time, if there are as many
   PatternKind pattern = PatternKind::keep;           ///< the changes of the pattern that evolve() carries out
@@ -99,6 +101,10 @@ public:
 
   virtual TrainingPlan const& plan() const = 0;
   virtual TrainingTimes times() const = 0; ///< of this rank
+
+  /// How ranks exchange gradients and weights: "memory" (each reads that of the others where it lies), "messages", or
+  /// "messages (why they do not read memory)". Known after the first step; empty before, and with one rank.
+  virtual std::string exchange_way() const = 0;
 };
 
 /// A network ready to be trained. Throws UsageError if options are invalid or the build lacks the backend, InputError

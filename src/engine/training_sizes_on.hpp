@@ -3,6 +3,7 @@
 #include "engine/growth_blocks.hpp"
 #include "engine/layer_stream.hpp"
 #include "engine/leaf_shares.hpp"
+#include "engine/peer_arrays.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_step.hpp"
 #include "network/representable.hpp"
@@ -47,7 +48,7 @@ public:
     std::size_t of_weights =
         TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks, formats);
     if (ranks > 1) { // a fourth more than equal shares; ranks that should take still more do so in several passes
-      of_weights += bytes_of_exchange(network, leaves, ranks);
+      of_weights += bytes_of_exchange(network, leaves, ranks, options.reads_peers);
       leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
       options.batch = std::min(options.batch, leaves * sizes.leaf);
     }
@@ -140,10 +141,16 @@ private:
     return limits.most_sums * limits.bytes_per_sum + most_edges * sizeof(NeuronIndex);
   }
 
-  /// Memory for sums of subtrees that are sent and received, with equal shares.
-  static std::size_t bytes_of_exchange(Network const& network, std::size_t leaves, std::size_t ranks) {
-    std::size_t num_sums = 0;
-    for (auto const& layer : network.layers()) num_sums += layer.num_edges() + layer.num_outputs();
+  /// Memory for sums of subtrees that are sent and received, with equal shares, and for the arrays that others read.
+  static std::size_t bytes_of_exchange(Network const& network, std::size_t leaves, std::size_t ranks,
+                                       bool reads_peers) {
+    std::size_t num_edges = 0;
+    std::size_t num_outputs = 0;
+    for (auto const& layer : network.layers()) {
+      num_edges += layer.num_edges();
+      num_outputs += layer.num_outputs();
+    }
+    std::size_t const num_sums = num_edges + num_outputs;
     auto const cuts = LeafShares(ranks, {}).cuts(leaves);
     std::size_t subtrees = 0;
     std::size_t most_of_rank = 1;
@@ -152,7 +159,9 @@ private:
       subtrees += own;
       most_of_rank = std::max(most_of_rank, own);
     }
-    return num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
+    std::size_t const of_sums = num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
+    typename PeerArrays<ExecutionSpace, Scalar>::Sizes const read{num_sums, num_edges, num_outputs, 0, most_of_rank};
+    return of_sums + (reads_peers ? read.bytes() : 0);
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -77,6 +78,10 @@ TEST(GradientExchange, GathersListsOfDifferentLengths) {
     expected.insert(expected.end(), rank, static_cast<double>(rank) + 0.5);
   std::vector<double> const mine(exchange->rank(), static_cast<double>(exchange->rank()) + 0.5);
   EXPECT_EQ(exchange->gather(mine), expected);
+  std::vector<std::string> texts; // with bytes that are no text, and an empty one
+  for (std::size_t rank = 0; rank < exchange->num_ranks(); ++rank)
+    texts.emplace_back(3 * rank, static_cast<char>(rank));
+  EXPECT_EQ(exchange->gather(texts[exchange->rank()]), texts);
   auto const on_root = exchange->gather_on_root(mine);
   EXPECT_EQ(on_root, exchange->rank() == 0 ? expected : std::vector<double>());
 }

@@ -130,6 +130,34 @@ TEST_P(SharedTraining, GivesTheSameBitsHoweverItIsDone) {
   }
 }
 
+TEST_P(SharedTraining, GivesTheSameBitsByMessages) {
+  auto const alone = train(options_alone());
+  for (std::size_t const micro_leaves : {0U, 1U}) {
+    for (bool const is_unequal : {false, true}) {
+      SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time" << (is_unequal ? ", unequal shares" : ""));
+      auto options = options_together();
+      options.reads_peers = false;
+      if (micro_leaves > 0) options.micro_batch = micro_leaves * leaf();
+      if (is_unequal) options.rank_speeds = unequal_speeds();
+      expect_same(train(options), alone);
+    }
+  }
+}
+
+TEST_P(SharedTraining, SaysHowRanksExchange) {
+  bool const are_several = ranks_.size() > 1;
+  for (bool const reads_peers : {false, true}) {
+    auto options = options_together();
+    options.reads_peers = reads_peers;
+    auto const training = prepare_training(given().network, options);
+    training->add_samples(given().samples, given().labels, "set");
+    EXPECT_EQ(training->exchange_way(), "");
+    Outcome outcome;
+    run(*training, 0, 1, outcome);
+    EXPECT_EQ(training->exchange_way(), !are_several ? "" : reads_peers ? "memory" : "messages");
+  }
+}
+
 TEST_P(SharedTraining, GivesTheSameBitsForEveryOptimizerAndBundle) {
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::nesterov}) {
     for (std::size_t const least_bundle : {1U, 1000000U}) {

@@ -40,6 +40,7 @@ public:
   void restore(OptimizerState const&) override {}
   TrainingPlan const& plan() const override { return plan_; }
   TrainingTimes times() const override { return {}; }
+  std::string exchange_way() const override { return {}; }
 
 private:
   TrainingPlan plan_;
