@@ -35,3 +35,11 @@ list(REMOVE_DUPLICATES processor_flags)
 set(VARVE_PROCESSOR_FLAGS ${processor_flags})
 target_compile_options(varve_host_flags INTERFACE ${VARVE_PROCESSOR_FLAGS})
 message(STATUS "Host code for: ${processor_flags}")
+
+# Eight files of a target at a time, if wanted. g++ takes types of an included file that no other file can name for a mistake.
+function(varve_unity_build target)
+  if(VARVE_UNITY_BUILD)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()

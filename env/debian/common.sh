@@ -47,9 +47,9 @@ keep_generator() {
   done
 }
 
-# For builds that are to be ready soon: headers of libraries are compiled once, and what computes nothing (reading command lines,
+# For builds that are to be ready soon: headers of libraries are compiled once, files without kernels eight at a time, and what computes nothing (reading command lines,
 # writing reports, tests without kernels) is not optimised, which halves its compile time and changes no time of a run.
-quick_build=(-DVARVE_PRECOMPILED_HEADERS=ON -DVARVE_COMMAND_OPTIMIZATION=-O0)
+quick_build=(-DVARVE_UNITY_BUILD=ON -DVARVE_PRECOMPILED_HEADERS=ON -DVARVE_COMMAND_OPTIMIZATION=-O0)
 
 # configure PRESET [cmake options]: with the pinned Kokkos sources, and ccache where Kokkos allows it.
 configure() {

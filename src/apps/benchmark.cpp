@@ -15,6 +15,7 @@
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "apps/cli_types.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
@@ -12,6 +12,9 @@
 #include <vector>
 
 namespace varve {
+
+/// Rounds of a benchmark at most, however short a round is.
+inline constexpr std::size_t most_rounds = 1000;
 
 /// The options of `varve benchmark` as given by the user.
 struct BenchmarkOptions {

@@ -24,7 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t most_rounds = 1000;
 constexpr std::size_t checked_numbers = 1000;
 constexpr std::size_t plenty = std::size_t{1} << 30U; ///< bytes on the device
 

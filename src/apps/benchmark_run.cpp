@@ -19,8 +19,6 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t most_rounds = 1000;
-
 /// Samples that the reference computes in a few seconds.
 std::size_t samples_to_check(EdgeOffset num_edges) {
   constexpr EdgeOffset most_fma = 1'000'000'000;

@@ -29,7 +29,6 @@ constexpr std::uint64_t seed = 1;
 constexpr std::size_t batch = 128;
 constexpr int checked_steps = 2; ///< which warm up, too
 constexpr double rate = 0.01;
-constexpr std::size_t most_rounds = 1000;
 
 struct TrainingCase {
   std::string name;

@@ -2,6 +2,7 @@
 
 #include "apps/standard_streams.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,9 +1,8 @@
 #pragma once
 
+#include "apps/cli_types.hpp"
 #include "io/file_roles.hpp"
 #include "io/progress.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <functional>
 #include <string>

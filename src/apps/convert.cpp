@@ -9,6 +9,7 @@
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 namespace varve {
 namespace {
 
-constexpr char const* footer = R"(
+constexpr char const* convert_footer = R"(
 Samples may have labels (the class of each) and targets (the outputs wanted of it), which a network is trained with; only
 HDF5 has a place for them. IDX files are recognized by their content, compressed or not. MNIST becomes a sample file by
   varve convert train-images-idx3-ubyte.gz train.h5 --labels train-labels-idx1-ubyte.gz
@@ -36,7 +37,7 @@ struct ConvertOptions {
 };
 
 /// Memory limit, in bytes, for rewritten layers; layers beyond it are rewritten twice.
-constexpr std::size_t kept_bytes = std::size_t(4) << 30U;
+constexpr std::size_t most_kept_bytes = std::size_t(4) << 30U;
 /// Memory limit, in bytes, for layers that are read while the ones before are rewritten.
 constexpr std::size_t ahead_bytes = std::size_t(1) << 30U;
 
@@ -45,11 +46,11 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
   auto const progress = terminal_progress("converting layers");
   if (options.reduce) {
     LayersAhead const ahead(network, ahead_bytes);
-    ReducedNetwork const reduced(ahead, {.merge_outputs = false}, kept_bytes);
+    ReducedNetwork const reduced(ahead, {.merge_outputs = false}, most_kept_bytes);
     save_network(reduced, target, progress);
     print_reductions(describe(reduced.report()));
   } else if (options.prune) {
-    KeptNetwork const kept(network, kept_bytes);
+    KeptNetwork const kept(network, most_kept_bytes);
     auto const scope = options.prune_over == "network" ? PruneScope::network : PruneScope::layer;
     save_network(PrunedNetwork(kept, *options.prune, scope), target, progress);
   } else {
@@ -139,7 +140,7 @@ void add_rewrites(CLI::App& command, ConvertOptions& options) {
 
 void add_convert(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("convert", "Rewrite a network or samples in another format");
-  command->footer(footer);
+  command->footer(convert_footer);
   auto const options = std::make_shared<ConvertOptions>();
   command
       ->add_option("SRC", options->samples.source,

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -15,6 +15,7 @@
 #include "io/sample_file.hpp"
 #include "io/targets.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@
 namespace varve {
 namespace {
 
-constexpr char const* footer = R"(
+constexpr char const* evaluate_footer = R"(
 Loss of a sample with the last activations x, in double:
   cross-entropy  -log(softmax(x)[label]), where softmax(x)[j] = exp(x[j]) / (sum of all exp(x))
   mean-square    the mean over the outputs j of (x[j] - target[j])^2; without targets, 1 for the label and 0 elsewhere
@@ -208,7 +209,7 @@ int evaluate(EvaluateOptions const& options) {
 void add_evaluate(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand(
       "evaluate", "Measure how well a network answers: loss, accuracy, and which classes it confuses");
-  command->footer(footer);
+  command->footer(evaluate_footer);
   auto const options = std::make_shared<EvaluateOptions>();
   auto& run = options->run;
   command->add_option("--network", run.network, network_help)->required();

@@ -6,6 +6,8 @@
 #include "radixnet/random_network.hpp"
 #include "radixnet/random_samples.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>

@@ -11,6 +11,7 @@
 #include "distribute/run_batches.hpp"
 #include "distribute/stop_signal.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdint>

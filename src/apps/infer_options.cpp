@@ -10,6 +10,7 @@
 #include "io/checksum.hpp"
 #include "io/open.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <charconv>

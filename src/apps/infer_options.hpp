@@ -1,12 +1,12 @@
 #pragma once
 
+#include "apps/cli_types.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
 #include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstddef>

@@ -12,6 +12,7 @@
 #include "io/sample_file.hpp"
 #include "network/analysis.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,7 @@
 #pragma once
 
+#include "apps/cli_types.hpp"
 #include "radixnet/initial_network.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <optional>
 #include <string>

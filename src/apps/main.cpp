@@ -11,6 +11,7 @@
 #include "io/open.hpp"
 #include "io/partial_output.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -27,7 +28,7 @@
 
 namespace {
 
-constexpr char const* footer = R"(
+constexpr char const* main_footer = R"(
 Exit codes: 0 success; 1 results differ from the truth; 2 wrong usage; 3 bad input; 4 not enough memory, no such device,
 or an output that cannot be written; 5 stopped by SIGTERM or SIGUSR1, run again to continue from the journal or the
 checkpoint.
@@ -96,7 +97,7 @@ constexpr char const* description = "Exact inference of very deep sparse neural 
 
 /// Declares all commands and their options.
 void declare(CLI::App& command_line, varve::Action& action) {
-  command_line.footer(footer);
+  command_line.footer(main_footer);
   command_line.set_version_flag("--version", version_text());
   command_line.add_option("--document", "print a document made from all options, and end: man or bash (completion)");
   command_line.require_subcommand(1);
@@ -168,7 +169,7 @@ void require_descriptors() {
 }
 
 int run_in_parallel(int num_arguments, char** arguments) {
-  varve::ParallelEnvironment const parallel(num_arguments, arguments);
+  varve::ParallelEnvironment const parallel(num_arguments, arguments, varve::StartMpi::if_launched);
   varve::Communicator const communicator;
   varve::ParallelEnvironment::set_last_words(
       [](varve::Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); });

@@ -20,6 +20,7 @@
 #include "products/product_engine.hpp"
 #include "products/product_setup.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

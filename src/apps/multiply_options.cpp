@@ -7,6 +7,7 @@
 #include "io/json_text.hpp"
 #include "io/matrix_dataset.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,7 +15,7 @@
 namespace varve {
 namespace {
 
-constexpr char const* footer = R"(
+constexpr char const* multiply_footer = R"(
 C = alpha op(A) op(B) + beta C0. Each number of C is one chain of fused multiply-adds in the precision, in ascending order
 of the inner index, which begins at 0; it is scaled and C0 is added in double, and the result rounded once. So the bits
 depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed. With --product library
@@ -38,7 +39,7 @@ nlohmann::ordered_json identity_of(std::string const& matrix) {
 
 void add_options(CLI::App& command, MultiplyOptions& options) {
   options.backend = to_string(compiled_backends().front());
-  command.footer(footer);
+  command.footer(multiply_footer);
   command.add_option("A", options.a, "left matrix: FILE or FILE:DATASET (.h5)")->required();
   command.add_option("B", options.b, "right matrix: FILE or FILE:DATASET (.h5)")->required();
   command.add_option("--output", options.output, "write C (.h5)")->required();

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "apps/cli_types.hpp"
 #include "core/types.hpp"
 #include "distribute/communicator.hpp"
 #include "io/file_roles.hpp"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>

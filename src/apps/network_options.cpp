@@ -4,6 +4,8 @@
 #include "io/layer_list.hpp"
 #include "network/activation.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <string>
 #include <vector>
 

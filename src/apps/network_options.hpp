@@ -1,9 +1,8 @@
 #pragma once
 
+#include "apps/cli_types.hpp"
 #include "io/challenge.hpp"
 #include "network/network.hpp"
-
-#include <CLI/CLI.hpp>
 
 namespace varve {
 

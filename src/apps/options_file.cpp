@@ -5,6 +5,7 @@
 #include "io/json_text.hpp"
 #include "io/line_error.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -32,8 +33,7 @@ void require_value(CLI::Option const& option, Json const& value, std::string con
   bool const takes_number = type.starts_with("FLOAT") || type.starts_with("UINT") || type.starts_with("INT");
   bool const fits = takes_number ? value.is_number() : value.is_string() || value.is_number() || value.is_boolean();
   if (fits) return;
-  throw InputError(fmt::format("{}: found {}, expected {}", place, quote(json_text(value)),
-                               takes_number ? "a number" : "a text, a number, true or false"));
+  fail_at(place, quote(json_text(value)), takes_number ? "a number" : "a text, a number, true or false");
 }
 
 /// Sets the options that the command line did not give.

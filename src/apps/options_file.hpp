@@ -1,6 +1,7 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "apps/cli_types.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <string>

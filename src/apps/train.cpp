@@ -20,6 +20,7 @@
 #include "training/checkpoint.hpp"
 #include "training/history.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>

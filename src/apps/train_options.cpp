@@ -4,6 +4,7 @@
 #include "apps/network_options.hpp"
 #include "core/error.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,11 +1,10 @@
 #pragma once
 
+#include "apps/cli_types.hpp"
 #include "engine/training.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
 #include "training/recipe.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -16,6 +16,7 @@
 #include "io/output_file.hpp"
 #include "plan/memory.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,6 @@
 #include "apps/usage.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

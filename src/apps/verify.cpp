@@ -12,6 +12,7 @@
 #include "network/kept_network.hpp"
 #include "reference/infer.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace varve {
 namespace {
 
 constexpr std::size_t lines_at_most = 100; // limit for each printed list
-constexpr char const* footer = R"(
+constexpr char const* verify_footer = R"(
 What is true: a network and its samples are exactly the numbers in their files. Numbers in text and in options stand for
 the nearest double (a bias of -0.3 is -0.299999999999999988897769753748434595763683319091796875, and 1/16 is 1/16).
 By default the reference computes in double: plain loops, one fused multiply-add per edge, edges in ascending order.
@@ -189,7 +190,7 @@ int verify(VerifyOptions const& options) {
 void add_verify(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand(
       "verify", "Check a result of varve infer against a reference in double or in exact arithmetic");
-  command->footer(footer);
+  command->footer(verify_footer);
   auto const options = std::make_shared<VerifyOptions>();
   auto& files = options->files;
   command->add_option("--network", files.network, network_help)->required();

@@ -3,8 +3,10 @@
 #include "core/config.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
+#include "distribute/mpi_state.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +15,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -27,6 +30,18 @@ SampleRange static_part(SampleIndex num_samples, int rank, int num_ranks) {
   auto const begin = [&](SampleIndex part) { return num_samples / parts * part + std::min(part, num_samples % parts); };
   auto const part = static_cast<SampleIndex>(rank);
   return {begin(part), begin(part + 1)};
+}
+
+bool is_launched(char const* const* environment) {
+  // Open MPI, PMIx and PMI (Slurm, Flux, MPICH, Intel MPI, Cray), MPICH's and Cray's own, IBM, MVAPICH; batch systems
+  constexpr std::array launchers = {"OMPI_COMM_WORLD_", "PMIX_", "PMI_",  "PMI2_", "MPI_", "MPIRUN_",
+                                    "HYDRA_",           "PALS_", "ALPS_", "JSM_",  "MV2_", "I_MPI_",
+                                    "SLURM_",           "FLUX_", "LSF_",  "LSB_",  "PBS_", "COBALT_"};
+  for (; *environment != nullptr; ++environment) {
+    std::string_view const variable = *environment;
+    if (std::ranges::any_of(launchers, [&](char const* prefix) { return variable.starts_with(prefix); })) return true;
+  }
+  return false;
 }
 
 #if VARVE_HAVE_MPI
@@ -155,20 +170,25 @@ std::optional<Error> error_of(std::function<void()> const& work) {
 
 } // namespace
 
-ParallelEnvironment::ParallelEnvironment(int& num_arguments, char**& arguments) {
+ParallelEnvironment::ParallelEnvironment(int& num_arguments, char**& arguments, StartMpi when) {
+  if (when == StartMpi::if_launched && !is_launched(environ)) return;
   // without mpirun, Open MPI then starts no daemon, which would take 0.2 s
   setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   int provided = 0;
   MPI_Init_thread(&num_arguments, &arguments, MPI_THREAD_FUNNELED, &provided);
+  has_started_ = true;
 }
 
-ParallelEnvironment::~ParallelEnvironment() { MPI_Finalize(); }
+ParallelEnvironment::~ParallelEnvironment() {
+  if (has_started_) MPI_Finalize();
+}
 
 void ParallelEnvironment::abort_if_several(int exit_code) {
   if (Communicator().size() > 1) MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
 Communicator::Communicator() {
+  if (!mpi_runs()) return;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
@@ -199,9 +219,9 @@ void Communicator::together(std::function<void()> const& work) const {
   throw Error(static_cast<ErrorKind>(header[0]), fmt::format("{} (rank {} of {})", sentence, failed, size_));
 }
 
-std::uint64_t Communicator::sum(std::uint64_t number) const { return reduce(number, MPI_SUM); }
-double Communicator::sum(double number) const { return reduce(number, MPI_SUM); }
-double Communicator::max(double number) const { return reduce(number, MPI_MAX); }
+std::uint64_t Communicator::sum(std::uint64_t number) const { return size_ == 1 ? number : reduce(number, MPI_SUM); }
+double Communicator::sum(double number) const { return size_ == 1 ? number : reduce(number, MPI_SUM); }
+double Communicator::max(double number) const { return size_ == 1 ? number : reduce(number, MPI_MAX); }
 
 std::vector<double> Communicator::gather(std::vector<double> const& numbers) const {
   return gather_numbers(numbers, rank_, size_);
@@ -261,7 +281,7 @@ void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
 
 #else
 
-ParallelEnvironment::ParallelEnvironment(int&, char**&) {}
+ParallelEnvironment::ParallelEnvironment(int&, char**&, StartMpi) {}
 ParallelEnvironment::~ParallelEnvironment() = default;
 void ParallelEnvironment::abort_if_several(int) {}
 void ParallelEnvironment::set_last_words(std::function<void(Error const&)>, double) {}

@@ -11,11 +11,15 @@
 
 namespace varve {
 
+/// When a process starts MPI, which takes it 0.2 s or more. if_launched: if its environment has a variable of a program
+/// that starts ranks or of a batch system; a process without any is the only rank.
+enum class StartMpi { always, if_launched };
+
 /// Initializes MPI and finalizes it on destruction; in builds without MPI there is one rank. Construct it before
 /// Runtime.
 class ParallelEnvironment {
 public:
-  ParallelEnvironment(int& num_arguments, char**& arguments);
+  ParallelEnvironment(int& num_arguments, char**& arguments, StartMpi when = StartMpi::always);
   ~ParallelEnvironment();
   ParallelEnvironment(ParallelEnvironment const&) = delete;
   ParallelEnvironment& operator=(ParallelEnvironment const&) = delete;
@@ -26,9 +30,17 @@ public:
   /// Sets the function that reports an error before all ranks are aborted because of it, and the seconds that a failed
   /// rank waits for the others before it aborts them (see Communicator::together).
   static void set_last_words(std::function<void(Error const&)> say, double patience = 5.0);
+
+private:
+  bool has_started_ = false;
 };
 
-/// All ranks of the job. Every member function is collective: all ranks must call it, in the same order.
+/// True if a variable of the environment, such as OMPI_COMM_WORLD_SIZE, PMIX_RANK or SLURM_JOB_ID, tells of a program
+/// that starts ranks or of a batch system. `environment`: texts NAME=VALUE, then a null pointer.
+bool is_launched(char const* const* environment);
+
+/// All ranks of the job; one where MPI does not run. Every member function is collective: all ranks must call it, in
+/// the same order.
 class Communicator {
 public:
   Communicator();

@@ -1,6 +1,7 @@
 #include "distribute/finished_batch.hpp"
 
 #include "core/error.hpp"
+#include "io/line_error.hpp"
 
 #include <fmt/format.h>
 
@@ -80,9 +81,7 @@ private:
 /// Throws InputError unless the lists belong to one batch. A record with a valid checksum may still be inconsistent,
 /// since any program can write one.
 void require_consistent(FinishedBatch const& batch, std::string const& place) {
-  auto const fail = [&](std::string const& found, std::string const& expected) {
-    throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-  };
+  auto const fail = [&](std::string const& found, std::string const& expected) { fail_at(place, found, expected); };
   auto const [first, last] = batch.samples;
   if (last < first) fail(fmt::format("a batch of the samples {} to {}", first + 1, last), "ascending numbers");
   auto const num_samples = last - first;

@@ -1,6 +1,7 @@
 #include "distribute/gradient_exchange.hpp"
 
 #include "core/config.hpp"
+#include "distribute/mpi_state.hpp"
 
 #include <algorithm>
 #include <map>
@@ -114,6 +115,7 @@ private:
 } // namespace
 
 std::shared_ptr<GradientExchange> gradient_exchange_between_ranks() {
+  if (!mpi_runs()) return nullptr;
   int num_ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &num_ranks);
   return num_ranks > 1 ? std::make_shared<MpiGradientExchange>() : nullptr;

@@ -3,6 +3,7 @@
 #include "core/backend.hpp"
 #include "core/config.hpp"
 #include "core/error.hpp"
+#include "distribute/mpi_state.hpp"
 
 #include <fmt/format.h>
 
@@ -85,7 +86,7 @@ private:
   int num_ranks_ = 1;
 };
 
-#else
+#endif
 
 /// Exchange for a single rank: nothing to send.
 class LoneExchange final : public ActivationExchange {
@@ -97,16 +98,13 @@ public:
   void gather_parts(std::byte*, std::vector<std::size_t> const&) override {}
 };
 
-#endif
-
 } // namespace
 
 std::shared_ptr<ActivationExchange> exchange_between_ranks([[maybe_unused]] bool through_host) {
 #if VARVE_HAVE_MPI
-  return std::make_shared<RankExchange>(through_host);
-#else
-  return std::make_shared<LoneExchange>();
+  if (mpi_runs()) return std::make_shared<RankExchange>(through_host);
 #endif
+  return std::make_shared<LoneExchange>();
 }
 
 } // namespace varve

@@ -24,10 +24,6 @@ using Layout = MatrixParts::Layout;
 
 constexpr char const* version = "0.1.0";
 
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
-
 /// A member of a JSON object as text for messages.
 std::string shown(Json const& object, char const* key) {
   if (!object.contains(key)) return fmt::format("no \"{}\" in the binsparse descriptor", key);
@@ -37,7 +33,7 @@ std::string shown(Json const& object, char const* key) {
 
 std::uint64_t read_count(Json const& value, std::uint64_t largest, std::string const& place, std::string const& found) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > largest) {
-    fail(place, found, fmt::format("a number from 0 to {}", largest));
+    fail_at(place, found, fmt::format("a number from 0 to {}", largest));
   }
   return value.get<std::uint64_t>();
 }
@@ -46,7 +42,7 @@ std::uint64_t read_count(Json const& value, std::uint64_t largest, std::string c
 Json parse_object(std::string const& text, std::string const& place) {
   auto object = parse_json(text, place + ": binsparse descriptor");
   if (object.is_object() && object.contains("binsparse")) object = Json(object["binsparse"]);
-  if (!object.is_object()) fail(place, "a binsparse descriptor that is no JSON object", "one");
+  if (!object.is_object()) fail_at(place, "a binsparse descriptor that is no JSON object", "one");
   return object;
 }
 
@@ -66,7 +62,7 @@ hdf5::Dataset open_list(hdf5::Group const& group, char const* name, std::uint64_
   auto dataset = hdf5::open_dataset(group.id(), name, place);
   auto const found = hdf5::length_of(dataset, fmt::format("{}: {}", place, name));
   if (found != length) {
-    fail(place, fmt::format("{} numbers in {}", found, name), fmt::format("{} as the descriptor says", length));
+    fail_at(place, fmt::format("{} numbers in {}", found, name), fmt::format("{} as the descriptor says", length));
   }
   return dataset;
 }
@@ -92,10 +88,10 @@ OuterList outer_list(Descriptor const& descriptor) {
 Layout read_layout(Json const& object, Formats formats, std::string const& place) {
   auto const format = object.contains("format") ? object["format"] : Json();
   if (format == "CSR") return Layout::by_rows;
-  if (formats == Formats::rows_only) fail(place, shown(object, "format"), "\"CSR\"");
+  if (formats == Formats::rows_only) fail_at(place, shown(object, "format"), "\"CSR\"");
   if (format == "CSC") return Layout::by_columns;
   if (format == "COO" || format == "COOR" || format == "COOC") return Layout::pairs;
-  fail(place, shown(object, "format"), "\"CSR\", \"CSC\" or \"COO\"");
+  fail_at(place, shown(object, "format"), "\"CSR\", \"CSC\" or \"COO\"");
 }
 
 /// Reads and checks the row pointers first ... last, so that the entries they point to can be read.
@@ -103,15 +99,16 @@ std::vector<EdgeOffset> read_pointers(hdf5::Group const& group, Descriptor const
                                       std::uint64_t last, std::string const& place) {
   auto const list = open_list(group, "pointers_to_1", descriptor.num_rows + 1, place);
   auto pointers = hdf5::read_indices<EdgeOffset>(list, first, last - first + 1, place + ": pointers_to_1");
-  if (first == 0 && pointers.front() != 0) fail(place, fmt::format("the first row pointer {}", pointers.front()), "0");
+  if (first == 0 && pointers.front() != 0)
+    fail_at(place, fmt::format("the first row pointer {}", pointers.front()), "0");
   if (last == descriptor.num_rows && pointers.back() != descriptor.num_entries) {
-    fail(place, fmt::format("the last row pointer {}", pointers.back()),
-         fmt::format("the number of stored values, {}", descriptor.num_entries));
+    fail_at(place, fmt::format("the last row pointer {}", pointers.back()),
+            fmt::format("the number of stored values, {}", descriptor.num_entries));
   }
   for (std::size_t row = 0; row + 1 < pointers.size(); ++row) {
     if (pointers[row] > pointers[row + 1] || pointers[row + 1] > descriptor.num_entries) {
-      fail(place, fmt::format("the row pointer {} after row {}", pointers[row + 1], first + row),
-           fmt::format("{} to {}", pointers[row], descriptor.num_entries));
+      fail_at(place, fmt::format("the row pointer {} after row {}", pointers[row + 1], first + row),
+              fmt::format("{} to {}", pointers[row], descriptor.num_entries));
     }
   }
   return pointers;
@@ -136,12 +133,13 @@ bool read_ready_columns(hdf5::Dataset const& list, EdgeOffset first, SampleMemor
 Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, Formats formats) {
   auto const object = parse_object(hdf5::read_text(group.id(), "binsparse", place), place);
   auto const text_of = [&](char const* key) { return object.contains(key) ? object[key] : Json(); };
-  if (text_of("version") != "0.1" && text_of("version") != version) fail(place, shown(object, "version"), "\"0.1.0\"");
+  if (text_of("version") != "0.1" && text_of("version") != version)
+    fail_at(place, shown(object, "version"), "\"0.1.0\"");
   auto const layout = read_layout(object, formats, place);
   if (formats == Formats::all && object.contains("structure"))
-    fail(place, shown(object, "structure"), "none: all entries are stored");
+    fail_at(place, shown(object, "structure"), "none: all entries are stored");
   auto const shape = text_of("shape");
-  if (!shape.is_array() || shape.size() != 2) fail(place, shown(object, "shape"), "two numbers");
+  if (!shape.is_array() || shape.size() != 2) fail_at(place, shown(object, "shape"), "two numbers");
 
   Descriptor descriptor;
   descriptor.layout = layout;
@@ -152,17 +150,17 @@ Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, F
   descriptor.num_entries =
       read_count(text_of("number_of_stored_values"), largest_count, place, shown(object, "number_of_stored_values"));
   if (descriptor.num_entries > capped_multiply(descriptor.num_rows, descriptor.num_columns)) {
-    fail(place,
-         fmt::format("{} stored values in a matrix of the shape {} x {}", descriptor.num_entries, descriptor.num_rows,
-                     descriptor.num_columns),
-         "each entry of a matrix once");
+    fail_at(place,
+            fmt::format("{} stored values in a matrix of the shape {} x {}", descriptor.num_entries,
+                        descriptor.num_rows, descriptor.num_columns),
+            "each entry of a matrix once");
   }
   auto const types = text_of("data_types");
   if (!types.is_object() || !types.contains("values") || !types["values"].is_string()) {
-    fail(place, shown(object, "data_types"), "an object that names the type of the values");
+    fail_at(place, shown(object, "data_types"), "an object that names the type of the values");
   }
   auto const type = types["values"].get<std::string>();
-  if (type.find("complex") != std::string::npos) fail(place, "values of the type " + quote(type), "real numbers");
+  if (type.find("complex") != std::string::npos) fail_at(place, "values of the type " + quote(type), "real numbers");
   auto const num_values = hdf5::length_of(hdf5::open_dataset(group.id(), "values", place), place + ": values");
   descriptor.is_iso = num_values == 1 && (descriptor.num_entries != 1 || type.starts_with("iso["));
   return descriptor;
@@ -241,8 +239,8 @@ EdgeOffset count_entries(hdf5::Group const& group, Descriptor const& descriptor,
   auto const begin = read_pointers(group, descriptor, first, first, place).front();
   auto const end = read_pointers(group, descriptor, last, last, place).front();
   if (begin > end || end > descriptor.num_entries) {
-    fail(place, fmt::format("the row pointer {} at row {}", end, last),
-         fmt::format("{} to {}", begin, descriptor.num_entries));
+    fail_at(place, fmt::format("the row pointer {} at row {}", end, last),
+            fmt::format("{} to {}", begin, descriptor.num_entries));
   }
   return end - begin;
 }

@@ -10,7 +10,7 @@
 namespace varve {
 namespace {
 
-constexpr std::uint64_t block_size = std::uint64_t{1} << 16;
+constexpr std::uint64_t values_per_block = std::uint64_t{1} << 16;
 
 } // namespace
 
@@ -45,7 +45,7 @@ void GrowingValues::append_to_list(std::vector<double> const& values, std::uint6
 }
 
 void GrowingValues::append_repeated(double value, std::uint64_t count) {
-  std::vector<double> const block(std::min(count, block_size), value);
+  std::vector<double> const block(std::min(count, values_per_block), value);
   for (std::uint64_t done = 0; done < count; done += block.size()) {
     list_->append(block.data(), std::min<std::uint64_t>(block.size(), count - done));
   }
@@ -59,9 +59,9 @@ void GrowingValues::start_list(bool is_float) {
 
 void GrowingValues::widen() {
   hdf5::GrowingList wide(group_, "wide_values", H5T_IEEE_F64LE, path_);
-  for (std::uint64_t done = 0; done < list_->length(); done += block_size) {
+  for (std::uint64_t done = 0; done < list_->length(); done += values_per_block) {
     auto const block =
-        hdf5::read_reals(list_->dataset(), done, std::min(block_size, list_->length() - done), path_.string());
+        hdf5::read_reals(list_->dataset(), done, std::min(values_per_block, list_->length() - done), path_.string());
     wide.append(block.data(), block.size());
   }
   list_.reset();

@@ -2,6 +2,7 @@
 
 #include "io/hdf5_access.hpp"
 #include "io/input_files.hpp"
+#include "io/line_error.hpp"
 
 #include <algorithm>
 #include <array>
@@ -64,6 +65,15 @@ bool has_signature(std::filesystem::path const& path) {
   std::array<char, 8> begin{};
   std::ifstream file(readable_place(path), std::ios::binary);
   return file.read(begin.data(), begin.size()) && std::string_view(begin.data(), begin.size()) == signature;
+}
+
+bool is_hdf5_and_not_text(std::filesystem::path const& path) {
+  if (has_signature(path)) return true;
+  std::error_code error;
+  bool const is_named_so = path.extension() == ".h5" || path.extension() == ".hdf5";
+  if (is_named_so && std::filesystem::is_regular_file(path, error))
+    fail_at(path.string(), "no HDF5 file", "one by the ending of its name");
+  return false;
 }
 
 } // namespace varve::hdf5

@@ -21,10 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
-
 int num_dimensions(Dataset const& dataset) {
   Dataspace const space(H5Dget_space(dataset.id()));
   return H5Sget_simple_extent_type(space.id()) == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space.id()) : 0;
@@ -35,9 +31,9 @@ void finish_shape(Dataset const& dataset, MatrixShape& shape, std::string const&
   Datatype const type(H5Dget_type(dataset.id()));
   shape.element_size = H5Tget_size(type.id());
   if (H5Tget_class(type.id()) != H5T_FLOAT || (shape.element_size != 4 && shape.element_size != 8))
-    fail(place, "numbers of another type", "floating point of 32 or 64 bits");
+    fail_at(place, "numbers of another type", "floating point of 32 or 64 bits");
   if (shape.num_rows == 0 || shape.num_columns == 0)
-    fail(place, fmt::format("a matrix of {} x {}", shape.num_rows, shape.num_columns), "rows and columns");
+    fail_at(place, fmt::format("a matrix of {} x {}", shape.num_rows, shape.num_columns), "rows and columns");
   Properties const properties(H5Dget_create_plist(dataset.id()));
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return;
   Dataspace const space(H5Dget_space(dataset.id()));
@@ -50,15 +46,15 @@ void finish_shape(Dataset const& dataset, MatrixShape& shape, std::string const&
 void read_descriptor(hid_t group, MatrixShape& shape, std::string const& place) {
   auto object = parse_json(read_text(group, "binsparse", place), place + ": binsparse descriptor");
   if (object.is_object() && object.contains("binsparse")) object = Json(object["binsparse"]);
-  if (!object.is_object()) fail(place, "a binsparse descriptor that is no JSON object", "one");
+  if (!object.is_object()) fail_at(place, "a binsparse descriptor that is no JSON object", "one");
   auto const value_of = [&](char const* key) { return object.contains(key) ? object[key] : Json(); };
   auto const shown = [&](char const* key) {
     return fmt::format("\"{}\": {} in the binsparse descriptor", key, quote(json_text(value_of(key))));
   };
-  if (value_of("format") != "DMATR") fail(place, shown("format"), "\"DMATR\", a dense matrix row by row");
+  if (value_of("format") != "DMATR") fail_at(place, shown("format"), "\"DMATR\", a dense matrix row by row");
   auto const sizes = value_of("shape");
   if (!sizes.is_array() || sizes.size() != 2 || !sizes[0].is_number_unsigned() || !sizes[1].is_number_unsigned())
-    fail(place, shown("shape"), "two numbers");
+    fail_at(place, shown("shape"), "two numbers");
   shape.num_rows = sizes[0].get<std::uint64_t>();
   shape.num_columns = sizes[1].get<std::uint64_t>();
   shape.is_list = true;
@@ -69,7 +65,7 @@ Dataset open_dense_group(hid_t group, std::string const& place, MatrixShape& sha
   auto numbers = open_chunked(group, "values", 1, place);
   auto const length = length_of(numbers, place + ": values");
   if (checked_multiply(shape.num_rows, shape.num_columns) != length)
-    fail(place, fmt::format("{} values", length), fmt::format("{} x {}", shape.num_rows, shape.num_columns));
+    fail_at(place, fmt::format("{} values", length), fmt::format("{} x {}", shape.num_rows, shape.num_columns));
   finish_shape(numbers, shape, place);
   return numbers;
 }
@@ -77,7 +73,7 @@ Dataset open_dense_group(hid_t group, std::string const& place, MatrixShape& sha
 Dataset open_plain_dataset(hid_t parent, std::string const& name, std::string const& place, MatrixShape& shape) {
   auto dataset = open_chunked(parent, name, 2, place);
   if (num_dimensions(dataset) != 2)
-    fail(place, fmt::format("a dataset of {} dimensions", num_dimensions(dataset)), "2");
+    fail_at(place, fmt::format("a dataset of {} dimensions", num_dimensions(dataset)), "2");
   Dataspace const space(H5Dget_space(dataset.id()));
   std::array<hsize_t, 2> sizes{};
   H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr);
@@ -107,7 +103,7 @@ std::vector<std::string> find_matrices(File const& file, std::string const& plac
   constexpr std::uint64_t most_names = 4096;
   auto const root = open_group(file.id(), "/", place);
   auto const count = num_children(root, place);
-  if (count > most_names) fail(place, fmt::format("{} datasets and groups", count), "FILE:DATASET for such a file");
+  if (count > most_names) fail_at(place, fmt::format("{} datasets and groups", count), "FILE:DATASET for such a file");
   std::vector<std::string> names;
   auto const take = [](hid_t, char const* name, H5L_info_t const*, void* target) -> herr_t {
     static_cast<std::vector<std::string>*>(target)->emplace_back(name);
@@ -199,8 +195,8 @@ Dataset open_matrix(File const& file, std::string const& name, std::string const
     if (has_child(file.id(), "matrix")) return open_plain_dataset(file.id(), "matrix", place, shape);
     auto const names = find_matrices(file, place);
     if (names.size() != 1) {
-      fail(place, fmt::format("{} datasets of two dimensions", names.size()),
-           names.empty() ? "a dense matrix" : "one, or FILE:DATASET");
+      fail_at(place, fmt::format("{} datasets of two dimensions", names.size()),
+              names.empty() ? "a dense matrix" : "one, or FILE:DATASET");
     }
     return open_plain_dataset(file.id(), names.front(), place, shape);
   }
@@ -213,7 +209,7 @@ Dataset open_matrix(File const& file, std::string const& name, std::string const
   }
   if (rest.empty() || kind_of(group.id(), rest) == H5I_GROUP) {
     auto const matrix = open_group(group.id(), rest.empty() ? "." : rest, place);
-    if (!is_descriptor_there(matrix.id())) fail(place, "a group without a binsparse descriptor", "a dense matrix");
+    if (!is_descriptor_there(matrix.id())) fail_at(place, "a group without a binsparse descriptor", "a dense matrix");
     return open_dense_group(matrix.id(), place, shape);
   }
   return open_plain_dataset(group.id(), rest, place, shape);

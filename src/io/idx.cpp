@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/byte_stream.hpp"
+#include "io/line_error.hpp"
 
 #include <fmt/format.h>
 
@@ -26,10 +27,6 @@ using Byte = unsigned char;
 constexpr std::size_t buffer_size = std::size_t{1} << 18;
 constexpr Byte unsigned_bytes = 0x08;
 
-[[noreturn]] void fail(fs::path const& path, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", path.string(), found, expected));
-}
-
 /// The items of an IDX file, from the first to the last.
 class IdxStream {
 public:
@@ -37,10 +34,10 @@ public:
   explicit IdxStream(fs::path path) : path_(std::move(path)), source_(open_bytes(path_)), buffer_(buffer_size) {
     std::array<Byte, 4> head{};
     read_header(head);
-    if (head[0] != 0 || head[1] != 0) fail(path_, "no IDX file", "two zero bytes at its begin");
+    if (head[0] != 0 || head[1] != 0) fail_at(path_.string(), "no IDX file", "two zero bytes at its begin");
     if (head[2] != unsigned_bytes)
-      fail(path_, fmt::format("elements of the IDX type {:#04x}", head[2]), "0x08, unsigned bytes");
-    if (head[3] == 0) fail(path_, "an IDX file without dimensions", "1 for labels, 2 or more for images");
+      fail_at(path_.string(), fmt::format("elements of the IDX type {:#04x}", head[2]), "0x08, unsigned bytes");
+    if (head[3] == 0) fail_at(path_.string(), "an IDX file without dimensions", "1 for labels, 2 or more for images");
     dimensions_.resize(head[3]);
     for (auto& dimension : dimensions_) {
       std::array<Byte, 4> digits{};
@@ -74,13 +71,14 @@ public:
   /// Throws InputError unless the file ends here.
   void require_end() {
     char letter = 0;
-    if (source_->read({&letter, 1}) > 0) fail(path_, "bytes behind the last item", description());
+    if (source_->read({&letter, 1}) > 0) fail_at(path_.string(), "bytes behind the last item", description());
   }
 
 private:
   void read_header(std::span<Byte> bytes) {
     std::array<char, 4> letters{};
-    if (source_->read(letters) < letters.size()) fail(path_, "an end within the header of an IDX file", "all of it");
+    if (source_->read(letters) < letters.size())
+      fail_at(path_.string(), "an end within the header of an IDX file", "all of it");
     std::ranges::transform(letters, bytes.begin(), [](char letter) { return static_cast<Byte>(letter); });
   }
 
@@ -90,7 +88,7 @@ private:
       item_size_ = capped_multiply(item_size_, dimensions_[number]);
     constexpr std::uint64_t most = std::numeric_limits<NeuronIndex>::max();
     if (item_size_ < 1 || item_size_ > most)
-      fail(path_, fmt::format("items of {} bytes", shape()), fmt::format("1 to {} bytes", most));
+      fail_at(path_.string(), fmt::format("items of {} bytes", shape()), fmt::format("1 to {} bytes", most));
   }
 
   /// The dimensions as text: "28 x 28".
@@ -106,7 +104,7 @@ private:
   }
 
   [[noreturn]] void fail_short() {
-    fail(path_, fmt::format("an end after {} items", num_read_ / item_size_), description());
+    fail_at(path_.string(), fmt::format("an end after {} items", num_read_ / item_size_), description());
   }
 
   fs::path path_;
@@ -120,15 +118,15 @@ private:
 IdxStream open_images(fs::path const& path) {
   IdxStream stream(path);
   if (stream.num_dimensions() < 2)
-    fail(path, "an IDX file of one dimension, which holds labels", "two or more dimensions for images");
+    fail_at(path.string(), "an IDX file of one dimension, which holds labels", "two or more dimensions for images");
   return stream;
 }
 
 IdxStream open_idx_labels(fs::path const& path) {
   IdxStream stream(path);
   if (stream.num_dimensions() != 1) {
-    fail(path, fmt::format("an IDX file of {} dimensions, which holds images", stream.num_dimensions()),
-         "one dimension for labels");
+    fail_at(path.string(), fmt::format("an IDX file of {} dimensions, which holds images", stream.num_dimensions()),
+            "one dimension for labels");
   }
   return stream;
 }

@@ -44,7 +44,7 @@ Labels read_text_labels(fs::path const& path, SampleRange const& wanted, OtherSa
 } // namespace
 
 Labels open_labels(fs::path const& path, SampleRange const& samples, OtherSamples others) {
-  if (hdf5::has_signature(path)) {
+  if (hdf5::is_hdf5_and_not_text(path)) {
     auto const header = read_sample_header(path);
     SampleRange const all{header.first_sample, header.first_sample + header.num_samples};
     if (header.has_labels) require_samples(path, "labels", all, samples, others);

@@ -20,16 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
-
 std::string shown(Json const& value) { return quote(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
 void require_known_keys(Json const& object, std::initializer_list<std::string_view> known, std::string const& place) {
   for (auto const& [key, value] : object.items()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
-    fail(place, fmt::format("the key {}", quote(key)), fmt::format("one of {}", fmt::join(known, ", ")));
+    fail_at(place, fmt::format("the key {}", quote(key)), fmt::format("one of {}", fmt::join(known, ", ")));
   }
 }
 
@@ -38,7 +34,7 @@ class DescriptionReader {
 public:
   DescriptionReader(fs::path const& path, Json const& object) : folder_(path.parent_path()), place_(path.string()) {
     if (!object.contains("file")) return;
-    if (!object["file"].is_string()) fail(place_, fmt::format("the \"file\" {}", shown(object["file"])), "a name");
+    if (!object["file"].is_string()) fail_at(place_, fmt::format("the \"file\" {}", shown(object["file"])), "a name");
     file_ = folder_ / object["file"].get<std::string>();
   }
 
@@ -50,11 +46,11 @@ public:
 
   LayerDescription layer(Json const& value, LayerDescription layer, std::size_t number) {
     place_ = fmt::format("{}: layer {}", place_.substr(0, place_.rfind(": layer ")), number);
-    if (!value.is_object() && !value.is_string()) fail(place_, shown(value), "a JSON object or the name of a file");
+    if (!value.is_object() && !value.is_string()) fail_at(place_, shown(value), "a JSON object or the name of a file");
     if (value.is_object()) {
       require_known_keys(value, {"weights", "bias", "activation", "cap", "slope", "transpose"}, place_);
       if (!value.contains("weights") || !value["weights"].is_string())
-        fail(place_, "no \"weights\"", "the name of a file, tensor or group");
+        fail_at(place_, "no \"weights\"", "the name of a file, tensor or group");
       if (value.contains("activation"))
         layer.cap = layer.slope = std::nullopt; // those of the network belong to its own
       take_settings(value, layer);
@@ -62,7 +58,8 @@ public:
     auto const name = (value.is_object() ? value["weights"] : value).get<std::string>();
     layer.file = file_.empty() ? folder_ / name : file_;
     layer.member = file_.empty() ? "" : name;
-    if (layer.file.filename().empty() || (!file_.empty() && name.empty())) fail(place_, "empty \"weights\"", "a name");
+    if (layer.file.filename().empty() || (!file_.empty() && name.empty()))
+      fail_at(place_, "empty \"weights\"", "a name");
     return layer;
   }
 
@@ -71,12 +68,12 @@ private:
     if (object.contains("bias")) take_bias(object["bias"], layer);
     if (object.contains("activation")) {
       if (!object["activation"].is_string())
-        fail(place_, fmt::format("the activation {}", shown(object["activation"])), "a name");
+        fail_at(place_, fmt::format("the activation {}", shown(object["activation"])), "a name");
       layer.activation = object["activation"].get<std::string>();
     }
     if (object.contains("transpose")) {
       if (!object["transpose"].is_boolean())
-        fail(place_, fmt::format("\"transpose\": {}", shown(object["transpose"])), "true or false");
+        fail_at(place_, fmt::format("\"transpose\": {}", shown(object["transpose"])), "true or false");
       layer.transposes = object["transpose"].get<bool>();
     }
     take_number(object, "cap", layer.cap);
@@ -85,7 +82,7 @@ private:
 
   void take_number(Json const& object, char const* key, std::optional<double>& number) {
     if (!object.contains(key)) return;
-    if (!object[key].is_number()) fail(place_, fmt::format("\"{}\": {}", key, shown(object[key])), "a number");
+    if (!object[key].is_number()) fail_at(place_, fmt::format("\"{}\": {}", key, shown(object[key])), "a number");
     number = object[key].get<double>();
   }
 
@@ -97,7 +94,7 @@ private:
     } else if (bias.is_string()) {
       layer.bias = bias.get<std::string>();
     } else {
-      fail(place_, fmt::format("the bias {}", shown(bias)), "a number or a name");
+      fail_at(place_, fmt::format("the bias {}", shown(bias)), "a number or a name");
     }
   }
 
@@ -126,13 +123,13 @@ bool is_layer_description(fs::path const& path) {
 std::vector<LayerDescription> read_layer_descriptions(fs::path const& path) {
   auto const place = path.string();
   auto const object = parse_json(read_limited(path), place, longest_long_json);
-  if (!object.is_object()) fail(place, "no JSON object", "one that lists layers");
+  if (!object.is_object()) fail_at(place, "no JSON object", "one that lists layers");
   require_known_keys(object, {"file", "layers", "bias", "activation", "cap", "slope", "transpose"}, place);
   if (!object.contains("layers") || !object["layers"].is_array() || object["layers"].empty())
-    fail(place, "no \"layers\" that is a list", "one with at least one layer");
+    fail_at(place, "no \"layers\" that is a list", "one with at least one layer");
   constexpr std::size_t most_layers = 1 << 16;
   if (object["layers"].size() > most_layers)
-    fail(place, fmt::format("{} layers", object["layers"].size()), fmt::format("no more than {}", most_layers));
+    fail_at(place, fmt::format("{} layers", object["layers"].size()), fmt::format("no more than {}", most_layers));
   DescriptionReader reader(path, object);
   auto const common = reader.common(object);
   std::vector<LayerDescription> layers;

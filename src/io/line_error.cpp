@@ -18,9 +18,13 @@ std::string quote(std::string_view text) {
   return shown + (text.size() > longest ? "...\"" : "\"");
 }
 
+void fail_at(std::string_view place, std::string_view found, std::string_view expected) {
+  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
+}
+
 void fail_at_line(std::filesystem::path const& path, std::size_t line, std::string_view found,
                   std::string_view expected) {
-  throw InputError(fmt::format("{}:{}: found {}, expected {}", path.string(), line, found, expected));
+  fail_at(fmt::format("{}:{}", path.string(), line), found, expected);
 }
 
 } // namespace varve

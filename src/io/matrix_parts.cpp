@@ -1,6 +1,7 @@
 #include "io/matrix_parts.hpp"
 
 #include "core/error.hpp"
+#include "io/line_error.hpp"
 
 #include <fmt/format.h>
 
@@ -15,17 +16,13 @@ namespace {
 
 using Layout = MatrixParts::Layout;
 
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
-
 void require_below(std::vector<NeuronIndex> const& indices, std::uint64_t limit, char const* what,
                    std::string const& place) {
   auto const bad = std::ranges::find_if(indices, [&](NeuronIndex index) { return index >= limit; });
   if (bad == indices.end()) return;
   auto const found = *bad == std::numeric_limits<NeuronIndex>::max() ? fmt::format("a too large {}", what)
                                                                      : fmt::format("the {} {}", what, *bad);
-  fail(place, fmt::format("{} at entry {}", found, bad - indices.begin()), fmt::format("0 to below {}", limit));
+  fail_at(place, fmt::format("{} at entry {}", found, bad - indices.begin()), fmt::format("0 to below {}", limit));
 }
 
 /// Checks pointers for `count` rows or columns, which `what` names.
@@ -33,14 +30,14 @@ void require_pointers(MatrixParts const& parts, std::uint64_t count, std::uint64
                       std::string const& place) {
   auto const& pointers = parts.pointers;
   if (pointers.size() != count + 1)
-    fail(place, fmt::format("{} {} pointers", pointers.size(), what), fmt::format("{}", count + 1));
-  if (pointers.front() != 0) fail(place, fmt::format("the first {} pointer {}", what, pointers.front()), "0");
+    fail_at(place, fmt::format("{} {} pointers", pointers.size(), what), fmt::format("{}", count + 1));
+  if (pointers.front() != 0) fail_at(place, fmt::format("the first {} pointer {}", what, pointers.front()), "0");
   if (pointers.back() != num_entries)
-    fail(place, fmt::format("the last {} pointer {}", what, pointers.back()),
-         fmt::format("{}, the number of entries", num_entries));
+    fail_at(place, fmt::format("the last {} pointer {}", what, pointers.back()),
+            fmt::format("{}, the number of entries", num_entries));
   auto const bad = std::ranges::adjacent_find(pointers, std::ranges::greater());
   if (bad != pointers.end())
-    fail(place, fmt::format("the {} pointer {} after {}", what, *(bad + 1), *bad), "ascending numbers");
+    fail_at(place, fmt::format("the {} pointer {} after {}", what, *(bad + 1), *bad), "ascending numbers");
 }
 
 /// Gives each entry its column, which replaces the pointers of the columns.
@@ -100,8 +97,8 @@ void sort_rows(SparseMatrix& matrix, std::string const& place) {
     auto const columns = matrix.row_columns(row);
     auto const twice = std::ranges::adjacent_find(columns);
     if (twice == columns.end()) continue;
-    fail(place, fmt::format("row {}, column {} (both from 0) a second time", row, *twice),
-         "each entry once (SciPy: call sum_duplicates())");
+    fail_at(place, fmt::format("row {}, column {} (both from 0) a second time", row, *twice),
+            "each entry once (SciPy: call sum_duplicates())");
   }
 }
 
@@ -112,10 +109,10 @@ void require_countable(std::uint64_t num_rows, std::uint64_t num_columns, std::u
   constexpr std::uint64_t largest = std::numeric_limits<NeuronIndex>::max();
   constexpr std::uint64_t always_countable = std::uint64_t{1} << 21; // rows that need no entries
   if (num_rows > largest || num_columns > largest)
-    fail(place, fmt::format("a matrix of {} x {}", num_rows, num_columns), fmt::format("no more than {}", largest));
+    fail_at(place, fmt::format("a matrix of {} x {}", num_rows, num_columns), fmt::format("no more than {}", largest));
   if (num_rows > always_countable && num_rows > num_entries) {
-    fail(place, fmt::format("{} rows for {} entries", num_rows, num_entries),
-         fmt::format("no more than {}, or than there are entries", always_countable));
+    fail_at(place, fmt::format("{} rows for {} entries", num_rows, num_entries),
+            fmt::format("no more than {}, or than there are entries", always_countable));
   }
 }
 
@@ -123,9 +120,10 @@ SparseMatrix to_matrix(MatrixParts&& parts, std::string const& place) {
   auto const num_entries = parts.layout == Layout::by_columns ? parts.rows.size() : parts.columns.size();
   require_countable(parts.num_rows, parts.num_columns, num_entries, place);
   if (parts.values.size() != num_entries && parts.values.size() != 1)
-    fail(place, fmt::format("{} values for {} entries", parts.values.size(), num_entries), "one for each");
+    fail_at(place, fmt::format("{} values for {} entries", parts.values.size(), num_entries), "one for each");
   if (parts.layout == Layout::pairs && parts.rows.size() != parts.columns.size())
-    fail(place, fmt::format("{} rows and {} columns of entries", parts.rows.size(), parts.columns.size()), "as many");
+    fail_at(place, fmt::format("{} rows and {} columns of entries", parts.rows.size(), parts.columns.size()),
+            "as many");
   require_below(parts.columns, parts.num_columns, "column", place);
   require_below(parts.rows, parts.num_rows, "row", place);
   if (parts.layout == Layout::by_columns) {

@@ -18,13 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
-constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::string_view magic_of_numpy = "\x93NUMPY";
 constexpr std::size_t buffer_size = std::size_t{1} << 18;
 constexpr std::size_t longest_header = std::size_t{1} << 16;
-
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
 
 void skip_blanks(std::string_view& text) { text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size())); }
 
@@ -45,7 +41,7 @@ std::string_view value_of(std::string_view text, std::string_view key, std::stri
     auto value = text.substr(begin + name.size());
     if (take(value, ":")) return value;
   }
-  fail(place, fmt::format("no '{}' in the header of a NumPy array", key), "one");
+  fail_at(place, fmt::format("no '{}' in the header of a NumPy array", key), "one");
 }
 
 std::string quoted_of(std::string_view text, std::string const& place) {
@@ -53,13 +49,15 @@ std::string quoted_of(std::string_view text, std::string const& place) {
   bool const is_quoted = text.starts_with('\'') || text.starts_with('"');
   auto const end = is_quoted ? text.find(text.front(), 1) : std::string_view::npos;
   if (end == std::string_view::npos)
-    fail(place, fmt::format("the type {} of elements", quote(text.substr(0, 40))),
-         "one type of numbers, such as '<f4'");
+    fail_at(place, fmt::format("the type {} of elements", quote(text.substr(0, 40))),
+            "one type of numbers, such as '<f4'");
   return std::string(text.substr(1, end - 1));
 }
 
 std::vector<std::uint64_t> shape_of(std::string_view text, std::string const& place) {
-  auto const fail_shape = [&] { fail(place, "a shape that is no list of whole numbers", "one, such as (60000, 784)"); };
+  auto const fail_shape = [&] {
+    fail_at(place, "a shape that is no list of whole numbers", "one, such as (60000, 784)");
+  };
   std::vector<std::uint64_t> shape;
   if (!take(text, "(")) fail_shape();
   while (!take(text, ")")) {
@@ -78,26 +76,26 @@ std::vector<std::uint64_t> shape_of(std::string_view text, std::string const& pl
 
 std::string read_some(ByteSource& source, std::size_t count, std::string const& place) {
   std::string bytes(count, '\0');
-  if (source.read(bytes) < count) fail(place, "an end within the header of a NumPy array", "all of it");
+  if (source.read(bytes) < count) fail_at(place, "an end within the header of a NumPy array", "all of it");
   return bytes;
 }
 
 NpyHeader read_header(ByteSource& source, std::string const& place) {
-  auto const head = read_some(source, magic.size() + 2, place);
-  auto const major = static_cast<unsigned char>(head[magic.size()]);
-  if (!head.starts_with(magic)) fail(place, "no NumPy array", "the letters NUMPY at its begin");
-  if (major < 1 || major > 3) fail(place, fmt::format("version {} of NumPy's format", major), "1 to 3");
+  auto const head = read_some(source, magic_of_numpy.size() + 2, place);
+  auto const major = static_cast<unsigned char>(head[magic_of_numpy.size()]);
+  if (!head.starts_with(magic_of_numpy)) fail_at(place, "no NumPy array", "the letters NUMPY at its begin");
+  if (major < 1 || major > 3) fail_at(place, fmt::format("version {} of NumPy's format", major), "1 to 3");
   std::size_t length = 0;
   auto const digits = read_some(source, major == 1 ? 2 : 4, place);
   for (std::size_t byte = digits.size(); byte-- > 0;) length = length << 8U | static_cast<unsigned char>(digits[byte]);
   if (length > longest_header)
-    fail(place, fmt::format("a header of {} bytes", length), fmt::format("no more than {}", longest_header));
+    fail_at(place, fmt::format("a header of {} bytes", length), fmt::format("no more than {}", longest_header));
   auto const text = read_some(source, length, place);
   NpyHeader header;
   header.type = quoted_of(value_of(text, "descr", place), place);
   auto order = value_of(text, "fortran_order", place);
   header.is_fortran = take(order, "True");
-  if (!header.is_fortran && !take(order, "False")) fail(place, "an order that is neither True nor False", "one");
+  if (!header.is_fortran && !take(order, "False")) fail_at(place, "an order that is neither True nor False", "one");
   header.shape = shape_of(value_of(text, "shape", place), place);
   return header;
 }
@@ -116,8 +114,8 @@ NpyStream::NpyStream(std::unique_ptr<ByteSource> source, std::string place)
 ElementType NpyStream::type() const {
   auto const& text = header_.type;
   auto const refuse = [&] {
-    fail(place_, fmt::format("elements of NumPy's type {}", quote(text)),
-         "integers or floating point of at most 8 bytes, lowest byte first (little endian)");
+    fail_at(place_, fmt::format("elements of NumPy's type {}", quote(text)),
+            "integers or floating point of at most 8 bytes, lowest byte first (little endian)");
   };
   if (text.size() != 3 || text[2] < '1' || text[2] > '8') refuse();
   ElementType type{ElementType::Kind::floating, static_cast<std::size_t>(text[2] - '0')};
@@ -137,8 +135,8 @@ std::span<char const> NpyStream::read_bytes(std::uint64_t count, std::size_t ele
   auto const held = source_->read(bytes);
   num_read_ += held / element_size;
   if (held == bytes.size()) return bytes;
-  fail(place_, fmt::format("an end after {} numbers", num_read_),
-       fmt::format("{} of the shape ({})", header_.num_elements(), fmt::join(header_.shape, ", ")));
+  fail_at(place_, fmt::format("an end after {} numbers", num_read_),
+          fmt::format("{} of the shape ({})", header_.num_elements(), fmt::join(header_.shape, ", ")));
 }
 
 std::vector<double> NpyStream::read_reals(std::uint64_t count) {
@@ -151,7 +149,8 @@ std::vector<double> NpyStream::read_reals(std::uint64_t count) {
 std::vector<std::uint64_t> NpyStream::read_indices(std::uint64_t count) {
   std::vector<std::uint64_t> indices;
   auto const element = type();
-  if (!element.is_integer()) fail(place_, fmt::format("elements of NumPy's type {}", quote(header_.type)), "integers");
+  if (!element.is_integer())
+    fail_at(place_, fmt::format("elements of NumPy's type {}", quote(header_.type)), "integers");
   while (indices.size() < count) {
     auto const first = num_read_;
     append_indices(element, read_bytes(count - indices.size(), element.size), first, place_, indices);
@@ -171,7 +170,7 @@ std::string NpyStream::read_text() {
   bool const is_text = type.size() > 2 && (type[1] == 'S' || type[1] == 'U') &&
                        std::from_chars(type.data() + 2, type.data() + type.size(), length).ec == std::errc();
   if (!is_text || length > longest || header_.num_elements() != 1)
-    fail(place_, fmt::format("elements of NumPy's type {}", quote(type)), "one short text");
+    fail_at(place_, fmt::format("elements of NumPy's type {}", quote(type)), "one short text");
   std::size_t const letter_size = type[1] == 'U' ? 4 : 1; // UTF-32
   auto const bytes = read_some(*source_, length * letter_size, place_);
   std::string text;
@@ -183,13 +182,13 @@ std::string NpyStream::read_text() {
 void NpyStream::require_end() {
   char letter = 0;
   if (source_->read({&letter, 1}) == 0) return;
-  fail(place_, "bytes behind the last number",
-       fmt::format("{} numbers of the shape ({})", header_.num_elements(), fmt::join(header_.shape, ", ")));
+  fail_at(place_, "bytes behind the last number",
+          fmt::format("{} numbers of the shape ({})", header_.num_elements(), fmt::join(header_.shape, ", ")));
 }
 
 bool is_npy(fs::path const& path) {
-  std::array<char, magic.size()> head{};
-  return open_bytes(path)->read(head) == head.size() && std::string_view(head.data(), head.size()) == magic;
+  std::array<char, magic_of_numpy.size()> head{};
+  return open_bytes(path)->read(head) == head.size() && std::string_view(head.data(), head.size()) == magic_of_numpy;
 }
 
 } // namespace varve

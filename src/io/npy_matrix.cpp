@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t block_size = std::uint64_t{1} << 14;
+constexpr std::uint64_t numbers_per_block = std::uint64_t{1} << 14;
 
 NpyStream open_array(fs::path const& path) { return {open_bytes(path), path.string()}; }
 
@@ -44,7 +44,7 @@ void require_length(fs::path const& path) {
 template <class Visit>
 void for_each_number(NpyStream&& stream, Visit const& visit) {
   for (auto left = stream.header().num_elements(); left > 0;) {
-    auto const block = stream.read_reals(std::min(left, block_size));
+    auto const block = stream.read_reals(std::min(left, numbers_per_block));
     left -= block.size();
     for (auto const value : block) visit(value);
   }
@@ -90,7 +90,7 @@ public:
 private:
   void count(std::uint64_t num_elements) {
     while (num_elements > 0) {
-      auto const block = stream_->read_reals(std::min(num_elements, block_size));
+      auto const block = stream_->read_reals(std::min(num_elements, numbers_per_block));
       num_elements -= block.size();
       for (auto const value : block) {
         if (value == 0.0) continue;
@@ -103,7 +103,7 @@ private:
 
   void append_row(SparseMatrix& matrix) {
     for (std::uint64_t column = 0; column < num_neurons_;) {
-      for (auto const value : stream_->read_reals(std::min(num_neurons_ - column, block_size))) {
+      for (auto const value : stream_->read_reals(std::min(num_neurons_ - column, numbers_per_block))) {
         if (value != 0.0) {
           matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
           matrix.values.push_back(value);
@@ -156,7 +156,7 @@ Labels read_npy_labels(fs::path const& path) {
   if (stream.header().shape.size() != 1) fail_shape(path, stream.header(), "one dimension, the class of each sample");
   Labels labels;
   for (auto left = stream.header().num_elements(); left > 0;) {
-    auto const block = stream.read_indices(std::min(left, block_size));
+    auto const block = stream.read_indices(std::min(left, numbers_per_block));
     left -= block.size();
     for (auto const label : block)
       labels.classes.push_back(static_cast<NeuronIndex>(std::min<std::uint64_t>(label, no_class)));

@@ -23,18 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
-
 /// Calls visit(number) for all numbers of a constant.
 template <class Visit>
 void for_each_number(onnx::Tensor const& tensor, Visit const& visit) {
-  constexpr std::size_t block_size = std::size_t{1} << 16; // in bytes
+  constexpr std::size_t block_bytes = std::size_t{1} << 16;
   std::vector<double> numbers;
-  for (std::size_t place = 0; place < tensor.bytes.size(); place += block_size) {
+  for (std::size_t place = 0; place < tensor.bytes.size(); place += block_bytes) {
     numbers.clear();
-    append_reals(tensor.type, tensor.bytes.substr(place, block_size), numbers);
+    append_reals(tensor.type, tensor.bytes.substr(place, block_bytes), numbers);
     for (auto const number : numbers) visit(number);
   }
 }
@@ -46,8 +42,8 @@ public:
   Chain(onnx::Graph const& graph, std::string place, std::uint64_t most_numbers)
       : graph_(graph), place_(std::move(place)), most_numbers_(most_numbers) {
     if (graph.inputs.size() != 1 || graph.outputs.size() != 1) {
-      fail(place_, fmt::format("a model of {} inputs and {} outputs", graph.inputs.size(), graph.outputs.size()),
-           "one of each");
+      fail_at(place_, fmt::format("a model of {} inputs and {} outputs", graph.inputs.size(), graph.outputs.size()),
+              "one of each");
     }
     value_ = graph.inputs.front();
   }
@@ -58,7 +54,7 @@ public:
     auto const& operation = node.operation;
     if (!is_standard) fail_operation();
     if (operation == "Constant") return take_constant();
-    if (is_finished_) fail(place_, fmt::format("the operation {} behind Softmax", node.shown()), "none");
+    if (is_finished_) fail_at(place_, fmt::format("the operation {} behind Softmax", node.shown()), "none");
     if (operation == "Gemm") {
       take_gemm();
     } else if (operation == "MatMul") {
@@ -73,15 +69,15 @@ public:
     } else {
       take_simple_activation();
     }
-    if (node.outputs.empty()) fail(place_, fmt::format("the operation {} without an output", node.shown()), "one");
+    if (node.outputs.empty()) fail_at(place_, fmt::format("the operation {} without an output", node.shown()), "one");
     value_ = node.outputs.front();
   }
 
   Network finish(std::string name) {
-    if (layers_.empty()) fail(place_, "a model without Gemm and MatMul", "at least one");
+    if (layers_.empty()) fail_at(place_, "a model without Gemm and MatMul", "at least one");
     if (value_ != graph_.outputs.front()) {
-      fail(place_, fmt::format("a chain of operations that ends with {}", quote(value_)),
-           fmt::format("{}, the output of the model", quote(graph_.outputs.front())));
+      fail_at(place_, fmt::format("a chain of operations that ends with {}", quote(value_)),
+              fmt::format("{}, the output of the model", quote(graph_.outputs.front())));
     }
     try {
       return Network(std::move(layers_), std::move(name));
@@ -92,12 +88,12 @@ public:
 
 private:
   [[noreturn]] void fail_operation() const {
-    fail(place_, fmt::format("the operation {}", node_->shown()),
-         "one of Gemm, MatMul, Add, Relu, Clip, LeakyRelu, Sigmoid, Tanh, Softmax as the last one, and Constant");
+    fail_at(place_, fmt::format("the operation {}", node_->shown()),
+            "one of Gemm, MatMul, Add, Relu, Clip, LeakyRelu, Sigmoid, Tanh, Softmax as the last one, and Constant");
   }
 
   [[noreturn]] void fail_at_node(std::string const& what, std::string const& expected) const {
-    fail(place_, fmt::format("the operation {} with {}", node_->shown(), what), expected);
+    fail_at(place_, fmt::format("the operation {} with {}", node_->shown(), what), expected);
   }
 
   std::string_view input(std::size_t number) const {
@@ -148,7 +144,8 @@ private:
     auto const place = fmt::format("{}: {}", place_, quote(name));
     require_countable(shape.num_rows, shape.num_columns, tensor.num_elements(), place);
     num_numbers_ += tensor.num_elements() + shape.num_rows;
-    if (num_numbers_ > most_numbers_) fail(place, "layers that share constants", "as many numbers as the file holds");
+    if (num_numbers_ > most_numbers_)
+      fail_at(place, "layers that share constants", "as many numbers as the file holds");
     Layer layer;
     layer.weights = matrix_of_dense(shape, place, [&](auto const& visit) { for_each_number(tensor, visit); });
     layer.activation = Activation::identity();

@@ -18,13 +18,9 @@ using Kind = ProtoField::Kind;
 constexpr std::size_t most_parts = 64;      // of a node: inputs, outputs, attributes; of a shape: dimensions
 constexpr std::size_t most_nodes = 1 << 17; // and constants
 
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
-
 template <class List>
 void require_few(List const& list, std::size_t most, char const* what, std::string const& place) {
-  if (list.size() > most) fail(place, fmt::format("more than {} {}", most, what), "no more");
+  if (list.size() > most) fail_at(place, fmt::format("more than {} {}", most, what), "no more");
 }
 
 /// The name of a value (ValueInfoProto).
@@ -46,11 +42,11 @@ Graph graph_of(std::string_view message, std::string const& place) {
     if (field.id == 5) {
       auto const name = name_in(field.bytes, 8, place);
       if (!graph.initializers.emplace(name, field.bytes).second)
-        fail(place, fmt::format("two constants of the name {}", quote(name)), "one");
+        fail_at(place, fmt::format("two constants of the name {}", quote(name)), "one");
     }
     if (field.id == 11) graph.inputs.push_back(name_in(field.bytes, 1, place));
     if (field.id == 12) graph.outputs.push_back(name_in(field.bytes, 1, place));
-    if (field.id == 15) fail(place, "a sparse constant (sparse_initializer)", "dense ones");
+    if (field.id == 15) fail_at(place, "a sparse constant (sparse_initializer)", "dense ones");
     require_few(graph.nodes, most_nodes, "nodes", place);
     require_few(graph.initializers, most_nodes, "constants", place);
     require_few(graph.inputs, 2 * most_nodes, "inputs", place);
@@ -89,7 +85,7 @@ void take_dimensions(ProtoField const& field, std::vector<std::uint64_t>& shape,
       shift += 7;
       continues = (byte & 0x80U) != 0;
     }
-    if (continues) fail(place, "a dimension without end", "a number");
+    if (continues) fail_at(place, "a dimension without end", "a number");
     shape.push_back(number);
   }
 }
@@ -123,7 +119,7 @@ Graph read_graph(std::string_view model, std::string const& place) {
   for (ProtoField field; reader.next(field);) {
     if (field.id == 7 && field.kind == Kind::bytes) message = field.bytes;
   }
-  if (!message) fail(place, "an ONNX model without a graph", "one");
+  if (!message) fail_at(place, "an ONNX model without a graph", "one");
   return graph_of(*message, place);
 }
 
@@ -159,12 +155,12 @@ Tensor read_tensor(std::string_view message, std::string const& place) {
     if (field.id == 2 && field.kind == Kind::number) type = field.number;
     if (field.id == 8 && field.kind == Kind::bytes) tensor.name = field.bytes;
     if ((field.id == 4 || field.id == 9 || field.id == 10) && field.kind == Kind::bytes) data[field.id] = field.bytes;
-    if (field.id == 14 && field.number == 1) fail(place, "a constant that lies in another file", "all in this file");
+    if (field.id == 14 && field.number == 1) fail_at(place, "a constant that lies in another file", "all in this file");
     require_few(tensor.shape, most_parts, "dimensions", place);
   }
   auto const what = fmt::format("the constant {}", quote(tensor.name));
   auto const found = type_of(type);
-  if (!found) fail(place, fmt::format("{} of the data type {}", what, type), "float, double, float16 or bfloat16");
+  if (!found) fail_at(place, fmt::format("{} of the data type {}", what, type), "float, double, float16 or bfloat16");
   tensor.type = *found;
   auto const list = data.contains(9) ? 9U : type == 1 ? 4U : type == 11 ? 10U : 0U;
   tensor.bytes = data.contains(list) ? data[list] : std::string_view();
@@ -172,8 +168,8 @@ Tensor read_tensor(std::string_view message, std::string const& place) {
   for (auto const length : tensor.shape) bytes = capped_multiply(bytes, length);
   if (std::ranges::find(tensor.shape, 0U) != tensor.shape.end()) bytes = 0;
   if (bytes != tensor.bytes.size())
-    fail(place, fmt::format("{} with {} bytes", what, tensor.bytes.size()),
-         fmt::format("{} for its shape ({})", bytes, fmt::join(tensor.shape, ", ")));
+    fail_at(place, fmt::format("{} with {} bytes", what, tensor.bytes.size()),
+            fmt::format("{} for its shape ({})", bytes, fmt::join(tensor.shape, ", ")));
   return tensor;
 }
 

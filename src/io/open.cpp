@@ -136,7 +136,7 @@ SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSample
     require_width(path, rows->num_neurons(), neurons);
     return to_set(rows->read(0, rows->num_samples()));
   }
-  if (hdf5::has_signature(path)) {
+  if (hdf5::is_hdf5_and_not_text(path)) {
     require_width(path, neurons);
     return read_sample_file(path, range);
   }
@@ -152,7 +152,7 @@ SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons)
     auto const rows = open_matrix_samples(path, *format);
     return to_set(rows->read(0, rows->num_samples()));
   }
-  if (hdf5::has_signature(path)) return read_sample_file(path);
+  if (hdf5::is_hdf5_and_not_text(path)) return read_sample_file(path);
   std::error_code error;
   if (fs::is_regular_file(path, error) && is_idx(path)) {
     auto const images = open_idx_images(path);

@@ -18,10 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(fs::path const& path, int error) {
-  throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
-}
-
 /// True if a path exists and is neither a regular file nor a folder.
 bool is_special(fs::path const& path) {
   std::error_code error;
@@ -38,9 +34,9 @@ fs::path target_of(fs::path path) {
   auto target = path;
   for (int link = 0; fs::is_symlink(target, error); ++link) {
     if (is_special(target)) return target; // the target of /dev/stdout may have no name
-    if (link == most_links) fail(path, ELOOP);
+    if (link == most_links) fail_to_write(path, ELOOP);
     auto const next = fs::read_symlink(target, error);
-    if (error) fail(path, error.value());
+    if (error) fail_to_write(path, error.value());
     target = target.parent_path() / next; // if `next` is absolute, the result is `next`
     if (!target.has_filename()) target = target.parent_path();
   }
@@ -62,7 +58,7 @@ OutputFile::OutputFile(fs::path path, Appears appears) : is_in_folder_(appears =
     partial_.emplace(path_, PartialOutput::Kind::file);
     descriptor_ = partial_->descriptor();
   }
-  if (descriptor_ < 0) fail(path_, errno);
+  if (descriptor_ < 0) fail_to_write(path_, errno);
 }
 
 OutputFile::~OutputFile() {
@@ -74,7 +70,7 @@ void OutputFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     auto const written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path_, errno);
+    if (written < 0) fail_to_write(path_, errno);
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -86,8 +82,8 @@ void OutputFile::commit() {
     partial_->appear();
     return;
   }
-  if (is_in_folder_ && fsync(descriptor_) != 0) fail(path_, errno);
-  if (close(std::exchange(descriptor_, -1)) != 0) fail(path_, errno);
+  if (is_in_folder_ && fsync(descriptor_) != 0) fail_to_write(path_, errno);
+  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
 }
 
 void require_writable(fs::path const& path) {
@@ -95,7 +91,7 @@ void require_writable(fs::path const& path) {
   if (!is_special(file)) {
     OutputFile const probe(path);
   } else if (access(file.c_str(), W_OK) != 0) {
-    fail(file, errno);
+    fail_to_write(file, errno);
   }
 }
 

@@ -33,10 +33,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view mark = ".partial-";
 constexpr std::size_t num_digits = 16;
 
-[[noreturn]] void fail(fs::path const& path, int error) {
-  throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
-}
-
 /// The names of all partial outputs of this process. Adding, renaming and removing require the lock. When a signal ends
 /// the process, the lock is never released, so that nothing new appears.
 struct Registry {
@@ -129,6 +125,10 @@ extern "C" void wake_remover(int number) {
 
 } // namespace
 
+void fail_to_write(fs::path const& path, int error) {
+  throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
+}
+
 PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
   constexpr int most_attempts = 100;
   auto& all = registry();
@@ -137,7 +137,7 @@ PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
     name_ = fs::path(path_.string() + std::string(mark) + random_digits());
     create(kind);
     if (descriptor_ < 0 && errno == EEXIST) continue;
-    if (descriptor_ < 0) fail(path_, errno);
+    if (descriptor_ < 0) fail_to_write(path_, errno);
     all.names.push_back(name_);
     struct stat status {};
     static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are accepted
@@ -145,7 +145,7 @@ PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
     forget(all, name_); // another run removed it as a leftover before it was locked
     close(std::exchange(descriptor_, -1));
   }
-  fail(path_, EEXIST);
+  fail_to_write(path_, EEXIST);
 }
 
 void PartialOutput::create(Kind kind) {
@@ -168,14 +168,14 @@ PartialOutput::~PartialOutput() {
 
 void PartialOutput::appear() {
   VARVE_REQUIRE(descriptor_ >= 0, "a partial output appears twice");
-  if (!is_synced(descriptor_)) fail(path_, errno);
+  if (!is_synced(descriptor_)) fail_to_write(path_, errno);
   auto& all = registry();
   {
     std::lock_guard const lock(all.guard);
-    if (rename(name_.c_str(), path_.c_str()) != 0) fail(path_, errno);
+    if (rename(name_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);
     forget(all, name_);
   }
-  if (close(std::exchange(descriptor_, -1)) != 0) fail(path_, errno);
+  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
   sync_folder_of(path_);
 }
 
@@ -218,7 +218,7 @@ void sync_folder_of(fs::path const& file) {
   bool const is_safe = is_synced(descriptor);
   int const error = errno;
   close(descriptor);
-  if (!is_safe) fail(file, error);
+  if (!is_safe) fail_to_write(file, error);
 }
 
 } // namespace varve

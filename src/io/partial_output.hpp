@@ -35,6 +35,9 @@ private:
   int descriptor_ = -1;
 };
 
+/// Throws ResourceError "PATH cannot be written: " and what the system says of the error (errno).
+[[noreturn]] void fail_to_write(std::filesystem::path const& path, int error);
+
 /// Removes the partial files and folders of PATH that killed processes left. Returns those that cannot be removed, or
 /// that may belong to a running process because the file system has no locks.
 std::vector<std::filesystem::path> remove_leftovers(std::filesystem::path const& path);

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t length_size = 8; // bytes of the header's length
-constexpr std::size_t block_size = std::size_t{1} << 17;
+constexpr std::size_t bytes_per_block = std::size_t{1} << 17;
 
 struct TypeName {
   char const* name;
@@ -44,16 +44,12 @@ constexpr std::array type_names = {
     TypeName{"BOOL", {ElementType::Kind::unsigned_integer, 1}},
 };
 
-[[noreturn]] void fail(std::string const& place, std::string const& found, std::string const& expected) {
-  throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
-}
-
 ElementType type_of(std::string const& name, std::string const& place) {
   auto const found = std::ranges::find(type_names, name, [](TypeName const& entry) { return std::string(entry.name); });
   if (found != type_names.end()) return found->type;
   std::string names;
   for (auto const& entry : type_names) names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  fail(place, fmt::format("elements of the type {}", quote(name)), "one of " + names);
+  fail_at(place, fmt::format("elements of the type {}", quote(name)), "one of " + names);
 }
 
 /// The length of the header, from the first bytes of a file.
@@ -65,7 +61,7 @@ std::uint64_t header_length(std::span<char const> bytes) {
 
 /// A list of whole numbers.
 std::vector<std::uint64_t> numbers_of(Json const& object, char const* key, std::string const& place) {
-  auto const fail_list = [&] { fail(place, fmt::format("no \"{}\" that is a list of whole numbers", key), "one"); };
+  auto const fail_list = [&] { fail_at(place, fmt::format("no \"{}\" that is a list of whole numbers", key), "one"); };
   std::vector<std::uint64_t> numbers;
   if (!object.contains(key) || !object[key].is_array()) fail_list();
   for (auto const& number : object[key]) {
@@ -81,7 +77,7 @@ void for_each_number(fs::path const& path, std::uint64_t begin, std::uint64_t si
                      std::string const& place, Visit const& visit) {
   std::ifstream file(readable_place(path), std::ios::binary);
   file.seekg(static_cast<std::streamoff>(begin));
-  std::vector<char> bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, block_size)));
+  std::vector<char> bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, bytes_per_block)));
   std::vector<double> numbers;
   while (size > 0) {
     auto const part = std::span(bytes).first(static_cast<std::size_t>(std::min<std::uint64_t>(size, bytes.size())));
@@ -110,24 +106,24 @@ SafetensorsFile::SafetensorsFile(fs::path path) : path_(std::move(path)) {
   std::uint64_t const file_size = fs::file_size(readable, error);
   std::ifstream file(readable, std::ios::binary);
   std::array<char, length_size> head{};
-  if (error || !file.read(head.data(), head.size())) fail(place, "no safetensors file", "one");
+  if (error || !file.read(head.data(), head.size())) fail_at(place, "no safetensors file", "one");
   auto const length = header_length(head);
   auto const most = std::min<std::uint64_t>(longest_long_json, file_size - length_size);
-  if (length > most) fail(place, fmt::format("a header of {} bytes", length), fmt::format("no more than {}", most));
+  if (length > most) fail_at(place, fmt::format("a header of {} bytes", length), fmt::format("no more than {}", most));
   std::string text(static_cast<std::size_t>(length), '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   auto const header = parse_json(text, place, longest_long_json);
-  if (!header.is_object()) fail(place, "a header that is no JSON object", "one");
+  if (!header.is_object()) fail_at(place, "a header that is no JSON object", "one");
   auto const data_begin = length_size + length;
   for (auto const& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     auto const tensor_place = fmt::format("{}: tensor {}", place, quote(name));
     if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string())
-      fail(tensor_place, "no \"dtype\"", "the type of its elements");
+      fail_at(tensor_place, "no \"dtype\"", "the type of its elements");
     auto const offsets = numbers_of(entry, "data_offsets", tensor_place);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > file_size - data_begin)
-      fail(tensor_place, "data_offsets outside the file",
-           fmt::format("two numbers from 0 to {}", file_size - data_begin));
+      fail_at(tensor_place, "data_offsets outside the file",
+              fmt::format("two numbers from 0 to {}", file_size - data_begin));
     tensors_[name] = {entry["dtype"].get<std::string>(), numbers_of(entry, "shape", tensor_place),
                       data_begin + offsets[0], offsets[1] - offsets[0]};
   }
@@ -136,17 +132,17 @@ SafetensorsFile::SafetensorsFile(fs::path path) : path_(std::move(path)) {
 SafetensorsFile::Tensor const& SafetensorsFile::find(std::string const& name, std::size_t num_dimensions) const {
   auto const found = tensors_.find(name);
   if (found == tensors_.end())
-    fail(path_.string(), fmt::format("no tensor {}", quote(name)), fmt::format("one among its {}", tensors_.size()));
+    fail_at(path_.string(), fmt::format("no tensor {}", quote(name)), fmt::format("one among its {}", tensors_.size()));
   auto const& tensor = found->second;
   auto const place = fmt::format("{}: tensor {}", path_.string(), quote(name));
   if (tensor.shape.size() != num_dimensions)
-    fail(place, fmt::format("{} dimensions", tensor.shape.size()), fmt::format("{}", num_dimensions));
+    fail_at(place, fmt::format("{} dimensions", tensor.shape.size()), fmt::format("{}", num_dimensions));
   std::uint64_t bytes = type_of(tensor.type, place).size;
   for (auto const length : tensor.shape) bytes = capped_multiply(bytes, length);
   if (std::ranges::find(tensor.shape, 0U) != tensor.shape.end()) bytes = 0;
   if (bytes != tensor.size)
-    fail(place, fmt::format("{} bytes", tensor.size),
-         fmt::format("{} for its shape ({})", bytes, fmt::join(tensor.shape, ", ")));
+    fail_at(place, fmt::format("{} bytes", tensor.size),
+            fmt::format("{} for its shape ({})", bytes, fmt::join(tensor.shape, ", ")));
   return tensor;
 }
 

@@ -30,7 +30,7 @@ std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& pa
     require_width(path, rows->num_neurons(), neurons);
     return rows;
   }
-  if (hdf5::has_signature(path)) {
+  if (hdf5::is_hdf5_and_not_text(path)) {
     require_width(path, neurons);
     return std::make_unique<SampleFileReader>(path, range);
   }

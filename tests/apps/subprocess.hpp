@@ -70,7 +70,7 @@ inline pid_t start(std::vector<std::string> const& words, std::string const& out
 
 /// Waits for a program; stops it after a while, so that a test fails rather than hangs.
 inline int wait_for(pid_t process) {
-  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(240);
   int status = 0;
   while (waitpid(process, &status, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > deadline) {

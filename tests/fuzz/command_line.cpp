@@ -4,6 +4,8 @@
 #include "apps/infer_options.hpp"
 #include "core/error.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <string>
 #include <vector>

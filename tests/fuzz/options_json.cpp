@@ -4,6 +4,8 @@
 #include "apps/options_file.hpp"
 #include "core/error.hpp"
 
+#include <CLI/CLI.hpp>
+
 /// The file of `varve infer --options`, up to what the engine is told.
 void varve::fuzz::read_input(std::string_view bytes) {
   auto const path = file_of(bytes, "options.json");

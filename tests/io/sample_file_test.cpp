@@ -2,7 +2,10 @@
 
 #include "io/files.hpp"
 #include "io/hdf5_edit.hpp"
+#include "io/labels.hpp"
+#include "io/open.hpp"
 #include "io/random_data.hpp"
+#include "io/sample_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -144,6 +147,25 @@ TEST(SampleFile, WrongFilesAreNamed) {
               testing::replace_list(path, "samples/values", H5T_IEEE_F32LE, {2, std::nan(""), 1});
             }),
             ": samples: entry 1 has the value nan, expected a finite number");
+}
+
+TEST(SampleFile, NamedLikeOneIsNoText) {
+  TemporaryFolder const folder;
+  for (std::string const content : {"", "1\t2\t1\n"}) {
+    for (std::string const name : {"x.h5", "x.hdf5"}) {
+      auto const path = folder / name;
+      testing::write_bytes(path, content);
+      expect_holds(sentence_of<InputError>([&] { open_samples(path, 12, std::nullopt); }),
+                   "found no HDF5 file, expected one");
+      expect_holds(sentence_of<InputError>([&] { open_samples(path, 12); }), "found no HDF5 file, expected one");
+      expect_holds(sentence_of<InputError>([&] { open_sample_reader(path, 12, std::nullopt, 1 << 20U); }),
+                   "found no HDF5 file, expected one");
+      expect_holds(sentence_of<InputError>([&] {
+                     open_labels(path, {0, 1}, OtherSamples::refused);
+                   }),
+                   "found no HDF5 file, expected one");
+    }
+  }
 }
 
 TEST(SampleFile, RangesOutsideTheFileAreRefused) {
