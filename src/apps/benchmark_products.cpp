@@ -33,7 +33,7 @@ struct ProductCase {
   bool is_short_of_memory = false; ///< a quarter of A and B fits the device
 };
 
-std::vector<ProductCase> const cases = {
+std::vector<ProductCase> const product_cases = {
     {"product-512x512x512", {512, 512, 512}},
     {"product-1024x1024x1024", {1024, 1024, 1024}},
     {"product-2048x64x1024", {2048, 64, 1024}},
@@ -219,7 +219,7 @@ void measure(ProductCase const& one, BenchmarkOptions const& options, BenchmarkR
 } // namespace
 
 void measure_products(BenchmarkOptions const& options, BenchmarkRun& run) {
-  for (auto const& one : cases) {
+  for (auto const& one : product_cases) {
     if (options.precision == "double") {
       measure<double>(one, options, run);
     } else {

@@ -25,8 +25,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint64_t seed = 1;
-constexpr std::size_t batch = 128;
+constexpr std::uint64_t training_seed = 1;
+constexpr std::size_t training_batch = 128;
 constexpr int checked_steps = 2; ///< which warm up, too
 constexpr double rate = 0.01;
 
@@ -37,7 +37,7 @@ struct TrainingCase {
   InitialWeights weights = InitialWeights::he;
 };
 
-std::vector<TrainingCase> const cases = {
+std::vector<TrainingCase> const training_cases = {
     {"train-784-512-512-10-0.1", {784, 512, 512, 10}, 0.1, InitialWeights::he},
     {"train-1024x30-0.02", std::vector<std::size_t>(31, 1024), 0.02, InitialWeights::identity},
 };
@@ -46,9 +46,9 @@ Network network_of(TrainingCase const& one) {
   RandomNetworkRecipe recipe;
   recipe.widths = one.widths;
   recipe.density = one.density;
-  recipe.seed = seed;
+  recipe.seed = training_seed;
   RandomNetwork const pattern(recipe);
-  InitialNetwork const initial(pattern, {one.weights, Activation::relu(), Activation::identity(), seed});
+  InitialNetwork const initial(pattern, {one.weights, Activation::relu(), Activation::identity(), training_seed});
   std::vector<Layer> layers;
   for (std::size_t number = 0; number < initial.num_layers(); ++number) layers.push_back(initial.layer(number));
   return Network(std::move(layers), one.name);
@@ -62,8 +62,10 @@ struct TrainingData {
 };
 
 TrainingData data_of(TrainingCase const& one) {
-  TrainingData data{random_samples(one.widths.front(), batch, 0.5, seed), {}, std::vector<std::uint64_t>(batch)};
-  for (std::size_t sample = 0; sample < batch; ++sample)
+  TrainingData data{random_samples(one.widths.front(), training_batch, 0.5, training_seed),
+                    {},
+                    std::vector<std::uint64_t>(training_batch)};
+  for (std::size_t sample = 0; sample < training_batch; ++sample)
     data.answers.labels.push_back(static_cast<NeuronIndex>(sample % one.widths.back()));
   std::iota(data.rows.begin(), data.rows.end(), 0U);
   return data;
@@ -111,17 +113,17 @@ Json describe(RecordHead const& head, Trainee const& trainee, Network const& net
                      {"precision", options.precision},
                      {"optimizer", "sgd"},
                      {"loss", "cross-entropy"},
-                     {"batch", batch}};
+                     {"batch", training_batch}};
   record["network"] = {{"name", network.name()},
                        {"layers", network.layers().size()},
                        {"inputs", network.num_inputs()},
                        {"outputs", network.num_outputs()},
                        {"edges", network.num_edges()}};
-  record["samples"] = batch;
+  record["samples"] = training_batch;
   record["check"] = {
       {"right", true},
       {"way", fmt::format("the weights after {} steps have the bits of the reference's plain loops", checked_steps)},
-      {"samples", batch}};
+      {"samples", training_batch}};
   record["weights_hash"] = fmt::format("{:016x}", hash);
   record["plan"] = {{"leaf", plan.leaf},
                     {"micro_batch", plan.micro_batch},
@@ -131,8 +133,9 @@ Json describe(RecordHead const& head, Trainee const& trainee, Network const& net
   record["step_seconds"] = summary_of(trainee.seconds);
   double const median = record["step_seconds"]["median"].get<double>();
   record["throughput"] = {
-      {"samples_per_second", {{"p50", static_cast<double>(batch) / median}}},
-      {"edges_per_second", {{"p50", static_cast<double>(network.num_edges()) * static_cast<double>(batch) / median}}}};
+      {"samples_per_second", {{"p50", static_cast<double>(training_batch) / median}}},
+      {"edges_per_second",
+       {{"p50", static_cast<double>(network.num_edges()) * static_cast<double>(training_batch) / median}}}};
   record["step_seconds_all"] = trainee.seconds;
   return record;
 }
@@ -151,7 +154,7 @@ void measure(TrainingCase const& one, BenchmarkOptions const& options, Benchmark
   auto const network = network_of(one);
   auto const data = data_of(one);
   TrainingOptions training;
-  training.batch = batch;
+  training.batch = training_batch;
   bool const in_double = options.precision == "double";
   training.precision = in_double ? Precision::double_precision : Precision::single_precision;
   auto const expected =
@@ -178,7 +181,7 @@ void measure(TrainingCase const& one, BenchmarkOptions const& options, Benchmark
 } // namespace
 
 void measure_training(BenchmarkOptions const& options, BenchmarkRun& run) {
-  for (auto const& one : cases) measure(one, options, run);
+  for (auto const& one : training_cases) measure(one, options, run);
 }
 
 } // namespace varve

@@ -9,6 +9,8 @@
 
 namespace varve {
 
+inline constexpr int stopped_by_signal = 5; ///< exit code of a run that can be continued
+
 /// A subcommand whose options have been parsed.
 struct Action {
   std::function<int()> run; ///< returns the exit code (0 success, 1 results differ from the truth) or throws

@@ -21,8 +21,6 @@
 namespace varve {
 namespace {
 
-constexpr int stopped_by_signal = 5; ///< exit code
-
 /// True if a stop signal has come to this rank, or, with Schedule::together, to any rank.
 bool has_to_stop(InferJob const& job) {
   double const has_come = StopSignal::has_come() ? 1.0 : 0.0;

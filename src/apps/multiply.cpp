@@ -34,7 +34,6 @@
 namespace varve {
 namespace {
 
-constexpr int stopped_by_signal = 5;    ///< exit code
 constexpr std::size_t station_size = 8; ///< tiles that a rank reserves: as many as run, and as many again
 
 /// One run of `varve multiply` on one rank. Rank 0 speaks and writes for all.

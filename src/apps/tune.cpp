@@ -86,7 +86,7 @@ Json describe(Tuner const& tuner, TuningInput const& input, TuneOptions const& o
   return json;
 }
 
-void print(Trial const& trial) {
+void print_attempt(Trial const& trial) {
   if (trial.refusal.empty()) {
     fmt::print("{:10.3f} ms, spread {:4.1f} %  {}\n", 1e3 * trial.loop.median, 100.0 * trial.loop.spread,
                as_text(trial.alternative));
@@ -129,7 +129,7 @@ int tune(TuneOptions const& options) {
   fmt::print("tuning    {} on {}: {}, {}; {} samples\n", printable(network->name()), options.backend,
              device_name(engine.backend), options.precision, samples.num_samples());
   TuningInput const input{*network, samples, engine, options.repeat};
-  Tuner tuner(input, print);
+  Tuner tuner(input, print_attempt);
   tuner.search();
   require_unchanged_inputs();
   if (auto const* const other = tuner.contradiction()) {

@@ -29,7 +29,7 @@ constexpr SampleIndex tile_samples = 64;      ///< a multiple of every tile widt
 constexpr SampleIndex grains_of_input = 1024; ///< number of grains in an input; larger inputs have more
 constexpr SampleIndex largest_grain = 4096;
 
-SampleIndex rounded_up(SampleIndex number, SampleIndex step) {
+SampleIndex rounded_up_to(SampleIndex number, SampleIndex step) {
   return capped_multiply(number / step + (number % step == 0 ? 0 : 1), step);
 }
 
@@ -76,7 +76,7 @@ SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules
   // If all remaining samples fit in one batch, take them all, even if they are no multiple of the grain: no tiny last
   // batch.
   if (state.remaining > rules.most) wanted = std::min(wanted, rules.most / rules.grain * rules.grain);
-  return rounded_up(std::max<SampleIndex>(wanted, 1), rules.grain);
+  return rounded_up_to(std::max<SampleIndex>(wanted, 1), rules.grain);
 }
 
 } // namespace
@@ -102,7 +102,7 @@ Schedule parse_schedule(std::string const& name) {
 SampleIndex grain_of(SampleIndex num_samples) {
   SampleIndex const part = (num_samples + grains_of_input - 1) / grains_of_input;
   if (part < tile_samples / 2) return std::max<SampleIndex>(part, 1);
-  return std::min(rounded_up(part, tile_samples), largest_grain);
+  return std::min(rounded_up_to(part, tile_samples), largest_grain);
 }
 
 std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRange> finished) {

@@ -33,10 +33,24 @@ SampleRange static_part(SampleIndex num_samples, int rank, int num_ranks) {
 }
 
 bool is_launched(char const* const* environment) {
-  // Open MPI, PMIx and PMI (Slurm, Flux, MPICH, Intel MPI, Cray), MPICH's and Cray's own, IBM, MVAPICH; batch systems
-  constexpr std::array launchers = {"OMPI_COMM_WORLD_", "PMIX_", "PMI_",  "PMI2_", "MPI_", "MPIRUN_",
-                                    "HYDRA_",           "PALS_", "ALPS_", "JSM_",  "MV2_", "I_MPI_",
-                                    "SLURM_",           "FLUX_", "LSF_",  "LSB_",  "PBS_", "COBALT_"};
+  // Open MPI; PMIx and PMI (Slurm, Flux, MPICH, Intel MPI); MPICH, Cray, IBM, MVAPICH; batch systems
+  constexpr std::array launchers = {"OMPI_COMM_WORLD_",
+                                    "PMIX_RANK=",
+                                    "PMIX_NAMESPACE=",
+                                    "PMI_",
+                                    "PMI2_",
+                                    "MPI_LOCAL",
+                                    "MPIRUN_",
+                                    "PALS_",
+                                    "ALPS_",
+                                    "JSM_",
+                                    "MV2_COMM_WORLD_",
+                                    "SLURM_",
+                                    "FLUX_",
+                                    "LSF_",
+                                    "LSB_",
+                                    "PBS_",
+                                    "COBALT_"};
   for (; *environment != nullptr; ++environment) {
     std::string_view const variable = *environment;
     if (std::ranges::any_of(launchers, [&](char const* prefix) { return variable.starts_with(prefix); })) return true;
@@ -174,6 +188,8 @@ ParallelEnvironment::ParallelEnvironment(int& num_arguments, char**& arguments, 
   if (when == StartMpi::if_launched && !is_launched(environ)) return;
   // without mpirun, Open MPI then starts no daemon, which would take 0.2 s
   setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  // hwloc, through which it looks at the machine, would start OpenCL and the libraries of all GPUs for that
+  setenv("HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl", 0);
   int provided = 0;
   MPI_Init_thread(&num_arguments, &arguments, MPI_THREAD_FUNNELED, &provided);
   has_started_ = true;

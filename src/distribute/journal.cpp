@@ -15,11 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int version = 1;
-
-std::string shown(nlohmann::ordered_json const& object, std::string const& name) {
-  return object.contains(name) ? json_text(object[name]) : "not there";
-}
+constexpr int journal_version = 1;
 
 } // namespace
 
@@ -42,9 +38,9 @@ void Journal::require_this_run(RecordFile const& file) {
   if (!head.is_object() || !head.contains("run") || !head["run"].is_object() || !head.contains("network")) {
     throw InputError(fmt::format("{} does not begin with the description of a run", file.path().string()));
   }
-  if (!head.contains("version") || head["version"] != version) {
+  if (!head.contains("version") || head["version"] != journal_version) {
     throw InputError(fmt::format("{} has version {} of the journal, expected {}", file.path().string(),
-                                 shown(head, "version"), version));
+                                 member_text(head, "version"), journal_version));
   }
   require_same_run(head["run"], run_, file.path());
   network_ = head["network"];
@@ -61,7 +57,7 @@ void Journal::find_batches(std::size_t number) {
 
 void Journal::begin(nlohmann::ordered_json const& network) {
   if (files_.front().num_records() > 0) return;
-  files_.front().append(json_text({{"version", version}, {"run", run_}, {"network", network}}));
+  files_.front().append(json_text({{"version", journal_version}, {"run", run_}, {"network", network}}));
 }
 
 void Journal::add(FinishedBatch const& batch) {

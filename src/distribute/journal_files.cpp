@@ -27,10 +27,6 @@ std::optional<int> rank_of_file(fs::path const& path, std::string const& file) {
   return is_rank && journal_of_rank(path, rank).filename() == file ? std::optional(rank) : std::nullopt;
 }
 
-std::string shown(nlohmann::ordered_json const& object, std::string const& name) {
-  return object.contains(name) ? json_text(object[name]) : "not there";
-}
-
 } // namespace
 
 fs::path journal_of_rank(fs::path const& path, int rank) {
@@ -54,7 +50,7 @@ void require_same_run(nlohmann::ordered_json const& head, nlohmann::ordered_json
   for (auto const& [name, value] : run.items()) {
     if (head.contains(name) && head[name] == value) continue;
     throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.string(), name,
-                                 shown(head, name), json_text(value)));
+                                 member_text(head, name), json_text(value)));
   }
 }
 

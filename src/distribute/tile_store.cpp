@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int version = 1;
+constexpr int tiles_version = 1;
 constexpr std::size_t head_size = sizeof(std::uint64_t);
 
 std::uint64_t task_of(std::string_view record) {
@@ -40,7 +40,7 @@ TileStore::TileStore(fs::path const& journal, nlohmann::ordered_json const& run,
   for (auto const& left : journals_left(journal, rank, num_ranks)) files_.emplace_back(left, RecordFile::Purpose::read);
   for (std::size_t number = 0; number < files_.size(); ++number)
     if (files_[number].num_records() > 0) find_tiles(number, run);
-  if (files_.front().num_records() == 0) files_.front().append(json_text({{"version", version}, {"run", run}}));
+  if (files_.front().num_records() == 0) files_.front().append(json_text({{"version", tiles_version}, {"run", run}}));
 }
 
 /// Reads which tiles a journal holds. Throws InputError if it belongs to another run or a record holds no tile.
@@ -49,9 +49,9 @@ void TileStore::find_tiles(std::size_t number, nlohmann::ordered_json const& run
   auto const head = parse_json(file.read(0), file.path().string());
   if (!head.is_object() || !head.contains("run") || !head["run"].is_object() || !head.contains("version"))
     throw InputError(fmt::format("{} does not begin with the description of a run", file.path().string()));
-  if (head["version"] != version) {
+  if (head["version"] != tiles_version) {
     throw InputError(fmt::format("{} has version {} of the journal, expected {}", file.path().string(),
-                                 json_text(head["version"]), version));
+                                 json_text(head["version"]), tiles_version));
   }
   require_same_run(head["run"], run, file.path());
   for (std::size_t record = 1; record < file.num_records(); ++record) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/stopwatch.hpp"
+#include "core/urgent_space.hpp"
 #include "core/work_mark.hpp"
 #include "engine/gradient_exchange.hpp"
 #include "engine/peer_arrays.hpp"
@@ -33,9 +34,7 @@ public:
   /// Both must outlive this object, whose destructor is collective. reads_peers: read arrays of other ranks if
   /// possible.
   SharedStep(GradientExchange& exchange, Weights& weights, bool reads_peers)
-      : exchange_(&exchange), weights_(&weights), reads_peers_(reads_peers) {
-    if constexpr (!kOnHost<ExecutionSpace>) lane_ = Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0];
-  }
+      : exchange_(&exchange), weights_(&weights), reads_peers_(reads_peers) {}
 
   /// Takes the present arrays of the weights, which have been replaced by others of the same sizes.
   void take_arrays() {
@@ -366,7 +365,8 @@ private:
   Weights* weights_;
   bool reads_peers_;
   std::string obstacle_;
-  ExecutionSpace lane_; ///< runs what ranks share
+  UrgentSpace<ExecutionSpace> urgent_;
+  ExecutionSpace const& lane_ = urgent_.get(); ///< runs what ranks share
   std::unique_ptr<Peers> peers_;
   std::vector<std::byte> bytes_of_messages_;    ///< with peers: [number][sent, received][rank]
   std::vector<WorkMark<ExecutionSpace>> marks_; ///< without peers: by bundle, behind copies to the host

@@ -64,7 +64,7 @@ bool fits(TrainingPlan& plan, TrainingSizes const& sizes, std::vector<StreamedSi
 }
 
 /// Says how much memory the smallest plan needs.
-ResourceError does_not_fit(TrainingPlan const& plan, TrainingOptions const& options, MemoryLimits const& limits) {
+ResourceError memory_error(TrainingPlan const& plan, TrainingOptions const& options, MemoryLimits const& limits) {
   if (plan.streams_weights && plan.weight_bytes + plan.activation_bytes <= limits.device) {
     return ResourceError(fmt::format(
         "training needs {} bytes of host memory for weights that are streamed to the device, but {} bytes may be used; "
@@ -109,11 +109,11 @@ TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& op
   TrainingPlan plan;
   plan.leaf = sizes.leaf;
   if (fits(plan, sizes, {{kWholeLayers, sizes.weight_bytes}}, options, limits.device)) return plan;
-  if (limits.host_weights == 0) throw does_not_fit(plan, options, limits);
+  if (limits.host_weights == 0) throw memory_error(plan, options, limits);
   plan.streams_weights = true;
   plan.host_bytes = sizes.streamed_host_bytes;
   if (!fits(plan, sizes, sizes.streamed, options, limits.device) || plan.host_bytes > limits.host_weights)
-    throw does_not_fit(plan, options, limits);
+    throw memory_error(plan, options, limits);
   return plan;
 }
 

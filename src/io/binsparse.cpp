@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Layout = MatrixParts::Layout;
 
-constexpr char const* version = "0.1.0";
+constexpr char const* binsparse_version = "0.1.0";
 
 /// A member of a JSON object as text for messages.
 std::string shown(Json const& object, char const* key) {
@@ -133,7 +133,7 @@ bool read_ready_columns(hdf5::Dataset const& list, EdgeOffset first, SampleMemor
 Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, Formats formats) {
   auto const object = parse_object(hdf5::read_text(group.id(), "binsparse", place), place);
   auto const text_of = [&](char const* key) { return object.contains(key) ? object[key] : Json(); };
-  if (text_of("version") != "0.1" && text_of("version") != version)
+  if (text_of("version") != "0.1" && text_of("version") != binsparse_version)
     fail_at(place, shown(object, "version"), "\"0.1.0\"");
   auto const layout = read_layout(object, formats, place);
   if (formats == Formats::all && object.contains("structure"))
@@ -259,7 +259,7 @@ bool fit_float(std::vector<double> const& values) {
 void write_descriptor(hdf5::Group const& group, Descriptor const& descriptor, std::filesystem::path const& path) {
   auto const values = stored_type(group, "values", path);
   nlohmann::json object;
-  object["version"] = version;
+  object["version"] = binsparse_version;
   object["format"] = "CSR";
   object["shape"] = {descriptor.num_rows, descriptor.num_columns};
   object["number_of_stored_values"] = descriptor.num_entries;

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 // limit on image numbers: a typing error must not fill the memory
 constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
 
-TripleFormat sample_format(std::size_t neurons, std::optional<std::size_t> num_samples) {
+TripleFormat text_format(std::size_t neurons, std::optional<std::size_t> num_samples) {
   TripleFormat format;
   format.names = {"image", "pixel", "value"};
   format.largest = {num_samples.value_or(largest_image), neurons};
@@ -76,7 +76,7 @@ private:
 
 SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range,
                                  std::optional<std::size_t> num_samples) {
-  auto const format = sample_format(neurons, num_samples);
+  auto const format = text_format(neurons, num_samples);
   auto const wanted = wanted_samples(format, range, num_samples);
   auto triples = read_triples(path, format, neurons, wanted, true);
   if (range && !num_samples) require_begun(path, *range, triples.largest_row);
@@ -85,7 +85,7 @@ SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, Opti
 
 std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::size_t neurons,
                                                      OptionalSampleRange const& range, std::size_t bytes) {
-  auto const format = sample_format(neurons, std::nullopt);
+  auto const format = text_format(neurons, std::nullopt);
   auto const wanted = wanted_samples(format, range, std::nullopt);
   auto scan = scan_triples(path, format, neurons, wanted, bytes);
   if (range) require_begun(path, *range, scan.largest_row);

@@ -24,15 +24,15 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Determines whether two names refer to the same file.
-struct Identity {
+struct FileIdentity {
   fs::path path;                                ///< absolute, without links
   std::optional<std::pair<dev_t, ino_t>> inode; ///< set if the file exists
   bool is_device = false;                       ///< true for /dev/null and terminals, where nothing can be overwritten
 };
 
-Identity identity_of(fs::path const& path) {
+FileIdentity file_identity(fs::path const& path) {
   std::error_code error;
-  Identity identity;
+  FileIdentity identity;
   identity.path = fs::weakly_canonical(path, error);
   if (error) identity.path = fs::absolute(path, error).lexically_normal();
   struct stat status {};
@@ -42,13 +42,13 @@ Identity identity_of(fs::path const& path) {
   return identity;
 }
 
-bool are_one(Identity const& left, Identity const& right) {
+bool are_one(FileIdentity const& left, FileIdentity const& right) {
   if (left.is_device || right.is_device) return false;
   return left.path == right.path || (left.inode && left.inode == right.inode);
 }
 
 /// True for FILE.1, FILE.2, ..., the journals of other ranks beside the journal FILE.
-bool is_journal_of_rank(Identity const& file, Identity const& journal) {
+bool is_journal_of_rank(FileIdentity const& file, FileIdentity const& journal) {
   auto const name = file.path.string();
   auto const begin = journal.path.string() + ".";
   return name.starts_with(begin) && name.size() > begin.size() &&
@@ -85,27 +85,27 @@ std::vector<fs::path> files_of_list(fs::path const& path) {
 }
 
 /// True if writing `output` would replace or add a layer file of the network in `folder`.
-bool is_part_of_network(Identity const& output, fs::path const& folder) {
+bool is_part_of_network(FileIdentity const& output, fs::path const& folder) {
   auto const is_output = [&](fs::path const& file) {
     struct stat status {};
     return stat(file.c_str(), &status) == 0 && output.inode == std::pair(status.st_dev, status.st_ino);
   };
   if (output.inode && std::ranges::any_of(layer_files_below(folder), is_output)) return true;
   if (!is_layer_file_name(output.path.filename().string())) return false;
-  auto const network = identity_of(folder).path;
+  auto const network = file_identity(folder).path;
   return output.path.parent_path() == network || output.path.parent_path().parent_path() == network;
 }
 
 std::string shown(std::string const& role, fs::path const& path) { return fmt::format("{} {}", role, path.string()); }
 
 /// The regular files that standard output and standard error are redirected to.
-std::vector<std::pair<char const*, Identity>> files_of_streams() {
-  std::vector<std::pair<char const*, Identity>> streams;
+std::vector<std::pair<char const*, FileIdentity>> files_of_streams() {
+  std::vector<std::pair<char const*, FileIdentity>> streams;
   for (auto const& [descriptor, name] :
        {std::pair(STDOUT_FILENO, "standard output"), std::pair(STDERR_FILENO, "standard error")}) {
     struct stat status {};
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    streams.emplace_back(name, Identity{{}, std::pair(status.st_dev, status.st_ino), false});
+    streams.emplace_back(name, FileIdentity{{}, std::pair(status.st_dev, status.st_ino), false});
   }
   return streams;
 }
@@ -152,11 +152,11 @@ void FileRoles::writes(std::string const& role, fs::path const& path, Content co
 
 void FileRoles::require_sound() const {
   auto const streams = files_of_streams();
-  std::vector<Identity> earlier;
+  std::vector<FileIdentity> earlier;
   for (auto const& output : outputs_) {
     require_fitting_ending(output.role, output.path, output.content);
-    auto const here = identity_of(target_of(output.path));
-    auto const collides = [&](Identity const& other) {
+    auto const here = file_identity(target_of(output.path));
+    auto const collides = [&](FileIdentity const& other) {
       return are_one(here, other) || (output.content == Content::journal && is_journal_of_rank(other, here));
     };
     for (auto const& [name, stream] : streams) {
@@ -168,8 +168,8 @@ void FileRoles::require_sound() const {
       std::error_code error;
       bool const is_network = fs::is_directory(input.path, error) && is_part_of_network(here, input.path);
       bool const is_listed = std::ranges::any_of(
-          files_of_list(input.path), [&](fs::path const& file) { return are_one(here, identity_of(file)); });
-      if (!is_network && !is_listed && !collides(identity_of(input.path))) continue;
+          files_of_list(input.path), [&](fs::path const& file) { return are_one(here, file_identity(file)); });
+      if (!is_network && !is_listed && !collides(file_identity(input.path))) continue;
       throw UsageError(fmt::format("{} would replace what {} reads; give it another name",
                                    shown(output.role, output.path), shown(input.role, input.path)));
     }

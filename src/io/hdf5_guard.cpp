@@ -51,9 +51,9 @@ Limits limits_for(std::uint64_t file_size) {
 }
 
 /// Identifies a version of a file: device, inode, size and times.
-using Identity = std::array<std::uint64_t, 7>;
+using FileVersion = std::array<std::uint64_t, 7>;
 
-Identity identity_of(struct stat const& status) {
+FileVersion version_of(struct stat const& status) {
   auto const number = [](auto value) { return static_cast<std::uint64_t>(value); };
   return {number(status.st_dev),         number(status.st_ino),          number(status.st_size),
           number(status.st_mtim.tv_sec), number(status.st_mtim.tv_nsec), number(status.st_ctim.tv_sec),
@@ -83,7 +83,7 @@ std::pair<std::uint64_t, std::uint64_t> memory_in_use() {
 bool is_in_child = false;
 
 /// A file that was tried out: its path, its version, and what was walked through.
-using TriedFile = std::tuple<std::string, Identity, std::string>;
+using TriedFile = std::tuple<std::string, FileVersion, std::string>;
 
 /// Files that were tried out: null for a good file, else its error.
 std::map<TriedFile, std::exception_ptr>& known_files() {
@@ -259,7 +259,7 @@ void try_out(fs::path const& path, Walk const& walk) {
   struct stat status {};
   auto const place = readable_place(path);       // before the fork, because a pipe can be read only once
   if (stat(place.c_str(), &status) != 0) return; // opening the file will report the reason
-  TriedFile const file(place.string(), identity_of(status), walk.what);
+  TriedFile const file(place.string(), version_of(status), walk.what);
   auto found = known.find(file);
   if (found == known.end()) {
     std::exception_ptr failure;
@@ -297,7 +297,7 @@ void require_tried(hid_t object) {
   H5Fget_name(object, path.data(), path.size() + 1);
   struct stat status {};
   auto const is_there = stat(path.c_str(), &status) == 0;
-  if (is_there && known_files().contains({path, identity_of(status), needed_walk()})) return;
+  if (is_there && known_files().contains({path, version_of(status), needed_walk()})) return;
   throw UntriedText(fmt::format("{} holds text of variable length, but was not tried out", path));
 }
 

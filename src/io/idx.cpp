@@ -24,14 +24,14 @@ namespace {
 namespace fs = std::filesystem;
 using Byte = unsigned char;
 
-constexpr std::size_t buffer_size = std::size_t{1} << 18;
+constexpr std::size_t idx_buffer_size = std::size_t{1} << 18;
 constexpr Byte unsigned_bytes = 0x08;
 
 /// The items of an IDX file, from the first to the last.
 class IdxStream {
 public:
   /// Reads the header.
-  explicit IdxStream(fs::path path) : path_(std::move(path)), source_(open_bytes(path_)), buffer_(buffer_size) {
+  explicit IdxStream(fs::path path) : path_(std::move(path)), source_(open_bytes(path_)), buffer_(idx_buffer_size) {
     std::array<Byte, 4> head{};
     read_header(head);
     if (head[0] != 0 || head[1] != 0) fail_at(path_.string(), "no IDX file", "two zero bytes at its begin");

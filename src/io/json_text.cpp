@@ -42,4 +42,8 @@ std::string json_text(nlohmann::ordered_json const& json, int indent) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::string member_text(nlohmann::ordered_json const& object, std::string const& name) {
+  return object.contains(name) ? json_text(object[name]) : "not there";
+}
+
 } // namespace varve

@@ -24,4 +24,7 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
 /// JSON cannot hold it.
 std::string json_text(nlohmann::ordered_json const& json, int indent = -1);
 
+/// The member of this name as text; "not there" if the object has none.
+std::string member_text(nlohmann::ordered_json const& object, std::string const& name);
+
 } // namespace varve

@@ -70,7 +70,7 @@ std::vector<LayerDescription> descriptions_of(fs::path const& path) {
 }
 
 template <class Number>
-void require_equal(std::optional<std::size_t> const& asked, Number found, char const* what, fs::path const& path) {
+void require_asked(std::optional<std::size_t> const& asked, Number found, char const* what, fs::path const& path) {
   if (!asked || *asked == found) return;
   throw UsageError(fmt::format("{} {} was asked for, but {} says {}", what, *asked, path.string(), found));
 }
@@ -90,8 +90,8 @@ public:
       num_inputs = layer.num_inputs();
       num_outputs = layer.num_outputs();
       has_orientation_ = has_orientation_ || num_inputs != num_outputs || says_orientation(number);
-      require_equal(options_.neurons, num_inputs, "the number of inputs", path_);
-      require_equal(options_.neurons, num_outputs, "the number of outputs", path_);
+      require_asked(options_.neurons, num_inputs, "the number of inputs", path_);
+      require_asked(options_.neurons, num_outputs, "the number of outputs", path_);
     }
   }
 
@@ -197,7 +197,7 @@ bool is_layer_list(fs::path const& path) {
 
 std::unique_ptr<NetworkSource> open_layer_list(fs::path const& path, ChallengeOptions const& options) {
   auto descriptions = descriptions_of(path);
-  require_equal(options.layers, descriptions.size(), "the number of layers", path);
+  require_asked(options.layers, descriptions.size(), "the number of layers", path);
   return std::make_unique<LayerList>(path, std::move(descriptions), options);
 }
 

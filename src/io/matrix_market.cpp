@@ -42,7 +42,7 @@ struct Banner {
   double mirrored_sign = 1.0;
 };
 
-std::vector<std::string> words_of(std::string_view line) {
+std::vector<std::string> small_words(std::string_view line) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; (begin = line.find_first_not_of(" \t\r", begin)) != std::string_view::npos;) {
     auto const end = std::min(line.find_first_of(" \t\r", begin), line.size());
@@ -56,7 +56,7 @@ Banner read_banner(fs::path const& path) {
   std::array<char, 256> head{};
   std::string_view const text(head.data(), open_bytes(path)->read(head));
   auto const line = text.substr(0, text.find('\n'));
-  auto const words = words_of(line);
+  auto const words = small_words(line);
   auto const fail = [&](char const* expected) { fail_at_line(path, 1, quote(line), expected); };
   if (words.size() != 5 || words[0] != magic || words[1] != "matrix")
     fail("%%MatrixMarket matrix, and three words more");

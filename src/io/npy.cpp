@@ -25,7 +25,7 @@ constexpr std::size_t longest_header = std::size_t{1} << 16;
 void skip_blanks(std::string_view& text) { text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size())); }
 
 /// Removes blanks and then `expected` from the front of a text; false if it is not there.
-bool take(std::string_view& text, std::string_view expected) {
+bool take_word(std::string_view& text, std::string_view expected) {
   skip_blanks(text);
   if (!text.starts_with(expected)) return false;
   text.remove_prefix(expected.size());
@@ -39,7 +39,7 @@ std::string_view value_of(std::string_view text, std::string_view key, std::stri
     auto const begin = text.find(name);
     if (begin == std::string_view::npos) continue;
     auto value = text.substr(begin + name.size());
-    if (take(value, ":")) return value;
+    if (take_word(value, ":")) return value;
   }
   fail_at(place, fmt::format("no '{}' in the header of a NumPy array", key), "one");
 }
@@ -59,16 +59,16 @@ std::vector<std::uint64_t> shape_of(std::string_view text, std::string const& pl
     fail_at(place, "a shape that is no list of whole numbers", "one, such as (60000, 784)");
   };
   std::vector<std::uint64_t> shape;
-  if (!take(text, "(")) fail_shape();
-  while (!take(text, ")")) {
+  if (!take_word(text, "(")) fail_shape();
+  while (!take_word(text, ")")) {
     std::uint64_t length = 0;
     skip_blanks(text);
     auto const [next, error] = std::from_chars(text.data(), text.data() + text.size(), length);
     if (error != std::errc() || shape.size() >= 32) fail_shape();
     text.remove_prefix(static_cast<std::size_t>(next - text.data()));
     shape.push_back(length);
-    if (take(text, ",")) continue;
-    if (!take(text, ")")) fail_shape();
+    if (take_word(text, ",")) continue;
+    if (!take_word(text, ")")) fail_shape();
     break;
   }
   return shape;
@@ -94,8 +94,9 @@ NpyHeader read_header(ByteSource& source, std::string const& place) {
   NpyHeader header;
   header.type = quoted_of(value_of(text, "descr", place), place);
   auto order = value_of(text, "fortran_order", place);
-  header.is_fortran = take(order, "True");
-  if (!header.is_fortran && !take(order, "False")) fail_at(place, "an order that is neither True nor False", "one");
+  header.is_fortran = take_word(order, "True");
+  if (!header.is_fortran && !take_word(order, "False"))
+    fail_at(place, "an order that is neither True nor False", "one");
   header.shape = shape_of(value_of(text, "shape", place), place);
   return header;
 }

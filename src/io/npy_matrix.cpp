@@ -25,7 +25,7 @@ NpyStream open_array(fs::path const& path) { return {open_bytes(path), path.stri
 }
 
 /// Opens an array of two dimensions whose indices can be stored.
-NpyStream open_matrix(fs::path const& path) {
+NpyStream open_numbers(fs::path const& path) {
   auto stream = open_array(path);
   if (stream.header().shape.size() != 2) fail_shape(path, stream.header(), "two dimensions");
   auto const& shape = stream.header().shape;
@@ -53,14 +53,14 @@ void for_each_number(NpyStream&& stream, Visit const& visit) {
 /// Reads the rows of an array of two dimensions, whose last index runs fastest, part by part.
 class NpyReader final : public SampleReader {
 public:
-  NpyReader(fs::path const& path, OptionalSampleRange const& range) : path_(path), stream_(open_matrix(path)) {
+  NpyReader(fs::path const& path, OptionalSampleRange const& range) : path_(path), stream_(open_numbers(path)) {
     rows_ = rows_within(path, 0, stream_->header().shape[0], range);
     num_neurons_ = stream_->header().shape[1];
     stream_->skip(rows_.first * num_neurons_);
     count((rows_.second - rows_.first) * num_neurons_);
     stream_->skip((stream_->header().shape[0] - rows_.second) * num_neurons_);
     stream_->require_end();
-    stream_.emplace(open_matrix(path_));
+    stream_.emplace(open_numbers(path_));
   }
 
   std::size_t num_samples() const override { return rows_.second - rows_.first; }
@@ -73,7 +73,7 @@ public:
     VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
     auto const begin = rows_.first + first;
     if (begin < next_) { // streams cannot go back: read from the start again
-      stream_.emplace(open_matrix(path_));
+      stream_.emplace(open_numbers(path_));
       next_ = 0;
     }
     stream_->skip((begin - next_) * num_neurons_);
@@ -128,11 +128,11 @@ private:
 } // namespace
 
 SparseMatrix read_npy_matrix(fs::path const& path) {
-  auto const header = open_matrix(path).header();
+  auto const header = open_numbers(path).header();
   require_length(path); // before memory is taken for the rows that the header promises
   auto const order = header.is_fortran ? DenseOrder::by_columns : DenseOrder::by_rows;
   return matrix_of_dense({header.shape[0], header.shape[1], order}, path.string(),
-                         [&](auto const& visit) { for_each_number(open_matrix(path), visit); });
+                         [&](auto const& visit) { for_each_number(open_numbers(path), visit); });
 }
 
 std::vector<double> read_npy_list(fs::path const& path) {

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view mark = ".partial-";
+constexpr std::string_view partial_mark = ".partial-";
 constexpr std::size_t num_digits = 16;
 
 /// The names of all partial outputs of this process. Adding, renaming and removing require the lock. When a signal ends
@@ -66,8 +66,8 @@ std::string random_digits() {
 }
 
 bool is_partial_name(std::string_view name, std::string_view target) {
-  if (!name.starts_with(target) || !name.substr(target.size()).starts_with(mark)) return false;
-  auto const digits = name.substr(target.size() + mark.size());
+  if (!name.starts_with(target) || !name.substr(target.size()).starts_with(partial_mark)) return false;
+  auto const digits = name.substr(target.size() + partial_mark.size());
   return digits.size() == num_digits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
@@ -134,7 +134,7 @@ PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
   auto& all = registry();
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     std::lock_guard const lock(all.guard);
-    name_ = fs::path(path_.string() + std::string(mark) + random_digits());
+    name_ = fs::path(path_.string() + std::string(partial_mark) + random_digits());
     create(kind);
     if (descriptor_ < 0 && errno == EEXIST) continue;
     if (descriptor_ < 0) fail_to_write(path_, errno);

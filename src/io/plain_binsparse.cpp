@@ -45,7 +45,7 @@ std::vector<std::string> names_in(hdf5::File const& file, std::string const& pla
 }
 
 /// The groups with a matrix. Call it under hdf5::guarded.
-std::vector<std::string> matrices_in(hdf5::File const& file, std::string const& place) {
+std::vector<std::string> plain_matrices_in(hdf5::File const& file, std::string const& place) {
   if (has_descriptor(file.id())) return {""};
   std::vector<std::string> matrices;
   auto const refuse = [](char const*, char const*, char const*, char const*, unsigned*, hid_t, void*) -> herr_t {
@@ -64,8 +64,8 @@ std::string place_of(fs::path const& path, std::string const& name) {
 }
 
 /// Opens a group and reads its descriptor.
-binsparse::Descriptor open_matrix(hdf5::File const& file, std::string const& name, std::string const& place,
-                                  hdf5::Group& group) {
+binsparse::Descriptor open_plain_matrix(hdf5::File const& file, std::string const& name, std::string const& place,
+                                        hdf5::Group& group) {
   group = hdf5::open_group(file.id(), name.empty() ? "/" : name, place);
   return binsparse::read_descriptor(group, place, binsparse::Formats::all);
 }
@@ -90,33 +90,33 @@ auto in_file(fs::path const& path, Work const& work) {
 bool is_plain_binsparse(fs::path const& path) {
   if (!hdf5::has_signature(path)) return false;
   return in_file(path, [&](hdf5::File const& file) {
-    return H5Aexists(file.id(), "format") == 0 && !matrices_in(file, path.string()).empty();
+    return H5Aexists(file.id(), "format") == 0 && !plain_matrices_in(file, path.string()).empty();
   });
 }
 
 void walk_plain_binsparse(fs::path const& path) {
   auto const file = hdf5::open_file(path);
-  for (auto const& name : matrices_in(file, path.string())) {
+  for (auto const& name : plain_matrices_in(file, path.string())) {
     hdf5::Group group;
     auto const place = place_of(path, name);
-    auto const descriptor = open_matrix(file, name, place, group);
+    auto const descriptor = open_plain_matrix(file, name, place, group);
     binsparse::require_arrays(group, descriptor, place);
   }
 }
 
 std::vector<std::string> plain_matrix_names(fs::path const& path) {
-  return in_file(path, [&](hdf5::File const& file) { return matrices_in(file, path.string()); });
+  return in_file(path, [&](hdf5::File const& file) { return plain_matrices_in(file, path.string()); });
 }
 
 SparseMatrix read_plain_matrix(fs::path const& path, std::string const& name) {
   return in_file(path, [&](hdf5::File const& file) {
-    auto const names = matrices_in(file, path.string());
+    auto const names = plain_matrices_in(file, path.string());
     if (name.empty() && names.size() != 1)
       throw InputError(fmt::format("{}: found {} matrices, expected one", path.string(), names.size()));
     auto const& wanted = name.empty() ? names.front() : name;
     hdf5::Group group;
     auto const place = place_of(path, wanted);
-    auto const descriptor = open_matrix(file, wanted, place, group);
+    auto const descriptor = open_plain_matrix(file, wanted, place, group);
     return to_matrix(binsparse::read_parts(group, descriptor, place), place);
   });
 }

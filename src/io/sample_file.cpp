@@ -44,14 +44,14 @@ SampleIndex read_first_sample(hdf5::File const& file, std::string const& place) 
 }
 
 /// Throws InputError unless all sample numbers fit in 64 bits, counted from 0 and from 1.
-void require_countable(SampleIndex first_sample, std::uint64_t num_samples, std::string const& place) {
+void require_countable_numbers(SampleIndex first_sample, std::uint64_t num_samples, std::string const& place) {
   constexpr auto largest = std::numeric_limits<SampleIndex>::max();
   if (capped_add(first_sample, num_samples) < largest) return;
   throw InputError(fmt::format("{}: found {} as the number of the first of {} samples, expected no more than {}", place,
                                first_sample, num_samples, largest - 1 - num_samples));
 }
 
-StoredMatrix open_matrix(hdf5::File const& file, char const* name, std::string const& place) {
+StoredMatrix open_stored_matrix(hdf5::File const& file, char const* name, std::string const& place) {
   StoredMatrix matrix;
   matrix.group = hdf5::open_group(file.id(), name, place);
   matrix.descriptor = binsparse::read_descriptor(matrix.group, fmt::format("{}: {}", place, name));
@@ -74,7 +74,7 @@ void open_answers(OpenSampleFile& open, std::string const& place) {
     require_one_per_sample(hdf5::length_of(*open.labels, place + ": labels"), num_samples, "labels", place);
   }
   if (hdf5::has_child(open.file.id(), "targets")) {
-    open.targets = open_matrix(open.file, "targets", place);
+    open.targets = open_stored_matrix(open.file, "targets", place);
     require_one_per_sample(open.targets->descriptor.num_rows, num_samples, "targets", place);
   }
 }
@@ -95,8 +95,8 @@ OpenSampleFile open_unguarded(fs::path const& path) {
         fmt::format("{}: found version {} of the format, expected {}", place, version, sample_format::version));
   }
   open.first_sample = read_first_sample(open.file, place);
-  open.samples = open_matrix(open.file, "samples", place);
-  require_countable(open.first_sample, open.samples.descriptor.num_rows, place);
+  open.samples = open_stored_matrix(open.file, "samples", place);
+  require_countable_numbers(open.first_sample, open.samples.descriptor.num_rows, place);
   open_answers(open, place);
   return open;
 }

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string layer_name(std::size_t number) { return fmt::format("{:06}", number); }
+std::string group_of_layer(std::size_t number) { return fmt::format("{:06}", number); }
 
 /// The narrower of two types that holds all numbers.
 hid_t type_for(std::vector<double> const& numbers) {
@@ -56,7 +56,7 @@ TrainingRecord read_record(fs::path const& path) {
   auto const num_layers = hdf5::num_children(group, place);
   for (std::uint64_t number = 0; number < num_layers; ++number) {
     auto const layer_place = fmt::format("{}: layer {}", place, number);
-    auto const layer = hdf5::open_group(group.id(), layer_name(number), layer_place);
+    auto const layer = hdf5::open_group(group.id(), group_of_layer(number), layer_place);
     record.optimizer.layers.push_back({read_moments(layer.id(), "weights", num_moments, layer_place),
                                        read_moments(layer.id(), "bias", num_moments, layer_place)});
   }
@@ -73,7 +73,7 @@ void write_training_record(hid_t file, TrainingRecord const& record, fs::path co
   hdf5::write_integer(group.id(), "steps", record.optimizer.num_steps, path);
   hdf5::write_integer(group.id(), "moments", layers.empty() ? 0 : layers.front().weights.size(), path);
   for (std::size_t number = 0; number < layers.size(); ++number) {
-    auto const layer = hdf5::create_group(group.id(), layer_name(number), path);
+    auto const layer = hdf5::create_group(group.id(), group_of_layer(number), path);
     write_moments(layer.id(), "weights", layers[number].weights, path);
     write_moments(layer.id(), "bias", layers[number].bias, path);
   }

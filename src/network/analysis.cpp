@@ -19,7 +19,7 @@ namespace {
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 /// Folds a word into a hash. Collisions are harmless: outputs with equal hashes are compared in full.
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+std::uint64_t hash_with(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
   return hash ^ (hash >> 29U);
 }
@@ -30,7 +30,7 @@ struct PatternIdentity {
 
   std::uint64_t hash(std::size_t output) const {
     std::uint64_t hash = 0;
-    for (auto const input : layer.weights.row_columns(output)) hash = mixed(hash, input);
+    for (auto const input : layer.weights.row_columns(output)) hash = hash_with(hash, input);
     return hash;
   }
   bool equal(std::size_t one, std::size_t other) const {
@@ -43,11 +43,11 @@ struct NeuronIdentity {
   Layer const& layer;
 
   std::uint64_t hash(std::size_t output) const {
-    std::uint64_t hash = mixed(PatternIdentity{layer}.hash(output), bits_of(layer.bias_of(output)));
+    std::uint64_t hash = hash_with(PatternIdentity{layer}.hash(output), bits_of(layer.bias_of(output)));
     if (layer.weights.values.size() == 1) return hash;
     auto const& pointers = layer.weights.row_pointers;
     for (EdgeOffset edge = pointers[output]; edge < pointers[output + 1]; ++edge) {
-      hash = mixed(hash, bits_of(layer.weights.values[edge]));
+      hash = hash_with(hash, bits_of(layer.weights.values[edge]));
     }
     return hash;
   }

@@ -6,7 +6,7 @@ namespace varve {
 namespace {
 
 /// Folds a word into a hash. Collisions are harmless: neurons with equal hashes are compared in full.
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+std::uint64_t hash_of_both(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
   return hash ^ (hash >> 29U);
 }
@@ -14,9 +14,9 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
 } // namespace
 
 std::uint64_t neuron_hash(std::span<NeuronIndex const> inputs, std::span<double const> weights, double bias) {
-  std::uint64_t hash = mixed(inputs.size(), bits_of(bias));
-  for (NeuronIndex const input : inputs) hash = mixed(hash, input);
-  for (double const weight : weights) hash = mixed(hash, bits_of(weight));
+  std::uint64_t hash = hash_of_both(inputs.size(), bits_of(bias));
+  for (NeuronIndex const input : inputs) hash = hash_of_both(hash, input);
+  for (double const weight : weights) hash = hash_of_both(hash, bits_of(weight));
   return hash;
 }
 

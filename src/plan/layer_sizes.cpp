@@ -12,7 +12,7 @@
 namespace varve {
 namespace {
 
-EdgeOffset most_readers(SparseMatrix const& matrix) {
+EdgeOffset count_most_readers(SparseMatrix const& matrix) {
   std::vector<EdgeOffset> num_readers(matrix.num_columns, 0);
   for (NeuronIndex const input : matrix.column_indices) ++num_readers[input];
   return num_readers.empty() ? 0 : *std::ranges::max_element(num_readers);
@@ -62,7 +62,7 @@ bool suits_counts(Layer const& layer, std::size_t max_outputs) {
   for (std::size_t output = 0; output < matrix.num_rows; ++output) {
     if (matrix.row_size(output) > max_degree) return false;
   }
-  return matrix.num_entries() <= many * matrix.num_columns && most_readers(matrix) <= 2 * many;
+  return matrix.num_entries() <= many * matrix.num_columns && count_most_readers(matrix) <= 2 * many;
 }
 
 std::size_t stationary_bytes(EllShape const& shape, std::size_t blocks_per_team, std::size_t max_chunks,

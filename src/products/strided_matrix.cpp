@@ -10,14 +10,14 @@
 namespace varve {
 namespace {
 
-constexpr std::uint64_t rows_at_a_time = 64; ///< for a thread
+constexpr std::uint64_t rows_of_strip = 64; ///< for a thread
 
 /// Calls work(rows) on host threads, for parts of a block that are a few rows high.
 template <class Work>
-void for_each_rows(MatrixBlock const& block, Work const& work) {
-  for_each_on_host_threads((block.num_rows + rows_at_a_time - 1) / rows_at_a_time, [&](std::size_t part) {
-    auto const first = part * rows_at_a_time;
-    work(MatrixBlock{block.first_row + first, std::min(rows_at_a_time, block.num_rows - first), block.first_column,
+void for_each_strip(MatrixBlock const& block, Work const& work) {
+  for_each_on_host_threads((block.num_rows + rows_of_strip - 1) / rows_of_strip, [&](std::size_t part) {
+    auto const first = part * rows_of_strip;
+    work(MatrixBlock{block.first_row + first, std::min(rows_of_strip, block.num_rows - first), block.first_column,
                      block.num_columns});
   });
 }
@@ -46,7 +46,7 @@ void for_each_number(StridedMatrix<Element> const& matrix, MatrixBlock const& bl
 template <class Element, class Scalar>
 void read_block(StridedMatrix<Element const> const& matrix, std::string const& place, MatrixBlock const& block,
                 Scalar* values) {
-  for_each_rows(block, [&](MatrixBlock const& rows) {
+  for_each_strip(block, [&](MatrixBlock const& rows) {
     auto* const to = values + (rows.first_row - block.first_row) * block.num_columns;
     for_each_number(matrix, rows, [&](Element value, std::int64_t index) { to[index] = static_cast<Scalar>(value); });
     require_finite(rows, to, place);
@@ -59,7 +59,7 @@ template void read_block(StridedMatrix<double const> const&, std::string const&,
 
 template <class Scalar>
 void write_block(StridedMatrix<Scalar> const& matrix, MatrixBlock const& block, Scalar const* values) {
-  for_each_rows(block, [&](MatrixBlock const& rows) {
+  for_each_strip(block, [&](MatrixBlock const& rows) {
     auto const* const from = values + (rows.first_row - block.first_row) * block.num_columns;
     for_each_number(matrix, rows, [&](Scalar& value, std::int64_t index) { value = from[index]; });
   });

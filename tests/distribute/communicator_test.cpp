@@ -197,7 +197,8 @@ TEST(IsLaunched, ByVariablesOfLaunchersAndBatchSystemsOnly) {
   };
   EXPECT_FALSE(with({}));
   EXPECT_FALSE(with({"PATH=/usr/bin", "HOME=/", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_MCA_pml=ob1", "OMP_NUM_THREADS=2",
-                     "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe", "X=OMPI_COMM_WORLD_SIZE", "PMIX=1"}));
+                     "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe", "X=OMPI_COMM_WORLD_SIZE",
+                     "PMIX_MCA_gds=hash", "MPI_HOME=/opt/mpi"}));
   for (char const* const variable :
        {"OMPI_COMM_WORLD_SIZE=2", "PMIX_RANK=0", "PMI_RANK=1", "PMI2_SIZE=2", "MPI_LOCALRANKID=0", "SLURM_JOB_ID=1",
         "FLUX_TASK_RANK=0", "PALS_RANKID=0", "JSM_NAMESPACE_RANK=0", "MV2_COMM_WORLD_RANK=0", "PBS_JOBID=1"}) {
