@@ -13,12 +13,12 @@
 namespace varve::python {
 namespace {
 
-/// The number of samples of the next batch: twice as many as before while batches are short, half as many if one took
-/// more than a second.
-std::size_t next_size(std::size_t size, double seconds) {
+/// The number of samples of the next batch: twice as many as before, up to `most`, while batches are short, half as many
+/// if one took more than a second.
+std::size_t next_size(std::size_t size, std::size_t most, double seconds) {
   constexpr double short_batch = 0.3;
   constexpr double long_batch = 1.0;
-  if (seconds < short_batch) return 2 * size;
+  if (seconds < short_batch) return std::min(2 * size, most);
   return seconds > long_batch ? std::max<std::size_t>(1, size / 2) : size;
 }
 
@@ -78,10 +78,10 @@ void Engine::in_batches(std::size_t num_samples, Progress const& progress, Plan 
   std::size_t const most = has_memory ? std::size_t{1} << 18U : std::size_t{1} << 16U; // larger batches are not faster
   std::size_t size = has_memory ? std::size_t{1} << 16U : std::size_t{1} << 13U;
   for (std::size_t first = 0; first < num_samples;) {
-    std::size_t const last = plan(first, first + std::min({size, most, num_samples - first}));
+    std::size_t const last = plan(first, first + std::min(size, num_samples - first));
     Stopwatch const time;
     run(first, last);
-    size = next_size(size, time.seconds());
+    size = next_size(size, most, time.seconds());
     first = last;
     if (progress) progress(first, num_samples);
     if (first < num_samples) run_signal_handlers();

@@ -57,6 +57,14 @@ def test_batches_change_no_bit(network, X):
     assert whole.activation_hash == parts.activation_hash != 0
 
 
+def test_many_batches_end(network, X):
+    """More than 64: sizes that double from batch to batch would have passed 2^64."""
+    X, calls = np.tile(X, (2, 1)), []
+    wanted = network.infer(X)
+    np.testing.assert_array_equal(network.infer(X, batch=3, progress=lambda *counts: calls.append(counts)), wanted)
+    assert len(calls) == 136 and calls[-1] == (406, 406)
+
+
 @pytest.mark.parametrize(
     "convert",
     [
