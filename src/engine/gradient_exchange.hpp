@@ -13,6 +13,12 @@ struct RankBytes {
   std::size_t size = 0;
 };
 
+/// The messages of a transfer.
+struct RankMessages {
+  std::vector<RankBytes> sent, received;
+  double bytes_read = 0.0; ///< bytes that others read from this rank's memory because of these messages
+};
+
 /// Messages between ranks that train one network together: sums of gradients, new weights, losses. All ranks start the
 /// same transfers and call the gathering functions in the same order.
 class GradientExchange {
