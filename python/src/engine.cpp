@@ -13,8 +13,8 @@
 namespace varve::python {
 namespace {
 
-/// The number of samples of the next batch: twice as many as before, up to `most`, while batches are short, half as many
-/// if one took more than a second.
+/// The number of samples of the next batch: twice as many as before, up to `most`, while batches are short, half as
+/// many if one took more than a second.
 std::size_t next_size(std::size_t size, std::size_t most, double seconds) {
   constexpr double short_batch = 0.3;
   constexpr double long_batch = 1.0;
