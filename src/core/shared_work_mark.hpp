@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/printable.hpp"
+#include "core/shared_device_memory.hpp"
 #include "core/work_mark.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -40,16 +41,15 @@ struct GpuEventSharing {
   using Event = cudaEvent_t;
   using Handle = cudaIpcEventHandle_t;
 
-  static std::string failure(cudaError_t status) {
-    if (status == cudaSuccess) return {};
-    static_cast<void>(cudaGetLastError()); // the next call shall not report it again
-    return cudaGetErrorString(status);
-  }
   static std::string make(Event* event) {
-    return failure(cudaEventCreateWithFlags(event, cudaEventDisableTiming | cudaEventInterprocess));
+    return GpuSharing::failure(cudaEventCreateWithFlags(event, cudaEventDisableTiming | cudaEventInterprocess));
   }
-  static std::string make_handle(Handle* handle, Event event) { return failure(cudaIpcGetEventHandle(handle, event)); }
-  static std::string open(Event* event, Handle const& handle) { return failure(cudaIpcOpenEventHandle(event, handle)); }
+  static std::string make_handle(Handle* handle, Event event) {
+    return GpuSharing::failure(cudaIpcGetEventHandle(handle, event));
+  }
+  static std::string open(Event* event, Handle const& handle) {
+    return GpuSharing::failure(cudaIpcOpenEventHandle(event, handle));
+  }
 };
 
 #else
@@ -58,16 +58,15 @@ struct GpuEventSharing {
   using Event = hipEvent_t;
   using Handle = hipIpcEventHandle_t;
 
-  static std::string failure(hipError_t status) {
-    if (status == hipSuccess) return {};
-    static_cast<void>(hipGetLastError());
-    return hipGetErrorString(status);
-  }
   static std::string make(Event* event) {
-    return failure(hipEventCreateWithFlags(event, hipEventDisableTiming | hipEventInterprocess));
+    return GpuSharing::failure(hipEventCreateWithFlags(event, hipEventDisableTiming | hipEventInterprocess));
   }
-  static std::string make_handle(Handle* handle, Event event) { return failure(hipIpcGetEventHandle(handle, event)); }
-  static std::string open(Event* event, Handle const& handle) { return failure(hipIpcOpenEventHandle(event, handle)); }
+  static std::string make_handle(Handle* handle, Event event) {
+    return GpuSharing::failure(hipIpcGetEventHandle(handle, event));
+  }
+  static std::string open(Event* event, Handle const& handle) {
+    return GpuSharing::failure(hipIpcOpenEventHandle(event, handle));
+  }
 };
 
 #endif

@@ -1,12 +1,11 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/work_mark.hpp"
 
 #include <Kokkos_Core.hpp>
 
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace varve {
@@ -32,15 +31,12 @@ namespace detail {
 struct UrgentStream {
   using Handle = cudaStream_t;
 
-  static void check(cudaError_t status) {
-    if (status != cudaSuccess) throw std::runtime_error(std::string("varve: CUDA: ") + cudaGetErrorString(status));
-  }
   static Handle make() {
     int least = 0;
     int greatest = 0;
     Handle handle = nullptr;
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    check(cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking, greatest));
+    GpuEvent::check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    GpuEvent::check(cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking, greatest));
     return handle;
   }
   static void destroy(Handle handle) { static_cast<void>(cudaStreamDestroy(handle)); }
@@ -51,15 +47,12 @@ struct UrgentStream {
 struct UrgentStream {
   using Handle = hipStream_t;
 
-  static void check(hipError_t status) {
-    if (status != hipSuccess) throw std::runtime_error(std::string("varve: HIP: ") + hipGetErrorString(status));
-  }
   static Handle make() {
     int least = 0;
     int greatest = 0;
     Handle handle = nullptr;
-    check(hipDeviceGetStreamPriorityRange(&least, &greatest));
-    check(hipStreamCreateWithPriority(&handle, hipStreamNonBlocking, greatest));
+    GpuEvent::check(hipDeviceGetStreamPriorityRange(&least, &greatest));
+    GpuEvent::check(hipStreamCreateWithPriority(&handle, hipStreamNonBlocking, greatest));
     return handle;
   }
   static void destroy(Handle handle) { static_cast<void>(hipStreamDestroy(handle)); }
