@@ -67,11 +67,14 @@ bool has_signature(std::filesystem::path const& path) {
   return file.read(begin.data(), begin.size()) && std::string_view(begin.data(), begin.size()) == signature;
 }
 
+bool is_hdf5_name(std::filesystem::path const& path) {
+  return path.extension() == ".h5" || path.extension() == ".hdf5";
+}
+
 bool is_hdf5_and_not_text(std::filesystem::path const& path) {
   if (has_signature(path)) return true;
   std::error_code error;
-  bool const is_named_so = path.extension() == ".h5" || path.extension() == ".hdf5";
-  if (is_named_so && std::filesystem::is_regular_file(path, error))
+  if (is_hdf5_name(path) && std::filesystem::is_regular_file(path, error))
     fail_at(path.string(), "no HDF5 file", "one by the ending of its name");
   return false;
 }

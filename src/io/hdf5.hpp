@@ -48,8 +48,11 @@ using Properties = Handle<&H5Pclose>;
 /// True if the file begins with the HDF5 signature; false for folders and unreadable files.
 bool has_signature(std::filesystem::path const& path);
 
+/// True if the name of a file says that it is HDF5: it ends with .h5 or .hdf5.
+bool is_hdf5_name(std::filesystem::path const& path);
+
 /// has_signature(), for files that may be text instead. Throws InputError for a regular file without the signature that
-/// is named .h5 or .hdf5: it is damaged or empty, and would pass for text without lines.
+/// is named so: it is damaged or empty, and would pass for text without lines.
 bool is_hdf5_and_not_text(std::filesystem::path const& path);
 
 // Reading functions. All throw InputError "PLACE ...". They refuse groups and datasets in other files (external links,

@@ -28,8 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_hdf5_name(fs::path const& path) { return path.extension() == ".h5" || path.extension() == ".hdf5"; }
-
 /// The compression implied by an ending .tsv, .tsv.gz, .tsv.xz or .tsv.zst; nullopt for other names.
 std::optional<Compression> text_compression(fs::path const& path) {
   auto const compression = compression_of_name(path);
@@ -182,7 +180,7 @@ bool holds_samples(fs::path const& path, ChallengeOptions const& options) {
 }
 
 void save_network(NetworkSource const& network, fs::path const& path, Progress const& progress) {
-  if (!is_hdf5_name(path)) {
+  if (!hdf5::is_hdf5_name(path)) {
     auto const compression = text_compression(path);
     if (!compression && path.has_extension()) {
       throw UsageError(
@@ -202,7 +200,7 @@ void save_network(NetworkSource const& network, fs::path const& path, Progress c
 }
 
 std::unique_ptr<SampleWriter> open_sample_writer(fs::path const& path, std::size_t neurons) {
-  if (is_hdf5_name(path)) return std::make_unique<SampleFileWriter>(path, neurons);
+  if (hdf5::is_hdf5_name(path)) return std::make_unique<SampleFileWriter>(path, neurons);
   if (text_compression(path)) return std::make_unique<ChallengeSampleWriter>(path);
   throw UsageError(
       fmt::format("{} has an unknown ending, expected .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz or .tsv.zst", path.string()));
