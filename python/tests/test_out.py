@@ -309,3 +309,10 @@ class LikeJax(Tensor):
 
 def test_tensors_that_numpy_copies_are_copied_so(network, X):
     np.testing.assert_array_equal(network.infer(LikeJax(X, (2, 0))), network.infer(X))
+
+
+def test_negative_strides_on_a_gpu_are_refused_before_the_array_is_shared():
+    tensor = DeviceTensor(np.ones((4, 3)))
+    tensor.strides = (-24, 8)
+    with pytest.raises(varve.InputError, match="X has negative strides"):
+        _arrays.shared(tensor, "X")

@@ -138,10 +138,13 @@ def _gpu() -> tuple[int, int]:
 def shared(array: Any, place: str) -> Any:
     """The array as the C++ part takes it. On a GPU, varve's work waits for all that the array's library has begun with it.
 
-    Raises InputError if it lies on another GPU than the one that varve runs on.
+    Raises InputError if it lies on another GPU than the one that varve runs on, or says that it has negative strides (not
+    every version of CuPy tells them by DLPack).
     """
     if is_on_host(array):
         return array
+    if any(stride < 0 for stride in getattr(array, "strides", None) or ()):
+        raise InputError(f"{place} has negative strides, expected rows and columns in ascending order")
     kind, device = (int(number) for number in array.__dlpack_device__())
     gpu, stream = _gpu()
     if device != gpu and kind != _MANAGED:

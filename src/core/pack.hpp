@@ -93,21 +93,26 @@ template <class Scalar, int Width>
 
 /// Adds the bias in double, applies the slope there, rounds once to Scalar and clips; on a host it takes the curve's
 /// value, too, if there is one. The result is never -0, so that the bits alone tell whether an activation is nonzero.
-template <class Scalar, int Width>
+/// MayHaveSlope: false leaves out the slope, for layers whose slope is 1; on a GPU that saves four of ten instructions.
+template <bool MayHaveSlope = true, class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
     for (int i = 0; i < Width; ++i) {
       double z = static_cast<double>(sum.lane[i]) + bias;
-      if (bounds.slope != 1.0 && z < 0.0) z *= bounds.slope;
+      if constexpr (MayHaveSlope) {
+        if (bounds.slope != 1.0 && z < 0.0) z *= bounds.slope;
+      }
       Scalar const x = static_cast<Scalar>(z);
       sum.lane[i] = Kokkos::fmin(Kokkos::fmax(x, bounds.lower), bounds.upper) + Scalar(0);
     }
   ))
   KOKKOS_IF_ON_HOST((
-    if (bounds.slope != 1.0) {
-      sum = finish_apart(sum, bias, bounds);
-      return;
+    if constexpr (MayHaveSlope) {
+      if (bounds.slope != 1.0) {
+        sum = finish_apart(sum, bias, bounds);
+        return;
+      }
     }
     using Vector = typename host::Vectors<Scalar, Width>::Vector;
     auto doubles = __builtin_convertvector(host::load<Vector>(sum.lane), typename host::Vectors<Scalar, Width>::Doubles);

@@ -17,7 +17,13 @@ std::vector<GradientBundle> bundles_of_large(Layer const& layer, std::size_t num
 
 } // namespace
 
-GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums,
+std::size_t GradientParts::least_sums_of(Network const& network) {
+  std::size_t sums = 0;
+  for (auto const& layer : network.layers()) sums += layer.num_edges() + layer.num_outputs();
+  return std::clamp(sums / 4, least_sums, 16 * least_sums);
+}
+
+GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_size,
                              std::size_t most_edges)
     : num_ranks_(num_ranks) {
   auto const& layers = network.layers();
@@ -37,7 +43,7 @@ GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std:
     ++bundle.num_layers;
     bundle.num_edges += layer.num_edges();
     bundle.num_outputs += layer.num_outputs();
-    is_open = bundle.num_sums() < least_sums;
+    is_open = bundle.num_sums() < least_size;
   }
   bundles_.assign(from_last.rbegin(), from_last.rend());
   std::size_t first_edge = 0;

@@ -40,11 +40,18 @@ struct GradientPart {
 /// the network, the number of ranks and the least size of a bundle alone.
 class GradientParts {
 public:
-  static constexpr std::size_t one_bundle = std::numeric_limits<std::size_t>::max(); ///< for least_sums
+  static constexpr std::size_t one_bundle = std::numeric_limits<std::size_t>::max(); ///< for least_size
 
-  /// Bundles of whole layers have at least `least_sums` weights and biases, except perhaps the first and those before
+  static constexpr std::size_t least_sums = std::size_t(1) << 18U; ///< usually, for streamed weights
+
+  /// The usual least size of bundles that ranks exchange: a quarter of the network, so that three quarters travel while
+  /// layers below are computed, within [2^18, 2^22]. Each bundle costs about ten short kernels and copies, which on a
+  /// GPU wait for a place between the long kernels of the passes: of twelve bundles, the last ones came late.
+  static std::size_t least_sums_of(Network const& network);
+
+  /// Bundles of whole layers have at least `least_size` weights and biases, except perhaps the first and those before
   /// large layers. Layers of more than most_edges edges are cut into bundles of at most as many.
-  GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_sums,
+  GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_size,
                 std::size_t most_edges = one_bundle);
 
   std::vector<GradientBundle> const& bundles() const { return bundles_; }

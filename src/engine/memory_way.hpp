@@ -41,6 +41,14 @@ public:
   /// True if there is room for all subtrees of each rank.
   bool has_room() const { return peers_->sizes().num_subtrees >= shares_->most_subtrees(); }
 
+  /// To be called when ranks have other subtrees.
+  void take_subtrees() {
+    places_ =
+        place_table<ExecutionSpace, Scalar>(*shares_, [&](std::size_t bundle, std::size_t rank, std::size_t subtree) {
+          return peers_->sums(rank, subtree).data() + shares_->own_part(bundle).first_sum;
+        });
+  }
+
   void leave_sums(ExecutionSpace const& space, ExecutionSpace const& /*lane*/, std::size_t bundle,
                   std::vector<Sums> const& own) {
     auto const& whole = shares_->bundle(bundle);
@@ -58,16 +66,11 @@ public:
     return hints(2 * bundle, bytes * static_cast<double>(shares_->num_subtrees(shares_->rank()) * sizeof(Scalar)));
   }
 
-  void await_sums(ExecutionSpace const& lane, std::size_t bundle) {
+  /// Where the sums of all subtrees for the own part of a bundle are, for what `lane` is given from now on.
+  PlaceTable<ExecutionSpace, Scalar> sums(ExecutionSpace const& lane, std::size_t bundle,
+                                          std::vector<Sums> const& /*own*/) {
     for (std::size_t rank = 0; rank < shares_->num_ranks(); ++rank) peers_->sums_mark(rank, bundle).hold_back(lane);
-  }
-  void take_sums(ExecutionSpace const& lane, std::size_t bundle, std::size_t other, std::size_t subtree,
-                 Sums const& received) {
-    auto const part = shares_->own_part(bundle);
-    if (part.num_sums() == 0) return;
-    std::size_t const place = shares_->place_of(bundle, shares_->first_subtree(other) + subtree);
-    Kokkos::deep_copy(lane, span_of(received, place, part.num_sums()),
-                      span_of(peers_->sums(other, subtree), part.first_sum, part.num_sums()));
+    return places_of(places_, *shares_, bundle);
   }
 
   void leave_weights(ExecutionSpace const& lane, std::size_t bundle) {
@@ -87,8 +90,7 @@ public:
   void take_weights(ExecutionSpace const& lane, std::size_t bundle, std::size_t other) {
     auto const part = shares_->part(bundle, other);
     peers_->weights_mark(other, bundle).hold_back(lane);
-    copy_span(lane, weights_->weights(), peers_->weights(other), part.first_edge, part.num_edges());
-    copy_span(lane, weights_->bias(), peers_->bias(other), part.first_output, part.num_outputs());
+    weights_->take_part(lane, part, peers_->weights(other), peers_->bias(other));
   }
 
 private:
@@ -116,7 +118,8 @@ private:
   StepShares const* shares_;
   Weights* weights_;
   std::unique_ptr<Peers> peers_;
-  std::vector<std::byte> bytes_; ///< of hints: [number][sent, received][rank]
+  PlaceTable<ExecutionSpace, Scalar> places_; ///< of sums: [bundle][subtree]
+  std::vector<std::byte> bytes_;              ///< of hints: [number][sent, received][rank]
 };
 
 } // namespace varve

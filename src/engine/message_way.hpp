@@ -31,9 +31,18 @@ public:
     weights_h_ = on_host(weights_->weights());
     bias_h_ = on_host(weights_->bias());
   }
-  /// Takes the array for sums that come, which has been replaced.
-  void take_received(Sums const& received) {
-    if (kOnHost<ExecutionSpace> || received_h_.size() != received.size()) received_h_ = on_host(received);
+  /// To be called when ranks have other subtrees.
+  void take_subtrees() {
+    if (received_.size() < shares_->num_received()) {
+      received_ = {}; // memory is freed before more is taken
+      received_ = Sums(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::received_sums")),
+                       shares_->num_received());
+      received_h_ = on_host(received_);
+    }
+    places_ =
+        place_table<ExecutionSpace, Scalar>(*shares_, [&](std::size_t bundle, std::size_t rank, std::size_t subtree) {
+          return received_.data() + shares_->place_of(bundle, shares_->first_subtree(rank) + subtree);
+        });
   }
 
   /// Makes own sums of a bundle ready to be sent, after what `space` has been given.
@@ -69,13 +78,24 @@ public:
     return messages;
   }
 
-  /// Brings the sums of another rank's subtree to their place among those received.
-  void take_sums(ExecutionSpace const& lane, std::size_t bundle, std::size_t other, std::size_t subtree,
-                 Sums const& received) {
-    mirror(lane, received, received_h_, shares_->place_of(bundle, shares_->first_subtree(other) + subtree),
-           shares_->own_part(bundle).num_sums());
+  /// Where the sums of all subtrees for the own part of a bundle are, for what `lane` is given from now on. The
+  /// messages about them must be over.
+  PlaceTable<ExecutionSpace, Scalar> sums(ExecutionSpace const& lane, std::size_t bundle,
+                                          std::vector<Sums> const& own) {
+    auto const part = shares_->own_part(bundle);
+    std::size_t const count = part.num_sums();
+    for (std::size_t rank = 0; rank < shares_->num_ranks(); ++rank) {
+      for (std::size_t subtree = 0; subtree < shares_->num_subtrees(rank); ++subtree) {
+        std::size_t const place = shares_->place_of(bundle, shares_->first_subtree(rank) + subtree);
+        if (rank != shares_->rank()) {
+          mirror(lane, received_, received_h_, place, count);
+        } else if (count > 0) {
+          Kokkos::deep_copy(lane, span_of(received_, place, count), span_of(own[subtree], part.first_sum, count));
+        }
+      }
+    }
+    return places_of(places_, *shares_, bundle);
   }
-  void await_sums(ExecutionSpace const& /*lane*/, std::size_t /*bundle*/) {} ///< their message has been awaited
 
   /// Makes the new weights and biases of the own part ready to be sent.
   void leave_weights(ExecutionSpace const& lane, std::size_t bundle) {
@@ -104,6 +124,7 @@ public:
     auto const part = shares_->part(bundle, other);
     mirror(lane, weights_->weights(), weights_h_, part.first_edge, part.num_edges());
     mirror(lane, weights_->bias(), bias_h_, part.first_output, part.num_outputs());
+    weights_->take_part(lane, part, weights_->weights(), weights_->bias());
   }
 
 private:
@@ -138,7 +159,9 @@ private:
   Weights* weights_;
   HostArray<Scalar> weights_h_;
   HostArray<double> bias_h_;
+  Sums received_; ///< sums for the own parts: [bundle][subtree][sum]
   HostArray<Scalar> received_h_;
+  PlaceTable<ExecutionSpace, Scalar> places_;   ///< of sums: [bundle][subtree]
   std::vector<HostArray<Scalar>> sums_h_;       ///< by own subtree
   std::vector<WorkMark<ExecutionSpace>> marks_; ///< by bundle: behind the last copies to the host
   WorkMark<ExecutionSpace> computed_;

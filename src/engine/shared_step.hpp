@@ -51,17 +51,16 @@ public:
     shares_.take(cuts);
     merges_ =
         upload<ExecutionSpace>("varve::merges", std::vector<int>(shares_.merges().begin(), shares_.merges().end()));
-    if (received_.size() < shares_.num_received())
-      received_ = Sums(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::received_sums")),
-                       shares_.num_received());
+    if (total_.size() == 0)
+      total_ = Sums(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::sums_of_part")),
+                    shares_.most_own_sums());
     if (reads_peers_ && !(memory_ && memory_->has_room())) {
       memory_.reset(); // memory is freed before more is taken
       memory_ = MemoryWay<ExecutionSpace, Scalar>::open(*exchange_, shares_, *weights_, obstacle_);
       reads_peers_ = memory_ != nullptr;
     }
-    if (memory_) return;
-    if (!messages_) messages_.emplace(shares_, *weights_);
-    messages_->take_received(received_);
+    if (!memory_ && !messages_) messages_.emplace(shares_, *weights_);
+    by_way([](auto& way) { way.take_subtrees(); });
   }
 
   /// Gives the others this rank's sums of a bundle, one array for each of its subtrees, and takes up what has come
@@ -168,23 +167,8 @@ private:
   /// Adds the sums of all ranks for the own part of a bundle, takes its step and leaves the new weights to the others.
   template <class Way>
   void step(Way& way, std::size_t bundle) {
-    auto const part = shares_.own_part(bundle);
-    std::size_t const num_sums = part.num_sums();
-    way.await_sums(lane_, bundle);
-    for (std::size_t rank = 0; rank < shares_.num_ranks(); ++rank) {
-      for (std::size_t subtree = 0; subtree < shares_.num_subtrees(rank); ++subtree) {
-        if (rank != shares_.rank()) {
-          way.take_sums(lane_, bundle, rank, subtree, received_);
-        } else if (num_sums > 0) {
-          Kokkos::deep_copy(
-              lane_, span_of(received_, shares_.place_of(bundle, shares_.first_subtree(rank) + subtree), num_sums),
-              span_of(own_sums_[subtree], part.first_sum, num_sums));
-        }
-      }
-    }
-    auto const sums = span_of(received_, shares_.place_of(bundle, 0), shares_.num_subtrees() * num_sums);
-    add_subtrees(
-        lane_, AddSubtrees<ExecutionSpace, Scalar>{sums, merges_, static_cast<int>(shares_.num_subtrees()), num_sums});
+    auto const sums = span_of(total_, 0, shares_.own_part(bundle).num_sums());
+    add_subtrees(lane_, AddSubtrees<ExecutionSpace, Scalar>{way.sums(lane_, bundle, own_sums_), merges_, sums});
     weights_->step_part(lane_, bundle, sums);
     way.leave_weights(lane_, bundle);
   }
@@ -194,7 +178,6 @@ private:
   void take_weights(Way& way, std::size_t bundle) {
     for (std::size_t other = 0; other < shares_.num_ranks(); ++other)
       if (other != shares_.rank()) way.take_weights(lane_, bundle, other);
-    weights_->take_others(lane_, bundle);
   }
 
   void start(int number, RankMessages const& messages) {
@@ -214,7 +197,7 @@ private:
   std::optional<MessageWay<ExecutionSpace, Scalar>> messages_;
   WorkMark<ExecutionSpace> end_of_step_;
   DeviceArray<ExecutionSpace, int> merges_;
-  Sums received_;              ///< sums for the own parts: [bundle][subtree][sum]
+  Sums total_;                 ///< sums over all subtrees for the own part of a bundle
   std::vector<Sums> own_sums_; ///< of own subtrees
   std::vector<Phase> phases_;  ///< of the bundles
   double seconds_ = 0.0, seconds_before_ = 0.0, wait_seconds_ = 0.0, bytes_ = 0.0;

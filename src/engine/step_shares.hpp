@@ -1,6 +1,8 @@
 #pragma once
 
 #include "engine/gradient_parts.hpp"
+#include "formats/device_layer.hpp"
+#include "kernels/subtree_sums.hpp"
 #include "network/subtrees.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -52,8 +54,13 @@ public:
   GradientBundle const& bundle(std::size_t number) const { return parts_->bundles()[number]; }
   GradientPart part(std::size_t bundle, std::size_t rank) const { return parts_->part(bundle, rank); }
   GradientPart own_part(std::size_t bundle) const { return parts_->part(bundle, rank_); }
+  std::size_t most_own_sums() const { ///< of any bundle
+    std::size_t most = 0;
+    for (std::size_t bundle = 0; bundle < num_bundles(); ++bundle) most = std::max(most, own_part(bundle).num_sums());
+    return most;
+  }
 
-  /// Where the sums of a subtree for the own part of a bundle are stored among all that this rank receives:
+  /// Where the sums of a subtree for the own part of a bundle are among all that a rank receives by messages:
   /// [bundle][subtree][sum].
   std::size_t place_of(std::size_t bundle, std::size_t subtree) const {
     return places_[bundle] + subtree * own_part(bundle).num_sums();
@@ -68,6 +75,28 @@ private:
   std::vector<std::size_t> merges_;
   std::vector<std::size_t> places_; ///< by bundle; then the number of sums
 };
+
+/// Where sums for the own parts are: [bundle][subtree].
+template <class ExecutionSpace, class Scalar>
+using PlaceTable = ConstDeviceArray<ExecutionSpace, PlaceOfSums<Scalar>>;
+
+/// The table of place_of(bundle, rank, number of the subtree among those of its rank) on the device.
+template <class ExecutionSpace, class Scalar, class PlaceOf>
+PlaceTable<ExecutionSpace, Scalar> place_table(StepShares const& shares, PlaceOf const& place_of) {
+  std::vector<PlaceOfSums<Scalar>> places;
+  for (std::size_t bundle = 0; bundle < shares.num_bundles(); ++bundle)
+    for (std::size_t rank = 0; rank < shares.num_ranks(); ++rank)
+      for (std::size_t subtree = 0; subtree < shares.num_subtrees(rank); ++subtree)
+        places.push_back({place_of(bundle, rank, subtree)});
+  return upload<ExecutionSpace>("varve::places_of_sums", places);
+}
+
+/// The places of a bundle.
+template <class Table>
+Table places_of(Table const& table, StepShares const& shares, std::size_t bundle) {
+  std::size_t const first = bundle * shares.num_subtrees();
+  return Kokkos::subview(table, std::make_pair(first, first + shares.num_subtrees()));
+}
 
 /// The numbers [first, first + count) of an array.
 template <class Array>

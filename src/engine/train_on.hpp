@@ -156,9 +156,11 @@ private:
 
   /// One rank takes its step at once, unless the host steps layers while the device computes others.
   static GradientParts parts_for(Network const& network, TrainingOptions const& options, TrainingPlan const& plan) {
-    bool const is_one = num_ranks(options) == 1 && !plan.streams_weights;
-    return {network, num_ranks(options), is_one ? GradientParts::one_bundle : options.least_bundle,
-            plan.streams_weights ? plan.strip_size : GradientParts::one_bundle};
+    if (plan.streams_weights)
+      return {network, num_ranks(options), options.least_bundle.value_or(GradientParts::least_sums), plan.strip_size};
+    bool const is_one = num_ranks(options) == 1;
+    return {network, num_ranks(options),
+            is_one ? GradientParts::one_bundle : options.least_bundle.value_or(GradientParts::least_sums_of(network))};
   }
 
   /// The passes over this rank's leaves.

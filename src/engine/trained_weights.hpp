@@ -140,15 +140,18 @@ public:
                            optimizer_.kind});
   }
 
-  /// Takes the weights and biases of a bundle that other ranks have stepped and that stand in weights() and bias()
-  /// now. Does not fence.
-  void take_others(ExecutionSpace const& space, std::size_t bundle) {
-    auto const& whole = parts_.bundles()[bundle];
-    auto const own = parts_.part(bundle, rank_);
-    take_edges(space, whole.first_edge, own.first_edge);
-    take_edges(space, own.last_edge, whole.first_edge + whole.num_edges);
-    take_outputs(space, whole.first_output, own.first_output);
-    take_outputs(space, own.last_output, whole.first_output + whole.num_outputs);
+  /// Takes the weights and biases of a part that another rank has stepped from arrays like weights() and bias(), which
+  /// may be these, or in the memory of another device. Does not fence.
+  template <class Edges, class Outputs>
+  void take_part(ExecutionSpace const& space, GradientPart const& part, Edges const& weights, Outputs const& bias) {
+    auto const edges = std::make_pair(part.first_edge, part.last_edge);
+    auto const outputs = std::make_pair(part.first_output, part.last_output);
+    take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{Kokkos::subview(weights, edges),
+                                                            taken(by_input_, weights.data(), edges), by_output_,
+                                                            Kokkos::subview(places_, edges), bad_.on_device()});
+    take_numbers(space,
+                 TakeNumbers<ExecutionSpace, double>{
+                     Kokkos::subview(bias, outputs), taken(bias_, bias.data(), outputs), {}, {}, bad_.on_device()});
   }
 
   /// Launches what is left when all parts have been stepped. Does not fence.
@@ -279,8 +282,8 @@ private:
   void fill_dense(ExecutionSpace const& space) const {
     for (auto const& layer : layers_) {
       if (layer.dense_places.size() == 0) continue;
-      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{layer.by_input, layer.dense_by_input, layer.dense_places,
-                                                              bad_.on_device()});
+      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{
+                              layer.by_input, {}, layer.dense_by_input, layer.dense_places, bad_.on_device()});
     }
   }
 
@@ -301,14 +304,10 @@ private:
         bias_, std::make_pair(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs)));
   }
 
-  void take_edges(ExecutionSpace const& space, std::size_t first, std::size_t last) {
-    auto const edges = std::make_pair(first, last);
-    take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{Kokkos::subview(by_input_, edges), by_output_,
-                                                            Kokkos::subview(places_, edges), bad_.on_device()});
-  }
-  void take_outputs(ExecutionSpace const& space, std::size_t first, std::size_t last) {
-    take_numbers(space, TakeNumbers<ExecutionSpace, double>{
-                            Kokkos::subview(bias_, std::make_pair(first, last)), {}, {}, bad_.on_device()});
+  /// Where numbers of another array go: nowhere, if they are those of the array itself.
+  template <class T, class Range>
+  static Array<T> taken(Array<T> const& array, T const* numbers, Range const& range) {
+    return numbers == array.data() ? Array<T>() : Array<T>(Kokkos::subview(array, range));
   }
 
   /// Throws InputError that names the first layer with a number that is not finite.

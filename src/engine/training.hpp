@@ -40,7 +40,7 @@ struct TrainingOptions {
   std::shared_ptr<GradientExchange> exchange;        ///< between the ranks that train the network; empty: one rank
   bool reads_peers = true;                           ///< ranks of one machine read each other's memory if they can
   std::vector<double> rank_speeds;                   ///< relative speeds by which ranks share leaves; empty: measured
-  std::size_t least_bundle = std::size_t(1) << 18U;  ///< gradients that ranks exchange at a time, if there are as many
+  std::optional<std::size_t> least_bundle;           ///< gradients that ranks exchange at a time; empty: a quarter
   PatternKind pattern = PatternKind::keep;           ///< the changes of the pattern that evolve() carries out
   std::size_t growth_bytes = std::size_t{64} << 20U; ///< for PatternKind::rigl: memory for gradients of free places
 };

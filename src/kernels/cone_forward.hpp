@@ -66,7 +66,11 @@ struct ConeForward {
     for (int tile = part * team.team_size() + team.team_rank(); tile < tiles; tile += num_parts * team.team_size()) {
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
         load(program, tile, count, lane, slots);
-        run_program(program, moves, biases, lane, slots);
+        if (run.bounds.slope == 1.0) {
+          run_program<false>(program, moves, biases, lane, slots);
+        } else {
+          run_program<true>(program, moves, biases, lane, slots);
+        }
         store(program, tile, lane, slots);
       });
     }
@@ -124,6 +128,8 @@ private:
     }
   }
 
+  /// MayHaveSlope: a loop of its own for layers without a slope; a branch in each group would be waited for.
+  template <bool MayHaveSlope>
   KOKKOS_FORCEINLINE_FUNCTION void run_program(Program const& program, ArrayView<Move const> const& moves,
                                                ArrayView<double const> const& biases, int lane,
                                                ArrayView<Scalar> const& slots) const {
@@ -148,7 +154,7 @@ private:
       for (int step = 0; step < group_size; ++step) {
         double const bias = next_biases[step];
         VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k) finish(sums[step][k], bias, run.bounds);
+        for (int k = 0; k < Tile::packs_per_lane; ++k) finish<MayHaveSlope>(sums[step][k], bias, run.bounds);
       }
       VARVE_UNROLL
       for (int step = 0; step < group_size; ++step) {
