@@ -10,6 +10,7 @@
 #include "distribute/batch_queue.hpp"
 #include "distribute/run_batches.hpp"
 #include "distribute/stop_signal.hpp"
+#include "io/samples_ahead.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace varve {
 namespace {
@@ -43,9 +45,20 @@ void print_start(InferJob const& job) {
   });
 }
 
+/// Begins to read the samples, if they are all this rank's and so few that they will make one batch: preparing the
+/// network leaves threads idle.
+void read_samples_ahead(InferJob& job) {
+  auto const num_samples = job.num_samples();
+  bool const are_all_left = job.communicator.size() == 1 && length_of(job.left) == num_samples;
+  bool const is_one_batch = num_samples <= most_samples_at_a_time(job.engine.backend) &&
+                            samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host)) == num_samples;
+  if (are_all_left && is_one_batch) job.samples = read_ahead(std::move(job.samples), sample_memory_for(job.engine));
+}
+
 /// Prepares the network and runs the samples that are left.
 void run_left(InferJob& job, Journal* journal) {
   auto const& communicator = job.communicator;
+  read_samples_ahead(job);
   Stopwatch const prepare_time;
   Prepared const prepared = prepare_job(job);
   communicator.together([&] {

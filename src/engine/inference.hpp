@@ -161,4 +161,7 @@ public:
 /// Throws InputError if the network is malformed, ResourceError if the limits leave no room for two of its layers.
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options);
 
+/// Inference::sample_memory() of what prepare() will return for these options, for reading samples in the meantime.
+std::shared_ptr<SampleMemory> sample_memory_for(InferenceOptions const& options);
+
 } // namespace varve

@@ -147,13 +147,13 @@ TYPED_TEST(TileSharings, EndTogetherIfOneFails) {
   auto const read_a = inputs.a;
   int num_read = 0;
   inputs.a = [&, read_a](MatrixBlock const& block, TypeParam* values) {
-    if (this->ranks_.rank() == last && ++num_read == 3) throw InputError("the file is broken");
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    if (this->ranks_.rank() == last && ++num_read == 2) throw InputError("the file is broken"); // it may get few tasks
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
     read_a(block, values);
   };
   auto const engine =
       make_product_engine<TypeParam>(backend, this->tiles_, this->limit_for(backend, num_inputs), inputs);
-  TileSharing const sharing(this->ranks_, *engine);
+  TileSharing const sharing(this->ranks_, *engine); // collective: ranks begin together
   try {
     this->multiply(*engine, order_of_tasks(this->tiles_), 1);
     ADD_FAILURE() << "no one heard of the failure";

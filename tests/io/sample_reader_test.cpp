@@ -5,6 +5,7 @@
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
+#include "io/samples_ahead.hpp"
 #include "io/text_file.hpp"
 
 #include <gtest/gtest.h>
@@ -127,6 +128,45 @@ TEST(SampleReaders, SayWhatIsWrongWhateverTheMemory) {
     EXPECT_EQ(sentence_with(some_memory(false)), expected);
     EXPECT_EQ(sentence_with(some_memory(true)), expected);
   }
+}
+
+TEST(SampleReaders, ReadAllSamplesAheadInAnotherThread) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  auto samples = random_samples(4, 90, 20, Values::floats);
+  samples.first_sample = 17;
+  write_sample_file(path, samples);
+  for (bool const is_ready : {false, true}) {
+    auto const open = [&] {
+      return read_ahead(std::make_unique<SampleFileReader>(path, SampleRange{27, 97}),
+                        is_ready ? some_memory(true) : nullptr);
+    };
+    auto const reader = open();
+    EXPECT_EQ(reader->num_samples(), 70U);
+    EXPECT_EQ(reader->num_neurons(), 20U);
+    EXPECT_EQ(reader->num_entries(), samples_of(samples, 10, 80).matrix.num_entries());
+    EXPECT_EQ(reader->first_sample(), 27U);
+    EXPECT_EQ(reader->bytes_per_entry(), 12U);
+    for (auto const& [first, last] : {std::pair{0U, 70U}, {0U, 1U}, {5U, 64U}, {70U, 70U}}) {
+      auto const batch = reader->read(first, last);
+      EXPECT_EQ(batch.first_sample(), 27 + first);
+      EXPECT_EQ(canonical(to_set(batch)), canonical(samples_of(samples, 10 + first, 10 + last)));
+    }
+    EXPECT_EQ(has_ready<std::uint16_t>(reader->read(0, 70)), is_ready);
+    open(); // nobody reads what is read ahead
+  }
+}
+
+TEST(SampleReaders, SayWhatIsWrongWithSamplesThatAreReadAhead) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.h5";
+  auto const samples = random_samples(4, 90, 20, Values::one_for_all);
+  write_sample_file(path, samples);
+  std::vector<double> columns(samples.matrix.column_indices.begin(), samples.matrix.column_indices.end());
+  columns.back() = 20;
+  testing::replace_list(path, "samples/indices_1", H5T_STD_U16LE, columns);
+  auto const reader = read_ahead(std::make_unique<SampleFileReader>(path), nullptr);
+  expect_holds(sentence_of<InputError>([&] { reader->read(0, 90); }), "has column index 20");
 }
 
 TEST(SampleReaders, ReadIntoASetWhereTheMemoryHasNoRoom) {
