@@ -46,13 +46,14 @@ void print_start(InferJob const& job) {
 }
 
 /// Begins to read the samples, if they are all this rank's and so few that they will make one batch: preparing the
-/// network leaves threads idle.
+/// network leaves threads idle. Not with a journal, which keeps the batches before samples that cannot be read.
 void read_samples_ahead(InferJob& job) {
+  auto const& options = job.options;
   auto const num_samples = job.num_samples();
-  bool const are_all_left = job.communicator.size() == 1 && length_of(job.left) == num_samples;
-  bool const is_one_batch = num_samples <= most_samples_at_a_time(job.engine.backend) &&
-                            samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host)) == num_samples;
-  if (are_all_left && is_one_batch) job.samples = read_ahead(std::move(job.samples), sample_memory_for(job.engine));
+  bool const is_one_batch = job.communicator.size() == 1 && options.journal.empty() && !options.batch &&
+                            num_samples <= most_samples_at_a_time(job.engine.backend) &&
+                            samples_that_fit(*job.samples, input_bytes(options, job.ranks_on_host)) == num_samples;
+  if (is_one_batch) job.samples = read_ahead(std::move(job.samples), sample_memory_for(job.engine));
 }
 
 /// Prepares the network and runs the samples that are left.

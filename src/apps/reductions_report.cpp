@@ -8,7 +8,8 @@ nlohmann::ordered_json describe(ReductionReport const& found) {
   return {{"neurons_before", found.neurons_before}, {"neurons_after", found.neurons_after},
           {"edges_before", found.edges_before},     {"edges_after", found.edges_after},
           {"merged_neurons", found.merged_neurons}, {"constant_neurons", found.constant_neurons},
-          {"unread_neurons", found.unread_neurons}, {"seconds", found.seconds}};
+          {"unread_neurons", found.unread_neurons}, {"seconds", found.seconds},
+          {"read_seconds", found.read_seconds}};
 }
 
 nlohmann::ordered_json describe_reductions(Plan const& plan) {

@@ -48,7 +48,9 @@ Layer ReducedNetwork::rewritten(std::size_t number) const {
 }
 
 Layer ReducedNetwork::next_of_source(std::size_t number, std::size_t outputs_before) {
+  Stopwatch const stopwatch;
   Layer layer = source_.layer(number);
+  report_.read_seconds += stopwatch.seconds();
   if (number > 0) require_fit(outputs_before, layer, number);
   report_.neurons_before += layer.num_outputs();
   report_.edges_before += layer.num_edges();
@@ -119,7 +121,7 @@ void ReducedNetwork::drop_outputs(std::size_t number, std::vector<bool> const& i
 }
 
 void ReducedNetwork::take_source() {
-  report_ = {};
+  report_ = {.read_seconds = report_.read_seconds};
   std::size_t outputs = 0;
   for (std::size_t number = 0; number < num_layers(); ++number) {
     outputs = next_of_source(number, outputs).num_outputs();

@@ -29,7 +29,8 @@ struct ReductionReport {
   std::size_t merged_neurons = 0;
   std::size_t constant_neurons = 0;
   std::size_t unread_neurons = 0;
-  double seconds = 0.0; ///< time of the rewrite, including reading the source
+  double seconds = 0.0;      ///< time of the rewrite, including reading the source
+  double read_seconds = 0.0; ///< of it, time in which it waited for layers of the source
 };
 
 /// A network rewritten by exact passes, and the map back to the source's outputs.

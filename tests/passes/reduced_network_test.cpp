@@ -150,6 +150,8 @@ void expect_consistent(ReducedNetwork const& reduced, NetworkSource const& sourc
   EXPECT_EQ(report.edges_before, before.num_edges());
   EXPECT_EQ(report.edges_after, after.num_edges());
   EXPECT_EQ(neurons_before - neurons_after, report.merged_neurons + report.constant_neurons + report.unread_neurons);
+  EXPECT_GT(report.read_seconds, 0.0);
+  EXPECT_LT(report.read_seconds, report.seconds);
   if (!reduced.found_any()) {
     EXPECT_EQ(after.layers(), before.layers());
   }
