@@ -35,6 +35,7 @@ public:
   void take_subtrees() {
     if (received_.size() < shares_->num_received()) {
       received_ = {}; // memory is freed before more is taken
+      received_h_ = {};
       received_ = Sums(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::received_sums")),
                        shares_->num_received());
       received_h_ = on_host(received_);

@@ -36,11 +36,12 @@ struct TrainingOptions {
   std::optional<std::size_t> memory_limit;
   /// Bytes on the device (default: nine tenths of what is available). CPU backends stream weights only if it is given.
   std::optional<std::size_t> device_memory_limit;
-  std::optional<FormatName> format;                  ///< csr or dense; empty: dense where that takes less time
-  std::shared_ptr<GradientExchange> exchange;        ///< between the ranks that train the network; empty: one rank
-  bool reads_peers = true;                           ///< ranks of one machine read each other's memory if they can
-  std::vector<double> rank_speeds;                   ///< relative speeds by which ranks share leaves; empty: measured
-  std::optional<std::size_t> least_bundle;           ///< gradients that ranks exchange at a time; empty: a quarter
+  std::optional<FormatName> format;           ///< csr or dense; empty: dense where that takes less time
+  std::shared_ptr<GradientExchange> exchange; ///< between the ranks that train the network; empty: one rank
+  bool reads_peers = true;                    ///< ranks of one machine read each other's memory if they can
+  std::vector<double> rank_speeds;            ///< relative speeds by which ranks share leaves; empty: measured
+  /// Gradients that ranks exchange at a time, if there are as many; empty: GradientParts::least_sums_of() the network.
+  std::optional<std::size_t> least_bundle;
   PatternKind pattern = PatternKind::keep;           ///< the changes of the pattern that evolve() carries out
   std::size_t growth_bytes = std::size_t{64} << 20U; ///< for PatternKind::rigl: memory for gradients of free places
 };

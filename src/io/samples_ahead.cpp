@@ -13,21 +13,14 @@ namespace {
 
 class SamplesAhead final : public SampleReader {
 public:
-  /// Throws std::system_error if there is no thread.
-  explicit SamplesAhead(SampleReader& reader)
-      : reader_(reader), reading_(std::async(std::launch::async, [&reader] {
-          use_allowed_processors();
-          return reader.read(0, reader.num_samples());
-        })) {}
+  SamplesAhead(std::unique_ptr<SampleReader> reader, std::future<SampleBatch> reading)
+      : reader_(std::move(reader)), reading_(std::move(reading)) {}
 
-  /// The reader whose samples these are lives as long as this one from now on.
-  void keep(std::unique_ptr<SampleReader> reader) { kept_ = std::move(reader); }
-
-  std::size_t num_samples() const override { return reader_.num_samples(); }
-  std::size_t num_neurons() const override { return reader_.num_neurons(); }
-  EdgeOffset num_entries() const override { return reader_.num_entries(); }
-  SampleIndex first_sample() const override { return reader_.first_sample(); }
-  bool has_one_value() const override { return reader_.has_one_value(); }
+  std::size_t num_samples() const override { return reader_->num_samples(); }
+  std::size_t num_neurons() const override { return reader_->num_neurons(); }
+  EdgeOffset num_entries() const override { return reader_->num_entries(); }
+  SampleIndex first_sample() const override { return reader_->first_sample(); }
+  bool has_one_value() const override { return reader_->has_one_value(); }
 
   SampleBatch read(std::size_t first, std::size_t last) override {
     VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
@@ -36,9 +29,8 @@ public:
   }
 
 private:
-  std::unique_ptr<SampleReader> kept_;
-  SampleReader& reader_;
-  std::future<SampleBatch> reading_; ///< waits for its thread when it is destroyed
+  std::unique_ptr<SampleReader> reader_;
+  std::future<SampleBatch> reading_; ///< uses the reader; waits for its thread when it is destroyed
   std::optional<SampleBatch> samples_;
 };
 
@@ -47,9 +39,11 @@ private:
 std::unique_ptr<SampleReader> read_ahead(std::unique_ptr<SampleReader> reader, std::shared_ptr<SampleMemory> memory) {
   reader->read_into(std::move(memory));
   try {
-    auto ahead = std::make_unique<SamplesAhead>(*reader);
-    ahead->keep(std::move(reader));
-    return ahead;
+    auto reading = std::async(std::launch::async, [source = reader.get()] {
+      use_allowed_processors();
+      return source->read(0, source->num_samples());
+    });
+    return std::make_unique<SamplesAhead>(std::move(reader), std::move(reading));
   } catch (std::system_error const&) {
     return reader;
   }
