@@ -3,12 +3,14 @@
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/host.hpp"
+#include "core/runtime.hpp"
 #include "core/shared_memory.hpp"
 #include "core/shared_work_mark.hpp"
 #include "engine/gradient_exchange.hpp"
 
 #include <cstddef>
 #include <exception>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -19,7 +21,8 @@ namespace varve {
 
 /// Arrays of each rank that all ranks of one machine read where they lie: the sums of its subtrees, and the weights and
 /// biases of its parts after the step. Each bundle (engine/gradient_parts.hpp) has two marks: sums are there, weights
-/// are there. A rank writes its own arrays alone. By CUDA IPC on GPUs, in a file of memory on hosts.
+/// are there. A rank writes its own arrays alone. By CUDA IPC on GPUs, in a file of memory on hosts. Not between ranks
+/// that share a GPU: it runs them in turns, and work that waits there for another rank's takes the turn of that rank.
 template <class ExecutionSpace, class Scalar>
 class PeerArrays {
 public:
@@ -40,7 +43,8 @@ public:
     }
   };
 
-  /// Collective. Returns null if some rank cannot share its memory or open that of another: `obstacle` says why then.
+  /// Collective. Returns null if some rank cannot share its memory or open that of another, or if ranks share a GPU:
+  /// `obstacle` says why then.
   static std::unique_ptr<PeerArrays> open(GradientExchange& exchange, Sizes const& sizes, std::string& obstacle) {
     std::unique_ptr<PeerArrays> arrays(new PeerArrays(exchange, sizes));
     auto const attempt = [](auto const& work) {
@@ -52,6 +56,7 @@ public:
     };
     auto const offers = exchange.gather(attempt([&] { return arrays->offer(); }));
     obstacle = first_obstacle(offers);
+    if (obstacle.empty()) obstacle = shared_device(offers);
     if (!obstacle.empty()) return nullptr; // on all ranks
     arrays->is_offered_ = true;
     obstacle = first_obstacle(exchange.gather(attempt([&] { return arrays->take(offers); })));
@@ -94,11 +99,11 @@ private:
 
   OfRank& own() { return ranks_[exchange_->rank()]; }
 
-  /// Makes the arrays of this rank. Returns lines: machine and kind of memory, handles.
+  /// Makes the arrays of this rank. Returns lines: the GPU (empty on hosts), machine and kind of memory, handles.
   std::string offer() {
     auto& mine = own();
     mine.memory = std::make_unique<Memory>(sizes_.bytes());
-    std::string lines = kind() + "\n" + mine.memory->handle();
+    std::string lines = device_identity(to_backend<ExecutionSpace>()) + "\n" + kind() + "\n" + mine.memory->handle();
     for (std::size_t mark = 0; mark < 2 * sizes_.num_bundles; ++mark)
       lines += "\n" + mine.marks.emplace_back(std::make_unique<Mark>())->handle();
     return lines;
@@ -110,6 +115,7 @@ private:
       if (rank == exchange_->rank()) continue;
       std::istringstream lines(offers[rank]);
       std::string line;
+      std::getline(lines, line); // the GPU
       std::getline(lines, line);
       if (line != kind()) throw ResourceError("some ranks run on other machines, or on other kinds of devices");
       std::getline(lines, line);
@@ -128,6 +134,18 @@ private:
   static std::string first_obstacle(std::vector<std::string> const& texts) {
     for (std::size_t rank = 0; rank < texts.size(); ++rank)
       if (texts[rank].starts_with("! ")) return "rank " + std::to_string(rank) + ": " + texts[rank].substr(2);
+    return {};
+  }
+
+  /// "ranks 0 and 1 share a GPU" for the first two of which that is true, or nothing.
+  static std::string shared_device(std::vector<std::string> const& offers) {
+    std::map<std::string, std::size_t> rank_of;
+    for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+      auto const device = offers[rank].substr(0, offers[rank].find('\n'));
+      if (device.empty()) continue;
+      auto const [first, is_new] = rank_of.emplace(device, rank);
+      if (!is_new) return "ranks " + std::to_string(first->second) + " and " + std::to_string(rank) + " share a GPU";
+    }
     return {};
   }
 

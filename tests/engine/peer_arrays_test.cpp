@@ -24,7 +24,7 @@ struct Meeting {
 
 class ThreadExchange final : public GradientExchange {
 public:
-  using Edit = std::function<std::string(std::string const& text, int call)>;
+  using Edit = std::function<std::string(std::size_t rank, std::string const& text, int call)>;
 
   ThreadExchange(Meeting& meeting, std::size_t rank, Edit edit)
       : meeting_(meeting), rank_(rank), edit_(std::move(edit)) {}
@@ -32,7 +32,7 @@ public:
   std::size_t rank() const override { return rank_; }
   std::size_t num_ranks() const override { return meeting_.texts.size(); }
   std::vector<std::string> gather(std::string const& text) override {
-    meeting_.texts[rank_] = edit_(text, num_calls_++);
+    meeting_.texts[rank_] = edit_(rank_, text, num_calls_++);
     meeting_.all.arrive_and_wait();
     auto texts = meeting_.texts;
     meeting_.all.arrive_and_wait();
@@ -55,16 +55,16 @@ using Peers = PeerArrays<Kokkos::Serial, float>;
 constexpr Peers::Sizes sizes{11, 7, 4, 3, 2};
 constexpr std::size_t num_ranks = 3;
 
-std::string as_it_is(std::string const& text, int /*call*/) { return text; }
+std::string as_it_is(std::size_t /*rank*/, std::string const& text, int /*call*/) { return text; }
 
-/// Opens arrays on all ranks, of which rank 1 says what `edit` makes of its texts, and calls `work` on each.
+/// Opens arrays on all ranks, which say what `edit` makes of their texts, and calls `work` on each.
 void on_ranks(ThreadExchange::Edit const& edit,
               std::function<void(std::size_t rank, Peers* arrays, std::string const& obstacle)> const& work) {
   Meeting meeting(num_ranks);
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < num_ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      ThreadExchange exchange(meeting, rank, rank == 1 ? edit : as_it_is);
+      ThreadExchange exchange(meeting, rank, edit);
       std::string obstacle;
       auto const arrays = Peers::open(exchange, sizes, obstacle);
       work(rank, arrays.get(), obstacle);
@@ -98,7 +98,9 @@ TEST(PeerArrays, AreReadByAllRanks) {
 }
 
 TEST(PeerArrays, AreOpenedByNoneIfOneCannotShareThem) {
-  auto const edit = [](std::string const& text, int call) { return call == 0 ? "! no memory" : text; };
+  auto const edit = [](std::size_t rank, std::string const& text, int call) {
+    return rank == 1 && call == 0 ? "! no memory" : text;
+  };
   on_ranks(edit, [](std::size_t /*rank*/, Peers const* arrays, std::string const& obstacle) {
     EXPECT_EQ(arrays, nullptr);
     EXPECT_EQ(obstacle, "rank 1: no memory");
@@ -106,7 +108,9 @@ TEST(PeerArrays, AreOpenedByNoneIfOneCannotShareThem) {
 }
 
 TEST(PeerArrays, AreOpenedByNoneIfOneCannotOpenThem) {
-  auto const edit = [](std::string const& text, int call) { return call == 1 ? "! no way" : text; };
+  auto const edit = [](std::size_t rank, std::string const& text, int call) {
+    return rank == 1 && call == 1 ? "! no way" : text;
+  };
   on_ranks(edit, [](std::size_t /*rank*/, Peers const* arrays, std::string const& obstacle) {
     EXPECT_EQ(arrays, nullptr);
     EXPECT_EQ(obstacle, "rank 1: no way");
@@ -114,10 +118,22 @@ TEST(PeerArrays, AreOpenedByNoneIfOneCannotOpenThem) {
 }
 
 TEST(PeerArrays, AreNotThoseOfAnotherMachine) {
-  auto const edit = [](std::string const& text, int call) { return call == 0 ? "elsewhere:" + text : text; };
+  auto const edit = [](std::size_t rank, std::string const& text, int call) {
+    return rank == 1 && call == 0 ? "\nelsewhere:" + text.substr(1) : text;
+  };
   on_ranks(edit, [](std::size_t /*rank*/, Peers const* arrays, std::string const& obstacle) {
     EXPECT_EQ(arrays, nullptr);
     EXPECT_EQ(obstacle, "rank 0: some ranks run on other machines, or on other kinds of devices");
+  });
+}
+
+TEST(PeerArrays, AreNotThoseOfRanksThatShareAGpu) {
+  auto const edit = [](std::size_t rank, std::string const& text, int call) {
+    return call == 0 ? (rank == 1 ? "one GPU" : "another GPU") + text : text;
+  };
+  on_ranks(edit, [](std::size_t /*rank*/, Peers const* arrays, std::string const& obstacle) {
+    EXPECT_EQ(arrays, nullptr);
+    EXPECT_EQ(obstacle, "ranks 0 and 2 share a GPU");
   });
 }
 
