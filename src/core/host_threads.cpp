@@ -1,12 +1,15 @@
 #include "core/host_threads.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -52,7 +55,83 @@ void use_allowed_processors() {
   sched_setaffinity(0, sizeof(allowed), &allowed); // if the system refuses, the thread stays where it is
 }
 
+/// Threads that wait for work of HostHelpers. They are started when they are first wanted, and stay until the process
+/// ends.
+class HostThreadPool {
+public:
+  /// It is never destroyed: its threads may still wait when the objects of the process are.
+  static HostThreadPool& of_process() {
+    static auto& pool = *new HostThreadPool;
+    return pool;
+  }
+
+  void offer(HostHelpers& helpers, std::size_t num_wanted) {
+    if (getpid() != process_) return; // a child of fork() has none of the threads
+    {
+      std::lock_guard const lock(guard_);
+      open_.push_back(&helpers);
+      num_wanted_ += num_wanted;
+      start_threads();
+    }
+    is_offered_.notify_one();
+  }
+
+  void withdraw(HostHelpers& helpers) {
+    if (getpid() != process_) return;
+    std::unique_lock lock(guard_);
+    if (std::erase(open_, &helpers) > 0) num_wanted_ -= helpers.num_wanted_;
+    helpers.is_over_.wait(lock, [&] { return helpers.num_at_work_ == 0; });
+  }
+
+private:
+  /// Starts the threads that are wanted and not idle, as long as there are processors. Call it under the guard.
+  void start_threads() {
+    std::size_t const most = num_host_threads() - 1;
+    try {
+      for (; num_idle_ < num_wanted_ && num_threads_ < most; ++num_threads_, ++num_idle_)
+        std::thread([this] { serve(); }).detach();
+    } catch (std::exception const&) { // the system grants no more threads or no memory for them
+    }
+  }
+
+  [[noreturn]] void serve() {
+    use_allowed_processors();
+    for (std::unique_lock lock(guard_);;) {
+      is_offered_.wait(lock, [&] { return !open_.empty(); });
+      auto& helpers = *open_.front();
+      --num_wanted_;
+      if (--helpers.num_wanted_ == 0) open_.pop_front();
+      ++helpers.num_at_work_;
+      --num_idle_;
+      bool const are_more_wanted = !open_.empty();
+      lock.unlock();
+      if (are_more_wanted) is_offered_.notify_one(); // each wakes the next one: waking takes longer than much work
+      helpers.work_();
+      lock.lock();
+      ++num_idle_;
+      if (--helpers.num_at_work_ == 0) helpers.is_over_.notify_all();
+    }
+  }
+
+  pid_t const process_ = getpid();
+  std::mutex guard_;
+  std::condition_variable is_offered_;
+  std::deque<HostHelpers*> open_; ///< that want more threads
+  std::size_t num_wanted_ = 0;    ///< by all of them
+  std::size_t num_threads_ = 0;
+  std::size_t num_idle_ = 0;
+};
+
+HostHelpers::HostHelpers(std::size_t most, std::function<void()> work) : work_(std::move(work)), num_wanted_(most) {
+  if (most > 0) HostThreadPool::of_process().offer(*this, most);
+}
+
+HostHelpers::~HostHelpers() { end(); }
+
+void HostHelpers::end() { HostThreadPool::of_process().withdraw(*this); }
+
 void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)> const& work) {
+  if (count == 0) return;
   std::atomic<std::size_t> next{0};
   std::mutex failure_guard;
   std::exception_ptr failure;
@@ -73,16 +152,9 @@ void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)
     }
   };
 
-  std::vector<std::jthread> threads;
-  std::size_t const num_threads = std::min(count, num_host_threads());
-  for (std::size_t t = 1; t < num_threads; ++t) {
-    threads.emplace_back([&worker] {
-      use_allowed_processors();
-      worker();
-    });
-  }
+  HostHelpers helpers(std::min(count, num_host_threads()) - 1, worker);
   worker();
-  threads.clear();
+  helpers.end();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <vector>
@@ -18,9 +19,34 @@ void allow_processors(std::vector<int> const& numbers);
 /// To be called by a new thread first: lets it run on all processors of allow_processors() as well.
 void use_allowed_processors();
 
-/// Calls work(0) ... work(count - 1) on up to num_host_threads() threads, each index exactly once, in any order, and
-/// returns when all calls are done. If calls throw, no further index is started and the exception of the lowest index
-/// is rethrown, so the error a user sees does not depend on timing.
+/// Other threads that help the calling one with some work: those of the process's pool of num_host_threads() - 1 that
+/// are idle, which wait for the next work afterwards. So a call costs no new thread, and calls of several threads at a
+/// time do not start more threads than there are processors. In a child process after fork() nobody helps.
+class HostHelpers {
+public:
+  /// Up to `most` threads call work(), each once, as soon as they are idle: perhaps none of them ever is. It must not
+  /// throw.
+  HostHelpers(std::size_t most, std::function<void()> work);
+  /// end()
+  ~HostHelpers();
+  HostHelpers(HostHelpers const&) = delete;
+  HostHelpers& operator=(HostHelpers const&) = delete;
+
+  /// Calls of work() that have not begun are given up; returns when the others are over.
+  void end();
+
+private:
+  friend class HostThreadPool;
+
+  std::function<void()> work_;
+  std::size_t num_wanted_ = 0;
+  std::size_t num_at_work_ = 0;
+  std::condition_variable is_over_;
+};
+
+/// Calls work(0) ... work(count - 1) on the calling thread and HostHelpers, together up to num_host_threads(), each
+/// index exactly once, in any order, and returns when all calls are done. If calls throw, no further index is started
+/// and the exception of the lowest index is rethrown, so the error a user sees does not depend on timing.
 void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)> const& work);
 
 } // namespace varve

@@ -8,6 +8,7 @@
 #include "engine/layer_store.hpp"
 #include "engine/strip_cutter.hpp"
 #include "kernels/device_traits.hpp"
+#include "network/spare_layers.hpp"
 #include "passes/saturation.hpp"
 #include "plan/cuts.hpp"
 
@@ -53,6 +54,7 @@ public:
       for_each_on_host_threads(layers.size(), [&](std::size_t i) { layers[i] = source->layer(first + i); });
       add(layers, first);
       if (first == 0 && source->num_layers() > 1) add_first(layers.front());
+      for (auto& layer : layers) give_back(std::move(layer));
     }
     finish(source);
     plan_for(false);

@@ -1,5 +1,7 @@
 #include "io/chunk_decoder.hpp"
 
+#include "core/spare_vectors.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -7,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 namespace varve {
 namespace {
@@ -116,6 +119,8 @@ std::uint32_t fletcher32(std::span<char const> bytes) {
   return static_cast<std::uint32_t>(sum_of_sums << 16U | sum);
 }
 
+ChunkDecoder::~ChunkDecoder() { SpareVectors<char>::of_process().give_back(std::move(inflated_)); }
+
 std::span<char const> ChunkDecoder::filtered(std::span<char const> stored) {
   if (format_.has_checksum) {
     if (stored.size() <= checksum_bytes) return {};
@@ -127,7 +132,7 @@ std::span<char const> ChunkDecoder::filtered(std::span<char const> stored) {
     stored = bytes;
   }
   if (!format_.is_deflated) return stored;
-  inflated_.resize(format_.bytes());
+  if (inflated_.empty()) inflated_ = SpareVectors<char>::of_process().take(format_.bytes());
   if (!inflater_.inflate(stored, inflated_)) return {};
   return inflated_;
 }

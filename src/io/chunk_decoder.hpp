@@ -35,6 +35,9 @@ std::uint32_t fletcher32(std::span<char const> bytes);
 class ChunkDecoder {
 public:
   explicit ChunkDecoder(ChunkFormat const& format) : format_(format) {}
+  ~ChunkDecoder();
+  ChunkDecoder(ChunkDecoder const&) = delete;
+  ChunkDecoder& operator=(ChunkDecoder const&) = delete;
 
   /// True if every number of this type becomes an Element as HDF5 converts it.
   template <class Element>

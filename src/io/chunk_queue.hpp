@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/host_threads.hpp"
+#include "core/spare_vectors.hpp"
 #include "io/chunk_decoder.hpp"
 
 #include <atomic>
@@ -11,7 +12,6 @@
 #include <functional>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,57 +20,51 @@ namespace varve {
 /// A chunk as it is stored, and those of its numbers that are wanted.
 template <class Element>
 struct StoredChunk {
-  std::vector<char> bytes;
+  std::vector<char> bytes; ///< of SpareVectors
   std::vector<ChunkRun<Element>> runs;
 };
 
-/// Chunks that one thread reads and all threads decode. At most two chunks per thread wait to be decoded.
+/// Chunks that one thread reads and all threads decode. At most two chunks per helper wait to be decoded.
 template <class Element>
 class ChunkQueue {
 public:
   using Accepts = std::function<bool(std::span<Element const>)>;
 
-  /// Decodes on the calling thread and on up to `num_helpers` others. `accepts`, if there is one, judges each run of
-  /// decoded numbers.
+  /// Decodes on the calling thread and on up to `num_helpers` others, as far as threads are idle. `accepts`, if there
+  /// is one, judges each run of decoded numbers.
   ChunkQueue(ChunkFormat const& format, std::size_t num_helpers, Accepts accepts = {})
-      : format_(format), decoder_(format), accepts_(std::move(accepts)) {
-    try {
-      helpers_.reserve(num_helpers);
-      for (std::size_t helper = 0; helper < num_helpers; ++helper)
-        helpers_.emplace_back([this] {
-          use_allowed_processors();
-          help();
-        });
-    } catch (std::exception const&) { // the system grants no more threads or no memory for them
-    }
-  }
+      : format_(format),
+        decoder_(format),
+        accepts_(std::move(accepts)),
+        num_helpers_(num_helpers),
+        helpers_(num_helpers, [this] { help(); }) {}
   ~ChunkQueue() { close(); }
   ChunkQueue(ChunkQueue const&) = delete;
   ChunkQueue& operator=(ChunkQueue const&) = delete;
 
   /// Adds a chunk; decodes one if enough wait. Returns false once a chunk could not be decoded.
   bool add(StoredChunk<Element> chunk) {
-    if (helpers_.empty()) {
-      decode(decoder_, chunk);
+    if (num_helpers_ == 0) {
+      decode(decoder_, std::move(chunk));
       return !has_failed_;
     }
     StoredChunk<Element> mine;
     {
       std::lock_guard const lock(guard_);
-      if (waiting_.size() >= 2 * helpers_.size()) mine = taken();
+      if (waiting_.size() >= 2 * num_helpers_) mine = taken();
       waiting_.push_back(std::move(chunk));
     }
     added_.notify_one();
-    if (!mine.bytes.empty()) decode(decoder_, mine);
+    if (!mine.bytes.empty()) decode(decoder_, std::move(mine));
     return !has_failed_;
   }
 
   /// Returns once all chunks are decoded: true if all could be.
   bool finish() {
     for (std::unique_lock lock(guard_); !waiting_.empty() && !has_failed_;) {
-      auto const chunk = taken();
+      auto chunk = taken();
       lock.unlock();
-      decode(decoder_, chunk);
+      decode(decoder_, std::move(chunk));
       lock.lock();
     }
     close();
@@ -85,9 +79,10 @@ private:
     return chunk;
   }
 
-  void decode(ChunkDecoder& decoder, StoredChunk<Element> const& chunk) noexcept {
+  void decode(ChunkDecoder& decoder, StoredChunk<Element> chunk) noexcept {
     try {
       if (!decoder.decode<Element>(chunk.bytes, std::span<ChunkRun<Element> const>(chunk.runs))) has_failed_ = true;
+      SpareVectors<char>::of_process().give_back(std::move(chunk.bytes));
       if (!accepts_ || has_failed_) return;
       for (auto const& run : chunk.runs)
         if (!accepts_(run.elements)) has_failed_ = true;
@@ -96,14 +91,14 @@ private:
     }
   }
 
-  void help() {
+  void help() noexcept {
     ChunkDecoder decoder(format_);
     for (std::unique_lock lock(guard_);;) {
       added_.wait(lock, [&] { return !waiting_.empty() || is_closed_; });
       if (waiting_.empty()) return;
-      auto const chunk = taken();
+      auto chunk = taken();
       lock.unlock();
-      if (!has_failed_) decode(decoder, chunk);
+      if (!has_failed_) decode(decoder, std::move(chunk));
       lock.lock();
     }
   }
@@ -114,7 +109,7 @@ private:
       is_closed_ = true;
     }
     added_.notify_all();
-    helpers_.clear();
+    helpers_.end();
   }
 
   ChunkFormat format_;
@@ -125,7 +120,8 @@ private:
   std::deque<StoredChunk<Element>> waiting_;
   bool is_closed_ = false;
   std::atomic<bool> has_failed_ = false;
-  std::vector<std::jthread> helpers_; ///< last, so that they end before what they use
+  std::size_t num_helpers_;
+  HostHelpers helpers_; ///< last, so that they end before what they use
 };
 
 } // namespace varve

@@ -2,6 +2,7 @@
 
 #include "core/checked.hpp"
 #include "core/host_threads.hpp"
+#include "core/spare_vectors.hpp"
 #include "io/chunk_queue.hpp"
 
 #include <algorithm>
@@ -101,7 +102,7 @@ bool read_stored(Dataset const& dataset, hsize_t const* begin, ChunkFormat const
   hsize_t size = 0;
   if (H5Dget_chunk_storage_size(dataset.id(), begin, &size) < 0) return false;
   if (size == 0 || size > 2 * format.bytes() + overhead) return false;
-  bytes.resize(static_cast<std::size_t>(size));
+  bytes = SpareVectors<char>::of_process().take(static_cast<std::size_t>(size));
   std::uint32_t skipped_filters = 0;
   return H5Dread_chunk(dataset.id(), H5P_DEFAULT, begin, &skipped_filters, bytes.data()) >= 0 && skipped_filters == 0;
 }

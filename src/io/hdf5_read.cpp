@@ -1,4 +1,5 @@
 #include "core/error.hpp"
+#include "core/spare_vectors.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_access.hpp"
 #include "io/hdf5_chunks.hpp"
@@ -121,7 +122,7 @@ void read_by_hdf5(Dataset const& dataset, std::uint64_t first, std::span<Element
 template <class Element>
 std::vector<Element> read_elements(Dataset const& dataset, std::uint64_t first, std::uint64_t count,
                                    std::string const& place) {
-  std::vector<Element> elements(count);
+  auto elements = SpareVectors<Element>::of_process().take(count);
   if (count == 0 || read_chunks(dataset, first, std::span(elements))) return elements;
   StoredChunks chunks(dataset, place);
   for (std::uint64_t done = 0; done < count;) {

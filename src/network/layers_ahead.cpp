@@ -31,12 +31,16 @@ Layer LayersAhead::layer(std::size_t number) const {
 }
 
 void LayersAhead::read_ahead(Layer const& taken) const {
-  auto const fit = most_bytes_ / std::max<std::size_t>(bytes_of(taken), 1);
+  constexpr std::size_t enough_bytes = std::size_t{1} << 26U; // more would only take more memory
+  auto const fit = std::min(most_bytes_, enough_bytes) / std::max<std::size_t>(bytes_of(taken), 1);
   auto const wanted = std::clamp<std::size_t>(fit, 1, num_threads_);
   std::lock_guard const lock(guard_);
   try {
     for (; ahead_.size() < wanted && begun_ < source_.num_layers(); ++begun_)
-      ahead_.push_back(std::async(std::launch::async, [this, number = begun_] { return source_.layer(number); }));
+      ahead_.push_back(std::async(std::launch::async, [this, number = begun_] {
+        use_allowed_processors();
+        return source_.layer(number);
+      }));
   } catch (std::system_error const&) { // the system grants no more threads
   }
 }

@@ -1,6 +1,7 @@
 #include "network/sparse_matrix.hpp"
 
 #include "core/error.hpp"
+#include "core/spare_vectors.hpp"
 
 #include <fmt/format.h>
 
@@ -15,7 +16,8 @@ void make_iso_if_equal(SparseMatrix& matrix) {
   auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   auto const first = bits(matrix.values.front());
   if (std::ranges::all_of(matrix.values, [&](double value) { return bits(value) == first; })) {
-    matrix.values = std::vector<double>(1, matrix.values.front());
+    std::vector<double> shared(1, matrix.values.front());
+    SpareVectors<double>::of_process().give_back(std::exchange(matrix.values, std::move(shared)));
   }
 }
 

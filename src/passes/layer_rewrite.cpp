@@ -1,6 +1,8 @@
 #include "passes/layer_rewrite.hpp"
 
 #include "core/error.hpp"
+#include "core/spare_vectors.hpp"
+#include "network/spare_layers.hpp"
 #include "passes/equal_neurons.hpp"
 #include "passes/renamed_rows.hpp"
 
@@ -87,13 +89,17 @@ Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::
     weights.row_pointers[output + 1] = weights.row_pointers[output] + rows.inputs(kept[output]).size();
     layer.bias[output] = rows.bias(kept[output]);
   }
-  weights.column_indices.reserve(static_cast<std::size_t>(weights.row_pointers.back()));
-  weights.values.reserve(static_cast<std::size_t>(weights.row_pointers.back()));
-  for (auto const row : kept) {
-    weights.column_indices.insert(weights.column_indices.end(), rows.inputs(row).begin(), rows.inputs(row).end());
-    weights.values.insert(weights.values.end(), rows.weights(row).begin(), rows.weights(row).end());
+  auto const num_edges = static_cast<std::size_t>(weights.row_pointers.back());
+  weights.column_indices.reserve(num_edges); // it is kept, so not a larger one that is to spare
+  weights.values = SpareVectors<double>::of_process().take(num_edges);
+  for (std::size_t output = 0; output < kept.size(); ++output) {
+    auto const inputs = rows.inputs(kept[output]);
+    weights.column_indices.insert(weights.column_indices.end(), inputs.begin(), inputs.end());
+    std::ranges::copy(rows.weights(kept[output]),
+                      weights.values.begin() + static_cast<std::ptrdiff_t>(weights.row_pointers[output]));
   }
   make_canonical(layer);
+  weights.values.shrink_to_fit();
   return layer;
 }
 
@@ -102,7 +108,7 @@ Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::
 std::optional<RewrittenLayer> rewrite(Layer layer, NeuronMap const& inputs, OutputPasses passes, NeuronHash hash) {
   // Find outputs that are equal in the source first: this saves renaming each of them.
   std::size_t const num_outputs = layer.num_outputs();
-  auto const firsts = passes.merge_neurons ? firsts_of_equals(layer, hash) : ascending(num_outputs);
+  auto firsts = passes.merge_neurons ? firsts_of_equals(layer, hash) : ascending(num_outputs);
   auto const distinct = distinct_neurons(firsts);
   RewrittenLayer result;
   if (inputs.is_identity() && distinct.size() == num_outputs && !has_constants_or_zeros(layer, passes)) {
@@ -121,6 +127,8 @@ std::optional<RewrittenLayer> rewrite(Layer layer, NeuronMap const& inputs, Outp
     result.layer = layer_of(rows, kept_neurons(result.outputs), inputs.width(), layer.activation);
   }
   if (distinct.size() < num_outputs) map_repetitions(firsts, result);
+  SpareVectors<NeuronIndex>::of_process().give_back(std::move(firsts));
+  give_back(std::move(layer));
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "network/layer_bytes.hpp"
+#include "network/spare_layers.hpp"
 #include "passes/unread_neurons.hpp"
 
 #include <stdexcept>
@@ -41,7 +42,7 @@ Layer ReducedNetwork::layer(std::size_t number) const {
 
 Layer ReducedNetwork::rewritten(std::size_t number) const {
   auto const& entry = entries_[number];
-  if (entry.layer) return *entry.layer;
+  if (entry.layer) return passing_copy(*entry.layer);
   Layer const layer = source_.layer(number);
   auto const as_they_are = NeuronMap::identity(layer.num_inputs());
   return rewrite(layer, number == 0 ? as_they_are : *entries_[number - 1].outputs, *entry.outputs);

@@ -3,9 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -48,6 +56,77 @@ TEST(HostThreads, UseAllProcessorsThoughTheFirstThreadIsBound) {
     }
   });
   EXPECT_GE(others.load(), 1);
+}
+
+TEST(HostThreads, StayForTheNextCall) {
+  std::mutex guard;
+  std::set<std::thread::id> threads;
+  for (int call = 0; call < 200; ++call) {
+    for_each_on_host_threads(2 * num_host_threads(), [&](std::size_t /*index*/) {
+      std::lock_guard const lock(guard);
+      threads.insert(std::this_thread::get_id());
+    });
+  }
+  EXPECT_LE(threads.size(), num_host_threads());
+}
+
+/// Calls for_each_on_host_threads() on `count` indices, and again from each of them down to this depth. Returns how
+/// many calls there were of the innermost work.
+std::size_t nested(std::size_t count, int depth) {
+  if (depth == 0) return 1;
+  std::vector<std::size_t> calls(count);
+  for_each_on_host_threads(count, [&](std::size_t index) { calls[index] += nested(count, depth - 1); });
+  return std::accumulate(calls.begin(), calls.end(), std::size_t{0});
+}
+
+TEST(HostThreads, WorkForSeveralThreadsAndFromWithinWork) {
+  std::vector<std::size_t> calls(8);
+  {
+    std::vector<std::jthread> callers;
+    for (auto& number : calls) callers.emplace_back([&number] { number = nested(9, 3); });
+  }
+  EXPECT_EQ(calls, std::vector<std::size_t>(calls.size(), 729));
+}
+
+TEST(HostThreads, RethrowTheExceptionOfTheLowestIndex) {
+  for (int call = 0; call < 100; ++call) {
+    try {
+      for_each_on_host_threads(50, [](std::size_t index) {
+        if (index % 7 == 6) throw std::out_of_range(std::to_string(index));
+      });
+      ADD_FAILURE() << "no exception";
+    } catch (std::out_of_range const& error) {
+      EXPECT_STREQ(error.what(), "6");
+    }
+  }
+}
+
+TEST(HostThreads, AreNotWaitedForInAChildProcess) {
+  for_each_on_host_threads(4, [](std::size_t /*index*/) {}); // now this process has threads, and the child has none
+  auto const child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> calls{0};
+    for_each_on_host_threads(100, [&](std::size_t /*index*/) { ++calls; });
+    _exit(calls == 100 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(HostHelpers, DoNotBeginAfterTheEnd) {
+  std::atomic<bool> is_over = false;
+  std::atomic<int> late = 0;
+  for (int call = 0; call < 200; ++call) {
+    is_over = false;
+    HostHelpers helpers(2 * num_host_threads(), [&] {
+      if (is_over) ++late;
+    });
+    helpers.end();
+    is_over = true;
+  }
+  EXPECT_EQ(late, 0);
 }
 
 } // namespace
