@@ -295,7 +295,7 @@ int run(int num_arguments, char** arguments) {
                    "time the product's kernel alone, on packed matrices in device memory, beside --cublas: a table");
   command
       .add_option("--sizes", options.sizes,
-                  "ROWSxCOLUMNSxK,...: for --kernel-alone (default: those of perf/RESULTS.md)")
+                  "ROWSxCOLUMNSxK,...: for --kernel-alone (default: those of perf/results/products.md)")
       ->delimiter(',');
   command.add_option("--repeat", options.repeat, "timed runs")->capture_default_str();
   CLI11_PARSE(command, num_arguments, arguments);
