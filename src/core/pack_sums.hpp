@@ -29,6 +29,20 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(Pack<Scalar, Width>& sum, Pack<Sca
   // clang-format on
 }
 
+/// sum = sum + other in every lane. On processors that add beside their fma it takes none of the time of these.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void add_pack(Pack<Scalar, Width>& sum, Pack<Scalar, Width> const& other) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) sum.lane[i] += other.lane[i];
+  ))
+  KOKKOS_IF_ON_HOST((
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    host::store(sum.lane, host::load<Vector>(sum.lane) + host::load<Vector>(other.lane));
+  ))
+  // clang-format on
+}
+
 namespace host {
 
 /// A shuffle: lane i of the result is lane Lane[i] of `first` followed by `second`. (nvcc does not expand parameter

@@ -8,11 +8,12 @@
 namespace varve {
 namespace {
 
-/// Parts of all possible edges from which on dense kernels take less time on CPUs, as measured (perf/TRIED.md). Errors
-/// and gradients together never do; the gradient alone, in the first layer, does where outputs are many.
+/// Parts of all possible edges from which on dense kernels take less time on CPUs, as measured (perf/TRIED.md):
+/// forward; backward where outputs are many, in the first layer, which has gradients alone, and in others.
 constexpr double least_forward = 0.42;
-constexpr double least_first_gradient = 0.80;
-constexpr std::size_t least_outputs_of_first = 256;
+constexpr double least_first_gradient = 0.60;
+constexpr double least_backward = 0.85;
+constexpr std::size_t least_outputs_backward = 256;
 /// The same on GPUs, for both passes of any layer.
 constexpr double least_on_gpus = 0.5;
 constexpr double never = std::numeric_limits<double>::infinity();
@@ -35,8 +36,9 @@ std::vector<TrainedFormat> choose_trained_formats(Network const& network, Traini
       formats.push_back({is_dense(least_on_gpus), is_dense(least_on_gpus)});
       continue;
     }
-    bool const gains_backward = formats.empty() && layer.num_outputs() >= least_outputs_of_first;
-    formats.push_back({is_dense(least_forward), is_dense(gains_backward ? least_first_gradient : never)});
+    double const least = formats.empty() ? least_first_gradient : least_backward;
+    formats.push_back(
+        {is_dense(least_forward), is_dense(layer.num_outputs() >= least_outputs_backward ? least : never)});
   }
   return formats;
 }

@@ -210,6 +210,18 @@ struct TreeLevels {
     sums(place(run, level, sum)) = number;
   }
 
+  /// Adds the numbers of `count` neighbouring sums over an aligned subtree of 2^level leaves, after `before` leaves of
+  /// the run. Overwrites `numbers`. For hosts.
+  KOKKOS_FORCEINLINE_FUNCTION void add_subtree(int run, int before, int level, std::size_t first, int count,
+                                               Scalar* numbers) const {
+    for (; (before >> level & 1) != 0; ++level) {
+      auto const* const lower = elements_of(sums, place(run, level, first), static_cast<std::size_t>(count));
+      for (int i = 0; i < count; ++i) numbers[i] = lower[i] + numbers[i];
+    }
+    auto* const to = elements_of(sums, place(run, level, first), static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) to[i] = numbers[i];
+  }
+
   /// Copies `count` numbers, at most Most, in pieces of constant length, which compilers turn into vector moves.
   template <int Most>
   KOKKOS_FORCEINLINE_FUNCTION static void copy_some(Scalar* to, Scalar const* from, int count) {

@@ -59,19 +59,22 @@ TEST(TrainingFormats, AreDenseFromTheMeasuredDensityOn) {
   EXPECT_THROW(formats_of({1}, options), UsageError);
 }
 
-TEST(TrainingFormats, AreDenseBackwardInWideFirstLayers) {
+TEST(TrainingFormats, AreDenseBackwardInWideLayers) {
   TrainingOptions options;
   options.backend = Backend::serial;
-  auto const first = [&](std::size_t num_outputs, std::size_t percent) {
+  using Backward = std::pair<bool, bool>; // of the first layer and the next one
+  auto const backward = [&](std::size_t num_outputs, std::size_t percent) {
     Layer const layer{matrix_of(num_outputs, 10, num_outputs * percent / 10), {0.1}, Activation::relu()};
-    Layer const next{matrix_of(num_outputs, num_outputs, num_outputs * num_outputs), {0.1}, Activation::relu()};
+    Layer const next{
+        matrix_of(num_outputs, num_outputs, num_outputs * num_outputs * percent / 100), {0.1}, Activation::relu()};
     auto const formats = choose_trained_formats(Network({layer, next}), options);
-    EXPECT_FALSE(formats[1].has_dense_backward) << "errors and gradients together gain nothing";
-    return formats[0].has_dense_backward;
+    return Backward(formats[0].has_dense_backward, formats[1].has_dense_backward);
   };
-  EXPECT_TRUE(first(260, 80));
-  EXPECT_FALSE(first(260, 79));
-  EXPECT_FALSE(first(250, 100));
+  EXPECT_EQ(backward(260, 85), Backward(true, true));
+  EXPECT_EQ(backward(260, 84), Backward(true, false));
+  EXPECT_EQ(backward(260, 60), Backward(true, false));
+  EXPECT_EQ(backward(260, 59), Backward(false, false));
+  EXPECT_EQ(backward(250, 100), Backward(false, false));
 }
 
 TEST(TrainingFormats, AreDenseInBothPassesOnGpus) {

@@ -1,0 +1,205 @@
+#pragma once
+
+#include "core/host_vector.hpp"
+#include "core/pack_sums.hpp"
+#include "core/views.hpp"
+#include "kernels/training_tile.hpp"
+#include "kernels/tuning/training.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+namespace varve {
+
+/// Hosts: the gradients of a layer at all places (i, j),
+///
+///   gradient(i, j) = sum over s of inputs(i, s) * errors(j, s),
+///
+/// added up as network/leaf.hpp says, into `levels`. A vector holds the sums of neighbouring outputs, so that a thread
+/// adds the chains of a leaf and the leaves by whole vectors, without shuffles. league: runs of leaves x parts of
+/// inputs x blocks of `columns` outputs; team: one thread. It takes `group` leaves at a time: writes the errors of its
+/// block to scratch, sample by sample, and then adds products for `rows` inputs after the other, whose sums stay in
+/// registers for a chain, and in the L1 until the group's sums go to `levels`. Per sample it loads `vectors` vectors of
+/// errors and broadcasts `rows` activations for rows * vectors fma. Bound by fma.
+template <class ExecutionSpace, class Scalar>
+struct LeafGradientOnHost {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Member = typename Policy::member_type;
+  using Register = typename host::FmaRegister<Scalar, kLeafChains<Scalar>>::type;
+
+  static constexpr std::size_t register_bytes() {
+    if constexpr (std::is_void_v<Register>) {
+      return 32;
+    } else {
+      return sizeof(Register);
+    }
+  }
+
+  static constexpr int chains = kLeafChains<Scalar>;
+  static constexpr int samples = kLeafSamples<Scalar>; ///< of a leaf
+  static constexpr int width = static_cast<int>(register_bytes() / sizeof(Scalar));
+  /// The sums fill 18 of 32 vector registers, or 8 of 16.
+  static constexpr int rows = register_bytes() == 64 ? 6 : 4;
+  static constexpr int vectors = register_bytes() == 64 ? 3 : 2;
+  static constexpr int columns = vectors * width;
+  static constexpr int group = 16; ///< leaves, at most: their errors fit the L2
+  static constexpr int group_levels = 5;
+  using Numbers = Pack<Scalar, width>;
+
+  ConstTrainingPanel<ExecutionSpace, Scalar> inputs; ///< activations of the layer before
+  ConstTrainingPanel<ExecutionSpace, Scalar> errors; ///< errors of this layer's outputs
+  TreeLevels<ExecutionSpace, Scalar> levels;         ///< result: [input][output]
+  int num_inputs;
+  int num_outputs;
+  int stride;    ///< lines of a leaf in `inputs`: num_inputs, or more if these are some inputs of a layer
+  int num_parts; ///< of the inputs
+
+  static constexpr std::size_t errors_size = static_cast<std::size_t>(group) * samples * vectors; ///< in vectors
+  static constexpr std::size_t scratch_bytes = errors_size * sizeof(Numbers);
+
+  int num_blocks() const { return (num_outputs + columns - 1) / columns; }
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const across = (num_outputs + columns - 1) / columns;
+    int const task = team.league_rank() % (num_parts * across);
+    int const run = team.league_rank() / (num_parts * across);
+    int const column = task % across * columns;
+    int const part = task / across;
+    int const num_groups = (num_inputs + rows - 1) / rows;
+    int const first_row = num_groups * part / num_parts * rows;
+    int const last_row = least(num_groups * (part + 1) / num_parts * rows, num_inputs);
+    auto const lines = ScratchArrays(team, 1, scratch_bytes, 64).template take<Numbers>(errors_size);
+    int const first = run * levels.leaves_per_run;
+    int const last = least(first + levels.leaves_per_run, levels.num_leaves);
+    for (int leaf = first; leaf < last; leaf += group) {
+      int const count = least(group, last - leaf);
+      bring_errors(lines, leaf, count, column);
+      Place place{run, leaf - first, leaf, count, first_row, column};
+      for (; place.row + rows <= last_row; place.row += rows) add_rows<rows>(lines, place);
+      for (; place.row < last_row; ++place.row) add_rows<1>(lines, place);
+    }
+  }
+
+private:
+  /// Where some sums belong: `count` leaves from `leaf` on, after `before` leaves of the run.
+  struct Place {
+    int run, before, leaf, count, row, column;
+  };
+
+  /// The sums of `Rows` inputs.
+  template <int Rows>
+  struct Sums {
+    Numbers of[Rows][vectors];
+
+    KOKKOS_FORCEINLINE_FUNCTION void add(Sums const& other) {
+      VARVE_UNROLL
+      for (int r = 0; r < Rows; ++r) {
+        VARVE_UNROLL
+        for (int v = 0; v < vectors; ++v) add_pack(of[r][v], other.of[r][v]);
+      }
+    }
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION static int least(int one, int other) { return one < other ? one : other; }
+
+  /// Writes the errors of a block of outputs in some leaves to scratch: [leaf][turn of the chain][link][output], 0 past
+  /// the last output.
+  KOKKOS_FORCEINLINE_FUNCTION void bring_errors(ArrayView<Numbers> const& lines, int leaf, int count,
+                                                int column) const {
+    for (int l = 0; l < count; ++l) {
+      std::size_t const from = static_cast<std::size_t>(leaf + l) * static_cast<std::size_t>(num_outputs);
+      auto* const to = reinterpret_cast<Scalar*>(&lines(static_cast<std::size_t>(l) * samples * vectors));
+      for (int j = 0; j < columns; ++j) {
+        bool const is_there = column + j < num_outputs;
+        for (int k = 0; k < kChainLength; ++k)
+          for (int chain = 0; chain < chains; ++chain)
+            to[(reversed(chain) * kChainLength + k) * columns + j] =
+                is_there ? errors(from + static_cast<std::size_t>(column + j)).pack[k].lane[chain] : Scalar(0);
+      }
+    }
+  }
+
+  /// Adds the gradients of `Rows` inputs over the leaves of a group.
+  template <int Rows>
+  KOKKOS_FORCEINLINE_FUNCTION void add_rows(ArrayView<Numbers> const& lines, Place const& place) const {
+    Sums<Rows> tree[group_levels]; // of leaves: level k holds the sum of 2^k
+    for (int l = 0; l < place.count; ++l) {
+      std::size_t const line = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(stride) +
+                               static_cast<std::size_t>(place.row);
+      auto sum = sums_of_leaf<Rows>(reinterpret_cast<Scalar const*>(&inputs(line)),
+                                    &lines(static_cast<std::size_t>(l) * samples * vectors));
+      int level = 0;
+      for (; (l >> level & 1) != 0; ++level) sum.add(tree[level]);
+      tree[level] = sum;
+    }
+    int const num_columns = least(columns, num_outputs - place.column);
+    for (int level = 0; level < group_levels; ++level) {
+      if ((place.count >> level & 1) == 0) continue;
+      VARVE_UNROLL
+      for (int r = 0; r < Rows; ++r)
+        levels.add_subtree(place.run, place.before, level,
+                           static_cast<std::size_t>(place.row + r) * static_cast<std::size_t>(num_outputs) +
+                               static_cast<std::size_t>(place.column),
+                           num_columns, reinterpret_cast<Scalar*>(tree[level].of[r]));
+    }
+  }
+
+  /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors as bring_errors() writes them.
+  template <int Rows>
+  KOKKOS_FORCEINLINE_FUNCTION static Sums<Rows> sums_of_leaf(Scalar const* x, Numbers const* e) {
+    Sums<Rows> tree[chain_levels];
+    Sums<Rows> sum;
+    for (int turn = 0; turn < chains; ++turn) {
+      Scalar const* const own = x + reversed(turn);
+      VARVE_UNROLL
+      for (int r = 0; r < Rows; ++r) {
+        VARVE_UNROLL
+        for (int v = 0; v < vectors; ++v) clear(sum.of[r][v]);
+      }
+      VARVE_UNROLL
+      for (int k = 0; k < kChainLength; ++k) {
+        Numbers error[vectors];
+        VARVE_UNROLL
+        for (int v = 0; v < vectors; ++v) copy(error[v], e[v]);
+        e += vectors;
+        VARVE_UNROLL
+        for (int r = 0; r < Rows; ++r) {
+          VARVE_UNROLL
+          for (int v = 0; v < vectors; ++v) add_product(sum.of[r][v], own[r * samples + k * chains], error[v]);
+        }
+      }
+      int level = 0;
+      for (; (turn >> level & 1) != 0; ++level) sum.add(tree[level]);
+      if (level < chain_levels) tree[level] = sum;
+    }
+    return sum;
+  }
+
+  /// The order in which the tree over chains, added depth first, comes to them: the bits of `turn` reversed.
+  KOKKOS_FORCEINLINE_FUNCTION static int reversed(int turn) {
+    int chain = 0;
+    VARVE_UNROLL
+    for (int bit = 1; bit < chains; bit *= 2) chain = 2 * chain + ((turn & bit) != 0 ? 1 : 0);
+    return chain;
+  }
+  static constexpr int chain_levels = chains == 16 ? 4 : 3;
+  static_assert(1 << chain_levels == chains);
+};
+
+/// Launches LeafGradientOnHost. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void leaf_gradient_on_host(ExecutionSpace const& space, LeafGradientOnHost<ExecutionSpace, Scalar> kernel) {
+  using Kernel = LeafGradientOnHost<ExecutionSpace, Scalar>;
+  constexpr int tasks_per_processor = 4;
+  if (kernel.levels.num_leaves == 0 || kernel.num_inputs == 0 || kernel.num_outputs == 0) return;
+  int const tasks = kernel.num_blocks() * kernel.levels.num_runs();
+  int const wanted = tasks_per_processor * num_processors(space);
+  kernel.num_parts = std::clamp((wanted + tasks - 1) / tasks, 1, (kernel.num_inputs + Kernel::rows - 1) / Kernel::rows);
+  typename Kernel::Policy policy(space, tasks * kernel.num_parts, 1);
+  policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes) + 64));
+  launch_teams("varve::leaf_gradient", policy, kernel);
+}
+
+} // namespace varve
