@@ -137,8 +137,9 @@ private:
 
 /// Shapes of teams, large to small. Large ones take fewer numbers from the L2 and from scratch for each fma; small ones
 /// occupy all multiprocessors with small tiles of C. A shape is taken from `large_from` or `medium_from` of its teams a
-/// multiprocessor on: of all such limits these have the best least share of cuBLAS's rate (perf/results/products.md, one H200).
-/// In float, medium teams lose to small ones at 2.4 teams a multiprocessor and to large ones where k is short.
+/// multiprocessor on: of all such limits these have the best least share of cuBLAS's rate (perf/results/products.md,
+/// one H200). In float, medium teams lose to small ones at 2.4 teams a multiprocessor and to large ones where k is
+/// short.
 template <class ExecutionSpace, class Scalar>
 struct CudaShapes {
   using Large = AddTileOnCuda<ExecutionSpace, ThreadSums<float, 128, 128, 8, 8, 4, 32, 1>, 3, 2>;
