@@ -76,9 +76,7 @@ struct LeafGradientOnHost {
     for (int leaf = first; leaf < last; leaf += group) {
       int const count = least(group, last - leaf);
       bring_errors(lines, leaf, count, column);
-      Place place{run, leaf - first, leaf, count, first_row, column};
-      for (; place.row + rows <= last_row; place.row += rows) add_rows<rows>(lines, place);
-      for (; place.row < last_row; ++place.row) add_rows<1>(lines, place);
+      add_some_vectors<vectors>(lines, Place{run, leaf - first, leaf, count, first_row, column}, last_row);
     }
   }
 
@@ -89,52 +87,67 @@ private:
   };
 
   /// The sums of `Rows` inputs.
-  template <int Rows>
+  template <int Rows, int Vectors>
   struct Sums {
-    Numbers of[Rows][vectors];
+    Numbers of[Rows][Vectors];
 
     KOKKOS_FORCEINLINE_FUNCTION void add(Sums const& other) {
       VARVE_UNROLL
       for (int r = 0; r < Rows; ++r) {
         VARVE_UNROLL
-        for (int v = 0; v < vectors; ++v) add_pack(of[r][v], other.of[r][v]);
+        for (int v = 0; v < Vectors; ++v) add_pack(of[r][v], other.of[r][v]);
       }
     }
   };
 
   KOKKOS_FORCEINLINE_FUNCTION static int least(int one, int other) { return one < other ? one : other; }
 
-  /// Writes the errors of a block of outputs in some leaves to scratch: [leaf][turn of the chain][link][output], 0 past
-  /// the last output.
+  /// Writes the errors of a block of outputs in some leaves to scratch: [leaf][turn of the chain][link][output], 0 for
+  /// the outputs that its last vector lacks.
   KOKKOS_FORCEINLINE_FUNCTION void bring_errors(ArrayView<Numbers> const& lines, int leaf, int count,
                                                 int column) const {
+    int const used = least(columns, (num_outputs - column + width - 1) / width * width);
     for (int l = 0; l < count; ++l) {
       std::size_t const from = static_cast<std::size_t>(leaf + l) * static_cast<std::size_t>(num_outputs);
       auto* const to = reinterpret_cast<Scalar*>(&lines(static_cast<std::size_t>(l) * samples * vectors));
-      for (int j = 0; j < columns; ++j) {
-        bool const is_there = column + j < num_outputs;
-        for (int k = 0; k < kChainLength; ++k)
-          for (int chain = 0; chain < chains; ++chain)
-            to[(reversed(chain) * kChainLength + k) * columns + j] =
-                is_there ? errors(from + static_cast<std::size_t>(column + j)).pack[k].lane[chain] : Scalar(0);
+      for (int j = 0; j < used; ++j) {
+        typename Tile::Line line{};
+        if (column + j < num_outputs) line = errors(from + static_cast<std::size_t>(column + j));
+        VARVE_UNROLL
+        for (int chain = 0; chain < chains; ++chain) {
+          VARVE_UNROLL
+          for (int k = 0; k < kChainLength; ++k)
+            to[(reversed(chain) * kChainLength + k) * columns + j] = line.pack[k].lane[chain];
+        }
       }
     }
   }
 
+  /// Adds the gradients of the inputs up to last_row over the leaves of a group, for as many vectors of outputs as the
+  /// block has: at most Most.
+  template <int Most>
+  KOKKOS_FORCEINLINE_FUNCTION void add_some_vectors(ArrayView<Numbers> const& lines, Place place, int last_row) const {
+    if constexpr (Most > 1) {
+      if (num_outputs - place.column <= (Most - 1) * width) return add_some_vectors<Most - 1>(lines, place, last_row);
+    }
+    for (; place.row + rows <= last_row; place.row += rows) add_rows<rows, Most>(lines, place);
+    for (; place.row < last_row; ++place.row) add_rows<1, Most>(lines, place);
+  }
+
   /// Adds the gradients of `Rows` inputs over the leaves of a group.
-  template <int Rows>
+  template <int Rows, int Vectors>
   KOKKOS_FORCEINLINE_FUNCTION void add_rows(ArrayView<Numbers> const& lines, Place const& place) const {
-    Sums<Rows> tree[group_levels]; // of leaves: level k holds the sum of 2^k
+    Sums<Rows, Vectors> tree[group_levels]; // of leaves: level k holds the sum of 2^k
     for (int l = 0; l < place.count; ++l) {
       std::size_t const line = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(stride) +
                                static_cast<std::size_t>(place.row);
-      auto sum = sums_of_leaf<Rows>(reinterpret_cast<Scalar const*>(&inputs(line)),
-                                    &lines(static_cast<std::size_t>(l) * samples * vectors));
+      auto sum = sums_of_leaf<Rows, Vectors>(reinterpret_cast<Scalar const*>(&inputs(line)),
+                                             &lines(static_cast<std::size_t>(l) * samples * vectors));
       int level = 0;
       for (; (l >> level & 1) != 0; ++level) sum.add(tree[level]);
       tree[level] = sum;
     }
-    int const num_columns = least(columns, num_outputs - place.column);
+    int const num_columns = least(Vectors * width, num_outputs - place.column);
     for (int level = 0; level < group_levels; ++level) {
       if ((place.count >> level & 1) == 0) continue;
       VARVE_UNROLL
@@ -147,27 +160,27 @@ private:
   }
 
   /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors as bring_errors() writes them.
-  template <int Rows>
-  KOKKOS_FORCEINLINE_FUNCTION static Sums<Rows> sums_of_leaf(Scalar const* x, Numbers const* e) {
-    Sums<Rows> tree[chain_levels];
-    Sums<Rows> sum;
+  template <int Rows, int Vectors>
+  KOKKOS_FORCEINLINE_FUNCTION static Sums<Rows, Vectors> sums_of_leaf(Scalar const* x, Numbers const* e) {
+    Sums<Rows, Vectors> tree[chain_levels];
+    Sums<Rows, Vectors> sum;
     for (int turn = 0; turn < chains; ++turn) {
       Scalar const* const own = x + reversed(turn);
       VARVE_UNROLL
       for (int r = 0; r < Rows; ++r) {
         VARVE_UNROLL
-        for (int v = 0; v < vectors; ++v) clear(sum.of[r][v]);
+        for (int v = 0; v < Vectors; ++v) clear(sum.of[r][v]);
       }
       VARVE_UNROLL
       for (int k = 0; k < kChainLength; ++k) {
-        Numbers error[vectors];
+        Numbers error[Vectors];
         VARVE_UNROLL
-        for (int v = 0; v < vectors; ++v) copy(error[v], e[v]);
+        for (int v = 0; v < Vectors; ++v) copy(error[v], e[v]);
         e += vectors;
         VARVE_UNROLL
         for (int r = 0; r < Rows; ++r) {
           VARVE_UNROLL
-          for (int v = 0; v < vectors; ++v) add_product(sum.of[r][v], own[r * samples + k * chains], error[v]);
+          for (int v = 0; v < Vectors; ++v) add_product(sum.of[r][v], own[r * samples + k * chains], error[v]);
         }
       }
       int level = 0;

@@ -383,10 +383,13 @@ TYPED_TEST(TrainingKernels, TakeOneNeuronNoEdgesAndDenseLayers) {
   expect_reference<TypeParam, double>({{100, 33, 64}, 100, 1.1, all}, 2);
 }
 
-/// On GPUs these take the large teams of LeafProductOnGpu.
+/// On GPUs the first two take the large teams of LeafProductOnGpu; in the others hosts add up several groups of leaves
+/// of a run, of which the last is not full.
 TYPED_TEST(TrainingKernels, TakeManyLeaves) {
   expect_reference<TypeParam, float>({{66, 130, 5}, 140 * kLeafSamples<float> - 3, 0.5, all}, 4);
   expect_reference<TypeParam, double>({{66, 130, 5}, 140 * kLeafSamples<double> - 3, 0.5, all}, 4);
+  expect_reference<TypeParam, float>({{13, 50, 5}, 45 * kLeafSamples<float> - 3, 0.5, all}, 64);
+  expect_reference<TypeParam, double>({{13, 50, 5}, 61 * kLeafSamples<double> - 3, 0.5, all}, 64);
 }
 
 TYPED_TEST(TrainingKernels, TakeMoreScratchThanAtTheirFirstLaunch) {
