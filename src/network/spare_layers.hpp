@@ -16,7 +16,7 @@ inline void give_back(Layer layer) noexcept {
   SpareVectors<double>::of_process().give_back(std::move(layer.weights.values));
 }
 
-/// A copy of a layer that will be given back.
+/// A copy of a layer that will be given back, and may have far more memory than it needs until then.
 inline Layer passing_copy(Layer const& layer) {
   auto const copy = [](auto const& from) {
     using Vector = std::remove_cvref_t<decltype(from)>;

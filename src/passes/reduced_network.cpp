@@ -37,12 +37,14 @@ ReducedNetwork::ReducedNetwork(NetworkSource const& source, NetworkPasses passes
 
 Layer ReducedNetwork::layer(std::size_t number) const {
   VARVE_REQUIRE(number < num_layers(), "layer number lies outside the network");
-  return entries_.empty() ? source_.layer(number) : rewritten(number);
+  if (entries_.empty()) return source_.layer(number);
+  auto const& kept = entries_[number].layer;
+  return kept ? passing_copy(*kept) : rewritten(number);
 }
 
 Layer ReducedNetwork::rewritten(std::size_t number) const {
   auto const& entry = entries_[number];
-  if (entry.layer) return passing_copy(*entry.layer);
+  if (entry.layer) return *entry.layer;
   Layer const layer = source_.layer(number);
   auto const as_they_are = NeuronMap::identity(layer.num_inputs());
   return rewrite(layer, number == 0 ? as_they_are : *entries_[number - 1].outputs, *entry.outputs);
