@@ -2,11 +2,11 @@
 
 #include "core/error.hpp"
 #include "core/host.hpp"
+#include "core/repeated.hpp"
 #include "core/runtime.hpp"
 
-#include <cstddef>
-#include <map>
 #include <string>
+#include <vector>
 
 namespace varve {
 RankDevice device_of_this_rank(Backend backend) {
@@ -16,15 +16,14 @@ RankDevice device_of_this_rank(Backend backend) {
 std::string kind_of(RankDevice const& device) { return device.device.substr(0, device.device.find(" (device ")); }
 
 void require_own_devices(std::vector<RankDevice> const& devices) {
-  std::map<std::string, std::size_t> rank_of;
-  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
-    if (devices[rank].identity.empty()) continue;
-    auto const [place, is_new] = rank_of.emplace(devices[rank].identity, rank);
-    if (is_new) continue;
-    throw ResourceError("ranks " + std::to_string(place->second) + " and " + std::to_string(rank) + " on " +
-                        devices[rank].host + " would share " + devices[rank].device +
-                        "; start as many ranks as there are devices, or add --share-devices");
-  }
+  std::vector<std::string> identities;
+  for (auto const& device : devices) identities.push_back(device.identity);
+  auto const ranks = first_repeated(identities);
+  if (!ranks) return;
+  auto const& shared = devices[ranks->second];
+  throw ResourceError("ranks " + std::to_string(ranks->first) + " and " + std::to_string(ranks->second) + " on " +
+                      shared.host + " would share " + shared.device +
+                      "; start as many ranks as there are devices, or add --share-devices");
 }
 
 } // namespace varve

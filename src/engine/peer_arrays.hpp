@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/host.hpp"
+#include "core/repeated.hpp"
 #include "core/runtime.hpp"
 #include "core/shared_memory.hpp"
 #include "core/shared_work_mark.hpp"
@@ -10,7 +11,6 @@
 
 #include <cstddef>
 #include <exception>
-#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -139,14 +139,11 @@ private:
 
   /// "ranks 0 and 1 share a GPU" for the first two of which that is true, or nothing.
   static std::string shared_device(std::vector<std::string> const& offers) {
-    std::map<std::string, std::size_t> rank_of;
-    for (std::size_t rank = 0; rank < offers.size(); ++rank) {
-      auto const device = offers[rank].substr(0, offers[rank].find('\n'));
-      if (device.empty()) continue;
-      auto const [first, is_new] = rank_of.emplace(device, rank);
-      if (!is_new) return "ranks " + std::to_string(first->second) + " and " + std::to_string(rank) + " share a GPU";
-    }
-    return {};
+    std::vector<std::string> devices;
+    for (auto const& offer : offers) devices.push_back(offer.substr(0, offer.find('\n')));
+    auto const ranks = first_repeated(devices);
+    if (!ranks) return {};
+    return "ranks " + std::to_string(ranks->first) + " and " + std::to_string(ranks->second) + " share a GPU";
   }
 
   Scalar* scalars(std::size_t rank) const {

@@ -2,6 +2,7 @@
 #include "distribute/gradient_exchange.hpp"
 #include "distribute/rank_device.hpp"
 
+#include "core/repeated.hpp"
 #include "core/runtime.hpp"
 #include "engine/places.hpp"
 #include "engine/strip_limit.hpp"
@@ -64,10 +65,7 @@ protected:
 
   /// Collective.
   bool share_a_gpu() const {
-    auto const identity = device_of_this_rank(GetParam().backend).identity;
-    auto all = ranks_.gather(identity);
-    std::ranges::sort(all);
-    return !identity.empty() && std::ranges::adjacent_find(all) != all.end();
+    return first_repeated(ranks_.gather(device_of_this_rank(GetParam().backend).identity)).has_value();
   }
 
   /// Collective. Ranks that share a GPU take turns there, milliseconds each.
