@@ -42,7 +42,7 @@ struct Outcome {
   bool operator==(Outcome const&) const = default;
 };
 
-/// All ranks train together, and each compares with what it gets alone.
+/// All ranks train together, and each compares with what it gets alone on the host.
 class SharedTraining : public testing::TestWithParam<Place> {
 protected:
   static TrainingCase const& given() {
@@ -51,13 +51,18 @@ protected:
     return made;
   }
 
-  static TrainingOptions options_alone() {
-    auto options = test::training_at(GetParam(), num_samples, OptimizerKind::adam);
+  static TrainingOptions options_at(Place place) {
+    auto options = test::training_at(place, num_samples, OptimizerKind::adam);
     options.least_bundle = 500; // several bundles
     return options;
   }
-  TrainingOptions options_together() const {
-    auto options = options_alone();
+  /// On the host: where ranks share a GPU, one that works for itself keeps the others waiting.
+  static TrainingOptions options_alone() { return options_at({Backend::serial, GetParam().precision}); }
+  TrainingOptions options_together() const { return with_all_ranks(options_alone()); }
+
+  /// The same training at the place under test.
+  TrainingOptions with_all_ranks(TrainingOptions options) const {
+    options.backend = GetParam().backend;
     options.exchange = exchange_;
     return options;
   }
@@ -182,8 +187,7 @@ TEST_P(SharedTraining, GivesTheSameBitsForEveryOptimizerAndBundle) {
       SCOPED_TRACE(to_string(kind) + " " + std::to_string(least_bundle));
       auto alone = options_alone();
       alone.optimizer.kind = kind;
-      auto together = alone;
-      together.exchange = exchange_;
+      auto together = with_all_ranks(alone);
       together.rank_speeds = unequal_speeds();
       together.least_bundle = least_bundle;
       expect_same(train(together), train(alone));
@@ -199,7 +203,7 @@ TEST_P(SharedTraining, ChangesThePatternToTheSameOne) {
       options.optimizer.kind = optimizer;
       auto const alone = train(options);
       EXPECT_GT(alone.moved.dropped, alone.moved.returned);
-      options.exchange = exchange_;
+      options = with_all_ranks(options);
       for (std::size_t const micro_leaves : {0U, 2U}) {
         for (bool const is_unequal : {false, true}) {
           SCOPED_TRACE(testing::Message() << to_string(pattern) << ", " << to_string(optimizer) << ", " << micro_leaves
@@ -223,8 +227,7 @@ TEST_P(SharedTraining, GivesTheSameBitsWithStreamedWeights) {
       for (bool const is_unequal : {false, true}) {
         SCOPED_TRACE(testing::Message() << to_string(pattern) << ", kept every " << keep_every
                                         << (is_unequal ? ", unequal shares" : ""));
-        auto options = alone;
-        options.exchange = exchange_;
+        auto options = with_all_ranks(alone);
         options.micro_batch = leaf();
         options.keep_every = keep_every;
         options.format = is_unequal ? FormatName::dense : FormatName::csr;
@@ -243,8 +246,7 @@ TEST_P(SharedTraining, GivesTheSameBitsWithLayersInStrips) {
     auto alone = options_alone();
     alone.pattern = pattern;
     auto const expected = train(alone);
-    auto options = alone;
-    options.exchange = exchange_;
+    auto options = with_all_ranks(alone);
     options.micro_batch = leaf();
     options.keep_every = 1;
     options.format = pattern == PatternKind::keep ? FormatName::dense : FormatName::csr;
@@ -316,7 +318,7 @@ TEST_P(SharedTraining, TellsWhatEachRankDid) {
 
 TEST_P(SharedTraining, HoldsMomentsOnce) {
   auto options = options_together();
-  auto const alone = prepare_training(given().network, options_alone())->plan().weight_bytes;
+  auto const alone = prepare_training(given().network, options_at(GetParam()))->plan().weight_bytes;
   auto const shared = prepare_training(given().network, options)->plan().weight_bytes;
   if (ranks_.size() == 1) {
     EXPECT_EQ(shared, alone);
