@@ -70,7 +70,8 @@ protected:
 
   /// Collective.
   bool share_a_gpu() const {
-    return first_repeated(ranks_.gather(device_of_this_rank(GetParam().backend).identity)).has_value();
+    auto const on_rank_0 = first_repeated(ranks_.gather(device_of_this_rank(GetParam().backend).identity));
+    return ranks_.sum(std::uint64_t{on_rank_0 ? 1U : 0U}) > 0;
   }
 
   /// Collective. Ranks that share a GPU take turns there, milliseconds each.
