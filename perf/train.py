@@ -14,6 +14,7 @@
 """
 import argparse
 import csv
+import multiprocessing
 import pathlib
 import random
 import sys
@@ -129,6 +130,13 @@ def torch_step(width, layers, degree, batch, is_sparse):
     return sorted(timed() for _ in range(10))[5]
 
 
+def apart(function, *arguments):
+    """Calls a function in a process of its own. Under OMP_PROC_BIND PyTorch binds the thread that imports it to one processor, and every process started
+    from there, such as the next run of Varve, would have that processor alone."""
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(function, arguments)
+
+
 def times(asked):
     for name in asked.networks:
         shape, batch = name.split("@")
@@ -142,8 +150,8 @@ def times(asked):
             if ranks:
                 record |= {"ranks": ranks, "times_as_fast": once / seconds}
             if asked.torch:
-                record["torch_csr_ms"] = 1e3 * torch_step(width, layers, degree, int(batch), True)
-                record["torch_dense_ms"] = 1e3 * torch_step(width, layers, degree, int(batch), False)
+                record["torch_csr_ms"] = 1e3 * apart(torch_step, width, layers, degree, int(batch), True)
+                record["torch_dense_ms"] = 1e3 * apart(torch_step, width, layers, degree, int(batch), False)
             print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in record.items()), flush=True)
             append_record(asked.records, record)
 

@@ -27,10 +27,10 @@ num_jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-# run_tests PRESET [ctest options]: as many at a time as there are cores. Ranks of one machine need no network: Open MPI starts in
-# half the time if it looks for none.
+# run_tests PRESET [ctest options]: one more at a time than there are cores, since many wait for processes that they start. Ranks of
+# one machine need no network: Open MPI starts in half the time if it looks for none.
 run_tests() {
-  OMPI_MCA_pml=ob1 OMPI_MCA_btl=vader,self ctest --preset "$1" --parallel "$(num_jobs)" "${@:2}"
+  OMPI_MCA_pml=ob1 OMPI_MCA_btl=vader,self ctest --preset "$1" --parallel "$(($(num_jobs) + 1))" "${@:2}"
 }
 
 # keep_generator FOLDER: the generator that this build folder was configured with is used again. pip takes Ninja as soon as it

@@ -213,6 +213,56 @@ KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, P
   // clang-format on
 }
 
+/// An integer for each lane of a pack, as wide as its numbers: comparisons of both then take the same lanes of vectors.
+template <class Scalar, int Width>
+struct LaneIntegers {
+  using Integer = typename host::Vectors<Scalar, Width>::Bits;
+  alignas(sizeof(Scalar) * Width) Integer lane[Width];
+};
+
+/// In lanes where `value` is greater than `greatest` takes it, and `number` as its number. (On hosts by vectors: g++
+/// makes branches of a loop that selects, one for each lane.)
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void take_greater(Pack<Scalar, Width>& greatest, LaneIntegers<Scalar, Width>& numbers,
+                                              Pack<Scalar, Width> const& value, int number) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) {
+      if (!(value.lane[i] > greatest.lane[i])) continue;
+      greatest.lane[i] = value.lane[i];
+      numbers.lane[i] = number;
+    }
+  ))
+  KOKKOS_IF_ON_HOST((
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    using Integers = typename host::Vectors<Scalar, Width>::BitVector;
+    auto const x = host::load<Vector>(value.lane);
+    auto const before = host::load<Vector>(greatest.lane);
+    host::store(numbers.lane, x > before ? number - Integers{} : host::load<Integers>(numbers.lane));
+    host::store(greatest.lane, x > before ? x : before);
+  ))
+  // clang-format on
+}
+
+/// Sets lanes to zero whose integer is 0.
+template <class Scalar, int Width>
+KOKKOS_FORCEINLINE_FUNCTION void clear_where_zero(Pack<Scalar, Width>& pack,
+                                                  LaneIntegers<Scalar, Width> const& integers) {
+  // clang-format off
+  KOKKOS_IF_ON_DEVICE((
+    for (int i = 0; i < Width; ++i) {
+      if (integers.lane[i] == 0) pack.lane[i] = Scalar(0);
+    }
+  ))
+  KOKKOS_IF_ON_HOST((
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    using Integers = typename host::Vectors<Scalar, Width>::BitVector;
+    auto const is_zero = host::load<Integers>(integers.lane) == 0;
+    host::store(pack.lane, is_zero ? Vector{} : host::load<Vector>(pack.lane));
+  ))
+  // clang-format on
+}
+
 /// Sets all lanes to zero.
 template <class PackType>
 KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {

@@ -24,6 +24,7 @@ struct OutputError {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
   using Member = typename Policy::member_type;
   using Doubles = double[width];
+  using Lanes = LaneIntegers<Scalar, width>;
 
   ConstTrainingPanel<ExecutionSpace, Scalar> outputs;
   ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< wanted outputs; empty if `labels` are given
@@ -86,33 +87,38 @@ private:
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void find_largest(int leaf, int pack, Doubles& most, int (&largest)[width]) const {
+    Pack<Scalar, width> greatest;
+    Lanes place;
     for (int i = 0; i < width; ++i) {
-      most[i] = -Kokkos::Experimental::infinity_v<double>;
-      largest[i] = 0;
+      greatest.lane[i] = -Kokkos::Experimental::infinity_v<Scalar>;
+      place.lane[i] = 0;
     }
-    for (int j = 0; j < num_outputs; ++j) {
-      auto const& x = outputs(line_of(leaf, j)).pack[pack];
-      for (int i = 0; i < width; ++i) {
-        auto const value = static_cast<double>(x.lane[i]);
-        largest[i] = value > most[i] ? j : largest[i];
-        most[i] = value > most[i] ? value : most[i];
-      }
+    for (int j = 0; j < num_outputs; ++j) take_greater(greatest, place, outputs(line_of(leaf, j)).pack[pack], j);
+    for (int i = 0; i < width; ++i) {
+      most[i] = static_cast<double>(greatest.lane[i]);
+      largest[i] = static_cast<int>(place.lane[i]);
     }
   }
 
-  /// Stores the errors of one output for a pack of samples: 0 for positions past the last sample.
-  KOKKOS_FORCEINLINE_FUNCTION void store(std::size_t line, int pack, int const (&position)[width],
+  /// has_sample: 0 in lanes past the last sample.
+  KOKKOS_FORCEINLINE_FUNCTION void find_samples(int const (&position)[width], Lanes& has_sample) const {
+    for (int i = 0; i < width; ++i) has_sample.lane[i] = position[i] < num_positions ? 1 : 0;
+  }
+
+  /// Stores the errors of one output for a pack of samples: 0 in lanes without a sample.
+  KOKKOS_FORCEINLINE_FUNCTION void store(std::size_t line, int pack, Lanes const& has_sample,
                                          Doubles const& slopes) const {
-    auto const& x = outputs(line).pack[pack];
-    auto& target = errors(line).pack[pack];
-    for (int i = 0; i < width; ++i) {
-      Scalar const error = derivative(static_cast<Scalar>(slopes[i]), x.lane[i]);
-      target.lane[i] = position[i] < num_positions ? error : Scalar(0);
-    }
+    Pack<Scalar, width> error;
+    for (int i = 0; i < width; ++i) error.lane[i] = static_cast<Scalar>(slopes[i]);
+    derivative.apply(error, outputs(line).pack[pack]);
+    clear_where_zero(error, has_sample);
+    copy(errors(line).pack[pack], error);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void soft_maximum(int leaf, int pack, int const (&position)[width], Doubles const& most,
                                                 Doubles& total) const {
+    Lanes has_sample;
+    find_samples(position, has_sample);
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {
       auto const& x = outputs(line_of(leaf, j)).pack[pack];
@@ -131,7 +137,7 @@ private:
         double const wanted = label[i] == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
         slopes[i] = exponential(static_cast<double>(x.lane[i]) - most[i]) / sum[i] - wanted;
       }
-      store(line, pack, position, slopes);
+      store(line, pack, has_sample, slopes);
     }
     for (int i = 0; i < width; ++i) {
       auto const& x = outputs(line_of(leaf, static_cast<int>(label[i]))).pack[pack];
@@ -141,6 +147,8 @@ private:
 
   KOKKOS_FORCEINLINE_FUNCTION void squares(int leaf, int pack, int const (&position)[width], Doubles& total) const {
     auto const count = static_cast<double>(num_outputs);
+    Lanes has_sample;
+    find_samples(position, has_sample);
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {
       std::size_t const line = line_of(leaf, j);
@@ -158,7 +166,7 @@ private:
         sum[i] = multiply_add(difference, difference, sum[i]);
         slopes[i] = 2.0 * difference / count;
       }
-      store(line, pack, position, slopes);
+      store(line, pack, has_sample, slopes);
     }
     sums.total(total);
     for (int i = 0; i < width; ++i) total[i] /= count;
