@@ -1,0 +1,32 @@
+# The packages of the container recipe have every library that the command is linked to:
+#   cmake -DCOMMAND= -DPACKAGES= -P container_packages.cmake
+cmake_minimum_required(VERSION 3.25)
+file(STRINGS ${PACKAGES} listed REGEX "^[a-z0-9]")
+list(APPEND listed libc6 libgcc-s1 libstdc++6) # of the image, or of these packages
+set(missing "")
+execute_process(COMMAND readelf --dynamic ${COMMAND} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ldd ${COMMAND} OUTPUT_VARIABLE loaded COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "[][]" "|" dynamic "${dynamic}") # lists are not split within brackets
+string(REGEX MATCHALL "NEEDED\\)[^\n|]*\\|[^|\n]+" lines "${dynamic}")
+list(LENGTH lines num_libraries)
+if(num_libraries LESS 2)
+  message(FATAL_ERROR "${COMMAND} is linked to fewer than two libraries")
+endif()
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE ".*\\|" "" library "${line}")
+  string(REGEX REPLACE "([.+])" "\\\\\\1" expression "${library}")
+  if(NOT loaded MATCHES "${expression} => (/[^ ]+)")
+    message(FATAL_ERROR "${library} is not found")
+  endif()
+  file(REAL_PATH ${CMAKE_MATCH_1} path)
+  string(REGEX REPLACE "^/usr/" "/" path_without_usr ${path}) # some packages still name it so
+  execute_process(COMMAND dpkg-query --search ${path} ${path_without_usr} OUTPUT_VARIABLE owner ERROR_QUIET)
+  string(REGEX MATCH "^[^:]+" package "${owner}")
+  if(NOT package IN_LIST listed)
+    list(APPEND missing "${library} of package ${package}")
+  endif()
+endforeach()
+if(missing)
+  list(JOIN missing ", " missing)
+  message(FATAL_ERROR "${PACKAGES} lacks ${missing}")
+endif()
