@@ -8,6 +8,9 @@ target_include_directories(varve_device_flags INTERFACE ${PROJECT_SOURCE_DIR}/sr
 
 target_compile_options(varve_host_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow)
 target_compile_options(varve_device_flags INTERFACE -Wall -Wextra)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT VARVE_DEVICE_BACKEND) # packs wider than the processor's vectors stay within this build
+  target_compile_options(varve_device_flags INTERFACE -Wno-psabi)
+endif()
 if(VARVE_WARNINGS_AS_ERRORS)
   target_compile_options(varve_host_flags INTERFACE -Werror)
 endif()
