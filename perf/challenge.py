@@ -39,6 +39,7 @@ def parse_arguments():
     parser.add_argument("--sizes", nargs="+", default=["1024x120"], help="NEURONSxLAYERS")
     parser.add_argument("--pattern", nargs="+", default=["radixnet"], choices=["radixnet", "random", "own_weights"])
     parser.add_argument("--samples", type=int, default=60000)
+    parser.add_argument("--official-survivors", action="store_true", help="images that survive about as often as the official ones")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=11)
     parser.add_argument("--check", type=int, default=0, help="samples to check against the reference (0: all)")
@@ -77,7 +78,7 @@ def peers_beside(size, pattern, record):
 def measure(asked, size, pattern):
     neurons, layers = map(int, size.split("x"))
     network = network_file(asked.varve, asked.data, pattern, neurons, layers, asked.seed)
-    images = images_file(asked.varve, asked.data, neurons, asked.samples, asked.seed)
+    images = images_file(asked.varve, asked.data, neurons, asked.samples, asked.seed, asked.official_survivors)
     checked = ["--precision", asked.precision, "--samples", f"1:{asked.check or asked.samples}"]
     cusparse, cublas = measure_contenders(asked, network, images, size, pattern)
     for variant in asked.variant or [""]:

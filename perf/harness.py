@@ -73,9 +73,11 @@ def generated(varve, path, kind, *options):
     return path
 
 
-def images_file(varve, folder, neurons, samples, seed):
-    return generated(varve, folder / f"images-{neurons}-{samples}-seed{seed}.h5", "images",
-                     "--neurons", neurons, "--samples", samples, "--seed", seed)
+def images_file(varve, folder, neurons, samples, seed, survive_as_official=False):
+    """Images of the challenge's kind; with survive_as_official of such objects that about as many survive as of the official ones."""
+    name = f"images-{neurons}-{samples}-seed{seed}{'-official' if survive_as_official else ''}.h5"
+    alike = ("--official-survivors",) if survive_as_official else ()
+    return generated(varve, folder / name, "images", "--neurons", neurons, "--samples", samples, "--seed", seed, *alike)
 
 
 # The challenge's own bias keeps no sample alive where an image's neighbours part ways; this one about as many as there.
