@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 /// Host SIMD vectors. fma is always called by name, through Kokkos SIMD: a compiler may or may not contract a
 /// multiplication and an addition into one fma, depending on the tuned processor (g++ 13 leaves a single chain unfused
@@ -58,6 +59,34 @@ requires(Width % 2 == 0) struct FmaRegister<double, Width> {
 };
 #endif
 
+/// Bytes of the processor's vector registers. Compilers cut longer vector types into pieces that pass through memory,
+/// so the operations on packs take pieces of a register's size. (With packs of 64 bytes in one piece, layers took six
+/// to ten times as long on a processor with AVX2.)
+#if defined(KOKKOS_ARCH_AVX512XEON)
+inline constexpr int kRegisterBytes = 64;
+#elif defined(KOKKOS_ARCH_AVX2)
+inline constexpr int kRegisterBytes = 32;
+#else
+inline constexpr int kRegisterBytes = 16;
+#endif
+
+/// Lanes of a pack of `Width` numbers that one register holds.
+template <class Scalar, int Width>
+inline constexpr int kPieceLanes = Width* static_cast<int>(sizeof(Scalar)) > kRegisterBytes
+                                       ? kRegisterBytes / static_cast<int>(sizeof(Scalar))
+                                       : Width;
+
+/// Calls work(first) for the first lane of each piece of a pack of `Width` numbers: 0, kPieceLanes, ... A fold, not a
+/// loop, because compilers keep in registers only what they see with constant places.
+template <class Scalar, int Width, class Work>
+[[gnu::always_inline]] inline void for_pieces(Work const& work) {
+  constexpr int lanes = kPieceLanes<Scalar, Width>;
+  [&]<int... Piece>(std::integer_sequence<int, Piece...>) __attribute__((always_inline)) {
+    (work(std::integral_constant<int, lanes * Piece>()), ...);
+  }
+  (std::make_integer_sequence<int, Width / lanes>());
+}
+
 /// `Width` numbers as a GCC and Clang vector type, the same lanes as doubles, and the same lanes as integers of their
 /// bits.
 template <class Scalar, int Width>
@@ -102,8 +131,10 @@ inline void fma_lanes(Scalar (&sum)[Width], Scalar factor, Scalar const (&value)
   if constexpr (std::is_void_v<Register>) {
     for (int i = 0; i < Width; ++i) sum[i] = std::fma(factor, value[i], sum[i]);
   } else {
-    for (int i = 0; i < Width; i += static_cast<int>(sizeof(Register) / sizeof(Scalar)))
+    static_assert(sizeof(Register) == sizeof(Scalar) * kPieceLanes<Scalar, Width>);
+    for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
       store(sum + i, Kokkos::fma(Register(factor), load<Register>(value + i), load<Register>(sum + i)));
+    });
   }
 }
 
@@ -117,6 +148,31 @@ inline void add_to_doubles(typename Vectors<double, Width>::Vector& numbers, dou
     numbers = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   } else {
     numbers = numbers + addend;
+  }
+}
+
+/// numbers + addend in every lane, added in double and rounded once. On processors with registers of 64 bytes all lanes
+/// become doubles at once, in two registers; on others as many as fit one, so that no piece passes through memory.
+template <class Scalar, int Lanes>
+inline typename Vectors<Scalar, Lanes>::Vector add_in_double(typename Vectors<Scalar, Lanes>::Vector numbers,
+                                                             double addend) {
+  using Vector = typename Vectors<Scalar, Lanes>::Vector;
+  if constexpr (kRegisterBytes == 64 || kPieceLanes<double, Lanes> == Lanes) {
+    auto doubles = __builtin_convertvector(numbers, typename Vectors<Scalar, Lanes>::Doubles);
+    add_to_doubles<Lanes>(doubles, addend);
+    return __builtin_convertvector(doubles, Vector);
+  } else {
+    constexpr int half = Lanes / 2;
+    typename Vectors<Scalar, half>::Vector low;
+    typename Vectors<Scalar, half>::Vector high;
+    std::memcpy(&low, &numbers, sizeof low);
+    std::memcpy(&high, reinterpret_cast<char const*>(&numbers) + sizeof low, sizeof high);
+    low = add_in_double<Scalar, half>(low, addend);
+    high = add_in_double<Scalar, half>(high, addend);
+    if constexpr (Lanes == 8)
+      return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+    else
+      return __builtin_shufflevector(low, high, 0, 1, 2, 3);
   }
 }
 

@@ -58,13 +58,16 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
     }
   ))
   KOKKOS_IF_ON_HOST((
-    using Vectors = host::Vectors<Scalar, Width>;
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using Vectors = host::Vectors<Scalar, piece>;
     typename Vectors::BitVector lanes;
-    for (int i = 0; i < Width; ++i) lanes[i] = typename Vectors::Bits(1) << i;
-    typename Vectors::BitVector const is_set = lanes & static_cast<typename Vectors::Bits>(bits);
+    for (int i = 0; i < piece; ++i) lanes[i] = typename Vectors::Bits(1) << i;
     typename Vectors::Vector const zero = {};
     Pack<Scalar, Width> values; // the value is zero in lanes without a bit, so their sums do not change
-    host::store(values.lane, is_set != 0 ? value - zero : zero);
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      typename Vectors::BitVector const is_set = lanes & static_cast<typename Vectors::Bits>(bits >> i);
+      host::store(values.lane + i, is_set != 0 ? value - zero : zero);
+    });
     host::fma_lanes(sum.lane, weight, values.lane);
   ))
   // clang-format on
@@ -108,21 +111,29 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
     }
   ))
   KOKKOS_IF_ON_HOST((
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using Vector = typename host::Vectors<Scalar, piece>::Vector;
     if constexpr (MayHaveSlope) {
       if (bounds.slope != 1.0) {
-        sum = finish_apart(sum, bias, bounds);
+        Pack<Scalar, Width> apart; // g++ would keep `sum` in memory, in the loop over edges too, if its address were taken
+        host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+          host::store(apart.lane + i, host::load<Vector>(sum.lane + i));
+        });
+        apart = finish_apart(apart, bias, bounds);
+        host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+          host::store(sum.lane + i, host::load<Vector>(apart.lane + i));
+        });
         return;
       }
     }
-    using Vector = typename host::Vectors<Scalar, Width>::Vector;
-    auto doubles = __builtin_convertvector(host::load<Vector>(sum.lane), typename host::Vectors<Scalar, Width>::Doubles);
-    host::add_to_doubles<Width>(doubles, bias);
-    Vector y = __builtin_convertvector(doubles, Vector);
     Vector const lower = bounds.lower - Vector{};
     Vector const upper = bounds.upper - Vector{};
-    y = y > lower ? y : lower;
-    y = y < upper ? y : upper;
-    host::store(sum.lane, y + Scalar(0));
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      Vector y = host::add_in_double<Scalar, piece>(host::load<Vector>(sum.lane + i), bias);
+      y = y > lower ? y : lower;
+      y = y < upper ? y : upper;
+      host::store(sum.lane + i, y + Scalar(0));
+    });
   ))
   // clang-format on
 }
@@ -159,19 +170,21 @@ struct LaneOrder {
   alignas(sizeof(Scalar) * Width) Bits from[Width];
 };
 
-/// Host only: permutes the lanes of a pack. GCC compiles it to one instruction where the processor has one; Clang has
-/// no such vector builtin, hence the loop.
+/// Host only: permutes the lanes of a pack. GCC compiles it to one instruction where the processor has one for the
+/// whole pack; Clang has no such vector builtin, hence the loop.
 template <class Scalar, int Width>
 inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source,
                           LaneOrder<Scalar, Width> const& order) {
 #if defined(__GNUC__) && !defined(__clang__)
-  using Vector = typename host::Vectors<Scalar, Width>::Vector;
-  using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
-  host::store(target.lane, __builtin_shuffle(host::load<Vector>(source.lane), host::load<BitVector>(order.from)));
-#else
+  if constexpr (host::kPieceLanes<Scalar, Width> == Width) {
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
+    host::store(target.lane, __builtin_shuffle(host::load<Vector>(source.lane), host::load<BitVector>(order.from)));
+    return;
+  }
+#endif
   Pack<Scalar, Width> const before = source;
   for (int i = 0; i < Width; ++i) target.lane[i] = before.lane[order.from[i]];
-#endif
 }
 
 /// Bits seen so far in each lane: see() collects the bits of values, see_difference() their differences from one value.
@@ -189,8 +202,11 @@ KOKKOS_FORCEINLINE_FUNCTION void see(SeenBits<Scalar, Width>& seen, Pack<Scalar,
     for (int i = 0; i < Width; ++i) seen.lane[i] |= Kokkos::bit_cast<typename SeenBits<Scalar, Width>::Bits>(value.lane[i]);
   ))
   KOKKOS_IF_ON_HOST((
-    using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
-    host::store(seen.lane, host::load<BitVector>(seen.lane) | host::load<BitVector>(value.lane));
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using BitVector = typename host::Vectors<Scalar, piece>::BitVector;
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      host::store(seen.lane + i, host::load<BitVector>(seen.lane + i) | host::load<BitVector>(value.lane + i));
+    });
   ))
   // clang-format on
 }
@@ -207,8 +223,11 @@ KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, P
     for (int i = 0; i < Width; ++i) seen.lane[i] |= Kokkos::bit_cast<Bits>(value.lane[i]) ^ bits;
   ))
   KOKKOS_IF_ON_HOST((
-    using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
-    host::store(seen.lane, host::load<BitVector>(seen.lane) | (host::load<BitVector>(value.lane) ^ bits));
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using BitVector = typename host::Vectors<Scalar, piece>::BitVector;
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      host::store(seen.lane + i, host::load<BitVector>(seen.lane + i) | (host::load<BitVector>(value.lane + i) ^ bits));
+    });
   ))
   // clang-format on
 }
@@ -234,12 +253,15 @@ KOKKOS_FORCEINLINE_FUNCTION void take_greater(Pack<Scalar, Width>& greatest, Lan
     }
   ))
   KOKKOS_IF_ON_HOST((
-    using Vector = typename host::Vectors<Scalar, Width>::Vector;
-    using Integers = typename host::Vectors<Scalar, Width>::BitVector;
-    auto const x = host::load<Vector>(value.lane);
-    auto const before = host::load<Vector>(greatest.lane);
-    host::store(numbers.lane, x > before ? number - Integers{} : host::load<Integers>(numbers.lane));
-    host::store(greatest.lane, x > before ? x : before);
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using Vector = typename host::Vectors<Scalar, piece>::Vector;
+    using Integers = typename host::Vectors<Scalar, piece>::BitVector;
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      auto const x = host::load<Vector>(value.lane + i);
+      auto const before = host::load<Vector>(greatest.lane + i);
+      host::store(numbers.lane + i, x > before ? number - Integers{} : host::load<Integers>(numbers.lane + i));
+      host::store(greatest.lane + i, x > before ? x : before);
+    });
   ))
   // clang-format on
 }
@@ -255,10 +277,13 @@ KOKKOS_FORCEINLINE_FUNCTION void clear_where_zero(Pack<Scalar, Width>& pack,
     }
   ))
   KOKKOS_IF_ON_HOST((
-    using Vector = typename host::Vectors<Scalar, Width>::Vector;
-    using Integers = typename host::Vectors<Scalar, Width>::BitVector;
-    auto const is_zero = host::load<Integers>(integers.lane) == 0;
-    host::store(pack.lane, is_zero ? Vector{} : host::load<Vector>(pack.lane));
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using Vector = typename host::Vectors<Scalar, piece>::Vector;
+    using Integers = typename host::Vectors<Scalar, piece>::BitVector;
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      auto const is_zero = host::load<Integers>(integers.lane + i) == 0;
+      host::store(pack.lane + i, is_zero ? Vector{} : host::load<Vector>(pack.lane + i));
+    });
   ))
   // clang-format on
 }
@@ -273,7 +298,10 @@ KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {
     for (int i = 0; i < width; ++i) pack.lane[i] = Scalar(0);
   ))
   KOKKOS_IF_ON_HOST((
-    host::store(pack.lane, typename host::Vectors<Scalar, width>::Vector{});
+    constexpr int piece = host::kPieceLanes<Scalar, width>;
+    host::for_pieces<Scalar, width>([&](auto i) __attribute__((always_inline)) {
+      host::store(pack.lane + i, typename host::Vectors<Scalar, piece>::Vector{});
+    });
   ))
   // clang-format on
 }
@@ -284,8 +312,11 @@ KOKKOS_FORCEINLINE_FUNCTION void copy(Pack<Scalar, Width>& target, Pack<Scalar, 
   // clang-format off
   KOKKOS_IF_ON_DEVICE((target = source;))
   KOKKOS_IF_ON_HOST((
-    using Vector = typename host::Vectors<Scalar, Width>::Vector;
-    host::store(target.lane, host::load<Vector>(source.lane));
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using Vector = typename host::Vectors<Scalar, piece>::Vector;
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      host::store(target.lane + i, host::load<Vector>(source.lane + i));
+    });
   ))
   // clang-format on
 }

@@ -21,9 +21,10 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(Pack<Scalar, Width>& sum, Pack<Sca
     if constexpr (std::is_void_v<Register>) {
       for (int i = 0; i < Width; ++i) sum.lane[i] = std::fma(a.lane[i], b.lane[i], sum.lane[i]);
     } else {
-      for (int i = 0; i < Width; i += static_cast<int>(sizeof(Register) / sizeof(Scalar)))
+      host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
         host::store(sum.lane + i, Kokkos::fma(host::load<Register>(a.lane + i), host::load<Register>(b.lane + i),
                                               host::load<Register>(sum.lane + i)));
+      });
     }
   ))
   // clang-format on
@@ -37,8 +38,11 @@ KOKKOS_FORCEINLINE_FUNCTION void add_pack(Pack<Scalar, Width>& sum, Pack<Scalar,
     for (int i = 0; i < Width; ++i) sum.lane[i] += other.lane[i];
   ))
   KOKKOS_IF_ON_HOST((
-    using Vector = typename host::Vectors<Scalar, Width>::Vector;
-    host::store(sum.lane, host::load<Vector>(sum.lane) + host::load<Vector>(other.lane));
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using Vector = typename host::Vectors<Scalar, piece>::Vector;
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      host::store(sum.lane + i, host::load<Vector>(sum.lane + i) + host::load<Vector>(other.lane + i));
+    });
   ))
   // clang-format on
 }
@@ -107,7 +111,7 @@ constexpr std::array<int, Width> rows_of_lanes() {
   };
   if constexpr (Width >= 16) halve.template operator()<16>();
   if constexpr (Width >= 8) halve.template operator()<8>();
-  halve.template operator()<4>();
+  if constexpr (Width >= 4) halve.template operator()<4>();
   halve.template operator()<2>();
   return rows[0];
 }
@@ -138,21 +142,42 @@ inline Vector in_order(Vector const& rows, std::index_sequence<Row...>) {
                           std::integer_sequence<int, lane_of_row<Scalar, Width>(static_cast<int>(Row))...>());
 }
 
+/// sums[i] = numbers[i] + numbers[i + Half].
+template <class Scalar, int Half>
+inline void add_halves(Scalar (&sums)[Half], Scalar const (&numbers)[2 * Half]) {
+  constexpr int piece = kPieceLanes<Scalar, Half>;
+  using Vector = typename Vectors<Scalar, piece>::Vector;
+  for_pieces<Scalar, Half>([&](auto i) __attribute__((always_inline)) {
+    store(sums + i, load<Vector>(numbers + i) + load<Vector>(numbers + Half + i));
+  });
+}
+
 } // namespace host
 
 /// Host only: lane i of the result is the sum over the lanes of rows[i], added by a tree: lane c and lane c + d for
-/// d = Width / 2, ..., 2, 1. All trees are computed at once, with half as many additions at each step.
+/// d = Width / 2, ..., 2, 1. All trees are computed at once, with half as many additions at each step. Rows longer than
+/// a register are halved first, and their trees computed by halves.
 template <class Scalar, int Width>
 inline Pack<Scalar, Width> lane_trees(Pack<Scalar, Width> const (&rows)[Width]) {
-  static_assert((Width & (Width - 1)) == 0 && Width >= 4 && Width <= 16);
-  using Vector = typename host::Vectors<Scalar, Width>::Vector;
-  auto const add = [&]<std::size_t... Row>(std::index_sequence<Row...>) {
-    Vector vectors[Width] = {host::load<Vector>(rows[Row].lane)...};
-    host::halve_rows<Scalar, Width, Width>(vectors, std::make_index_sequence<Width / 2>());
-    return host::in_order<Scalar, Width>(vectors[0], std::make_index_sequence<Width>());
-  };
+  static_assert((Width & (Width - 1)) == 0 && Width >= 2 && Width <= 16);
   Pack<Scalar, Width> sums;
-  host::store(sums.lane, add(std::make_index_sequence<Width>()));
+  if constexpr (host::kPieceLanes<Scalar, Width> < Width) {
+    constexpr int half = Width / 2;
+    for (int first = 0; first < Width; first += half) {
+      Pack<Scalar, half> halves[half];
+      for (int row = 0; row < half; ++row) host::add_halves(halves[row].lane, rows[first + row].lane);
+      Pack<Scalar, half> const trees = lane_trees(halves);
+      for (int i = 0; i < half; ++i) sums.lane[first + i] = trees.lane[i];
+    }
+  } else {
+    using Vector = typename host::Vectors<Scalar, Width>::Vector;
+    auto const add = [&]<std::size_t... Row>(std::index_sequence<Row...>) {
+      Vector vectors[Width] = {host::load<Vector>(rows[Row].lane)...};
+      host::halve_rows<Scalar, Width, Width>(vectors, std::make_index_sequence<Width / 2>());
+      return host::in_order<Scalar, Width>(vectors[0], std::make_index_sequence<Width>());
+    };
+    host::store(sums.lane, add(std::make_index_sequence<Width>()));
+  }
   return sums;
 }
 

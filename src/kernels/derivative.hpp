@@ -46,19 +46,25 @@ private:
   /// On vectors: g++ makes branches of a loop that selects, one for each sample.
   template <int Width>
   void apply_on_host(Pack<Scalar, Width>& error, Pack<Scalar, Width> const& x) const {
-    using Vector = typename host::Vectors<Scalar, Width>::Vector;
-    Vector const zero = {};
-    auto const value = host::load<Vector>(x.lane);
-    auto const given = host::load<Vector>(error.lane);
-    if (curve == Curve::sigmoid) {
-      host::store(error.lane, given * (value * (Scalar(1) - value)));
-    } else if (curve == Curve::hyperbolic_tangent) {
+    if (curve == Curve::hyperbolic_tangent) {
       for (int i = 0; i < Width; ++i) error.lane[i] = error.lane[i] * multiply_add(-x.lane[i], x.lane[i], Scalar(1));
-    } else {
-      auto const is_inside = (value > zero) & (value < upper - zero);
-      Vector const elsewhere = outside == Scalar(0) ? zero : given * outside; // an infinite error times 0 would be NaN
-      host::store(error.lane, is_inside ? given : elsewhere);
+      return;
     }
+    constexpr int piece = host::kPieceLanes<Scalar, Width>;
+    using Vector = typename host::Vectors<Scalar, piece>::Vector;
+    Vector const zero = {};
+    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
+      auto const value = host::load<Vector>(x.lane + i);
+      auto const given = host::load<Vector>(error.lane + i);
+      if (curve == Curve::sigmoid) {
+        host::store(error.lane + i, given * (value * (Scalar(1) - value)));
+      } else {
+        auto const is_inside = (value > zero) & (value < upper - zero);
+        Vector const elsewhere =
+            outside == Scalar(0) ? zero : given * outside; // an infinite error times 0 would be NaN
+        host::store(error.lane + i, is_inside ? given : elsewhere);
+      }
+    });
   }
 };
 

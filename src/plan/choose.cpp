@@ -161,9 +161,12 @@ std::optional<Encoding> LayerChooser::as_blocks_of(Question const& question, Ell
   double const most = is_within(FusedTile::with_image, question.width()) ? little_padding
                       : question.fuses && has_long_lists                 ? device_.most_stored_in_fused_blocks
                                                                          : much_padding;
+  // a block whose outputs share next to no inputs stores nearly as many weights an edge as it has outputs
+  double const most_shared = 0.75 * static_cast<double>(shape.block_outputs);
   auto order = order_by_input_list(matrix, shape.block_outputs);
   auto const size = ell_size(matrix, order, shape);
-  if (!is_last(FormatName::pattern_blocks) && !is_cheap(num_stored(size, shape), question.num_edges(), most))
+  if (!is_last(FormatName::pattern_blocks) &&
+      !is_cheap(num_stored(size, shape), question.num_edges(), std::min(most, most_shared)))
     return std::nullopt;
   if (kernel != KernelName::fused && device_.has_stationary) // the same blocks in another order
     order = chain_blocks(matrix, order, shape.block_outputs, device_.stationary_blocks);

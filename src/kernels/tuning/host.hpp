@@ -13,18 +13,22 @@ namespace varve {
 /// on a host and multiprocessors on a GPU: see num_processors().
 /// Host: one thread per team; a lane is four 64-byte vectors of samples (64 float samples a tile: 55e9 of the 58e9
 /// edges per second that the L2 can feed; one vector: 36e9). Scalar lanes in a ThreadVectorRange are 20 times slower.
+/// Where registers are shorter (AVX2: 16 of 32 bytes), a lane is two packs of 64 bytes: the sums of one output are four
+/// chains of fma, as many as hide the latency of the L2, and those of a block of two take eight of sixteen registers.
 template <class ExecutionSpace, class Scalar>
 struct Tuning {
+  static constexpr bool has_long_registers = host::kRegisterBytes == 64; ///< 32 of them (AVX-512)
   static constexpr int pack_width = 64 / static_cast<int>(sizeof(Scalar));
-  using Tile = TileShape<Scalar, pack_width, 4, 1>;
+  using Tile = TileShape<Scalar, pack_width, has_long_registers ? 4 : 2, 1>;
   using FewTile = TileShape<Scalar, pack_width, 1, 1>; ///< tile of the direct kernel if all samples fit one
 
   static constexpr int slice_width = 1; ///< a thread works through one block at a time
   static constexpr int chunk_size = 1;
-  static constexpr int block_outputs = 4; ///< a pattern block of 4 has sums in 16 of 32 vector registers; 8 would spill
+  /// A pattern block of 4 has sums in 16 of 32 vector registers, 8 would spill; one of 2 in 8 of 16 shorter ones.
+  static constexpr int block_outputs = has_long_registers ? 4 : 2;
   /// Outputs of a block in layers too wide for the fused kernel: 16 sums of one vector of samples each, so that a tile
   /// of 16384 neurons fits an L2 of 1 MiB.
-  static constexpr int wide_block_outputs = 16;
+  static constexpr int wide_block_outputs = has_long_registers ? 16 : 4;
 
   /// Blocks are chosen up to 2 stored weights per edge, because a block of 4 is 1.5 to 2 times as fast.
   static constexpr double most_stored_in_fused_blocks = 2.0;
@@ -57,12 +61,12 @@ struct Tuning {
   static constexpr double min_staged_uses = 3.0;
   static int staged_league_size(int /*processors*/, int num_tiles, int num_stages) { return num_tiles * num_stages; }
 
-  /// Dense layers: a block of 6 outputs has its sums in 24 of 32 vector registers.
-  static constexpr int dense_outputs = 6;
+  /// Dense layers: a block of 6 outputs has its sums in 24 of 32 vector registers; one of 2 in 8 of 16 shorter ones.
+  static constexpr int dense_outputs = has_long_registers ? 6 : 2;
   static constexpr int dense_chunk = 1;
   static constexpr bool has_dense_kernel = false; ///< the fused and the direct kernel take dense layers
   using DenseTile = Tile;
-  static constexpr double most_stored_in_dense = 2.8;
+  static constexpr double most_stored_in_dense = has_long_registers ? 2.8 : 2.0;
   static constexpr double dense_per_block_weight = 1.3;
   static constexpr std::size_t narrowest_dense = 129; ///< merged networks alternate, and each change is a launch
   static int fewest_dense_tasks(int /*processors*/) { return 0; }
@@ -71,7 +75,8 @@ struct Tuning {
   static constexpr int expand_bytes = 32768;
   static constexpr int expand_team_size = 1;
 
-  using BinaryTile = Tile;
+  using BinaryTile =
+      TileShape<Scalar, pack_width, has_long_registers ? 4 : 32 / pack_width, 1>; ///< whole words of bits
   using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   static constexpr bool binary_gathers_lines = false;
   static int binary_team_size(int /*num_outputs*/) { return 1; }
