@@ -13,6 +13,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,7 +76,9 @@ public:
         record_ = std::move(found->record);
       }
     }
-    engine_ = prepare_training(start, options_of(settings_, recipe_));
+    auto options = options_of(settings_, recipe_);
+    options.batch = std::min(options.batch, std::max<std::size_t>(num_samples, 1)); // as the trainer takes it
+    engine_ = prepare_training(start, options);
     num_outputs_ = network.num_outputs();
   }
   ~TrainingRun() override { close_in_turn(); }

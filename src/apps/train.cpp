@@ -2,8 +2,11 @@
 #include "apps/network_options.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/train_options.hpp"
+#include "apps/train_progress.hpp"
 #include "apps/train_ranks.hpp"
 #include "apps/train_report.hpp"
+#include "apps/train_samples.hpp"
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/stopwatch.hpp"
@@ -11,18 +14,18 @@
 #include "distribute/stop_signal.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
-#include "io/sample_file.hpp"
-#include "io/targets.hpp"
 #include "network/weights_hash.hpp"
 #include "training/checkpoint.hpp"
+#include "training/checkpoint_lock.hpp"
 #include "training/history.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,39 +34,6 @@ namespace varve {
 namespace {
 
 constexpr int stopped = 5; // exit code
-
-/// Samples with their answers.
-struct AnsweredSamples {
-  SampleSet samples;
-  Answers answers;
-};
-
-/// The files of samples and their answers; an empty name of answers means the file of the samples.
-struct AnswerFiles {
-  std::string const& samples;
-  std::string const& labels;
-  std::string const& targets;
-};
-
-AnsweredSamples read_samples(AnswerFiles const& files, Network const& network, Loss loss) {
-  AnsweredSamples read;
-  read.samples = open_samples(files.samples, network.num_inputs());
-  SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
-  bool const has_targets = loss == Loss::mean_square && files.labels.empty() && is_sample_file(files.samples) &&
-                           read_sample_header(files.samples).num_targets.has_value();
-  if (!files.targets.empty() || has_targets) {
-    if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");
-    auto const reader = open_targets(has_targets && files.targets.empty() ? files.samples : files.targets,
-                                     network.num_outputs(), range, OtherSamples::refused);
-    read.answers.values = to_set(reader->read(0, reader->num_samples())).matrix;
-    return read;
-  }
-  auto const& path = files.labels.empty() ? files.samples : files.labels;
-  auto labels = open_labels(path, range, OtherSamples::refused);
-  require_classes(labels, network.num_outputs(), path);
-  read.answers.labels = std::move(labels.classes);
-  return read;
-}
 
 /// One run of `varve train` on one rank. Rank 0 speaks and writes for all.
 class TrainJob {
@@ -95,48 +65,78 @@ private:
     ranks_.together([&] {
       auto const files = file_roles(options_);
       files.require_readable_by(static_cast<std::size_t>(ranks_.size()));
-      if (ranks_.is_root()) check_files(files);
+      if (!ranks_.is_root()) return;
+      check_files(files);
+      require_writable_outputs(options_);
+      if (!options_.checkpoint.empty()) lock_.emplace(options_.checkpoint);
     });
     summary_.devices = place_ranks(ranks_, options_, engine_options_);
     ranks_.together([&] { read_files(); });
     if (ranks_.size() > 1)
       require_same_start(ranks_, summary_.recipe, trainer_->progress().num_steps, weights_hash(engine_->network()));
     ranks_.together([&] {
-      if (!ranks_.is_root()) return;
-      if (trainer_->progress().num_steps > 0)
-        fmt::print("resumed   after step {} of {}\n", trainer_->progress().num_steps, trainer_->num_steps());
-      if (!options_.history.empty())
-        history_.emplace(options_.history, trainer_->progress().num_steps / trainer_->steps_per_epoch(),
-                         pattern_changes());
+      if (ranks_.is_root()) take_up();
     });
     time_ = Stopwatch();
+  }
+
+  /// What rank 0 says and opens before the first step of this run.
+  void take_up() {
+    auto const& progress = trainer_->progress();
+    auto const num_epochs = progress.num_steps / trainer_->steps_per_epoch();
+    if (progress.num_steps > 0)
+      fmt::print("resumed   after step {} of {}\n", progress.num_steps, trainer_->num_steps());
+    if (!options_.history.empty()) history_.emplace(options_.history, num_epochs, pattern_changes());
+    if (history_ && history_->num_missing() > 0) {
+      say(fmt::format("varve: {} has {} of the {} epochs before the checkpoint, and goes on with epoch {}",
+                      printable(options_.history), num_epochs - history_->num_missing(), num_epochs, num_epochs + 1));
+    }
+    if (!options_.best.empty() && progress.best_epoch > 0 && !std::filesystem::exists(options_.best)) restore_best();
+    auto const taken = static_cast<double>(num_epochs) * static_cast<double>(num_samples_) +
+                       static_cast<double>(progress.epoch.num_samples);
+    progress_line_.emplace(num_samples_, recipe_.epochs, taken);
+  }
+
+  /// Writes the network of the best epoch so far, if it is the one of the checkpoint.
+  void restore_best() const {
+    auto const& progress = trainer_->progress();
+    if (progress.num_steps == progress.best_epoch * trainer_->steps_per_epoch())
+      return save_network(engine_->network(), options_.best);
+    say(fmt::format("varve: {} is missing, and is written when an epoch has a lower validation loss than epoch {}, "
+                    "whose network {} does not hold",
+                    printable(options_.best), progress.best_epoch, printable(options_.checkpoint)));
   }
 
   void read_files() {
     auto const source = open_network(options_.network, options_.challenge);
     if (ranks_.is_root()) note_orientation(*source);
     auto network = load(*source);
-    auto const training = read_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);
-    if (training.samples.num_samples() == 0) throw InputError(options_.input + " holds no samples to train with");
-    summary_.recipe = to_json(recipe_, training.samples.num_samples());
+    auto const training =
+        read_answered_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);
+    num_samples_ = training.samples.num_samples();
+    num_steps_of(recipe_, num_samples_); // throws if there are too many, before memory is taken
+    summary_.files = training.files;
+    summary_.recipe =
+        to_json(recipe_, training_data_of(network, training.samples, training.answers, recipe_.precision));
     auto const checkpoint = find_checkpoint(network);
     if (checkpoint) network = checkpoint->network;
+    engine_options_.batch = std::min(engine_options_.batch, num_samples_);
     engine_ = prepare_training(network, engine_options_);
     auto const set = engine_->add_samples(training.samples, training.answers, options_.input);
     std::optional<std::size_t> validation_set;
     if (!options_.validation.empty()) {
-      auto const validation = read_samples(
+      auto const validation = read_answered_samples(
           {options_.validation, options_.validation_labels, options_.validation_targets}, network, recipe_.loss);
-      if (validation.samples.num_samples() == 0)
-        throw InputError(options_.validation + " holds no samples to validate with");
+      summary_.validation_files = validation.files;
       validation_set = engine_->add_samples(validation.samples, validation.answers, options_.validation);
     }
-    trainer_.emplace(*engine_, recipe_, set, training.samples.num_samples(), validation_set);
+    trainer_.emplace(*engine_, recipe_, set, num_samples_, validation_set);
     summary_.plan = engine_->plan();
-    if (ranks_.is_root()) print_head(options_, recipe_, summary_, network, training.samples.num_samples());
+    if (ranks_.is_root()) print_head(options_, recipe_, summary_, network, num_samples_);
     if (!checkpoint) return;
     engine_->restore(checkpoint->record.optimizer);
     trainer_->resume(progress_from(checkpoint->record.progress, options_.checkpoint + ": progress"));
+    saved_step_ = trainer_->progress().num_steps;
   }
 
   bool pattern_changes() const { return recipe_.pattern.kind != PatternKind::keep; }
@@ -149,6 +149,7 @@ private:
     if (!found) return std::nullopt;
     require_same(found->record.recipe, summary_.recipe, options_.checkpoint);
     require_same_shape(*found, network, options_.checkpoint, pattern_changes());
+    require_same_data(found->record.recipe, summary_.recipe, options_.checkpoint);
     return found;
   }
 
@@ -156,13 +157,14 @@ private:
   bool train_to_the_end() {
     while (!has_ended()) {
       if (has_to_stop()) {
+        if (progress_line_) progress_line_->clear();
         save_checkpoint();
         if (!ranks_.is_root()) return false;
         say(fmt::format("varve: stopped after step {}; the same command goes on from {}",
                         trainer_->progress().num_steps, options_.checkpoint));
         return false;
       }
-      auto const epoch = trainer_->advance();
+      auto const epoch = advance();
       summary_.num_samples += epoch ? epoch->training.num_samples : 0;
       if (epoch && ranks_.is_root()) end_epoch(*epoch);
       bool const is_due = options_.checkpoint_every && trainer_->progress().num_steps % *options_.checkpoint_every == 0;
@@ -171,11 +173,37 @@ private:
     return true;
   }
 
+  /// Runs `work`. If training diverges, the sentence also says what the checkpoint is good for.
+  template <class Work>
+  auto unless_it_diverges(Work const& work) const {
+    try {
+      return work();
+    } catch (DivergenceError const& error) {
+      if (!saved_step_) throw;
+      throw InputError(fmt::format("{}; {} holds the network after step {}, from which a training with other options "
+                                   "can start (as its --network, with another --checkpoint)",
+                                   error.what(), options_.checkpoint, *saved_step_));
+    }
+  }
+
+  /// One step of the trainer.
+  std::optional<EpochResult> advance() {
+    auto const epoch = unless_it_diverges([&] { return trainer_->advance(); });
+    if (!progress_line_) return epoch;
+    if (epoch) {
+      progress_line_->clear();
+    } else {
+      auto const& progress = trainer_->progress();
+      progress_line_->show(progress.num_steps / trainer_->steps_per_epoch(), progress.epoch.num_samples);
+    }
+    return epoch;
+  }
+
   bool has_ended() const {
     auto const& progress = trainer_->progress();
     if (trainer_->is_finished()) return true;
     if (!options_.patience || progress.num_steps % trainer_->steps_per_epoch() != 0) return false;
-    return progress.num_steps / trainer_->steps_per_epoch() >= progress.best_epoch + *options_.patience &&
+    return progress.num_steps / trainer_->steps_per_epoch() >= capped_add(progress.best_epoch, *options_.patience) &&
            progress.num_steps > 0;
   }
 
@@ -187,17 +215,15 @@ private:
 
   void end_epoch(EpochResult const& result) {
     auto text = fmt::format("epoch {:<4}loss {:.6f}", result.epoch, result.training.mean());
-    bool const has_labels = options_.targets.empty() && result.training.num_right > 0;
-    if (has_labels) text += fmt::format("  accuracy {:.4f}", result.training.accuracy());
+    if (summary_.has_labels()) text += fmt::format("  accuracy {:.4f}", result.training.accuracy());
     if (result.validation) {
       text += fmt::format("  validation loss {:.6f}", result.validation->mean());
-      if (has_labels) text += fmt::format("  accuracy {:.4f}", result.validation->accuracy());
+      if (summary_.has_validation_labels()) text += fmt::format("  accuracy {:.4f}", result.validation->accuracy());
     }
     if (pattern_changes()) text += fmt::format("  edges moved {}", result.pattern.dropped - result.pattern.returned);
     double const rate = static_cast<double>(summary_.num_samples) / time_.seconds();
-    auto const left = trainer_->num_steps() - result.num_steps;
-    fmt::print("{}  {:.0f} samples/s, {} left\n", text, rate,
-               readable_seconds(static_cast<double>(left * recipe_.batch) / rate));
+    auto const left = static_cast<double>(recipe_.epochs - result.epoch) * static_cast<double>(num_samples_);
+    fmt::print("{}  {:.0f} samples/s, {} left\n", text, rate, readable_seconds(left / rate));
     flush_output();
     if (history_) history_->add(result);
     summary_.epochs.push_back(result);
@@ -206,12 +232,14 @@ private:
   }
 
   /// Rank 0 writes; the others give it the moments that they hold.
-  void save_checkpoint() const {
+  void save_checkpoint() {
     if (options_.checkpoint.empty()) return;
+    unless_it_diverges([&] { engine_->require_finite_moments(); });
     auto state = engine_->state();
     if (!ranks_.is_root()) return;
     write_checkpoint(options_.checkpoint,
                      {engine_->network(), {summary_.recipe, to_json(trainer_->progress()), std::move(state)}});
+    saved_step_ = trainer_->progress().num_steps;
   }
 
   void finish() {
@@ -219,6 +247,8 @@ private:
     require_unchanged_inputs();
     save_network(network, options_.output);
     summary_.num_steps = trainer_->progress().num_steps;
+    summary_.best_epoch = trainer_->progress().best_epoch;
+    summary_.stopped_by = trainer_->is_finished() ? "epochs" : "patience";
     summary_.changes = trainer_->changes();
     summary_.seconds = time_.seconds();
     summary_.weights_hash = weights_hash(network);
@@ -237,7 +267,11 @@ private:
   TrainingOptions engine_options_;
   std::unique_ptr<Training> engine_;
   std::optional<Trainer> trainer_;
-  std::optional<History> history_; ///< on rank 0
+  std::size_t num_samples_ = 0;                ///< of an epoch
+  std::optional<std::uint64_t> saved_step_;    ///< steps before the last checkpoint, as far as this rank knows
+  std::optional<CheckpointLock> lock_;         ///< on rank 0
+  std::optional<History> history_;             ///< on rank 0
+  std::optional<TrainProgress> progress_line_; ///< on rank 0
   TrainSummary summary_;
   Stopwatch time_;
 };

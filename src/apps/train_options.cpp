@@ -3,12 +3,18 @@
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
 #include "core/error.hpp"
+#include "io/hdf5.hpp"
+#include "io/output_file.hpp"
+#include "training/checkpoint.hpp"
+#include "training/checkpoint_lock.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 
 namespace varve {
 namespace {
@@ -26,8 +32,9 @@ void add_files(CLI::App& command, TrainOptions& options) {
   command.add_option("--validation-labels", options.validation_labels,
                      "classes of the validation samples (default: those in --validation)");
   command.add_option("--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
-  command.add_option("--output", options.output, "write the trained network")->required();
-  command.add_option("--best", options.best, "write the network of the epoch with the least validation loss so far");
+  command.add_option("--output", options.output, "write the trained network (.h5)")->required();
+  command.add_option("--best", options.best,
+                     "write the network of the epoch with the least validation loss so far (.h5)");
   command.add_option(
       "--checkpoint", options.checkpoint,
       "keep the state of the training in FILE (.h5) and the state before in FILE.previous: the same command "
@@ -178,6 +185,8 @@ Recipe recipe_of(TrainOptions const& options) {
   require_valid(recipe);
   if (options.validation.empty() && (options.patience || !options.best.empty()))
     throw UsageError("--patience and --best need --validation");
+  if (options.validation.empty() && !(options.validation_labels.empty() && options.validation_targets.empty()))
+    throw UsageError("--validation-labels and --validation-targets need --validation, the samples that they belong to");
   if (options.checkpoint.empty() && options.checkpoint_every) throw UsageError("--checkpoint-every needs --checkpoint");
   return recipe;
 }
@@ -199,6 +208,21 @@ TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe
   return engine;
 }
 
+void require_writable_outputs(TrainOptions const& options) {
+  auto const require_network = [](char const* option, std::string const& path) {
+    if (!hdf5::is_hdf5_name(path)) {
+      throw UsageError(fmt::format("{} {} cannot hold a trained network, expected a name that ends in .h5 or .hdf5 "
+                                   "(networks in text have one bias for all neurons)",
+                                   option, path));
+    }
+    require_writable(path);
+  };
+  require_network("--output", options.output);
+  if (!options.best.empty()) require_network("--best", options.best);
+  for (auto const* const path : {&options.checkpoint, &options.history, &options.report})
+    if (!path->empty()) require_writable(*path);
+}
+
 FileRoles file_roles(TrainOptions const& options) {
   FileRoles files;
   files.reads("--network", options.network);
@@ -211,9 +235,14 @@ FileRoles file_roles(TrainOptions const& options) {
   files.writes("--output", options.output, Content::network_or_samples);
   files.writes("--best", options.best, Content::network_or_samples);
   files.writes("--checkpoint", options.checkpoint, Content::hdf5);
-  if (!options.checkpoint.empty())
-    files.writes("the previous --checkpoint", options.checkpoint + ".previous", Content::hdf5);
-  files.writes("--history", options.history, Content::lines);
+  if (!options.checkpoint.empty()) {
+    auto const previous = previous_generation(options.checkpoint);
+    std::error_code error; // of a run that was killed while the checkpoint had both names
+    if (!std::filesystem::equivalent(options.checkpoint, previous, error))
+      files.writes("the previous --checkpoint", previous, Content::hdf5);
+    files.writes("the lock of --checkpoint", lock_of_checkpoint(options.checkpoint), Content::hdf5);
+  }
+  files.writes("--history", options.history, Content::plain_lines);
   files.writes("--report", options.report, Content::json);
   return files;
 }

@@ -12,17 +12,65 @@
 namespace varve {
 namespace {
 
-nlohmann::ordered_json as_json(EpochResult const& epoch) {
-  nlohmann::ordered_json entry = {{"epoch", epoch.epoch},
-                                  {"steps", epoch.num_steps},
-                                  {"rate", epoch.rate},
-                                  {"loss", epoch.training.mean()},
-                                  {"accuracy", epoch.training.accuracy()}};
-  if (epoch.validation) {
-    entry["validation_loss"] = epoch.validation->mean();
-    entry["validation_accuracy"] = epoch.validation->accuracy();
-  }
+nlohmann::ordered_json as_json(EpochResult const& epoch, TrainSummary const& summary) {
+  nlohmann::ordered_json entry = {
+      {"epoch", epoch.epoch}, {"steps", epoch.num_steps}, {"rate", epoch.rate}, {"loss", epoch.training.mean()}};
+  if (summary.has_labels()) entry["accuracy"] = epoch.training.accuracy();
+  if (!epoch.validation) return entry;
+  entry["validation_loss"] = epoch.validation->mean();
+  if (summary.has_validation_labels()) entry["validation_accuracy"] = epoch.validation->accuracy();
   return entry;
+}
+
+/// The files of samples and answers.
+nlohmann::ordered_json files_of(TrainSummary const& summary) {
+  nlohmann::ordered_json json = {{"input", summary.files.samples}};
+  auto const add = [&](char const* key, std::string const& file) {
+    if (!file.empty()) json[key] = file;
+  };
+  add("labels", summary.files.labels);
+  add("targets", summary.files.targets);
+  add("validation", summary.validation_files.samples);
+  add("validation_labels", summary.validation_files.labels);
+  add("validation_targets", summary.validation_files.targets);
+  return json;
+}
+
+/// The part of the report that says where what was trained.
+nlohmann::ordered_json report_begin(TrainOptions const& options, TrainSummary const& summary) {
+  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
+  for (auto const& rank : summary.devices) {
+    devices.push_back(rank.device);
+    hosts.push_back(rank.host);
+  }
+  nlohmann::ordered_json json = {{"command", "train"},
+                                 {"version", provenance.version},
+                                 {"commit", provenance.git_commit},
+                                 {"network", options.network}};
+  json.update(files_of(summary));
+  json.update({{"backend", options.backend},
+               {"device", summary.devices.front().device},
+               {"ranks", summary.devices.size()},
+               {"devices", devices},
+               {"hosts", hosts},
+               {"recipe", parse_json(summary.recipe, "recipe")}});
+  return json;
+}
+
+nlohmann::ordered_json as_json(TrainingPlan const& plan) {
+  return {{"leaf", plan.leaf},
+          {"micro_batch", plan.micro_batch},
+          {"keep_every", plan.keep_every},
+          {"streams_weights", plan.streams_weights},
+          {"cut_layers", plan.num_cut_layers},
+          {"strip_size", plan.num_cut_layers == 0 ? 0 : plan.strip_size},
+          {"weight_bytes", plan.weight_bytes},
+          {"host_bytes", plan.host_bytes},
+          {"dense_forward", plan.num_dense_forward},
+          {"dense_backward", plan.num_dense_backward},
+          {"series_layers", plan.num_series_layers},
+          {"activation_bytes", plan.activation_bytes}};
 }
 
 nlohmann::ordered_json as_json(TrainingTimes const& times) {
@@ -72,7 +120,7 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
   fmt::print("engine    varve on {}: {}, {}{}\n", options.backend, summary.devices.front().device, options.precision,
              num_ranks == 1 ? "" : fmt::format("; {} ranks", num_ranks));
   fmt::print("recipe    {}, {}, rate {} ({}), {} samples a step, {} epochs, seed {}\n", options.loss, options.optimizer,
-             recipe.rate.rate, options.rate_schedule, recipe.batch, recipe.epochs, recipe.seed);
+             recipe.rate.rate, options.rate_schedule, std::min(recipe.batch, num_samples), recipe.epochs, recipe.seed);
   if (recipe.pattern.kind != PatternKind::keep) {
     auto const& pattern = recipe.pattern;
     fmt::print("pattern   {}: moves {} of the edges ({}) every {} steps, until {} {}\n", options.pattern,
@@ -112,49 +160,24 @@ void print_ranks(TrainSummary const& summary) {
 
 nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary const& summary) {
   nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
-  for (auto const& epoch : summary.epochs) epochs.push_back(as_json(epoch));
+  for (auto const& epoch : summary.epochs) epochs.push_back(as_json(epoch, summary));
   nlohmann::ordered_json changes = nlohmann::ordered_json::array();
   for (auto const& change : summary.changes) changes.push_back(as_json(change));
-  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
-  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
-  for (auto const& rank : summary.devices) {
-    devices.push_back(rank.device);
-    hosts.push_back(rank.host);
-  }
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (auto const& times : summary.times) ranks.push_back(as_json(times));
-  auto const& plan = summary.plan;
-  return {{"command", "train"},
-          {"version", provenance.version},
-          {"commit", provenance.git_commit},
-          {"network", options.network},
-          {"input", options.input},
-          {"backend", options.backend},
-          {"device", summary.devices.front().device},
-          {"ranks", summary.devices.size()},
-          {"devices", devices},
-          {"hosts", hosts},
-          {"recipe", parse_json(summary.recipe, "recipe")},
-          {"plan",
-           {{"leaf", plan.leaf},
-            {"micro_batch", plan.micro_batch},
-            {"keep_every", plan.keep_every},
-            {"streams_weights", plan.streams_weights},
-            {"cut_layers", plan.num_cut_layers},
-            {"strip_size", plan.num_cut_layers == 0 ? 0 : plan.strip_size},
-            {"weight_bytes", plan.weight_bytes},
-            {"host_bytes", plan.host_bytes},
-            {"dense_forward", plan.num_dense_forward},
-            {"dense_backward", plan.num_dense_backward},
-            {"series_layers", plan.num_series_layers},
-            {"activation_bytes", plan.activation_bytes}}},
-          {"steps", summary.num_steps},
-          {"epochs", epochs},
-          {"pattern_changes", changes},
-          {"samples", summary.num_samples},
-          {"seconds", summary.seconds},
-          {"run", {{"ranks", ranks}, {"exchange", summary.exchange_way}}},
-          {"weights_hash", fmt::format("{:016x}", summary.weights_hash)}};
+  auto json = report_begin(options, summary);
+  json.update({{"plan", as_json(summary.plan)},
+               {"steps", summary.num_steps},
+               {"epochs", epochs},
+               {"stopped_by", summary.stopped_by},
+               {"best_epoch", nullptr},
+               {"pattern_changes", changes},
+               {"samples", summary.num_samples},
+               {"seconds", summary.seconds},
+               {"run", {{"ranks", ranks}, {"exchange", summary.exchange_way}}},
+               {"weights_hash", fmt::format("{:016x}", summary.weights_hash)}});
+  if (summary.best_epoch > 0) json["best_epoch"] = summary.best_epoch;
+  return json;
 }
 
 } // namespace varve

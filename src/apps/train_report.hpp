@@ -1,6 +1,7 @@
 #pragma once
 
 #include "apps/train_options.hpp"
+#include "apps/train_samples.hpp"
 #include "distribute/rank_device.hpp"
 #include "network/network.hpp"
 #include "training/trainer.hpp"
@@ -19,6 +20,8 @@ struct TrainSummary {
   std::vector<TrainingTimes> times; ///< of the ranks
   std::string exchange_way;         ///< Training::exchange_way()
   std::string recipe;               ///< as JSON
+  AnswerFiles files;                ///< of the samples that are trained with
+  AnswerFiles validation_files;     ///< empty names if there is no validation
   TrainingPlan plan;
   std::uint64_t num_steps = 0;
   std::vector<EpochResult> epochs;    ///< finished by this run, without those before a resumed checkpoint
@@ -26,6 +29,12 @@ struct TrainSummary {
   std::size_t num_samples = 0;        ///< trained with in this run, repetitions included
   double seconds = 0.0;
   std::uint64_t weights_hash = 0;
+  std::uint64_t best_epoch = 0; ///< the epoch (from 1) with the least validation loss; 0: none
+  std::string stopped_by;       ///< "epochs" or "patience"
+
+  /// Whether accuracies have a meaning.
+  bool has_labels() const { return !files.labels.empty(); }
+  bool has_validation_labels() const { return !validation_files.labels.empty(); }
 };
 
 /// The lines that say what will be trained, with what and where.

@@ -6,6 +6,7 @@
 #include "core/work_mark.hpp"
 #include "engine/backends.hpp"
 #include "engine/evolve_pattern.hpp"
+#include "engine/finite_moments.hpp"
 #include "engine/leaf_shares.hpp"
 #include "engine/rank_losses.hpp"
 #include "engine/shared_step.hpp"
@@ -125,6 +126,10 @@ public:
       add_losses(losses);
     }
     return sum_over_ranks(losses, cuts, false);
+  }
+
+  void require_finite_moments() override {
+    varve::require_finite_moments(weight_space_, weights_, shared_ ? options_.exchange.get() : nullptr);
   }
 
   Network network() const override { return weights_.network(); }

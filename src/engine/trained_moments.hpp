@@ -1,10 +1,12 @@
 #pragma once
 
+#include "engine/first_not_finite.hpp"
 #include "engine/gradient_parts.hpp"
 #include "formats/device_layer.hpp"
 #include "network/optimizer.hpp"
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,18 @@ public:
     return Kokkos::subview(bias_[moment], std::make_pair(first, first + owned_[bundle].part.num_outputs()));
   }
 
+  /// The first owned edge, in training order, and the first owned output with a moment that is no finite number.
+  std::optional<std::size_t> first_bad_edge(ExecutionSpace const& space) const {
+    return first_bad<Scalar>(space, [&](int moment, Owned const& owned, std::size_t bundle) {
+      return std::pair(of_weights(moment, bundle), owned.part.first_edge);
+    });
+  }
+  std::optional<std::size_t> first_bad_output(ExecutionSpace const& space) const {
+    return first_bad<double>(space, [&](int moment, Owned const& owned, std::size_t bundle) {
+      return std::pair(of_bias(moment, bundle), owned.part.first_output);
+    });
+  }
+
   /// One moment of all weights, in training order, or of all biases, on the ranks to which `gather` gives numbers;
   /// other ranks get an empty list.
   std::vector<double> all_of_weights(int moment, GatherMoments const& gather) const {
@@ -80,6 +94,21 @@ private:
     GradientPart part;
     std::size_t first_edge, first_output;
   };
+
+  /// The least number with a bad moment. part_of(moment, owned, bundle): the moments of a part and the number of the
+  /// first of them.
+  template <class Number, class PartOf>
+  std::optional<std::size_t> first_bad(ExecutionSpace const& space, PartOf const& part_of) const {
+    std::optional<std::size_t> least;
+    for (int moment = 0; moment < 2; ++moment) {
+      for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
+        auto const [moments, first] = part_of(moment, owned_[bundle], bundle);
+        auto const found = first_not_finite<ExecutionSpace, Number>(space, moments);
+        if (found && (!least || first + *found < *least)) least = first + *found;
+      }
+    }
+    return least;
+  }
 
   template <class MomentsOf>
   std::vector<double> gathered(GatherMoments const& gather, MomentsOf const& moments_of) const {

@@ -4,6 +4,7 @@
 #include "engine/mirrored_array.hpp"
 #include "engine/state_shape.hpp"
 #include "engine/trained_moments.hpp"
+#include "engine/training.hpp"
 #include "engine/training_formats.hpp"
 #include "formats/trained_edges.hpp"
 #include "kernels/subtree_sums.hpp"
@@ -106,6 +107,8 @@ public:
   Array<Scalar> const& weights() const { return by_input_; }
   Array<double> const& bias() const { return bias_; }
   GradientParts const& parts() const { return parts_; }
+  TrainedMoments<ExecutionSpace, Scalar> const& moments() const { return moments_; }
+  Optimizer const& optimizer() const { return optimizer_; }
 
   std::uint64_t num_steps() const { return num_steps_; }
 
@@ -159,7 +162,7 @@ public:
     fill_dense(space);
     bad_.bring_back(space, 1);
   }
-  /// Waits for the end of a step, after launch_end(). Throws InputError if a weight or bias is no longer finite.
+  /// Waits for the end of a step, after launch_end(). Throws DivergenceError if a weight or bias is no longer finite.
   void end_step(ExecutionSpace const& space) {
     space.fence("varve: a training step is done");
     if (bad_[0] != 0) fail();
@@ -310,7 +313,7 @@ private:
     return numbers == array.data() ? Array<T>() : Array<T>(Kokkos::subview(array, range));
   }
 
-  /// Throws InputError that names the first layer with a number that is not finite.
+  /// Throws DivergenceError that names the first layer with a number that is not finite.
   [[noreturn]] void fail() const {
     auto const weights = download(by_output_);
     auto const bias = download(bias_);
@@ -321,8 +324,9 @@ private:
       for (std::size_t i = 0; i < static_cast<std::size_t>(own.num_outputs); ++i)
         is_bad |= !std::isfinite(bias[own.first_output + i]);
       if (is_bad) {
-        throw InputError("training diverges: after step " + std::to_string(num_steps_) + ", layer " +
-                         std::to_string(number) + " has a weight or bias that is no finite number; take a lower rate");
+        throw DivergenceError("training diverges: after step " + std::to_string(num_steps_) + ", layer " +
+                              std::to_string(number) +
+                              " has a weight or bias that is no finite number; take a lower rate");
       }
     }
     throw std::logic_error("varve: a number that is not finite cannot be found");

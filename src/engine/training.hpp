@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/backend.hpp"
+#include "core/error.hpp"
 #include "core/types.hpp"
 #include "engine/gradient_exchange.hpp"
 #include "engine/layer_strips.hpp"
@@ -70,6 +71,12 @@ struct TrainingTimes {
   double exchange_bytes = 0.0;   ///< bytes sent to other ranks
 };
 
+/// Thrown when numbers of a training are no longer finite.
+class DivergenceError : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// A network in training on a device, and sets of samples with their answers. All results have the bits of
 /// ReferenceTraining (reference/train.hpp) on every backend. With several ranks, all ranks call the functions with the
 /// same arguments and in the same order (collectives), and all get the same results.
@@ -82,7 +89,8 @@ public:
   virtual std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) = 0;
 
   /// One step with a mini-batch of rows of a set: row rows[p] is at position p. Returns the loss before the step.
-  /// Throws InputError if a weight or bias is no finite number afterwards; the object must not be used then.
+  /// Throws DivergenceError, naming the layer, if a weight or bias is no finite number afterwards; the object must not
+  /// be used then.
   virtual LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) = 0;
 
   /// Changes the pattern before a step with a mini-batch (rows as step() takes them). The event's kind must be that of
@@ -94,6 +102,10 @@ public:
 
   /// The network with its present weights and biases: one weight per edge and one bias per output.
   virtual Network network() const = 0;
+
+  /// Throws DivergenceError, naming the layer, if a moment of the optimizer is no finite number. Adam changes no weight
+  /// whose second moment is infinite, which step() cannot notice. Collective. Engines without moments do nothing.
+  virtual void require_finite_moments() {}
 
   /// The moments of the optimizer and the number of steps. With several ranks only rank 0 gets moments.
   virtual OptimizerState state() const = 0;

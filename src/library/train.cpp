@@ -5,6 +5,8 @@
 #include "training/recipe.hpp"
 #include "training/trainer.hpp"
 
+#include <algorithm>
+
 namespace varve::v0_2 {
 namespace {
 
@@ -25,13 +27,14 @@ varve::Recipe to_private(Recipe const& recipe) {
   return own;
 }
 
-varve::TrainingOptions options_of(varve::Recipe const& recipe, TrainingOptions const& options) {
+varve::TrainingOptions options_of(varve::Recipe const& recipe, std::size_t num_samples,
+                                  TrainingOptions const& options) {
   varve::TrainingOptions own;
   own.backend = chosen(options.backend);
   own.precision = recipe.precision;
   own.loss = recipe.loss;
   own.optimizer = recipe.optimizer;
-  own.batch = recipe.batch;
+  own.batch = std::clamp<std::size_t>(num_samples, 1, recipe.batch);
   own.memory_limit = options.memory_limit;
   own.pattern = recipe.pattern.kind;
   return own;
@@ -70,8 +73,9 @@ TrainedNetwork train(Network const& network, Samples const& samples, Answers con
                      TrainingOptions const& options) {
   auto const own_recipe = to_private(recipe);
   require_kokkos();
-  auto const training =
-      varve::prepare_training(varve::load(*network.contents().source), options_of(own_recipe, options));
+  varve::num_steps_of(own_recipe, samples.num_samples()); // throws if there are too many, before memory is taken
+  auto const training = varve::prepare_training(varve::load(*network.contents().source),
+                                                options_of(own_recipe, samples.num_samples(), options));
   auto const set = add(*training, samples, answers, "the samples");
   std::optional<std::size_t> validation_set;
   if (validation) validation_set = add(*training, validation->samples, validation->answers, "the validation set");

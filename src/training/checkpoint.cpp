@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/input_files.hpp"
+#include "io/output_file.hpp"
 
 #include <fmt/format.h>
 
@@ -28,6 +29,20 @@ bool have_same_pattern(SparseMatrix const& one, SparseMatrix const& other) {
          one.column_indices == other.column_indices;
 }
 
+/// Gives the checkpoint FILE a second name, FILE.previous, so that FILE is there until the next one replaces it. On
+/// file systems without second names it is renamed, or, if FILE is a link to another file system, copied.
+void keep_as_previous(fs::path const& path) {
+  auto const previous = previous_generation(path);
+  auto const file = target_of(path);
+  std::error_code failure;
+  fs::remove(previous, failure);
+  fs::create_hard_link(file, previous, failure);
+  if (failure) fs::rename(file, previous, failure);
+  if (failure && file != path) fs::copy_file(file, previous, failure);
+  if (!failure) return;
+  throw ResourceError(fmt::format("{} cannot be kept as {}: {}", path.string(), previous.string(), failure.message()));
+}
+
 } // namespace
 
 fs::path previous_generation(fs::path const& path) {
@@ -40,14 +55,8 @@ void write_checkpoint(fs::path const& path, Checkpoint const& checkpoint) {
   NetworkFileWriter writer(path);
   for (auto const& layer : checkpoint.network.layers()) writer.append(layer);
   writer.append(checkpoint.record);
-  if (fs::is_regular_file(path)) {
-    std::error_code failure;
-    fs::rename(path, previous_generation(path), failure);
-    if (failure) {
-      throw ResourceError(fmt::format("{} cannot be renamed to {}: {}", path.string(),
-                                      previous_generation(path).string(), failure.message()));
-    }
-  }
+  require_unchanged_inputs();
+  if (fs::is_regular_file(path)) keep_as_previous(path);
   writer.commit();
 }
 

@@ -17,8 +17,9 @@ struct Checkpoint {
   TrainingRecord record;
 };
 
-/// Writes a checkpoint. An existing file of that name becomes FILE.previous first, so that one whole checkpoint exists
-/// whenever the process is killed. Throws what OutputFile throws.
+/// Writes a checkpoint. An existing file of that name becomes FILE.previous when the new one is complete, right before
+/// that takes its place, so that one whole checkpoint exists whenever the process is killed. Throws what OutputFile
+/// throws; if an input has changed since it was read, FILE and FILE.previous stay as they are.
 void write_checkpoint(std::filesystem::path const& path, Checkpoint const& checkpoint);
 
 /// The path FILE.previous.

@@ -25,6 +25,7 @@ std::string History::line_of(EpochResult const& result) const {
 
 History::History(std::filesystem::path path, std::uint64_t num_epochs, bool has_changes)
     : path_(std::move(path)), has_changes_(has_changes) {
+  num_missing_ = num_epochs;
   if (num_epochs == 0 || !std::filesystem::exists(path_)) return;
   std::ifstream file(path_);
   std::string line;
@@ -34,6 +35,7 @@ History::History(std::filesystem::path path, std::uint64_t num_epochs, bool has_
                                  path_.string()));
   }
   while (lines_.size() < num_epochs && std::getline(file, line)) lines_.push_back(line);
+  num_missing_ = num_epochs - lines_.size();
 }
 
 void History::add(EpochResult const& result) {

@@ -13,9 +13,13 @@ namespace varve {
 /// interrupted and resumed training leaves the same bytes as an uninterrupted one.
 class History {
 public:
-  /// Keeps the lines of an existing file up to epoch `num_epochs`. has_changes: the pattern changes, and lines tell how
-  /// many edges were dropped and how many of them returned. Throws InputError if the file is not such a history.
+  /// Keeps the lines of an existing file up to epoch `num_epochs`; num_missing() says how many it lacks. has_changes:
+  /// the pattern changes, and lines tell how many edges were dropped and how many of them returned. Throws InputError
+  /// if the file is not such a history.
   History(std::filesystem::path path, std::uint64_t num_epochs, bool has_changes = false);
+
+  /// The number of epochs before the first one added whose lines the file lacks.
+  std::uint64_t num_missing() const { return num_missing_; }
 
   /// Adds an epoch and writes the file, which appears whole. Throws what OutputFile throws.
   void add(EpochResult const& result);
@@ -26,6 +30,7 @@ private:
 
   std::filesystem::path path_;
   bool has_changes_;
+  std::uint64_t num_missing_ = 0;
   std::vector<std::string> lines_; ///< the lines of epochs, without the header
 };
 

@@ -1,11 +1,42 @@
 #include "training/recipe.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/json_text.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace varve {
+namespace {
+
+/// A hash of TrainingData in the JSON of a recipe, and what a checkpoint with another one is.
+struct DataHash {
+  char const* key;
+  char const* difference;
+};
+constexpr std::array<DataHash, 3> data_hashes = {
+    {{"network hash", "started from another network: other weights, biases or edges"},
+     {"input hash", "with other samples"},
+     {"answers hash", "with other labels or targets"}}};
+
+bool is_data_hash(std::string const& key) {
+  return std::ranges::any_of(data_hashes, [&](DataHash const& hash) { return key == hash.key; });
+}
+
+/// Says what depends on the number of epochs, if anything does.
+std::string dependent_on_epochs(nlohmann::ordered_json const& recipe) {
+  if (recipe["rate schedule"] == to_string(ScheduleKind::cosine))
+    return ", on which all rates of the cosine schedule depend";
+  bool const changes = recipe["pattern"] != to_string(PatternKind::keep);
+  if (changes && recipe["pattern until"].get<double>() <= 1.0)
+    return ", on which the changes of the pattern depend (--pattern-until is a part of all steps)";
+  return {};
+}
+
+} // namespace
 
 void require_valid(Recipe const& recipe) {
   require_valid(recipe.optimizer);
@@ -13,6 +44,15 @@ void require_valid(Recipe const& recipe) {
   require_valid(recipe.pattern);
   if (recipe.batch == 0) throw UsageError("a mini-batch needs at least 1 sample");
   if (recipe.epochs == 0) throw UsageError("training needs at least 1 epoch");
+}
+
+std::uint64_t num_steps_of(Recipe const& recipe, std::size_t num_samples) {
+  std::uint64_t const batch = std::clamp<std::size_t>(num_samples, 1, recipe.batch);
+  std::uint64_t const steps_per_epoch = num_samples / batch + (num_samples % batch == 0 ? 0 : 1);
+  auto const num_steps = checked_multiply(steps_per_epoch, recipe.epochs);
+  if (num_steps) return *num_steps;
+  throw UsageError(fmt::format("{} epochs of {} steps each are more steps than can be counted (2^64 - 1)",
+                               recipe.epochs, steps_per_epoch));
 }
 
 std::string to_json(Recipe const& recipe, std::size_t num_samples) {
@@ -45,15 +85,35 @@ std::string to_json(Recipe const& recipe, std::size_t num_samples) {
   return json_text(json);
 }
 
+std::string to_json(Recipe const& recipe, TrainingData const& data) {
+  auto json = parse_json(to_json(recipe, data.num_samples), "recipe");
+  std::array const hashes = {data.network, data.samples, data.answers};
+  for (std::size_t i = 0; i < hashes.size(); ++i) json[data_hashes[i].key] = fmt::format("{:016x}", hashes[i]);
+  return json_text(json);
+}
+
 void require_same(std::string const& checkpoint_json, std::string const& own_json, std::string const& checkpoint) {
   auto const theirs = parse_json(checkpoint_json, checkpoint + ": recipe");
   auto const ours = parse_json(own_json, "the recipe");
   for (auto const& [key, value] : ours.items()) {
     auto const found = theirs.is_object() && theirs.contains(key) ? theirs[key].dump() : "nothing";
-    if (found == value.dump()) continue;
-    throw UsageError(fmt::format("{} is of a training with {} {}, not {}; go on with the same options, or name another "
+    if (is_data_hash(key) || found == value.dump()) continue;
+    auto const reason = key == "epochs" ? dependent_on_epochs(ours) : std::string();
+    if (key == "epochs" && reason.empty() && found != "nothing") continue;
+    throw UsageError(fmt::format("{} is of a training with {} {}, not {}{}; go on with the same options, or name "
+                                 "another checkpoint",
+                                 checkpoint, key, found, value.dump(), reason));
+  }
+}
+
+void require_same_data(std::string const& checkpoint_json, std::string const& own_json, std::string const& checkpoint) {
+  auto const theirs = parse_json(checkpoint_json, checkpoint + ": recipe");
+  auto const ours = parse_json(own_json, "the recipe");
+  for (auto const& [key, difference] : data_hashes) {
+    if (!theirs.is_object() || !theirs.contains(key) || !ours.contains(key) || theirs[key] == ours[key]) continue;
+    throw InputError(fmt::format("{} is a checkpoint of a training {}; give it the same files, or name another "
                                  "checkpoint",
-                                 checkpoint, key, found, value.dump()));
+                                 checkpoint, difference));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "network/optimizer.hpp"
 #include "training/pattern_evolution.hpp"
 #include "training/rate_schedule.hpp"
+#include "training/training_data.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -30,11 +31,23 @@ struct Recipe {
 /// Throws UsageError, naming the option, if a value is out of its range.
 void require_valid(Recipe const& recipe);
 
+/// The number of steps of this recipe with so many samples. A mini-batch larger than all samples holds all of them.
+/// Throws UsageError if there are more steps than 64 bits count.
+std::uint64_t num_steps_of(Recipe const& recipe, std::size_t num_samples);
+
 /// The recipe and the number of training samples as JSON, for checkpoints and reports.
 std::string to_json(Recipe const& recipe, std::size_t num_samples);
 
+/// The same with the hashes of what is trained.
+std::string to_json(Recipe const& recipe, TrainingData const& data);
+
 /// Throws UsageError, naming the first difference, unless a checkpoint was made with the same recipe and the same
-/// number of samples. checkpoint: its name in the message.
+/// number of samples. The number of epochs may differ if no rate and no change of the pattern depends on it. Hashes of
+/// data are not compared. checkpoint: its name in the message.
 void require_same(std::string const& checkpoint_json, std::string const& own_json, std::string const& checkpoint);
+
+/// Throws InputError, naming the first difference, unless a checkpoint was made from the same network, samples and
+/// answers. Checkpoints without hashes, which older versions wrote, pass.
+void require_same_data(std::string const& checkpoint_json, std::string const& own_json, std::string const& checkpoint);
 
 } // namespace varve

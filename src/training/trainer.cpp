@@ -47,7 +47,8 @@ Trainer::Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::s
     : engine_(&engine), recipe_(recipe), set_(set), num_samples_(num_samples), validation_(validation) {
   require_valid(recipe);
   if (num_samples == 0) throw InputError("there are no samples to train with");
-  steps_per_epoch_ = (num_samples + recipe.batch - 1) / recipe.batch;
+  recipe_.batch = std::min(recipe.batch, num_samples);
+  steps_per_epoch_ = num_steps_of(recipe, num_samples) / recipe.epochs;
 }
 
 void Trainer::resume(TrainingProgress const& progress) {
@@ -89,6 +90,7 @@ void Trainer::evolve(std::span<std::uint64_t const> rows) {
 }
 
 EpochResult Trainer::end_epoch(double rate) {
+  engine_->require_finite_moments();
   EpochResult result;
   result.num_steps = progress_.num_steps;
   result.epoch = progress_.num_steps / steps_per_epoch_;

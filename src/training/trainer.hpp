@@ -48,7 +48,8 @@ struct PatternRecord {
 class Trainer {
 public:
   /// set: the engine's set to train with, of num_samples samples; validation: the set to evaluate after each epoch, if
-  /// any. The engine must outlive this object. Throws InputError if num_samples is 0.
+  /// any. The engine must outlive this object. Throws InputError if num_samples is 0, UsageError if there are more
+  /// steps than 64 bits count.
   Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::size_t num_samples,
           std::optional<std::size_t> validation);
 
@@ -58,7 +59,7 @@ public:
   bool is_finished() const { return progress_.num_steps == num_steps(); }
 
   /// Takes one step, after a change of the pattern if it is time for one; returns the results of the epoch if it was
-  /// the last of the epoch.
+  /// the last of the epoch. Throws DivergenceError as Training::step() and Training::require_finite_moments() do.
   std::optional<EpochResult> advance();
 
   TrainingProgress const& progress() const { return progress_; }

@@ -188,7 +188,33 @@ TEST_F(TrainRanks, FailTogetherWithOneSentence) {
   expect_failure(mpirun(2, joined(output, {"--device-memory-limit", "1e-6"})), 4, "bytes may be used");
   expect_failure(mpirun(2, {"--output", path("no/such/folder.h5")}), 4, "folder.h5");
   expect_failure(mpirun(2, joined(output, {"--history", path("no/such/loss.tsv")})), 4, "loss.tsv");
+  expect_failure(mpirun(2, joined(output, {"--report", path("no/such/report.json")})), 4, "report.json");
+  expect_failure(mpirun(2, {"--output", path("never.tsv")}), 2, "cannot hold a trained network");
+  expect_failure(mpirun(2, joined(output, {"--epochs", "9223372036854775808"})), 2, "more steps than can be counted");
   EXPECT_FALSE(std::filesystem::exists(path("never.h5")));
+}
+
+TEST_F(TrainRanks, StopTogetherWhenMomentsOfAdamAreInfinite) {
+  std::string lines;
+  for (int sample = 1; sample <= 1500; ++sample)
+    for (int output = 1; output <= 4; ++output)
+      lines += std::to_string(sample) + "\t" + std::to_string(output) + "\t1e30\n";
+  write_bytes(path("huge.tsv"), lines);
+  succeed({"convert", path("huge.tsv"), path("huge.h5"), "--neurons", "4"});
+  auto words = mpirun(
+      3, {"--output", path("never.h5"), "--loss", "mean-square", "--targets", path("huge.h5"), "--optimizer", "adam"});
+  words.erase(std::ranges::find(words, "--labels"), std::ranges::find(words, "--labels") + 2);
+  expect_failure(words, 3, "has a moment of Adam that is no finite number");
+}
+
+TEST_F(TrainRanks, GoOnFromACheckpointOfTheSameDataOnly) {
+  ASSERT_EQ(run(mpirun(3, outputs("data"))).exit_code, 0);
+  std::string labels;
+  for (int sample = 0; sample < 1500; ++sample) labels += std::to_string(sample % 4) + "\n";
+  write_bytes(path("other.txt"), labels);
+  auto words = mpirun(2, outputs("data"));
+  *(std::ranges::find(words, "--labels") + 1) = path("other.txt");
+  expect_failure(words, 3, "data.ckpt.h5 is a checkpoint of a training with other labels or targets");
 }
 
 TEST_F(TrainRanks, RefuseDifferentOptions) {

@@ -2,8 +2,10 @@
 
 #include "core/error.hpp"
 #include "io/files.hpp"
+#include "io/input_files.hpp"
 #include "network/weights_hash.hpp"
 #include "reference/training_case.hpp"
+#include "training/checkpoint_lock.hpp"
 #include "training/history.hpp"
 
 #include <gmock/gmock.h>
@@ -102,6 +104,49 @@ TEST(Checkpoints, KeepTheGenerationBefore) {
   std::filesystem::remove(previous_generation(path));
   write_bytes(path, bytes.substr(0, bytes.size() / 2));
   EXPECT_THROW(read_checkpoint(path, complaints.listener()), InputError);
+}
+
+TEST(Checkpoints, StayIfAnInputHasChanged) {
+  TemporaryFolder const folder;
+  auto const path = folder / "run.h5";
+  InputFiles const inputs;
+  write_bytes(folder / "input.txt", "before");
+  readable_place(folder / "input.txt"); // it is watched from now on
+  for (int const mark : {1, 2}) write_checkpoint(path, checkpoint_of(mark));
+  write_bytes(folder / "input.txt", "changed");
+  EXPECT_THROW(write_checkpoint(path, checkpoint_of(3)), InputError);
+  expect_equal(read_checkpoint(path, {}), checkpoint_of(2));
+  expect_equal(read_checkpoint(previous_generation(path), {}), checkpoint_of(1));
+}
+
+TEST(Checkpoints, BehindLinksReplaceWhatTheLinkNames) {
+  TemporaryFolder const folder;
+  std::filesystem::create_symlink(folder / "real.h5", folder / "run.h5");
+  for (int const mark : {1, 2, 3}) write_checkpoint(folder / "run.h5", checkpoint_of(mark));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "run.h5"));
+  expect_equal(read_checkpoint(folder / "real.h5", {}), checkpoint_of(3));
+  expect_equal(read_checkpoint(previous_generation(folder / "run.h5"), {}), checkpoint_of(2));
+}
+
+TEST(CheckpointLocks, AreHeldByOneRun) {
+  TemporaryFolder const folder;
+  auto const path = folder / "run.h5";
+  auto const name = lock_of_checkpoint(path);
+  write_bytes(name, ""); // left by a run that was killed
+  {
+    CheckpointLock const own(path);
+    EXPECT_TRUE(std::filesystem::exists(name));
+    try {
+      CheckpointLock const other(path, 0.0);
+      FAIL() << "no complaint";
+    } catch (InputError const& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("run.h5 is in use by another run"));
+    }
+    EXPECT_NO_THROW(CheckpointLock(folder / "other.h5", 0.0));
+  }
+  EXPECT_FALSE(std::filesystem::exists(name));
+  EXPECT_NO_THROW(CheckpointLock(path, 0.0));
+  EXPECT_THROW(CheckpointLock(folder / "no" / "run.h5", 0.0), ResourceError);
 }
 
 TEST(Checkpoints, OfOtherNetworksAreRefused) {
@@ -205,6 +250,19 @@ TEST(Histories, TellHowManyEdgesMoved) {
                                              "1\t10\t0.5\t0.5\t0.6666666666666666\t\t\t12\t5\n");
   EXPECT_NO_THROW(History(folder / "loss.tsv", 1, true));
   EXPECT_THROW(History(folder / "loss.tsv", 1), InputError);
+}
+
+TEST(Histories, CountTheEpochsThatTheyLack) {
+  TemporaryFolder const folder;
+  EXPECT_EQ(History(folder / "loss.tsv", 0).num_missing(), 0U);
+  EXPECT_EQ(History(folder / "loss.tsv", 3).num_missing(), 3U) << "there is no file";
+  History history(folder / "loss.tsv", 0);
+  history.add(epoch_of(1));
+  history.add(epoch_of(2));
+  EXPECT_EQ(history.num_missing(), 0U);
+  EXPECT_EQ(History(folder / "loss.tsv", 1).num_missing(), 0U);
+  EXPECT_EQ(History(folder / "loss.tsv", 2).num_missing(), 0U);
+  EXPECT_EQ(History(folder / "loss.tsv", 5).num_missing(), 3U);
 }
 
 TEST(Histories, AreCutBackToTheCheckpoint) {

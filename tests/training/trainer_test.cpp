@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@ public:
   std::vector<PatternEvent> events;
   std::vector<std::size_t> steps_of_events; ///< steps taken before each event
   std::vector<std::vector<std::uint64_t>> rows_of_events;
+  std::vector<std::size_t> steps_of_checks; ///< steps taken before each check of the moments
 
   std::size_t add_samples(SampleSet const&, Answers const&, std::string const&) override { return 0; }
   LossSum step(std::size_t, std::span<std::uint64_t const> rows, double rate) override {
@@ -34,6 +37,7 @@ public:
     rows_of_events.emplace_back(rows.begin(), rows.end());
     return {10 + event.number, event.number};
   }
+  void require_finite_moments() override { steps_of_checks.push_back(batches.size()); }
   LossSum evaluate(std::size_t) override { return {validation_losses.at(num_evaluations_++), 1, 1}; }
   Network network() const override { throw std::logic_error("not asked for"); }
   OptimizerState state() const override { return {}; }
@@ -80,6 +84,35 @@ TEST(Trainer, TakesEverySampleOnceAnEpochInItsOrder) {
   EXPECT_EQ(epochs[1].training.num_right, 3U);
   EXPECT_EQ(epochs[1].training.mean(), 0.5);
   EXPECT_FALSE(epochs[1].validation);
+  EXPECT_THAT(engine.steps_of_checks, ::testing::ElementsAre(3, 6, 9)) << "moments are checked after each epoch";
+}
+
+TEST(Trainer, TakesAMiniBatchLargerThanAllSamplesAsAllSamples) {
+  for (std::size_t const batch : {std::size_t(11), std::size_t(1) << 32U, std::numeric_limits<std::size_t>::max()}) {
+    RecordingEngine engine;
+    auto recipe = small_recipe();
+    recipe.batch = batch;
+    Trainer trainer(engine, recipe, 0, 10, std::nullopt);
+    EXPECT_EQ(trainer.steps_per_epoch(), 1U);
+    while (!trainer.is_finished()) trainer.advance();
+    ASSERT_EQ(engine.batches.size(), 3U);
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(engine.batches[epoch], sample_order(11, epoch, 10));
+  }
+}
+
+TEST(Trainer, RefusesMoreStepsThanCanBeCounted) {
+  RecordingEngine engine;
+  auto recipe = small_recipe();
+  EXPECT_EQ(num_steps_of(recipe, 10), 9U);
+  EXPECT_EQ(num_steps_of(recipe, 12), 9U);
+  EXPECT_EQ(num_steps_of(recipe, 13), 12U);
+  recipe.epochs = std::numeric_limits<std::size_t>::max() / 3;
+  EXPECT_EQ(num_steps_of(recipe, 10), std::numeric_limits<std::uint64_t>::max()) << "the most that can be counted";
+  for (std::size_t const epochs : {recipe.epochs + 1, std::size_t(1) << 63U, std::numeric_limits<std::size_t>::max()}) {
+    recipe.epochs = epochs;
+    EXPECT_THROW(num_steps_of(recipe, 10), UsageError);
+    EXPECT_THROW(Trainer(engine, recipe, 0, 10, std::nullopt), UsageError);
+  }
 }
 
 TEST(Trainer, GoesOnInTheMidstOfAnEpoch) {
@@ -203,6 +236,56 @@ TEST(Recipe, IsComparedWithThatOfACheckpoint) {
   other = recipe;
   other.epochs = 0;
   EXPECT_THROW(require_valid(other), UsageError);
+}
+
+TEST(Recipe, MayHaveOtherEpochsWhereNothingElseDependsOnThem) {
+  auto recipe = small_recipe();
+  auto longer = recipe;
+  longer.epochs = 5;
+  auto const sentence = [&]() -> std::string {
+    longer.rate = recipe.rate;
+    longer.pattern = recipe.pattern;
+    try {
+      require_same(to_json(recipe, 10), to_json(longer, 10), "run.h5");
+      return "";
+    } catch (UsageError const& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(sentence(),
+              ::testing::HasSubstr("with epochs 3, not 5, on which all rates of the cosine schedule depend"));
+  for (auto const kind : {ScheduleKind::constant, ScheduleKind::step}) {
+    recipe.rate.kind = kind;
+    EXPECT_EQ(sentence(), "");
+  }
+  recipe.pattern = evolving_recipe().pattern; // ends at a part of all steps
+  EXPECT_THAT(sentence(), ::testing::HasSubstr("on which the changes of the pattern depend"));
+  recipe.pattern.until = 7.0; // ends before a step
+  EXPECT_EQ(sentence(), "");
+}
+
+TEST(Recipe, HoldsHashesOfWhatIsTrained) {
+  auto const recipe = small_recipe();
+  TrainingData const data{10, 1, 2, 3};
+  auto const own = to_json(recipe, data);
+  EXPECT_NO_THROW(require_same_data(own, own, "run.h5"));
+  EXPECT_NO_THROW(require_same_data(to_json(recipe, 10), own, "run.h5")) << "a checkpoint of an older version";
+  EXPECT_NO_THROW(require_same(to_json(recipe, 10), own, "run.h5"));
+  auto const sentence = [&](TrainingData const& other) -> std::string {
+    try {
+      require_same(to_json(recipe, other), own, "run.h5"); // tells options apart, not data
+      require_same_data(to_json(recipe, other), own, "run.h5");
+      return "";
+    } catch (InputError const& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(sentence(data), "");
+  EXPECT_EQ(sentence({10, 7, 2, 3}),
+            "run.h5 is a checkpoint of a training started from another network: other weights, "
+            "biases or edges; give it the same files, or name another checkpoint");
+  EXPECT_THAT(sentence({10, 1, 7, 3}), ::testing::HasSubstr("of a training with other samples; "));
+  EXPECT_THAT(sentence({10, 1, 2, 7}), ::testing::HasSubstr("of a training with other labels or targets; "));
 }
 
 } // namespace

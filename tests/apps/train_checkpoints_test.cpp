@@ -1,0 +1,132 @@
+#include "apps/train_folder.hpp"
+
+#include "training/checkpoint_lock.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace varve {
+namespace {
+
+using test::expect_sentence;
+using test::joined;
+using test::run_varve;
+using test::succeed;
+using ::testing::HasSubstr;
+using varve::testing::read_bytes;
+using varve::testing::write_bytes;
+
+/// What `varve train` does with checkpoints, and with files that belong to them.
+class TrainCheckpoints : public test::TrainFolder<TrainCheckpoints> {
+protected:
+  static Words checkpoint(std::string const& name) { return {"--checkpoint", path(name + ".ckpt.h5")}; }
+  static Words files(std::string const& name) {
+    return joined(checkpoint(name), {"--history", path(name + ".tsv"), "--output", path(name + ".h5")});
+  }
+};
+
+TEST_F(TrainCheckpoints, OfOtherDataAreRefused) {
+  auto const here = checkpoint("data");
+  auto const expected = train(here);
+  auto const before = read_bytes(path("data.ckpt.h5"));
+  auto const fails = [&](Words const& options, std::string const& part) {
+    expect_failure(joined(here, options), 3, part);
+    EXPECT_TRUE(read_bytes(path("data.ckpt.h5")) == before) << part;
+  };
+  fails({"--network", path("d2.h5")}, "data.ckpt.h5 is a checkpoint of a training started from another network");
+  fails({"--input", path("others.h5"), "--labels", path("labels.txt")}, "of a training with other samples");
+  auto labels = read_bytes(path("labels.txt"));
+  labels[0] = labels[0] == '0' ? '1' : '0';
+  write_bytes(path("changed.txt"), labels);
+  fails({"--input", path("samples.h5"), "--labels", path("changed.txt")}, "of a training with other labels or targets");
+  auto const same = succeed(words(joined(here, {"--input", path("samples.h5"), "--labels", path("labels.txt")})));
+  EXPECT_THAT(same.out, HasSubstr("resumed   after step 9 of 9")) << "the same data in other files";
+  EXPECT_EQ(hash_of(same), expected);
+}
+
+TEST_F(TrainCheckpoints, AreOfOneRunAtATime) {
+  auto const here = checkpoint("shared");
+  {
+    CheckpointLock const other(path("shared.ckpt.h5"));
+    expect_failure(here, 3, "shared.ckpt.h5 is in use by another run, which holds");
+    EXPECT_FALSE(std::filesystem::exists(path("shared.ckpt.h5")));
+  }
+  succeed(words(here));
+  EXPECT_FALSE(std::filesystem::exists(path("shared.ckpt.h5.lock"))) << "the lock is removed at the end";
+  expect_failure(joined(here, {"--output", path("shared.ckpt.h5.lock")}), 2, "--checkpoint");
+}
+
+TEST_F(TrainCheckpoints, GoOnAfterAKillWhileTheyHadTwoNames) {
+  Words const recipe = {"--rate-schedule", "constant"};
+  train(joined(recipe, checkpoint("names")));
+  std::filesystem::remove(path("names.ckpt.h5.previous"));
+  std::filesystem::create_hard_link(path("names.ckpt.h5"), path("names.ckpt.h5.previous"));
+  auto const before = read_bytes(path("names.ckpt.h5"));
+  train(joined(joined(recipe, checkpoint("names")), {"--epochs", "4"}));
+  EXPECT_TRUE(read_bytes(path("names.ckpt.h5.previous")) == before);
+  EXPECT_FALSE(std::filesystem::equivalent(path("names.ckpt.h5"), path("names.ckpt.h5.previous")));
+}
+
+TEST_F(TrainCheckpoints, GoOnForMoreEpochsWhereNoRateDependsOnThem) {
+  Words const recipe = {"--rate-schedule", "constant", "--optimizer", "adam"};
+  auto const whole = train(joined(joined(recipe, files("whole")), {"--epochs", "6"}));
+  train(joined(recipe, files("longer")));
+  auto const longer = succeed(words(joined(joined(recipe, files("longer")), {"--epochs", "6"})));
+  EXPECT_THAT(longer.out, HasSubstr("resumed   after step 9 of 18"));
+  EXPECT_EQ(hash_of(longer), whole);
+  for (std::string const end : {".h5", ".tsv", ".ckpt.h5"})
+    EXPECT_TRUE(read_bytes(path("longer" + end)) == read_bytes(path("whole" + end))) << end;
+  train(files("cosine"));
+  expect_failure(joined(files("cosine"), {"--epochs", "6"}), 2,
+                 "is of a training with epochs 3, not 6, on which all rates of the cosine schedule depend; go on with");
+  Words const evolving = {"--rate-schedule", "step", "--pattern", "set", "--pattern-every", "2"};
+  train(joined(evolving, checkpoint("evolving")));
+  expect_failure(joined(joined(evolving, checkpoint("evolving")), {"--epochs", "6"}), 2,
+                 "on which the changes of the pattern depend");
+}
+
+TEST_F(TrainCheckpoints, AreNamedAfterADivergence) {
+  Words const wild = {"--rate", "1e30", "--rate-schedule", "constant", "--l2", "1e-4"};
+  auto const alone = run_varve(words(wild));
+  expect_sentence(alone, 3, {"training diverges: after step 2"});
+  EXPECT_THAT(alone.err, ::testing::Not(HasSubstr("holds the network")));
+  auto const kept = run_varve(words(joined(joined(wild, checkpoint("wild")), {"--checkpoint-every", "1"})));
+  expect_sentence(kept, 3,
+                  {"training diverges: after step 2", "take a lower rate",
+                   "wild.ckpt.h5 holds the network after step 1, from which a training with other options can start"});
+  succeed({"info", path("wild.ckpt.h5")});
+}
+
+TEST_F(TrainCheckpoints, GiveTheBestNetworkIfItIsTheirs) {
+  Words const recipe = {"--validation", path("train.h5")};
+  train(joined(recipe, files("falling"))); // its loss falls to the end
+  succeed(words(joined(joined(recipe, files("falling")), {"--best", path("best.h5")})));
+  ASSERT_TRUE(std::filesystem::exists(path("best.h5")));
+  EXPECT_TRUE(read_bytes(path("best.h5")) == read_bytes(path("falling.h5")));
+
+  Words const wild = {"--validation",    path("train.h5"), "--rate",     "3",
+                      "--rate-schedule", "constant",       "--patience", "2"};
+  auto const rising = joined(joined(wild, files("rising")), {"--epochs", "60"});
+  succeed(words(rising));
+  auto const late = run_varve(words(joined(rising, {"--best", path("late.h5")})));
+  EXPECT_EQ(late.exit_code, 0);
+  ASSERT_EQ(late.complaints().size(), 1U) << late.err;
+  EXPECT_THAT(late.err, HasSubstr("late.h5 is missing, and is written when an epoch has a lower validation loss than"));
+  EXPECT_FALSE(std::filesystem::exists(path("late.h5")));
+}
+
+TEST_F(TrainCheckpoints, SayIfTheHistoryBeforeThemIsLost) {
+  Words const recipe = {"--rate-schedule", "constant"};
+  train(joined(recipe, files("lost")));
+  std::filesystem::remove(path("lost.tsv"));
+  auto const again = run_varve(words(joined(joined(recipe, files("lost")), {"--epochs", "4"})));
+  EXPECT_EQ(again.exit_code, 0);
+  ASSERT_EQ(again.complaints().size(), 1U) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("lost.tsv has 0 of the 3 epochs before the checkpoint, and goes on with epoch 4"));
+}
+
+} // namespace
+} // namespace varve
