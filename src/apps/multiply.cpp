@@ -34,7 +34,8 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t station_size = 8; ///< tiles that a rank reserves: as many as run, and as many again
+constexpr std::size_t fewest_reserved = 8; ///< tiles that a rank reserves: as many as run, and as many again
+constexpr std::size_t longest_run = 32;    ///< tiles of a band that one rank takes, so that they share inputs on it
 
 /// One run of `varve multiply` on one rank. Rank 0 speaks and writes for all.
 template <class Scalar>
@@ -53,6 +54,7 @@ public:
     choose_tiles();
     open_store();
     ranks_.together([&] { make_engine(); });
+    order_tasks();
     cut_last_wave();
     compute();
     auto const num_finished = facts_.num_found + ranks_.sum(num_finished_);
@@ -117,14 +119,19 @@ private:
     return default_product_memory(backend_, ranks_on_device);
   }
 
-  /// All ranks take the smallest tile that one of them would choose.
+  /// All ranks take the tile of the journal, else the smallest one that one of them would choose.
   void choose_tiles() {
     std::uint64_t tile = 0;
+    std::uint64_t of_journal = 0; // 0: none
     ranks_.together([&] {
       tile = options_.tile ? *options_.tile : default_product_tile<Scalar>(facts_.tiles.shape, backend_, memory_limit_);
+      if (!options_.tile && !options_.journal.empty())
+        of_journal = tile_of_journal(options_.journal, ranks_.rank(), ranks_.size()).value_or(0);
     });
     tile = std::ranges::min(ranks_.gather_everywhere({tile}));
-    ranks_.together([&] { facts_.tiles = tiles_of(facts_.tiles.shape, tile); });
+    of_journal = std::ranges::max(ranks_.gather_everywhere({of_journal}));
+    is_tile_of_journal_ = of_journal > 0;
+    ranks_.together([&] { facts_.tiles = tiles_of(facts_.tiles.shape, is_tile_of_journal_ ? of_journal : tile); });
   }
 
   /// Where finished tiles go: one rank without a journal writes them to the output at once.
@@ -144,9 +151,7 @@ private:
         open_writer();
       }
     });
-    auto const found = store_ ? store_->tasks() : std::vector<std::uint64_t>();
-    left_ = tasks_left(ranks_, facts_.tiles, order_of_tasks(facts_.tiles), found);
-    facts_.num_found = ranks_.sum(std::uint64_t{found.size()});
+    facts_.num_found = ranks_.sum(store_ ? std::uint64_t{store_->tasks().size()} : std::uint64_t{0});
     facts_.num_discarded_bytes = ranks_.sum(store_ ? store_->num_discarded_bytes() : std::uint64_t{0});
   }
 
@@ -163,8 +168,31 @@ private:
     inputs.transpose_a = options_.transpose_a;
     inputs.transpose_b = options_.transpose_b;
     auto const way = options_.product == "library" ? ProductWay::library : ProductWay::own;
-    engine_ = make_product_engine<Scalar>(backend_, facts_.tiles, memory_limit_, inputs, way);
+    try {
+      engine_ = make_product_engine<Scalar>(backend_, facts_.tiles, memory_limit_, inputs, way);
+    } catch (ResourceError const& error) {
+      if (!is_tile_of_journal_) throw;
+      throw ResourceError(fmt::format("{}; its tiles are those of the journal {}", error.what(), options_.journal));
+    }
     facts_.memory = engine_->memory();
+  }
+
+  /// The tasks that are left, in the order that suits the rank with the narrowest bands.
+  void order_tasks() {
+    auto const& mine = facts_.memory.order;
+    auto const words = ranks_.gather_everywhere(
+        {4 * std::uint64_t{mine.band} + (mine.is_of_columns ? 2U : 0U) + (mine.stays ? 1U : 0U)});
+    std::uint64_t narrowest = 0; // ranks without bands take any order
+    for (auto const word : words)
+      if (word >= 4 && (narrowest == 0 || word < narrowest)) narrowest = word;
+    ProductOrder const order{static_cast<std::size_t>(narrowest / 4), narrowest / 2 % 2 == 1, narrowest % 2 == 1};
+    left_ = tasks_left(ranks_, facts_.tiles, order_of_tasks(facts_.tiles, order),
+                       store_ ? store_->tasks() : std::vector<std::uint64_t>());
+    auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{facts_.memory.num_lanes}}));
+    if (ranks_.size() == 1 || order.band == 0) return;
+    auto const wanted = std::max<std::size_t>(1, order.stays ? order.band : static_cast<std::size_t>(num_lanes));
+    auto const num_parts = (wanted + longest_run - 1) / longest_run;
+    run_length_ = (wanted + num_parts - 1) / num_parts;
   }
 
   /// With --cut-last-tiles, cuts the last wave into quarters: as many tiles as all ranks have side by side. A CPU
@@ -188,13 +216,15 @@ private:
     auto const stealing = options_.no_stealing ? TileQueue::Stealing::off : TileQueue::Stealing::on;
     std::optional<TileSharing> sharing;
     if (ranks_.size() > 1 && !options_.no_peer_tiles) sharing.emplace(ranks_, *engine_);
-    TileQueue queue(ranks_, left_, station_size, stealing);
+    TileQueue queue(ranks_, left_, std::max(fewest_reserved, run_length_), stealing, run_length_);
     auto const next = [&]() -> std::optional<std::uint64_t> {
       if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;
       if (progress) progress(facts_.num_found + queue.num_taken(), facts_.num_tasks);
       auto const num_stolen = queue.num_stolen();
       auto const begin = engine_->timeline().now();
-      auto const task = queue.next([&](std::uint64_t one) { return engine_->num_kept(one); });
+      auto const task = queue.next([&](std::uint64_t one) {
+        return ranks_.size() == 1 ? std::uint64_t{0} : engine_->num_kept(one); // one rank keeps to the order
+      });
       auto& timeline = engine_->timeline();
       if (queue.num_stolen() > num_stolen) timeline.add({ProductEvent::What::steal, 0, *task, begin, timeline.now()});
       return task;
@@ -209,6 +239,7 @@ private:
     if (progress) progress(facts_.num_tasks, facts_.num_tasks);
     mine.num_tasks = num_finished_;
     mine.num_stolen = queue.num_stolen();
+    mine.memory_bytes = facts_.memory.bytes();
     mine.traffic = engine_->traffic();
     facts_.ranks = gather(ranks_, mine);
     if (sharing) gather_peers(ranks_, sharing->peers(), facts_.ranks);
@@ -284,6 +315,8 @@ private:
   std::optional<TileStore> store_;
   std::unique_ptr<MatrixWriter> writer_;
   std::vector<std::uint64_t> left_;
+  std::size_t run_length_ = 1;
+  bool is_tile_of_journal_ = false;
   std::unique_ptr<ProductEngine<Scalar>> engine_;
   std::vector<Scalar> values_, added_values_; ///< of a tile
   std::uint64_t num_finished_ = 0;            ///< tiles that this rank has computed

@@ -29,10 +29,21 @@ output that cannot be written; 5 stopped by a signal, and the same command conti
 Example:
   varve multiply A.h5 B.h5:weights --transpose-b --output C.h5 --report report.json)";
 
+/// True if FILE alone means the same matrix, so that a journal takes both names for one.
+bool is_only_matrix(MatrixName const& name) {
+  if (name.dataset.empty()) return true;
+  try {
+    auto const file = name.path.string();
+    return MatrixDataset(file).stored_at() == MatrixDataset(fmt::format("{}:{}", file, name.dataset)).stored_at();
+  } catch (InputError const&) { // FILE alone is not clear
+    return false;
+  }
+}
+
 nlohmann::ordered_json identity_of(std::string const& matrix) {
   if (matrix.empty()) return nullptr;
   auto const name = parse_matrix_name(matrix);
-  return fmt::format("{:016x} {}", file_checksum(name.path), name.dataset);
+  return fmt::format("{:016x} {}", file_checksum(name.path), is_only_matrix(name) ? "" : name.dataset);
 }
 
 } // namespace
@@ -58,8 +69,9 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
       ->check(CLI::IsMember({"own", "library"}))
       ->capture_default_str();
   command
-      .add_option("--tile", options.tile,
-                  "rows and columns of the tiles of C (default: many tiles that fit the device)")
+      .add_option(
+          "--tile", options.tile,
+          "rows and columns of the tiles of C (default: those of the journal, else many tiles that fit the device)")
       ->check(above_zero());
   command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
   command

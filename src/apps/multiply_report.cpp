@@ -22,9 +22,12 @@ double num_fma(ProductShape const& shape) {
   return static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.depth);
 }
 
-/// Bytes of A and B that one rank must bring to its device at least; the memory of finished sums counts as cache.
+/// Bytes of A and B that all ranks together must bring to their devices at least; the memory of finished sums counts as
+/// cache.
 double least_bytes(ProductFacts const& facts) {
-  return least_traffic(facts.tiles.shape, facts.element_size, static_cast<double>(facts.memory.bytes()));
+  std::vector<double> memories;
+  for (auto const& rank : facts.ranks) memories.push_back(static_cast<double>(rank.memory_bytes));
+  return least_traffic(facts.tiles.shape, facts.element_size, memories);
 }
 
 /// A tile is a hit of the rank's own device, of another device of its machine, or comes from host memory or a file.
@@ -50,6 +53,7 @@ nlohmann::ordered_json as_json(RankProducts const& rank) {
   return {{"tasks", rank.num_tasks},
           {"stolen", rank.num_stolen},
           {"seconds", rank.seconds},
+          {"memory_bytes", rank.memory_bytes},
           {"hits", traffic.num_hits},
           {"misses", traffic.num_misses},
           {"brought_bytes", traffic.brought_bytes},
@@ -87,7 +91,8 @@ std::vector<RankProducts> gather(Communicator const& communicator, RankProducts 
                                        static_cast<double>(traffic.peers.num_copied),
                                        static_cast<double>(traffic.peers.num_lost),
                                        traffic.peers.bytes,
-                                       traffic.peers.wait_seconds};
+                                       traffic.peers.wait_seconds,
+                                       static_cast<double>(mine.memory_bytes)};
   auto const all = communicator.gather(numbers);
   std::vector<RankProducts> ranks;
   for (std::size_t first = 0; first + numbers.size() <= all.size(); first += numbers.size()) {
@@ -98,6 +103,7 @@ std::vector<RankProducts> gather(Communicator const& communicator, RankProducts 
                      number(2),
                      ProductTraffic{count(3), count(4), number(5), number(6), number(7), number(8), number(9),
                                     PeerTraffic{count(10), count(11), number(12), number(13)}},
+                     static_cast<std::size_t>(count(14)),
                      {}});
   }
   return ranks;
@@ -183,8 +189,7 @@ void print_result(ProductFacts const& facts) {
   fmt::print("traffic   {} brought to devices, {} without a cache",
              with_prefix(sum(facts.ranks, &ProductTraffic::brought_bytes), "B"),
              with_prefix(sum(facts.ranks, &ProductTraffic::all_bytes), "B"));
-  if (facts.ranks.size() == 1 && facts.num_found == 0)
-    fmt::print(", no less than {}", with_prefix(least_bytes(facts), "B"));
+  if (facts.num_found == 0) fmt::print(", no less than {}", with_prefix(least_bytes(facts), "B"));
   fmt::print("\ntime      {}, {} with writing", readable_seconds(facts.run_seconds),
              readable_seconds(facts.total_seconds));
   if (facts.num_found == 0) fmt::print("; {}", with_prefix(num_fma(shape) / facts.run_seconds, "fma/s"));

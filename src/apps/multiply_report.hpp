@@ -19,6 +19,7 @@ struct RankProducts {
   std::uint64_t num_stolen = 0; ///< of them taken from the stations of other ranks
   double seconds = 0.0;         ///< until the rank found no further task
   ProductTraffic traffic;
+  std::size_t memory_bytes = 0;                                    ///< of its tasks and tiles
   std::vector<TilePeer> peers;                                     ///< other ranks of its machine
   nlohmann::ordered_json events = nlohmann::ordered_json::array(); ///< of the report
   std::uint64_t num_dropped_events = 0;

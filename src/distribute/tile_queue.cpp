@@ -75,10 +75,11 @@ std::uint64_t TaskStations::exchange(int, std::size_t word, std::uint64_t wanted
 #endif
 
 TileQueue::TileQueue(Communicator const& communicator, std::vector<std::uint64_t> tasks, std::size_t station_size,
-                     Stealing stealing)
+                     Stealing stealing, std::size_t run_length)
     : communicator_(communicator),
       tasks_(std::move(tasks)),
       station_size_(station_size),
+      run_length_(run_length),
       stealing_(stealing),
       counter_(communicator, 1),
       stations_(communicator, station_size) {}
@@ -96,14 +97,19 @@ std::optional<std::uint64_t> TileQueue::next(Priority const& priority) {
   return std::nullopt;
 }
 
-/// Moves tasks from the list to the empty words of this rank's station. A word holds a task's number plus 1.
+/// Moves runs of tasks from the list to this rank's station while it has room. A word holds a task's place in the list
+/// plus 1.
 void TileQueue::fill() {
   int const own = communicator_.rank();
+  std::vector<std::size_t> empty;
   for (std::size_t word = 0; word < station_size_ && num_taken_ < tasks_.size(); ++word) {
     if (stations_.read(own, word) != 0) continue;
-    auto const place = counter_.add(0, 1);
-    num_taken_ = std::min<std::uint64_t>(place + 1, tasks_.size());
-    if (place < tasks_.size()) stations_.exchange(own, word, tasks_[place] + 1);
+    empty.push_back(word);
+    if (empty.size() < run_length_) continue;
+    auto const first = counter_.add(0, run_length_);
+    num_taken_ = std::min<std::uint64_t>(first + run_length_, tasks_.size());
+    for (auto place = first; place < num_taken_; ++place) stations_.exchange(own, empty[place - first], place + 1);
+    empty.clear();
   }
 }
 
@@ -115,13 +121,13 @@ std::optional<std::uint64_t> TileQueue::take_from(int rank, Priority const& prio
     for (std::size_t word = 0; word < station_size_; ++word) {
       auto const content = stations_.read(rank, word);
       if (content == 0) continue;
-      auto const value = priority(content - 1);
+      auto const value = priority(tasks_[content - 1]);
       if (best && (value < best->first || (value == best->first && content > found))) continue;
       best = {value, word};
       found = content;
     }
     if (!best) return std::nullopt;
-    if (auto const taken = stations_.exchange(rank, best->second, 0); taken != 0) return taken - 1;
+    if (auto const taken = stations_.exchange(rank, best->second, 0); taken != 0) return tasks_[taken - 1];
   }
 }
 

@@ -47,11 +47,14 @@ public:
   /// Whether ranks take tasks from the stations of others.
   enum class Stealing { on, off };
 
-  /// Collective, as is the destructor. All ranks must pass the same tasks. `station_size`: tasks that a rank reserves.
+  /// Collective, as is the destructor. All ranks must pass the same arguments. `station_size`: tasks that a rank
+  /// reserves; `run_length`, not more: tasks that it moves to its station at a time, one after the other of the list,
+  /// because they share inputs.
   TileQueue(Communicator const& communicator, std::vector<std::uint64_t> tasks, std::size_t station_size,
-            Stealing stealing = Stealing::on);
+            Stealing stealing = Stealing::on, std::size_t run_length = 1);
 
-  /// A task that no other rank gets: of this rank's station the one with the highest priority, the first of equal ones.
+  /// A task that no other rank gets: of this rank's station the one with the highest priority, of equal ones the first
+  /// of the list.
   /// nullopt if all tasks are taken.
   std::optional<std::uint64_t> next(Priority const& priority);
 
@@ -68,6 +71,7 @@ private:
   Communicator communicator_;
   std::vector<std::uint64_t> tasks_;
   std::size_t station_size_;
+  std::size_t run_length_;
   Stealing stealing_;
   SharedCounters counter_;
   TaskStations stations_;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <system_error>
 #include <unordered_set>
 
 namespace varve {
@@ -87,6 +88,23 @@ std::string TileStore::read(std::size_t number) const {
 std::uint64_t TileStore::num_discarded_bytes() const {
   return std::accumulate(files_.begin(), files_.end(), std::uint64_t{0},
                          [](std::uint64_t sum, RecordFile const& file) { return sum + file.num_discarded_bytes(); });
+}
+
+std::optional<std::uint64_t> tile_of_journal(fs::path const& journal, int rank, int num_ranks) {
+  auto files = journals_left(journal, rank, num_ranks);
+  files.insert(files.begin(), journal_of_rank(journal, rank));
+  for (auto const& path : files) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) continue;
+    RecordFile const file(path, RecordFile::Purpose::read);
+    if (file.num_records() == 0) continue;
+    auto const head = parse_json(file.read(0), path.string());
+    auto const run = head.is_object() && head.contains("run") ? head["run"] : nlohmann::ordered_json();
+    if (!run.is_object() || !run.contains("tile") || !run["tile"].is_number_unsigned()) continue;
+    auto const tile = run["tile"].get<std::uint64_t>();
+    if (tile >= 1 && tile <= largest_product_tile) return tile;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductTiles const& tiles,

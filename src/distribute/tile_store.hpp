@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,10 @@ private:
   std::vector<Place> places_;
   std::vector<std::uint64_t> tasks_;
 };
+
+/// The rows of a tile in a journal of which this rank has a file, or is to read one; nullopt if there is none, or if it
+/// does not say. Throws InputError if a file is no journal.
+std::optional<std::uint64_t> tile_of_journal(std::filesystem::path const& journal, int rank, int num_ranks);
 
 /// The tiles of `order` of which no rank has finished a part, and of the others the quarters that are not finished.
 /// Collective. Throws InputError if a tile is stored twice, or beside a quarter of it.

@@ -49,7 +49,9 @@ void read_descriptor(hid_t group, MatrixShape& shape, std::string const& place) 
   if (!object.is_object()) fail_at(place, "a binsparse descriptor that is no JSON object", "one");
   auto const value_of = [&](char const* key) { return object.contains(key) ? object[key] : Json(); };
   auto const shown = [&](char const* key) {
-    return fmt::format("\"{}\": {} in the binsparse descriptor", key, quote(json_text(value_of(key))));
+    auto const value = value_of(key);
+    return fmt::format("\"{}\": {} in the binsparse descriptor", key,
+                       quote(value.is_string() ? value.get<std::string>() : json_text(value)));
   };
   if (value_of("format") != "DMATR") fail_at(place, shown("format"), "\"DMATR\", a dense matrix row by row");
   auto const sizes = value_of("shape");

@@ -104,13 +104,20 @@ bool StoredChunks::check(std::array<hsize_t, 2> const& begin) {
 }
 
 /// For a chunk that HDF5 does not find: the index must be sound, so that it was never written, and the dataset must
-/// mean zeros by that.
+/// mean zeros by that. An index that lists as many chunks as there are lists one under a wrong place; matrices that
+/// Varve wrote have all their chunks.
 void StoredChunks::require_zeros_elsewhere() {
   if (are_others_zeros_) return;
   Dataspace const space(H5Dget_space(dataset_.id()));
   hsize_t num_chunks = 0;
   if (H5Dget_num_chunks(dataset_.id(), space.id(), &num_chunks) < 0)
     throw InputError(fmt::format("{}: its chunks cannot be found ({})", place_, reason()));
+  auto const num_all =
+      capped_multiply((lengths_[0] + chunk_[0] - 1) / chunk_[0], (lengths_[1] + chunk_[1] - 1) / chunk_[1]);
+  if (num_chunks >= num_all || is_of_varve()) {
+    throw InputError(fmt::format("{}: a chunk of it is not found, though its index lists {} of {}: the file is damaged",
+                                 place_, num_chunks, num_all));
+  }
   Properties const properties(H5Dget_create_plist(dataset_.id()));
   H5D_fill_value_t fill = H5D_FILL_VALUE_ERROR;
   if (H5Pfill_value_defined(properties.id(), &fill) < 0 || fill == H5D_FILL_VALUE_USER_DEFINED) {
@@ -118,6 +125,16 @@ void StoredChunks::require_zeros_elsewhere() {
         fmt::format("{}: found a chunk that was never written, expected all or zeros in its place", place_));
   }
   are_others_zeros_ = true;
+}
+
+/// True in the files of MatrixWriter.
+bool StoredChunks::is_of_varve() const {
+  File const file(H5Iget_file_id(dataset_.id()));
+  try {
+    return H5Aexists(file.id(), "format") > 0 && read_text(file.id(), "format", place_) == "varve-matrix";
+  } catch (InputError const&) { // not text, or of variable length, which Varve does not write
+    return false;
+  }
 }
 
 void StoredChunks::require_bytes(std::uint64_t bytes) const {

@@ -48,6 +48,7 @@ private:
   bool check(std::array<hsize_t, 2> const& begin);
   void check_filtered(std::array<hsize_t, 2> const& begin, std::uint64_t size);
   void require_zeros_elsewhere();
+  bool is_of_varve() const;
   void require_bytes(std::uint64_t bytes) const;
   std::uint64_t bytes_before(std::size_t filter, std::uint32_t skipped) const;
 

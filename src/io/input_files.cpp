@@ -87,12 +87,24 @@ struct Descriptor {
   int take() { return std::exchange(number, -1); }
 };
 
+/// Opens a pipe for reading. One that this process holds already, as /dev/stdin or /dev/fd/N name it, is taken as it
+/// is: to open a named pipe a second time would wait for a second writer.
+int open_pipe(fs::path const& path) {
+  std::string const name = path == "/dev/stdin" ? "/dev/fd/0" : path.string();
+  for (std::string const folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    auto const number = name.starts_with(folder) ? name.substr(folder.size()) : "";
+    if (number.empty() || number.size() > 6 || number.find_first_not_of("0123456789") != std::string::npos) continue;
+    return fcntl(std::stoi(number), F_DUPFD_CLOEXEC, 0);
+  }
+  return open(path.c_str(), O_RDONLY | O_CLOEXEC);
+}
+
 /// Copies a pipe, to its end, into a temporary file and returns its descriptor.
 int keep_bytes_of_pipe(fs::path const& path) {
   std::error_code error;
   auto folder = fs::temp_directory_path(error);
   if (error) folder = "/tmp";
-  Descriptor const pipe(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor const pipe(open_pipe(path));
   if (pipe.number < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
   Descriptor kept(open_temporary_file(folder));
   std::vector<char> buffer(std::size_t{1} << 18);

@@ -81,6 +81,9 @@ MatrixDataset::MatrixDataset(std::string const& full_name) {
   } catch (std::bad_alloc const&) {
     throw InputError(fmt::format("{} needs more memory than there is to read its structure", place_));
   }
+  auto const length = H5Iget_name(contents_->numbers.id(), nullptr, 0);
+  stored_at_.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  H5Iget_name(contents_->numbers.id(), stored_at_.data(), stored_at_.size() + 1);
   num_rows_ = contents_->shape.num_rows;
   num_columns_ = contents_->shape.num_columns;
   stored_ = contents_->shape.element_size == sizeof(float) ? Precision::single_precision : Precision::double_precision;
@@ -125,7 +128,7 @@ void MatrixDataset::read_rounded(MatrixBlock const& block, Scalar* values) const
       require_finite(rows, from, place_);
       std::transform(from, from + rows.size(), values + place_of(rows),
                      [](Stored value) { return static_cast<Scalar>(value); });
-      require_finite(rows, values + place_of(rows), place_);
+      require_finite(rows, values + place_of(rows), place_, from);
     });
   }
 }

@@ -37,6 +37,9 @@ public:
   std::filesystem::path const& path() const { return path_; }
   std::string const& place() const { return place_; } ///< file and dataset, for messages
 
+  /// The path, in the file, of the dataset that holds the numbers: /matrix.
+  std::string const& stored_at() const { return stored_at_; }
+
   /// Reads a block, rounded to the type of `values`. Throws InputError if a number is not finite or its type cannot
   /// hold it. Several threads may call it; all host threads decode chunks, or read numbers that lie in the file as in
   /// memory.
@@ -53,6 +56,7 @@ private:
 
   std::filesystem::path path_;
   std::string place_;
+  std::string stored_at_;
   std::uint64_t num_rows_ = 0;
   std::uint64_t num_columns_ = 0;
   Precision stored_ = Precision::single_precision;

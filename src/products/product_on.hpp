@@ -43,7 +43,7 @@ public:
         inputs_(std::move(inputs)),
         memory_(plan_product(tiles, device(memory_limit))),
         schedule_({tiles, Blocks::rows, Blocks::columns, inputs_.transpose_a, inputs_.transpose_b, memory_.num_lanes,
-                   memory_.num_slots}),
+                   memory_.num_slots, memory_.order}),
         slots_(memory_.num_slots),
         lanes_(memory_.num_lanes) {
     auto const spaces = Parts::instances(memory_.num_lanes);

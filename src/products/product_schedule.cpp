@@ -10,13 +10,26 @@ TileKey whole(TileKey key) {
   return key;
 }
 
+/// The tiles that a band shares stay for all steps. Each of them is used again after as many tasks as a band is wide,
+/// or as many more as run at a time.
+TileCache empty_cache(ScheduleSettings const& settings) {
+  auto const& order = settings.order;
+  if (!order.stays) return TileCache(settings.num_slots);
+  auto const steps = static_cast<std::size_t>(settings.tiles.num_steps());
+  TileShares shares;
+  shares.kept = order.is_of_columns ? TileKey::Operand::b : TileKey::Operand::a;
+  shares.num_kept = std::min(order.band * steps, settings.num_slots - 1);
+  shares.patience = std::uint64_t{2} * (order.band + settings.num_lanes) * steps;
+  return TileCache(settings.num_slots, shares);
+}
+
 } // namespace
 
 ProductSchedule::ProductSchedule(ScheduleSettings const& settings)
-    : settings_(settings), cache_(settings.num_slots), lanes_(settings.num_lanes) {}
+    : settings_(settings), cache_(empty_cache(settings)), lanes_(settings.num_lanes) {}
 
 void ProductSchedule::begin(bool keeps_tiles) {
-  if (!keeps_tiles) cache_ = TileCache(settings_.num_slots);
+  if (!keeps_tiles) cache_ = empty_cache(settings_);
   lanes_.assign(lanes_.size(), Lane());
   turn_ = 0;
   has_tasks_ = true;

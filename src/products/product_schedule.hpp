@@ -42,6 +42,7 @@ struct ScheduleSettings {
   bool transpose_b = false;
   std::size_t num_lanes = 1;
   std::size_t num_slots = 2;
+  ProductOrder order = {}; ///< of the tasks
 };
 
 /// The steps of a device in the order in which it takes them, and which tiles they find or bring: lanes take turns, a

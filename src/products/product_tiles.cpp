@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
 namespace varve {
 namespace {
@@ -14,6 +16,9 @@ namespace {
 constexpr std::size_t most_lanes = 4;
 constexpr std::size_t wanted_slots = 8;
 constexpr std::size_t fewest_slots = 2;
+constexpr std::size_t longest_block = 4;   ///< tiles of C
+constexpr std::uint64_t fewest_rounds = 8; ///< of more than most_lanes tasks, so that ranks can share them
+constexpr std::size_t passing_slots = 4;   ///< for tiles that pass by a band: one in use, others on their way
 
 constexpr std::uint64_t fewest_lines_to_cut = 16;
 
@@ -44,6 +49,26 @@ void append_in_order(ProductTiles const& tiles, TileRange const& range, std::vec
   }
 }
 
+/// The tasks of bands of rows of tiles, or of columns.
+std::vector<std::uint64_t> tasks_of_bands(ProductTiles const& tiles, ProductOrder const& bands) {
+  auto const num_lines = bands.is_of_columns ? tiles.num_column_tiles() : tiles.num_row_tiles();
+  auto const length = bands.is_of_columns ? tiles.num_row_tiles() : tiles.num_column_tiles();
+  std::vector<std::uint64_t> order;
+  order.reserve(tiles.num_tasks());
+  bool is_backwards = false;
+  for (std::uint64_t first = 0; first < num_lines; first += bands.band) {
+    for (std::uint64_t step = 0; step < length; ++step) {
+      auto const place = is_backwards ? length - 1 - step : step;
+      for (auto line = first; line < std::min<std::uint64_t>(first + bands.band, num_lines); ++line) {
+        auto const row = bands.is_of_columns ? place : line;
+        order.push_back(row * tiles.num_column_tiles() + (bands.is_of_columns ? line : place));
+      }
+    }
+    is_backwards = !is_backwards;
+  }
+  return order;
+}
+
 std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
 
 /// Memory for each task and tile; no tasks and tiles yet.
@@ -57,6 +82,89 @@ ProductMemory parts_of(ProductTiles const& tiles, ProductDevice const& device) {
   memory.slot_bytes = std::max(padded_rows, padded_columns) * step * device.element_size;
   memory.lane_bytes = (padded_rows * padded_columns + std::max(rows, columns) * step) * device.element_size;
   return memory;
+}
+
+std::uint64_t divided_up(std::uint64_t number, std::uint64_t part) { return (number + part - 1) / part; }
+
+/// Tiles of A and B of all steps.
+std::uint64_t all_tiles(ProductTiles const& tiles) {
+  return capped_multiply(capped_add(tiles.num_row_tiles(), tiles.num_column_tiles()), tiles.num_steps());
+}
+
+/// The least traffic found so far among plans for the memory of a device.
+class BestPlan {
+public:
+  BestPlan(ProductTiles const& tiles, ProductMemory const& parts, std::size_t limit)
+      : tiles_(tiles), parts_(parts), limit_(limit) {}
+
+  /// Bands of which all tiles of A (or B) stay. A band is as wide as the tasks at a time, or a multiple: then the tiles
+  /// that pass by stay for the multiple.
+  void try_bands(std::size_t lanes) {
+    auto const slots = slots_beside(lanes);
+    for (bool const is_of_columns : {false, true}) {
+      auto const num_lines = is_of_columns ? tiles_.num_column_tiles() : tiles_.num_row_tiles();
+      auto const steps = tiles_.num_steps();
+      if (slots < wanted_slots || lanes > num_lines) continue;
+      auto const fitting = (slots - passing_slots) / steps; // lines whose tiles of all steps stay
+      if (fitting < lanes) continue;
+      auto const widest = std::max(lanes, (fitting - 1) / lanes * lanes);
+      auto const num_bands = divided_up(num_lines, widest);
+      auto const band = rounded_up(divided_up(num_lines, num_bands), lanes);
+      auto const kept = is_of_columns ? tiles_.shape.columns : tiles_.shape.rows;
+      auto const passing = is_of_columns ? tiles_.shape.rows : tiles_.shape.columns;
+      take(static_cast<double>(kept) + static_cast<double>(num_bands) * static_cast<double>(passing), lanes,
+           {static_cast<std::size_t>(band), is_of_columns, true});
+    }
+  }
+
+  /// Blocks of rows x columns tiles of C at a time.
+  void try_block(std::size_t rows, std::size_t columns) {
+    auto const lanes = rows * columns;
+    if (slots_beside(lanes) < wanted_slots || rows > tiles_.num_row_tiles() || columns > tiles_.num_column_tiles())
+      return;
+    if (lanes > most_lanes && tiles_.num_tasks() < fewest_rounds * lanes) return;
+    auto const of_a =
+        static_cast<double>(tiles_.shape.rows) * static_cast<double>(divided_up(tiles_.num_column_tiles(), columns));
+    auto const of_b =
+        static_cast<double>(tiles_.shape.columns) * static_cast<double>(divided_up(tiles_.num_row_tiles(), rows));
+    take(of_a + of_b, lanes, {rows, false, false});
+  }
+
+  /// The plan, unless nothing was found.
+  std::optional<ProductMemory> const& best() const { return best_; }
+
+private:
+  std::size_t slots_beside(std::size_t lanes) const {
+    auto const needed = capped_multiply(lanes, parts_.lane_bytes);
+    return needed > limit_ ? 0 : (limit_ - needed) / parts_.slot_bytes;
+  }
+
+  /// `lines`: rows of op(A) and columns of op(B) that come to the device, each as often as it comes. More than
+  /// most_lanes tasks at a time must save a tenth.
+  void take(double lines, std::size_t lanes, ProductOrder const& order) {
+    if (best_ && lines >= (lanes > std::max(most_lanes, best_->num_lanes) ? 0.9 : 1.0) * lines_) return;
+    lines_ = lines;
+    best_ = parts_;
+    best_->num_lanes = lanes;
+    best_->num_slots = static_cast<std::size_t>(std::min<std::uint64_t>(slots_beside(lanes), all_tiles(tiles_)));
+    best_->order = order;
+  }
+
+  ProductTiles tiles_;
+  ProductMemory parts_;
+  std::size_t limit_;
+  double lines_ = 0.0;
+  std::optional<ProductMemory> best_;
+};
+
+/// The plan with the least traffic for a memory that does not hold all tiles.
+std::optional<ProductMemory> least_plan(ProductTiles const& tiles, ProductMemory const& parts, std::size_t limit) {
+  BestPlan plan(tiles, parts, limit);
+  for (auto lanes = most_lanes; lanes > 1; --lanes) plan.try_bands(lanes);
+  for (std::size_t rows = 1; rows <= longest_block; ++rows)
+    for (std::size_t columns = 1; columns <= longest_block; ++columns)
+      if (rows * columns > 1) plan.try_block(rows, columns);
+  return plan.best();
 }
 
 } // namespace
@@ -109,7 +217,8 @@ ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
   return tiles;
 }
 
-std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles) {
+std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles, ProductOrder const& bands) {
+  if (bands.band > 0) return tasks_of_bands(tiles, bands);
   std::vector<std::uint64_t> order;
   order.reserve(tiles.num_tasks());
   append_in_order(tiles, {0, tiles.num_row_tiles(), 0, tiles.num_column_tiles()}, order);
@@ -132,13 +241,19 @@ std::vector<std::uint64_t> cut_last(ProductTiles const& tiles, std::vector<std::
 }
 
 double least_traffic(ProductShape const& shape, std::size_t element_size, double memory) {
+  return least_traffic(shape, element_size, std::vector<double>{memory});
+}
+
+double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories) {
   auto const rows = static_cast<double>(shape.rows);
   auto const columns = static_cast<double>(shape.columns);
   auto const depth = static_cast<double>(shape.depth);
   auto const size = static_cast<double>(element_size);
-  auto const kept = memory / size;
   auto const once = (rows + columns) * depth;
-  auto const bound = 2.0 * rows * columns * depth / std::sqrt(kept) - 2.0 * kept;
+  if (memories.empty()) return size * once;
+  auto const most = std::ranges::max(memories) / size; // a product brings least where the memory is largest
+  auto const all = std::accumulate(memories.begin(), memories.end(), 0.0) / size;
+  auto const bound = 2.0 * rows * columns * depth / std::sqrt(most) - 2.0 * all;
   return size * std::max(once, bound);
 }
 
@@ -148,10 +263,9 @@ ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& devic
   auto const fits = [&](std::size_t lanes, std::size_t slots) {
     return capped_add(capped_multiply(lanes, memory.lane_bytes), capped_multiply(slots, memory.slot_bytes)) <= limit;
   };
-  auto const all_tiles =
-      capped_multiply(capped_add(tiles.num_row_tiles(), tiles.num_column_tiles()), tiles.num_steps());
+  auto const num_tiles = all_tiles(tiles);
   memory.num_lanes = std::min<std::uint64_t>(most_lanes, tiles.num_tasks());
-  while (memory.num_lanes > 1 && !fits(memory.num_lanes, std::min<std::uint64_t>(wanted_slots, all_tiles)))
+  while (memory.num_lanes > 1 && !fits(memory.num_lanes, std::min<std::uint64_t>(wanted_slots, num_tiles)))
     --memory.num_lanes;
   if (!fits(memory.num_lanes, fewest_slots)) {
     throw ResourceError(
@@ -160,8 +274,10 @@ ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& devic
   }
   auto const rest = limit - memory.num_lanes * memory.lane_bytes;
   memory.num_slots = std::clamp<std::uint64_t>(rest / memory.slot_bytes, fewest_slots,
-                                               std::max<std::uint64_t>(all_tiles, fewest_slots));
-  return memory;
+                                               std::max<std::uint64_t>(num_tiles, fewest_slots));
+  if (memory.num_slots >= num_tiles || memory.num_lanes == 1) return memory;
+  auto const plan = least_plan(tiles, memory, limit);
+  return plan ? *plan : memory;
 }
 
 std::uint64_t choose_tile(ProductShape const& shape, ProductDevice const& device, std::uint64_t largest) {

@@ -68,10 +68,21 @@ inline constexpr std::uint64_t largest_product_tile = std::uint64_t{1} << 16U;
 /// too many tasks.
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile);
 
-/// All tasks in an order that halves the longer side again and again, so that neighbours in the order share tiles of A
-/// and B whatever the size of the cache (Frigo, Leiserson, Prokop and Ramachandran, "Cache-oblivious algorithms",
-/// 1999).
-std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles);
+/// In which order tasks are taken, so that tiles of A and B are used again while a device has them. A band is `band`
+/// rows of tiles of C, or columns; its tasks come one column of the band (or row) after the other.
+struct ProductOrder {
+  std::size_t band = 0;       ///< 0: no bands, see order_of_tasks()
+  bool is_of_columns = false; ///< bands are columns of tiles: they share tiles of B, else of A
+  bool stays = false;         ///< all tiles that a band shares stay on the device until the next band
+
+  bool operator==(ProductOrder const&) const = default;
+};
+
+/// All tasks, band after band; every second band backwards, so that the next begins with the tiles of A or B with which
+/// the last one ended. Without bands in an order that halves the longer side again and again, so that neighbours in the
+/// order share tiles of A and B whatever the size of the cache (Frigo, Leiserson, Prokop and Ramachandran,
+/// "Cache-oblivious algorithms", 1999).
+std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles, ProductOrder const& bands = {});
 
 /// The same tasks with each of the last `count` in place of which quarters can stand cut into them: devices that share
 /// the tasks then end at nearly the same time.
@@ -80,7 +91,9 @@ std::vector<std::uint64_t> cut_last(ProductTiles const& tiles, std::vector<std::
 
 /// The bytes of A and B that any order must bring to a device with `memory` bytes: each number once, and no less than
 /// the bound of Smith, Lowery, Langou and van de Geijn ("A tight I/O lower bound for matrix multiplication", 2019).
+/// Several devices with a memory each: what all must bring together, however they share the product.
 double least_traffic(ProductShape const& shape, std::size_t element_size, double memory);
+double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories);
 
 /// The bytes that a device needs for one task at a time, and for each tile it keeps.
 struct ProductMemory {
@@ -88,6 +101,7 @@ struct ProductMemory {
   std::size_t num_slots = 0;  ///< packed tiles of A and B that are kept
   std::size_t lane_bytes = 0; ///< of a task: its sums, and a tile on its way
   std::size_t slot_bytes = 0;
+  ProductOrder order = {}; ///< of the tasks, with which this memory brings the fewest numbers
 
   std::size_t bytes() const { return num_lanes * lane_bytes + num_slots * slot_bytes; }
 };
@@ -100,8 +114,11 @@ struct ProductDevice {
   std::size_t memory_limit = 0; ///< in bytes
 };
 
-/// At most four tasks at a time, as few as leave eight tiles, and the tiles that the rest of the memory holds. Throws
-/// ResourceError if one task with two tiles does not fit.
+/// The tasks at a time, the tiles that the rest of the memory holds, and the order of tasks. If all tiles of A and B
+/// fit, or no more than a few, these are at most four tasks, as few as leave eight tiles. Else, of these two, what
+/// brings fewer numbers: two to four tasks and bands whose tiles of A or B stay, and those of the other matrix pass by
+/// once for each band; or up to 16 tasks, a block of tiles of C that uses a tile of A for each of its columns, and one
+/// of B for each of its rows. Throws ResourceError if one task with two tiles does not fit.
 ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& device);
 
 /// The largest tile, a power of two up to `largest`, with which four tasks and eight tiles fit and there are 16 tasks

@@ -178,6 +178,21 @@ TEST_F(Multiply, KeepsToTheMemoryLimit) {
   expect_sentence(run_varve(words({"--tile", "100", "--device-memory-limit", "0.00001"})), 4, {"smaller --tile"});
 }
 
+TEST_F(Multiply, BringsATileOfAOnceAndOfBForEachBand) {
+  write_matrix(path("a600.h5"), random_dense<float>(600, 600, 4));
+  write_matrix(path("b600.h5"), random_dense<float>(600, 600, 5));
+  std::vector<std::string> const given = {
+      "multiply", path("a600.h5"), path("b600.h5"), "--output", path("c600.h5"),    "--tile",
+      "64",       "--backend",     "serial",        "--report", path("report.json")};
+  auto const whole = hash_in(succeed(given).out);
+  auto const ended = succeed(joined(given, {"--device-memory-limit", std::to_string(750000.0 / 0x1p30)}));
+  EXPECT_EQ(hash_in(ended.out), whole);
+  auto const report = read_json(path("report.json"));
+  EXPECT_GE(report["memory"]["bytes"], 600000);
+  auto const brought = report["ranks"][0]["brought_bytes"].get<double>();
+  EXPECT_LT(brought, 0.3 * report["ranks"][0]["bytes_without_cache"].get<double>());
+}
+
 TEST_F(Multiply, RefusesWhatDoesNotFit) {
   fs::remove(path("c.h5"));
   auto const refuse = [&](int exit_code, std::vector<std::string> const& parts, std::vector<std::string> const& given) {
@@ -229,6 +244,31 @@ TEST_F(Multiply, ContinuesFromAJournalThatWasCut) {
   expect_sentence(run_varve(words({"--tile", "64", "--journal", journal, "--alpha", "2"})), 3,
                   {"is the journal of another run: alpha is 1.0 there and 2.0 here"});
   expect_sentence(run_varve(words({"--tile", "50", "--journal", journal})), 3, {"tile is 64 there and 50 here"});
+}
+
+TEST_F(Multiply, TakesTheTileOfTheJournal) {
+  auto const hash = hash_in(succeed(words()).out);
+  auto const journal = path("limits.journal");
+  auto const report = path("report.json");
+  succeed(words({"--journal", journal, "--backend", "serial", "--device-memory-limit", "0.0001"}));
+  auto const ended = succeed(words({"--journal", journal, "--backend", "serial", "--report", report}));
+  EXPECT_EQ(hash_in(ended.out), hash);
+  EXPECT_EQ(read_json(report)["ranks"][0]["tasks"], 0);
+  expect_sentence(run_varve(words({"--journal", journal, "--device-memory-limit", "0.0000001"})), 4,
+                  {"its tiles are those of the journal"});
+}
+
+TEST_F(Multiply, TakesTwoNamesOfAMatrixForOneInJournals) {
+  auto const journal = path("names.journal");
+  auto const multiply = [&](std::string const& a) {
+    return std::vector<std::string>{"multiply", a,           path("b.h5"), "--output", path("c.h5"),       "--tile",
+                                    "64",       "--journal", journal,      "--report", path("report.json")};
+  };
+  succeed(multiply(path("a.h5")));
+  for (std::string const name : {":matrix", ":/matrix"}) {
+    succeed(multiply(path("a.h5") + name));
+    EXPECT_EQ(read_json(path("report.json"))["ranks"][0]["tasks"], 0) << name;
+  }
 }
 
 } // namespace

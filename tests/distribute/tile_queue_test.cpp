@@ -61,6 +61,25 @@ TEST_F(Tiles, GoToOneRankEach) {
   }
 }
 
+TEST_F(Tiles, OfEqualPriorityComeInTheOrderOfTheList) {
+  if (ranks_.size() > 1) return;                   // other ranks take tasks between the calls
+  TileQueue queue(ranks_, tasks(9), station_size); // in descending order
+  EXPECT_EQ(take_all(queue, 0), tasks(9));
+}
+
+TEST_F(Tiles, AreReservedInRuns) {
+  TileQueue queue(ranks_, tasks(40), station_size, TileQueue::Stealing::off, station_size);
+  std::vector<std::uint64_t> taken = take_all(queue, 1);
+  expect_each_once(taken, tasks(40));
+  for (std::size_t place = 0; place < taken.size(); ++place) {
+    if (place % station_size > 0) {
+      EXPECT_EQ(taken[place], taken[place - 1] - 1);
+    }
+  }
+  TileQueue ragged(ranks_, tasks(41), station_size, TileQueue::Stealing::on, 3);
+  expect_each_once(take_all(ragged, 0), tasks(41));
+}
+
 TEST_F(Tiles, AreTakenFromSlowRanks) {
   TileQueue queue(ranks_, tasks(40), station_size);
   // rank 0 is the slowest: it would need seconds for what its station holds

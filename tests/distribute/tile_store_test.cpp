@@ -78,6 +78,20 @@ TEST(TileStores, RefuseJournalsOfOtherRuns) {
   expect_holds(sentence_of<InputError>([&] { TileStore(path, run, tiles(), 1, 0, 1); }), "is no journal of Varve");
 }
 
+TEST(TileStores, SayTheTileOfAJournal) {
+  TemporaryFolder const folder;
+  auto const path = folder / "x.journal";
+  EXPECT_EQ(tile_of_journal(path, 0, 1), std::nullopt);
+  testing::write_bytes(path, "");
+  EXPECT_EQ(tile_of_journal(path, 0, 1), std::nullopt);
+  { TileStore const store(path, run, tiles(), 1, 2, 3); } // rank 2 alone has a file with a record
+  EXPECT_EQ(tile_of_journal(path, 0, 1), 2U);
+  EXPECT_EQ(tile_of_journal(path, 1, 3), std::nullopt);
+  EXPECT_EQ(tile_of_journal(path, 2, 3), 2U);
+  testing::write_bytes(path, "something else");
+  expect_holds(sentence_of<InputError>([&] { tile_of_journal(path, 0, 1); }), "is no journal of Varve");
+}
+
 TEST(TileStores, RefuseRecordsThatAreNoTile) {
   TemporaryFolder const folder;
   auto const path = folder / "x.journal";

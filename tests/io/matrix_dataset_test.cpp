@@ -1,7 +1,12 @@
 #include "io/files.hpp"
 #include "io/hdf5_edit.hpp"
+#include "io/input_files.hpp"
 #include "io/matrix_dataset.hpp"
 #include "io/matrix_writer.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +15,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace varve {
@@ -145,6 +151,60 @@ TEST(MatrixDatasets, RefuseDescriptorsThatDoNotFit) {
   refuse("DMATR", "[12]", "expected two numbers");
   refuse("DMATR", "[-3, -4]", "expected two numbers");
   refuse("CSR", "[3, 4]", "expected \"DMATR\"");
+  refuse("DMATC", "[3, 4]", "found \"format\": \"DMATC\" in the binsparse descriptor");
+}
+
+TEST(MatrixDatasets, RefuseADamagedIndexOfChunks) {
+  TemporaryFolder const folder;
+  auto const path = write_plain(folder / "chunks.h5", "x", {4, 4}, 2, numbers(16));
+  auto bytes = testing::read_bytes(path);
+  // The entry of the index for the chunk at row 2, column 0: its bytes, its filters, and its place in 3 dimensions.
+  std::array<std::uint64_t, 4> const entry = {2 * 2 * sizeof(double), 2, 0, 0};
+  std::string const wanted(reinterpret_cast<char const*>(entry.data()), sizeof(entry));
+  auto const place = bytes.find(wanted);
+  ASSERT_NE(place, std::string::npos);
+  bytes[place + 2 * sizeof(std::uint64_t)] ^= 2; // column 2: now two entries name that chunk, and none this one
+  testing::write_bytes(path, bytes);
+  MatrixDataset const matrix(path.string());
+  std::vector<double> values(16);
+  auto const sentence = sentence_of<InputError>([&] { matrix.read({0, 4, 0, 4}, values.data()); });
+  expect_holds(sentence, "a chunk of it is not found, though its index lists 4 of 4: the file is damaged");
+}
+
+TEST(MatrixDatasets, OfVarveHaveAllTheirChunks) {
+  TemporaryFolder const folder;
+  auto const path = folder / "holes.h5";
+  {
+    MatrixWriter writer(path, 1000, 600, Precision::single_precision);
+    std::vector<float> const values(512 * 600, 1.0F);
+    writer.write({0, 512, 0, 600}, values.data());
+    writer.commit();
+  }
+  MatrixDataset const matrix(path.string());
+  std::vector<float> values(1000 * 600);
+  auto const sentence = sentence_of<InputError>([&] { matrix.read({0, 1000, 0, 600}, values.data()); });
+  expect_holds(sentence, "a chunk of it is not found, though its index lists 2 of 4: the file is damaged");
+}
+
+// Of a file without checksums, which a child process tries out first.
+TEST(MatrixDatasets, AreReadFromPipes) {
+  TemporaryFolder const folder;
+  auto const bytes = testing::read_bytes(write_plain(folder / "x.h5", "x", {3, 4}, 0, numbers(12)));
+  auto const fifo = folder / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (bool const by_input : {false, true}) {
+    InputFiles const inputs;
+    std::jthread const writer([&] { testing::write_bytes(fifo, bytes); });
+    int const before = dup(STDIN_FILENO);
+    if (by_input) {
+      int const opened = open(fifo.c_str(), O_RDONLY);
+      dup2(opened, STDIN_FILENO);
+      close(opened);
+    }
+    EXPECT_NO_THROW(expect_blocks(by_input ? "/dev/stdin" : fifo.string(), numbers(12), 4));
+    if (before >= 0) dup2(before, STDIN_FILENO);
+    close(before);
+  }
 }
 
 TEST(MatrixDatasets, HoldFiniteNumbersThatThePrecisionCanHold) {
@@ -157,7 +217,7 @@ TEST(MatrixDatasets, HoldFiniteNumbersThatThePrecisionCanHold) {
   std::vector<double> doubles(12);
   EXPECT_NO_THROW(matrix.read({0, 3, 0, 4}, doubles.data()));
   auto const sentence = sentence_of<InputError>([&] { matrix.read({1, 2, 1, 3}, floats.data()); });
-  expect_holds(sentence, "row 1, column 2 (from 0), expected a finite number that float can hold");
+  expect_holds(sentence, "found 1e+300 in row 1, column 2 (from 0), expected a finite number that float can hold");
   values[6] = std::numeric_limits<double>::quiet_NaN();
   MatrixDataset const broken(write_plain(folder / "nan.h5", "x", {3, 4}, 0, values).string());
   EXPECT_THROW(broken.read({0, 3, 0, 4}, doubles.data()), InputError);

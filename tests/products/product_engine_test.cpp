@@ -246,11 +246,30 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
   auto const whole = engine->memory();
   auto const limit = 4 * whole.lane_bytes + 8 * whole.slot_bytes;
   auto const small = make_product_engine<TypeParam>(backend, tiles, limit, inputs);
-  run_all(*small, tiles);
-  EXPECT_EQ(small->memory().num_lanes, 4U);
+  EXPECT_EQ(small->memory().order, (ProductOrder{2, false, true}));
+  EXPECT_LE(small->memory().bytes(), limit);
+  expect_same_bits(run_all(*small, tiles, order_of_tasks(tiles, small->memory().order)), product.expected(), "bands");
   EXPECT_GT(small->traffic().num_misses, traffic.num_misses);
-  // four neighbouring tasks share each tile of a step: half of what one task at a time would bring
-  EXPECT_LT(small->traffic().brought_bytes, 0.65 * traffic.all_bytes);
+  // A once, and B once for each of three bands: a cache of other tiles than these would bring half or more
+  EXPECT_LE(small->traffic().brought_bytes, 0.4 * traffic.all_bytes);
+}
+
+// Not a row of tiles fits: nine tasks at a time, whose sums take the products of each step in turns.
+TYPED_TEST(ProductEngines, HaveTheSameBitsInBlocksOfManyTasks) {
+  ProductShape const shape{270, 290, 1200};
+  auto const tiles = tiles_of(shape, 30); // 9 x 10 tasks of 19 steps
+  RandomProduct<TypeParam> const product(shape, 21);
+  auto const expected = product.expected();
+  auto const inputs = product.inputs(true, false);
+  for (auto const backend : compiled_backends()) {
+    auto const whole = plan_product(tiles, product_device<TypeParam>(backend, enough));
+    auto const limit = 9 * whole.lane_bytes + 8 * whole.slot_bytes;
+    auto const engine = make_product_engine<TypeParam>(backend, tiles, limit, inputs);
+    EXPECT_EQ(engine->memory().num_lanes, 9U);
+    expect_same_bits(run_all(*engine, tiles, order_of_tasks(tiles, engine->memory().order)), expected,
+                     to_string(backend));
+    EXPECT_LT(engine->traffic().brought_bytes, 0.4 * engine->traffic().all_bytes);
+  }
 }
 
 TYPED_TEST(ProductEngines, SayWhichTilesTheyKeep) {

@@ -82,6 +82,32 @@ TEST(ProductSchedules, FindInASlotWhatWasBroughtToIt) {
   }
 }
 
+/// What a product brings in the order that its memory plans: parts of what it would bring without a cache, and of the
+/// least traffic.
+std::pair<double, double> traffic_of(ProductShape const& shape, std::uint64_t tile, double memory) {
+  auto const tiles = tiles_of(shape, tile);
+  auto const plan = plan_product(tiles, {4, 12, 32, static_cast<std::size_t>(memory)});
+  ProductSchedule schedule({tiles, 12, 32, false, false, plan.num_lanes, plan.num_slots, plan.order});
+  schedule.begin(true);
+  steps_of(schedule, order_of_tasks(tiles, plan.order));
+  auto const least = least_traffic(shape, 4, static_cast<double>(plan.bytes()));
+  return {schedule.brought_numbers() / schedule.all_numbers(), 4.0 * schedule.brought_numbers() / least};
+}
+
+TEST(ProductSchedules, BringLittleIfTheMemoryIsShort) {
+  auto const [part_of_small, times_least_of_small] = traffic_of({3750, 3750, 3750}, 512, 0.0365 * 0x1p30);
+  EXPECT_LT(part_of_small, 0.27);
+  EXPECT_LT(times_least_of_small, 2.1);
+  auto const [part_of_bands, times_least_of_bands] = traffic_of({60000, 60000, 60000}, 8192, 8 * 0x1p30);
+  EXPECT_LT(part_of_bands, 0.28);
+  EXPECT_LT(times_least_of_bands, 2.2);
+  EXPECT_LT(traffic_of({60000, 60000, 60000}, 4096, 8 * 0x1p30).second, 1.9);
+  EXPECT_LT(traffic_of({60000, 60000, 60000}, 2048, 8 * 0x1p30).second, 1.55);
+  auto const [part_of_blocks, times_least_of_blocks] = traffic_of({60000, 60000, 60000}, 4096, 0x1p30);
+  EXPECT_LT(part_of_blocks, 0.35);
+  EXPECT_LT(times_least_of_blocks, 1.4);
+}
+
 TEST(ProductSchedules, ForgetTilesThatNeverCame) {
   auto const given = settings({128, 128, 128}, 64, 2, 100);
   ProductSchedule schedule(given);

@@ -90,6 +90,16 @@ TEST(ProductTiles, OrderHoldsEachTaskOnceAndNeighboursShareTiles) {
   EXPECT_TRUE(std::ranges::is_permutation(square, std::vector<std::uint64_t>{0, 1, 8, 9}));
 }
 
+TEST(ProductTiles, OrderOfBandsGoesToAndFro) {
+  auto const tiles = tiles_of({3, 4, 1}, 1);
+  EXPECT_EQ(order_of_tasks(tiles, {2, false, true}),
+            (std::vector<std::uint64_t>{0, 4, 1, 5, 2, 6, 3, 7, 11, 10, 9, 8}));
+  EXPECT_EQ(order_of_tasks(tiles, {3, true, false}),
+            (std::vector<std::uint64_t>{0, 1, 2, 4, 5, 6, 8, 9, 10, 11, 7, 3}));
+  EXPECT_EQ(order_of_tasks(tiles, {100, false, true}),
+            (std::vector<std::uint64_t>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
+}
+
 TEST(ProductMemory, HasAsManyTasksAsLeaveEightTiles) {
   auto const tiles = tiles_of({640, 640, 640}, 64);
   ProductDevice device{4, 16, 32, std::size_t{1} << 30U};
@@ -108,6 +118,24 @@ TEST(ProductMemory, HasAsManyTasksAsLeaveEightTiles) {
   EXPECT_THROW(plan_product(tiles, device), ResourceError);
 }
 
+TEST(ProductMemory, HasBandsOrBlocksIfNotAllTilesFit) {
+  ProductDevice device{4, 12, 32, std::size_t{8} << 30U};
+  auto const bands = plan_product(tiles_of({60000, 60000, 60000}, 8192), device);
+  EXPECT_EQ(bands.order, (ProductOrder{3, false, true}));
+  EXPECT_EQ(bands.num_lanes, 3U);
+  EXPECT_LE(bands.bytes(), device.memory_limit);
+  auto const wide = plan_product(tiles_of({60000, 60000, 60000}, 2048), device); // more rows of tiles than tasks
+  EXPECT_EQ(wide.order.band % wide.num_lanes, 0U);
+  EXPECT_GT(wide.order.band, wide.num_lanes);
+  EXPECT_EQ(plan_product(tiles_of({60000, 9000, 60000}, 2048), device).order.is_of_columns, true); // B twice is less
+  device.memory_limit = std::size_t{1} << 30U; // not one row of tiles
+  auto const block = plan_product(tiles_of({60000, 60000, 60000}, 4096), device);
+  EXPECT_EQ(block.order, (ProductOrder{3, false, false}));
+  EXPECT_EQ(block.num_lanes, 9U);
+  EXPECT_LE(block.bytes(), device.memory_limit);
+  EXPECT_LE(plan_product(tiles_of({20000, 20000, 60000}, 4096), device).num_lanes, 4U); // 25 tasks: ranks share them
+}
+
 TEST(ProductMemory, TileIsLargeButLeavesManyTasks) {
   ProductDevice const device{4, 12, 32, std::size_t{1} << 34U};
   EXPECT_EQ(choose_tile({4096, 4096, 4096}, device, 4096), 1024U);
@@ -122,6 +150,8 @@ TEST(ProductMemory, TileIsLargeButLeavesManyTasks) {
 TEST(ProductTraffic, IsNeverLessThanEachNumberOnce) {
   EXPECT_EQ(least_traffic({100, 200, 300}, 4, 1e9), 4.0 * 300 * 300);
   EXPECT_NEAR(least_traffic({1000, 1000, 1000}, 4, 4.0 * 100), 4.0 * (2e9 / 10.0 - 200.0), 1.0);
+  std::vector<double> const memories = {4.0 * 25, 4.0 * 100, 4.0 * 25};
+  EXPECT_NEAR(least_traffic({1000, 1000, 1000}, 4, memories), 4.0 * (2e9 / 10.0 - 300.0), 1.0);
 }
 
 } // namespace

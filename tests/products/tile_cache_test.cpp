@@ -49,6 +49,29 @@ TEST(TileCaches, KeepWhatIsHeld) {
   EXPECT_THROW(cache.replace(key(5)), std::logic_error);
 }
 
+TEST(TileCaches, LetTilesPassByThoseThatStay) {
+  auto const passing = [](std::uint64_t tile) { return TileKey{TileKey::Operand::b, tile, 0}; };
+  TileCache cache(4, TileShares{TileKey::Operand::a, 2, 6});
+  auto const use = [&](TileKey const& wanted) {
+    bool const is_there = cache.find(wanted).has_value();
+    if (!is_there) cache.replace(wanted);
+    return is_there;
+  };
+  EXPECT_FALSE(use(key(1)));
+  EXPECT_FALSE(use(key(2)));
+  for (std::uint64_t tile = 0; tile < 5; ++tile) EXPECT_FALSE(use(passing(tile)));
+  EXPECT_TRUE(use(key(1))); // though it was used longest ago
+  EXPECT_TRUE(use(key(2)));
+  EXPECT_TRUE(use(passing(3)));
+  EXPECT_FALSE(use(key(3))); // more than the share: of the kept ones the first makes room
+  EXPECT_FALSE(cache.has(key(1)));
+  EXPECT_TRUE(cache.has(passing(4)));
+  for (std::uint64_t count = 0; count < 6; ++count) EXPECT_TRUE(use(key(3)));
+  EXPECT_FALSE(use(passing(9))); // tile 2 was not used for longer than the patience
+  EXPECT_FALSE(cache.has(key(2)));
+  EXPECT_TRUE(cache.has(passing(3)));
+}
+
 /// A slot always has the tile that was last put there.
 TEST(TileCaches, NeverServeAStaleTile) {
   std::mt19937 random(7);
