@@ -128,6 +128,15 @@ bool read_ready_columns(hdf5::Dataset const& list, EdgeOffset first, SampleMemor
   return check.accepts_borders();
 }
 
+/// Entries that are not stored are 0 in Varve. A file may give them another value ("fill" and the list "fill_value").
+void require_zero_fill(hdf5::Group const& group, Json const& object, std::string const& place) {
+  if (!object.contains("fill") || object["fill"] == false) return;
+  if (object["fill"] != true) fail_at(place, shown(object, "fill"), "true or false");
+  auto const list = open_list(group, "fill_value", 1, place);
+  auto const value = hdf5::read_reals(list, 0, 1, place + ": fill_value").front();
+  if (value != 0.0) fail_at(place, fmt::format("the fill value {}", value), "0 for all entries that are not stored");
+}
+
 } // namespace
 
 Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, Formats formats) {
@@ -138,6 +147,7 @@ Descriptor read_descriptor(hdf5::Group const& group, std::string const& place, F
   auto const layout = read_layout(object, formats, place);
   if (formats == Formats::all && object.contains("structure"))
     fail_at(place, shown(object, "structure"), "none: all entries are stored");
+  require_zero_fill(group, object, place);
   auto const shape = text_of("shape");
   if (!shape.is_array() || shape.size() != 2) fail_at(place, shown(object, "shape"), "two numbers");
 

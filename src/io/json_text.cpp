@@ -1,10 +1,14 @@
 #include "io/json_text.hpp"
 
 #include "core/error.hpp"
+#include "io/line_error.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -25,6 +29,43 @@ std::size_t depth_of(std::string_view text) {
   return deepest;
 }
 
+/// Finds a key that an object has twice. (The parser itself keeps the last of them, other programs the first.)
+class RepeatedKeySearch final : public nlohmann::json_sax<nlohmann::ordered_json> {
+public:
+  bool start_object(std::size_t /*size*/) override {
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (keys_.back().insert(name).second) return true;
+    found_ = name;
+    return false;
+  }
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, std::string const& /*text*/) override { return true; }
+  bool string(std::string& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_array(std::size_t /*size*/) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t /*place*/, std::string const& /*token*/,
+                   nlohmann::detail::exception const& /*error*/) override {
+    return false;
+  }
+
+  std::optional<std::string> const& found() const { return found_; }
+
+private:
+  std::vector<std::unordered_set<std::string>> keys_; ///< those of each open object
+  std::optional<std::string> found_;
+};
+
 } // namespace
 
 nlohmann::ordered_json parse_json(std::string_view text, std::string const& place, std::size_t most_bytes) {
@@ -35,6 +76,11 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
     throw InputError(
         fmt::format("{}: found JSON that nests {} deep, expected no more than {}", place, depth, deepest_json));
   }
+  RepeatedKeySearch search;
+  nlohmann::ordered_json::sax_parse(text, &search);
+  if (search.found())
+    throw InputError(
+        fmt::format("{}: found the JSON key {} twice in one object, expected it once", place, quote(*search.found())));
   return nlohmann::ordered_json::parse(text, nullptr, false);
 }
 

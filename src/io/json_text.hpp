@@ -16,7 +16,7 @@ constexpr std::size_t deepest_json = 32;                   ///< greatest nesting
 constexpr std::size_t longest_long_json = std::size_t{1} << 20; ///< in bytes, for lists of layers and of tensors
 
 /// Parses a JSON text; the result is discarded (is_discarded()) if the text is not JSON. Throws InputError "PLACE: ..."
-/// if the text has more than `most_bytes` or nests deeper than the limit.
+/// if the text has more than `most_bytes`, nests deeper than the limit, or has a key twice in one object.
 nlohmann::ordered_json parse_json(std::string_view text, std::string const& place,
                                   std::size_t most_bytes = longest_json);
 

@@ -22,6 +22,14 @@ using Json = nlohmann::ordered_json;
 
 std::string shown(Json const& value) { return quote(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
+/// The text of a JSON string that names a file or a part of one. Systems end names at a NUL character.
+std::string name_of(Json const& value, std::string const& place) {
+  auto name = value.get<std::string>();
+  if (name.find('\0') != std::string::npos)
+    fail_at(place, fmt::format("the name {}", shown(value)), "one without NUL characters");
+  return name;
+}
+
 void require_known_keys(Json const& object, std::initializer_list<std::string_view> known, std::string const& place) {
   for (auto const& [key, value] : object.items()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
@@ -35,7 +43,7 @@ public:
   DescriptionReader(fs::path const& path, Json const& object) : folder_(path.parent_path()), place_(path.string()) {
     if (!object.contains("file")) return;
     if (!object["file"].is_string()) fail_at(place_, fmt::format("the \"file\" {}", shown(object["file"])), "a name");
-    file_ = folder_ / object["file"].get<std::string>();
+    file_ = folder_ / name_of(object["file"], place_);
   }
 
   LayerDescription common(Json const& object) {
@@ -55,7 +63,7 @@ public:
         layer.cap = layer.slope = std::nullopt; // those of the network belong to its own
       take_settings(value, layer);
     }
-    auto const name = (value.is_object() ? value["weights"] : value).get<std::string>();
+    auto const name = name_of(value.is_object() ? value["weights"] : value, place_);
     layer.file = file_.empty() ? folder_ / name : file_;
     layer.member = file_.empty() ? "" : name;
     if (layer.file.filename().empty() || (!file_.empty() && name.empty()))
@@ -90,9 +98,9 @@ private:
     if (bias.is_number()) {
       layer.bias = bias.get<double>();
     } else if (bias.is_string() && file_.empty()) {
-      layer.bias = folder_ / bias.get<std::string>();
+      layer.bias = folder_ / name_of(bias, place_);
     } else if (bias.is_string()) {
-      layer.bias = bias.get<std::string>();
+      layer.bias = name_of(bias, place_);
     } else {
       fail_at(place_, fmt::format("the bias {}", shown(bias)), "a number or a name");
     }

@@ -28,13 +28,14 @@ namespace fs = std::filesystem;
 
 constexpr char const* list_name = "network.json";
 
-/// The matrices of a folder, in the order of their names.
+/// The matrices of a folder, in the order of their names; hidden files are none of them.
 std::vector<fs::path> matrices_in(fs::path const& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    bool const is_challenge = is_layer_file_name(entry->path().filename().string());
-    if (!is_challenge && matrix_format(entry->path())) files.push_back(entry->path());
+    auto const name = entry->path().filename().string();
+    if (!name.starts_with('.') && !is_layer_file_name(name) && matrix_format(entry->path()))
+      files.push_back(entry->path());
   }
   std::ranges::sort(files, [](fs::path const& left, fs::path const& right) {
     return comes_before(left.filename().string(), right.filename().string());
@@ -135,9 +136,19 @@ private:
     if (format != MatrixFormat::binsparse && !layer.member.empty())
       throw InputError(fmt::format("{}: found the name {} of a part of {}, which holds one matrix", place,
                                    quote(layer.member), layer.file.string()));
+    if (format == MatrixFormat::npy) require_no_list(layer.file, place);
     auto matrix = format == MatrixFormat::binsparse ? read_plain_matrix(layer.file, layer.member)
                                                     : read_matrix(layer.file, *format);
     return transposes ? transposed_matrix(std::move(matrix), place) : std::move(matrix);
+  }
+
+  /// Throws InputError if an array has one dimension, as biases have, which nothing but a description joins to weights.
+  static void require_no_list(fs::path const& file, std::string const& place) {
+    auto const shape = NpyStream(open_bytes(file), file.string()).header().shape;
+    if (shape.size() != 1) return;
+    fail_at(
+        place, fmt::format("a list of {} numbers in {}", shape[0], file.string()),
+        fmt::format("a matrix of weights (the biases of layers are named in a JSON list of layers, {})", list_name));
   }
 
   std::vector<double> bias(LayerDescription const& layer) const {

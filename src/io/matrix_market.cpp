@@ -34,7 +34,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// The banner: %%MatrixMarket matrix coordinate|array real|integer|pattern general|symmetric|skew-symmetric
+/// The banner: %%MatrixMarket matrix coordinate|array real|integer|pattern general|symmetric|skew-symmetric, where
+/// SciPy writes unsigned-integer, too
 struct Banner {
   bool is_array = false;
   bool is_pattern = false;
@@ -66,7 +67,9 @@ Banner read_banner(fs::path const& path) {
   found.is_symmetric = words[4] != "general";
   found.mirrored_sign = words[4] == "skew-symmetric" ? -1.0 : 1.0;
   if (!found.is_array && words[2] != "coordinate") fail("the format coordinate or array");
-  if (found.is_pattern ? found.is_array : (words[3] != "real" && words[3] != "integer" && words[3] != "double"))
+  constexpr std::array<std::string_view, 4> kinds_of_numbers = {"real", "integer", "unsigned-integer", "double"};
+  bool const has_numbers = std::ranges::find(kinds_of_numbers, words[3]) != kinds_of_numbers.end();
+  if (found.is_pattern ? found.is_array : !has_numbers)
     fail("values of the kind real, integer or, with coordinate, pattern");
   if (found.is_symmetric && words[4] != "symmetric" && words[4] != "skew-symmetric")
     fail("the symmetry general, symmetric or skew-symmetric");
@@ -114,6 +117,7 @@ private:
   template <class Number>
   Number take_number(char const* expected) {
     Number number{};
+    if (rest_.starts_with("+-")) fail(expected); // what follows '+' is read without it
     if (rest_.starts_with('+')) rest_.remove_prefix(1);
     auto const* const end = rest_.data() + rest_.size();
     auto const [next, error] = std::from_chars(rest_.data(), end, number);

@@ -12,6 +12,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,8 +67,7 @@ public:
     } else if (operation == "Clip") {
       take_clip();
     } else if (operation == "Softmax") {
-      require_value_input(0);
-      is_finished_ = true;
+      take_softmax();
     } else {
       take_simple_activation();
     }
@@ -173,7 +175,6 @@ private:
     if (is_set("transA")) fail_at_node("transA", "0");
     add_layer(input(1), is_set("transB"));
     if (!input(2).empty()) set_bias(input(2));
-    may_get_bias_ = false;
   }
 
   void take_matmul() {
@@ -184,7 +185,8 @@ private:
   void take_add() {
     bool const is_first = input(0) == value_;
     if (!is_first) require_value_input(1);
-    if (!may_get_bias_) fail_at_node("no MatMul before it", "a MatMul directly before it, whose bias it adds");
+    if (!may_get_bias_)
+      fail_at_node("no MatMul or Gemm without a bias before it", "one directly before it, whose bias it adds");
     set_bias(input(is_first ? 1 : 0));
   }
 
@@ -225,6 +227,17 @@ private:
     set_activation(highest ? Activation::clipped_relu(*highest) : Activation::relu());
   }
 
+  /// Softmax over the outputs of each sample. Values have the shape [samples, outputs], so these are axis 1, which is
+  /// also -1; one of the two is the default of every version of the operation.
+  void take_softmax() {
+    require_value_input(0);
+    auto const found = node_->attributes.find("axis");
+    auto const axis = found == node_->attributes.end() ? -1 : found->second.integer.value_or(0);
+    if (axis != 1 && axis != -1)
+      fail_at_node(fmt::format("the axis {}", axis), "1 or -1: over the outputs of a sample");
+    is_finished_ = true;
+  }
+
   onnx::Graph const& graph_;
   std::string place_;
   std::uint64_t most_numbers_;
@@ -233,21 +246,70 @@ private:
   std::string_view value_; ///< name of the output of the last operation
   std::map<std::string_view, std::string_view> constants_;
   std::vector<Layer> layers_;
-  bool may_get_bias_ = false; ///< the last operation was MatMul
+  bool may_get_bias_ = false; ///< the last operation was MatMul, or Gemm without a bias
   bool may_get_activation_ = false;
   bool is_finished_ = false; ///< Softmax was found
 };
+
+/// Reads a number of Protocol Buffers; nothing at the end of the bytes, or if it has no end.
+std::optional<std::uint64_t> next_number(ByteSource& bytes) {
+  std::uint64_t number = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    std::array<char, 1> byte{};
+    if (bytes.read(byte) == 0) return std::nullopt;
+    number |= std::uint64_t{static_cast<unsigned char>(byte[0]) & 0x7fU} << shift;
+    if ((static_cast<unsigned char>(byte[0]) & 0x80U) == 0) return number;
+  }
+  return std::nullopt;
+}
+
+/// False if there are fewer bytes.
+bool skip_bytes(ByteSource& bytes, std::uint64_t count) {
+  std::array<char, 4096> block{};
+  while (count > 0) {
+    auto const part = std::span(block).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, block.size())));
+    if (bytes.read(part) < part.size()) return false;
+    count -= part.size();
+  }
+  return true;
+}
+
+constexpr int newest_version = 64; // of ONNX; the numbers of its versions are small
+
+/// True if all bytes are fields of a model, in any order, with a version of ONNX and a graph among them.
+bool are_fields_of_model(ByteSource& bytes) {
+  constexpr std::uint64_t version = 1, graph = 7, own_version = 5;
+  constexpr std::array<std::uint64_t, 9> with_bytes = {2, 3, 4, 6, graph, 8, 14, 20, 25};
+  constexpr std::uint64_t number_kind = 0, bytes_kind = 2;
+  constexpr int most_fields = 1 << 16;
+  bool has_version = false;
+  bool has_graph = false;
+  int num_fields = 0;
+  for (std::optional<std::uint64_t> tag; (tag = next_number(bytes));) {
+    auto const id = *tag >> 3U;
+    auto const kind = *tag & 7U;
+    auto const value = next_number(bytes);
+    if (!value || ++num_fields > most_fields) return false;
+    bool const is_number = kind == number_kind && (id == version || id == own_version);
+    bool const has_bytes = kind == bytes_kind && std::ranges::find(with_bytes, id) != with_bytes.end();
+    if ((!is_number && !has_bytes) || (has_bytes && !skip_bytes(bytes, *value))) return false;
+    if (id == version && (*value == 0 || *value >= newest_version)) return false;
+    has_version = has_version || id == version;
+    has_graph = has_graph || id == graph;
+  }
+  return has_version && has_graph;
+}
 
 } // namespace
 
 bool is_onnx(fs::path const& path) {
   std::array<char, 3> head{};
   if (open_bytes(path)->read(head) < head.size()) return false;
-  constexpr char version_tag = 0x08; // field 1, a number
-  constexpr int newest_version = 64;
+  constexpr char version_tag = 0x08;                                     // field 1, a number
   std::string_view const next_tags = "\x12\x1a\x22\x28\x32\x3a\x42\x72"; // the other fields of a model
-  return head[0] == version_tag && head[1] > 0 && head[1] < newest_version &&
-         next_tags.find(head[2]) != std::string_view::npos;
+  bool const begins_like_one = head[0] == version_tag && head[1] > 0 && head[1] < newest_version &&
+                               next_tags.find(head[2]) != std::string_view::npos;
+  return begins_like_one || are_fields_of_model(*open_bytes(path));
 }
 
 Network read_onnx(fs::path const& path) {

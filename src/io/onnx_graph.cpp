@@ -69,12 +69,13 @@ Attribute read_attribute(std::string_view message, std::string_view& name, std::
   return attribute;
 }
 
-/// Appends a dimension, or a packed list of them.
-void take_dimensions(ProtoField const& field, std::vector<std::uint64_t>& shape, std::string const& place) {
-  if (field.kind == Kind::number) shape.push_back(field.number);
+/// Calls take(number) for the number of a field, or for each of a packed list of numbers.
+template <class Take>
+void for_each_packed(ProtoField const& field, std::string const& place, Take const& take) {
+  if (field.kind == Kind::number) take(field.number);
   if (field.kind != Kind::bytes) return;
   auto rest = field.bytes;
-  while (!rest.empty() && shape.size() <= most_parts) {
+  while (!rest.empty()) {
     std::uint64_t number = 0;
     unsigned shift = 0;
     bool continues = true;
@@ -85,9 +86,25 @@ void take_dimensions(ProtoField const& field, std::vector<std::uint64_t>& shape,
       shift += 7;
       continues = (byte & 0x80U) != 0;
     }
-    if (continues) fail_at(place, "a dimension without end", "a number");
-    shape.push_back(number);
+    if (continues) fail_at(place, "a number without end in a list of a constant", "a number");
+    take(number);
   }
+}
+
+/// Appends a dimension, or a packed list of them.
+void take_dimensions(ProtoField const& field, std::vector<std::uint64_t>& shape, std::string const& place) {
+  for_each_packed(field, place, [&](std::uint64_t length) {
+    if (shape.size() <= most_parts) shape.push_back(length);
+  });
+}
+
+/// Appends the two bytes of each number of int32_data, in which float16 and bfloat16 stand as the bits of an integer.
+void take_halves(ProtoField const& field, std::string& bytes, std::string const& place) {
+  for_each_packed(field, place, [&](std::uint64_t bits) {
+    if (bits > 0xffffU) fail_at(place, fmt::format("the number {} in the int32_data of a constant", bits), "16 bits");
+    bytes += static_cast<char>(bits & 0xffU);
+    bytes += static_cast<char>(bits >> 8U);
+  });
 }
 
 /// The type of elements that a constant may have, by its number in TensorProto.DataType.
@@ -149,12 +166,14 @@ Tensor read_tensor(std::string_view message, std::string const& place) {
   Tensor tensor;
   std::uint64_t type = 0;
   std::map<std::uint32_t, std::string_view> data; // by field: 4 float_data, 9 raw_data, 10 double_data
+  std::vector<ProtoField> halves;                 // int32_data
   ProtoReader reader(message, place);
   for (ProtoField field; reader.next(field);) {
     if (field.id == 1) take_dimensions(field, tensor.shape, place);
     if (field.id == 2 && field.kind == Kind::number) type = field.number;
     if (field.id == 8 && field.kind == Kind::bytes) tensor.name = field.bytes;
     if ((field.id == 4 || field.id == 9 || field.id == 10) && field.kind == Kind::bytes) data[field.id] = field.bytes;
+    if (field.id == 5) halves.push_back(field);
     if (field.id == 14 && field.number == 1) fail_at(place, "a constant that lies in another file", "all in this file");
     require_few(tensor.shape, most_parts, "dimensions", place);
   }
@@ -164,6 +183,12 @@ Tensor read_tensor(std::string_view message, std::string const& place) {
   tensor.type = *found;
   auto const list = data.contains(9) ? 9U : type == 1 ? 4U : type == 11 ? 10U : 0U;
   tensor.bytes = data.contains(list) ? data[list] : std::string_view();
+  if (list == 0 && tensor.type.size == 2) {
+    std::string bytes;
+    for (auto const& field : halves) take_halves(field, bytes, place);
+    tensor.unpacked = std::make_shared<std::string const>(std::move(bytes));
+    tensor.bytes = *tensor.unpacked;
+  }
   std::uint64_t bytes = tensor.type.size;
   for (auto const length : tensor.shape) bytes = capped_multiply(bytes, length);
   if (std::ranges::find(tensor.shape, 0U) != tensor.shape.end()) bytes = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +19,8 @@ struct Tensor {
   std::string_view name;
   std::vector<std::uint64_t> shape;
   ElementType type;
-  std::string_view bytes; ///< the elements, lowest byte first, the last index fastest
+  std::string_view bytes;                      ///< the elements, lowest byte first, the last index fastest
+  std::shared_ptr<std::string const> unpacked; ///< holds `bytes` if the model has them in another form
 
   std::uint64_t num_elements() const { return bytes.size() / type.size; }
 };

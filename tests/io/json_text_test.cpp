@@ -29,6 +29,14 @@ TEST(JsonText, DeepAndLongTextsAreRefused) {
   EXPECT_NO_THROW(parse_json("1" + std::string(longest_json - 1, ' '), "x"));
 }
 
+TEST(JsonText, KeysThatAnObjectHasTwiceAreRefused) {
+  EXPECT_EQ(sentence_of<InputError>([] { parse_json(R"({"a": 1, "b": {"c": [{}]}, "a": 2})", "model.safetensors"); }),
+            "model.safetensors: found the JSON key \"a\" twice in one object, expected it once");
+  expect_holds(sentence_of<InputError>([] { parse_json(R"([{"b": {"c": 1, "c": 1}}])", "x"); }), "the JSON key \"c\"");
+  EXPECT_EQ(parse_json(R"({"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]})", "x")["b"][1]["a"], 3);
+  EXPECT_TRUE(parse_json(R"({"a": 1, "a)", "x").is_discarded());
+}
+
 TEST(JsonText, TextThatIsNoUtf8IsWrittenAsJson) {
   nlohmann::ordered_json const json = {{"name", "net\xff.h5"}, {"line", "a\nb"}};
   auto const text = json_text(json);

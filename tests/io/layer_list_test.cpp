@@ -72,6 +72,26 @@ TEST(LayerList, AFolderOfMatricesTakesWhatOptionsSay) {
             "the number of layers 3 was asked for, but " + folder.path().string() + " says 2");
 }
 
+TEST(LayerList, HiddenFilesOfAFolderAreNoLayers) {
+  TemporaryFolder const folder;
+  write_bytes(folder / "a1.npy", weights(2, 3, 1));
+  write_bytes(folder / ".a2.npy", weights(7, 5, 1));
+  ChallengeOptions options;
+  options.activation = "relu";
+  EXPECT_EQ(open_network(folder.path(), options)->num_layers(), 1U);
+}
+
+TEST(LayerList, BiasesAmongTheMatricesOfAFolderAreNamed) {
+  TemporaryFolder const folder;
+  fill(folder);
+  ChallengeOptions options;
+  options.activation = "relu";
+  EXPECT_EQ(sentence_about(folder.path(), [&] { open_network(folder.path(), options); }),
+            ": layer 2: found a list of 4 numbers in " + (folder / "bias.npy").string() +
+                ", expected a matrix of weights (the biases of layers are named in a JSON list of layers, "
+                "network.json)");
+}
+
 TEST(LayerList, OrientationIsAskedForAndNoted) {
   TemporaryFolder const folder;
   write_bytes(folder / "1.npy", npy("<f4", {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6}));
@@ -104,6 +124,11 @@ TEST(LayerList, BrokenListsAreRefusedInSentences) {
   EXPECT_EQ(sentence(R"({"layers": [3]})"), ": layer 0: found \"3\", expected a JSON object or the name of a file");
   EXPECT_EQ(sentence(R"({"layers": ["a9.npy", {}], "activation": "relu"})"),
             ": layer 1: found no \"weights\", expected the name of a file, tensor or group");
+  for (auto const* const text : {R"({"layers": ["a9.npy\u0000.h5"], "activation": "relu"})",
+                                 R"({"file": "a9.npy\u0000", "layers": ["a"], "activation": "relu"})",
+                                 R"({"file": "a9.npy", "layers": ["a\u0000"], "activation": "relu"})",
+                                 R"({"layers": [{"weights": "a9.npy", "bias": "bias.npy\u0000"}]})"})
+    expect_holds(sentence(text), ", expected one without NUL characters");
   expect_holds(sentence(R"({"layers": ["a9.npy"], "activations": "relu"})"), ": found the key \"activations\"");
   expect_holds(sentence(R"({"layers": ["a9.npy"], "activation": "gelu"})"), ": layer 0: found the activation \"gelu\"");
   EXPECT_EQ(sentence(R"({"layers": ["a9.npy"], "activation": "relu", "slope": 0.5})"),

@@ -138,6 +138,36 @@ for name, place in (("samples.h5", "samples"), ("network.h5", "layers/000000/wei
 )");
 }
 
+TEST(OtherPrograms, EntriesThatAreNotStoredMustBeZero) {
+  TemporaryFolder const folder;
+  run_python(folder, R"(
+import json, h5py, numpy
+def write(name, fill, value):
+    with h5py.File(name, "w") as file:
+        file["pointers_to_1"], file["indices_1"], file["values"] = [0, 1, 1], [1], [2.0]
+        descriptor = {"version": "0.1", "format": "CSR", "shape": [2, 2], "number_of_stored_values": 1,
+                      "data_types": {"pointers_to_1": "int64", "indices_1": "int64", "values": "float64"}}
+        if fill is not None:
+            descriptor["fill"] = fill
+        if value is not None:
+            file["fill_value"] = [value]
+        file.attrs["binsparse"] = json.dumps({"binsparse": descriptor})
+write("zero.h5", True, 0.0)
+write("unused.h5", False, 7.0)
+write("seven.h5", True, 7.0)
+write("missing.h5", True, None)
+write("word.h5", "yes", 0.0)
+)");
+  for (std::string const name : {"zero.h5", "unused.h5"})
+    EXPECT_EQ(open_samples(folder / name, 2).matrix, (SparseMatrix{2, 2, {0, 1, 1}, {1}, {2}})) << name;
+  auto const sentence = [&](std::string const& name) {
+    return sentence_about(folder / name, [&] { open_samples(folder / name, 2); });
+  };
+  EXPECT_EQ(sentence("seven.h5"), ": found the fill value 7, expected 0 for all entries that are not stored");
+  expect_holds(sentence("missing.h5"), "fill_value");
+  expect_holds(sentence("word.h5"), "\"fill\": ");
+}
+
 TEST(OtherPrograms, WhatSciPyWritesButVarveDoesNotReadIsNamed) {
   TemporaryFolder const folder;
   run_python(folder, R"(
@@ -150,6 +180,11 @@ twice = scipy.sparse.coo_matrix(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2))
 scipy.sparse.save_npz("twice.npz", twice)
 scipy.io.mmwrite("complex.mtx", numpy.array([[1j]]))
 scipy.io.mmwrite("symmetric.mtx", scipy.sparse.csr_matrix(numpy.array([[1.0, 2.0], [2.0, 0.0]])), symmetry="symmetric")
+scipy.io.mmwrite("unsigned.mtx", scipy.sparse.csr_matrix(numpy.array([[0, 2], [2**40, 0]], dtype=numpy.uint64)))
+with open("unsigned2.mtx", "w") as file:
+    file.write("%%MatrixMarket matrix coordinate unsigned-integer general\n2 2 1\n1 2 +3\n")
+with open("signs.mtx", "w") as file:
+    file.write("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 +-5\n")
 scipy.io.mmwrite("pattern.mtx", scipy.sparse.csr_matrix(numpy.array([[1.0, 1.0], [0.0, 1.0]])), field="pattern")
 )");
   auto const sentence = [&](std::string const& name) {
@@ -165,6 +200,10 @@ scipy.io.mmwrite("pattern.mtx", scipy.sparse.csr_matrix(numpy.array([[1.0, 1.0],
   }
   expect_holds(sentence("complex.mtx"), "expected values of the kind real, integer or, with coordinate, pattern");
   EXPECT_EQ(open_samples(folder / "symmetric.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 2, 3}, {0, 1, 0}, {1, 2, 2}}));
+  EXPECT_EQ(open_samples(folder / "unsigned.mtx", 2).matrix,
+            (SparseMatrix{2, 2, {0, 1, 2}, {1, 0}, {2, 1099511627776}}));
+  EXPECT_EQ(open_samples(folder / "unsigned2.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 1, 1}, {1}, {3}}));
+  EXPECT_EQ(sentence("signs.mtx"), ":3: found \"1 2 +-5\", expected a number");
   EXPECT_EQ(open_samples(folder / "pattern.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 2, 3}, {0, 1, 1}, {1}}));
 }
 

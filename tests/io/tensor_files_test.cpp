@@ -51,6 +51,10 @@ TEST(Safetensors, BrokenFilesAreRefusedInSentences) {
             ": tensor \"w\": found 4 bytes, expected 8 for its shape (1, 2)");
   EXPECT_EQ(sentence(safetensors(R"({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})", "1234")),
             ": tensor \"w\": found 1 dimensions, expected 2");
+  EXPECT_EQ(sentence(safetensors(R"({"w": {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]},
+                                     "w": {"dtype": "F32", "shape": [1, 1], "data_offsets": [4, 8]}})",
+                                 "12345678")),
+            ": found the JSON key \"w\" twice in one object, expected it once");
   EXPECT_EQ(sentence(little_endian(1000, 8) + "{}"), ": found a header of 1000 bytes, expected no more than 2");
   EXPECT_EQ(sentence("{}"), ": found no safetensors file, expected one");
 }
@@ -79,6 +83,69 @@ TEST(Onnx, ChainsOfFullyConnectedLayersAreRead) {
   ChallengeOptions options;
   options.layers = 2;
   expect_holds(sentence_of<UsageError>([&] { open_network(path, options); }), "says 3");
+}
+
+TEST(Onnx, SoftmaxIsLeftOutOnlyIfItGoesOverTheOutputs) {
+  TemporaryFolder const folder;
+  auto const model = [&](std::string const& attributes) {
+    auto const gemm = onnx_node("Gemm", {"x", "w1"}, "a", onnx_integer("transB", 1));
+    return write_bytes(folder / "model.onnx",
+                       onnx_model(gemm + onnx_node("Softmax", {"a"}, "y", attributes) + constants));
+  };
+  auto const minus_one = std::uint64_t(-1);
+  for (auto const& attributes : {std::string(), onnx_integer("axis", 1), onnx_integer("axis", minus_one)})
+    EXPECT_EQ(read_onnx(model(attributes)).num_layers(), 1U);
+  auto const zero_left_out = proto(5, proto(1, std::string("axis")) + proto(20, 2)); // as writers of proto3 do
+  for (auto const& attributes : {onnx_integer("axis", 0), onnx_integer("axis", minus_one - 1), zero_left_out}) {
+    auto const path = model(attributes);
+    expect_holds(sentence_about(path, [&] { read_onnx(path); }), ": found the operation \"Softmax\" with the axis ");
+  }
+}
+
+TEST(Onnx, GemmWithoutABiasTakesThatOfAnAdd) {
+  TemporaryFolder const folder;
+  auto const gemm = onnx_node("Gemm", {"x", "w1"}, "a", onnx_integer("transB", 1));
+  auto const path = write_bytes(folder / "model.onnx", onnx_model(gemm + onnx_node("Add", {"a", "b1"}, "b") +
+                                                                  onnx_node("Relu", {"b"}, "y") + constants));
+  auto const layer = read_onnx(path).layer(0);
+  EXPECT_EQ(layer.bias, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(layer.activation, Activation::relu());
+  auto const with_bias = onnx_node("Gemm", {"x", "w1", "b1"}, "a", onnx_integer("transB", 1));
+  write_bytes(path, onnx_model(with_bias + onnx_node("Add", {"a", "b1"}, "y") + constants));
+  expect_holds(sentence_about(path, [&] { read_onnx(path); }), "with no MatMul or Gemm without a bias before it");
+}
+
+TEST(Onnx, HalvesInIntegersAreRead) {
+  TemporaryFolder const folder;
+  auto const model = [&](std::string const& type_and_numbers) {
+    auto const weights = proto(5, proto(1, 2) + proto(1, 1) + proto(8, std::string("w")) + type_and_numbers);
+    return write_bytes(folder / "model.onnx",
+                       onnx_model(onnx_node("Gemm", {"x", "w"}, "y", onnx_integer("transB", 1)) + weights));
+  };
+  SparseMatrix const expected = {2, 1, {0, 1, 2}, {0, 0}, {1, -2}};
+  auto const halves = proto_number(0x3c00) + proto_number(0xc000);
+  auto const brain_floats = proto_number(0x3f80) + proto_number(0xc000);
+  EXPECT_EQ(read_onnx(model(proto(2, 10) + proto(5, halves))).layer(0).weights, expected);
+  EXPECT_EQ(read_onnx(model(proto(2, 10) + proto(5, 0x3c00) + proto(5, 0xc000))).layer(0).weights, expected);
+  EXPECT_EQ(read_onnx(model(proto(2, 16) + proto(5, brain_floats))).layer(0).weights, expected);
+  auto const path = model(proto(2, 10) + proto(5, proto_number(0x3c00) + proto_number(0x10000)));
+  expect_holds(sentence_about(path, [&] { read_onnx(path); }),
+               "found the number 65536 in the int32_data of a constant");
+}
+
+TEST(Onnx, FieldsOfAModelMayComeInAnyOrder) {
+  TemporaryFolder const folder;
+  auto const gemm = onnx_node("Gemm", {"x", "w1"}, "y", onnx_integer("transB", 1));
+  auto const ordered = onnx_model(gemm + constants);
+  auto const graph = ordered.substr(2);
+  auto const imports = proto(8, proto(2, 17));
+  auto const path = write_bytes(folder / "model", imports + graph + ordered.substr(0, 2));
+  EXPECT_TRUE(is_onnx(path));
+  EXPECT_EQ(open_network(path)->num_layers(), 1U);
+  for (auto const& other :
+       {imports + graph, graph + proto(1, 0), imports + proto(1, 7), (graph + proto(1, 7)).substr(0, graph.size()),
+        graph + "xy" + proto(1, 7), std::string("20\t5\t0.5\n"), std::string("2\t5\t0.5\n22\t5\t0.5\n"), std::string()})
+    EXPECT_FALSE(is_onnx(write_bytes(path, other)));
 }
 
 TEST(Onnx, EverythingElseIsNamedInASentence) {
@@ -124,6 +191,11 @@ graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", Tensor
 onnx.save(helper.make_model(graph), "model.onnx")
 numpy.save("w1.npy", w1)
 numpy.save("w2.npy", w2.T)
+del graph.initializer[2]
+w2 = w2.astype(numpy.float16)
+graph.initializer.append(helper.make_tensor("w2", TensorProto.FLOAT16, w2.shape, w2.flatten()))
+onnx.save(helper.make_model(graph), "halves.onnx")
+numpy.save("halves.npy", w2.T)
 )";
 
 TEST(Onnx, ReadsWhatThePackageOnnxWrites) {
@@ -136,6 +208,7 @@ TEST(Onnx, ReadsWhatThePackageOnnxWrites) {
   EXPECT_EQ(network->layer(0).weights, open_samples(folder / "w1.npy", 4).matrix);
   EXPECT_EQ(network->layer(1).weights, open_samples(folder / "w2.npy", 6).matrix);
   EXPECT_EQ(network->layer(0).bias.size(), 6U);
+  EXPECT_EQ(open_network(folder / "halves.onnx")->layer(1).weights, open_samples(folder / "halves.npy", 6).matrix);
 }
 #endif
 
