@@ -1,10 +1,15 @@
 """Records of `varve benchmark` and of perf/baselines: reading them, and what each is about."""
 import json
+import pathlib
 import re
 import statistics
 import sys
 
+from machines import tell_machines_apart, traits_of
+
 TIMES = {"inference": "loop_seconds_all", "training": "step_seconds_all", "product": "run_seconds_all"}
+STEP_AMOUNTS = ["fma", "least_bytes", "seconds"]
+CEILINGS = ["copy_bytes_per_second", "fma_per_second"]
 
 
 class Record:
@@ -26,7 +31,8 @@ class Record:
         self.median = statistics.median(self.seconds)
         self.commit = fields.get("git_commit", "-")
         self.date = fields.get("date", "")
-        self.machine = machine_of(fields)
+        self.machine = machine_of(fields)  # tell_machines_apart() adds what differs between machines of one name
+        self.traits = traits_of(fields)
         self.threads = threads_of(setup.get("device", ""))
         self.contender = self.peer or f"varve {self.work}"
         self.answer = next((fields[name] for name in ("activation_hash", "weights_hash", "product_hash") if fields.get(name)), None)
@@ -56,23 +62,63 @@ def threads_of(device):
     return int(found[1]) if found else None
 
 
+def is_amount(number):
+    """True for numbers from 0 to 1e300; larger ones overflow when they are added up."""
+    return isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number <= 1e300
+
+
 def is_time(number):
-    return isinstance(number, (int, float)) and 0 < number < float("inf")
+    return is_amount(number) and number > 0
+
+
+def are_times(seconds):
+    return isinstance(seconds, list) and bool(seconds) and all(map(is_time, seconds))
+
+
+def flaw_of(fields):
+    """What is wrong with a record that has all its parts, as a sentence; None if nothing is."""
+    times = TIMES[fields["record"]]
+    if fields["record_version"] != 1:
+        return f"found version {fields['record_version']} of records, expected 1"
+    if fields["check"]["right"] is not True:
+        return "the answer was not right, so its times do not count"
+    for name in (times, "call_seconds_all"):
+        if not are_times(fields.get(name, [1.0])):
+            return f"found no positive times, expected a list of seconds in {name}"
+    if not isinstance(fields["samples"], int):
+        return f"found samples {fields['samples']!r}, expected a number"
+    for step in fields.get("steps") or []:
+        if not all(is_amount(step.get(name)) for name in STEP_AMOUNTS):
+            return f"found a step without {', '.join(STEP_AMOUNTS)}, expected these as numbers from 0"
+    ceilings = fields.get("ceilings")
+    if ceilings and not all(is_time(ceilings.get(name)) for name in CEILINGS):
+        return f"found ceilings without {', '.join(CEILINGS)}, expected these as positive numbers"
+    return None
+
+
+def flawed_name(record):
+    """The first name that would break a row of a table, as a sentence; None if there is none."""
+    names = {"case": record.case, "precision": record.precision, "backend": record.backend, "contender": record.contender,
+             "machine": record.machine, "git_commit": record.commit, "date": record.date, "check": record.fields["check"]["way"]}
+    for key, name in names.items():
+        if not isinstance(name, str) or not name.isprintable():
+            return f"found the {key} {name!r}, expected a text of one line"
+    return None
 
 
 def read_line(line, place):
     """The record on a line. Anything else, and a record that must not count, ends the program."""
     try:
         fields = json.loads(line)
-        version, seconds, is_right = fields["record_version"], fields[TIMES[fields["record"]]], fields["check"]["right"]
-        if version != 1:
-            sys.exit(f"{place}: found version {version} of records, expected 1")
-        if is_right is not True:
-            sys.exit(f"{place}: the answer was not right, so its times do not count")
-        if not seconds or not all(map(is_time, seconds)):
-            sys.exit(f"{place}: found no positive times, expected a list of seconds in {TIMES[fields['record']]}")
-        return Record(fields, place)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        flaw = flaw_of(fields)
+        if flaw:
+            sys.exit(f"{place}: {flaw}")
+        record = Record(fields, place)
+        flaw = flawed_name(record)
+        if flaw:
+            sys.exit(f"{place}: {flaw}")
+        return record
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         sys.exit(f"{place}: no record of varve benchmark or perf/baselines ({type(error).__name__}: {error})")
 
 
@@ -81,10 +127,11 @@ def read_records(paths):
     records = []
     for path in paths:
         try:
-            lines = open(path, encoding="utf-8").read().splitlines()
+            lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             sys.exit(f"{path}: cannot be read ({error})")
         records += [read_line(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    tell_machines_apart(records)
     return records
 
 

@@ -3,12 +3,14 @@
 
 For each case it generates network and samples from a seed (kept in --data), computes the first --check samples by Varve's
 reference, and accepts a peer only if the same samples are live and every last activation is within 0.001 of the largest of
-its sample. Peers run one after the other, in rounds with a rest before each turn; preparing weights and converting samples is not timed, as it is no part
-of Varve's layer loop. Varve is measured by `varve benchmark` with everything computed ("varve none") and as by default
-("varve auto"). A peer that is not installed, or cannot run a network, is listed with the reason.
+its sample. Varve and the peers run one after the other, in rounds with a rest before each turn; preparing weights and converting samples is not timed,
+as it is no part of Varve's layer loop. Varve's turn is a short `varve benchmark` with everything computed ("varve none") and as by
+default ("varve auto"). A peer that is not installed, or cannot run a network, is listed with the reason.
 
-  perf/baselines/measure.py --varve build/openmp/bin/varve --threads 2 --records baselines.jsonl
+  perf/baselines/measure.py --varve build/openmp/bin/varve --threads 2 --records baselines.jsonl --page baselines.md
   perf/compare.py baselines.jsonl --against "varve none" --output comparison
+
+--page writes all records of --records, those of earlier runs included, as a page of tables (perf/baselines/page.py).
 
 With --contender and --backend cuda also cuSPARSE and cuBLAS, each by its fastest layout and algorithm (perf/contenders):
 
@@ -48,12 +50,16 @@ def parse_arguments():
     parser.add_argument("--samples", nargs="+", type=int, help="numbers of samples (default: those of the case)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repeats", type=int, default=7, help="rounds, at least")
-    parser.add_argument("--seconds", type=float, default=10.0, help="no further round of a case after so long, beyond 3")
+    parser.add_argument("--seconds", type=float, default=30.0, help="no further round of a case after so long, beyond 3")
     parser.add_argument("--check", type=int, default=1000, help="samples to check, at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("challenge-data"))
     parser.add_argument("--records", type=pathlib.Path, help="JSON lines to append to")
-    return parser.parse_args()
+    parser.add_argument("--page", type=pathlib.Path, help="Markdown file for tables of all --records")
+    asked = parser.parse_args()
+    if asked.page and not asked.records:
+        parser.error("--page needs --records, which it shows")
+    return asked
 
 
 def files_of(asked, name, most):
@@ -130,27 +136,19 @@ def measure_turn(peer):
     return seconds if len(seconds) == 1 else seconds[1:]
 
 
-def measure_in_turn(asked, peers):
-    """Seconds of each peer, all rounds."""
+def measure_in_turn(asked, peers, own=None):
+    """Seconds of each peer, all rounds; `own` (OwnTurns) is measured in each round before them."""
     times = {peer: [] for peer in peers}
     start = time.perf_counter()
     for number in range(asked.repeats):
         if number >= 3 and time.perf_counter() - start > asked.seconds:
             break
+        if own:
+            time.sleep(REST)
+            own.measure(REST)
         for peer in peers:
             times[peer] += measure_turn(peer)
     return times
-
-
-def measure_varve(asked, network, samples, count, name):
-    """Varve's own records of the case."""
-    import json
-    from harness import run
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "records.jsonl"
-        run(asked.varve, "benchmark", "--network", network, "--input", samples, "--samples", count, "--backend", asked.backend,
-            "--reductions", "none", "auto", "--repeats", max(asked.repeats, 11), "--check", min(count, asked.check), "--output", path)
-        return [{**json.loads(line), "case": name} for line in path.read_text().splitlines()]
 
 
 def contender_records(asked, own, network, samples, count):
@@ -196,6 +194,7 @@ def print_row(name, count, contender, seconds, best):
 def measure_case(asked, name, count, peer_kinds):
     from harness import append_record
     from network import read_network, read_samples
+    from own_turns import OwnTurns
     network, samples_path = files_of(asked, name, max(asked.samples or CASES[name][2]))
     checked = min(count, asked.check)
     truth = reference_answer(asked, network, samples_path, checked)
@@ -205,9 +204,10 @@ def measure_case(asked, name, count, peer_kinds):
         peer, reason = enter(kind, asked, layers, samples, truth)
         peers += [peer] if peer else []
         refused += [(kind.name, reason)] if reason else []
-    own = measure_varve(asked, network, samples_path, count, name)
+    turns = OwnTurns(asked, network, samples_path, count, name)
+    times = measure_in_turn(asked, peers, turns)
+    own = turns.records
     others, missing = contender_records(asked, own[0], network, samples_path, count)
-    times = measure_in_turn(asked, peers)
     others += [peer_record(asked, own[0], peer, seconds, checked) for peer, seconds in times.items()]
     rows = [("varve " + record["setup"]["reductions"], record["loop_seconds_all"]) for record in own]
     rows += [(record["peer"], record["loop_seconds_all"]) for record in others]
@@ -233,6 +233,9 @@ def main():
         print(f"{name:22} {count:7} {winner}")
     lost = sum(not winner.startswith("varve") for _, _, winner in winners)
     print(f"Varve is fastest in {len(winners) - lost} of {len(winners)}, a peer in {lost}.")
+    if asked.page:
+        from page import write_page
+        write_page([asked.records], asked.page)
 
 
 if __name__ == "__main__":

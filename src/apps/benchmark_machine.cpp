@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,13 +108,46 @@ Json as_json(Facts const& facts) {
   return json;
 }
 
+/// The text of the first processor in proc/cpuinfo under this key; null if there is none.
+Json processor_field(fs::path const& root, std::string_view key) {
+  std::ifstream processors(root / "proc/cpuinfo");
+  for (std::string line; std::getline(processors, line) && !line.empty();) {
+    auto const colon = line.find(": ");
+    if (colon == std::string::npos || !line.starts_with(key)) continue;
+    bool const is_whole_key = line.find_first_not_of(" \t", key.size()) == colon;
+    if (is_whole_key) return line.substr(colon + 2);
+  }
+  return {};
+}
+
+/// The first of two that is not null: keys of x86 differ from those of Arm.
+Json either(Json const& one, Json const& other) { return one.is_null() ? other : one; }
+
+/// Those instruction sets of the processor that change how fast kernels run, by the kernel's names; null if unknown.
+Json instruction_sets(fs::path const& root) {
+  auto const flags = either(processor_field(root, "flags"), processor_field(root, "Features"));
+  if (flags.is_null()) return {};
+  auto found = Json::array();
+  std::istringstream words(flags.get<std::string>());
+  std::vector<std::string> const all{std::istream_iterator<std::string>(words), {}};
+  for (char const* const name : {"avx", "fma", "avx2", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_vnni",
+                                 "avx512_bf16", "avx512_fp16", "amx_tile", "asimd", "sve", "sve2"})
+    if (std::ranges::find(all, name) != all.end()) found.push_back(name);
+  return found;
+}
+
 Json describe_processor(fs::path const& root) {
   auto const model = processor_name(root);
   fs::path const clocks = root / "sys/devices/system/cpu/cpu0/cpufreq";
-  return {
-      {"model", model.empty() ? Json() : Json(model)},       {"units_allowed", num_host_threads()},
-      {"governor", first_line(clocks / "scaling_governor")}, {"max_clock_khz", number_in(clocks / "scaling_max_freq")},
-      {"clock_khz", number_in(clocks / "scaling_cur_freq")}, {"topology", describe_topology()}};
+  return {{"model", model.empty() ? Json() : Json(model)},
+          {"family_number", either(processor_field(root, "cpu family"), processor_field(root, "CPU implementer"))},
+          {"model_number", either(processor_field(root, "model"), processor_field(root, "CPU part"))},
+          {"instruction_sets", instruction_sets(root)},
+          {"units_allowed", num_host_threads()},
+          {"governor", first_line(clocks / "scaling_governor")},
+          {"max_clock_khz", number_in(clocks / "scaling_max_freq")},
+          {"clock_khz", number_in(clocks / "scaling_cur_freq")},
+          {"topology", describe_topology()}};
 }
 
 Json describe_system(fs::path const& root) {

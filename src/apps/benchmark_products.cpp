@@ -93,7 +93,7 @@ public:
     Stopwatch const time;
     ProductInputs<Scalar> const inputs{reader(data_.a, shape_.depth), reader(data_.b, shape_.columns)};
     auto const engine = make_product_engine<Scalar>(backend_, tiles_, limit_, inputs, way_);
-    auto const order = order_of_tasks(tiles_);
+    auto const order = order_of_tasks(tiles_, engine->memory().order);
     std::size_t place = 0;
     hash_ = 0;
     engine->run([&] { return place < order.size() ? std::optional(order[place++]) : std::nullopt; },

@@ -42,6 +42,11 @@ private:
     std::vector<ContenderVerdict> verdicts;
   };
 
+  Precision precision() const;
+
+  /// Measures the ceilings again, since the machine may have been busy before, and keeps the best.
+  void raise_ceilings();
+
   Setup setup_of(std::string const& backend, std::string const& reductions) const;
   Group enter(BenchmarkCase const& one, NetworkSource const& network, SampleBatch const& samples);
   bool agrees(BenchmarkContender const& contender, Field const& field);

@@ -62,6 +62,8 @@ TEST(Machine, OfAnEmptyRootSaysNullForWhatIsUnknown) {
   auto const machine = describe_machine(root.path());
   EXPECT_TRUE(machine["processor"]["model"].is_null());
   EXPECT_TRUE(machine["processor"]["governor"].is_null());
+  for (auto const* const key : {"family_number", "model_number", "instruction_sets"})
+    EXPECT_TRUE(machine["processor"][key].is_null()) << key;
   EXPECT_TRUE(machine["system"]["load_average_1_minute"].is_null());
   EXPECT_FALSE(machine["build"]["compiler"].get<std::string>().empty());
 }
@@ -77,6 +79,25 @@ TEST(Machine, ReadsTheProcessorAndItsClocks) {
   EXPECT_EQ(machine["processor"]["governor"], "performance");
   EXPECT_EQ(machine["processor"]["max_clock_khz"], 3700000.0);
   EXPECT_EQ(machine["system"]["load_average_1_minute"], 0.25);
+}
+
+TEST(Machine, TellsProcessorsOfOneNameApart) {
+  TemporaryFolder const root;
+  fill(root, {{"proc/cpuinfo", "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: Abacus\n"
+                               "flags\t\t: fpu sse2 fma avx avx2 avx512f avx512vl avx512_unheard_of\n\n"
+                               "processor\t: 1\nmodel\t\t: 18\nflags\t\t: amx_tile\n"}});
+  auto const processor = describe_machine(root.path())["processor"];
+  EXPECT_EQ(processor["family_number"], "25");
+  EXPECT_EQ(processor["model_number"], "17");
+  EXPECT_EQ(processor["model"], "Abacus");
+  EXPECT_EQ(processor["instruction_sets"].dump(), R"(["avx","fma","avx2","avx512f","avx512vl"])");
+  TemporaryFolder const other;
+  fill(other,
+       {{"proc/cpuinfo", "processor\t: 0\nFeatures\t: fp asimd sve\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"}});
+  auto const arm = describe_machine(other.path())["processor"];
+  EXPECT_EQ(arm["family_number"], "0x41");
+  EXPECT_EQ(arm["model_number"], "0xd4f");
+  EXPECT_EQ(arm["instruction_sets"].dump(), R"(["asimd","sve"])");
 }
 
 #if VARVE_HAVE_HWLOC

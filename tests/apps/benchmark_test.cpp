@@ -252,6 +252,10 @@ TEST_F(Benchmark, OfASuiteMeasuresEachNumberOfSamples) {
   EXPECT_EQ(records[1]["samples"], 3);
   EXPECT_EQ(records[0]["suite"], "trained");
   EXPECT_EQ(records[1]["check"]["samples"], 1);
+  for (std::size_t number = 1; number < records.size(); ++number)
+    for (char const* const name : {"copy_bytes_per_second", "gather_bytes_per_second", "fma_per_second"})
+      EXPECT_GE(records[number]["ceilings"][name].get<double>(), records[number - 1]["ceilings"][name].get<double>())
+          << "measured again before each case, the best is kept";
 }
 
 TEST_F(Benchmark, RefusesWhatItCannotMeasure) {

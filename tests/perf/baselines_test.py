@@ -13,6 +13,7 @@ import numpy  # noqa: E402
 
 import measure  # noqa: E402
 import network as data  # noqa: E402
+import own_turns  # noqa: E402
 import peer_numpy  # noqa: E402
 import peer_scipy  # noqa: E402
 from peer import Peer, Unavailable  # noqa: E402
@@ -117,13 +118,15 @@ class Command(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             records = pathlib.Path(folder) / "records.jsonl"
             done = subprocess.run([sys.executable, PERF / "baselines" / "measure.py", "--varve", VARVE, "--cases", "trained-256x12-0.6", "--samples", "3",
-                                   "--threads", "1", "--repeats", "3", "--data", folder, "--records", records], capture_output=True, text=True)
+                                   "--threads", "1", "--repeats", "3", "--data", folder, "--records", records,
+                                   "--page", pathlib.Path(folder) / "page.md"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("scipy, dense activations", done.stdout)
             self.assertRegex(done.stdout, r"scipy, sparse activations +- .*a bias above zero")
             self.assertRegex(done.stdout, r"Varve is fastest in \d of 1")
             lines = [json.loads(line) for line in records.read_text().splitlines()]
             self.assertGreaterEqual({line.get("peer") for line in lines}, {None, "scipy, dense activations", "numpy, dense (BLAS)"})
+            self.assertIn("| trained-256x12-0.6 | 3 |", (pathlib.Path(folder) / "page.md").read_text())
             compared = subprocess.run([sys.executable, PERF / "compare.py", records, "--against", "varve none"], capture_output=True, text=True)
             self.assertEqual(compared.returncode, 0, compared.stderr)
             self.assertIn("| numpy, dense (BLAS) |", compared.stdout)
@@ -143,6 +146,83 @@ class Turns(unittest.TestCase):
         self.assertEqual((len(times[long]), long.runs), (2, 2))
         self.assertEqual(len(times[short]), short.runs - 2)
         self.assertGreaterEqual(len(times[short]), 2)
+
+
+    def test_varve_is_measured_in_each_round_before_its_peers(self):
+        log = []
+
+        class Logger:
+            def __init__(self, name):
+                self.name = name
+
+            def run(self):
+                log.append(self.name)
+                measure.time.sleep(measure.REST)
+
+            def measure(self, seconds):
+                log.append(("varve", seconds))
+        measure.measure_in_turn(types.SimpleNamespace(repeats=2, seconds=60), [Logger("a"), Logger("b")], Logger("own"))
+        self.assertEqual(log, 2 * [("varve", measure.REST), "a", "b"])
+
+    def test_turns_of_varve_become_one_record_each(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            program = folder / "varve"
+            program.write_text(f"""#!{sys.executable}
+import json, pathlib, sys
+log = pathlib.Path({str(folder / "log")!r})
+log.open("a").write(" ".join(sys.argv) + "\\n")
+number = len(log.read_text().splitlines())
+lines = [dict(setup=dict(reductions=name), activation_hash="b" if number == 3 else "a", loop_seconds=dict(median=1), loop_seconds_all=[number],
+              call_seconds_all=[10 * number], case="net.h5") for name in ("none", "auto")]
+pathlib.Path(sys.argv[-1]).write_text("\\n".join(map(json.dumps, lines)))
+""")
+            program.chmod(0o700)
+            turns = own_turns.OwnTurns(types.SimpleNamespace(varve=program, backend="serial", check=20), "net.h5", "s.h5", 30, "case")
+            turns.measure(0.5)
+            turns.measure(0.5)
+            self.assertEqual([record["setup"]["reductions"] for record in turns.records], ["none", "auto"])
+            for record in turns.records:
+                self.assertEqual((record["loop_seconds_all"], record["call_seconds_all"], record["case"]), ([1, 2], [10, 20], "case"))
+                self.assertNotIn("loop_seconds", record)
+            first, second = (folder / "log").read_text().splitlines()
+            self.assertIn("--check 20 ", first)
+            self.assertIn("--check 1 ", second)
+            with self.assertRaisesRegex(SystemExit, "case: two runs of varve have the activations a and b"):
+                turns.measure(0.5)
+
+
+class Page(unittest.TestCase):
+    def fields(self, case, contender, seconds):
+        own = contender.startswith("varve ")
+        work = {"reductions": contender.split()[1]} if own else {}
+        more = {"activation_hash": "a", "git_commit": "c0ffee"} if own else {"peer": contender, "peer_version": "1.5"}
+        return {"record": "inference", "record_version": 1, "case": case, "samples": 3, "date": "2026-01-02T03", "machine": {"processor": {"model": "Abacus"}, "host": "h"},
+                "setup": {"backend": "openmp" if own else "library", "device": "2 threads", "precision": "float", **work},
+                "check": {"right": True, "way": "w", "samples": 3}, "loop_seconds_all": [seconds] * 3, **more}
+
+    def written(self, *lines):
+        with tempfile.TemporaryDirectory() as folder:
+            records, output = pathlib.Path(folder) / "records", pathlib.Path(folder) / "page.md"
+            records.write_text("".join(json.dumps(self.fields(*line)) + "\n" for line in lines))
+            done = subprocess.run([sys.executable, PERF / "baselines" / "page.py", records, "--output", output], capture_output=True, text=True)
+            return done, output.read_text() if output.exists() else ""
+
+    def test_wins_and_losses_are_told_alike(self):
+        done, text = self.written(("won", "varve none", 0.004), ("won", "varve auto", 0.002), ("won", "scipy, dense", 0.006), ("won", "numpy", 0.008),
+                                  ("lost", "varve none", 0.004), ("lost", "varve auto", 0.9), ("lost", "numpy", 0.001), ("lost", "varve auto", 0.004))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Varve is fastest in 1 of 2, another library in 1.", text)
+        self.assertIn("| won | 3 | varve auto | 2 | 4 | scipy, dense | 6 | 3 (3 to 3) | 1.5 (1.5 to 1.5) |", text)
+        self.assertIn("| lost | 3 | numpy | 4 | 4 | numpy | 1 | 0.25 (0.25 to 0.25) | 0.25 (0.25 to 0.25) |", text)
+        self.assertIn("| scipy, dense | 6 | - |", text)
+        self.assertIn("Varve of commit c0ffee, Abacus, openmp, 2 threads.", text)
+        self.assertIn("Libraries: scipy 1.5, numpy 1.5.", text)
+
+    def test_peers_without_varve_are_refused_in_a_sentence(self):
+        done, text = self.written(("won", "numpy", 0.004))
+        self.assertEqual((done.returncode, text), (1, ""))
+        self.assertIn("found no record of Varve on Abacus", done.stderr)
 
 
 class Contenders(unittest.TestCase):

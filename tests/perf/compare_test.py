@@ -13,15 +13,16 @@ PERF = pathlib.Path(__file__).resolve().parents[2] / "perf"
 sys.path.insert(0, str(PERF))
 import estimates  # noqa: E402
 import figures  # noqa: E402
+import machines  # noqa: E402
 import records  # noqa: E402
 
 VARVE = sys.argv.pop()
 
 
 def fields_of(case="net", seconds=(1.0, 1.0, 1.0), machine="CPU A", device="2 threads", commit="aaa", date="2026-01-01",
-              work="auto", answer="00ff", peer=None, backend="openmp", **more):
+              work="auto", answer="00ff", peer=None, backend="openmp", machine_more=None, **more):
     fields = {"record": "inference", "record_version": 1, "case": case, "samples": 10, "git_commit": commit, "date": date,
-              "machine": {"processor": {"model": machine}, "gpu": None, "host": "h"},
+              "machine": {"processor": {"model": machine, **(machine_more or {})}, "gpu": None, "host": "h"},
               "setup": {"backend": backend, "device": device, "precision": "float", "reductions": work},
               "check": {"right": True, "way": "the reference's bits", "samples": 10}, "activation_hash": answer,
               "loop_seconds_all": list(seconds), "call_seconds_all": [2 * second for second in seconds], **more}
@@ -98,6 +99,35 @@ class Estimates(unittest.TestCase):
         self.assertEqual(interval, (0.5, 0.5, 0.5))
 
 
+class Machines(unittest.TestCase):
+    def named(self, *traits):
+        """The names of machines of one marketing name, after each other; a trait None is one that the record lacks."""
+        all_records = []
+        for family, sets, cores in traits:
+            one = record_of(machine="Abacus")
+            processor = one.fields["machine"]["processor"]
+            processor |= {} if family is None else {"family_number": family, "model_number": "1"}
+            processor |= {} if sets is None else {"instruction_sets": sets.split()}
+            processor |= {} if cores is None else {"topology": {"cores": cores}}
+            all_records.append(records.Record(one.fields, "here"))
+        machines.tell_machines_apart(all_records)
+        return [record.machine for record in all_records]
+
+    def test_one_machine_keeps_its_name(self):
+        self.assertEqual(self.named(("25", "avx avx2", 2), ("25", "avx avx2", 2), (None, None, 2), (None, None, None)), ["Abacus"] * 4)
+
+    def test_family_instruction_sets_and_cores_tell_machines_apart(self):
+        self.assertEqual(self.named(("25", "avx avx2", 2), ("26", "avx avx2 avx512f", 2)),
+                         ["Abacus (family 25, without avx512f)", "Abacus (family 26, avx512f)"])
+        self.assertEqual(self.named((None, None, 2), (None, None, 16)), ["Abacus (2 cores)", "Abacus (16 cores)"])
+        self.assertEqual(self.named(("25", "avx", 1), ("25", "avx", 2), ("25", None, None)),
+                         ["Abacus (1 core)", "Abacus (2 cores)", "Abacus (unknown cores)"])
+
+    def test_a_record_of_an_earlier_version_is_of_the_only_machine_that_agrees(self):
+        self.assertEqual(self.named((None, None, 2), ("25", "avx", 2), ("25", "avx", 16)),
+                         ["Abacus (2 cores)", "Abacus (2 cores)", "Abacus (16 cores)"])
+
+
 class Figures(unittest.TestCase):
     def test_scaling_needs_two_numbers_of_threads(self):
         four = record_of(device="4 threads", seconds=[0.5])
@@ -155,6 +185,15 @@ class Command(Folder):
                 ("broken", ["{"], "line 1: no record"), ("missing", [good, nothing], "line 2: no record"), ("number", ["3"], "no record"),
                 ("wrong", [wrong], "not right"), ("untimed", [untimed], "no positive times"), ("old", [old], "found version 2"),
                 ("negative", [fields_of(seconds=[-1.0])], "no positive times"), ("empty", [], "no records"),
+                ("calls", [good, fields_of(call_seconds_all=[])], "line 2: found no positive times, expected a list of seconds in call_seconds_all"),
+                ("text of calls", [fields_of(call_seconds_all="12")], "line 1: found no positive times"),
+                ("step", [fields_of(steps=[{}])], "line 1: found a step without fma, least_bytes, seconds"),
+                ("ceilings", [fields_of(ceilings={"copy_bytes_per_second": 0.0, "fma_per_second": 1.0})], "line 1: found ceilings without"),
+                ("lines", [fields_of(case="a\nb")], "line 1: found the case 'a\\nb', expected a text of one line"),
+                ("name", [fields_of(case=["a"])], "found the case ['a']"), ("peer", [fields_of(peer="a\tb")], "found the contender"),
+                ("date", [fields_of(date=3)], "found the date 3"), ("large", [fields_of(seconds=[10**400])], "no positive times"),
+                ("samples", [fields_of(samples="many")], "found samples 'many'"),
+                ("deep", ["[" * 100000], "line 1: no record"), ("sets", [fields_of(machine_more={"instruction_sets": 3})], "line 1: no record"),
                 ("bits", [good, fields_of(answer="00fe", machine="B")], "activations 00fe")]:
             done = compare(self.file(name, *lines))
             self.assertEqual(done.returncode, 1, name)
