@@ -2,6 +2,7 @@
 #include "apps/convert_samples.hpp"
 #include "apps/network_options.hpp"
 #include "apps/reductions_report.hpp"
+#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "io/open.hpp"
 #include "network/kept_network.hpp"
@@ -12,10 +13,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -41,6 +45,49 @@ constexpr std::size_t most_kept_bytes = std::size_t(4) << 30U;
 /// Memory limit, in bytes, for layers that are read while the ones before are rewritten.
 constexpr std::size_t ahead_bytes = std::size_t(1) << 30U;
 
+/// Passes on a pruned network and notes which of its layers have lost all their edges.
+class EmptiedLayers final : public NetworkSource {
+public:
+  /// `source`: the network before it was pruned.
+  EmptiedLayers(NetworkSource const& pruned, NetworkSource const& source)
+      : pruned_(pruned), source_(source), is_empty_(pruned.num_layers()) {}
+
+  std::string name() const override { return pruned_.name(); }
+  std::size_t num_layers() const override { return pruned_.num_layers(); }
+  Layer layer(std::size_t number) const override {
+    auto layer = pruned_.layer(number);
+    if (layer.num_edges() == 0 && source_.layer(number).num_edges() > 0) is_empty_[number] = true;
+    return layer;
+  }
+
+  /// The noted layers among those that have been read.
+  std::vector<std::size_t> numbers() const {
+    std::vector<std::size_t> numbers;
+    for (std::size_t number = 0; number < is_empty_.size(); ++number)
+      if (is_empty_[number]) numbers.push_back(number);
+    return numbers;
+  }
+
+private:
+  NetworkSource const& pruned_;
+  NetworkSource const& source_;
+  mutable std::vector<std::atomic<bool>> is_empty_; ///< several threads read layers
+};
+
+/// Warns of layers without edges, whose outputs are those of their biases for every sample.
+void say_which_are_empty(EmptiedLayers const& layers) {
+  constexpr std::size_t most = 20;
+  auto const numbers = layers.numbers();
+  if (numbers.empty()) return;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(most, numbers.size()); ++i)
+    list += fmt::format("{}{}", i == 0 ? "" : ", ", numbers[i]);
+  say(fmt::format(
+      "varve: pruning leaves no edge in {} of {} layers, whose outputs do not depend on the sample any more: "
+      "layer {}{}",
+      numbers.size(), layers.num_layers(), list, numbers.size() > most ? ", ..." : ""));
+}
+
 void convert_network(NetworkSource const& network, ConvertOptions const& options) {
   auto const& target = options.samples.target;
   auto const progress = terminal_progress("converting layers");
@@ -52,7 +99,10 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
   } else if (options.prune) {
     KeptNetwork const kept(network, most_kept_bytes);
     auto const scope = options.prune_over == "network" ? PruneScope::network : PruneScope::layer;
-    save_network(PrunedNetwork(kept, *options.prune, scope), target, progress);
+    PrunedNetwork const pruned(kept, *options.prune, scope);
+    EmptiedLayers const watched(pruned, kept);
+    save_network(watched, target, progress);
+    say_which_are_empty(watched);
   } else {
     save_network(network, target, progress);
   }

@@ -1,5 +1,6 @@
 #include "apps/documents.hpp"
 
+#include "apps/named_values.hpp"
 #include "core/error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -93,22 +94,28 @@ std::string man_section(std::string const& path, CLI::App const& command) {
   return text;
 }
 
+/// The words that may follow a command. Where it takes files by their place, options are offered only behind a hyphen.
 std::string completion_cases(std::string const& path, CLI::App const& command) {
+  bool takes_files = false;
   std::vector<std::string> words;
   for (auto const* const next : command.get_subcommands([](CLI::App const*) { return true; }))
     words.push_back(next->get_name());
-  for (auto const* const option : command.get_options())
+  for (auto const* const option : command.get_options()) {
+    takes_files = takes_files || option->get_positional();
     for (auto const& word : words_of(*option)) words.push_back(word);
-  return fmt::format("    \"{}\") words=\"{}\" ;;\n", path, join(words, " "));
+  }
+  return fmt::format("    \"{}\") words=\"{}\"{} ;;\n", path, join(words, " "), takes_files ? "; takes_files=yes" : "");
 }
 
 std::string value_cases(std::string const& path, CLI::App const& command) {
   std::string text;
   for (auto const* const option : command.get_options()) {
     if (option->get_positional() || !takes_value(*option)) continue;
-    for (auto const& word : words_of(*option))
-      text +=
-          fmt::format("    \"{} {}\") words=\"{}\"; takes_value=yes ;;\n", path, word, join(values_of(*option), " "));
+    for (auto const& word : words_of(*option)) {
+      auto const values = values_of(*option);
+      text += fmt::format("    \"{} {}\") words=\"{}\"; takes_value=yes ;;\n", path, word,
+                          join(values.empty() ? named_values(word) : values, " "));
+    }
   }
   return text;
 }
@@ -136,7 +143,16 @@ std::string bash_completion(CLI::App const& command_line) {
   });
   return fmt::format(R"(# Completion of the command varve in bash, made by `varve --document bash`.
 _varve() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" path=varve words="" takes_value="" i
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+  local path=varve words="" takes_value="" takes_files="" before="" i
+  # --OPTION=VALUE is three words, or one if COMP_WORDBREAKS has no equals sign.
+  if [[ $current == "=" ]]; then
+    current=""
+  elif [[ $previous == "=" ]]; then
+    previous="${{COMP_WORDS[COMP_CWORD-2]}}"
+  elif [[ $current == --*=* ]]; then
+    previous="${{current%%=*}}" before="${{current%%=*}}=" current="${{current#*=}}"
+  fi
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case "$path ${{COMP_WORDS[i]}}" in
       {}) path="$path ${{COMP_WORDS[i]}}" ;;
@@ -147,8 +163,9 @@ _varve() {{
   if [[ -z $takes_value ]]; then
     case "$path" in
 {}    esac
+    if [[ $takes_files && $current != -* ]]; then words=""; fi
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  COMPREPLY=($(compgen -P "$before" -W "$words" -- "$current"))
 }}
 complete -o default -F _varve varve
 )",

@@ -1,5 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/initial_options.hpp"
+#include "core/error.hpp"
 #include "io/open.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
@@ -7,6 +8,7 @@
 #include "radixnet/random_samples.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -80,8 +82,11 @@ struct RandomOptions {
   std::string output;
 };
 
-/// The recipe completed with the other options.
+/// The recipe completed with the other options. Throws UsageError if there are too many layers.
 RandomNetworkRecipe recipe_of(RandomOptions const& options) {
+  constexpr std::size_t most_layers = std::size_t{1} << 32U;
+  if (options.layers > most_layers)
+    throw UsageError(fmt::format("--layers is {}, expected at most {}", options.layers, most_layers));
   RandomNetworkRecipe recipe = options.recipe;
   if (recipe.widths.empty()) recipe.widths.assign(options.layers + 1, options.neurons);
   if (!recipe.degree && !recipe.density) recipe.degree = 32;

@@ -141,9 +141,8 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   } else {
     print_reductions(json.value("reductions", Json()));
     if (orders_edges(plan)) fmt::print("{}\n", to_text(*plan.edge_order));
-    fmt::print("{:.3f} GiB of weights on {} ({}), in {} precision\n",
-               static_cast<double>(plan.weight_bytes) / (1024.0 * 1024.0 * 1024.0), options.backend, plan.device,
-               options.precision);
+    fmt::print("{} of weights on {} ({}), in {} precision\n", with_prefix(static_cast<double>(plan.weight_bytes), "B"),
+               options.backend, plan.device, options.precision);
     if (plan.stream) fmt::print("{}\n", to_text(*plan.stream));
   }
   return 0;

@@ -1,5 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/documents.hpp"
+#include "apps/plain_values.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
@@ -21,9 +22,11 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -54,6 +57,16 @@ int fail(int exit_code, std::string const& sentence, bool speaks) {
   return exit_code;
 }
 
+/// The sentence on an exception that is no varve::Error. It may be a consequence of a failed standard output.
+std::string sentence_on(std::exception const& error) {
+  if (auto const failure = varve::failure_of_output(); !failure.empty()) return failure;
+  auto const* const of_system = dynamic_cast<std::system_error const*>(&error);
+  if (of_system == nullptr || of_system->code() != std::errc::resource_unavailable_try_again) return error.what();
+  return fmt::format("a thread cannot be started: {}; raise the limits of threads and memory (ulimit -u, ulimit -v) or "
+                     "lower OMP_NUM_THREADS",
+                     of_system->code().message());
+}
+
 /// Tries out HDF5 files on the command line in a child process before MPI, threads and devices start. Errors are
 /// reported later, when the files are opened.
 void try_out_files(int num_arguments, char** arguments) {
@@ -79,6 +92,7 @@ std::vector<char*> own_arguments(int num_arguments, char** arguments) {
 bool is_answered(CLI::App& command_line, std::vector<char*> const& arguments, varve::Communicator const& communicator) {
   std::uint64_t answers = 0;
   communicator.together([&] { // each rank parses its own command line
+    varve::require_values_behind_equals(std::span(arguments).subspan(std::min<std::size_t>(arguments.size(), 1)));
     try {
       command_line.parse(static_cast<int>(arguments.size()), arguments.data());
     } catch (CLI::Success const& help_or_version) {
@@ -111,6 +125,7 @@ void declare(CLI::App& command_line, varve::Action& action) {
   varve::add_evaluate(command_line, action);
   varve::add_benchmark(command_line, action);
   varve::add_multiply(command_line, action);
+  varve::require_plain_values(command_line);
 }
 
 /// Answers `varve --document KIND`, which needs neither Kokkos nor a device. Returns the exit code; nullopt for any
@@ -127,6 +142,8 @@ std::optional<int> answer_document(int num_arguments, char** arguments) {
     return 0;
   } catch (varve::Error const& error) {
     return fail(static_cast<int>(error.kind()), error.what(), true);
+  } catch (std::exception const& error) { // {fmt} could not print
+    return fail(4, sentence_on(error), true);
   }
 }
 
@@ -149,7 +166,7 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
     }
   });
   // last, so that the handlers of MPI and device libraries do not replace ours
-  varve::remove_partial_outputs_on_signals();
+  communicator.together(varve::remove_partial_outputs_on_signals);
   int const exit_code = action.run();
   communicator.together(varve::require_unchanged_inputs);
   varve::flush_output(); // before ending libraries flush it and discard the error
@@ -171,8 +188,9 @@ void require_descriptors() {
 int run_in_parallel(int num_arguments, char** arguments) {
   varve::ParallelEnvironment const parallel(num_arguments, arguments, varve::StartMpi::if_launched);
   varve::Communicator const communicator;
-  varve::ParallelEnvironment::set_last_words(
-      [](varve::Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); });
+  auto const say_last = [](varve::Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); };
+  varve::ParallelEnvironment::set_last_words(say_last);
+  varve::set_last_words_of_start(say_last);
   try {
     return run(num_arguments, arguments, communicator);
   } catch (varve::Error const& error) {
@@ -183,8 +201,7 @@ int run_in_parallel(int num_arguments, char** arguments) {
     varve::ParallelEnvironment::abort_if_several(4);
     return 4;
   } catch (std::exception const& error) {
-    auto const failure = varve::failure_of_output(); // the exception may be a consequence of this failure
-    fail(4, failure.empty() ? error.what() : failure, true);
+    fail(4, sentence_on(error), true);
     varve::ParallelEnvironment::abort_if_several(4);
     return 4;
   }

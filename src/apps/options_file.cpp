@@ -32,8 +32,16 @@ void require_value(CLI::Option const& option, Json const& value, std::string con
   auto const type = option.get_type_name();
   bool const takes_number = type.starts_with("FLOAT") || type.starts_with("UINT") || type.starts_with("INT");
   bool const fits = takes_number ? value.is_number() : value.is_string() || value.is_number() || value.is_boolean();
+  if (fits && value.is_string() && value.get_ref<std::string const&>().find('\0') != std::string::npos)
+    fail_at(place, quote(value.get_ref<std::string const&>()), "a text without NUL characters");
   if (fits) return;
   fail_at(place, quote(json_text(value)), takes_number ? "a number" : "a text, a number, true or false");
+}
+
+/// True if the option may stand in a file: --help would end the run with success, and files name no other files of
+/// options.
+bool may_stand_in_file(CLI::App const& command, CLI::Option const& option) {
+  return &option != command.get_help_ptr() && !option.check_lname("options");
 }
 
 /// Sets the options that the command line did not give.
@@ -43,6 +51,8 @@ void take_defaults(CLI::App& command, std::string const& path) {
     auto* const option = command.get_option_no_throw("--" + name);
     if (option == nullptr)
       throw InputError(fmt::format("{} names the option '{}', which varve {} lacks", path, name, command.get_name()));
+    if (!may_stand_in_file(command, *option))
+      throw InputError(fmt::format("{} names the option '{}', which only the command line takes", path, name));
     require_value(*option, value, fmt::format("{}, option '{}'", path, name));
     if (option->count() > 0) continue;
     try {

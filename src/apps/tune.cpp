@@ -95,16 +95,19 @@ void print_attempt(Trial const& trial) {
   }
 }
 
-void print_best(Tuner const& tuner) {
+void print_best(Tuner const& tuner, TuneOptions const& options) {
   auto const& won = tuner.confirmation();
-  if (!won) {
+  if (options.repeat < least_repeats) {
+    fmt::print("best      {}: of fewer than {} measurements (--repeat) nothing can be said\n", as_text(tuner.best()),
+               least_repeats);
+  } else if (!won) {
     fmt::print("best      {}: nothing is faster by more than the spread of the measurements\n", as_text(tuner.best()));
-    return;
+  } else {
+    fmt::print("best      {}: layer loop {}, {:.2f} times as fast as what the plan chose; whole run {}, {:.2f} times\n",
+               as_text(tuner.best()), readable_seconds(won->best.loop.median),
+               won->defaults.loop.median / won->best.loop.median, readable_seconds(won->best.all.median),
+               won->defaults.all.median / won->best.all.median);
   }
-  fmt::print("best      {}: layer loop {}, {:.2f} times as fast as what the plan chose; whole run {}, {:.2f} times\n",
-             as_text(tuner.best()), readable_seconds(won->best.loop.median),
-             won->defaults.loop.median / won->best.loop.median, readable_seconds(won->best.all.median),
-             won->defaults.all.median / won->best.all.median);
 }
 
 int tune(TuneOptions const& options) {
@@ -114,6 +117,7 @@ int tune(TuneOptions const& options) {
   files.reads("--input", options.input);
   files.writes("--output", options.output, Content::json);
   check_files(files);
+  if (!options.output.empty()) require_writable(options.output);
   InferenceOptions engine;
   engine.backend = parse_backend(options.backend);
   engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
@@ -137,7 +141,7 @@ int tune(TuneOptions const& options) {
                     as_text(other->alternative)));
     return 1;
   }
-  print_best(tuner);
+  print_best(tuner, options);
   if (!options.output.empty()) {
     OutputFile file(options.output);
     file.write(json_text(describe(tuner, input, options), 2) + "\n");
@@ -162,8 +166,10 @@ void add_tune(CLI::App& command_line, Action& action) {
   command->add_option("--reductions", options->reductions, "see varve infer --help")->capture_default_str();
   command->add_option("--edge-order", options->edge_order, "see varve infer --help")->capture_default_str();
   command
-      ->add_option("--repeat", options->repeat,
-                   "measurements of each alternative, alternating with the others; the median counts")
+      ->add_option(
+          "--repeat", options->repeat,
+          "measurements of each alternative, alternating with the others; the median counts, and of fewer than "
+          "5 none is recommended")
       ->check(above_zero())
       ->capture_default_str();
   command->add_option("--output", options->output, "write what was found as JSON, for varve infer --options");

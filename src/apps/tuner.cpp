@@ -225,7 +225,7 @@ void Tuner::compare(std::vector<Alternative> const& changed) {
     bool const is_fastest = !winner || trial.loop.median < winner->loop.median;
     if (is_fastest && is_clearly_faster(trial.loop, before)) winner = trial;
   }
-  if (winner) kept_.push_back(winner->alternative);
+  if (winner && input_.repeat >= least_repeats) kept_.push_back(winner->alternative);
 }
 
 /// Recommends the last kept alternative that also wins in whole runs.

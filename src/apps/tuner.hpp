@@ -32,6 +32,9 @@ nlohmann::ordered_json as_json(Alternative const& alternative);
 /// The options as on the command line.
 std::string as_text(Alternative const& alternative);
 
+/// Measurements of each alternative without which none is recommended: the spread of fewer says nothing.
+inline constexpr std::size_t least_repeats = 5;
+
 /// The measurements of an alternative.
 struct Trial {
   Alternative alternative;
@@ -69,7 +72,7 @@ public:
 
   /// Changes one option after the other and keeps a value if it is clearly the fastest. This takes far fewer trials
   /// than all combinations and comes near the best of them. Recommends the kept values if they win in whole runs as
-  /// well.
+  /// well. Keeps none with fewer measurements than least_repeats.
   void search();
 
   Trial const& defaults() const { return trials_.front(); }

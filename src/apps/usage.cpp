@@ -21,21 +21,24 @@ std::string letters_of(std::string const& word) {
   return letters;
 }
 
-/// The number of letters to insert, remove or replace (Levenshtein distance); 0 if `other` begins with `word`.
+/// The number of letters to insert, remove, replace or swap with the next one (optimal string alignment); 0 if `other`
+/// begins with `word`.
 std::size_t distance_between(std::string const& word, std::string const& other) {
   if (!word.empty() && other.starts_with(word)) return 0;
-  std::vector<std::size_t> row(other.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < other.size(); ++j) {
-      std::size_t const replaced = diagonal + (word[i] == other[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+  std::vector<std::size_t> before_last; // rows of the distances between beginnings of both words
+  std::vector<std::size_t> last(other.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= word.size(); ++i) {
+    std::vector<std::size_t> row(other.size() + 1, i);
+    for (std::size_t j = 1; j <= other.size(); ++j) {
+      std::size_t const replaced = last[j - 1] + (word[i - 1] == other[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, row[j - 1] + 1, last[j] + 1});
+      bool const is_swapped = i > 1 && j > 1 && word[i - 1] == other[j - 2] && word[i - 2] == other[j - 1];
+      if (is_swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
     }
+    before_last = std::exchange(last, std::move(row));
   }
-  return row.back();
+  return last.back();
 }
 
 /// The names of the subcommands and options of a command.

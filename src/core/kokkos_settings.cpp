@@ -2,12 +2,17 @@
 
 #include "core/error.hpp"
 
+#include <pthread.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -70,14 +75,20 @@ bool is_flag(std::string_view text) {
   return std::ranges::find(words, lower) != words.end();
 }
 
-/// True if the text is a thread stack size of at most 1 GiB: a number in KiB, or followed by the unit B, K, M or G.
-bool is_stack(std::string_view text) {
-  if (text.empty()) return false;
+/// The bytes of a thread stack of at most 1 GiB: a number in KiB, or followed by the unit B, K, M or G; 0 for any other
+/// text.
+std::size_t stack_of(std::string_view text) {
+  if (text.empty()) return 0;
   constexpr std::string_view units = "BKMG";
-  auto const unit = units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
-  bool const has_unit = unit != std::string_view::npos;
-  constexpr std::array<std::uint64_t, 4> most = {std::uint64_t{1} << 30, std::uint64_t{1} << 20, 1024, 1};
-  return is_number(without_blanks(text.substr(0, text.size() - (has_unit ? 1 : 0))), 1, most[has_unit ? unit : 1]);
+  auto const found = units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+  bool const has_unit = found != std::string_view::npos;
+  std::size_t const unit = has_unit ? found : 1;
+  constexpr std::size_t most = std::size_t{1} << 30U;
+  auto const number = without_blanks(text.substr(0, text.size() - (has_unit ? 1 : 0)));
+  if (!is_number(number, 1, most >> (10 * unit))) return 0;
+  std::size_t count = 0;
+  std::from_chars(number.data(), number.data() + number.size(), count);
+  return count << (10 * unit);
 }
 
 std::string numbers_up_to(std::uint64_t least, std::uint64_t most) {
@@ -93,7 +104,7 @@ std::string complaint(Kind kind, std::string_view value, std::optional<int> num_
   case Kind::thread_list:
     return is_list(value, 1, most_threads) ? "" : "numbers of threads " + numbers_up_to(1, most_threads);
   case Kind::stack:
-    return is_stack(without_blanks(value)) ? "" : "up to 1 GiB for each thread, such as 8M";
+    return stack_of(without_blanks(value)) > 0 ? "" : "up to 1 GiB for each thread, such as 8M";
   case Kind::device:
     return is_number(value, 0, last_device) ? "" : "a device " + numbers_up_to(0, last_device);
   case Kind::device_list:
@@ -137,6 +148,44 @@ void require_valid_settings(std::span<char* const> kokkos_arguments, std::option
     if (!is_empty_list)
       require_value(setting.kind, std::string("the environment variable ") + setting.variable, value, num_devices);
   }
+}
+
+std::size_t num_threads_for_kokkos(std::span<char* const> kokkos_arguments) {
+  char const* const variable = std::getenv("KOKKOS_NUM_THREADS");
+  std::string_view text = variable == nullptr ? "" : variable;
+  constexpr std::string_view option = "--kokkos-num-threads=";
+  for (std::string_view const argument : kokkos_arguments)
+    if (argument.starts_with(option)) text = argument.substr(option.size());
+  std::size_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::size_t stack_of_openmp_threads() {
+  char const* const variable = std::getenv("OMP_STACKSIZE");
+  if (auto const bytes = stack_of(without_blanks(variable == nullptr ? "" : variable)); bytes > 0) return bytes;
+#if defined(__clang__)
+  return std::size_t{4} << 20U; // what libomp gives
+#else
+  pthread_attr_t attributes;
+  std::size_t bytes = 0;
+  if (pthread_attr_init(&attributes) != 0) return 0;
+  pthread_attr_getstacksize(&attributes, &bytes);
+  pthread_attr_destroy(&attributes);
+  return bytes;
+#endif
+}
+
+void require_room_for_threads(std::size_t num_threads, std::size_t stack_bytes) {
+  if (num_threads < 2 || stack_bytes == 0) return;
+  std::size_t const bytes = (num_threads - 1) * stack_bytes;
+  void* const room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) {
+    throw ResourceError(std::to_string(num_threads) + " threads with stacks of " + std::to_string(stack_bytes >> 10U) +
+                        " KiB cannot be started: " + std::strerror(errno) +
+                        "; lower OMP_NUM_THREADS or OMP_STACKSIZE, or raise the limit of memory (ulimit -v)");
+  }
+  munmap(room, bytes);
 }
 
 } // namespace varve

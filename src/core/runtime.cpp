@@ -8,12 +8,16 @@
 #include "core/kokkos_settings.hpp"
 #include "core/printable.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #if defined(KOKKOS_ENABLE_OPENMP)
@@ -34,6 +38,57 @@ std::vector<int> processors_of_openmp() {
   }
 #endif
   return numbers;
+}
+
+/// The threads that OpenMP starts with Kokkos.
+std::size_t num_openmp_threads([[maybe_unused]] std::span<char* const> kokkos_arguments) {
+#if defined(KOKKOS_ENABLE_OPENMP)
+  auto const wanted =
+      std::max(static_cast<std::size_t>(omp_get_max_threads()), num_threads_for_kokkos(kokkos_arguments));
+  return std::min(wanted, static_cast<std::size_t>(omp_get_thread_limit()));
+#else
+  return 1;
+#endif
+}
+
+/// What is said if a library ends the process while it starts threads.
+struct StartWatch {
+  std::function<void(Error const&)> say;
+  std::size_t num_threads = 0; ///< that are being started
+};
+
+StartWatch& start_watch() {
+  static auto* const watch = new StartWatch; // never destroyed: it is read while the process ends
+  return *watch;
+}
+
+/// Called at the end of the process. If it ends while threads are being started, reports that and ends it with the code
+/// of an error.
+void end_failed_start() {
+  auto& watch = start_watch();
+  if (watch.num_threads == 0) return;
+  ResourceError const error(std::to_string(watch.num_threads) +
+                            " threads cannot be started; lower OMP_NUM_THREADS, or raise the limits of threads and "
+                            "memory (ulimit -u, ulimit -v)");
+  watch.say(error);
+  _exit(static_cast<int>(error.kind()));
+}
+
+/// Starts Kokkos, under watch unless it is told to print a help text and end the process.
+void start_kokkos(std::vector<char*>& arguments, std::size_t num_threads) {
+  auto number = static_cast<int>(arguments.size());
+  bool const asks_for_help = std::ranges::any_of(std::span(arguments).subspan(1), [](std::string_view argument) {
+    return argument.find("help") != std::string_view::npos;
+  });
+  arguments.push_back(nullptr);
+  start_watch().num_threads = asks_for_help ? 0 : num_threads;
+  try {
+    Kokkos::initialize(number, arguments.data());
+  } catch (std::exception const& failure) {
+    start_watch().num_threads = 0;
+    throw ResourceError(std::string("Kokkos could not start: ") + failure.what());
+  }
+  start_watch().num_threads = 0;
 }
 
 template <class... Spaces>
@@ -95,14 +150,15 @@ Runtime::Runtime(int& num_arguments, char** arguments) {
     throw ResourceError("this build is for GPUs (backend " + to_string(*gpu::backend) +
                         "), but this machine shows none: there is none, or no driver, or the job was given none");
   }
-  auto num_for_kokkos = static_cast<int>(for_kokkos.size());
-  for_kokkos.push_back(nullptr);
-  try {
-    Kokkos::initialize(num_for_kokkos, for_kokkos.data());
-  } catch (std::exception const& failure) {
-    throw ResourceError(std::string("Kokkos could not start: ") + failure.what());
-  }
+  auto const num_threads = num_openmp_threads(std::span(for_kokkos).subspan(1));
+  require_room_for_threads(num_threads, stack_of_openmp_threads());
+  start_kokkos(for_kokkos, num_threads);
   allow_processors(processors_of_openmp());
+}
+
+void set_last_words_of_start(std::function<void(Error const&)> say) {
+  auto& watch = start_watch();
+  if (!std::exchange(watch.say, std::move(say))) std::atexit(end_failed_start);
 }
 
 void start_on_host(int& num_arguments, char** arguments) {

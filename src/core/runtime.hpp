@@ -1,8 +1,10 @@
 #pragma once
 
 #include "core/backend.hpp"
+#include "core/error.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace varve {
@@ -17,6 +19,11 @@ public:
   Runtime(Runtime const&) = delete;
   Runtime& operator=(Runtime const&) = delete;
 };
+
+/// Sets the function that reports an error if a library ends the process while Runtime starts, which then ends with the
+/// code of that error: libgomp ends it with 1 if it cannot start its threads. For programs; without it the library has
+/// its way.
+void set_last_words_of_start(std::function<void(Error const&)> say);
 
 /// Does what Runtime does, but for starting Kokkos, where nothing is computed on its devices: removes the --kokkos-*
 /// options from the arguments, throws UsageError about a bad value, and gives host threads all processors of the

@@ -202,8 +202,9 @@ struct SlicedEll {
   }
 
   /// Encodes a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index. Throws InputError if there
-  /// are more chunks than 32 bits count.
-  static Encoded encode(SparseMatrix const& matrix, std::vector<NeuronIndex> order) {
+  /// are more chunks than 32 bits count (in_32_bits).
+  static Encoded encode(SparseMatrix const& matrix, std::vector<NeuronIndex> order,
+                        EdgeOffset most_chunks = most_in_32_bits) {
     Encoded encoded;
     encoded.order = std::move(order);
     std::size_t const blocks = count_blocks(matrix, BlockOutputs);
@@ -212,7 +213,8 @@ struct SlicedEll {
     encoded.slice_chunks.assign(slices + 1, 0);
     for (std::size_t slice = 0; slice < slices; ++slice) {
       auto const chunks = chunks_of_slice(matrix, encoded.order, slice * SliceWidth, inputs);
-      encoded.slice_chunks[slice + 1] = in_32_bits(encoded.slice_chunks[slice] + chunks, "chunks of edges");
+      encoded.slice_chunks[slice + 1] =
+          in_32_bits(encoded.slice_chunks[slice] + chunks, "chunks of edges", most_chunks);
       encoded.is_uniform = encoded.is_uniform && chunks == encoded.slice_chunks[1];
       encoded.max_chunks = std::max(encoded.max_chunks, static_cast<int>(chunks));
     }

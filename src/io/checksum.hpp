@@ -7,7 +7,8 @@
 namespace varve {
 
 /// A 64-bit checksum of bytes, chained to the checksum of the bytes before them. It detects damage and changes; it is
-/// not cryptographic.
+/// not cryptographic. It is Varve's own, not a library's (xxHash, CRC-32C), because journals of earlier versions hold
+/// its sums and go on only if these stay the same.
 std::uint64_t checksum(std::string_view bytes, std::uint64_t before = 0);
 
 /// The checksum of a file's stored bytes (not decompressed), read once by all host threads. Throws InputError if the

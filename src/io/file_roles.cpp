@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -84,16 +83,51 @@ std::vector<fs::path> files_of_list(fs::path const& path) {
   }
 }
 
-/// True if writing `output` would replace or add a layer file of the network in `folder`.
-bool is_part_of_network(FileIdentity const& output, fs::path const& folder) {
-  auto const is_output = [&](fs::path const& file) {
-    struct stat status {};
-    return stat(file.c_str(), &status) == 0 && output.inode == std::pair(status.st_dev, status.st_ino);
-  };
-  if (output.inode && std::ranges::any_of(layer_files_below(folder), is_output)) return true;
-  if (!is_layer_file_name(output.path.filename().string())) return false;
-  auto const network = file_identity(folder).path;
-  return output.path.parent_path() == network || output.path.parent_path().parent_path() == network;
+/// The input and, if it is a network of several files, those files.
+std::vector<FileIdentity> files_of_input(fs::path const& input) {
+  std::error_code error;
+  std::vector<FileIdentity> files = {file_identity(input)};
+  for (auto const& file : files_of_list(input)) files.push_back(file_identity(file));
+  if (!fs::is_directory(input, error)) return files;
+  for (auto const& file : layer_files_below(input)) files.push_back(file_identity(file));
+  return files;
+}
+
+/// True if `output` would replace or add a file of the network in `folder`: it lies in that folder, or in a sub-folder
+/// and has the name of a layer file. (Where a folder holds other files besides, they decide what network it is.)
+bool lies_in_network(FileIdentity const& output, fs::path const& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return false;
+  auto const parent = output.path.parent_path();
+  if (parent == folder) return true;
+  return parent.parent_path() == folder && is_layer_file_name(output.path.filename().string());
+}
+
+/// The first pipe in the folder of a network or among the layer files of its sub-folders.
+std::optional<fs::path> pipe_in_folder(fs::path const& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (is_pipe(entry->path())) return entry->path();
+  auto const files = layer_files_below(folder);
+  auto const pipe = std::ranges::find_if(files, is_pipe);
+  return pipe == files.end() ? std::nullopt : std::optional(*pipe);
+}
+
+/// The first pipe that an input is or, if it is a network, consists of. Opens no pipe.
+std::optional<fs::path> pipe_of_input(fs::path const& input) {
+  std::error_code error;
+  if (is_pipe(input)) return input;
+  if (fs::is_directory(input, error)) {
+    if (auto const pipe = pipe_in_folder(input)) return pipe;
+  }
+  auto const files = files_of_list(input);
+  auto const pipe = std::ranges::find_if(files, is_pipe);
+  return pipe == files.end() ? std::nullopt : std::optional(*pipe);
+}
+
+/// True if `file` is `folder` or lies below it.
+bool lies_at_or_below(fs::path const& file, fs::path const& folder) {
+  return std::ranges::mismatch(folder, file).in1 == folder.end();
 }
 
 std::string shown(std::string const& role, fs::path const& path) { return fmt::format("{} {}", role, path.string()); }
@@ -110,36 +144,6 @@ std::vector<std::pair<char const*, FileIdentity>> files_of_streams() {
   return streams;
 }
 
-bool is_one_of(std::string const& ending, std::vector<std::string_view> const& endings) {
-  return std::ranges::find(endings, ending) != endings.end();
-}
-
-/// Throws UsageError if the ending of a file name belongs to a format other than that of the content.
-void require_fitting_ending(std::string const& role, fs::path const& path, Content content) {
-  bool const is_compressed = compression_of_name(path) != Compression::none;
-  auto const ending = is_compressed ? path.stem().extension().string() : path.extension().string();
-  bool const names_hdf5 = is_one_of(ending, {".h5", ".hdf5"});
-  bool const names_json = ending == ".json";
-  bool const names_lines = is_one_of(ending, {".tsv", ".txt", ".csv"});
-  auto const require = [&](bool fits, char const* what, char const* expected) {
-    if (fits) return;
-    throw UsageError(
-        fmt::format("{} has an ending of another format: {}, expected {}", shown(role, path), what, expected));
-  };
-  switch (content) {
-  case Content::network_or_samples:
-    return; // the ending chooses the format; unknown endings are refused later
-  case Content::hdf5:
-    return require(!is_compressed && !names_json && !names_lines, "HDF5 is written", ".h5 or .hdf5");
-  case Content::lines:
-    return require(!names_hdf5 && !names_json, "lines of numbers are written", ".tsv, .tsv.gz, .tsv.xz or .tsv.zst");
-  case Content::json:
-    return require(!is_compressed && !names_hdf5 && !names_lines, "JSON is written", ".json");
-  case Content::journal:
-    return require(!is_compressed && !names_hdf5 && !names_json && !names_lines, "a journal is written", ".journal");
-  }
-}
-
 } // namespace
 
 void FileRoles::reads(std::string const& role, fs::path const& path) {
@@ -152,9 +156,10 @@ void FileRoles::writes(std::string const& role, fs::path const& path, Content co
 
 void FileRoles::require_sound() const {
   auto const streams = files_of_streams();
+  std::vector<std::vector<FileIdentity>> inputs; // each with its files
+  for (auto const& input : inputs_) inputs.push_back(files_of_input(input.path));
   std::vector<FileIdentity> earlier;
   for (auto const& output : outputs_) {
-    require_fitting_ending(output.role, output.path, output.content);
     auto const here = file_identity(target_of(output.path));
     auto const collides = [&](FileIdentity const& other) {
       return are_one(here, other) || (output.content == Content::journal && is_journal_of_rank(other, here));
@@ -164,15 +169,18 @@ void FileRoles::require_sound() const {
       throw UsageError(
           fmt::format("{} is the file that {} goes to; give it another name", shown(output.role, output.path), name));
     }
-    for (auto const& input : inputs_) {
-      std::error_code error;
-      bool const is_network = fs::is_directory(input.path, error) && is_part_of_network(here, input.path);
-      bool const is_listed = std::ranges::any_of(
-          files_of_list(input.path), [&](fs::path const& file) { return are_one(here, file_identity(file)); });
-      if (!is_network && !is_listed && !collides(file_identity(input.path))) continue;
-      throw UsageError(fmt::format("{} would replace what {} reads; give it another name",
-                                   shown(output.role, output.path), shown(input.role, input.path)));
+    for (std::size_t number = 0; number < inputs.size(); ++number) {
+      auto const& input = inputs_[number];
+      if (std::ranges::any_of(inputs[number], collides)) {
+        throw UsageError(fmt::format("{} would replace what {} reads; give it another name",
+                                     shown(output.role, output.path), shown(input.role, input.path)));
+      }
+      if (lies_in_network(here, inputs[number].front().path)) {
+        throw UsageError(fmt::format("{} would become a part of the folder that {} reads; give it another folder",
+                                     shown(output.role, output.path), shown(input.role, input.path)));
+      }
     }
+    require_fitting_ending(shown(output.role, output.path), output.path, output.content);
     for (std::size_t number = 0; number < earlier.size(); ++number) {
       auto const& other = outputs_[number];
       bool const is_journals = other.content == Content::journal && is_journal_of_rank(here, earlier[number]);
@@ -185,18 +193,37 @@ void FileRoles::require_sound() const {
 }
 
 void FileRoles::require_readable_by(std::size_t num_ranks) const {
+  if (num_ranks == 1) return;
   for (auto const& input : inputs_) {
-    if (num_ranks == 1 || !is_pipe(input.path)) continue;
-    throw InputError(fmt::format("{} is a pipe, which only one of {} ranks could read; give a file",
-                                 shown(input.role, input.path), num_ranks));
+    auto const pipe = pipe_of_input(input.path);
+    if (!pipe) continue;
+    auto const name = shown(input.role, input.path);
+    auto const what = *pipe == input.path ? fmt::format("{} is a pipe", name)
+                                          : fmt::format("{} reads the pipe {}", name, pipe->string());
+    throw InputError(fmt::format("{}, which only one of {} ranks could read; give a file", what, num_ranks));
   }
 }
 
 std::vector<fs::path> FileRoles::remove_leftovers() const {
+  std::vector<FileIdentity> needed; // collected once there is something to remove
+  auto const collect_needed = [&] {
+    for (auto const& input : inputs_) {
+      auto const files = files_of_input(input.path);
+      needed.insert(needed.end(), files.begin(), files.end());
+    }
+    for (auto const& output : outputs_) needed.push_back(file_identity(target_of(output.path)));
+  };
+  auto const is_needed = [&](fs::path const& left) {
+    if (needed.empty()) collect_needed();
+    auto const here = file_identity(left);
+    return std::ranges::any_of(needed, [&](FileIdentity const& file) {
+      return are_one(here, file) || lies_at_or_below(file.path, here.path);
+    });
+  };
   std::vector<fs::path> kept;
   for (auto const& output : outputs_) {
     if (output.content == Content::journal) continue; // journals grow in place
-    auto const left = varve::remove_leftovers(target_of(output.path));
+    auto const left = varve::remove_leftovers(target_of(output.path), is_needed);
     kept.insert(kept.end(), left.begin(), left.end());
   }
   return kept;

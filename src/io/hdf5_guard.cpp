@@ -115,12 +115,12 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
-/// Runs in the child: silences its streams, lets every HDF5 crash end the process, and never returns.
+/// Runs in the child: silences what it says, lets every HDF5 crash end the process, and never returns.
 [[noreturn]] void walk_and_exit(Walk const& walk, Share share, int descriptor, Limits const& limits) {
   for (int const signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGTERM, SIGINT, SIGHUP, SIGPIPE})
     std::signal(signal, SIG_DFL);
   if (int const silence = open("/dev/null", O_RDWR); silence >= 0) {
-    for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    for (int const stream : {STDOUT_FILENO, STDERR_FILENO}) // /dev/stdin may name the file
       if (stream != descriptor) dup2(silence, stream);
   }
   is_in_child = true;

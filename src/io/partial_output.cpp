@@ -1,6 +1,7 @@
 #include "io/partial_output.hpp"
 
 #include "core/error.hpp"
+#include "io/challenge.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -93,6 +95,35 @@ bool is_in_use(fs::path const& name) {
   bool const is_locked = flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   close(descriptor);
   return is_locked;
+}
+
+/// The files in a partial folder; nullopt if it holds anything but layer files, which OutputFolder never does.
+std::optional<std::vector<fs::path>> only_layer_files(fs::path const& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code failure;
+    bool const is_file = fs::is_regular_file(entry->symlink_status(failure));
+    if (!is_file || !is_layer_file_name(entry->path().filename().string())) return std::nullopt;
+    files.push_back(entry->path());
+  }
+  return error ? std::nullopt : std::optional(files);
+}
+
+/// True if a process of ours may have made this file or folder, which has the name of a partial output.
+bool may_be_ours(fs::path const& name) {
+  std::error_code error;
+  auto const status = fs::symlink_status(name, error);
+  return fs::is_regular_file(status) || (fs::is_directory(status) && only_layer_files(name));
+}
+
+/// Removes a partial file, or a partial folder and the layer files in it. What cannot be removed stays.
+void remove_leftover(fs::path const& name) {
+  std::error_code failure;
+  bool const is_folder = fs::is_directory(fs::symlink_status(name, failure));
+  auto const files = is_folder ? only_layer_files(name) : std::nullopt;
+  for (auto const& file : files.value_or(std::vector<fs::path>())) fs::remove(file, failure);
+  fs::remove(name, failure); // a folder goes only if it is empty
 }
 
 constexpr int ending_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE};
@@ -179,15 +210,16 @@ void PartialOutput::appear() {
   sync_folder_of(path_);
 }
 
-std::vector<fs::path> remove_leftovers(fs::path const& path) {
+std::vector<fs::path> remove_leftovers(fs::path const& path, std::function<bool(fs::path const&)> const& is_needed) {
   std::vector<fs::path> kept;
   std::error_code error;
   auto const target = path.filename().string();
   for (fs::directory_iterator entry(folder_of(path), error), end; !error && entry != end; entry.increment(error)) {
     auto const& name = entry->path();
-    if (!is_partial_name(name.filename().string(), target)) continue;
+    if (!is_partial_name(name.filename().string(), target) || !may_be_ours(name)) continue;
+    if (is_needed && is_needed(name)) continue;
+    if (is_abandoned(name)) remove_leftover(name);
     std::error_code failure;
-    if (is_abandoned(name)) fs::remove_all(name, failure);
     if (fs::exists(fs::symlink_status(name, failure)) && !is_in_use(name)) kept.push_back(name);
   }
   return kept;
@@ -199,8 +231,18 @@ void remove_partial_outputs_on_signals() {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); // the new thread inherits this mask, so signals go to other threads
-  std::thread(remove_when_signalled).detach();
+  std::string failure;
+  try {
+    std::thread(remove_when_signalled).detach();
+  } catch (std::system_error const& error) {
+    failure = error.code().message();
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!failure.empty()) {
+    throw ResourceError(fmt::format("the thread that removes unfinished outputs when a signal comes cannot be started: "
+                                    "{}; raise the limits of threads and memory (ulimit -u, ulimit -v)",
+                                    failure));
+  }
   struct sigaction action {};
   action.sa_handler = wake_remover;
   action.sa_flags = SA_RESTART;

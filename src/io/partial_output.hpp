@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 namespace varve {
@@ -38,12 +39,17 @@ private:
 /// Throws ResourceError "PATH cannot be written: " and what the system says of the error (errno).
 [[noreturn]] void fail_to_write(std::filesystem::path const& path, int error);
 
-/// Removes the partial files and folders of PATH that killed processes left. Returns those that cannot be removed, or
-/// that may belong to a running process because the file system has no locks.
-std::vector<std::filesystem::path> remove_leftovers(std::filesystem::path const& path);
+/// Removes the partial files of PATH that killed processes left, and the partial folders that hold layer files
+/// (nN-lK.tsv) or nothing; a folder of such a name that holds anything else is the user's, as is what `is_needed`
+/// accepts. Returns those that cannot be removed, or that may belong to a running process because the file system has
+/// no locks.
+std::vector<std::filesystem::path>
+remove_leftovers(std::filesystem::path const& path,
+                 std::function<bool(std::filesystem::path const&)> const& is_needed = {});
 
 /// Installs handlers that remove all partial outputs of this process before a signal ends it (SIGTERM, SIGINT, SIGHUP,
-/// SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE). Ignored signals stay ignored. Call it once, from the main thread.
+/// SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE). Ignored signals stay ignored. Call it once, from the main thread. Throws
+/// ResourceError if the thread that waits for them cannot be started.
 void remove_partial_outputs_on_signals();
 
 /// Syncs the folder that contains `file`, so that its new name is on the disk. Throws ResourceError if the disk fails.

@@ -82,6 +82,37 @@ TEST(Documents, BashCompletesCommandsOptionsAndValues) {
   EXPECT_EQ(completed(script, "varve infer --network ''", 3), "\n") << "left to the completion of files";
 }
 
+TEST(Documents, BashLeavesThePlacesOfFilesToTheCompletionOfFiles) {
+  auto const script = document("bash");
+  for (char const* const command : {"convert", "info"}) {
+    EXPECT_EQ(completed(script, std::string("varve ") + command + " ''", 2), "\n") << command;
+    EXPECT_EQ(completed(script, std::string("varve ") + command + " file --he", 3), "--help\n") << command;
+  }
+}
+
+TEST(Documents, BashCompletesValuesBehindAnEqualsSign) {
+  auto const script = document("bash");
+  EXPECT_EQ(completed(script, "varve infer --precision =", 3), "float double\n");
+  EXPECT_EQ(completed(script, "varve infer --precision = d", 4), "double\n");
+  EXPECT_EQ(completed(script, "varve infer --precision=fl", 2), "--precision=float\n");
+  EXPECT_EQ(completed(script, "varve infer --network =", 3), "\n") << "left to the completion of files";
+}
+
+TEST(Documents, BashCompletesTheNamesThatTheCommandTakes) {
+  auto const script = document("bash");
+  EXPECT_THAT(completed(script, "varve infer --backend ''", 3), HasSubstr("serial"));
+  EXPECT_EQ(completed(script, "varve infer --engine r", 3), "reference\n");
+  EXPECT_EQ(completed(script, "varve infer --kernel st", 3), "stationary staged\n");
+  EXPECT_EQ(completed(script, "varve infer --edge-order a", 3), "auto ascending\n");
+  EXPECT_EQ(completed(script, "varve infer --schedule ''", 3), "dynamic static\n");
+  EXPECT_EQ(completed(script, "varve infer --reductions me", 3), "merge_neurons\n");
+  EXPECT_EQ(completed(script, "varve train --optimizer ''", 3), "sgd momentum nesterov adam\n");
+  EXPECT_EQ(completed(script, "varve train --pattern ''", 3), "keep set rigl\n");
+  EXPECT_EQ(completed(script, "varve train --rate-schedule c", 3), "constant cosine\n");
+  EXPECT_EQ(completed(script, "varve benchmark --formats s", 3), "staged_blocks sliced_ell\n");
+  EXPECT_EQ(completed(script, "varve --document ''", 2), "man bash\n");
+}
+
 TEST(Documents, OtherKindsAreErrors) {
   auto const refused = run_varve({"--document", "html"});
   EXPECT_EQ(refused.exit_code, 2);

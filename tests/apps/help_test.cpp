@@ -163,6 +163,8 @@ TEST(Help, UnknownWordsAreNamedWithTheNearestKnownOne) {
   std::vector<std::pair<Words, std::string>> const sentences = {
       {{"frobnicate"}, "varve has no subcommand 'frobnicate' (try varve --help)"},
       {{"infr"}, "varve has no subcommand 'infr'; the nearest is infer (try varve --help)"},
+      {{"infre"}, "varve has no subcommand 'infre'; the nearest is infer (try varve --help)"},
+      {{"tnue"}, "varve has no subcommand 'tnue'; the nearest is tune (try varve --help)"},
       {{"Tune", "--network", "a.h5"}, "varve has no subcommand 'Tune'; the nearest is tune (try varve --help)"},
       {{"help"}, "varve has no subcommand 'help'; the nearest is --help (try varve --help)"},
       {{"-V"}, "varve has no option '-V'; the nearest is --version (try varve --help)"},

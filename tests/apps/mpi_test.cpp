@@ -4,6 +4,8 @@
 
 #include "io/sample_file.hpp"
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -307,6 +309,16 @@ TEST_F(Ranks, FailTogetherWithOneSentence) {
   ASSERT_EQ(sentences(missing).size(), 1U) << missing.err;
   EXPECT_THAT(sentences(missing).front(), HasSubstr(path("no.h5")));
   EXPECT_FALSE(std::filesystem::exists(path("never.tsv")));
+}
+
+TEST_F(Ranks, DoNotWaitForAPipeInTheFolderOfANetwork) { // of which only one would get the bytes
+  std::filesystem::create_directory(path("net"));
+  ASSERT_EQ(mkfifo(path("net/n256-l1.tsv").c_str(), 0600), 0);
+  auto const ended = run_on(2, {"infer", "--network", path("net"), "--bias", "-0.15", "--input", path("img.h5")});
+  EXPECT_EQ(ended.exit_code, 3) << ended.err;
+  ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
+  EXPECT_THAT(sentences(ended).front(),
+              HasSubstr("reads the pipe " + path("net/n256-l1.tsv") + ", which only one of 2 ranks could read"));
 }
 
 TEST_F(Ranks, WriteNothingWhenOneFails) {

@@ -114,6 +114,33 @@ TEST_F(NothingLost, OutputsThatAreInputsAreRefusedByEverySubcommand) {
   for (std::string const name : {"hard.h5", "link.h5", "tuned"}) fs::remove(file(name));
 }
 
+TEST_F(NothingLost, AnInputWithTheNameOfALeftoverStays) {
+  auto const input = out("res.h5.partial-0123456789abcdef");
+  fs::copy_file(file("img.h5"), input);
+  succeed({"convert", input, out("res.h5")});
+  EXPECT_EQ(read_bytes(input), read_bytes(file("img.h5")));
+  auto const network = out("last.h5.partial-0123456789abcdef");
+  fs::copy_file(file("net.h5"), network);
+  auto const ended =
+      succeed({"infer", "--network", network, "--input", file("img.h5"), "--activations", out("last.h5")});
+  EXPECT_EQ(survivors(ended), expected_);
+  EXPECT_EQ(read_bytes(network), read_bytes(file("net.h5")));
+  fs::create_directory(out("res.h5.partial-00112233445566ff")); // the user's
+  write_bytes(out("res.h5.partial-00112233445566ff/notes.txt"), "kept");
+  EXPECT_EQ(succeed({"convert", input, out("res.h5")}).err, "");
+  EXPECT_EQ(read_bytes(out("res.h5.partial-00112233445566ff/notes.txt")), "kept");
+}
+
+TEST_F(NothingLost, OutputsInTheFolderOfANetworkAreRefused) {
+  auto const part = "would become a part of the folder that --network";
+  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.h5"), "--report",
+                  file("net/network.json")},
+                 part);
+  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.h5"), "--activations",
+                  file("net/last.h5")},
+                 part);
+}
+
 TEST_F(NothingLost, OutputsThatAreOneFileAreRefused) {
   auto const one = "are one file";
   fs::create_symlink(out("x"), out("y"));
@@ -133,6 +160,15 @@ TEST_F(NothingLost, EndingsOfAnotherFormatAreRefused) {
   expect_refused(infer({"--predictions", out("a.json")}), other);
   expect_refused(infer({"--report", out("a.json.gz")}), other);
   expect_refused(infer({"--journal", out("a.h5")}), other);
+  expect_refused(infer({"--activations", out("a.npy")}), other);
+  expect_refused(infer({"--categories", out("a.H5")}), other);
+  expect_refused(infer({"--categories", out("a.tsv.bz2")}), other);
+  expect_refused(infer({"--categories", out("a.tsv.GZ")}), other);
+  expect_refused(infer({"--report", out("a.md")}), other);
+  for (std::string const ending : {".tsv.gz", ".tsv.zst"}) // the history is not compressed
+    expect_refused({"train", "--network", file("net.h5"), "--input", file("img.h5"), "--output", out("b.h5"),
+                    "--history", out("a" + ending)},
+                   other);
   expect_refused({"tune", "--network", file("net.h5"), "--input", file("img.h5"), "--output", out("a.h5")}, other);
   EXPECT_EQ(out_.num_entries(), 0);
 }
@@ -150,8 +186,10 @@ TEST_F(NothingLost, WhatIsPrintedIsNotReplacedByAnOutput) {
 
 TEST_F(NothingLost, StreamsThatCannotBeWrittenAreExitCode4) {
   std::string const info = "$VARVE info " + file("net.h5");
-  for (auto const& command : {std::string("$VARVE --help"), std::string("$VARVE --version"),
-                              std::string("$VARVE infer --help"), info, info + " --json", infer_line(file("img.h5"))}) {
+  for (auto const& command :
+       {std::string("$VARVE --help"), std::string("$VARVE --version"), std::string("$VARVE infer --help"),
+        std::string("$VARVE --document man"), std::string("$VARVE --document bash"), info, info + " --json",
+        infer_line(file("img.h5"))}) {
     for (std::string const redirection : {" >/dev/full", " >&-"}) {
       auto const ended = shell(command + redirection);
       expect_sentence(ended, 4, {}, command + redirection);

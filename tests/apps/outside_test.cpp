@@ -1,12 +1,15 @@
 #include "apps/shared_folder.hpp"
+#include "core/backend.hpp"
 #include "io/network_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace varve {
@@ -54,6 +57,45 @@ TEST_F(Outside, VariablesOfKokkosAndOpenMPAreChecked) {
     before == nullptr ? unsetenv(name.c_str()) : setenv(name.c_str(), kept.c_str(), 1);
   }
 }
+
+#if !defined(                                                                                                          \
+    __SANITIZE_ADDRESS__) // the sanitizer reserves its address space at the start, and wants to be loaded first
+/// True if infer starts threads of OpenMP, and no driver of a GPU, which takes more threads and addresses than these
+/// tests allow.
+bool starts_threads_alone() {
+  auto const backends = compiled_backends();
+  return !has_own_memory(backends.front()) && std::ranges::find(backends, Backend::openmp) != backends.end();
+}
+
+TEST_F(Outside, ThreadsWithoutRoomForTheirStacksAreExitCode4) { // the OpenMP library would end the process with 1
+  if (!starts_threads_alone()) return;
+  auto const infer = " " VARVE_COMMAND " infer --network " + path("net.h5") + " --input " + path("img.h5");
+  for (auto const& [limit, variables, sentence] :
+       {std::tuple("3000000", "OMP_NUM_THREADS=512 OMP_STACKSIZE=8M", "512 threads with stacks of 8192 KiB"),
+        std::tuple("2000000", "OMP_NUM_THREADS=4 OMP_STACKSIZE=1G", "4 threads with stacks of 1048576 KiB")}) {
+    auto const ended = test::run({"bash", "-c", "ulimit -v " + std::string(limit) + "; " + variables + infer});
+    expect_sentence(ended, 4, {sentence, "cannot be started: Cannot allocate memory; lower OMP_NUM_THREADS"});
+    EXPECT_EQ(ended.out, "");
+  }
+}
+
+TEST_F(Outside, ThreadsThatCannotStartAreExitCode4) {
+  std::vector<std::string> const without_threads = {"env", "LD_PRELOAD=" VARVE_NO_THREADS, "OMP_NUM_THREADS=2"};
+  auto const info = test::run(test::joined(without_threads, {VARVE_COMMAND, "info", path("net.h5")}));
+  expect_sentence(
+      info, 4,
+      {"the thread that removes unfinished outputs when a signal comes cannot be started: Resource temporarily "
+       "unavailable"});
+#if !defined(__clang__) // whose OpenMP library aborts
+  if (!starts_threads_alone()) return;
+  auto const infer = test::run(
+      test::joined(without_threads, {VARVE_COMMAND, "infer", "--network", path("net.h5"), "--input", path("img.h5")}));
+  EXPECT_EQ(infer.exit_code, 4) << infer.err;
+  EXPECT_EQ(infer.out, "");
+  EXPECT_THAT(infer.err, HasSubstr("varve: 2 threads cannot be started; lower OMP_NUM_THREADS"));
+#endif
+}
+#endif
 
 TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has no GPU
   setenv("KOKKOS_PRINT_CONFIGURATION", "true", 1);

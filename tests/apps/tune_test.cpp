@@ -71,6 +71,12 @@ TEST_F(Tune, FindsOptionsThatInferTakes) {
   }
 }
 
+TEST_F(Tune, RefusesAnOutputBeforeItMeasures) {
+  auto const ended = run_varve(with_data({"tune"}, {"--output", path("no/such/tuning.json")}));
+  expect_sentence(ended, 4, {"no/such/tuning.json"});
+  EXPECT_EQ(ended.out, "") << "it began to measure";
+}
+
 TEST_F(Tune, TheCommandLineWinsOverTheFile) {
   write_bytes(path("options.json"), R"({"options": {"batch": 700, "precision": "double", "backend": "serial"}})");
   auto report = report_of({"--options", path("options.json")});
@@ -83,8 +89,20 @@ TEST_F(Tune, TheCommandLineWinsOverTheFile) {
   EXPECT_EQ(report["backend"], "serial");
 }
 
+TEST_F(Tune, RecommendsNothingFromFewMeasurements) {
+  for (std::string const repeat : {"1", "4"}) {
+    auto const ended =
+        succeed(with_data({"tune"}, {"--repeat", repeat, "--samples", "1500", "--output", path("tuning.json")}));
+    EXPECT_THAT(ended.out, HasSubstr("best      all left to the plan: of fewer than 5 measurements (--repeat) nothing "
+                                     "can be said\n"));
+    auto const tuning = read_json(path("tuning.json"));
+    EXPECT_TRUE(tuning["whole_runs"].is_null());
+    EXPECT_EQ(tuning["options"].size(), 1U) << "the backend only";
+  }
+}
+
 TEST_F(Tune, SaysWhatNothingBeats) {
-  auto const ended = succeed(with_data({"tune"}, {"--repeat", "1", "--samples", "1", "--output", path("tuning.json")}));
+  auto const ended = succeed(with_data({"tune"}, {"--repeat", "5", "--samples", "1", "--output", path("tuning.json")}));
   auto const tuning = read_json(path("tuning.json"));
   if (tuning["whole_runs"].is_null()) {
     EXPECT_THAT(ended.out, HasSubstr("nothing is faster by more than the spread of the measurements"));
@@ -137,11 +155,26 @@ TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
 }
 
 TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
-  for (char const* const text :
-       {"", "{", "[]", "{}", R"({"options": 3})", R"({"options": {"colour": "red"}})", R"({"options": {"batch": 0}})",
-        R"({"options": {"batch": "many"}})", R"({"options": {"precision": "half"}})",
-        R"({"options": {"batch": [1, 2]}})", R"({"options": {"bias": "nan"}})", R"({"options": {"cap": "inf"}})",
-        R"({"options": {"bias": true}})"}) {
+  for (char const* const text : {"",
+                                 "{",
+                                 "[]",
+                                 "{}",
+                                 R"({"options": 3})",
+                                 R"({"options": {"colour": "red"}})",
+                                 R"({"options": {"batch": 0}})",
+                                 R"({"options": {"batch": "many"}})",
+                                 R"({"options": {"precision": "half"}})",
+                                 R"({"options": {"batch": [1, 2]}})",
+                                 R"({"options": {"bias": "nan"}})",
+                                 R"({"options": {"cap": "inf"}})",
+                                 R"({"options": {"bias": true}})",
+                                 R"({"options": {"batch": -3}})",
+                                 R"({"options": {"batch": 1e3}})",
+                                 R"({"options": {"journal": ""}})",
+                                 R"({"options": {"help": true}})",
+                                 R"({"options": {"help": false}})",
+                                 R"({"options": {"options": "other.json"}})",
+                                 R"({"options": {"report": "a.json\u0000.h5"}})"}) {
     auto const ended = infer_with_file(text);
     expect_sentence(ended, 3, {}, text);
     EXPECT_THAT(ended.err, StartsWith("varve: " + path("options.json"))) << text;

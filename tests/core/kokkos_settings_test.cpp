@@ -1,8 +1,11 @@
 #include "core/kokkos_settings.hpp"
 #include "io/files.hpp"
 
+#include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -77,6 +80,38 @@ TEST(KokkosSettings, BadVariablesAreNamed) {
       expect_holds(sentence, std::string("the environment variable ") + name + " is '" + value + "'");
     }
   }
+}
+
+TEST(KokkosSettings, TellHowManyThreadsStartAndTheirStacks) {
+  auto const asked = [](std::vector<std::string> words) {
+    std::vector<char*> arguments;
+    for (auto& word : words) arguments.push_back(word.data());
+    return num_threads_for_kokkos(arguments);
+  };
+  {
+    Variable const number("KOKKOS_NUM_THREADS", "7");
+    EXPECT_EQ(asked({}), 7U);
+    EXPECT_EQ(asked({"--kokkos-device-id=3", "--kokkos-num-threads=12"}), 12U) << "the command line wins";
+  }
+  std::vector<std::pair<char const*, std::size_t>> const stacks = {
+      {"512B", 512}, {"64", 64U << 10U}, {" 2 k ", 2U << 10U}, {"16M", 16U << 20U}, {"1G", 1U << 30U}};
+  for (auto const& [text, bytes] : stacks) {
+    Variable const stack("OMP_STACKSIZE", text);
+    EXPECT_EQ(stack_of_openmp_threads(), bytes) << text;
+  }
+  Variable const none("OMP_STACKSIZE", "");
+  EXPECT_GE(stack_of_openmp_threads(), 16U << 10U) << "that of the system";
+}
+
+TEST(KokkosSettings, ThreadsWithoutRoomForTheirStacksAreNamed) {
+  constexpr std::size_t tebibyte = std::size_t{1} << 40U;
+  EXPECT_EQ(
+      sentence_of<ResourceError>([] { require_room_for_threads(513, tebibyte); }),
+      "513 threads with stacks of 1073741824 KiB cannot be started: Cannot allocate memory; lower OMP_NUM_THREADS "
+      "or OMP_STACKSIZE, or raise the limit of memory (ulimit -v)"); // without a wish of its own a mapping gets no
+                                                                     // address above 48 bits
+  EXPECT_NO_THROW(require_room_for_threads(1, 512 * tebibyte)) << "the first thread runs already";
+  EXPECT_NO_THROW(require_room_for_threads(3, std::size_t{1} << 20U));
 }
 
 } // namespace

@@ -18,6 +18,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace varve::test {
@@ -405,6 +406,28 @@ TEST(CountsOfFormats, BeyondThirtyTwoBitsAreRefused) {
     EXPECT_STREQ(error.what(),
                  "a layer has 4294967296 chunks of edges, more than 32 bits count; --formats csr takes such layers");
   }
+}
+
+TEST(CountsOfFormats, AreCheckedWhereLayersAreEncoded) { // with limits that small layers reach
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  using Ell = SlicedEll<Space, float, std::uint16_t, 1, 1, 1>;
+  using Staged = StagedBlocks<Space, float, 1, 1, 1>;
+  SparseMatrix const matrix{3, 2, {0, 2, 4, 6}, {0, 1, 0, 1, 0, 1}, {1, 2, 3, 4, 5, 6}};
+  OutputStages const stages{{0, 1, 2}, {0, 2, 3}};
+  auto const sentence_of = [](auto const& encode) -> std::string {
+    try {
+      encode();
+      return "no error";
+    } catch (InputError const& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(sentence_of([&] { Ell::encode(matrix, {}, 6); }), "no error");
+  EXPECT_EQ(sentence_of([&] { Ell::encode(matrix, {}, 5); }),
+            "a layer has 6 chunks of edges, more than 32 bits count; --formats csr takes such layers");
+  EXPECT_EQ(sentence_of([&] { Staged::encode(matrix, stages, 4); }), "no error");
+  EXPECT_EQ(sentence_of([&] { Staged::encode(matrix, stages, 3); }),
+            "a layer has 4 inputs of stages, more than 32 bits count; --formats csr takes such layers");
 }
 
 } // namespace

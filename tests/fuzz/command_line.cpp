@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
+#include "apps/plain_values.hpp"
 #include "core/error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -50,12 +51,14 @@ void read_input(std::string_view bytes) {
   add_tune(command_line, action);
   add_verify(command_line, action);
   add_evaluate(command_line, action);
+  require_plain_values(command_line);
   parse(command_line, arguments);
   if (arguments.empty() || arguments.back() != "infer") return;
   arguments.pop_back();
   CLI::App infer("", "infer");
   InferOptions options;
   add_infer_options(infer, options);
+  require_plain_values(infer);
   parse(infer, arguments);
   engine_options(options);
   parse_samples(options.samples);

@@ -107,24 +107,86 @@ TEST(FileRoles, AnOutputIsNoLayerFileOfANetworkThatIsRead) {
   fs::create_hard_link(folder / "net/n32-l1.tsv", folder / "hard.tsv");
   for (auto const& [network, output] :
        {std::pair("net", "net/n32-l1.tsv"), std::pair("net", "net/n32-l2.tsv.gz"), std::pair("net", "elsewhere.tsv"),
-        std::pair("net", "hard.tsv"), std::pair("net", "net/n32-l3.tsv.xz"), std::pair("net", "net"),
-        std::pair("all", "all/neuron32/n32-l1.tsv"), std::pair("all/neuron32", "all/neuron32/n32-l9.tsv")}) {
+        std::pair("net", "hard.tsv"), std::pair("net", "net"), std::pair("all", "all/neuron32/n32-l1.tsv")}) {
     expect_holds(refusal(folder / network, folder / output), "would replace what --input");
   }
-  expect_taken(folder / "net", folder / "net/notes.tsv");
-  expect_taken(folder / "net", folder / "net/alive.tsv");
+  for (auto const& [network, output] :
+       {std::pair("net", "net/n32-l3.tsv.xz"), std::pair("all/neuron32", "all/neuron32/n32-l9.tsv"),
+        std::pair("all", "all/neuron32/n32-l9.tsv")}) {
+    expect_holds(refusal(folder / network, folder / output), "would become a part of the folder that --input");
+  }
   expect_taken(folder / "net", folder / "all/neuron32/n32-l1.tsv");
+  expect_taken(folder / "net/notes.tsv", folder / "net/alive.tsv");
+}
+
+TEST(FileRoles, AnOutputDoesNotChangeWhatNetworkAFolderIs) {
+  TemporaryFolder const folder;
+  fs::create_directories(folder / "net/below");
+  fs::create_symlink("net", folder / "link");
+  write_bytes(folder / "net/n32-l1.tsv", "1\t1\t1\n");
+  std::string const net = folder / "net";
+  EXPECT_EQ(refusal(net, folder / "net/network.json", Content::json),
+            "--categories " + (folder / "net/network.json").string() +
+                " would become a part of the folder that --input " + net + " reads; give it another folder");
+  for (std::string const name : {"net/last.h5", "net/notes.tsv", "link/alive.tsv", "net/below/../alive.tsv"}) {
+    expect_holds(refusal(net, folder / name, Content::network_or_samples), "would become a part of the folder");
+    expect_holds(refusal(folder / "link", folder / name, Content::network_or_samples), "would become a part of");
+  }
+  expect_taken(net, folder / "net/below/alive.tsv");
+  expect_taken(net, folder / "alive.tsv");
+}
+
+TEST(FileRoles, LeftoversAreNeverFilesOfThisRun) {
+  TemporaryFolder const folder;
+  auto const mark = [&](std::string const& target, char digit) {
+    return (folder / (target + ".partial-000000000000000" + std::string(1, digit))).string();
+  };
+  FileRoles files;
+  files.reads("--input", write_bytes(mark("out.h5", '0'), "input"));
+  fs::create_symlink(write_bytes(mark("out.h5", '1'), "input"), folder / "link"); // an input under another name
+  files.reads("--truth", folder / "link");
+  write_bytes(mark("out.h5", '2'), "a layer"); // a layer that a list names
+  write_bytes(folder / "net.json", R"({"layers": [")" + mark("out.h5", '2') + R"("]})");
+  files.reads("--network", folder / "net.json");
+  fs::create_directory(mark("out.h5", '3')); // the folder of an input
+  files.reads("--labels", write_bytes(mark("out.h5", '3') + "/n32-l1.tsv", "labels"));
+  files.writes("--output", folder / "out.h5", Content::hdf5);
+  files.writes("--journal", write_bytes(mark("out.h5", '4'), "journal"), Content::journal);
+  auto const left = write_bytes(mark("out.h5", '5'), "half");
+  EXPECT_TRUE(files.remove_leftovers().empty());
+  for (char const digit : {'0', '1', '2', '4'}) EXPECT_TRUE(fs::is_regular_file(mark("out.h5", digit))) << digit;
+  EXPECT_TRUE(fs::exists(mark("out.h5", '3') + "/n32-l1.tsv"));
+  EXPECT_FALSE(fs::exists(left));
 }
 
 TEST(FileRoles, EndingsDoNotContradictTheFormat) {
   TemporaryFolder const folder;
   std::string const none = folder / "nothing";
-  for (auto const& [name, content] :
-       {std::pair("a.tsv", Content::hdf5), std::pair("a.tsv.gz", Content::hdf5), std::pair("a.h5.gz", Content::hdf5),
-        std::pair("a.json", Content::hdf5), std::pair("a.h5", Content::lines), std::pair("a.hdf5", Content::lines),
-        std::pair("a.json", Content::lines), std::pair("a.json.gz", Content::json), std::pair("a.h5", Content::json),
-        std::pair("a.tsv", Content::json), std::pair("a.h5", Content::journal), std::pair("a.json", Content::journal),
-        std::pair("a.tsv.zst", Content::journal)}) {
+  for (auto const& [name, content] : {std::pair("a.tsv", Content::hdf5),
+                                      std::pair("a.tsv.gz", Content::hdf5),
+                                      std::pair("a.h5.gz", Content::hdf5),
+                                      std::pair("a.json", Content::hdf5),
+                                      std::pair("a.h5", Content::lines),
+                                      std::pair("a.hdf5", Content::lines),
+                                      std::pair("a.json", Content::lines),
+                                      std::pair("a.json.gz", Content::json),
+                                      std::pair("a.h5", Content::json),
+                                      std::pair("a.tsv", Content::json),
+                                      std::pair("a.h5", Content::journal),
+                                      std::pair("a.json", Content::journal),
+                                      std::pair("a.tsv.zst", Content::journal),
+                                      std::pair("a.npy", Content::hdf5),
+                                      std::pair("a.TSV", Content::hdf5),
+                                      std::pair("a.npy", Content::lines),
+                                      std::pair("a.H5", Content::lines),
+                                      std::pair("a.tsv.bz2", Content::lines),
+                                      std::pair("a.tsv.GZ", Content::lines),
+                                      std::pair("a.H5.gz", Content::lines),
+                                      std::pair("a.md", Content::json),
+                                      std::pair("a.journal", Content::lines),
+                                      std::pair("a.tsv.gz", Content::plain_lines),
+                                      std::pair("a.tsv.Zst", Content::plain_lines),
+                                      std::pair("a.h5", Content::plain_lines)}) {
     expect_holds(refusal(none, folder / name, content),
                  "--categories " + (folder / name).string() + " has an ending of another format: ");
   }
@@ -132,7 +194,10 @@ TEST(FileRoles, EndingsDoNotContradictTheFormat) {
        {std::pair("a.h5", Content::hdf5), std::pair("a.hdf5", Content::hdf5), std::pair("a", Content::hdf5),
         std::pair("a.tsv", Content::lines), std::pair("a.tsv.xz", Content::lines), std::pair("a.alive", Content::lines),
         std::pair("a.json", Content::json), std::pair("a", Content::json), std::pair("a.journal", Content::journal),
-        std::pair("a", Content::journal), std::pair("a.tsv", Content::network_or_samples)}) {
+        std::pair("a", Content::journal), std::pair("a.tsv", Content::network_or_samples),
+        std::pair("a.H5", Content::hdf5), std::pair("a.TSV", Content::lines), std::pair("a.alive.gz", Content::lines),
+        std::pair("a.jsonl", Content::json), std::pair("a.tsv", Content::plain_lines),
+        std::pair("a.h5.previous", Content::hdf5)}) {
     expect_taken(none, folder / name, content);
   }
 }
@@ -145,6 +210,26 @@ TEST(FileRoles, OnlyOneRankCanReadAPipe) {
   EXPECT_NO_THROW(files.require_readable_by(1));
   EXPECT_EQ(sentence_of<InputError>([&] { files.require_readable_by(3); }),
             "--input " + (folder / "pipe").string() + " is a pipe, which only one of 3 ranks could read; give a file");
+}
+
+TEST(FileRoles, OnlyOneRankCanReadAPipeOfANetwork) {
+  TemporaryFolder const folder;
+  for (std::string const below : {"challenge", "all/neuron32", "matrices", "listed"})
+    fs::create_directories(folder / below);
+  std::string const list = write_bytes(folder / "net.json", R"({"layers": ["pipes.npy", "listed/pipe"]})");
+  for (auto const& [network, pipe] :
+       {std::pair("challenge", "challenge/n32-l2.tsv"), std::pair("all", "all/neuron32/n32-l1.tsv.gz"),
+        std::pair("matrices", "matrices/layer.npy"), std::pair("net.json", "listed/pipe")}) {
+    std::string const name = folder / pipe;
+    FileRoles files;
+    files.reads("--network", folder / network);
+    EXPECT_NO_THROW(files.require_readable_by(2));
+    ASSERT_EQ(mkfifo(name.c_str(), 0600), 0);
+    EXPECT_NO_THROW(files.require_readable_by(1));
+    EXPECT_EQ(sentence_of<InputError>([&] { files.require_readable_by(2); }),
+              "--network " + (folder / network).string() + " reads the pipe " + name +
+                  ", which only one of 2 ranks could read; give a file");
+  }
 }
 
 } // namespace

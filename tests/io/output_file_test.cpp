@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <set>
@@ -92,7 +93,10 @@ TEST(Leftovers, OfKilledRunsAreRemovedAndOthersStay) {
   TemporaryFolder const folder;
   auto const path = folder / "out.txt";
   write_bytes(folder / "out.txt.partial-0123456789abcdef", "half");
-  fs::create_directories(folder / "out.txt.partial-00112233445566ff/below");
+  fs::create_directory(folder / "out.txt.partial-00112233445566ff");
+  fs::create_directory(folder / "out.txt.partial-ff00112233445566");
+  for (std::string const name : {"n32-l1.tsv", "n32-l2.tsv.gz"})
+    write_bytes(folder / "out.txt.partial-ff00112233445566" / name, "half");
   for (std::string const name : {"out.txt", "out.txt.partial-12", "out.txt.partial-0123456789abcdeg",
                                  "other.txt.partial-0123456789abcdef", "out.txt.partial-0123456789abcdef0"})
     write_bytes(folder / name, "kept");
@@ -100,8 +104,34 @@ TEST(Leftovers, OfKilledRunsAreRemovedAndOthersStay) {
   EXPECT_TRUE(remove_leftovers(path).empty());
   EXPECT_FALSE(fs::exists(folder / "out.txt.partial-0123456789abcdef"));
   EXPECT_FALSE(fs::exists(folder / "out.txt.partial-00112233445566ff"));
+  EXPECT_FALSE(fs::exists(folder / "out.txt.partial-ff00112233445566"));
   EXPECT_TRUE(fs::exists(alive.partial_path())) << "somebody writes it";
   EXPECT_EQ(folder.num_entries(), 6);
+}
+
+TEST(Leftovers, AreNothingThatAUserMayHaveMade) {
+  TemporaryFolder const folder;
+  auto const mark = [&](char digit) { return folder / ("out.partial-000000000000000" + std::string(1, digit)); };
+  fs::create_directories(mark('1') / "below"); // a folder in the folder
+  fs::create_directory(mark('2'));             // a file of another name
+  write_bytes(mark('2') / "n32-l1.tsv", "1");
+  write_bytes(mark('2') / "notes.txt", "kept");
+  fs::create_directory(mark('3')); // a link with the name of a layer file
+  fs::create_symlink(mark('2') / "n32-l1.tsv", mark('3') / "n32-l1.tsv");
+  fs::create_symlink("nowhere", mark('4'));
+  ASSERT_EQ(mkfifo(mark('5').c_str(), 0600), 0);
+  auto const before = folder.num_entries();
+  EXPECT_TRUE(remove_leftovers(folder / "out").empty());
+  EXPECT_EQ(folder.num_entries(), before);
+}
+
+TEST(Leftovers, ThatAreNeededStay) {
+  TemporaryFolder const folder;
+  auto const needed = write_bytes(folder / "out.partial-0123456789abcdef", "kept");
+  auto const other = write_bytes(folder / "out.partial-0123456789abcdee", "half");
+  EXPECT_TRUE(remove_leftovers(folder / "out", [&](fs::path const& name) { return name == needed; }).empty());
+  EXPECT_EQ(read_bytes(needed), "kept");
+  EXPECT_FALSE(fs::exists(other));
 }
 
 TEST(Leftovers, ThatMayBeInUseAreNamed) {
