@@ -42,7 +42,7 @@ message(STATUS "Host code for: ${processor_flags}")
 # Eight files of a folder at a time, if wanted; call it when the target has all its files. Names within the files of a folder must
 # differ then. g++ takes types of an included file that no other file can name for a mistake.
 function(varve_unity_build target)
-  if(NOT VARVE_UNITY_BUILD)
+  if(NOT VARVE_UNITY_BUILD OR VARVE_BUILD_CONTENDERS) # contenders link the few object files that need no MPI
     return()
   endif()
   get_target_property(sources ${target} SOURCES)

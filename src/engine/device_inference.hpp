@@ -103,10 +103,13 @@ private:
 
   /// Runs the layer loop `repeat_` times.
   void run_loop(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& input, BatchResult& result) {
+    bool const is_own_space = &space == &space_; // a caller's may be a new one each time
+    bool const again = is_own_space && loop_.can_run_again(planned_.network(), plan().batch);
     for (std::size_t repetition = 0; repetition < repeat_; ++repetition) {
       space.fence("varve: before the layer loop");
       Stopwatch const loop_time;
-      loop_.run(space, input, planned_.network(), planned_.panel(), planned_.gather());
+      if (again) loop_.run_again(space, input, planned_.network(), planned_.panel(), planned_.num_changes());
+      if (!again) loop_.run(space, input, planned_.network(), planned_.panel(), planned_.gather());
       space.fence("varve: after the layer loop");
       result.loop_seconds.push_back(loop_time.seconds());
     }

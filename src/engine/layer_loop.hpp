@@ -1,9 +1,12 @@
 #pragma once
 
+#include "core/repeated_launches.hpp"
 #include "engine/activation_gather.hpp"
 #include "engine/device_network.hpp"
 #include "engine/panel.hpp"
 
+#include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace varve {
@@ -16,6 +19,37 @@ public:
   using Network = DeviceNetwork<ExecutionSpace, Scalar>;
   using PanelType = Panel<ExecutionSpace, Scalar>;
   using Gather = ActivationGather<ExecutionSpace, Scalar>;
+
+  /// run() of samples, by whatever means the same launches as in an earlier call cost the host least. num_changes: how
+  /// often network and panel have been changed.
+  void run_again(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& samples, Network& network,
+                 PanelType& panel, std::size_t num_changes) {
+    if (num_changes != num_changes_) launches_.forget();
+    num_changes_ = num_changes;
+    Key const key{samples.row_pointers.data(), samples.columns.data(), samples.values.data(), samples.value_stride,
+                  samples.num_samples};
+    auto const [progress, lists_before] = launches_.run(space, key, [&] {
+      run(space, samples, network, panel, nullptr);
+      return After(panel.progress(), lists_before_);
+    });
+    panel.take_progress(samples, progress);
+    lists_before_ = lists_before;
+  }
+
+  /// True if all launches of a run depend on nothing that the host learns from the device meanwhile, so that run_again()
+  /// may start them together.
+  static bool can_run_again(Network const& network, std::size_t num_samples) {
+    if constexpr (kOnHost<ExecutionSpace>) return false;
+#if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
+    return false; // launches hold the sizes of arrays, which Key does not
+#endif
+    if (network.has_slices() || network.stream() || num_samples > most_recorded) return false;
+    bool const asks = network.saturates_from() != network.num_layers() && network.steps().size() > steps_at_a_time;
+    for (auto const& step : network.steps()) {
+      if (step.hand_over.joins_equal) return false; // Kokkos allocates for its scan
+    }
+    return !asks;
+  }
 
   /// Brings the samples into the panel and through all layers. `gather`: null unless neurons are split across ranks.
   void run(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& samples, Network& network,
@@ -45,6 +79,10 @@ public:
 
 private:
   using ReadyStep = typename Network::ReadyStep;
+  using Key = std::tuple<EdgeOffset const*, NeuronIndex const*, Scalar const*, int, int>; ///< the samples
+  using After = std::tuple<typename PanelType::Progress, std::vector<int>>;
+  static constexpr std::size_t steps_at_a_time = 32;
+  static constexpr std::size_t most_recorded = 1U << 17; ///< for more, live samples are listed by a scan of Kokkos
 
   static void forward(ExecutionSpace const& space, ReadyStep const& step, PanelType& panel) {
     step.work->forward(space, panel, step.hand_over);
@@ -71,13 +109,14 @@ private:
   /// from the device, so only every 32nd step asks.
   static bool nobody_is_left(ExecutionSpace const& space, std::size_t step, Network const& network,
                              PanelType const& panel) {
-    constexpr std::size_t steps_at_a_time = 32;
     if (network.has_slices()) return panel.max_samples() == 0; // the same on all ranks
     if (network.saturates_from() == network.num_layers()) return false;
     return step > 0 && step % steps_at_a_time == 0 && panel.count_samples(space) == 0;
   }
 
   std::vector<int> lists_before_;
+  RepeatedLaunches<ExecutionSpace, Key, After> launches_;
+  std::size_t num_changes_ = 0;
 };
 
 } // namespace varve

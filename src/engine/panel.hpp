@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstddef>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace varve {
@@ -91,6 +92,19 @@ public:
     } else {
       start(in_short_space(space, length));
     }
+  }
+
+  /// What the host knows of a run, besides its samples.
+  using Progress = std::tuple<int, int, int, int, int, int, int, bool, bool>;
+  Progress progress() const {
+    return {current_,     current_list_, num_lists_, stamp_,      max_samples_,
+            num_neurons_, tile_samples_, is_listed_, seeks_equal_};
+  }
+  /// To be called after launches that have brought these samples as far as others that were brought there by calls.
+  void take_progress(DeviceSamples<ExecutionSpace, Scalar> const& samples, Progress const& progress) {
+    samples_ = samples;
+    std::tie(current_, current_list_, num_lists_, stamp_, max_samples_, num_neurons_, tile_samples_, is_listed_,
+             seeks_equal_) = progress;
   }
 
   /// True if the activations are in tiles; false while they are still sparse in samples().

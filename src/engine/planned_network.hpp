@@ -46,6 +46,8 @@ public:
   /// The exchange of activations if neurons are split across ranks; else null.
   Gather* gather() { return gather_ ? &*gather_ : nullptr; }
   Plan const& plan() const { return plan_; }
+  /// How often network, plan and panel have been made anew.
+  std::size_t num_changes() const { return num_changes_; }
 
   /// Edges of the network as it was given.
   EdgeOffset num_edges() const {
@@ -123,6 +125,7 @@ private:
 
   /// Fills plan_ from the network's steps as they are now.
   void state_plan() {
+    ++num_changes_;
     plan_.engine = to_string(Engine::varve);
     plan_.device = device_name(options_.backend);
     plan_.reduction = reduction_;
@@ -172,6 +175,7 @@ private:
   std::optional<Gather> gather_;
   PanelType panel_;
   Plan plan_;
+  std::size_t num_changes_ = 0;
   bool is_without_tiles_ = false; ///< no step writes the inputs to tiles, so the panel has no room for them
 };
 

@@ -197,6 +197,7 @@ private:
     launches_.run(space_, {set, rows.size()}, [&] {
       passes_.forward(space_, samples);
       passes_.backward(space_, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
+      return 0; // the host learns nothing
     });
     auto const& bundle = weights_.parts().bundles().front();
     merge(bundle, pass.subtrees.back());
@@ -309,7 +310,8 @@ private:
   std::vector<TrainingSet<ExecutionSpace, Scalar>> sets_;
   std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack
   std::vector<Kokkos::View<Scalar*, Kokkos::SharedHostPinnedSpace>> pinned_sums_; ///< where sums_ are, if not empty
-  RepeatedLaunches<ExecutionSpace> launches_;
+  /// Of steps, by the number of the set and by the samples of the batch.
+  RepeatedLaunches<ExecutionSpace, std::pair<std::size_t, std::size_t>, int> launches_;
   LeafShares shares_;
   std::optional<SharedStep<WeightSpace, Scalar>> shared_; ///< with several ranks only
   WorkMark<ExecutionSpace> end_of_passes_;
