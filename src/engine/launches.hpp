@@ -138,6 +138,10 @@ private:
   template <class F>
   std::unique_ptr<Work> make_single(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {
+      if constexpr (Tune::most_single_spread_samples > 0) {
+        if (step.kernel == KernelName::spread && step.choice.tile_samples == 1)
+          return by<TileShape<Scalar, 1, 1, 1>, SpreadKernel>(format, step);
+      }
       if (step.kernel == KernelName::spread) return by<typename Tune::SpreadTile, SpreadKernel>(format, step);
     }
     using Few = typename Tune::FewTile;

@@ -36,8 +36,8 @@ public:
     lists_before_ = lists_before;
   }
 
-  /// True if all launches of a run depend on nothing that the host learns from the device meanwhile, so that run_again()
-  /// may start them together.
+  /// True if all launches of a run depend on nothing that the host learns from the device meanwhile, so that
+  /// run_again() may start them together.
   static bool can_run_again(Network const& network, std::size_t num_samples) {
     if constexpr (kOnHost<ExecutionSpace>) return false;
 #if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 namespace varve {
@@ -76,7 +77,7 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.few_samples = Tune::few_samples(processors);
   traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
-  traits.max_spread_bytes = Tune::max_spread_bytes;
+  traits.most_single_spread_samples = Tune::most_single_spread_samples;
   traits.few_outputs = static_cast<std::size_t>(Tune::few_outputs);
   traits.most_single_samples = Tune::most_single_samples;
   traits.most_stored_in_few_dense = Tune::most_stored_in_few_dense;
@@ -97,6 +98,14 @@ void set_cones(DeviceTraits& traits) {
   traits.cone_other_cost = Tune::cone_other_cost;
 }
 
+/// Bytes of the activations of a tile that the spread kernel takes: scratch holds its stages of edges, too.
+template <class Scalar, class Tune>
+std::size_t max_spread_bytes(std::size_t team_scratch) {
+  constexpr std::size_t chunk_bytes = Tune::slice_width * Tune::chunk_size * (sizeof(Scalar) + sizeof(std::uint16_t));
+  constexpr std::size_t taken = 2 * Tune::spread_stage_chunks * chunk_bytes + 1024; // and what Kokkos takes
+  return std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
+}
+
 } // namespace detail
 
 /// The traits of a device with this number of processors (num_processors()) and bytes of scratch for a team
@@ -110,6 +119,7 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   detail::set_shapes<Tune>(traits);
   detail::set_single_layers<Tune>(traits, processors);
   detail::set_cones<ExecutionSpace, Scalar, Tune>(traits);
+  traits.max_spread_bytes = detail::max_spread_bytes<Scalar, Tune>(team_scratch);
   auto const fused = [&]<FusedTile Kind>() {
     return detail::fused_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, Kind>,
                                 FusedTuningOf<ExecutionSpace, Scalar, Tune::block_outputs, Kind>>(processors);

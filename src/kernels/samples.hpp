@@ -6,6 +6,8 @@
 #include "kernels/tuning.hpp"
 #include "network/activations.hpp"
 
+#include <algorithm>
+
 namespace varve {
 
 /// Sparse samples as they lie on the device: entries of sample s are [row_pointers(s), row_pointers(s + 1)).
@@ -34,8 +36,9 @@ struct ExpandSamples {
   static constexpr int neurons_at_a_time = Tune::expand_bytes / (num_samples * static_cast<int>(sizeof(Scalar)));
   static constexpr int threads_per_sample = team_size > num_samples ? team_size / num_samples : 1;
   static constexpr int samples_per_thread = team_size < num_samples ? num_samples / team_size : 1;
-  using Line = Pack<Scalar, 16 / sizeof(Scalar)>; ///< the 16 bytes that a thread clears or copies at a time
-  static constexpr int lines_per_neuron = num_samples * static_cast<int>(sizeof(Scalar)) / 16;
+  static constexpr int line_samples = std::min(num_samples, 16 / static_cast<int>(sizeof(Scalar)));
+  using Line = Pack<Scalar, line_samples>; ///< the 16 bytes, or fewer, that a thread clears or copies at a time
+  static constexpr int lines_per_neuron = num_samples / line_samples;
 
   DeviceSamples<ExecutionSpace, Scalar> samples;
   ArrayView<Scalar> target;

@@ -1,6 +1,9 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/large_scratch.hpp"
+#include "kernels/part_in_flight.hpp"
+#include "kernels/spread_share.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
@@ -8,12 +11,56 @@
 
 namespace varve {
 
-/// One layer of few samples, spread over the device: a team copies a tile's activations into scratch and computes some
-/// of the outputs, so that a layer of one tile keeps many teams at work. For inputs that fit team scratch.
+/// The edges of a slice of sliced ELL on their way through team scratch, in stages of `StageChunks` chunks: two buffers
+/// alternate, so that the next stage is in flight while the team computes from the one in scratch. With stages of 0
+/// chunks, for hosts, nothing travels, and a slice is one stage.
+template <class Format, int StageChunks, int TeamSize>
+struct EdgesInFlight {
+  using Scalar = typename Format::Scalar;
+  using Index = typename Format::Index;
+  using Chunks = Kokkos::pair<std::uint32_t, std::uint32_t>; ///< first, and the one behind the last
+  static constexpr int chunk_edges = Format::slice_width * Format::chunk_size;
+  static constexpr int size = StageChunks * chunk_edges;
+  static constexpr std::size_t scratch_bytes = 2 * size * (sizeof(Scalar) + sizeof(Index));
+
+  PartInFlight<Scalar, size, TeamSize> weights;
+  PartInFlight<Index, size, TeamSize> indices;
+
+  /// The chunk behind the last one of the stage that begins with the first of these.
+  KOKKOS_FORCEINLINE_FUNCTION static std::uint32_t end_of_stage(Chunks const& chunks) {
+    if (StageChunks == 0 || chunks.second - chunks.first < StageChunks) return chunks.second;
+    return chunks.first + StageChunks;
+  }
+
+  /// Loads the stage that begins with the first of these chunks into registers.
+  KOKKOS_FORCEINLINE_FUNCTION void load(int rank, typename Format::Edges const& layer, Chunks const& chunks) {
+    if constexpr (StageChunks > 0) {
+      std::size_t const begin = static_cast<std::size_t>(chunks.first) * chunk_edges;
+      std::size_t const count = static_cast<std::size_t>(end_of_stage(chunks) - chunks.first) * chunk_edges;
+      weights.load(rank, part_of(layer.weights, begin, count));
+      indices.load(rank, part_of(layer.indices, begin, count));
+    }
+  }
+
+  /// Stores the stage that is in registers in one of the two buffers.
+  KOKKOS_FORCEINLINE_FUNCTION void store(int rank, ArrayView<Scalar> const& weights_buffers,
+                                         ArrayView<Index> const& indices_buffers, int buffer) const {
+    if constexpr (StageChunks > 0) {
+      auto const first = static_cast<std::size_t>(buffer * size);
+      weights.store(rank, part_of(weights_buffers, first, size));
+      indices.store(rank, part_of(indices_buffers, first, size));
+    }
+  }
+};
+
+/// One layer of few samples, spread over the device: a team copies the activations of some tiles into scratch and
+/// computes some slices of outputs, so that a layer of one tile keeps many teams at work. For inputs that fit team
+/// scratch.
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
-/// league: tiles x parts of the outputs; team threads: lanes of the tile x outputs. The longest chain decides the time
-/// of a layer, so a thread keeps the loads of chunks_ahead chunks of edges in flight. Reads the weights once per tile.
-/// Bound by latency: of the launch, of the loads of tile and edges, and of the chain.
+/// league: groups of tiles x parts of the slices; team threads: lanes of a tile x outputs of a slice x tiles. The
+/// longest chain of fma decides the time of a layer, and few threads have one: so all threads of the team bring edges
+/// to scratch, a stage ahead, and a chain waits for scratch only. Reads the weights once per group of tiles. Bound by
+/// latency: of the launch, of the loads of tiles and first edges, and of the chain.
 template <class ExecutionSpace, class Format, class Tile>
 struct SpreadForward {
   static_assert(Format::block_outputs == 1);
@@ -22,52 +69,140 @@ struct SpreadForward {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, typename Tune::SpreadBounds>;
   using Member = typename Policy::member_type;
   using Sums = BlockSums<Tile, 1>;
+  using Edges = typename Format::Edges;
   static constexpr int team_size = Tune::spread_team_size;
   static constexpr int num_samples = Tile::num_samples;
-  static constexpr int chunks_ahead = Tune::spread_chunks_ahead;
-  static constexpr int outputs_at_a_time = team_size > Tile::num_lanes ? team_size / Tile::num_lanes : 1;
+  static constexpr int slice_width = Format::slice_width;
+  static constexpr int threads_per_tile = slice_width * Tile::num_lanes;
+  static constexpr int most_tiles = team_size / threads_per_tile;
+  static constexpr int stage_chunks = Tune::spread_stage_chunks;
+  static constexpr int chunks_at_a_time = 4; ///< whose loads from scratch are issued before the first use
   static constexpr int packs_in_flight = 8;
+  using InFlight = EdgesInFlight<Format, stage_chunks, team_size>;
 
-  typename Format::Edges layer;
+  Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
-  int outputs_per_team;
+  int tiles_per_team;
+  int slices_per_team;
 
   /// Team scratch in bytes.
-  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int num_inputs) {
-    return static_cast<std::size_t>(num_inputs) * num_samples * sizeof(Scalar);
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int num_inputs, int num_tiles) {
+    return InFlight::scratch_bytes +
+           static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_tiles) * num_samples * sizeof(Scalar);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto const& parameters = layer.parameters;
-    int const parts = (parameters.num_outputs + outputs_per_team - 1) / outputs_per_team;
-    int const tile = team.league_rank() / parts;
-    if (tile * num_samples >= pass.num_samples(0)) return;
-    auto const inputs = ScratchArrays(team, Tune::spread_level, scratch_bytes(parameters.num_inputs), 64)
-                            .template take<Scalar>(static_cast<std::size_t>(parameters.num_inputs) * num_samples);
-    load(team, tile_of(pass.previous, tile, parameters.num_inputs, num_samples), inputs);
-    team.team_barrier();
-    auto const outputs = tile_of(pass.next, tile, parameters.num_outputs, num_samples);
-    int const first = team.league_rank() % parts * outputs_per_team;
-    int const last =
-        first + outputs_per_team < parameters.num_outputs ? first + outputs_per_team : parameters.num_outputs;
-    int const lane = team.team_rank() % Tile::num_lanes;
-    typename Tile::Seen seen[Tile::packs_per_lane];
-    for (auto& bits : seen) clear(bits);
-    for (int output = first + team.team_rank() / Tile::num_lanes; output < last; output += outputs_at_a_time) {
-      Sums sums;
-      accumulate(sums, output, inputs, lane);
-      sums.finish_block(parameters, output, seen);
-      sums.store(parameters, output, outputs, lane);
-    }
-    stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
+    int const num_slices = (layer.parameters.num_outputs + slice_width - 1) / slice_width;
+    int const parts = (num_slices + slices_per_team - 1) / slices_per_team;
+    int const first_tile = team.league_rank() / parts * tiles_per_team;
+    int const first_slice = team.league_rank() % parts * slices_per_team;
+    int const end_of_slices = first_slice + slices_per_team < num_slices ? first_slice + slices_per_team : num_slices;
+    forward(team, Scratch(team, layer.parameters.num_inputs, tiles_per_team), first_tile, first_slice, end_of_slices);
   }
 
 private:
-  KOKKOS_FORCEINLINE_FUNCTION void load(Member const& team, ArrayView<Scalar const> const& source,
-                                        ArrayView<Scalar> const& inputs) const {
+  struct Scratch {
+    KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int num_inputs, int num_tiles)
+        : arrays(team, Tune::spread_level, scratch_bytes(num_inputs, num_tiles), 64),
+          weights(arrays.template take<Scalar>(2 * InFlight::size)),
+          indices(arrays.template take<typename Format::Index>(2 * InFlight::size)),
+          inputs(arrays.template take<Scalar>(static_cast<std::size_t>(num_inputs) *
+                                              static_cast<std::size_t>(num_tiles) * num_samples)) {}
+    ScratchArrays arrays;
+    ArrayView<Scalar> weights;
+    ArrayView<typename Format::Index> indices;
+    ArrayView<Scalar> inputs;
+  };
+
+  using Chunks = Kokkos::pair<std::uint32_t, std::uint32_t>;
+
+  /// A thread's part in the work of its team.
+  struct Own {
+    bool computes; ///< it has a tile with samples
+    int tile;
+    int output; ///< of each slice
+    int lane;
+    ArrayView<Scalar const> inputs;
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION Own own_part(int rank, Scratch const& scratch, int first_tile) const {
+    std::size_t const tile_size = static_cast<std::size_t>(layer.parameters.num_inputs) * num_samples;
+    int const tile = rank / threads_per_tile < tiles_per_team ? rank / threads_per_tile : 0;
+    bool const has_samples = (first_tile + tile) * num_samples < pass.num_samples(0);
+    return {has_samples && tile == rank / threads_per_tile, first_tile + tile, rank / Tile::num_lanes % slice_width,
+            rank % Tile::num_lanes, part_of(scratch.inputs, static_cast<std::size_t>(tile) * tile_size, tile_size)};
+  }
+
+  /// Computes slices of outputs for the tiles of a team. All loads that wait for no other are issued at once: those of
+  /// the first edges, of the tiles, also of tiles without samples, and of the number of samples.
+  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Scratch const& scratch, int first_tile, int first_slice,
+                                           int end_of_slices) const {
+    int const rank = team.team_rank();
+    auto chunks = layer.chunks_of(first_slice * slice_width);
+    InFlight next;
+    next.load(rank, layer, chunks);
+    Own const own = own_part(rank, scratch, first_tile);
+    load(rank, first_tile, scratch.inputs);
+    typename Tile::Seen seen[Tile::packs_per_lane];
+    for (auto& bits : seen) clear(bits);
+    int buffer = 0;
+    for (int slice = first_slice; slice < end_of_slices; ++slice) {
+      auto const following =
+          slice + 1 < end_of_slices ? layer.chunks_of((slice + 1) * slice_width) : Chunks(chunks.second, chunks.second);
+      Output const output = output_of(slice, own);
+      Sums sums;
+      sums.clear_sums();
+      do { // a stage; of a slice without edges, an empty one
+        next.store(rank, scratch.weights, scratch.indices, buffer);
+        team.team_barrier();
+        Chunks const stage(chunks.first, InFlight::end_of_stage(chunks));
+        chunks.first = stage.second;
+        next.load(rank, layer, chunks.first < chunks.second ? chunks : following);
+        if (output.exists) add_stage(sums, scratch, buffer, stage, own);
+        buffer = 1 - buffer;
+      } while (chunks.first < chunks.second);
+      if (output.exists) hand_over(sums, output, own, seen);
+      chunks = following;
+    }
+    if (own.computes) stamp_live<Tile>(seen, pass.live_stamps, own.tile, own.lane, pass.stamp);
+  }
+
+  /// An output of a thread, loaded before its edges are.
+  struct Output {
+    bool exists;
+    int number;
+    typename Sums::Neurons neuron;
+    double bias;
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION Output output_of(int slice, Own const& own) const {
+    int const output = slice * slice_width + own.output;
+    bool const exists = own.computes && output < layer.parameters.num_outputs;
+    int const known = exists ? output : 0;
+    return {exists, output, Sums::neurons_of(layer.parameters, known), layer.parameters.bias_of(known)};
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void hand_over(Sums& sums, Output const& output, Own const& own,
+                                             typename Tile::Seen (&seen)[Tile::packs_per_lane]) const {
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      finish(sums.sum[0][k], output.bias, layer.parameters.bounds);
+      see(seen[k], sums.sum[0][k]);
+    }
+    sums.store(layer.parameters, output.number, output.neuron,
+               tile_of(pass.next, own.tile, layer.parameters.num_outputs, num_samples), own.lane);
+  }
+
+  /// Copies the activations of a team's tiles into scratch.
+  KOKKOS_FORCEINLINE_FUNCTION void load(int rank, int first_tile, ArrayView<Scalar> const& inputs) const {
+    int const tiles_left = num_tiles(pass.max_samples, num_samples) - first_tile;
+    std::size_t const tile_size = static_cast<std::size_t>(layer.parameters.num_inputs) * num_samples;
+    auto const source =
+        part_of(pass.previous, static_cast<std::size_t>(first_tile) * tile_size,
+                static_cast<std::size_t>(tiles_left < tiles_per_team ? tiles_left : tiles_per_team) * tile_size);
     using PackType = typename Tile::PackType;
-    int const num_packs = layer.parameters.num_inputs * (num_samples / Tile::pack_width);
-    for (int first = team.team_rank(); first < num_packs; first += packs_in_flight * team_size) {
+    int const num_packs = static_cast<int>(source.size()) / Tile::pack_width;
+    for (int first = rank; first < num_packs; first += packs_in_flight * team_size) {
       PackType packs[packs_in_flight]; // all loads come before the first store
       VARVE_UNROLL
       for (int i = 0; i < packs_in_flight; ++i) {
@@ -80,32 +215,43 @@ private:
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void accumulate(Sums& sums, int output, ArrayView<Scalar const> const& inputs,
-                                              int lane) const {
-    sums.clear_sums();
-    auto const [first, last] = layer.chunks_of(output);
-    for (auto chunk = first; chunk < last; chunk += chunks_ahead) {
-      typename Format::Edges::Chunk chunks[chunks_ahead];
-      VARVE_UNROLL
-      for (int i = 0; i < chunks_ahead; ++i) {
-        if (chunk + static_cast<unsigned>(i) < last)
-          chunks[i] = layer.chunk_of(output, chunk + static_cast<unsigned>(i));
-      }
-      VARVE_UNROLL
-      for (int i = 0; i < chunks_ahead; ++i) {
-        if (chunk + static_cast<unsigned>(i) < last) add_chunk(sums, chunks[i], inputs, lane);
-      }
+  /// Adds the products of a stage to a thread's sums.
+  KOKKOS_FORCEINLINE_FUNCTION void add_stage(Sums& sums, Scratch const& scratch, int buffer, Chunks const& stage,
+                                             Own const& own) const {
+    int const count = static_cast<int>(stage.second - stage.first);
+    if constexpr (stage_chunks == 0) {
+      add_chunks(sums, layer, static_cast<int>(stage.first), count, own);
+    } else {
+      Edges const in_scratch{layer.parameters, layer.slice_chunks, scratch.indices, scratch.weights, 0};
+      add_chunks(sums, in_scratch, buffer * stage_chunks, count, own);
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Sums& sums, typename Format::Edges::Chunk const& chunk,
-                                                    ArrayView<Scalar const> const& inputs, int lane) {
+  /// Adds the products of `count` chunks to a thread's sums.
+  KOKKOS_FORCEINLINE_FUNCTION static void add_chunks(Sums& sums, Edges const& edges, int first, int count,
+                                                     Own const& own) {
+    int chunk = first;
+    int const end = first + count;
+    for (; chunk + chunks_at_a_time <= end; chunk += chunks_at_a_time) {
+      VARVE_UNROLL
+      for (int i = 0; i < chunks_at_a_time; ++i)
+        add_chunk(sums, edges.chunk_of(own.output, static_cast<std::uint32_t>(chunk + i)), own);
+    }
+    for (; chunk < end; ++chunk) add_chunk(sums, edges.chunk_of(own.output, static_cast<std::uint32_t>(chunk)), own);
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Sums& sums, typename Edges::Chunk const& chunk, Own const& own) {
+    typename Tile::PackType values[Format::chunk_size][Tile::packs_per_lane]; // all loads come before the first use
     VARVE_UNROLL
     for (int edge = 0; edge < Format::chunk_size; ++edge) {
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k)
-        add_product(sums.sum[0][k], chunk.weights[edge],
-                    Tile::pack_at(inputs, static_cast<int>(chunk.inputs[edge]), lane, k));
+        copy(values[edge][k], Tile::pack_at(own.inputs, static_cast<int>(chunk.inputs[edge]), own.lane, k));
+    }
+    VARVE_UNROLL
+    for (int edge = 0; edge < Format::chunk_size; ++edge) {
+      VARVE_UNROLL
+      for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sums.sum[0][k], chunk.weights[edge], values[edge][k]);
     }
   }
 };
@@ -117,16 +263,21 @@ void spread_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
   using Tune = typename Kernel::Tune;
   auto const edges = layer.edges();
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
-  int const num_outputs = edges.parameters.num_outputs;
-  if (tiles == 0 || num_outputs == 0) return;
-  int const wanted_parts = (Tune::spread_teams(num_processors(space)) + tiles - 1) / tiles;
-  constexpr int at_a_time = Kernel::outputs_at_a_time;
-  int const outputs_per_team = (num_outputs / wanted_parts + at_a_time) / at_a_time * at_a_time;
-  int const parts = (num_outputs + outputs_per_team - 1) / outputs_per_team;
-  typename Kernel::Policy policy(space, tiles * parts, +Kernel::team_size);
-  policy.set_scratch_size(Tune::spread_level,
-                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(edges.parameters.num_inputs)) + 128));
-  launch_teams("varve::spread_forward", policy, Kernel{edges, pass, outputs_per_team});
+  int const slices = (edges.parameters.num_outputs + Kernel::slice_width - 1) / Kernel::slice_width;
+  if (tiles == 0 || slices == 0) return;
+  auto const bytes = [&](int num_tiles) {
+    return static_cast<double>(Kernel::scratch_bytes(edges.parameters.num_inputs, num_tiles));
+  };
+  double const bytes_of_tile = std::max(1.0, bytes(1) - bytes(0));
+  double const room = static_cast<double>(max_team_scratch<ExecutionSpace>()) - 1024.0 - bytes(0);
+  auto const share = spread_share(tiles, slices, Tune::spread_teams(num_processors(space)), bytes_of_tile,
+                                  static_cast<double>(layer.bytes()) / slices,
+                                  static_cast<int>(std::clamp(room / bytes_of_tile, 1.0, double{Kernel::most_tiles})));
+  int const groups = (tiles + share.tiles - 1) / share.tiles;
+  int const parts = (slices + share.slices - 1) / share.slices;
+  typename Kernel::Policy policy(space, groups * parts, +Kernel::team_size);
+  policy.set_scratch_size(Tune::spread_level, Kokkos::PerTeam(static_cast<int>(bytes(share.tiles)) + 128));
+  launch_teams("varve::spread_forward", policy, Kernel{edges, pass, share.tiles, share.slices});
 }
 
 } // namespace varve

@@ -73,7 +73,9 @@ std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
   case KernelName::dense:
     return device_.dense_tile_samples;
   case KernelName::spread:
-    return device_.spread_tile_samples;
+    return request_.expected_samples && *request_.expected_samples <= device_.most_single_spread_samples
+               ? 1
+               : device_.spread_tile_samples;
   case KernelName::cones:
     return device_.cone_tile_samples;
   case KernelName::few:

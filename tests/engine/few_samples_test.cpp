@@ -1,11 +1,13 @@
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
 
+#include "kernels/spread_share.hpp"
 #include "radixnet/random_network.hpp"
 #include "radixnet/random_samples.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -31,8 +33,8 @@ RandomNetwork network_of(std::vector<std::size_t> widths, double density) {
 }
 
 TEST_P(FewSamples, GetTheSameAnswerSpreadOrNot) {
-  for (auto const& network :
-       {network_of({64, 64, 64}, 1.0), network_of({100, 33, 257, 1}, 0.3), network_of({2000, 60, 2000}, 0.05)}) {
+  for (auto const& network : {network_of({64, 64, 64}, 1.0), network_of({100, 33, 257, 1}, 0.3),
+                              network_of({2000, 60, 2000}, 0.05), network_of({700, 90, 700}, 0.9)}) {
     for (std::size_t const num_samples : {1U, 2U, 7U, 8U, 17U, 64U, 130U}) {
       auto const samples = random_samples(network.layer(0).num_inputs(), num_samples, 0.5, 3);
       auto const expected = test::reference_of(network, samples, GetParam().precision);
@@ -99,6 +101,29 @@ TEST_P(FewSamples, TakeAllLayersOfAFormatInOneLaunchOnHosts) {
     EXPECT_EQ(steps.front().choice.format, density < 0.5 ? FormatName::sliced_ell : FormatName::dense);
   }
   EXPECT_GT(steps_of(mixed_network()).size(), 2U) << "formats change";
+}
+
+TEST(SpreadShare, DividesTilesAndSlicesAmongTheTeams) {
+  constexpr int teams = 132;
+  for (int const tiles : {1, 2, 7, 8, 32}) {
+    for (int const slices : {1, 8, 64, 65, 1000}) {
+      for (double const bytes_of_slice : {0.0, 3e3, 1e5}) {
+        SCOPED_TRACE(testing::Message() << tiles << " tiles, " << slices << " slices of " << bytes_of_slice
+                                        << " bytes");
+        auto const share = spread_share(tiles, slices, teams, 32768.0, bytes_of_slice, 6);
+        ASSERT_GE(share.tiles, 1);
+        EXPECT_LE(share.tiles, std::min(6, tiles));
+        ASSERT_GE(share.slices, 1);
+        int const groups = (tiles + share.tiles - 1) / share.tiles;
+        int const parts = (slices + share.slices - 1) / share.slices;
+        EXPECT_LT(groups * parts, teams + groups) << "all teams run at the same time";
+        EXPECT_GE(2 * groups * parts * share.tiles * share.slices, std::min(teams, tiles * slices)) << "few idle teams";
+      }
+    }
+  }
+  EXPECT_EQ(spread_share(8, 64, teams, 32768.0, 1e5, 6).tiles, 4) << "weights weigh more: they serve several tiles";
+  EXPECT_EQ(spread_share(8, 64, teams, 32768.0, 3e3, 6).tiles, 1)
+      << "activations weigh more: they serve several slices";
 }
 
 TEST_P(FewSamples, AreSpreadWhereManyWouldBeFused) {

@@ -99,12 +99,14 @@ struct CudaTuning {
   static constexpr double most_stored_in_few_dense = 0.0;
   static constexpr bool prefers_spread = true;
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
-  using SpreadBounds = Kokkos::LaunchBounds<64, 4>;
-  static constexpr int spread_team_size = 64;
-  static constexpr int spread_chunks_ahead = 8; ///< the edges in flight take 96 registers
+  static constexpr std::size_t most_single_spread_samples = 2; ///< as many as a warp of 16 outputs has lanes for
+  /// A slice of 16 outputs of a tile takes 32 threads; 256 bring it 12 KB of edges at a time.
+  using SpreadBounds = Kokkos::LaunchBounds<256, 1>;
+  static constexpr int spread_team_size = 256;
+  static constexpr int spread_stage_chunks = 16;
   static constexpr int spread_level = 0;
-  static constexpr std::size_t max_spread_bytes = 40960;
-  static int spread_teams(int processors) { return 2 * processors; }
+  static constexpr std::size_t max_spread_bytes = 40960; ///< of one tile
+  static int spread_teams(int processors) { return processors; }
 
   static constexpr int log2_counted_samples = 5; ///< a team counts for 2^5 samples, or fewer that fit max_counted_bytes
   static constexpr int max_counted_bytes = 36000;

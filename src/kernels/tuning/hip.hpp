@@ -36,7 +36,9 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
     return std::min(512 / static_cast<int>(sizeof(Scalar)), (num_outputs + 63) / 64 * 64);
   }
 
-  using SpreadBounds = Kokkos::LaunchBounds<64, 1>; ///< registers for 8 chunks of edges in flight
+  using SpreadBounds = Kokkos::LaunchBounds<256, 1>;
+  static constexpr int spread_stage_chunks = 8;
+  static constexpr std::size_t max_spread_bytes = 32768; ///< of 56 KB; the stages take up to 20
 
   /// In float one sample per lane of a wavefront and 20 KB for its slots: three teams of one wavefront per compute
   /// unit. Scratch, not registers, bounds the number of samples in flight.

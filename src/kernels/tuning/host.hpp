@@ -89,9 +89,10 @@ struct Tuning {
   static constexpr bool has_curves_in_rows_only = false;
   static constexpr bool prefers_spread = false; ///< few samples go to the direct kernel, which has its tiles in caches
   using SpreadTile = Tile;
+  static constexpr std::size_t most_single_spread_samples = 0;
   using SpreadBounds = Kokkos::LaunchBounds<>;
   static constexpr int spread_team_size = 1;
-  static constexpr int spread_chunks_ahead = 1;
+  static constexpr int spread_stage_chunks = 0; ///< edges come through the caches
   static constexpr int spread_level = 1;
   static constexpr std::size_t max_spread_bytes = std::size_t(1) << 20U;
   static int spread_teams(int processors) { return processors; }
