@@ -157,7 +157,7 @@ def times(asked):
 
 
 def losses_of_varve(asked, folder, precision, width, layers, count):
-    run(asked.varve, "train", "--network", folder, "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 1e9, "--input", folder / "samples.tsv",
+    run(asked.varve, "train", "--network", folder / "network", "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 1e9, "--input", folder / "samples.tsv",
         "--labels", folder / "labels.txt", "--output", folder / "trained.h5", "--optimizer", "sgd", "--rate", 0.05, "--rate-schedule", "constant", "--batch",
         count, "--epochs", asked.steps, "--precision", precision, "--backend", asked.backend, "--history", folder / f"{precision}.tsv")
     with open(folder / f"{precision}.tsv") as history:
@@ -222,6 +222,7 @@ def judge(asked):
     differs = False
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
+        (folder / "network").mkdir()  # varve writes no output among the layers that it reads
         for layer, matrix in enumerate(weights):
             lines = []
             for row in matrix:
@@ -229,7 +230,7 @@ def judge(asked):
                     row[column] = numbers.gauss(0, (2 / degree)**0.5)
             for j in range(width):  # a line of a layer file: input, output, weight
                 lines += [f"{i + 1}\t{j + 1}\t{matrix[j][i]!r}\n" for i in range(width) if matrix[j][i]]
-            (folder / f"n{width}-l{layer + 1}.tsv").write_text("".join(lines))
+            (folder / "network" / f"n{width}-l{layer + 1}.tsv").write_text("".join(lines))
         (folder / "samples.tsv").write_text("".join(f"{s + 1}\t{i + 1}\t1\n" for s, row in enumerate(samples) for i, value in enumerate(row) if value))
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels))
         for precision, most in (("float", 1e-5), ("double", 1e-12)):
