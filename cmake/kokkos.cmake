@@ -134,6 +134,10 @@ else()
 endif()
 set(VARVE_DEVICE_BACKEND ${VARVE_KOKKOS_BACKENDS}) # empty in a build for CPUs
 list(FILTER VARVE_DEVICE_BACKEND INCLUDE REGEX "^(CUDA|HIP)$")
+if("CUDA" IN_LIST VARVE_DEVICE_BACKEND AND NOT VARVE_KOKKOS_VERSION MATCHES "^4\\.5\\.")
+  message(STATUS "Kokkos ${VARVE_KOKKOS_VERSION}: teams have 48 KiB of scratch on CUDA, and wide layers no fused launches; core/large_scratch.hpp was "
+                 "tried with 4.5 alone")
+endif()
 
 # --- Kokkos Kernels
 set(VARVE_HAVE_KOKKOS_KERNELS OFF)

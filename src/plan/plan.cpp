@@ -95,7 +95,13 @@ std::string explain_format(StepRun const& run) {
 std::string explain_kernel(StepRun const& run) {
   switch (run.step.kernel) {
   case KernelName::fused:
-    return fmt::format("; tiles stay in team scratch for {:.1f} layers a launch", layers_per_launch(run));
+    return fmt::format("; tiles {}stay in team scratch for {:.1f} layers a launch",
+                       run.step.choice.fused_tile == FusedTile::wide
+                           ? fmt::format("of {} samples take more than 48 KiB, which the device gives to kernels that "
+                                         "ask for it, and ",
+                                         run.step.choice.tile_samples)
+                           : "",
+                       layers_per_launch(run));
   case KernelName::spread:
     return "; samples are few: the outputs of each layer are spread over the device";
   case KernelName::few:

@@ -140,6 +140,7 @@ TEST_P(Choices, WideRandomLayersAreFusedWhereTilesHaveRoom) {
 
 TEST(WideTiles, AreAsWideAsTheScratchOfATeam) {
   EXPECT_EQ(test::device_of("H200 in float").traits.fused_with(FusedTile::wide).max_neurons, 4096U);
+  EXPECT_EQ(test::device_of("A100 in float").traits.fused_with(FusedTile::wide).max_neurons, 4096U);
   EXPECT_EQ(test::device_of("V100 in double").traits.fused_with(FusedTile::wide).max_neurons,
             (98304U - 16384) / (4 * sizeof(double)));
   EXPECT_EQ(test::device_of("half an MI250 in float").traits.fused_with(FusedTile::wide).max_neurons, 0U);

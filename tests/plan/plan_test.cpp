@@ -96,7 +96,11 @@ TEST(PlanText, ExplainsBlocksByWhatTheyStore) {
   EXPECT_THAT(why(100), HasSubstr("share whole input lists"));
   EXPECT_THAT(why(170), HasSubstr("store 1.70 weights per edge"));
   EXPECT_THAT(why(400), HasSubstr("zeros included"));
-  EXPECT_THAT(why(100), HasSubstr("4.0 layers a launch"));
+  EXPECT_THAT(why(100), HasSubstr("; tiles stay in team scratch for 4.0 layers a launch"));
+  step.choice.fused_tile = FusedTile::wide;
+  step.choice.tile_samples = 8;
+  EXPECT_THAT(why(100), HasSubstr("; tiles of 8 samples take more than 48 KiB, which the device gives to kernels that "
+                                  "ask for it, and stay in team scratch for 4.0 layers a launch"));
   step = step_of(0, 0, KernelName::dense, FormatName::dense);
   EXPECT_THAT(why(167), AllOf(HasSubstr("1.67 weights are stored per edge"), HasSubstr("pass through team scratch")));
   EXPECT_THAT(to_text(runs_of({step}).front()), "layer 0: dense kernel, dense blocks of 4 outputs, 1 launch");
