@@ -72,7 +72,7 @@ std::size_t max_team_scratch() {
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>) return 49152;
 #endif
 #if defined(KOKKOS_ENABLE_HIP)
-  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return 65536;
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return 57344; // Kokkos leaves a team that much of 64 KiB
 #endif
   return std::numeric_limits<int>::max();
 }

@@ -22,7 +22,7 @@ inline std::vector<Device> all_devices() {
           {"H200 in float", device_traits<Host, float, CudaTuning, CudaFusedTuning>(132, 232448)},
           {"A100 in float", device_traits<Host, float, CudaTuning, CudaFusedTuning>(108, 166912)},
           {"V100 in double", device_traits<Host, double, CudaTuning, CudaFusedTuning>(80, 98304)},
-          {"half an MI250 in float", device_traits<Host, float, HipTuning, HipFusedTuning>(104, 65536)}};
+          {"half an MI250 in float", device_traits<Host, float, HipTuning, HipFusedTuning>(104, 57344)}};
 }
 
 inline Device const& device_of(std::string const& name) {
