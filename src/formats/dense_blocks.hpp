@@ -43,12 +43,15 @@ struct DenseBlocks {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION int num_chunks() const { return (parameters.num_inputs + ChunkSize - 1) / ChunkSize; }
+    /// Weights of a block.
+    KOKKOS_FORCEINLINE_FUNCTION std::size_t block_size() const {
+      int const num_chunks = (parameters.num_inputs + ChunkSize - 1) / ChunkSize;
+      return static_cast<std::size_t>(num_chunks) * ChunkSize * BlockOutputs;
+    }
 
     /// The weights of a block: [input, padded][output of the block].
     KOKKOS_FORCEINLINE_FUNCTION Scalar const* weights_of(int block) const {
-      std::size_t const size = static_cast<std::size_t>(num_chunks()) * ChunkSize * BlockOutputs;
-      return elements_of(weights, static_cast<std::size_t>(block) * size, size);
+      return elements_of(weights, static_cast<std::size_t>(block) * block_size(), block_size());
     }
 
     /// Calls visit(&input, weights_of) for every input of a block, ascending: weights_of(0)[output] is its weight for

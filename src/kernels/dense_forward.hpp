@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "kernels/part_in_flight.hpp"
+#include "kernels/chunk_pipeline.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
@@ -9,93 +9,101 @@
 
 namespace varve {
 
+/// The lines and weights of a dense layer that a team multiplies, in chunks of `ChunkInputs` inputs: [input][sample] of
+/// a tile, then [input][output] of `TeamOutputs` outputs of a block.
+template <class Format, class Tile, int ChunkInputs, int TeamOutputs, int TeamSize>
+struct DenseChunks {
+  using Scalar = typename Tile::Scalar;
+  static constexpr int piece_size = 16 / static_cast<int>(sizeof(Scalar));
+  static constexpr int line_pieces = ChunkInputs * Tile::num_samples / piece_size;
+  static constexpr int pieces_per_input = TeamOutputs / piece_size;
+  static constexpr int num_pieces = line_pieces + ChunkInputs * pieces_per_input;
+  static_assert(TeamOutputs % piece_size == 0 && Tile::num_samples % piece_size == 0);
+
+  ArrayView<Scalar const> lines;   ///< of all inputs
+  ArrayView<Scalar const> weights; ///< of the block, from the first output of the team on; inputs padded
+
+  KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int chunk, int first, int rank) const {
+    bool const is_line = line_pieces % TeamSize == 0 ? first < line_pieces : first + rank < line_pieces;
+    if (is_line)
+      return piece_of_array(lines,
+                            static_cast<std::size_t>(chunk) * line_pieces + static_cast<std::size_t>(first + rank));
+    int const piece = first + rank - line_pieces;
+    constexpr std::size_t row_pieces = Format::block_outputs / piece_size;
+    auto const input =
+        static_cast<std::size_t>(chunk) * ChunkInputs + static_cast<std::size_t>(piece / pieces_per_input);
+    return piece_of_array(weights, input * row_pieces + static_cast<std::size_t>(piece % pieces_per_input));
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION static SourcePiece piece_of_array(ArrayView<Scalar const> const& array,
+                                                                std::size_t number) {
+    bool const is_there = number < array.size() / piece_size;
+    return {&piece_of<ScratchPiece>(array, is_there ? number : 0), is_there};
+  }
+};
+
 /// One dense layer of all live samples by register tiles, for GPUs:
 ///   next(j, s) = clip(fma-chain over all inputs i, ascending, of weight(j, i) * previous(i, s), + bias(j))
-/// league: tiles x blocks of outputs, blocks innermost, so that the teams that run together read the same tiles; team
-/// threads: lanes of the tile x groups of `ThreadOutputs` outputs of the block. The inputs come in chunks: while a team
-/// computes with the lines of one chunk and their weights in scratch, the next are on their way from the L2 to
-/// registers; two buffers alternate, so there is one barrier a chunk. Per input a thread loads its samples and
-/// ThreadOutputs weights from scratch for ThreadOutputs times as many fma as it has samples. An activation is read once
-/// per block of outputs, a weight once per tile. Stamps the slots that hold a nonzero activation with pass.stamp. The
-/// layer may be a strip of a layer.
-/// Bound by fma, if the layer has enough tiles and blocks for all teams.
-template <class ExecutionSpace, class Format, class Tile, int ThreadOutputs, class Bounds>
+/// league: tiles x parts of `TeamOutputs` outputs, parts innermost, so that the teams that run together read the same
+/// tiles; team threads: lanes of the tile x groups of `ThreadOutputs` outputs of the part. The inputs come in chunks
+/// (ChunkPipeline): while a team computes with the lines of one chunk and their weights in scratch, the next are on
+/// their way. Per input a thread loads its samples and ThreadOutputs weights from scratch for ThreadOutputs times as
+/// many fma as it has samples. An activation is read once per part of the outputs, a weight once per tile. Stamps the
+/// slots that hold a nonzero activation with pass.stamp. The layer may be a strip of a layer.
+/// Bound by fma, if the layer has enough tiles and parts for all teams.
+template <class ExecutionSpace, class Format, class Tile, int ThreadOutputs, int TeamOutputs, int ChunkInputs,
+          class Bounds>
 struct DenseForward {
   using Scalar = typename Tile::Scalar;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Bounds>;
   using Member = typename Policy::member_type;
   using Sums = BlockSums<Tile, ThreadOutputs>;
   static constexpr int num_samples = Tile::num_samples;
-  static constexpr int chunk_size = Format::chunk_size;
-  static constexpr int block_outputs = Format::block_outputs;
-  static constexpr int num_groups = block_outputs / ThreadOutputs;
+  static constexpr int parts_per_block = Format::block_outputs / TeamOutputs;
+  static constexpr int num_groups = TeamOutputs / ThreadOutputs;
   static constexpr int team_size = Tile::num_lanes * num_groups;
-  static constexpr int lines_size = chunk_size * num_samples;     ///< activations of a chunk
-  static constexpr int weights_size = chunk_size * block_outputs; ///< weights of a chunk
-  static constexpr int buffer_size = lines_size + weights_size;
-  static_assert(block_outputs % ThreadOutputs == 0);
+  static constexpr int num_stages = 3;
+  using Chunks = DenseChunks<Format, Tile, ChunkInputs, TeamOutputs, team_size>;
+  using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, num_stages>;
+  static_assert(Format::block_outputs % TeamOutputs == 0 && TeamOutputs % ThreadOutputs == 0);
 
   typename Format::Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
 
   /// Team scratch in bytes.
-  static constexpr std::size_t scratch_bytes() { return 2 * sizeof(Scalar) * buffer_size; }
+  static constexpr std::size_t scratch_bytes() { return sizeof(Scalar) * Pipeline::size; }
+
+  /// Parts of the outputs; the last ones of a layer's last block may have none.
+  KOKKOS_FUNCTION int num_parts() const { return (layer.parameters.num_outputs + TeamOutputs - 1) / TeamOutputs; }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     auto const buffers =
-        ScratchArrays(team, 0, 2 * sizeof(Scalar) * buffer_size, 64).template take<Scalar>(2 * buffer_size);
-    int const num_blocks = layer.num_blocks();
-    int const num_tasks = num_tiles(pass.num_samples(0), num_samples) * num_blocks;
+        ScratchArrays(team, 0, sizeof(Scalar) * Pipeline::size, 64).template take<Scalar>(Pipeline::size);
+    int const num_tasks = num_tiles(pass.num_samples(0), num_samples) * num_parts();
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size())
-      forward(team, task / num_blocks, task % num_blocks, buffers);
+      forward(team, task / num_parts(), task % num_parts(), buffers);
   }
 
 private:
-  /// The lines and weights of a chunk on their way to scratch.
-  struct ChunkInFlight {
-    PartInFlight<Scalar, lines_size, team_size> lines;
-    PartInFlight<Scalar, weights_size, team_size> weights;
-  };
-
-  /// Computes a block of outputs for a tile.
-  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int tile, int block,
+  /// Computes a part of the outputs for a tile.
+  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int tile, int part,
                                            ArrayView<Scalar> const& buffers) const {
-    int const rank = team.team_rank();
-    int const lane = rank % Tile::num_lanes;
-    int const group = rank / Tile::num_lanes;
-    int const num_chunks = layer.num_chunks();
-    auto const inputs = tile_of(pass.previous, tile, layer.parameters.num_inputs, num_samples);
-    ArrayView<Scalar const> const weights(layer.weights_of(block), static_cast<std::size_t>(num_chunks) * weights_size);
+    int const lane = team.team_rank() % Tile::num_lanes;
+    int const group = team.team_rank() / Tile::num_lanes;
+    int const num_chunks = (layer.parameters.num_inputs + ChunkInputs - 1) / ChunkInputs;
+    int const within_block = part % parts_per_block * TeamOutputs;
+    ArrayView<Scalar const> const block(layer.weights_of(part / parts_per_block), layer.block_size());
+    Chunks const chunks{tile_of(pass.previous, tile, layer.parameters.num_inputs, num_samples),
+                        part_of(block, static_cast<std::size_t>(within_block))};
     Sums sums;
     sums.clear_sums();
-    ChunkInFlight next{};
-    bring(next, rank, inputs, weights, 0, num_chunks);
-    keep(next, rank, buffers, 0);
-    team.team_barrier();
-    for (int chunk = 0; chunk < num_chunks; ++chunk) {
-      bring(next, rank, inputs, weights, chunk + 1, num_chunks);
-      add_chunk(sums, part_of(buffers, static_cast<std::size_t>(chunk % 2 * buffer_size), buffer_size), lane, group);
-      keep(next, rank, buffers, (chunk + 1) % 2);
-      team.team_barrier();
-    }
-    if (block * block_outputs + group * ThreadOutputs < layer.parameters.num_outputs)
-      hand_over(sums, tile, block * num_groups + group, lane);
-  }
-
-  /// Loads a chunk, if there is one of this number, into registers.
-  KOKKOS_FORCEINLINE_FUNCTION static void bring(ChunkInFlight& next, int rank, ArrayView<Scalar const> const& inputs,
-                                                ArrayView<Scalar const> const& weights, int chunk, int num_chunks) {
-    if (chunk >= num_chunks) return;
-    next.lines.load(rank, part_of(inputs, static_cast<std::size_t>(chunk) * lines_size));
-    next.weights.load(rank, part_of(weights, static_cast<std::size_t>(chunk) * weights_size));
-  }
-
-  /// Stores the chunk that is in registers in one of the two buffers.
-  KOKKOS_FORCEINLINE_FUNCTION static void keep(ChunkInFlight const& next, int rank, ArrayView<Scalar> const& buffers,
-                                               int buffer) {
-    auto const first = static_cast<std::size_t>(buffer * buffer_size);
-    next.lines.store(rank, part_of(buffers, first, lines_size));
-    next.weights.store(rank, part_of(buffers, first + lines_size, weights_size));
+    Pipeline pipeline;
+    pipeline.start(team, buffers, chunks);
+    for (int chunk = 0; chunk < num_chunks; ++chunk)
+      add_chunk(sums, pipeline.await(team, buffers, chunks, chunk), lane, group);
+    int const small_block = part * num_groups + group;
+    if (small_block * ThreadOutputs < layer.parameters.num_outputs) hand_over(sums, tile, small_block, lane);
   }
 
   /// Adds the products of a chunk of inputs to a thread's sums.
@@ -104,9 +112,9 @@ private:
     struct alignas(16) Weights {
       Scalar of[ThreadOutputs];
     };
-    auto const weights = part_of(buffer, lines_size, weights_size);
+    auto const weights = part_of(buffer, static_cast<std::size_t>(ChunkInputs * num_samples));
     VARVE_UNROLL
-    for (int input = 0; input < chunk_size; ++input) {
+    for (int input = 0; input < ChunkInputs; ++input) {
       typename Tile::PackType value[Tile::packs_per_lane];
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) copy(value[k], Tile::pack_at(buffer, input, lane, k));
@@ -132,19 +140,32 @@ private:
 /// Launches a DenseForward with at most `max_teams` teams. Does not fence.
 template <class Kernel, class ExecutionSpace>
 void dense_forward_by(ExecutionSpace const& space, Kernel const& kernel, int max_teams) {
-  int const num_tasks = num_tiles(kernel.pass.max_samples, Kernel::num_samples) * kernel.layer.num_blocks();
+  int const num_tasks = num_tiles(kernel.pass.max_samples, Kernel::num_samples) * kernel.num_parts();
   if (num_tasks == 0) return;
   typename Kernel::Policy policy(space, std::min(num_tasks, max_teams), +Kernel::team_size);
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes()) + 128));
   launch_teams("varve::dense_forward", policy, kernel);
 }
 
-/// Launches DenseForward as the device's tuning has it. Does not fence.
+/// Launches DenseForward as the device's tuning has it: by teams of fewer outputs if large teams would leave
+/// multiprocessors idle. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
 void dense_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
   using Tune = Tuning<ExecutionSpace, typename Tile::Scalar>;
-  using Kernel = DenseForward<ExecutionSpace, Format, Tile, Tune::dense_thread_outputs, typename Tune::DenseBounds>;
-  dense_forward_by(space, Kernel{layer.edges(), pass}, Tune::dense_teams(num_processors(space)));
+  using Bounds = typename Tune::DenseBounds;
+  constexpr int outputs = Format::block_outputs;
+  constexpr int thread_outputs = Tune::dense_thread_outputs;
+  constexpr int inputs = Tune::dense_chunk_inputs;
+  using Large = DenseForward<ExecutionSpace, Format, Tile, thread_outputs, outputs, inputs, Bounds>;
+  using Small = DenseForward<ExecutionSpace, Format, Tile, thread_outputs / 2, outputs / 2, inputs, Bounds>;
+  static_assert(Large::team_size == Small::team_size);
+  int const processors = num_processors(space);
+  Large const large{layer.edges(), pass};
+  if (num_tiles(pass.max_samples, Large::num_samples) * large.num_parts() >= Tune::fewest_large_dense(processors)) {
+    dense_forward_by(space, large, Tune::dense_teams(processors));
+  } else {
+    dense_forward_by(space, Small{layer.edges(), pass}, Tune::dense_teams(processors));
+  }
 }
 
 } // namespace varve

@@ -3,7 +3,7 @@
 #include "core/execution.hpp"
 #include "core/pack.hpp"
 #include "core/views.hpp"
-#include "kernels/dense_forward.hpp"
+#include "kernels/part_in_flight.hpp"
 #include "products/product_blocks.hpp"
 
 #include <cstddef>

@@ -93,13 +93,16 @@ void expect_chains(Layer const& layer, std::vector<Scalar> const& samples, Writt
   }
 }
 
-/// By the register-tiled kernel, with BlockOutputs / 8 * lanes of the tile threads in a team.
-template <class ExecutionSpace, class Tile, int BlockOutputs, int ChunkSize>
+/// By the register-tiled kernel, with TeamOutputs / ThreadOutputs * lanes of the tile threads in a team.
+template <class ExecutionSpace, class Tile, int BlockOutputs, int ChunkSize, int TeamOutputs = BlockOutputs,
+          int ThreadOutputs = 8, int ChunkInputs = ChunkSize>
 void expect_of_dense_kernel(Layer const& layer, std::vector<typename Tile::Scalar> const& samples,
                             std::size_t num_samples) {
-  SCOPED_TRACE(testing::Message() << "dense kernel, blocks of " << BlockOutputs << ", chunks of " << ChunkSize);
+  SCOPED_TRACE(testing::Message() << "dense kernel, blocks of " << BlockOutputs << ", chunks of " << ChunkSize
+                                  << ", teams of " << TeamOutputs << " outputs");
   using Format = DenseBlocks<ExecutionSpace, typename Tile::Scalar, BlockOutputs, ChunkSize>;
-  using Kernel = DenseForward<ExecutionSpace, Format, Tile, 8, Kokkos::LaunchBounds<>>;
+  using Kernel =
+      DenseForward<ExecutionSpace, Format, Tile, ThreadOutputs, TeamOutputs, ChunkInputs, Kokkos::LaunchBounds<>>;
   Format const format(layer, Format::encode(layer.weights));
   auto const written = run_on_tiles<ExecutionSpace, Tile>(layer, samples, num_samples,
                                                           [&](ExecutionSpace const& space, auto const& pass) {
@@ -128,12 +131,16 @@ void expect_all(Layer const& layer, std::vector<Scalar> const& samples, std::siz
   constexpr int pack = 16 / static_cast<int>(sizeof(Scalar));
   expect_of_direct_kernel<ExecutionSpace>(layer, samples, num_samples);
   expect_of_dense_kernel<ExecutionSpace, TileShape<Scalar, pack, 2, 1>, 8, 4>(layer, samples, num_samples);
+  expect_of_dense_kernel<ExecutionSpace, TileShape<Scalar, pack, 2, 1>, 16, 4, 4, 4, 8>(layer, samples, num_samples);
   if (ExecutionSpace().concurrency() >= 2) { // teams of two threads: two groups of outputs, or two lanes
     expect_of_dense_kernel<ExecutionSpace, TileShape<Scalar, pack, 2, 1>, 16, 8>(layer, samples, num_samples);
     expect_of_dense_kernel<ExecutionSpace, TileShape<Scalar, pack, 2, 2>, 8, 8>(layer, samples, num_samples);
   }
-  if (!kOnHost<ExecutionSpace>)
-    expect_of_dense_kernel<ExecutionSpace, TileShape<Scalar, pack, 2, 32 / pack>, 128, 8>(layer, samples, num_samples);
+  if (!kOnHost<ExecutionSpace>) {
+    using Tile = TileShape<Scalar, pack, 2, 32 / pack>;
+    expect_of_dense_kernel<ExecutionSpace, Tile, 128, 8, 128, 8, 8 * pack / 2>(layer, samples, num_samples);
+    expect_of_dense_kernel<ExecutionSpace, Tile, 128, 8, 64, 4, 8 * pack / 2>(layer, samples, num_samples);
+  }
 }
 
 /// Samples [slot][input], some of whose values are zero, and one in five of which is zero altogether.

@@ -70,13 +70,16 @@ struct CudaTuning {
   static constexpr int dense_outputs = 128;
   static constexpr int dense_chunk = 8;
   static constexpr int dense_thread_outputs = 8;
+  static constexpr int dense_chunk_inputs = 64 / static_cast<int>(sizeof(Scalar)); ///< 3 chunks: 36 KiB of scratch
   using DenseBounds = Kokkos::LaunchBounds<512 / pack_width, pack_width>;
   static constexpr bool has_dense_kernel = true;
   static constexpr double most_stored_in_dense = 5.0;    ///< from a density of 0.2 on
   static constexpr double dense_per_block_weight = 1.25; ///< fused pattern blocks take 14e12 weights per second
   static constexpr std::size_t narrowest_dense = 257;    ///< narrower layers share launches of large tiles
   static int dense_teams(int processors) { return pack_width * processors; }
-  static int fewest_dense_tasks(int processors) { return processors; }
+  static int fewest_dense_tasks(int processors) { return processors / 4; }
+  /// With fewer teams, each computes half as many outputs.
+  static int fewest_large_dense(int processors) { return processors; }
 
   static constexpr int expand_level = 0;
   static constexpr int expand_bytes = 16384; ///< eight teams of 256 threads per multiprocessor

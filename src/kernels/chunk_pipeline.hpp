@@ -1,0 +1,112 @@
+#pragma once
+
+#include "core/execution.hpp"
+#include "core/pack.hpp"
+#include "core/scratch_copy.hpp"
+#include "core/views.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace varve {
+
+/// Words, whatever the numbers are: a GPU would take a register of two 16-bit numbers apart as soon as it is loaded,
+/// and so wait for it.
+using ScratchPiece = Pack<std::uint32_t, 4>;
+
+/// 16 bytes of a chunk: where they lie, or some valid place if they are not there, and zeros take theirs.
+struct SourcePiece {
+  ScratchPiece const* address;
+  bool is_there;
+};
+
+/// Brings the chunks of a stream of numbers to team scratch, one after the other, while the team computes with those
+/// that are there. On NVIDIA GPUs that copy to scratch asynchronously, `Stages` buffers take turns, so that Stages - 1
+/// chunks are on their way; elsewhere one is, in registers, and two buffers alternate. (Asynchronous copies also bind
+/// the compiler: it moves loads to registers behind the computation that should hide them.) One barrier a chunk.
+///
+/// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and
+/// `SourcePiece at(int chunk, int first, int rank) const`: piece first + rank of the chunk, where `first` is a multiple
+/// of TeamSize that the compiler knows, and rank that of the thread.
+template <class ExecutionSpace, class Scalar, class Source, int TeamSize, int Stages>
+class ChunkPipeline {
+public:
+  static constexpr bool copies = kHasScratchCopies && !kOnHost<ExecutionSpace>;
+  static constexpr int num_buffers = copies ? Stages : 2;
+  static constexpr int buffer_size = Source::num_pieces * 16 / static_cast<int>(sizeof(Scalar));
+  static constexpr int size = num_buffers * buffer_size; ///< numbers in team scratch
+  static_assert(Stages >= 2);
+
+  /// Begins with the first chunks. All threads of the team call it and await(), with the team's buffers, of `size`
+  /// numbers.
+  template <class Member>
+  KOKKOS_FORCEINLINE_FUNCTION void start(Member const& team, ArrayView<Scalar> const& buffers, Source const& source) {
+    team.team_barrier(); // the team is done with the chunks of the stream before
+    if constexpr (copies) {
+      VARVE_UNROLL
+      for (int chunk = 0; chunk < Stages - 1; ++chunk) copy_chunk(team.team_rank(), buffers, source, chunk);
+    } else {
+      load_chunk(team.team_rank(), source, 0);
+    }
+  }
+
+  /// The numbers of a chunk, the next after that of the last call, or the first after start(); begins with a later one.
+  template <class Member>
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> await(Member const& team, ArrayView<Scalar> const& buffers,
+                                                            Source const& source, int chunk) {
+    int const rank = team.team_rank();
+    if constexpr (copies) {
+      await_scratch_copies<Stages - 2>();
+      team.team_barrier(); // this chunk is there for all, and all are done with the one before
+      copy_chunk(rank, buffers, source, chunk + Stages - 1);
+    } else {
+      store_chunk(rank, buffers, chunk);
+      team.team_barrier();
+      load_chunk(rank, source, chunk + 1);
+    }
+    return buffer_of(buffers, chunk);
+  }
+
+private:
+  static constexpr int per_thread = (Source::num_pieces + TeamSize - 1) / TeamSize;
+
+  KOKKOS_FORCEINLINE_FUNCTION static ArrayView<Scalar> buffer_of(ArrayView<Scalar> const& buffers, int chunk) {
+    return part_of(buffers, static_cast<std::size_t>(chunk % num_buffers * buffer_size), buffer_size);
+  }
+
+  /// Calls visit(i, first) for the pieces of a chunk that this thread brings: its i-th is piece first + rank.
+  template <class Visit>
+  KOKKOS_FORCEINLINE_FUNCTION static void for_own_pieces(int rank, Visit const& visit) {
+    VARVE_UNROLL
+    for (int i = 0; i < per_thread; ++i) {
+      if (Source::num_pieces % TeamSize == 0 || i * TeamSize + rank < Source::num_pieces) visit(i, i * TeamSize);
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION static void copy_chunk(int rank, ArrayView<Scalar> const& buffers, Source const& source,
+                                                     int chunk) {
+    auto const to = buffer_of(buffers, chunk);
+    for_own_pieces(rank, [&](int, int first) {
+      auto const from = source.at(chunk, first, rank);
+      begin_scratch_copy(&piece_of<ScratchPiece>(to, first + rank), from.address, from.is_there);
+    });
+    end_scratch_copies();
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void load_chunk(int rank, Source const& source, int chunk) {
+    for_own_pieces(rank, [&](int i, int first) {
+      auto const from = source.at(chunk, first, rank);
+      clear(in_flight_[i]);
+      if (from.is_there) copy(in_flight_[i], *from.address);
+    });
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void store_chunk(int rank, ArrayView<Scalar> const& buffers, int chunk) const {
+    auto const to = buffer_of(buffers, chunk);
+    for_own_pieces(rank, [&](int i, int first) { copy(piece_of<ScratchPiece>(to, first + rank), in_flight_[i]); });
+  }
+
+  ScratchPiece in_flight_[copies || per_thread == 0 ? 1 : per_thread];
+};
+
+} // namespace varve
