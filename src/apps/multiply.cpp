@@ -7,6 +7,7 @@
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
+#include "distribute/shared_matrix.hpp"
 #include "distribute/stop_signal.hpp"
 #include "distribute/tile_queue.hpp"
 #include "distribute/tile_sharing.hpp"
@@ -56,6 +57,7 @@ public:
     ranks_.together([&] { make_engine(); });
     order_tasks();
     cut_last_wave();
+    open_output();
     compute();
     auto const num_finished = facts_.num_found + ranks_.sum(num_finished_);
     if (num_finished < facts_.num_tasks) return say_stopped(num_finished);
@@ -134,7 +136,7 @@ private:
     ranks_.together([&] { facts_.tiles = tiles_of(facts_.tiles.shape, is_tile_of_journal_ ? of_journal : tile); });
   }
 
-  /// Where finished tiles go: one rank without a journal writes them to the output at once.
+  /// Opens the journal, if there is one, and finds the tiles in it.
   void open_store() {
     std::string run;
     ranks_.together([&] {
@@ -145,20 +147,34 @@ private:
       if (!options_.journal.empty()) {
         store_.emplace(options_.journal, nlohmann::ordered_json::parse(run), facts_.tiles, sizeof(Scalar),
                        ranks_.rank(), ranks_.size());
-      } else if (ranks_.size() > 1) {
-        store_.emplace(std::filesystem::path(options_.output).parent_path(), facts_.tiles, sizeof(Scalar));
-      } else {
-        open_writer();
       }
     });
     facts_.num_found = ranks_.sum(store_ ? std::uint64_t{store_->tasks().size()} : std::uint64_t{0});
     facts_.num_discarded_bytes = ranks_.sum(store_ ? store_->num_discarded_bytes() : std::uint64_t{0});
   }
 
-  void open_writer() {
+  /// Without a journal: finished tiles go to the output at once, or to temporary files if ranks cannot all write there.
+  void open_output() {
+    if (store_) return;
+    create_output();
+    bool const is_shared = ranks_.size() == 1 || may_write(left_);
+    ranks_.together([&] {
+      if (!is_shared)
+        store_.emplace(std::filesystem::path(options_.output).parent_path(), facts_.tiles, sizeof(Scalar));
+    });
+  }
+
+  void create_output() {
     auto const& shape = facts_.tiles.shape;
     auto const precision = sizeof(Scalar) == 4 ? Precision::single_precision : Precision::double_precision;
-    writer_ = std::make_unique<MatrixWriter>(options_.output, shape.rows, shape.columns, precision);
+    output_.emplace(ranks_, options_.output, shape.rows, shape.columns, precision);
+  }
+
+  /// True if the tiles of these tasks may be written by several ranks: each consists of whole chunks.
+  bool may_write(std::vector<std::uint64_t> const& tasks) const {
+    return output_->is_open_everywhere() && std::ranges::all_of(tasks, [&](std::uint64_t task) {
+             return output_->places().has_whole_chunks(facts_.tiles.block(task));
+           });
   }
 
   void make_engine() {
@@ -258,7 +274,7 @@ private:
     if (store_) {
       store_->add(task, {reinterpret_cast<char const*>(values_.data()), size * sizeof(Scalar)});
     } else {
-      writer_->write(sums.block, values_.data());
+      output_->write(sums.block, values_.data());
       facts_.hash += hash;
     }
     ++num_finished_;
@@ -274,17 +290,12 @@ private:
 
   /// Writes the output, the report and the last lines.
   void finish() {
-    ranks_.together([&] {
-      require_unchanged_inputs();
-      if (store_ && ranks_.is_root()) open_writer();
-    });
-    ranks_.together([&] {
-      if (store_)
-        for_each_tile(ranks_, *store_, [&](std::uint64_t task, std::string_view bytes) { write(task, bytes); });
-    });
+    ranks_.together([&] { require_unchanged_inputs(); });
+    if (store_) write_stored();
+    output_->commit();
+    facts_.hash = ranks_.sum(facts_.hash);
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
-      writer_->commit();
       facts_.total_seconds = total_time_.seconds();
       if (!options_.report.empty()) {
         OutputFile file(options_.report);
@@ -295,12 +306,27 @@ private:
     });
   }
 
+  /// Writes the stored tiles: each rank its own, or rank 0 those of all.
+  void write_stored() {
+    if (!output_) create_output();
+    auto const& mine = store_->tasks();
+    bool const is_shared = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{may_write(mine) ? 1U : 0U}})) == 1;
+    ranks_.together([&] {
+      if (!is_shared) {
+        for_each_tile(ranks_, *store_, [&](std::uint64_t task, std::string_view numbers) { write(task, numbers); });
+        return;
+      }
+      for (std::size_t number = 0; number < mine.size(); ++number)
+        write(mine[number], std::string_view(store_->read(number)).substr(sizeof(std::uint64_t)));
+    });
+  }
+
   /// Writes a stored tile to the output.
   void write(std::uint64_t task, std::string_view bytes) {
     auto const block = facts_.tiles.block(task);
     values_.resize(static_cast<std::size_t>(block.size()));
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(values_.data()));
-    writer_->write(block, values_.data());
+    output_->write(block, values_.data());
     facts_.hash += hash_of_tile(block, values_.data());
   }
 
@@ -313,7 +339,7 @@ private:
   std::size_t memory_limit_ = 0;
   std::unique_ptr<MatrixDataset> a_, b_, added_;
   std::optional<TileStore> store_;
-  std::unique_ptr<MatrixWriter> writer_;
+  std::optional<SharedMatrix> output_;
   std::vector<std::uint64_t> left_;
   std::size_t run_length_ = 1;
   bool is_tile_of_journal_ = false;

@@ -3,6 +3,7 @@
 #include "io/hdf5.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <type_traits>
 
@@ -14,6 +15,16 @@ std::string reason();
 
 /// The access properties with which all files are opened and created.
 Properties file_access();
+
+/// hdf5::create_file() with these access properties, which get the version of the format.
+File create_file(std::filesystem::path const& partial, std::filesystem::path const& path, Properties const& access);
+
+/// Throws ResourceError "PATH cannot be written" and HDF5's reason.
+[[noreturn]] void fail_writing(std::filesystem::path const& path);
+
+/// fail_writing() if HDF5 returned a failure; returns the identifier.
+hid_t require_written(hid_t id, std::filesystem::path const& path);
+void require_written(herr_t status, std::filesystem::path const& path);
 
 /// The HDF5 type of an Element in memory.
 template <class Element>

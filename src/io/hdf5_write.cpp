@@ -17,19 +17,6 @@ constexpr std::uint64_t smallest_compressed = 4096; // in bytes
 constexpr hsize_t chunk_elements = hsize_t{1} << 16;
 constexpr unsigned deflate_level = 4;
 
-[[noreturn]] void fail_writing(fs::path const& path) {
-  auto const why = reason();
-  throw ResourceError(fmt::format("{} cannot be written ({})", path.string(), why));
-}
-
-hid_t require_written(hid_t id, fs::path const& path) {
-  if (id < 0) fail_writing(path);
-  return id;
-}
-void require_written(herr_t status, fs::path const& path) {
-  if (status < 0) fail_writing(path);
-}
-
 /// Creation properties without time stamps, so that equal contents give equal files.
 Properties without_times(hid_t kind) {
   Properties properties(H5Pcreate(kind));
@@ -64,8 +51,22 @@ void write_attribute(hid_t object, std::string const& name, hid_t stored, hid_t 
 
 } // namespace
 
-File create_file(fs::path const& partial, fs::path const& path) {
-  auto const access = file_access();
+hid_t require_written(hid_t id, fs::path const& path) {
+  if (id < 0) fail_writing(path);
+  return id;
+}
+void require_written(herr_t status, fs::path const& path) {
+  if (status < 0) fail_writing(path);
+}
+
+void fail_writing(fs::path const& path) {
+  auto const why = reason();
+  throw ResourceError(fmt::format("{} cannot be written ({})", path.string(), why));
+}
+
+File create_file(fs::path const& partial, fs::path const& path) { return create_file(partial, path, file_access()); }
+
+File create_file(fs::path const& partial, fs::path const& path, Properties const& access) {
   H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_LATEST);
   auto const properties = without_times(H5P_FILE_CREATE);
   return File(require_written(H5Fcreate(partial.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), path));

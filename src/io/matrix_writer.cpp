@@ -3,92 +3,97 @@
 #include "core/error.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_access.hpp"
+#include "io/hdf5_reserve.hpp"
 #include "io/output_file.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <vector>
 
 namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Creates the dataset, in chunks as `places` says.
+hdf5::Dataset create_matrix(hdf5::File const& file, hid_t stored, MatrixPlaces const& places) {
+  std::array<hsize_t, 2> const sizes = {places.sizes[0], places.sizes[1]};
+  std::array<hsize_t, 2> const chunk = {places.chunk[0], places.chunk[1]};
+  hdf5::Dataspace const space(H5Screate_simple(2, sizes.data(), nullptr));
+  hdf5::Properties const properties(H5Pcreate(H5P_DATASET_CREATE));
+  H5Pset_obj_track_times(properties.id(), false); // equal contents give equal files
+  H5Pset_chunk(properties.id(), 2, chunk.data());
+  H5Pset_fletcher32(properties.id());
+  H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER);
+  return hdf5::Dataset(hdf5::require_written(
+      H5Dcreate2(file.id(), "matrix", stored, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), places.name));
+}
+
+/// Writes a file that lacks the numbers of the matrix only, and finds the places of its chunks.
+void write_frame(MatrixPlaces& places, hid_t stored) {
+  auto const file = hdf5::create_reserving_file(places.file, places.name);
+  auto const matrix = create_matrix(file, stored, places);
+  std::vector<char> const any(places.chunk_bytes() + MatrixPlaces::checksum_bytes);
+  for (hsize_t row = 0; row < places.sizes[0]; row += places.chunk[0]) {
+    for (hsize_t column = 0; column < places.sizes[1]; column += places.chunk[1]) {
+      std::array<hsize_t, 2> const first = {row, column};
+      hdf5::require_written(H5Dwrite_chunk(matrix.id(), H5P_DEFAULT, 0, first.data(), any.size(), any.data()),
+                            places.name);
+    }
+  }
+  places.addresses = hdf5::reserved_places(file, places.name);
+  hdf5::write_text(file.id(), "format", "varve-matrix", places.name);
+  hdf5::write_integer(file.id(), "version", 1, places.name);
+  hdf5::flush(file, places.name);
+}
+
+} // namespace
 
 struct MatrixWriter::Contents {
   OutputFile output;
   Precision precision;
-  hdf5::File file;
-  hdf5::Dataset matrix;
+  std::unique_ptr<MatrixChunks> chunks;
 
-  Contents(std::filesystem::path const& path, std::uint64_t num_rows, std::uint64_t num_columns, Precision wanted)
+  Contents(fs::path const& path, std::uint64_t num_rows, std::uint64_t num_columns, Precision wanted)
       : output(path), precision(wanted) {
-    file = hdf5::create_file(output.partial_path(), path);
-    std::array<hsize_t, 2> const sizes = {num_rows, num_columns};
-    std::array<hsize_t, 2> const chunk = {std::clamp<hsize_t>(num_rows, 1, chunk_rows),
-                                          std::clamp<hsize_t>(num_columns, 1, chunk_rows)};
-    hdf5::Dataspace const space(H5Screate_simple(2, sizes.data(), nullptr));
-    hdf5::Properties const properties(H5Pcreate(H5P_DATASET_CREATE));
-    H5Pset_obj_track_times(properties.id(), false); // equal contents give equal files
-    H5Pset_chunk(properties.id(), 2, chunk.data());
-    H5Pset_fletcher32(properties.id());
-    H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER);
-    hdf5::Properties const access(H5Pcreate(H5P_DATASET_ACCESS));
-    H5Pset_chunk_cache(access.id(), 12421, std::size_t{64} << 20U, 0.75);
-    matrix = hdf5::Dataset(
-        H5Dcreate2(file.id(), "matrix", stored_type(), space.id(), H5P_DEFAULT, properties.id(), access.id()));
-    if (matrix.id() < 0) fail();
-  }
-
-  hid_t stored_type() const { return precision == Precision::single_precision ? H5T_IEEE_F32LE : H5T_IEEE_F64LE; }
-
-  [[noreturn]] void fail() const {
-    auto const why = hdf5::reason();
-    throw ResourceError(fmt::format("{} cannot be written ({})", output.path().string(), why));
-  }
-
-  void write(MatrixBlock const& block, hid_t type, void const* values) const {
-    if (block.size() == 0) return;
-    std::array<hsize_t, 2> const first = {block.first_row, block.first_column};
-    std::array<hsize_t, 2> const count = {block.num_rows, block.num_columns};
-    hdf5::Dataspace const stored(H5Dget_space(matrix.id()));
-    hdf5::Dataspace const memory(H5Screate_simple(2, count.data(), nullptr));
-    auto status = H5Sselect_hyperslab(stored.id(), H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr);
-    if (status >= 0) status = H5Dwrite(matrix.id(), type, memory.id(), stored.id(), H5P_DEFAULT, values);
-    if (status < 0) fail();
+    bool const is_single = precision == Precision::single_precision;
+    MatrixPlaces places;
+    places.file = output.partial_path();
+    places.name = output.path();
+    places.sizes = {num_rows, num_columns};
+    places.chunk = {std::clamp<std::uint64_t>(num_rows, 1, chunk_rows),
+                    std::clamp<std::uint64_t>(num_columns, 1, chunk_rows)};
+    places.element_size = is_single ? sizeof(float) : sizeof(double);
+    {
+      auto const lock = hdf5::lock();
+      write_frame(places, is_single ? H5T_IEEE_F32LE : H5T_IEEE_F64LE);
+    }
+    chunks = std::make_unique<MatrixChunks>(std::move(places));
   }
 };
 
-MatrixWriter::MatrixWriter(std::filesystem::path const& path, std::uint64_t num_rows, std::uint64_t num_columns,
-                           Precision precision) {
-  auto const lock = hdf5::lock();
-  contents_ = std::make_unique<Contents>(path, num_rows, num_columns, precision);
-}
+MatrixWriter::MatrixWriter(fs::path const& path, std::uint64_t num_rows, std::uint64_t num_columns, Precision precision)
+    : contents_(std::make_unique<Contents>(path, num_rows, num_columns, precision)) {}
 
-MatrixWriter::~MatrixWriter() {
-  auto const lock = hdf5::lock();
-  contents_.reset();
-}
+MatrixWriter::~MatrixWriter() = default;
+
+MatrixPlaces const& MatrixWriter::places() const { return contents_->chunks->places(); }
 
 void MatrixWriter::write(MatrixBlock const& block, float const* values) {
   VARVE_REQUIRE(contents_ && contents_->precision == Precision::single_precision, "a matrix takes its own precision");
-  auto const lock = hdf5::lock();
-  contents_->write(block, H5T_NATIVE_FLOAT, values);
+  contents_->chunks->write(block, reinterpret_cast<char const*>(values));
 }
 
 void MatrixWriter::write(MatrixBlock const& block, double const* values) {
   VARVE_REQUIRE(contents_ && contents_->precision == Precision::double_precision, "a matrix takes its own precision");
-  auto const lock = hdf5::lock();
-  contents_->write(block, H5T_NATIVE_DOUBLE, values);
+  contents_->chunks->write(block, reinterpret_cast<char const*>(values));
 }
 
 void MatrixWriter::commit() {
   VARVE_REQUIRE(contents_, "a matrix is committed twice");
-  auto const lock = hdf5::lock();
-  auto const& path = contents_->output.path();
-  hdf5::write_text(contents_->file.id(), "format", "varve-matrix", path);
-  hdf5::write_integer(contents_->file.id(), "version", 1, path);
-  hdf5::flush(contents_->file, path);
-  contents_->matrix = {};
-  contents_->file = {};
+  contents_->chunks->finish();
+  contents_->chunks.reset();
   contents_->output.commit();
   contents_.reset();
 }

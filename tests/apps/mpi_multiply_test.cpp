@@ -94,6 +94,29 @@ TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
   }
 }
 
+/// Tiles of whole chunks, which each rank writes to the output itself.
+TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
+  write("long.h5", random_dense<float>(1100, 20, 3));
+  write("wide.h5", random_dense<float>(20, 1300, 4));
+  auto const run = [&](int ranks, std::vector<std::string> const& more) {
+    auto const ended = test::run(on(ranks, joined({VARVE_COMMAND, "multiply", path("long.h5"), path("wide.h5"),
+                                                   "--output", path("c.h5"), "--share-devices"},
+                                                  more)));
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    auto const hash = ended.out.find("hash ");
+    EXPECT_NE(hash, std::string::npos) << ended.out;
+    auto result = testing::read_bytes(path("c.h5")) + ended.out.substr(std::min(hash, ended.out.size()));
+    fs::remove(path("c.h5"));
+    return result;
+  };
+  auto const expected = run(1, {"--tile", "300"});
+  EXPECT_EQ(run(3, {"--tile", "300"}) == expected, true) << "one rank writes all";
+  EXPECT_EQ(run(3, {"--tile", "512"}) == expected, true);
+  EXPECT_EQ(run(2, {"--tile", "1024", "--cut-last-tiles"}) == expected, true);
+  EXPECT_EQ(run(2, {"--tile", "512", "--cut-last-tiles"}) == expected, true) << "quarters are no whole chunks";
+  EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
+}
+
 TEST_F(MultiplyOnRanks, CopyTilesFromEachOther) {
   for (bool const is_shared : {true, false}) {
     std::vector<std::string> more = {"--report", path("report.json")};

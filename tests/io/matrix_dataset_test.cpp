@@ -174,15 +174,22 @@ TEST(MatrixDatasets, RefuseADamagedIndexOfChunks) {
 TEST(MatrixDatasets, OfVarveHaveAllTheirChunks) {
   TemporaryFolder const folder;
   auto const path = folder / "holes.h5";
+  MatrixWriter(path, 4, 4, Precision::double_precision).commit();
+  testing::remove_link(path, "matrix");
+  write_plain(path, "matrix", {4, 4}, 2, {});
   {
-    MatrixWriter writer(path, 1000, 600, Precision::single_precision);
-    std::vector<float> const values(512 * 600, 1.0F);
-    writer.write({0, 512, 0, 600}, values.data());
-    writer.commit();
+    auto const lock = hdf5::lock();
+    auto const file = testing::open_to_edit(path);
+    hdf5::Dataset const dataset(H5Dopen2(file.id(), "matrix", H5P_DEFAULT));
+    std::array<double, 4> const chunk = {1.0, 1.0, 1.0, 1.0};
+    for (hsize_t const column : {0U, 2U}) {
+      std::array<hsize_t, 2> const first = {0, column};
+      ASSERT_GE(H5Dwrite_chunk(dataset.id(), H5P_DEFAULT, 0, first.data(), sizeof(chunk), chunk.data()), 0);
+    }
   }
   MatrixDataset const matrix(path.string());
-  std::vector<float> values(1000 * 600);
-  auto const sentence = sentence_of<InputError>([&] { matrix.read({0, 1000, 0, 600}, values.data()); });
+  std::vector<double> values(16);
+  auto const sentence = sentence_of<InputError>([&] { matrix.read({0, 4, 0, 4}, values.data()); });
   expect_holds(sentence, "a chunk of it is not found, though its index lists 2 of 4: the file is damaged");
 }
 
@@ -246,6 +253,97 @@ TEST(MatrixWriters, WriteBlocksInAnyOrderAndAppearOnCommit) {
   expect_blocks(path.string(), values, 520);
   expect_blocks(path.string() + ":matrix", values, 520);
   EXPECT_EQ(folder.num_entries(), 1);
+}
+
+/// The numbers of a block of a matrix of so many columns.
+template <class Scalar>
+std::vector<Scalar> part_of_matrix(std::vector<Scalar> const& values, std::uint64_t num_columns,
+                                   MatrixBlock const& block) {
+  std::vector<Scalar> part;
+  for (auto row = block.first_row; row < block.first_row + block.num_rows; ++row) {
+    auto const first = values.begin() + static_cast<std::ptrdiff_t>(row * num_columns + block.first_column);
+    part.insert(part.end(), first, first + static_cast<std::ptrdiff_t>(block.num_columns));
+  }
+  return part;
+}
+
+/// Writes a matrix in blocks of at most these rows and columns, by `writer` or by MatrixChunks.
+template <class Write>
+void write_in_blocks(std::uint64_t rows, std::uint64_t columns, std::uint64_t block_rows, std::uint64_t block_columns,
+                     Write const& write) {
+  for (std::uint64_t row = 0; row < rows; row += block_rows) {
+    for (std::uint64_t column = 0; column < columns; column += block_columns)
+      write(MatrixBlock{row, std::min(block_rows, rows - row), column, std::min(block_columns, columns - column)});
+  }
+}
+
+std::vector<float> as_floats(std::vector<double> const& values) { return {values.begin(), values.end()}; }
+
+TEST(MatrixWriters, GiveTheSameBytesWhateverTheBlocks) {
+  TemporaryFolder const folder;
+  constexpr std::uint64_t rows = 1100;
+  constexpr std::uint64_t columns = 700;
+  auto const values = as_floats(numbers(rows * columns));
+  std::string whole;
+  for (std::uint64_t const block : {2000U, 512U, 37U}) {
+    auto const path = folder / std::to_string(block);
+    MatrixWriter writer(path, rows, columns, Precision::single_precision);
+    write_in_blocks(rows, columns, block, block,
+                    [&](MatrixBlock const& part) { writer.write(part, part_of_matrix(values, columns, part).data()); });
+    writer.commit();
+    auto const bytes = testing::read_bytes(path);
+    if (whole.empty()) whole = bytes;
+    EXPECT_TRUE(bytes == whole) << "in blocks of " << block;
+    testing::StoredDataset const stored(path, "matrix"); // by HDF5 alone, which checks the checksums
+    std::vector<float> read(values.size());
+    ASSERT_GE(H5Dread(stored.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, read.data()), 0);
+    EXPECT_EQ(read, values);
+  }
+}
+
+TEST(MatrixWriters, LetOtherProcessesWriteWholeChunks) {
+  TemporaryFolder const folder;
+  auto const path = folder / "c.h5";
+  auto const values = as_floats(numbers(1100 * 700));
+  MatrixWriter writer(path, 1100, 700, Precision::single_precision);
+  MatrixBlock const upper{0, 1024, 0, 700};
+  MatrixBlock const lower{1024, 76, 0, 700};
+  EXPECT_TRUE(writer.places().has_whole_chunks(upper));
+  EXPECT_TRUE(writer.places().has_whole_chunks(lower));
+  EXPECT_FALSE(writer.places().has_whole_chunks({0, 1000, 0, 700}));
+  EXPECT_FALSE(writer.places().has_whole_chunks({512, 512, 1, 699}));
+  {
+    MatrixChunks other(MatrixPlaces::from_bytes(writer.places().to_bytes()));
+    other.write(upper, reinterpret_cast<char const*>(part_of_matrix(values, 700, upper).data()));
+    other.finish();
+  }
+  writer.write(lower, part_of_matrix(values, 700, lower).data());
+  writer.commit();
+  expect_blocks(path.string(), {values.begin(), values.end()}, 700);
+  auto const bytes = MatrixPlaces{}.to_bytes();
+  EXPECT_THROW(MatrixPlaces::from_bytes(bytes.substr(1)), InputError);
+  EXPECT_THROW(MatrixPlaces::from_bytes(bytes + "x"), InputError);
+}
+
+TEST(MatrixWriters, KeepFewUnfinishedChunksInMemory) {
+  TemporaryFolder const folder;
+  auto const path = folder / "c.h5";
+  constexpr std::uint64_t size = 9 * 512; // 81 MiB, of which 64 may wait
+  std::vector<float> values(size * size);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 8191);
+  MatrixWriter writer(path, size, size, Precision::single_precision);
+  for (std::uint64_t const half : {0U, 1U}) {
+    write_in_blocks(size, size, 512, size, [&](MatrixBlock part) {
+      part.first_row += half * 256;
+      part.num_rows = 256;
+      writer.write(part, part_of_matrix(values, size, part).data());
+    });
+  }
+  writer.commit();
+  MatrixDataset const matrix(path.string());
+  std::vector<float> read(values.size());
+  matrix.read({0, size, 0, size}, read.data());
+  EXPECT_TRUE(read == values);
 }
 
 TEST(MatrixWriters, LeaveNothingWithoutCommit) {
