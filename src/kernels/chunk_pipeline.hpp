@@ -38,10 +38,9 @@ public:
   static_assert(Stages >= 2);
 
   /// Begins with the first chunks. All threads of the team call it and await(), with the team's buffers, of `size`
-  /// numbers.
+  /// numbers, with which the team must be done.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION void start(Member const& team, ArrayView<Scalar> const& buffers, Source const& source) {
-    team.team_barrier(); // the team is done with the chunks of the stream before
     if constexpr (copies) {
       VARVE_UNROLL
       for (int chunk = 0; chunk < Stages - 1; ++chunk) copy_chunk(team.team_rank(), buffers, source, chunk);

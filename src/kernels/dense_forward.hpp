@@ -81,8 +81,10 @@ struct DenseForward {
     auto const buffers =
         ScratchArrays(team, 0, sizeof(Scalar) * Pipeline::size, 64).template take<Scalar>(Pipeline::size);
     int const num_tasks = num_tiles(pass.num_samples(0), num_samples) * num_parts();
-    for (int task = team.league_rank(); task < num_tasks; task += team.league_size())
+    for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
       forward(team, task / num_parts(), task % num_parts(), buffers);
+      team.team_barrier(); // all are done with the buffers
+    }
   }
 
 private:

@@ -3,7 +3,7 @@
 #include "core/execution.hpp"
 #include "core/pack.hpp"
 #include "core/views.hpp"
-#include "kernels/part_in_flight.hpp"
+#include "kernels/chunk_pipeline.hpp"
 #include "products/product_blocks.hpp"
 
 #include <cstddef>
@@ -11,11 +11,10 @@
 namespace varve {
 
 /// The same as AddTileOnHost, for GPUs; AddTileOnCuda takes its place where it can.
-/// league: blocks of 128 x 128 sums; team: 16 x 16 threads of 8 x 8 sums each, in registers. k comes in chunks: while a
-/// team computes with the numbers of one chunk of A and B in scratch, the next are on their way from the L2 to
-/// registers; two buffers alternate, so there is one barrier a chunk. A thread's rows and columns lie in pieces of 16
-/// bytes, 16 pieces apart, so that the threads of a warp load neighbouring pieces. Per k it loads 16 numbers from
-/// scratch for 64 fma. Bound by fma.
+/// league: blocks of 128 x 128 sums; team: 16 x 16 threads of 8 x 8 sums each, in registers. k comes in chunks
+/// (ChunkPipeline): while a team computes with the numbers of one chunk of A and B in scratch, the next are on their
+/// way. A thread's rows and columns lie in pieces of 16 bytes, 16 pieces apart, so that the threads of a warp load
+/// neighbouring pieces. Per k it loads 16 numbers from scratch for 64 fma. Bound by fma.
 template <class ExecutionSpace, class Scalar>
 struct AddTileOnGpu {
   static constexpr int piece = 16 / static_cast<int>(sizeof(Scalar));
@@ -28,7 +27,25 @@ struct AddTileOnGpu {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, piece / 2>>;
   using Member = typename Policy::member_type;
   using Numbers = Pack<Scalar, piece>;
-  using Part = PartInFlight<Scalar, part_size, team_size>;
+
+  /// A part of A and a part of B, a chunk of k after another.
+  struct Chunks {
+    static constexpr int part_pieces = part_size / piece;
+    static constexpr int num_pieces = 2 * part_pieces;
+    static_assert(part_pieces % team_size == 0);
+
+    ArrayView<Scalar const> a;
+    ArrayView<Scalar const> b;
+
+    KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int number, int first, int rank) const {
+      auto const& part = first < part_pieces ? a : b;
+      auto const place =
+          static_cast<std::size_t>(number) * part_pieces + static_cast<std::size_t>(first % part_pieces + rank);
+      bool const is_there = place < part.size() / piece;
+      return {&piece_of<ScratchPiece>(part, is_there ? place : 0), is_there};
+    }
+  };
+  using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, 2>;
   static_assert(ProductBlocks<ExecutionSpace, Scalar>::rows == block || kOnHost<ExecutionSpace>);
 
   ArrayView<Scalar const> a;
@@ -39,32 +56,24 @@ struct AddTileOnGpu {
   int depth;
   bool is_first;
 
-  static constexpr std::size_t scratch_bytes = sizeof(Scalar) * 4 * part_size;
+  static constexpr std::size_t scratch_bytes = sizeof(Scalar) * Pipeline::size;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     auto const buffers =
-        ScratchArrays(team, 0, sizeof(Scalar) * 4 * part_size, 64).template take<Scalar>(4 * part_size);
+        ScratchArrays(team, 0, sizeof(Scalar) * Pipeline::size, 64).template take<Scalar>(Pipeline::size);
     int const rank = team.team_rank();
     auto const block_size = static_cast<std::size_t>(depth) * block;
-    auto const lines_a =
-        part_of(a, static_cast<std::size_t>(team.league_rank() / column_blocks) * block_size, block_size);
-    auto const lines_b =
-        part_of(b, static_cast<std::size_t>(team.league_rank() % column_blocks) * block_size, block_size);
+    Chunks const chunks{
+        part_of(a, static_cast<std::size_t>(team.league_rank() / column_blocks) * block_size, block_size),
+        part_of(b, static_cast<std::size_t>(team.league_rank() % column_blocks) * block_size, block_size)};
     auto const kept = part_of(sums, static_cast<std::size_t>(team.league_rank()) * block * block, block * block);
     Numbers sum[pieces * piece][pieces];
     load_sums(sum, kept, rank);
-    Part next_a{};
-    Part next_b{};
+    Pipeline pipeline;
+    pipeline.start(team, buffers, chunks);
     int const num_chunks = (depth + chunk - 1) / chunk;
-    bring(next_a, next_b, rank, lines_a, lines_b, 0);
-    keep(next_a, next_b, rank, buffers, 0);
-    team.team_barrier();
-    for (int number = 0; number < num_chunks; ++number) {
-      if (number + 1 < num_chunks) bring(next_a, next_b, rank, lines_a, lines_b, number + 1);
-      add_chunk(sum, part_of(buffers, static_cast<std::size_t>(number % 2 * 2 * part_size), 2 * part_size), rank);
-      keep(next_a, next_b, rank, buffers, (number + 1) % 2);
-      team.team_barrier();
-    }
+    for (int number = 0; number < num_chunks; ++number)
+      add_chunk(sum, pipeline.await(team, buffers, chunks, number), rank);
     store_sums(sum, kept, rank);
   }
 
@@ -97,25 +106,9 @@ private:
     }
   }
 
-  /// Loads a chunk into registers; k beyond the last is zero.
-  KOKKOS_FORCEINLINE_FUNCTION static void bring(Part& next_a, Part& next_b, int rank,
-                                                ArrayView<Scalar const> const& lines_a,
-                                                ArrayView<Scalar const> const& lines_b, int number) {
-    next_a.load(rank, part_of(lines_a, static_cast<std::size_t>(number) * part_size));
-    next_b.load(rank, part_of(lines_b, static_cast<std::size_t>(number) * part_size));
-  }
-
-  /// Stores the chunk that is in registers in one of the two buffers.
-  KOKKOS_FORCEINLINE_FUNCTION static void keep(Part const& next_a, Part const& next_b, int rank,
-                                               ArrayView<Scalar> const& buffers, int buffer) {
-    auto const first = static_cast<std::size_t>(buffer * 2 * part_size);
-    next_a.store(rank, part_of(buffers, first, part_size));
-    next_b.store(rank, part_of(buffers, first + part_size, part_size));
-  }
-
   /// Adds the products of a chunk to a thread's sums.
   KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Numbers (&sum)[pieces * piece][pieces],
-                                                    ArrayView<Scalar> const& buffer, int rank) {
+                                                    ArrayView<Scalar const> const& buffer, int rank) {
     auto const numbers_a = part_of(buffer, 0, part_size);
     auto const numbers_b = part_of(buffer, part_size, part_size);
     VARVE_UNROLL
