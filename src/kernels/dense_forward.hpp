@@ -2,6 +2,7 @@
 
 #include "core/execution.hpp"
 #include "kernels/chunk_pipeline.hpp"
+#include "kernels/dense_team.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
@@ -45,28 +46,28 @@ private:
 
 /// One dense layer of all live samples by register tiles, for GPUs:
 ///   next(j, s) = clip(fma-chain over all inputs i, ascending, of weight(j, i) * previous(i, s), + bias(j))
-/// league: tiles x parts of `TeamOutputs` outputs, parts innermost, so that the teams that run together read the same
-/// tiles; team threads: lanes of the tile x groups of `ThreadOutputs` outputs of the part. The inputs come in chunks
-/// (ChunkPipeline): while a team computes with the lines of one chunk and their weights in scratch, the next are on
-/// their way. Per input a thread loads its samples and ThreadOutputs weights from scratch for ThreadOutputs times as
-/// many fma as it has samples. An activation is read once per part of the outputs, a weight once per tile. Stamps the
-/// slots that hold a nonzero activation with pass.stamp. The layer may be a strip of a layer.
-/// Bound by fma, if the layer has enough tiles and parts for all teams.
-template <class ExecutionSpace, class Format, class Tile, int ThreadOutputs, int TeamOutputs, int ChunkInputs,
-          class Bounds>
+/// league: tiles x parts of Team::team_outputs outputs, parts innermost, so that the teams that run together read the
+/// same tiles; team threads: lanes of the tile x groups of Team::thread_outputs outputs of the part. The inputs come in
+/// chunks (ChunkPipeline): while a team computes with the lines of one chunk and their weights in scratch, the next are
+/// on their way. Per input a thread loads its samples and a weight for each of its outputs from scratch, for as many
+/// fma as it has sums. An activation is read once per part of the outputs, a weight once per tile. Stamps the slots
+/// that hold a nonzero activation with pass.stamp. The layer may be a strip of a layer. Bound by fma, if the layer has
+/// enough tiles and parts for all teams.
+template <class ExecutionSpace, class Format, class Tile, class Team, class Bounds>
 struct DenseForward {
   using Scalar = typename Tile::Scalar;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Bounds>;
   using Member = typename Policy::member_type;
-  using Sums = BlockSums<Tile, ThreadOutputs>;
+  using Sums = BlockSums<Tile, Team::thread_outputs>;
   static constexpr int num_samples = Tile::num_samples;
-  static constexpr int parts_per_block = Format::block_outputs / TeamOutputs;
-  static constexpr int num_groups = TeamOutputs / ThreadOutputs;
+  static constexpr int team_outputs = Team::team_outputs;
+  static constexpr int thread_outputs = Team::thread_outputs;
+  static constexpr int parts_per_block = Format::block_outputs / team_outputs;
+  static constexpr int num_groups = team_outputs / thread_outputs;
   static constexpr int team_size = Tile::num_lanes * num_groups;
-  static constexpr int num_stages = 3;
-  using Chunks = DenseChunks<Format, Tile, ChunkInputs, TeamOutputs, team_size>;
-  using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, num_stages>;
-  static_assert(Format::block_outputs % TeamOutputs == 0 && TeamOutputs % ThreadOutputs == 0);
+  using Chunks = DenseChunks<Format, Tile, Team::chunk_inputs, team_outputs, team_size>;
+  using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, Team::num_stages>;
+  static_assert(Format::block_outputs % team_outputs == 0 && team_outputs % thread_outputs == 0);
 
   typename Format::Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
@@ -75,7 +76,7 @@ struct DenseForward {
   static constexpr std::size_t scratch_bytes() { return sizeof(Scalar) * Pipeline::size; }
 
   /// Parts of the outputs; the last ones of a layer's last block may have none.
-  KOKKOS_FUNCTION int num_parts() const { return (layer.parameters.num_outputs + TeamOutputs - 1) / TeamOutputs; }
+  KOKKOS_FUNCTION int num_parts() const { return (layer.parameters.num_outputs + team_outputs - 1) / team_outputs; }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     auto const buffers =
@@ -93,8 +94,8 @@ private:
                                            ArrayView<Scalar> const& buffers) const {
     int const lane = team.team_rank() % Tile::num_lanes;
     int const group = team.team_rank() / Tile::num_lanes;
-    int const num_chunks = (layer.parameters.num_inputs + ChunkInputs - 1) / ChunkInputs;
-    int const within_block = part % parts_per_block * TeamOutputs;
+    int const num_chunks = (layer.parameters.num_inputs + Team::chunk_inputs - 1) / Team::chunk_inputs;
+    int const within_block = part % parts_per_block * team_outputs;
     ArrayView<Scalar const> const block(layer.weights_of(part / parts_per_block), layer.block_size());
     Chunks const chunks{tile_of(pass.previous, tile, layer.parameters.num_inputs, num_samples),
                         part_of(block, static_cast<std::size_t>(within_block))};
@@ -105,31 +106,31 @@ private:
     for (int chunk = 0; chunk < num_chunks; ++chunk)
       add_chunk(sums, pipeline.await(team, buffers, chunks, chunk), lane, group);
     int const small_block = part * num_groups + group;
-    if (small_block * ThreadOutputs < layer.parameters.num_outputs) hand_over(sums, tile, small_block, lane);
+    if (small_block * thread_outputs < layer.parameters.num_outputs) hand_over(sums, tile, small_block, lane);
   }
 
   /// Adds the products of a chunk of inputs to a thread's sums.
   KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Sums& sums, ArrayView<Scalar const> const& buffer, int lane,
                                                     int group) {
     struct alignas(16) Weights {
-      Scalar of[ThreadOutputs];
+      Scalar of[thread_outputs];
     };
-    auto const weights = part_of(buffer, static_cast<std::size_t>(ChunkInputs * num_samples));
+    auto const weights = part_of(buffer, static_cast<std::size_t>(Team::chunk_inputs * num_samples));
     VARVE_UNROLL
-    for (int input = 0; input < ChunkInputs; ++input) {
+    for (int input = 0; input < Team::chunk_inputs; ++input) {
       typename Tile::PackType value[Tile::packs_per_lane];
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) copy(value[k], Tile::pack_at(buffer, input, lane, k));
       Weights const weight = piece_of<Weights>(weights, input * num_groups + group);
       VARVE_UNROLL
-      for (int output = 0; output < ThreadOutputs; ++output) {
+      for (int output = 0; output < thread_outputs; ++output) {
         VARVE_UNROLL
         for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sums.sum[output][k], weight.of[output], value[k]);
       }
     }
   }
 
-  /// Finishes and writes the outputs of a thread: block `small_block` of ThreadOutputs outputs.
+  /// Finishes and writes the outputs of a thread: block `small_block` of thread_outputs outputs.
   KOKKOS_FORCEINLINE_FUNCTION void hand_over(Sums& sums, int tile, int small_block, int lane) const {
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
@@ -155,11 +156,8 @@ template <class Tile, class ExecutionSpace, class Format>
 void dense_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
   using Tune = Tuning<ExecutionSpace, typename Tile::Scalar>;
   using Bounds = typename Tune::DenseBounds;
-  constexpr int outputs = Format::block_outputs;
-  constexpr int thread_outputs = Tune::dense_thread_outputs;
-  constexpr int inputs = Tune::dense_chunk_inputs;
-  using Large = DenseForward<ExecutionSpace, Format, Tile, thread_outputs, outputs, inputs, Bounds>;
-  using Small = DenseForward<ExecutionSpace, Format, Tile, thread_outputs / 2, outputs / 2, inputs, Bounds>;
+  using Large = DenseForward<ExecutionSpace, Format, Tile, typename Tune::LargeDense, Bounds>;
+  using Small = DenseForward<ExecutionSpace, Format, Tile, typename Tune::SmallDense, Bounds>;
   static_assert(Large::team_size == Small::team_size);
   int const processors = num_processors(space);
   Large const large{layer.edges(), pass};

@@ -2,7 +2,6 @@
 
 #include "core/execution.hpp"
 #include "formats/cone_programs.hpp"
-#include "kernels/spread_share.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_traits.hpp"
 
@@ -102,9 +101,8 @@ void set_cones(DeviceTraits& traits) {
 /// Bytes of the activations of a tile that the spread kernel takes: scratch holds its stages of edges, too.
 template <class Scalar, class Tune>
 std::size_t max_spread_bytes(std::size_t team_scratch) {
-  constexpr std::size_t scratch_of_v100 = 98304; // GPUs with no more do not copy asynchronously: two stages
-  std::size_t const num_stages = team_scratch > scratch_of_v100 ? std::size_t{Tune::spread_stages} : 2;
-  std::size_t const taken = num_stages * kSpreadStageBytes<Tune, Scalar> + 1024; // and what Kokkos takes
+  constexpr std::size_t chunk_bytes = Tune::slice_width * Tune::chunk_size * (sizeof(Scalar) + sizeof(std::uint16_t));
+  constexpr std::size_t taken = 2 * Tune::spread_stage_chunks * chunk_bytes + 1024; // and what Kokkos takes
   return std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
 }
 

@@ -2,7 +2,7 @@
 
 #include "core/execution.hpp"
 #include "core/large_scratch.hpp"
-#include "kernels/chunk_pipeline.hpp"
+#include "kernels/part_in_flight.hpp"
 #include "kernels/spread_share.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
@@ -11,38 +11,45 @@
 
 namespace varve {
 
-/// The edges of neighbouring slices of sliced ELL as they travel to team scratch: stages of `StageChunks` chunks, the
-/// weights of a stage and then its indices. Slices begin and end anywhere in a stage.
-template <class Format, int StageChunks>
-struct EdgeStages {
+/// The edges of a slice of sliced ELL on their way through team scratch, in stages of `StageChunks` chunks: two buffers
+/// alternate, so that the next stage is in flight while the team computes from the one in scratch. With stages of 0
+/// chunks, for hosts, nothing travels, and a slice is one stage.
+template <class Format, int StageChunks, int TeamSize>
+struct EdgesInFlight {
   using Scalar = typename Format::Scalar;
   using Index = typename Format::Index;
+  using Chunks = Kokkos::pair<std::uint32_t, std::uint32_t>; ///< first, and the one behind the last
   static constexpr int chunk_edges = Format::slice_width * Format::chunk_size;
   static constexpr int size = StageChunks * chunk_edges;
-  static constexpr int weight_pieces = size * static_cast<int>(sizeof(Scalar)) / 16;
-  static constexpr int index_pieces = size * static_cast<int>(sizeof(Index)) / 16;
-  static constexpr int num_pieces = weight_pieces + index_pieces;
-  static_assert(size * sizeof(Index) % 16 == 0);
+  static constexpr std::size_t scratch_bytes = 2 * size * (sizeof(Scalar) + sizeof(Index));
 
-  ArrayView<Scalar const> weights;
-  ArrayView<Index const> indices;
+  PartInFlight<Scalar, size, TeamSize> weights;
+  PartInFlight<Index, size, TeamSize> indices;
 
-  /// Of the chunks [first, end) of a layer.
-  KOKKOS_FORCEINLINE_FUNCTION EdgeStages(typename Format::Edges const& layer, std::uint32_t first, std::uint32_t end)
-      : weights(part_of(layer.weights, std::size_t{first} * chunk_edges, std::size_t{end - first} * chunk_edges)),
-        indices(part_of(layer.indices, std::size_t{first} * chunk_edges, std::size_t{end - first} * chunk_edges)) {}
-
-  KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int stage, int first, int rank) const {
-    int const piece = first + rank;
-    if (piece < weight_pieces) return piece_of_array(weights, stage * weight_pieces + piece);
-    return piece_of_array(indices, stage * index_pieces + piece - weight_pieces);
+  /// The chunk behind the last one of the stage that begins with the first of these.
+  KOKKOS_FORCEINLINE_FUNCTION static std::uint32_t end_of_stage(Chunks const& chunks) {
+    if (StageChunks == 0 || chunks.second - chunks.first < StageChunks) return chunks.second;
+    return chunks.first + StageChunks;
   }
 
-private:
-  template <class T>
-  KOKKOS_FORCEINLINE_FUNCTION static SourcePiece piece_of_array(ArrayView<T const> const& array, int number) {
-    bool const is_there = number < static_cast<int>(array.size() * sizeof(T) / 16);
-    return {&piece_of<ScratchPiece>(array, is_there ? number : 0), is_there};
+  /// Loads the stage that begins with the first of these chunks into registers.
+  KOKKOS_FORCEINLINE_FUNCTION void load(int rank, typename Format::Edges const& layer, Chunks const& chunks) {
+    if constexpr (StageChunks > 0) {
+      std::size_t const begin = static_cast<std::size_t>(chunks.first) * chunk_edges;
+      std::size_t const count = static_cast<std::size_t>(end_of_stage(chunks) - chunks.first) * chunk_edges;
+      weights.load(rank, part_of(layer.weights, begin, count));
+      indices.load(rank, part_of(layer.indices, begin, count));
+    }
+  }
+
+  /// Stores the stage that is in registers in one of the two buffers.
+  KOKKOS_FORCEINLINE_FUNCTION void store(int rank, ArrayView<Scalar> const& weights_buffers,
+                                         ArrayView<Index> const& indices_buffers, int buffer) const {
+    if constexpr (StageChunks > 0) {
+      auto const first = static_cast<std::size_t>(buffer * size);
+      weights.store(rank, part_of(weights_buffers, first, size));
+      indices.store(rank, part_of(indices_buffers, first, size));
+    }
   }
 };
 
@@ -52,7 +59,7 @@ private:
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
 /// league: groups of tiles x parts of the slices; team threads: lanes of a tile x outputs of a slice x tiles. The
 /// longest chain of fma decides the time of a layer, and few threads have one: so all threads of the team bring edges
-/// to scratch (ChunkPipeline), and a chain waits for scratch only. Reads the weights once per group of tiles. Bound by
+/// to scratch, a stage ahead, and a chain waits for scratch only. Reads the weights once per group of tiles. Bound by
 /// latency: of the launch, of the loads of tiles and first edges, and of the chain.
 template <class ExecutionSpace, class Format, class Tile>
 struct SpreadForward {
@@ -71,14 +78,7 @@ struct SpreadForward {
   static constexpr int stage_chunks = Tune::spread_stage_chunks;
   static constexpr int chunks_at_a_time = 4; ///< whose loads from scratch are issued before the first use
   static constexpr int packs_in_flight = 8;
-  static constexpr int num_stages = kHasLargeScratch ? Tune::spread_stages : 2;
-  using Index = typename Format::Index;
-  using Stages = EdgeStages<Format, stage_chunks>;
-  using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Stages, team_size, num_stages>;
-  /// Tiles of whole pieces of 16 bytes travel as edges do.
-  static constexpr bool copies_tiles = Pipeline::copies && num_samples * sizeof(Scalar) % 16 == 0;
-  static constexpr std::size_t stages_size = stage_chunks > 0 ? Pipeline::size : 0;
-  static_assert(sizeof(Scalar) * Pipeline::buffer_size == kSpreadStageBytes<Tune, Scalar>);
+  using InFlight = EdgesInFlight<Format, stage_chunks, team_size>;
 
   Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
@@ -87,8 +87,8 @@ struct SpreadForward {
 
   /// Team scratch in bytes.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int num_inputs, int num_tiles) {
-    return (stages_size + static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_tiles) * num_samples) *
-           sizeof(Scalar);
+    return InFlight::scratch_bytes +
+           static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_tiles) * num_samples * sizeof(Scalar);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -104,13 +104,17 @@ private:
   struct Scratch {
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int num_inputs, int num_tiles)
         : arrays(team, Tune::spread_level, scratch_bytes(num_inputs, num_tiles), 64),
-          stages(arrays.template take<Scalar>(stages_size)),
+          weights(arrays.template take<Scalar>(2 * InFlight::size)),
+          indices(arrays.template take<typename Format::Index>(2 * InFlight::size)),
           inputs(arrays.template take<Scalar>(static_cast<std::size_t>(num_inputs) *
                                               static_cast<std::size_t>(num_tiles) * num_samples)) {}
     ScratchArrays arrays;
-    ArrayView<Scalar> stages;
+    ArrayView<Scalar> weights;
+    ArrayView<typename Format::Index> indices;
     ArrayView<Scalar> inputs;
   };
+
+  using Chunks = Kokkos::pair<std::uint32_t, std::uint32_t>;
 
   /// A thread's part in the work of its team.
   struct Own {
@@ -134,70 +138,34 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Scratch const& scratch, int first_tile, int first_slice,
                                            int end_of_slices) const {
     int const rank = team.team_rank();
-    auto const first_chunk = layer.chunks_of(first_slice * slice_width).first;
-    if constexpr (copies_tiles) copy_tiles(rank, first_tile, scratch.inputs); // they arrive with the first edges
-    EdgeQueue queue(team, scratch, layer, first_chunk, layer.chunks_of((end_of_slices - 1) * slice_width).second);
+    auto chunks = layer.chunks_of(first_slice * slice_width);
+    InFlight next;
+    next.load(rank, layer, chunks);
     Own const own = own_part(rank, scratch, first_tile);
-    if constexpr (!copies_tiles) load_tiles(rank, first_tile, scratch.inputs);
-    if constexpr (stage_chunks == 0) team.team_barrier();
+    load(rank, first_tile, scratch.inputs);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    int chunk = 0; // from the first one of the team
+    int buffer = 0;
     for (int slice = first_slice; slice < end_of_slices; ++slice) {
-      int const end = static_cast<int>(layer.chunks_of(slice * slice_width).second - first_chunk);
+      auto const following =
+          slice + 1 < end_of_slices ? layer.chunks_of((slice + 1) * slice_width) : Chunks(chunks.second, chunks.second);
       Output const output = output_of(slice, own);
       Sums sums;
       sums.clear_sums();
-      while (chunk < end) {
-        int const first = queue.await(team, chunk);
-        int const count = queue.count(chunk, end);
-        if (output.exists) add_chunks(sums, queue.edges(layer), first, count, own);
-        chunk += count;
-      }
+      do { // a stage; of a slice without edges, an empty one
+        next.store(rank, scratch.weights, scratch.indices, buffer);
+        team.team_barrier();
+        Chunks const stage(chunks.first, InFlight::end_of_stage(chunks));
+        chunks.first = stage.second;
+        next.load(rank, layer, chunks.first < chunks.second ? chunks : following);
+        if (output.exists) add_stage(sums, scratch, buffer, stage, own);
+        buffer = 1 - buffer;
+      } while (chunks.first < chunks.second);
       if (output.exists) hand_over(sums, output, own, seen);
+      chunks = following;
     }
     if (own.computes) stamp_live<Tile>(seen, pass.live_stamps, own.tile, own.lane, pass.stamp);
   }
-
-  /// The edges of a team's slices, in the order of their use. With stages of 0 chunks, on hosts, nothing travels.
-  struct EdgeQueue {
-    Stages stages;
-    ArrayView<Scalar> buffers;
-    ArrayView<Scalar const> arrived; ///< the last stage in scratch
-    Pipeline pipeline;
-    int num_arrived = 0;
-
-    KOKKOS_FORCEINLINE_FUNCTION EdgeQueue(Member const& team, Scratch const& scratch, Edges const& layer,
-                                          std::uint32_t first, std::uint32_t end)
-        : stages(layer, first, end), buffers(scratch.stages), arrived(scratch.stages) {
-      if constexpr (stage_chunks > 0) pipeline.start(team, buffers, stages);
-    }
-
-    /// Waits until chunk `chunk` of the team is there, if it is the first of a stage. Returns its number in edges().
-    KOKKOS_FORCEINLINE_FUNCTION int await(Member const& team, int chunk) {
-      if constexpr (stage_chunks == 0) return chunk;
-      if (chunk == num_arrived * stage_chunks) arrived = pipeline.await(team, buffers, stages, num_arrived++);
-      return chunk - (num_arrived - 1) * stage_chunks;
-    }
-
-    /// How many chunks are there from `chunk` on, up to `end`.
-    KOKKOS_FORCEINLINE_FUNCTION int count(int chunk, int end) const {
-      if constexpr (stage_chunks == 0) return end - chunk;
-      int const next = num_arrived * stage_chunks;
-      return (next < end ? next : end) - chunk;
-    }
-
-    /// The edges that are there, as those of a layer.
-    KOKKOS_FORCEINLINE_FUNCTION Edges edges(Edges const& layer) const {
-      if constexpr (stage_chunks == 0) {
-        return {layer.parameters, layer.slice_chunks, stages.indices, stages.weights, 0};
-      } else {
-        auto const* const indices = &piece_of<Index>(arrived, Stages::size * (sizeof(Scalar) / sizeof(Index)));
-        return {layer.parameters, layer.slice_chunks, ArrayView<Index const>(indices, Stages::size),
-                part_of(arrived, 0, Stages::size), 0};
-      }
-    }
-  };
 
   /// An output of a thread, loaded before its edges are.
   struct Output {
@@ -225,25 +193,13 @@ private:
                tile_of(pass.next, own.tile, layer.parameters.num_outputs, num_samples), own.lane);
   }
 
-  /// The activations of a team's tiles.
-  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> tiles_from(int first_tile) const {
+  /// Copies the activations of a team's tiles into scratch.
+  KOKKOS_FORCEINLINE_FUNCTION void load(int rank, int first_tile, ArrayView<Scalar> const& inputs) const {
     int const tiles_left = num_tiles(pass.max_samples, num_samples) - first_tile;
     std::size_t const tile_size = static_cast<std::size_t>(layer.parameters.num_inputs) * num_samples;
-    return part_of(pass.previous, static_cast<std::size_t>(first_tile) * tile_size,
-                   static_cast<std::size_t>(tiles_left < tiles_per_team ? tiles_left : tiles_per_team) * tile_size);
-  }
-
-  /// Begins to copy the activations of a team's tiles to scratch.
-  KOKKOS_FORCEINLINE_FUNCTION void copy_tiles(int rank, int first_tile, ArrayView<Scalar> const& inputs) const {
-    auto const source = tiles_from(first_tile);
-    int const num_pieces = static_cast<int>(source.size() * sizeof(Scalar) / 16);
-    for (int piece = rank; piece < num_pieces; piece += team_size)
-      begin_scratch_copy(&piece_of<ScratchPiece>(inputs, piece), &piece_of<ScratchPiece>(source, piece), true);
-  }
-
-  /// Copies the activations of a team's tiles to scratch through registers.
-  KOKKOS_FORCEINLINE_FUNCTION void load_tiles(int rank, int first_tile, ArrayView<Scalar> const& inputs) const {
-    auto const source = tiles_from(first_tile);
+    auto const source =
+        part_of(pass.previous, static_cast<std::size_t>(first_tile) * tile_size,
+                static_cast<std::size_t>(tiles_left < tiles_per_team ? tiles_left : tiles_per_team) * tile_size);
     using PackType = typename Tile::PackType;
     int const num_packs = static_cast<int>(source.size()) / Tile::pack_width;
     for (int first = rank; first < num_packs; first += packs_in_flight * team_size) {
@@ -256,6 +212,18 @@ private:
       for (int i = 0; i < packs_in_flight; ++i) {
         if (first + i * team_size < num_packs) copy(piece_of<PackType>(inputs, first + i * team_size), packs[i]);
       }
+    }
+  }
+
+  /// Adds the products of a stage to a thread's sums.
+  KOKKOS_FORCEINLINE_FUNCTION void add_stage(Sums& sums, Scratch const& scratch, int buffer, Chunks const& stage,
+                                             Own const& own) const {
+    int const count = static_cast<int>(stage.second - stage.first);
+    if constexpr (stage_chunks == 0) {
+      add_chunks(sums, layer, static_cast<int>(stage.first), count, own);
+    } else {
+      Edges const in_scratch{layer.parameters, layer.slice_chunks, scratch.indices, scratch.weights, 0};
+      add_chunks(sums, in_scratch, buffer * stage_chunks, count, own);
     }
   }
 

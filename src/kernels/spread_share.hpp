@@ -2,16 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 
 namespace varve {
-
-/// Bytes of a stage of edges in team scratch: weights and 16-bit indices.
-template <class Tune, class Scalar>
-inline constexpr std::size_t kSpreadStageBytes = std::size_t{Tune::spread_stage_chunks * Tune::slice_width *
-                                                             Tune::chunk_size} *
-                                                 (sizeof(Scalar) + sizeof(std::uint16_t));
 
 /// What a team of SpreadForward does: some tiles, computed in parallel, times some slices, one after another.
 struct SpreadShare {

@@ -95,14 +95,14 @@ void expect_chains(Layer const& layer, std::vector<Scalar> const& samples, Writt
 
 /// By the register-tiled kernel, with TeamOutputs / ThreadOutputs * lanes of the tile threads in a team.
 template <class ExecutionSpace, class Tile, int BlockOutputs, int ChunkSize, int TeamOutputs = BlockOutputs,
-          int ThreadOutputs = 8, int ChunkInputs = ChunkSize>
+          int ThreadOutputs = 8, int ChunkInputs = ChunkSize, int NumStages = 3>
 void expect_of_dense_kernel(Layer const& layer, std::vector<typename Tile::Scalar> const& samples,
                             std::size_t num_samples) {
   SCOPED_TRACE(testing::Message() << "dense kernel, blocks of " << BlockOutputs << ", chunks of " << ChunkSize
                                   << ", teams of " << TeamOutputs << " outputs");
   using Format = DenseBlocks<ExecutionSpace, typename Tile::Scalar, BlockOutputs, ChunkSize>;
-  using Kernel =
-      DenseForward<ExecutionSpace, Format, Tile, ThreadOutputs, TeamOutputs, ChunkInputs, Kokkos::LaunchBounds<>>;
+  using Team = DenseTeam<TeamOutputs, ThreadOutputs, ChunkInputs, NumStages>;
+  using Kernel = DenseForward<ExecutionSpace, Format, Tile, Team, Kokkos::LaunchBounds<>>;
   Format const format(layer, Format::encode(layer.weights));
   auto const written = run_on_tiles<ExecutionSpace, Tile>(layer, samples, num_samples,
                                                           [&](ExecutionSpace const& space, auto const& pass) {
@@ -138,8 +138,8 @@ void expect_all(Layer const& layer, std::vector<Scalar> const& samples, std::siz
   }
   if (!kOnHost<ExecutionSpace>) {
     using Tile = TileShape<Scalar, pack, 2, 32 / pack>;
-    expect_of_dense_kernel<ExecutionSpace, Tile, 128, 8, 128, 8, 8 * pack / 2>(layer, samples, num_samples);
-    expect_of_dense_kernel<ExecutionSpace, Tile, 128, 8, 64, 4, 8 * pack / 2>(layer, samples, num_samples);
+    expect_of_dense_kernel<ExecutionSpace, Tile, 128, 8, 128, 8, 2 * pack>(layer, samples, num_samples);
+    expect_of_dense_kernel<ExecutionSpace, Tile, 128, 8, 64, 4, 8 * pack, 2>(layer, samples, num_samples);
   }
 }
 

@@ -50,6 +50,7 @@ std::vector<std::string> pages() {
           "perf/RESULTS.md",
           "perf/results/inference.md",
           "perf/results/training.md",
+          "perf/results/baselines.md",
           "perf/results/products.md",
           "perf/PROFILES.md",
           "perf/TRIED.md",

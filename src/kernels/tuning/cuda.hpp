@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/dense_team.hpp"
 #include "kernels/tuning/host.hpp"
 #include "passes/edge_order.hpp"
 
@@ -65,21 +66,23 @@ struct CudaTuning {
   }
 
   /// Dense layers: a team computes 128 outputs of 64 samples. In float a thread of 128 holds 64 sums of 8 outputs and
-  /// loads 64 bytes from scratch for 64 fma; four teams fill the registers: 20e12 fma per second on an H200.
+  /// loads 64 bytes from scratch for 64 fma; four teams fill the registers: 20e12 fma per second on an H200. Small
+  /// teams, for launches that would leave multiprocessors idle, compute half as many outputs, 32 sums a thread, and
+  /// have chunks four times as long, because few warps hide the barrier of a chunk.
   using DenseTile = TileShape<Scalar, pack_width, 2, 32 / pack_width>;
   static constexpr int dense_outputs = 128;
   static constexpr int dense_chunk = 8;
-  static constexpr int dense_thread_outputs = 8;
-  static constexpr int dense_chunk_inputs = 64 / static_cast<int>(sizeof(Scalar)); ///< 3 chunks: 36 KiB of scratch
+  using LargeDense = DenseTeam<128, 8, 32 / static_cast<int>(sizeof(Scalar)), 3>;
+  using SmallDense = DenseTeam<64, 4, 128 / static_cast<int>(sizeof(Scalar)), 2>;
+  static int fewest_large_dense(int processors) { return processors; } ///< teams
   using DenseBounds = Kokkos::LaunchBounds<512 / pack_width, pack_width>;
   static constexpr bool has_dense_kernel = true;
   static constexpr double most_stored_in_dense = 5.0;    ///< from a density of 0.2 on
   static constexpr double dense_per_block_weight = 1.25; ///< fused pattern blocks take 14e12 weights per second
   static constexpr std::size_t narrowest_dense = 257;    ///< narrower layers share launches of large tiles
   static int dense_teams(int processors) { return pack_width * processors; }
-  static int fewest_dense_tasks(int processors) { return processors / 4; }
-  /// With fewer teams, each computes half as many outputs.
-  static int fewest_large_dense(int processors) { return processors; }
+  /// With fewer teams, fused pattern blocks: 300 samples of 300 neurons keep 14 teams at work, and gain.
+  static int fewest_dense_tasks(int processors) { return processors / 16; }
 
   static constexpr int expand_level = 0;
   static constexpr int expand_bytes = 16384; ///< eight teams of 256 threads per multiprocessor
@@ -108,7 +111,6 @@ struct CudaTuning {
   using SpreadBounds = Kokkos::LaunchBounds<256, 1>;
   static constexpr int spread_team_size = 256;
   static constexpr int spread_stage_chunks = 16;
-  static constexpr int spread_stages = 4;
   static constexpr int spread_level = 0;
   static constexpr std::size_t max_spread_bytes = 40960; ///< of one tile
   static int spread_teams(int processors) { return processors; }
