@@ -4,6 +4,7 @@
 #include "io/checksum.hpp"
 #include "io/partial_output.hpp"
 #include "io/temporary_file.hpp"
+#include "io/write_at.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -163,16 +164,9 @@ void RecordFile::append(std::string_view content) {
 }
 
 void RecordFile::write_at_end(std::string_view bytes) {
-  auto position = end_;
-  for (auto rest = bytes; !rest.empty();) {
-    auto const count = pwrite(descriptor_, rest.data(), rest.size(), static_cast<off_t>(position));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("written", errno);
-    rest.remove_prefix(static_cast<std::size_t>(count));
-    position += static_cast<std::uint64_t>(count);
-  }
+  if (!write_at(descriptor_, end_, bytes)) fail("written", errno);
   if (is_durable_ && fsync(descriptor_) != 0) fail("written", errno);
-  end_ = position;
+  end_ += bytes.size();
 }
 
 } // namespace varve

@@ -1,6 +1,7 @@
 #include "io/hdf5_reserve.hpp"
 
 #include "io/hdf5_access.hpp"
+#include "io/write_at.hpp"
 
 #if H5_VERSION_GE(1, 14, 0)
 #include <H5FDdevelop.h>
@@ -91,16 +92,7 @@ herr_t write_metadata(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t
     own(file).places.push_back(address);
     return 0;
   }
-  auto const* bytes = static_cast<char const*>(buffer);
-  while (size > 0) {
-    auto const count = pwrite(own(file).descriptor, bytes, size, static_cast<off_t>(address));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return -1;
-    bytes += count;
-    size -= static_cast<std::size_t>(count);
-    address += static_cast<haddr_t>(count);
-  }
-  return 0;
+  return write_at(own(file).descriptor, address, {static_cast<char const*>(buffer), size}) ? 0 : -1;
 }
 
 /// Gives the file the length that HDF5 means it to have, beyond what has been written.

@@ -4,6 +4,7 @@
 #include "core/host_threads.hpp"
 #include "io/chunk_decoder.hpp"
 #include "io/partial_output.hpp"
+#include "io/write_at.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <span>
 #include <utility>
 
 namespace varve {
@@ -158,14 +158,8 @@ void MatrixChunks::put(std::uint64_t number, std::vector<char>& numbers) const {
   auto const sum = fletcher32(numbers);
   for (std::size_t byte = 0; byte < MatrixPlaces::checksum_bytes; ++byte)
     numbers.push_back(static_cast<char>(sum >> (8 * byte) & 0xffU));
-  auto position = places_.addresses[number];
-  for (std::span<char const> rest = numbers; !rest.empty();) {
-    auto const count = pwrite(descriptor_, rest.data(), rest.size(), static_cast<off_t>(position));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_to_write(places_.name, errno);
-    rest = rest.subspan(static_cast<std::size_t>(count));
-    position += static_cast<std::uint64_t>(count);
-  }
+  if (!write_at(descriptor_, places_.addresses[number], {numbers.data(), numbers.size()}))
+    fail_to_write(places_.name, errno);
 }
 
 void MatrixChunks::finish() {
