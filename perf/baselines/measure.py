@@ -16,6 +16,9 @@ With --contender and --backend cuda also cuSPARSE and cuBLAS, each by its fastes
 
   perf/baselines/measure.py --varve build/cuda-h100/bin/varve --backend cuda --contender build/contenders/bin/varve_contender
 
+With --kokkos-kernels VARVE also Kokkos Kernels, by a command that was built with -DVARVE_ENABLE_KOKKOS_KERNELS=ON. It runs in a process of its
+own after the others, not in turn with them.
+
 Needs h5py and scipy. Peers: scipy, NumPy, ONNX Runtime, PyTorch, SuiteSparse:GraphBLAS (libgraphblas-dev and a compiler).
 """
 import argparse
@@ -46,6 +49,7 @@ def parse_arguments():
     parser.add_argument("--varve", required=True, help="the command to measure")
     parser.add_argument("--backend", default="openmp", help="Varve's")
     parser.add_argument("--contender", help="varve_contender, to time cuSPARSE and cuBLAS on a GPU as well")
+    parser.add_argument("--kokkos-kernels", metavar="VARVE", help="a command with the engine kokkos-kernels, to time that as well")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--samples", nargs="+", type=int, help="numbers of samples (default: those of the case)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -172,6 +176,27 @@ def contender_records(asked, own, network, samples, count):
     return found, refused
 
 
+def kokkos_kernels_records(asked, own, network, samples, count, truth):
+    """The record of the engine kokkos-kernels, checked as peers are, or why there is none."""
+    from harness import report_of, run
+    from network import read_samples
+    if not asked.kokkos_kernels:
+        return [], []
+    name = "Kokkos Kernels, SpMM"
+    command = [asked.kokkos_kernels, "infer", "--engine", "kokkos-kernels", "--backend", asked.backend, "--network", network, "--input", samples]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "last.h5"
+        run(*command, "--samples", f"1:{truth.shape[0]}", "--activations", path)
+        wrong = difference(read_samples(path).toarray(), truth)
+    if wrong:
+        return [], [(name, f"not timed, its answer is wrong: {wrong}")]
+    report = report_of(*command, "--samples", f"1:{count}", "--repeat", max(asked.repeats, 5))
+    way = f"the reference's live samples, activations within {TOLERANCE} of the largest of their sample"
+    return [{**kept_of(own), "peer": name, "peer_version": report["kokkos_version"], "setup": {**own["setup"], "reductions": "none"},
+             "program": "varve infer --engine kokkos-kernels", "check": {"right": True, "way": way, "samples": truth.shape[0]},
+             "loop_seconds_all": report["loop_seconds_all"]}], []
+
+
 def kept_of(own):
     """What a peer's record takes over from Varve's own record of the same case."""
     return {name: own[name] for name in ("host", "date", "record", "record_version", "case", "machine", "network", "samples")}
@@ -208,6 +233,8 @@ def measure_case(asked, name, count, peer_kinds):
     times = measure_in_turn(asked, peers, turns)
     own = turns.records
     others, missing = contender_records(asked, own[0], network, samples_path, count)
+    more, lacking = kokkos_kernels_records(asked, own[0], network, samples_path, count, truth)
+    others, missing = others + more, missing + lacking
     others += [peer_record(asked, own[0], peer, seconds, checked) for peer, seconds in times.items()]
     rows = [("varve " + record["setup"]["reductions"], record["loop_seconds_all"]) for record in own]
     rows += [(record["peer"], record["loop_seconds_all"]) for record in others]

@@ -136,7 +136,11 @@ hid_t reserving_driver() {
 } // namespace
 
 File create_reserving_file(std::filesystem::path const& partial, std::filesystem::path const& path) {
+  // No two large chunks share a page: processes of several machines may write them to a file system that caches pages.
+  constexpr hsize_t smallest_aligned = 65536;
+  constexpr hsize_t page = 4096;
   auto access = file_access();
+  H5Pset_alignment(access.id(), smallest_aligned, page);
   H5Pset_driver(access.id(), reserving_driver(), nullptr);
   return create_file(partial, path, access);
 }
