@@ -15,10 +15,19 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 /// A file driver of HDF5 (its virtual file layer): as the one for files of the system, but it drops elements.
 namespace varve::hdf5 {
 namespace {
+
+int last_error = 0; ///< errno of the last call of the system that failed; under hdf5::lock()
+
+/// What HDF5 wants to hear of a call of the system.
+herr_t status_of(bool is_done) {
+  if (!is_done) last_error = errno;
+  return is_done ? 0 : -1;
+}
 
 constexpr haddr_t largest_address = (haddr_t{1} << (8 * sizeof(off_t) - 1)) - 1;
 
@@ -35,7 +44,7 @@ ReservingFile const& own(H5FD_t const* file) { return *reinterpret_cast<Reservin
 
 H5FD_t* open_reserving(char const* name, unsigned flags, hid_t /*access*/, haddr_t /*max_address*/) {
   int const descriptor = open(name, O_RDWR | O_CLOEXEC | ((flags & H5F_ACC_TRUNC) != 0 ? O_TRUNC : 0));
-  if (descriptor < 0) return nullptr;
+  if (status_of(descriptor >= 0) < 0) return nullptr;
   auto file = std::make_unique<ReservingFile>();
   file->descriptor = descriptor;
   return &file.release()->common;
@@ -43,7 +52,7 @@ H5FD_t* open_reserving(char const* name, unsigned flags, hid_t /*access*/, haddr
 
 herr_t close_reserving(H5FD_t* file) {
   std::unique_ptr<ReservingFile> const closed(&own(file));
-  return close(closed->descriptor) == 0 ? 0 : -1;
+  return status_of(close(closed->descriptor) == 0);
 }
 
 herr_t query_reserving(H5FD_t const* /*file*/, unsigned long* flags) {
@@ -74,7 +83,7 @@ herr_t read_metadata(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, hadd
   while (size > 0) {
     auto const count = pread(own(file).descriptor, bytes, size, static_cast<off_t>(address));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return -1;
+    if (count < 0) return status_of(false);
     if (count == 0) { // behind the end are zeros
       std::memset(bytes, 0, size);
       return 0;
@@ -92,12 +101,12 @@ herr_t write_metadata(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t
     own(file).places.push_back(address);
     return 0;
   }
-  return write_at(own(file).descriptor, address, {static_cast<char const*>(buffer), size}) ? 0 : -1;
+  return status_of(write_at(own(file).descriptor, address, {static_cast<char const*>(buffer), size}));
 }
 
 /// Gives the file the length that HDF5 means it to have, beyond what has been written.
 herr_t set_length(H5FD_t* file, hid_t /*transfer*/, hbool_t /*closing*/) {
-  return ftruncate(own(file).descriptor, static_cast<off_t>(own(file).end_of_addresses)) == 0 ? 0 : -1;
+  return status_of(ftruncate(own(file).descriptor, static_cast<off_t>(own(file).end_of_addresses)) == 0);
 }
 
 /// Outputs are locked already, see PartialOutput.
@@ -144,6 +153,8 @@ File create_reserving_file(std::filesystem::path const& partial, std::filesystem
   H5Pset_driver(access.id(), reserving_driver(), nullptr);
   return create_file(partial, path, access);
 }
+
+int take_reserving_error() { return std::exchange(last_error, 0); }
 
 std::vector<std::uint64_t> reserved_places(File const& file, std::filesystem::path const& path) {
   void* handle = nullptr;

@@ -5,6 +5,7 @@
 #include "io/hdf5_access.hpp"
 #include "io/hdf5_reserve.hpp"
 #include "io/output_file.hpp"
+#include "io/partial_output.hpp"
 
 #include <algorithm>
 #include <array>
@@ -67,7 +68,12 @@ struct MatrixWriter::Contents {
     places.element_size = is_single ? sizeof(float) : sizeof(double);
     {
       auto const lock = hdf5::lock();
-      write_frame(places, is_single ? H5T_IEEE_F32LE : H5T_IEEE_F64LE);
+      try {
+        write_frame(places, is_single ? H5T_IEEE_F32LE : H5T_IEEE_F64LE);
+      } catch (ResourceError const&) {
+        if (int const error = hdf5::take_reserving_error(); error != 0) fail_to_write(places.name, error);
+        throw;
+      }
     }
     chunks = std::make_unique<MatrixChunks>(std::move(places));
   }
