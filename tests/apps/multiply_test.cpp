@@ -224,6 +224,11 @@ TEST_F(Multiply, NeverReplacesAnInput) {
   EXPECT_EQ(read_bytes(path("a.h5")), before);
 }
 
+TEST_F(Multiply, SaysWhyItsOutputCannotBeWritten) {
+  expect_sentence(run_varve({"multiply", path("a.h5"), path("b.h5"), "--output", "/dev/full"}), 4,
+                  {"/dev/full cannot be written: No space left on device"});
+}
+
 TEST_F(Multiply, ContinuesFromAJournalThatWasCut) {
   auto const hash = hash_in(succeed(words({"--tile", "64"})).out);
   auto const output = read_matrix<float>(path("c.h5")).values;

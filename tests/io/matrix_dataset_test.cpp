@@ -5,15 +5,12 @@
 #include "io/matrix_writer.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -347,21 +344,6 @@ TEST(MatrixWriters, KeepFewUnfinishedChunksInMemory) {
   std::vector<float> read(values.size());
   matrix.read({0, size, 0, size}, read.data());
   EXPECT_TRUE(read == values);
-}
-
-TEST(MatrixWriters, SayWhyAFileCannotGrow) {
-  TemporaryFolder const folder;
-  auto* const before = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
-  rlimit const small{100000, limit.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  auto const sentence =
-      sentence_of<ResourceError>([&] { MatrixWriter(folder / "c.h5", 2000, 2000, Precision::double_precision); });
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-  std::signal(SIGXFSZ, before);
-  expect_holds(sentence, "c.h5 cannot be written: File too large");
-  EXPECT_EQ(folder.num_entries(), 0);
 }
 
 TEST(MatrixWriters, LeaveNothingWithoutCommit) {
