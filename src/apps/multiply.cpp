@@ -309,15 +309,15 @@ private:
   /// Writes the stored tiles: each rank its own, or rank 0 those of all.
   void write_stored() {
     if (!output_) create_output();
-    auto const& mine = store_->tasks();
-    bool const is_shared = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{may_write(mine) ? 1U : 0U}})) == 1;
+    bool const may_share = may_write(store_->tasks());
+    bool const is_shared = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{may_share ? 1U : 0U}})) == 1;
+    auto const consume = [&](std::uint64_t task, std::string_view numbers) { write(task, numbers); };
     ranks_.together([&] {
-      if (!is_shared) {
-        for_each_tile(ranks_, *store_, [&](std::uint64_t task, std::string_view numbers) { write(task, numbers); });
-        return;
+      if (is_shared) {
+        for_each_own_tile(*store_, consume);
+      } else {
+        for_each_tile(ranks_, *store_, consume);
       }
-      for (std::size_t number = 0; number < mine.size(); ++number)
-        write(mine[number], std::string_view(store_->read(number)).substr(sizeof(std::uint64_t)));
     });
   }
 

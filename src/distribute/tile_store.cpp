@@ -132,6 +132,14 @@ std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductT
   return left;
 }
 
+void for_each_own_tile(TileStore const& store,
+                       std::function<void(std::uint64_t task, std::string_view numbers)> const& consume) {
+  for (std::size_t number = 0; number < store.tasks().size(); ++number) {
+    auto const record = store.read(number);
+    consume(task_of(record), std::string_view(record).substr(head_size));
+  }
+}
+
 void for_each_tile(Communicator const& communicator, TileStore const& store,
                    std::function<void(std::uint64_t task, std::string_view numbers)> const& consume) {
   auto const& tasks = store.tasks();

@@ -69,6 +69,10 @@ std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductT
                                       std::vector<std::uint64_t> const& order,
                                       std::vector<std::uint64_t> const& finished);
 
+/// Calls consume with the tiles of this store, one in memory at a time.
+void for_each_own_tile(TileStore const& store,
+                       std::function<void(std::uint64_t task, std::string_view numbers)> const& consume);
+
 /// Collective. Rank 0 calls consume with the tiles of all ranks in the order of their tasks, one in memory at a time.
 void for_each_tile(Communicator const& communicator, TileStore const& store,
                    std::function<void(std::uint64_t task, std::string_view numbers)> const& consume);

@@ -145,6 +145,7 @@ hid_t reserving_driver() {
 } // namespace
 
 File create_reserving_file(std::filesystem::path const& partial, std::filesystem::path const& path) {
+  last_error = 0;
   // No two large chunks share a page: processes of several machines may write them to a file system that caches pages.
   constexpr hsize_t smallest_aligned = 65536;
   constexpr hsize_t page = 4096;

@@ -19,7 +19,7 @@ File create_reserving_file(std::filesystem::path const& partial, std::filesystem
 /// file has address 0.
 std::vector<std::uint64_t> reserved_places(File const& file, std::filesystem::path const& path);
 
-/// The system's error (errno) behind the last failure of such a file, which HDF5 does not tell; then 0.
+/// The system's error (errno) behind a failure since the last such file was created, which HDF5 does not tell; then 0.
 int take_reserving_error();
 
 } // namespace varve::hdf5

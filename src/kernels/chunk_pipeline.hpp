@@ -20,6 +20,13 @@ struct SourcePiece {
   bool is_there;
 };
 
+/// Piece `number` of an array, or zeros behind its end.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION SourcePiece source_piece(ArrayView<T const> const& array, std::size_t number) {
+  bool const is_there = number < array.size() / (sizeof(ScratchPiece) / sizeof(T));
+  return {&piece_of<ScratchPiece>(array, is_there ? number : 0), is_there};
+}
+
 /// Brings the chunks of a stream of numbers to team scratch, one after the other, while the team computes with those
 /// that are there. On NVIDIA GPUs that copy to scratch asynchronously, `Stages` buffers take turns, so that Stages - 1
 /// chunks are on their way; elsewhere one is, in registers, and two buffers alternate. (Asynchronous copies also bind

@@ -27,20 +27,13 @@ struct DenseChunks {
   KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int chunk, int first, int rank) const {
     bool const is_line = line_pieces % TeamSize == 0 ? first < line_pieces : first + rank < line_pieces;
     if (is_line)
-      return piece_of_array(lines,
-                            static_cast<std::size_t>(chunk) * line_pieces + static_cast<std::size_t>(first + rank));
+      return source_piece(lines,
+                          static_cast<std::size_t>(chunk) * line_pieces + static_cast<std::size_t>(first + rank));
     int const piece = first + rank - line_pieces;
     constexpr std::size_t row_pieces = Format::block_outputs / piece_size;
     auto const input =
         static_cast<std::size_t>(chunk) * ChunkInputs + static_cast<std::size_t>(piece / pieces_per_input);
-    return piece_of_array(weights, input * row_pieces + static_cast<std::size_t>(piece % pieces_per_input));
-  }
-
-private:
-  KOKKOS_FORCEINLINE_FUNCTION static SourcePiece piece_of_array(ArrayView<Scalar const> const& array,
-                                                                std::size_t number) {
-    bool const is_there = number < array.size() / piece_size;
-    return {&piece_of<ScratchPiece>(array, is_there ? number : 0), is_there};
+    return source_piece(weights, input * row_pieces + static_cast<std::size_t>(piece % pieces_per_input));
   }
 };
 

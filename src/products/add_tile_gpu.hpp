@@ -41,8 +41,7 @@ struct AddTileOnGpu {
       auto const& part = first < part_pieces ? a : b;
       auto const place =
           static_cast<std::size_t>(number) * part_pieces + static_cast<std::size_t>(first % part_pieces + rank);
-      bool const is_there = place < part.size() / piece;
-      return {&piece_of<ScratchPiece>(part, is_there ? place : 0), is_there};
+      return source_piece(part, place);
     }
   };
   using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, 2>;
