@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/layer_strips.hpp"
+#include "engine/pinned_arrays.hpp"
 #include "engine/trained_weights.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -41,7 +42,8 @@ struct DirectedLayer {
 };
 
 /// Layers of a network whose weights live on the host pass through two buffers on the device, whole or in strips: while
-/// kernels use the strip in one, the next strip is copied to the other. On GPUs copies come from pinned memory.
+/// kernels use the strip in one, the next strip is copied to the other. On GPUs copies come from pinned memory: weights
+/// from where they are, the pattern, which the host shifts for a strip, from copies.
 template <class ExecutionSpace, class Scalar>
 class LayerStream {
 public:
@@ -86,14 +88,17 @@ public:
   }
 
   /// Starts to copy the strip that will be acquired next. To be called once the kernels of the present one have been
-  /// launched. The strip must not change until then.
+  /// launched. The strip must not change until it is acquired or forgotten.
   void prefetch(LayerUse const& use) {
     load(use);
     ahead_ = use;
   }
 
-  /// Forgets a strip that was copied ahead, because weights may have changed.
-  void forget() { ahead_.reset(); }
+  /// Forgets a strip that was copied ahead, once it has been copied, because weights have changed or are going to.
+  void forget() {
+    copy_space_.fence("varve: no weights are copied");
+    ahead_.reset();
+  }
 
 private:
   /// The sizes of the largest arrays of all strips.
@@ -112,6 +117,8 @@ private:
     }
   };
 
+  static auto room(char const* label) { return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)); }
+
   /// An array on the device, and on GPUs the pinned memory from which it is copied.
   template <class T>
   struct Piece {
@@ -124,13 +131,12 @@ private:
     explicit Piece(std::size_t size) : on_device(room("varve::streamed_layer"), size) {
       if constexpr (!kOnHost<ExecutionSpace>) pinned = Pinned(room("varve::pinned_layer"), size);
     }
-    static auto room(char const* label) { return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)); }
   };
 
   struct Buffer {
     Piece<std::uint32_t> rows;
     Piece<NeuronIndex> neurons;
-    Piece<Scalar> weights;
+    DeviceArray<ExecutionSpace, Scalar> weights;
     Piece<double> bias;
     Piece<std::uint32_t> places;
     // the parts that hold the present strip
@@ -141,7 +147,11 @@ private:
 
     Buffer() = default;
     explicit Buffer(Sizes const& sizes)
-        : rows(sizes.rows), neurons(sizes.edges), weights(sizes.weights), bias(sizes.outputs), places(sizes.places) {}
+        : rows(sizes.rows),
+          neurons(sizes.edges),
+          weights(room("varve::streamed_weights"), sizes.weights),
+          bias(sizes.outputs),
+          places(sizes.places) {}
   };
 
   /// Copies a strip to the buffer that no kernel uses.
@@ -161,8 +171,9 @@ private:
       buffer.edges.neurons = put(buffer.neurons, part(edges.neurons, strip.first_edge, strip.num_edges));
     }
     auto const& weights = is_forward ? layer.by_output : layer.backward_weights();
-    buffer.used_weights = put(buffer.weights, is_dense ? part(weights, strip.first_row * width, strip.num_rows * width)
-                                                       : part(weights, strip.first_edge, strip.num_edges));
+    buffer.used_weights =
+        put_weights(buffer.weights, is_dense ? part(weights, strip.first_row * width, strip.num_rows * width)
+                                             : part(weights, strip.first_edge, strip.num_edges));
     if (is_forward) {
       buffer.used_bias = put(buffer.bias, part(layer.bias, strip.first_row, strip.num_rows));
     } else if (layer.dense_places.size() == 0) {
@@ -177,6 +188,18 @@ private:
   static ConstDeviceArray<Host, T> part(ConstDeviceArray<Host, T> const& numbers, std::size_t first,
                                         std::size_t count) {
     return Kokkos::subview(numbers, std::make_pair(first, first + count));
+  }
+
+  /// Does not fence.
+  ConstDeviceArray<ExecutionSpace, Scalar> put_weights(DeviceArray<ExecutionSpace, Scalar> const& array,
+                                                       ConstDeviceArray<Host, Scalar> const& weights) const {
+    auto const target = Kokkos::subview(array, std::make_pair(std::size_t(0), weights.size()));
+    if constexpr (kOnHost<ExecutionSpace>) {
+      Kokkos::deep_copy(copy_space_, target, weights);
+    } else {
+      Kokkos::deep_copy(copy_space_, target, PinnedSource<Scalar>(weights.data(), weights.size()));
+    }
+    return target;
   }
 
   template <class T>

@@ -34,6 +34,9 @@ template <class ExecutionSpace, class Scalar, class WeightSpace>
 class TrainingOn final : public Training {
 public:
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
+  /// Weights are streamed to a GPU.
+  static constexpr bool streams =
+      !std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>;
 
   TrainingOn(Network const& network, TrainingOptions const& options, TrainingPlan const& plan,
              std::vector<TrainedFormat> const& formats)
@@ -41,7 +44,8 @@ public:
         plan_(plan),
         growth_limits_(limits_of_growth<Scalar>(network, options)),
         weights_(network, options.optimizer, parts_for(network, options, plan),
-                 options.exchange ? options.exchange->rank() : 0, formats),
+                 options.exchange ? options.exchange->rank() : 0, formats,
+                 streams ? WeightMemory::of_host : WeightMemory::of_device),
         passes_(weights_, plan_, options.loss),
         shares_(num_ranks(options), options.rank_speeds) {
     if (num_ranks(options) > 1) shared_.emplace(*options_.exchange, weights_, options_.reads_peers);
@@ -241,15 +245,10 @@ private:
     }
   }
 
-  /// An array on the stack. If weights are streamed to a GPU, it is pinned host memory, to which the GPU copies while
-  /// the host does other work.
+  /// An array on the stack. If weights are streamed to a GPU, it copies sums to the host while the host does other
+  /// work.
   Sums new_sums(std::size_t size) {
-    if constexpr (std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>) {
-      return Sums("varve::gradient", size);
-    } else {
-      pinned_sums_.emplace_back("varve::pinned_gradient", size);
-      return Sums(pinned_sums_.back().data(), size);
-    }
+    return streams ? pinned_sums_.add("varve::pinned_gradient", size) : Sums("varve::gradient", size);
   }
 
   static Sums part_of_bundle(Sums const& sums, GradientBundle const& bundle) {
@@ -309,7 +308,7 @@ private:
   TrainingPasses<ExecutionSpace, Scalar, WeightSpace> passes_;
   std::vector<TrainingSet<ExecutionSpace, Scalar>> sets_;
   std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack
-  std::vector<Kokkos::View<Scalar*, Kokkos::SharedHostPinnedSpace>> pinned_sums_; ///< where sums_ are, if not empty
+  PinnedArrays<WeightSpace, Scalar> pinned_sums_; ///< where sums_ are if weights are streamed to a GPU
   /// Of steps, by the number of the set and by the samples of the batch.
   RepeatedLaunches<ExecutionSpace, std::pair<std::size_t, std::size_t>, int> launches_;
   LeafShares shares_;

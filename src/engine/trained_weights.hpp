@@ -2,14 +2,18 @@
 
 #include "core/error.hpp"
 #include "engine/mirrored_array.hpp"
+#include "engine/pinned_arrays.hpp"
 #include "engine/state_shape.hpp"
 #include "engine/trained_moments.hpp"
 #include "engine/training.hpp"
 #include "engine/training_formats.hpp"
 #include "formats/trained_edges.hpp"
 #include "kernels/subtree_sums.hpp"
+#include "kernels/tuning/training.hpp"
+#include "kernels/turn_weights.hpp"
 #include "kernels/update_step.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -17,6 +21,10 @@
 #include <vector>
 
 namespace varve {
+
+/// Where the weights of a training are: in the memory of its device, or in pinned memory of the host, from which they
+/// are streamed to the device.
+enum class WeightMemory { of_device, of_host };
 
 /// All weights and biases of a network that is trained, and the moments of the optimizer, on a device. Each array holds
 /// the numbers of all layers, layer by layer, so that a step of one rank is two launches. With several ranks each rank
@@ -55,8 +63,9 @@ public:
 
   /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count.
   TrainedWeights(Network const& network, Optimizer const& optimizer, GradientParts const& parts, std::size_t rank,
-                 std::vector<TrainedFormat> const& formats)
-      : optimizer_(optimizer),
+                 std::vector<TrainedFormat> const& formats, WeightMemory memory)
+      : memory_(memory),
+        optimizer_(optimizer),
         parts_(parts),
         rank_(rank),
         moments_(optimizer.num_moments(), parts, rank),
@@ -68,8 +77,10 @@ public:
   /// its optimizer with the moments of all ranks. Must not be called while kernels use the arrays.
   void replace(Network const& network, OptimizerState const& state) {
     layers_.clear(); // memory of the old arrays is freed before new ones take it
+    turned_.clear();
     shapes_.clear();
     by_input_ = by_output_ = {};
+    pinned_.clear();
     take(network);
     restore(state);
   }
@@ -124,13 +135,16 @@ public:
   void step_part(ExecutionSpace const& space, std::size_t bundle,
                  ConstDeviceArray<ExecutionSpace, Scalar> const& sums) {
     auto const part = parts_.part(bundle, rank_);
-    auto const edges = std::make_pair(part.first_edge, part.last_edge);
     auto const outputs = std::make_pair(part.first_output, part.last_output);
-    update_step(space,
-                UpdateStep<ExecutionSpace, Scalar, Scalar>{
-                    Kokkos::subview(by_input_, edges), moments_.of_weights(0, bundle), moments_.of_weights(1, bundle),
-                    Kokkos::subview(sums, std::make_pair(std::size_t(0), part.num_edges())), by_output_,
-                    Kokkos::subview(places_, edges), bad_.on_device(), weight_factors_, optimizer_.kind});
+    for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
+      auto const own = std::make_pair(stretch.first - part.first_edge, stretch.last - part.first_edge);
+      update_step(space, UpdateStep<ExecutionSpace, Scalar, Scalar>{
+                             Kokkos::subview(by_input_, stretch.range()),
+                             subview_if_any(moments_.of_weights(0, bundle), own),
+                             subview_if_any(moments_.of_weights(1, bundle), own), Kokkos::subview(sums, own),
+                             copies_of(stretch), places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
+      turn(space, stretch);
+    }
     update_step(space, UpdateStep<ExecutionSpace, double, Scalar>{
                            Kokkos::subview(bias_, outputs),
                            moments_.of_bias(0, bundle),
@@ -147,11 +161,14 @@ public:
   /// may be these, or in the memory of another device. Does not fence.
   template <class Edges, class Outputs>
   void take_part(ExecutionSpace const& space, GradientPart const& part, Edges const& weights, Outputs const& bias) {
-    auto const edges = std::make_pair(part.first_edge, part.last_edge);
     auto const outputs = std::make_pair(part.first_output, part.last_output);
-    take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{Kokkos::subview(weights, edges),
-                                                            taken(by_input_, weights.data(), edges), by_output_,
-                                                            Kokkos::subview(places_, edges), bad_.on_device()});
+    for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
+      auto const edges = stretch.range();
+      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{Kokkos::subview(weights, edges),
+                                                              taken(by_input_, weights.data(), edges),
+                                                              copies_of(stretch), places_of(stretch), bad_.on_device()});
+      turn(space, stretch);
+    }
     take_numbers(space,
                  TakeNumbers<ExecutionSpace, double>{
                      Kokkos::subview(bias, outputs), taken(bias_, bias.data(), outputs), {}, {}, bad_.on_device()});
@@ -262,16 +279,19 @@ private:
         places.push_back(static_cast<std::uint32_t>(own.first_stored + stored[edge]));
       }
       if (own.format.has_dense_backward && own.num_places() > own.edges.num_edges()) {
-        own.dense_by_input = Array<Scalar>("varve::dense_weights", own.num_places());
+        own.dense_by_input = new_weights("varve::dense_weights", own.num_places());
         own.dense_places = upload<ExecutionSpace>("varve::dense_places", places_by_input(layer.weights, turned));
       }
       for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
+      bool const has_all = own.format.has_dense_forward && own.num_places() == own.edges.num_edges();
+      if (has_all && own.num_places() >= TrainingTuning<ExecutionSpace>::least_turned_weights)
+        turned_.push_back(layers_.size());
       layers_.push_back(own);
       shapes_.push_back(layer);
       shapes_.back().weights.values.clear();
     }
-    by_input_ = upload<ExecutionSpace>("varve::weights", by_input);
-    by_output_ = upload<ExecutionSpace>("varve::weights_by_output", by_output);
+    by_input_ = weights_of("varve::weights", by_input);
+    by_output_ = weights_of("varve::weights_by_output", by_output);
     places_ = upload<ExecutionSpace>("varve::places", places);
     bias_ = upload<ExecutionSpace>("varve::bias", bias);
     bad_ = MirroredArray<ExecutionSpace, int>("varve::bad", 1);
@@ -279,6 +299,64 @@ private:
     ExecutionSpace const space;
     fill_dense(space);
     space.fence("varve: dense layers are there");
+  }
+
+  /// An array of zeros where the weights are.
+  Array<Scalar> new_weights(std::string const& label, std::size_t size) {
+    return memory_ == WeightMemory::of_host ? pinned_.add(label, size) : Array<Scalar>(label, size);
+  }
+  Array<Scalar> weights_of(std::string const& label, std::vector<Scalar> const& numbers) {
+    auto const array = new_weights(label, numbers.size());
+    Kokkos::deep_copy(array, Kokkos::View<Scalar const*, Kokkos::HostSpace>(numbers.data(), numbers.size()));
+    return array;
+  }
+
+  /// Neighbouring edges, in training order, whose weights get into by_output_ in the same way.
+  struct Stretch {
+    std::size_t first, last;
+    OfLayer const* turned; ///< the layer whose weights are turned in blocks; null: weights are copied one by one
+
+    std::pair<std::size_t, std::size_t> range() const { return {first, last}; }
+  };
+
+  /// The stretches of these edges: each layer that is turned by itself, and whatever lies between.
+  std::vector<Stretch> stretches(std::size_t first, std::size_t last) const {
+    std::vector<Stretch> stretches;
+    for (std::size_t begin = first; begin < last;) {
+      auto const turned = std::ranges::find_if(turned_, [&](std::size_t number) {
+        return layers_[number].first_edge + layers_[number].edges.num_edges() > begin;
+      });
+      auto const* layer = turned == turned_.end() ? nullptr : &layers_[*turned];
+      bool const is_within = layer != nullptr && layer->first_edge <= begin;
+      std::size_t const end = layer == nullptr ? last
+                              : is_within      ? layer->first_edge + layer->edges.num_edges()
+                                               : layer->first_edge;
+      stretches.push_back({begin, std::min(end, last), is_within ? layer : nullptr});
+      begin = end;
+    }
+    return stretches;
+  }
+
+  /// Where a step writes the weights of a stretch by output: nowhere, if they are turned afterwards.
+  Array<Scalar> copies_of(Stretch const& stretch) const { return stretch.turned ? Array<Scalar>() : by_output_; }
+  Array<std::uint32_t> places_of(Stretch const& stretch) const {
+    return stretch.turned ? Array<std::uint32_t>() : Array<std::uint32_t>(Kokkos::subview(places_, stretch.range()));
+  }
+
+  /// Writes the weights of a stretch by output if its layer is turned. Does not fence.
+  void turn(ExecutionSpace const& space, Stretch const& stretch) const {
+    if (stretch.turned == nullptr) return;
+    auto const& layer = *stretch.turned;
+    auto const stored = std::make_pair(layer.first_stored, layer.first_stored + layer.num_stored());
+    turn_weights(space, TurnWeights<ExecutionSpace, Scalar>{
+                            layer.by_input, Kokkos::subview(by_output_, stored),
+                            static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
+                            stretch.first - layer.first_edge, stretch.last - layer.first_edge});
+  }
+
+  template <class T>
+  static Array<T> subview_if_any(Array<T> const& array, std::pair<std::size_t, std::size_t> const& range) {
+    return array.size() == 0 ? Array<T>() : Array<T>(Kokkos::subview(array, range));
   }
 
   /// Copies weights to the dense matrices by input of layers that lack some edges. Does not fence.
@@ -332,6 +410,7 @@ private:
     throw std::logic_error("varve: a number that is not finite cannot be found");
   }
 
+  WeightMemory memory_;
   Optimizer optimizer_;
   GradientParts parts_;
   std::size_t rank_;
@@ -340,7 +419,9 @@ private:
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;
+  std::vector<std::size_t> turned_; ///< layers whose weights by output are turned in blocks, ascending
   std::vector<Layer> shapes_; ///< patterns and activations, without values
+  PinnedArrays<ExecutionSpace, Scalar> pinned_; ///< the arrays of weights, if they are in memory of the host
   Array<Scalar> by_input_, by_output_;
   Array<double> bias_;
   Array<std::uint32_t> places_;            ///< index in by_input_ -> index in by_output_

@@ -152,6 +152,7 @@ public:
         prefetch_after(number, strip);
       }
     }
+    if (stream_) stream_->forget(); // weights may be replaced after a visit
   }
 
 private:

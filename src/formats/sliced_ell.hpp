@@ -61,10 +61,18 @@ struct SlicedEll {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
 
-    /// A chunk of the edges of one output, in registers.
-    struct Chunk {
-      Index inputs[ChunkSize];
-      Scalar weights[ChunkSize];
+    /// The inputs of a chunk of the edges of one output, in registers. On GPUs two 16-bit indices stay one register: taken
+    /// apart by the compiler, they would be two, with three instructions for each.
+    struct ChunkInputs {
+      static constexpr bool has_words = ChunkSize * sizeof(Index) % sizeof(std::uint32_t) == 0;
+      using Word = std::conditional_t<has_words, std::uint32_t, Index>;
+      static constexpr int per_word = sizeof(Word) / sizeof(Index);
+      Word words[ChunkSize / per_word];
+
+      KOKKOS_FORCEINLINE_FUNCTION std::uint32_t of(int edge) const {
+        if constexpr (per_word == 1) return words[edge];
+        return edge % 2 == 0 ? words[edge / 2] & 0xffffU : words[edge / 2] >> 16U;
+      }
     };
 
     /// The chunks [first, second) of a block.
@@ -75,15 +83,18 @@ struct SlicedEll {
       return {slice_chunks(slice), slice_chunks(slice + 1)};
     }
 
-    /// Loads chunk `number` of an output; only in formats of single outputs.
-    KOKKOS_FORCEINLINE_FUNCTION Chunk chunk_of(int output, std::uint32_t number) const {
+    /// Loads the inputs, or the weights, of chunk `number` of an output; only in formats of single outputs.
+    KOKKOS_FORCEINLINE_FUNCTION ChunkInputs inputs_of(int output, std::uint32_t number) const {
       static_assert(BlockOutputs == 1);
-      std::size_t const place = static_cast<std::size_t>(number) * SliceWidth * ChunkSize;
-      int const block_in_slice = output % SliceWidth;
-      Chunk chunk;
-      load_pieces<Index>(chunk.inputs, elements_of(indices, place, SliceWidth * ChunkSize), block_in_slice);
-      load_pieces<Scalar>(chunk.weights, elements_of(weights, place, SliceWidth * ChunkSize), block_in_slice);
-      return chunk;
+      ChunkInputs inputs;
+      auto const* const chunk = elements_of(indices, place_of_chunk(number), SliceWidth * ChunkSize);
+      load_pieces(inputs.words, reinterpret_cast<typename ChunkInputs::Word const*>(chunk), output % SliceWidth);
+      return inputs;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void load_weights(Scalar (&loaded)[ChunkSize], int output, std::uint32_t number) const {
+      static_assert(BlockOutputs == 1);
+      load_pieces(loaded, elements_of(weights, place_of_chunk(number), SliceWidth * ChunkSize),
+                          output % SliceWidth);
     }
 
     /// Calls visit(inputs, weights_of) for every edges_at_a_time edges of a block, in order, padding included:
@@ -101,6 +112,10 @@ struct SlicedEll {
     }
 
   private:
+    KOKKOS_FORCEINLINE_FUNCTION static std::size_t place_of_chunk(std::uint32_t number) {
+      return static_cast<std::size_t>(number) * SliceWidth * ChunkSize;
+    }
+
     template <class Element, int Size>
     struct alignas(sizeof(Element) * Size) Piece {
       Element at[Size];
@@ -110,14 +125,14 @@ struct SlicedEll {
       KOKKOS_FORCEINLINE_FUNCTION Scalar operator[](int output) const { return at[output]; }
     };
 
-    /// Loads a block's ChunkSize elements of a chunk, piece by piece.
-    template <class Element>
-    KOKKOS_FORCEINLINE_FUNCTION static void load_pieces(Element (&elements)[ChunkSize], Element const* chunk,
+    /// Loads a block's elements of a chunk, piece by piece.
+    template <class Element, int Count>
+    KOKKOS_FORCEINLINE_FUNCTION static void load_pieces(Element (&elements)[Count], Element const* chunk,
                                                         int block_in_slice) {
-      constexpr int per_piece = piece_size<Element>(ChunkSize);
+      constexpr int per_piece = piece_size<Element>(Count);
       auto const* const pieces = reinterpret_cast<Piece<Element, per_piece> const*>(chunk) + block_in_slice;
       VARVE_UNROLL
-      for (int piece = 0; piece < ChunkSize / per_piece; ++piece) {
+      for (int piece = 0; piece < Count / per_piece; ++piece) {
         auto const loaded = pieces[piece * SliceWidth];
         VARVE_UNROLL
         for (int i = 0; i < per_piece; ++i) elements[piece * per_piece + i] = loaded.at[i];
@@ -131,17 +146,17 @@ struct SlicedEll {
         visit(index_chunk, [&](int) { return weight_chunk; });
       } else {
         Index inputs[ChunkSize];
-        load_pieces<Index>(inputs, index_chunk, block_in_slice);
+        load_pieces(inputs, index_chunk, block_in_slice);
         VARVE_UNROLL
         for (int first = 0; first < ChunkSize; first += edges_at_a_time) {
-          visit(inputs + first, [&](int edge) { return load_weights(weight_chunk, block_in_slice, first + edge); });
+          visit(inputs + first, [&](int edge) { return weights_of_edge(weight_chunk, block_in_slice, first + edge); });
         }
       }
     }
 
     /// Loads the weights of one edge of a block. (Several edges may share a piece, which the compiler loads once.)
-    KOKKOS_FORCEINLINE_FUNCTION static BlockWeights load_weights(Scalar const* weight_chunk, int block_in_slice,
-                                                                 int edge) {
+    KOKKOS_FORCEINLINE_FUNCTION static BlockWeights weights_of_edge(Scalar const* weight_chunk, int block_in_slice,
+                                                                    int edge) {
       constexpr int per_piece = piece_size<Scalar>(ChunkSize * BlockOutputs);
       auto const* const pieces = reinterpret_cast<Piece<Scalar, per_piece> const*>(weight_chunk) + block_in_slice;
       BlockWeights loaded;

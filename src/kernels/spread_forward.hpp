@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/held.hpp"
 #include "core/large_scratch.hpp"
 #include "kernels/part_in_flight.hpp"
 #include "kernels/spread_share.hpp"
@@ -76,7 +77,6 @@ struct SpreadForward {
   static constexpr int threads_per_tile = slice_width * Tile::num_lanes;
   static constexpr int most_tiles = team_size / threads_per_tile;
   static constexpr int stage_chunks = Tune::spread_stage_chunks;
-  static constexpr int chunks_at_a_time = 4; ///< whose loads from scratch are issued before the first use
   static constexpr int packs_in_flight = 8;
   using InFlight = EdgesInFlight<Format, stage_chunks, team_size>;
 
@@ -122,15 +122,23 @@ private:
     int tile;
     int output; ///< of each slice
     int lane;
-    ArrayView<Scalar const> inputs;
+    ArrayView<Scalar const> inputs; ///< of the team's tiles
+    std::uint32_t first_byte;       ///< of its samples of input 0
   };
 
   KOKKOS_FORCEINLINE_FUNCTION Own own_part(int rank, Scratch const& scratch, int first_tile) const {
-    std::size_t const tile_size = static_cast<std::size_t>(layer.parameters.num_inputs) * num_samples;
     int const tile = rank / threads_per_tile < tiles_per_team ? rank / threads_per_tile : 0;
+    int const lane = rank % Tile::num_lanes;
     bool const has_samples = (first_tile + tile) * num_samples < pass.num_samples(0);
-    return {has_samples && tile == rank / threads_per_tile, first_tile + tile, rank / Tile::num_lanes % slice_width,
-            rank % Tile::num_lanes, part_of(scratch.inputs, static_cast<std::size_t>(tile) * tile_size, tile_size)};
+    auto first = static_cast<std::uint32_t>(
+        (tile * layer.parameters.num_inputs * num_samples + Tile::sample_of(lane, 0)) * sizeof(Scalar));
+    hold(first); // computed once
+    return {has_samples && tile == rank / threads_per_tile,
+            first_tile + tile,
+            rank / Tile::num_lanes % slice_width,
+            lane,
+            scratch.inputs,
+            first};
   }
 
   /// Computes slices of outputs for the tiles of a team. All loads that wait for no other are issued at once: those of
@@ -227,31 +235,72 @@ private:
     }
   }
 
-  /// Adds the products of `count` chunks to a thread's sums.
+  using Inputs = typename Edges::ChunkInputs;
+
+  /// The weights of a chunk of an output and the activations that its edges read.
+  struct Operands {
+    static constexpr std::uint32_t pack_bytes = sizeof(typename Tile::PackType);
+    static constexpr std::uint32_t line_bytes = num_samples * sizeof(Scalar);
+    Scalar weights[Format::chunk_size];
+    typename Tile::PackType values[Format::chunk_size][Tile::packs_per_lane];
+
+    KOKKOS_FORCEINLINE_FUNCTION void load(Edges const& edges, int chunk, Inputs const& inputs, Own const& own) {
+      VARVE_UNROLL
+      for (int edge = 0; edge < Format::chunk_size; ++edge) {
+        std::uint32_t input = inputs.of(edge);
+        hold(input); // else its place would take three instructions in place of one
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          copy(values[edge][k],
+               piece_at_byte<typename Tile::PackType const>(
+                   own.inputs, own.first_byte + input * line_bytes + k * Tile::num_lanes * pack_bytes));
+      }
+      edges.load_weights(weights, own.output, static_cast<std::uint32_t>(chunk));
+      VARVE_UNROLL
+      for (int edge = 0; edge < Format::chunk_size; ++edge) {
+        hold(weights[edge]);
+        VARVE_UNROLL
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          for (auto& value : values[edge][k].lane) hold(value);
+      }
+    }
+  };
+
+  /// Adds the products of `count` chunks to a thread's sums. The chain of a chunk takes as long as a load from scratch:
+  /// so the operands of the next chunk, and the inputs of the one after it, are on their way meanwhile. Two sets of
+  /// operands alternate, as a copy of one would wait for its loads.
   KOKKOS_FORCEINLINE_FUNCTION static void add_chunks(Sums& sums, Edges const& edges, int first, int count,
                                                      Own const& own) {
+    if (count == 0) return;
+    int const last = first + count - 1;
+    auto const within = [&](int chunk) { return chunk < last ? chunk : last; };
+    auto const inputs_of = [&](int chunk) {
+      auto inputs = edges.inputs_of(own.output, static_cast<std::uint32_t>(within(chunk)));
+      for (auto& word : inputs.words) hold(word);
+      return inputs;
+    };
+    Operands even;
+    Operands odd;
+    even.load(edges, first, inputs_of(first), own);
+    Inputs inputs = inputs_of(first + 1);
     int chunk = first;
-    int const end = first + count;
-    for (; chunk + chunks_at_a_time <= end; chunk += chunks_at_a_time) {
-      VARVE_UNROLL
-      for (int i = 0; i < chunks_at_a_time; ++i)
-        add_chunk(sums, edges.chunk_of(own.output, static_cast<std::uint32_t>(chunk + i)), own);
+    for (; chunk < last; chunk += 2) {
+      odd.load(edges, chunk + 1, inputs, own);
+      inputs = inputs_of(chunk + 2);
+      add_products(sums, even);
+      even.load(edges, within(chunk + 2), inputs, own);
+      inputs = inputs_of(chunk + 3);
+      add_products(sums, odd);
     }
-    for (; chunk < end; ++chunk) add_chunk(sums, edges.chunk_of(own.output, static_cast<std::uint32_t>(chunk)), own);
+    if (chunk == last) add_products(sums, even);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Sums& sums, typename Edges::Chunk const& chunk, Own const& own) {
-    typename Tile::PackType values[Format::chunk_size][Tile::packs_per_lane]; // all loads come before the first use
+  KOKKOS_FORCEINLINE_FUNCTION static void add_products(Sums& sums, Operands const& operands) {
     VARVE_UNROLL
     for (int edge = 0; edge < Format::chunk_size; ++edge) {
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k)
-        copy(values[edge][k], Tile::pack_at(own.inputs, static_cast<int>(chunk.inputs[edge]), own.lane, k));
-    }
-    VARVE_UNROLL
-    for (int edge = 0; edge < Format::chunk_size; ++edge) {
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sums.sum[0][k], chunk.weights[edge], values[edge][k]);
+        add_product(sums.sum[0][k], operands.weights[edge], operands.values[edge][k]);
     }
   }
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 
 namespace varve {
@@ -20,6 +21,10 @@ struct TrainingTuning {
   /// Edges and neurons of a series of layers at most (engine/layer_series.hpp): their weights fit half of an L2 of 1
   /// MiB. 0: no series, as GPUs repeat the launches of a step as a graph.
   static constexpr std::size_t series_sums = on_host ? std::size_t(1) << 15U : 0;
+  /// Weights from which on a dense layer without gaps is turned in blocks (kernels/turn_weights.hpp) after a step. On
+  /// GPUs none is: the step's own writes, one by one, take 2 % of it at most.
+  static constexpr std::size_t least_turned_weights =
+      on_host ? std::size_t(1) << 15U : std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t launch_edges = 4096; ///< edges whose forward pass for a leaf takes as long as a launch
   /// Launch bounds of FusedBackward: on GPUs 64 registers a thread, so that 32 warps share a processor.
   using BackwardBounds = std::conditional_t<on_host, Kokkos::LaunchBounds<>, Kokkos::LaunchBounds<128, 8>>;
