@@ -195,7 +195,8 @@ private:
                                               step.joins_equal,
                                               step.keeps_dead,
                                               static_cast<int>(step.next_tile_samples),
-                                              saturated_value()};
+                                              saturated_value(),
+                                              step.lists_live || step.joins_equal};
       steps_.push_back({step, maker.make(step), hand_over});
     }
   }

@@ -36,6 +36,7 @@ public:
     bool keeps_dead = true;
     int tile_samples = 0; ///< samples per tile of the next step
     Scalar cap = 0;       ///< the activation of every neuron of a saturated sample
+    bool marks_live = true; ///< live samples get their stamps; else nobody asks for them before the next step
   };
 
   virtual ~Launch() = default;
@@ -62,6 +63,7 @@ struct DirectKernel {
   static constexpr bool takes_strips = true;
   static constexpr bool reads_lists = false;
   static constexpr bool reads_bits = false;
+  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     direct_forward<Tile>(space, layer, pass);
@@ -71,6 +73,7 @@ struct StationaryKernel {
   static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = true;
+  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     static_assert(Tile::num_samples == Tuning<ExecutionSpace, typename Tile::Scalar>::StationaryTile::num_samples);
@@ -81,6 +84,7 @@ struct StagedKernel {
   static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = false;
+  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     staged_forward<Tile>(space, layer, pass);
@@ -91,6 +95,7 @@ struct SpreadKernel {
   static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = false;
   static constexpr bool reads_bits = false;
+  static constexpr bool may_leave_stamps = true;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     spread_forward<Tile>(space, layer, pass);
@@ -100,6 +105,7 @@ struct DenseKernel {
   static constexpr bool takes_strips = true;
   static constexpr bool reads_lists = false;
   static constexpr bool reads_bits = false;
+  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     dense_forward<Tile>(space, layer, pass);
@@ -109,6 +115,7 @@ struct ConeKernel {
   static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = false;
+  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Programs>
   static void launch(ExecutionSpace const& space, Programs const& run, LayerPass<typename Tile::Scalar> const& pass) {
     cone_forward<Tile>(space, run, pass);
@@ -133,7 +140,9 @@ public:
     } else {
       if (!panel.is_expanded()) panel.template expand<Tile>(space);
       if (!Kernel::reads_lists || panel.tile_samples() != Tile::num_samples) panel.compact(space, Tile::num_samples);
-      Kernel::template launch<Tile>(space, layer_, pass_of(panel));
+      auto pass = pass_of(panel);
+      if (Kernel::may_leave_stamps && !hand_over.marks_live) pass.live_stamps = {};
+      Kernel::template launch<Tile>(space, layer_, pass);
     }
     if (!strip_.ends_layer) return;
     panel.advance(strip_.num_lines == 0 ? layer_.num_outputs() : strip_.num_lines, Tile::num_samples);

@@ -2,6 +2,7 @@
 
 #include "core/execution.hpp"
 #include "formats/cone_programs.hpp"
+#include "kernels/edge_stages.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_traits.hpp"
 
@@ -99,10 +100,12 @@ void set_cones(DeviceTraits& traits) {
 }
 
 /// Bytes of the activations of a tile that the spread kernel takes: scratch holds its stages of edges, too.
-template <class Scalar, class Tune>
+template <class ExecutionSpace, class Scalar, class Tune>
 std::size_t max_spread_bytes(std::size_t team_scratch) {
-  constexpr std::size_t chunk_bytes = Tune::slice_width * Tune::chunk_size * (sizeof(Scalar) + sizeof(std::uint16_t));
-  constexpr std::size_t taken = 2 * Tune::spread_stage_chunks * chunk_bytes + 1024; // and what Kokkos takes
+  using Stages = EdgeStages<Scalar, std::uint16_t, Tune::slice_width * Tune::chunk_size, Tune::spread_stage_chunks,
+                            Tune::spread_team_size>;
+  using Pipeline = ChunkPipeline<ExecutionSpace, std::byte, Stages, Tune::spread_team_size, Tune::spread_stages>;
+  constexpr std::size_t taken = Pipeline::size + 1024; // and what Kokkos takes
   return std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
 }
 
@@ -119,7 +122,7 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   detail::set_shapes<Tune>(traits);
   detail::set_single_layers<Tune>(traits, processors);
   detail::set_cones<ExecutionSpace, Scalar, Tune>(traits);
-  traits.max_spread_bytes = detail::max_spread_bytes<Scalar, Tune>(team_scratch);
+  traits.max_spread_bytes = detail::max_spread_bytes<ExecutionSpace, Scalar, Tune>(team_scratch);
   auto const fused = [&]<FusedTile Kind>() {
     return detail::fused_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, Kind>,
                                 FusedTuningOf<ExecutionSpace, Scalar, Tune::block_outputs, Kind>>(processors);

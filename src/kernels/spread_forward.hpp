@@ -3,7 +3,7 @@
 #include "core/execution.hpp"
 #include "core/held.hpp"
 #include "core/large_scratch.hpp"
-#include "kernels/part_in_flight.hpp"
+#include "kernels/edge_stages.hpp"
 #include "kernels/spread_share.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
@@ -12,55 +12,13 @@
 
 namespace varve {
 
-/// The edges of a slice of sliced ELL on their way through team scratch, in stages of `StageChunks` chunks: two buffers
-/// alternate, so that the next stage is in flight while the team computes from the one in scratch. With stages of 0
-/// chunks, for hosts, nothing travels, and a slice is one stage.
-template <class Format, int StageChunks, int TeamSize>
-struct EdgesInFlight {
-  using Scalar = typename Format::Scalar;
-  using Index = typename Format::Index;
-  using Chunks = Kokkos::pair<std::uint32_t, std::uint32_t>; ///< first, and the one behind the last
-  static constexpr int chunk_edges = Format::slice_width * Format::chunk_size;
-  static constexpr int size = StageChunks * chunk_edges;
-  static constexpr std::size_t scratch_bytes = 2 * size * (sizeof(Scalar) + sizeof(Index));
-
-  PartInFlight<Scalar, size, TeamSize> weights;
-  PartInFlight<Index, size, TeamSize> indices;
-
-  /// The chunk behind the last one of the stage that begins with the first of these.
-  KOKKOS_FORCEINLINE_FUNCTION static std::uint32_t end_of_stage(Chunks const& chunks) {
-    if (StageChunks == 0 || chunks.second - chunks.first < StageChunks) return chunks.second;
-    return chunks.first + StageChunks;
-  }
-
-  /// Loads the stage that begins with the first of these chunks into registers.
-  KOKKOS_FORCEINLINE_FUNCTION void load(int rank, typename Format::Edges const& layer, Chunks const& chunks) {
-    if constexpr (StageChunks > 0) {
-      std::size_t const begin = static_cast<std::size_t>(chunks.first) * chunk_edges;
-      std::size_t const count = static_cast<std::size_t>(end_of_stage(chunks) - chunks.first) * chunk_edges;
-      weights.load(rank, part_of(layer.weights, begin, count));
-      indices.load(rank, part_of(layer.indices, begin, count));
-    }
-  }
-
-  /// Stores the stage that is in registers in one of the two buffers.
-  KOKKOS_FORCEINLINE_FUNCTION void store(int rank, ArrayView<Scalar> const& weights_buffers,
-                                         ArrayView<Index> const& indices_buffers, int buffer) const {
-    if constexpr (StageChunks > 0) {
-      auto const first = static_cast<std::size_t>(buffer * size);
-      weights.store(rank, part_of(weights_buffers, first, size));
-      indices.store(rank, part_of(indices_buffers, first, size));
-    }
-  }
-};
-
 /// One layer of few samples, spread over the device: a team copies the activations of some tiles into scratch and
 /// computes some slices of outputs, so that a layer of one tile keeps many teams at work. For inputs that fit team
 /// scratch.
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
 /// league: groups of tiles x parts of the slices; team threads: lanes of a tile x outputs of a slice x tiles. The
 /// longest chain of fma decides the time of a layer, and few threads have one: so all threads of the team bring edges
-/// to scratch, a stage ahead, and a chain waits for scratch only. Reads the weights once per group of tiles. Bound by
+/// to scratch, some stages ahead, and a chain waits for scratch only. Reads the weights once per group of tiles. Bound by
 /// latency: of the launch, of the loads of tiles and first edges, and of the chain.
 template <class ExecutionSpace, class Format, class Tile>
 struct SpreadForward {
@@ -76,9 +34,11 @@ struct SpreadForward {
   static constexpr int slice_width = Format::slice_width;
   static constexpr int threads_per_tile = slice_width * Tile::num_lanes;
   static constexpr int most_tiles = team_size / threads_per_tile;
-  static constexpr int stage_chunks = Tune::spread_stage_chunks;
+  static constexpr int stage_chunks = Tune::spread_stage_chunks; ///< 0: on hosts, edges come through the caches
   static constexpr int packs_in_flight = 8;
-  using InFlight = EdgesInFlight<Format, stage_chunks, team_size>;
+  using Stages =
+      EdgeStages<Scalar, typename Format::Index, slice_width * Format::chunk_size, stage_chunks, team_size>;
+  using Pipeline = ChunkPipeline<ExecutionSpace, std::byte, Stages, team_size, Tune::spread_stages>;
 
   Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
@@ -87,7 +47,7 @@ struct SpreadForward {
 
   /// Team scratch in bytes.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int num_inputs, int num_tiles) {
-    return InFlight::scratch_bytes +
+    return Pipeline::size +
            static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_tiles) * num_samples * sizeof(Scalar);
   }
 
@@ -104,17 +64,13 @@ private:
   struct Scratch {
     KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int num_inputs, int num_tiles)
         : arrays(team, Tune::spread_level, scratch_bytes(num_inputs, num_tiles), 64),
-          weights(arrays.template take<Scalar>(2 * InFlight::size)),
-          indices(arrays.template take<typename Format::Index>(2 * InFlight::size)),
+          stages(arrays.template take<std::byte>(Pipeline::size)),
           inputs(arrays.template take<Scalar>(static_cast<std::size_t>(num_inputs) *
                                               static_cast<std::size_t>(num_tiles) * num_samples)) {}
     ScratchArrays arrays;
-    ArrayView<Scalar> weights;
-    ArrayView<typename Format::Index> indices;
+    ArrayView<std::byte> stages;
     ArrayView<Scalar> inputs;
   };
-
-  using Chunks = Kokkos::pair<std::uint32_t, std::uint32_t>;
 
   /// A thread's part in the work of its team.
   struct Own {
@@ -142,37 +98,54 @@ private:
   }
 
   /// Computes slices of outputs for the tiles of a team. All loads that wait for no other are issued at once: those of
-  /// the first edges, of the tiles, also of tiles without samples, and of the number of samples.
+  /// the tiles, also of tiles without samples, of the first edges, and of the number of samples.
   KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Scratch const& scratch, int first_tile, int first_slice,
                                            int end_of_slices) const {
     int const rank = team.team_rank();
-    auto chunks = layer.chunks_of(first_slice * slice_width);
-    InFlight next;
-    next.load(rank, layer, chunks);
+    auto const source = tiles_of(first_tile);
+    PackType first_packs[packs_in_flight];
+    load_packs(first_packs, source, rank);
+    std::uint32_t const first_chunk = layer.chunks_of(first_slice * slice_width).first;
+    std::uint32_t const last_chunk = layer.chunks_of((end_of_slices - 1) * slice_width).second;
+    Stages const stages(layer, first_chunk, last_chunk);
+    Pipeline pipeline;
+    if (stage_chunks > 0 && first_chunk < last_chunk) pipeline.start(team, scratch.stages, stages);
+    store_packs(first_packs, scratch.inputs, source, rank);
+    for (int pack = rank + packs_in_flight * team_size; pack < num_packs(source); pack += packs_in_flight * team_size) {
+      PackType packs[packs_in_flight];
+      load_packs(packs, source, pack);
+      store_packs(packs, scratch.inputs, source, pack);
+    }
     Own const own = own_part(rank, scratch, first_tile);
-    load(rank, first_tile, scratch.inputs);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    int buffer = 0;
+    ArrayView<std::byte const> in_scratch;
+    int stage = -1; // in scratch
     for (int slice = first_slice; slice < end_of_slices; ++slice) {
-      auto const following =
-          slice + 1 < end_of_slices ? layer.chunks_of((slice + 1) * slice_width) : Chunks(chunks.second, chunks.second);
+      auto const chunks = layer.chunks_of(slice * slice_width);
       Output const output = output_of(slice, own);
       Sums sums;
       sums.clear_sums();
-      do { // a stage; of a slice without edges, an empty one
-        next.store(rank, scratch.weights, scratch.indices, buffer);
-        team.team_barrier();
-        Chunks const stage(chunks.first, InFlight::end_of_stage(chunks));
-        chunks.first = stage.second;
-        next.load(rank, layer, chunks.first < chunks.second ? chunks : following);
-        if (output.exists) add_stage(sums, scratch, buffer, stage, own);
-        buffer = 1 - buffer;
-      } while (chunks.first < chunks.second);
+      if constexpr (stage_chunks == 0) {
+        int const count = static_cast<int>(chunks.second - chunks.first);
+        if (output.exists) add_chunks(sums, layer, static_cast<int>(chunks.first), count, own);
+      } else {
+        int chunk = static_cast<int>(chunks.first - first_chunk);
+        int const end = static_cast<int>(chunks.second - first_chunk);
+        while (chunk < end) {
+          if (chunk / stage_chunks != stage) in_scratch = pipeline.await(team, scratch.stages, stages, ++stage);
+          int const end_of_stage = (stage + 1) * stage_chunks;
+          int const last = end < end_of_stage ? end : end_of_stage;
+          Edges const edges{layer.parameters, layer.slice_chunks, Stages::indices_in(in_scratch),
+                            Stages::weights_in(in_scratch), 0};
+          if (output.exists) add_chunks(sums, edges, chunk - stage * stage_chunks, last - chunk, own);
+          chunk = last;
+        }
+      }
       if (output.exists) hand_over(sums, output, own, seen);
-      chunks = following;
     }
-    if (own.computes) stamp_live<Tile>(seen, pass.live_stamps, own.tile, own.lane, pass.stamp);
+    if (own.computes && pass.live_stamps.data() != nullptr)
+      stamp_live<Tile>(seen, pass.live_stamps, own.tile, own.lane, pass.stamp);
   }
 
   /// An output of a thread, loaded before its edges are.
@@ -201,37 +174,34 @@ private:
                tile_of(pass.next, own.tile, layer.parameters.num_outputs, num_samples), own.lane);
   }
 
-  /// Copies the activations of a team's tiles into scratch.
-  KOKKOS_FORCEINLINE_FUNCTION void load(int rank, int first_tile, ArrayView<Scalar> const& inputs) const {
+  using PackType = typename Tile::PackType;
+
+  /// The activations of a team's tiles.
+  KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> tiles_of(int first_tile) const {
     int const tiles_left = num_tiles(pass.max_samples, num_samples) - first_tile;
     std::size_t const tile_size = static_cast<std::size_t>(layer.parameters.num_inputs) * num_samples;
-    auto const source =
-        part_of(pass.previous, static_cast<std::size_t>(first_tile) * tile_size,
-                static_cast<std::size_t>(tiles_left < tiles_per_team ? tiles_left : tiles_per_team) * tile_size);
-    using PackType = typename Tile::PackType;
-    int const num_packs = static_cast<int>(source.size()) / Tile::pack_width;
-    for (int first = rank; first < num_packs; first += packs_in_flight * team_size) {
-      PackType packs[packs_in_flight]; // all loads come before the first store
-      VARVE_UNROLL
-      for (int i = 0; i < packs_in_flight; ++i) {
-        if (first + i * team_size < num_packs) copy(packs[i], piece_of<PackType>(source, first + i * team_size));
-      }
-      VARVE_UNROLL
-      for (int i = 0; i < packs_in_flight; ++i) {
-        if (first + i * team_size < num_packs) copy(piece_of<PackType>(inputs, first + i * team_size), packs[i]);
-      }
-    }
+    return part_of(pass.previous, static_cast<std::size_t>(first_tile) * tile_size,
+                   static_cast<std::size_t>(tiles_left < tiles_per_team ? tiles_left : tiles_per_team) * tile_size);
   }
 
-  /// Adds the products of a stage to a thread's sums.
-  KOKKOS_FORCEINLINE_FUNCTION void add_stage(Sums& sums, Scratch const& scratch, int buffer, Chunks const& stage,
-                                             Own const& own) const {
-    int const count = static_cast<int>(stage.second - stage.first);
-    if constexpr (stage_chunks == 0) {
-      add_chunks(sums, layer, static_cast<int>(stage.first), count, own);
-    } else {
-      Edges const in_scratch{layer.parameters, layer.slice_chunks, scratch.indices, scratch.weights, 0};
-      add_chunks(sums, in_scratch, buffer * stage_chunks, count, own);
+  KOKKOS_FORCEINLINE_FUNCTION static int num_packs(ArrayView<Scalar const> const& source) {
+    return static_cast<int>(source.size()) / Tile::pack_width;
+  }
+
+  /// Loads, and stores in scratch, packs `first`, first + team_size and so on.
+  KOKKOS_FORCEINLINE_FUNCTION static void load_packs(PackType (&packs)[packs_in_flight],
+                                                     ArrayView<Scalar const> const& source, int first) {
+    VARVE_UNROLL
+    for (int i = 0; i < packs_in_flight; ++i) {
+      if (first + i * team_size < num_packs(source)) copy(packs[i], piece_of<PackType>(source, first + i * team_size));
+    }
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static void store_packs(PackType const (&packs)[packs_in_flight],
+                                                      ArrayView<Scalar> const& inputs,
+                                                      ArrayView<Scalar const> const& source, int first) {
+    VARVE_UNROLL
+    for (int i = 0; i < packs_in_flight; ++i) {
+      if (first + i * team_size < num_packs(source)) copy(piece_of<PackType>(inputs, first + i * team_size), packs[i]);
     }
   }
 
@@ -239,10 +209,10 @@ private:
 
   /// The weights of a chunk of an output and the activations that its edges read.
   struct Operands {
-    static constexpr std::uint32_t pack_bytes = sizeof(typename Tile::PackType);
+    static constexpr std::uint32_t pack_bytes = sizeof(PackType);
     static constexpr std::uint32_t line_bytes = num_samples * sizeof(Scalar);
     Scalar weights[Format::chunk_size];
-    typename Tile::PackType values[Format::chunk_size][Tile::packs_per_lane];
+    PackType values[Format::chunk_size][Tile::packs_per_lane];
 
     KOKKOS_FORCEINLINE_FUNCTION void load(Edges const& edges, int chunk, Inputs const& inputs, Own const& own) {
       VARVE_UNROLL
@@ -252,7 +222,7 @@ private:
         VARVE_UNROLL
         for (int k = 0; k < Tile::packs_per_lane; ++k)
           copy(values[edge][k],
-               piece_at_byte<typename Tile::PackType const>(
+               piece_at_byte<PackType const>(
                    own.inputs, own.first_byte + input * line_bytes + k * Tile::num_lanes * pack_bytes));
       }
       edges.load_weights(weights, own.output, static_cast<std::uint32_t>(chunk));

@@ -93,6 +93,7 @@ struct Tuning {
   using SpreadBounds = Kokkos::LaunchBounds<>;
   static constexpr int spread_team_size = 1;
   static constexpr int spread_stage_chunks = 0; ///< edges come through the caches
+  static constexpr int spread_stages = 2;
   static constexpr int spread_level = 1;
   static constexpr std::size_t max_spread_bytes = std::size_t(1) << 20U;
   static int spread_teams(int processors) { return processors; }
