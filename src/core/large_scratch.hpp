@@ -16,6 +16,8 @@ namespace varve {
 
 #if defined(KOKKOS_ENABLE_CUDA) && KOKKOS_VERSION >= 40500 && KOKKOS_VERSION < 40600
 
+inline constexpr bool kHasLargeScratch = true;
+
 namespace detail {
 
 /// Lets Kokkos's checks pass up to what the GPU gives to kernels that ask; returns these bytes.
@@ -64,6 +66,8 @@ void allow_scratch([[maybe_unused]] Policy const& policy) {
 }
 
 #else
+
+inline constexpr bool kHasLargeScratch = false;
 
 /// The same for a build without CUDA, or with a Kokkos of which the above was not tried.
 template <class ExecutionSpace>

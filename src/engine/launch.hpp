@@ -34,8 +34,8 @@ public:
     bool lists_saturated = false;
     bool joins_equal = false;
     bool keeps_dead = true;
-    int tile_samples = 0; ///< samples per tile of the next step
-    Scalar cap = 0;       ///< the activation of every neuron of a saturated sample
+    int tile_samples = 0;   ///< samples per tile of the next step
+    Scalar cap = 0;         ///< the activation of every neuron of a saturated sample
     bool marks_live = true; ///< live samples get their stamps; else nobody asks for them before the next step
   };
 

@@ -24,8 +24,8 @@ public:
   void clear() { arrays_.clear(); }
 
 private:
-  using Space = std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::SharedHostPinnedSpace,
-                                   typename ExecutionSpace::memory_space>;
+  using Space =
+      std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::SharedHostPinnedSpace, typename ExecutionSpace::memory_space>;
   std::vector<Kokkos::View<T*, Space>> arrays_;
 };
 

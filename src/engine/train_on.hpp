@@ -307,7 +307,7 @@ private:
   TrainedWeights<WeightSpace, Scalar> weights_;
   TrainingPasses<ExecutionSpace, Scalar, WeightSpace> passes_;
   std::vector<TrainingSet<ExecutionSpace, Scalar>> sets_;
-  std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack
+  std::vector<Sums> sums_;                        ///< gradients' sums over subtrees: a stack
   PinnedArrays<WeightSpace, Scalar> pinned_sums_; ///< where sums_ are if weights are streamed to a GPU
   /// Of steps, by the number of the set and by the samples of the batch.
   RepeatedLaunches<ExecutionSpace, std::pair<std::size_t, std::size_t>, int> launches_;

@@ -138,11 +138,11 @@ public:
     auto const outputs = std::make_pair(part.first_output, part.last_output);
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
       auto const own = std::make_pair(stretch.first - part.first_edge, stretch.last - part.first_edge);
-      update_step(space, UpdateStep<ExecutionSpace, Scalar, Scalar>{
-                             Kokkos::subview(by_input_, stretch.range()),
-                             subview_if_any(moments_.of_weights(0, bundle), own),
-                             subview_if_any(moments_.of_weights(1, bundle), own), Kokkos::subview(sums, own),
-                             copies_of(stretch), places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
+      update_step(space,
+                  UpdateStep<ExecutionSpace, Scalar, Scalar>{
+                      Kokkos::subview(by_input_, stretch.range()), subview_if_any(moments_.of_weights(0, bundle), own),
+                      subview_if_any(moments_.of_weights(1, bundle), own), Kokkos::subview(sums, own),
+                      copies_of(stretch), places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
       turn(space, stretch);
     }
     update_step(space, UpdateStep<ExecutionSpace, double, Scalar>{
@@ -164,9 +164,9 @@ public:
     auto const outputs = std::make_pair(part.first_output, part.last_output);
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
       auto const edges = stretch.range();
-      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{Kokkos::subview(weights, edges),
-                                                              taken(by_input_, weights.data(), edges),
-                                                              copies_of(stretch), places_of(stretch), bad_.on_device()});
+      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{
+                              Kokkos::subview(weights, edges), taken(by_input_, weights.data(), edges),
+                              copies_of(stretch), places_of(stretch), bad_.on_device()});
       turn(space, stretch);
     }
     take_numbers(space,
@@ -419,8 +419,8 @@ private:
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;
-  std::vector<std::size_t> turned_; ///< layers whose weights by output are turned in blocks, ascending
-  std::vector<Layer> shapes_; ///< patterns and activations, without values
+  std::vector<std::size_t> turned_;             ///< layers whose weights by output are turned in blocks, ascending
+  std::vector<Layer> shapes_;                   ///< patterns and activations, without values
   PinnedArrays<ExecutionSpace, Scalar> pinned_; ///< the arrays of weights, if they are in memory of the host
   Array<Scalar> by_input_, by_output_;
   Array<double> bias_;

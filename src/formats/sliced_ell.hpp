@@ -61,8 +61,8 @@ struct SlicedEll {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
 
-    /// The inputs of a chunk of the edges of one output, in registers. On GPUs two 16-bit indices stay one register: taken
-    /// apart by the compiler, they would be two, with three instructions for each.
+    /// The inputs of a chunk of the edges of one output, in registers. On GPUs two 16-bit indices stay one register:
+    /// taken apart by the compiler, they would be two, with three instructions for each.
     struct ChunkInputs {
       static constexpr bool has_words = ChunkSize * sizeof(Index) % sizeof(std::uint32_t) == 0;
       using Word = std::conditional_t<has_words, std::uint32_t, Index>;
@@ -92,9 +92,29 @@ struct SlicedEll {
       return inputs;
     }
     KOKKOS_FORCEINLINE_FUNCTION void load_weights(Scalar (&loaded)[ChunkSize], int output, std::uint32_t number) const {
+      load_chunk(loaded, weights, output, number);
+    }
+
+    /// Loads, or stores, the numbers of chunk `number` of an output in an array that has one for each edge, like
+    /// `weights`.
+    KOKKOS_FORCEINLINE_FUNCTION static void
+    load_chunk(Scalar (&loaded)[ChunkSize], ArrayView<Scalar const> const& array, int output, std::uint32_t number) {
       static_assert(BlockOutputs == 1);
-      load_pieces(loaded, elements_of(weights, place_of_chunk(number), SliceWidth * ChunkSize),
-                          output % SliceWidth);
+      load_pieces(loaded, elements_of(array, place_of_chunk(number), SliceWidth * ChunkSize), output % SliceWidth);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION static void
+    store_chunk(ArrayView<Scalar> const& array, Scalar const (&numbers)[ChunkSize], int output, std::uint32_t number) {
+      static_assert(BlockOutputs == 1);
+      constexpr int per_piece = piece_size<Scalar>(ChunkSize);
+      auto* const chunk = elements_of(array, place_of_chunk(number), SliceWidth * ChunkSize);
+      auto* const pieces = reinterpret_cast<Piece<Scalar, per_piece>*>(chunk) + output % SliceWidth;
+      VARVE_UNROLL
+      for (int piece = 0; piece < ChunkSize / per_piece; ++piece) {
+        Piece<Scalar, per_piece> stored;
+        VARVE_UNROLL
+        for (int i = 0; i < per_piece; ++i) stored.at[i] = numbers[piece * per_piece + i];
+        pieces[piece * SliceWidth] = stored;
+      }
     }
 
     /// Calls visit(inputs, weights_of) for every edges_at_a_time edges of a block, in order, padding included:

@@ -30,16 +30,17 @@ KOKKOS_FORCEINLINE_FUNCTION SourcePiece source_piece(ArrayView<T const> const& a
 /// Brings the chunks of a stream of numbers to team scratch, one after the other, while the team computes with those
 /// that are there. On NVIDIA GPUs that copy to scratch asynchronously, `Stages` buffers take turns, so that Stages - 1
 /// chunks are on their way; elsewhere one is, in registers, and two buffers alternate. (Asynchronous copies also bind
-/// the compiler: it moves loads to registers behind the computation that should hide them.) One barrier a chunk.
+/// the compiler: it moves loads to registers behind the computation that should hide them.) One barrier a chunk. The
+/// last `Kept` chunks before the present one stay, in buffers of their own.
 ///
 /// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and
 /// `SourcePiece at(int chunk, int first, int rank) const`: piece first + rank of the chunk, where `first` is a multiple
 /// of TeamSize that the compiler knows, and rank that of the thread.
-template <class ExecutionSpace, class Scalar, class Source, int TeamSize, int Stages>
+template <class ExecutionSpace, class Scalar, class Source, int TeamSize, int Stages, int Kept = 0>
 class ChunkPipeline {
 public:
   static constexpr bool copies = kHasScratchCopies && !kOnHost<ExecutionSpace>;
-  static constexpr int num_buffers = copies ? Stages : 2;
+  static constexpr int num_buffers = (copies ? Stages : 2) + Kept;
   static constexpr int buffer_size = Source::num_pieces * 16 / static_cast<int>(sizeof(Scalar));
   static constexpr int size = num_buffers * buffer_size; ///< numbers in team scratch
   static_assert(Stages >= 2);
@@ -63,7 +64,7 @@ public:
     int const rank = team.team_rank();
     if constexpr (copies) {
       await_scratch_copies<Stages - 2>();
-      team.team_barrier(); // this chunk is there for all, and all are done with the one before
+      team.team_barrier(); // this chunk is there for all, and all are done with those that do not stay
       copy_chunk(rank, buffers, source, chunk + Stages - 1);
     } else {
       store_chunk(rank, buffers, chunk);
@@ -73,12 +74,13 @@ public:
     return buffer_of(buffers, chunk);
   }
 
-private:
-  static constexpr int per_thread = (Source::num_pieces + TeamSize - 1) / TeamSize;
-
+  /// The numbers of a chunk that is there.
   KOKKOS_FORCEINLINE_FUNCTION static ArrayView<Scalar> buffer_of(ArrayView<Scalar> const& buffers, int chunk) {
     return part_of(buffers, static_cast<std::size_t>(chunk % num_buffers * buffer_size), buffer_size);
   }
+
+private:
+  static constexpr int per_thread = (Source::num_pieces + TeamSize - 1) / TeamSize;
 
   /// Calls visit(i, first) for the pieces of a chunk that this thread brings: its i-th is piece first + rank.
   template <class Visit>
@@ -112,7 +114,7 @@ private:
     for_own_pieces(rank, [&](int i, int first) { copy(piece_of<ScratchPiece>(to, first + rank), in_flight_[i]); });
   }
 
-  ScratchPiece in_flight_[copies || per_thread == 0 ? 1 : per_thread];
+  ScratchPiece in_flight_[copies || per_thread == 0 ? 1 : per_thread] = {};
 };
 
 } // namespace varve

@@ -2,7 +2,7 @@
 
 #include "core/execution.hpp"
 #include "formats/cone_programs.hpp"
-#include "kernels/edge_stages.hpp"
+#include "kernels/spread_operands.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_traits.hpp"
 
@@ -99,14 +99,18 @@ void set_cones(DeviceTraits& traits) {
   traits.cone_other_cost = Tune::cone_other_cost;
 }
 
-/// Bytes of the activations of a tile that the spread kernel takes: scratch holds its stages of edges, too.
+/// Limits of the spread kernel: scratch holds its stages of edges, too, and what Kokkos takes.
 template <class ExecutionSpace, class Scalar, class Tune>
-std::size_t max_spread_bytes(std::size_t team_scratch) {
-  using Stages = EdgeStages<Scalar, std::uint16_t, Tune::slice_width * Tune::chunk_size, Tune::spread_stage_chunks,
-                            Tune::spread_team_size>;
-  using Pipeline = ChunkPipeline<ExecutionSpace, std::byte, Stages, Tune::spread_team_size, Tune::spread_stages>;
-  constexpr std::size_t taken = Pipeline::size + 1024; // and what Kokkos takes
-  return std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
+void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
+  using Travel = SpreadPipeline<ExecutionSpace, Scalar, std::uint16_t, Tune, 0>;
+  using TravelToGather = SpreadPipeline<ExecutionSpace, Scalar, std::uint16_t, Tune, 1>;
+  constexpr std::size_t of_kokkos = 1024;
+  constexpr std::size_t taken = Travel::Type::size + of_kokkos;
+  traits.max_spread_bytes = std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
+  std::size_t const of_sample = traits.max_spread_bytes / traits.spread_tile_samples;
+  std::size_t const gathered = 2 * TravelToGather::Stages::num_edges * sizeof(Scalar);
+  if (TravelToGather::Type::size + of_kokkos + most_gathered_tiles<Tune>() * (gathered + of_sample) > team_scratch)
+    traits.most_single_spread_samples = 0;
 }
 
 } // namespace detail
@@ -122,7 +126,7 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   detail::set_shapes<Tune>(traits);
   detail::set_single_layers<Tune>(traits, processors);
   detail::set_cones<ExecutionSpace, Scalar, Tune>(traits);
-  traits.max_spread_bytes = detail::max_spread_bytes<ExecutionSpace, Scalar, Tune>(team_scratch);
+  detail::set_spread<ExecutionSpace, Scalar, Tune>(traits, team_scratch);
   auto const fused = [&]<FusedTile Kind>() {
     return detail::fused_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, Kind>,
                                 FusedTuningOf<ExecutionSpace, Scalar, Tune::block_outputs, Kind>>(processors);

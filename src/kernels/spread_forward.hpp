@@ -1,25 +1,32 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "core/held.hpp"
 #include "core/large_scratch.hpp"
-#include "kernels/edge_stages.hpp"
+#include "kernels/spread_operands.hpp"
 #include "kernels/spread_share.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace varve {
+
+/// The operands of the chains of SpreadForward on a device.
+template <class ExecutionSpace, class Format, class Tile, class Tune>
+using SpreadOperands =
+    std::conditional_t<Tune::spread_stage_chunks == 0, OperandsInMemory<ExecutionSpace, Format, Tile, Tune>,
+                       std::conditional_t<Tile::num_samples == 1, GatheredOperands<ExecutionSpace, Format, Tile, Tune>,
+                                          OperandsInStages<ExecutionSpace, Format, Tile, Tune>>>;
 
 /// One layer of few samples, spread over the device: a team copies the activations of some tiles into scratch and
 /// computes some slices of outputs, so that a layer of one tile keeps many teams at work. For inputs that fit team
 /// scratch.
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
 /// league: groups of tiles x parts of the slices; team threads: lanes of a tile x outputs of a slice x tiles. The
-/// longest chain of fma decides the time of a layer, and few threads have one: so all threads of the team bring edges
-/// to scratch, some stages ahead, and a chain waits for scratch only. Reads the weights once per group of tiles. Bound by
-/// latency: of the launch, of the loads of tiles and first edges, and of the chain.
+/// longest chain of fma decides the time of a layer, and few threads have one: so all threads of the team bring
+/// operands to scratch (SpreadOperands), some stages ahead, and a chain waits for scratch only. Reads the weights once
+/// per group of tiles. Bound by latency: of the launch, of the loads of tiles and first edges, and of the chain.
 template <class ExecutionSpace, class Format, class Tile>
 struct SpreadForward {
   static_assert(Format::block_outputs == 1);
@@ -33,119 +40,106 @@ struct SpreadForward {
   static constexpr int num_samples = Tile::num_samples;
   static constexpr int slice_width = Format::slice_width;
   static constexpr int threads_per_tile = slice_width * Tile::num_lanes;
-  static constexpr int most_tiles = team_size / threads_per_tile;
-  static constexpr int stage_chunks = Tune::spread_stage_chunks; ///< 0: on hosts, edges come through the caches
   static constexpr int packs_in_flight = 8;
-  using Stages =
-      EdgeStages<Scalar, typename Format::Index, slice_width * Format::chunk_size, stage_chunks, team_size>;
-  using Pipeline = ChunkPipeline<ExecutionSpace, std::byte, Stages, team_size, Tune::spread_stages>;
+  using Operands = SpreadOperands<ExecutionSpace, Format, Tile, Tune>;
+  using Arrays = SpreadArrays<Scalar>;
+  static constexpr int most_tiles = Operands::most_tiles;
 
   Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
   int tiles_per_team;
   int slices_per_team;
+  int num_parts; ///< of the slices
 
   /// Team scratch in bytes.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int num_inputs, int num_tiles) {
-    return Pipeline::size +
-           static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_tiles) * num_samples * sizeof(Scalar);
+    return Operands::stages_size +
+           static_cast<std::size_t>(num_tiles) * (Operands::values_per_tile + tile_size(num_inputs)) * sizeof(Scalar);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const num_slices = (layer.parameters.num_outputs + slice_width - 1) / slice_width;
-    int const parts = (num_slices + slices_per_team - 1) / slices_per_team;
-    int const first_tile = team.league_rank() / parts * tiles_per_team;
-    int const first_slice = team.league_rank() % parts * slices_per_team;
+    int const group = team.league_rank() / num_parts;
+    int const first_tile = group * tiles_per_team;
+    int const first_slice = (team.league_rank() - group * num_parts) * slices_per_team;
     int const end_of_slices = first_slice + slices_per_team < num_slices ? first_slice + slices_per_team : num_slices;
-    forward(team, Scratch(team, layer.parameters.num_inputs, tiles_per_team), first_tile, first_slice, end_of_slices);
+    forward(team, first_tile, first_slice, end_of_slices);
   }
 
 private:
-  struct Scratch {
-    KOKKOS_FORCEINLINE_FUNCTION Scratch(Member const& team, int num_inputs, int num_tiles)
-        : arrays(team, Tune::spread_level, scratch_bytes(num_inputs, num_tiles), 64),
-          stages(arrays.template take<std::byte>(Pipeline::size)),
-          inputs(arrays.template take<Scalar>(static_cast<std::size_t>(num_inputs) *
-                                              static_cast<std::size_t>(num_tiles) * num_samples)) {}
-    ScratchArrays arrays;
-    ArrayView<std::byte> stages;
-    ArrayView<Scalar> inputs;
-  };
+  using PackType = typename Tile::PackType;
+
+  KOKKOS_FORCEINLINE_FUNCTION static std::size_t tile_size(int num_inputs) {
+    return static_cast<std::size_t>(num_inputs) * num_samples;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION Arrays arrays_of(Member const& team) const {
+    int const num_inputs = layer.parameters.num_inputs;
+    auto const num_tiles = static_cast<std::size_t>(tiles_per_team);
+    ScratchArrays scratch(team, Tune::spread_level, scratch_bytes(num_inputs, tiles_per_team), 64);
+    auto const stages = scratch.template take<std::byte>(Operands::stages_size);
+    auto const values = scratch.template take<Scalar>(num_tiles * Operands::values_per_tile);
+    return {stages, values, scratch.template take<Scalar>(num_tiles * tile_size(num_inputs))};
+  }
 
   /// A thread's part in the work of its team.
   struct Own {
     bool computes; ///< it has a tile with samples
     int tile;
-    int output; ///< of each slice
-    int lane;
-    ArrayView<Scalar const> inputs; ///< of the team's tiles
-    std::uint32_t first_byte;       ///< of its samples of input 0
+    ChainPlace chain;
   };
 
-  KOKKOS_FORCEINLINE_FUNCTION Own own_part(int rank, Scratch const& scratch, int first_tile) const {
+  KOKKOS_FORCEINLINE_FUNCTION Own own_part(int rank, int first_tile, int count) const {
     int const tile = rank / threads_per_tile < tiles_per_team ? rank / threads_per_tile : 0;
     int const lane = rank % Tile::num_lanes;
-    bool const has_samples = (first_tile + tile) * num_samples < pass.num_samples(0);
+    bool const has_samples = (first_tile + tile) * num_samples < count;
     auto first = static_cast<std::uint32_t>(
         (tile * layer.parameters.num_inputs * num_samples + Tile::sample_of(lane, 0)) * sizeof(Scalar));
     hold(first); // computed once
     return {has_samples && tile == rank / threads_per_tile,
             first_tile + tile,
-            rank / Tile::num_lanes % slice_width,
-            lane,
-            scratch.inputs,
-            first};
+            {tile, rank / Tile::num_lanes % slice_width, lane, first}};
   }
 
   /// Computes slices of outputs for the tiles of a team. All loads that wait for no other are issued at once: those of
   /// the tiles, also of tiles without samples, of the first edges, and of the number of samples.
-  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, Scratch const& scratch, int first_tile, int first_slice,
+  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int first_tile, int first_slice,
                                            int end_of_slices) const {
     int const rank = team.team_rank();
+    int count = pass.num_samples(0);
+    hold(count);
+    auto const arrays = arrays_of(team);
     auto const source = tiles_of(first_tile);
-    PackType first_packs[packs_in_flight];
-    load_packs(first_packs, source, rank);
-    std::uint32_t const first_chunk = layer.chunks_of(first_slice * slice_width).first;
-    std::uint32_t const last_chunk = layer.chunks_of((end_of_slices - 1) * slice_width).second;
-    Stages const stages(layer, first_chunk, last_chunk);
-    Pipeline pipeline;
-    if (stage_chunks > 0 && first_chunk < last_chunk) pipeline.start(team, scratch.stages, stages);
-    store_packs(first_packs, scratch.inputs, source, rank);
+    PackType packs[packs_in_flight];
+    load_packs(packs, source, rank);
+    auto const first_chunk = layer.chunks_of(first_slice * slice_width).first;
+    Operands operands(team, layer, first_chunk, layer.chunks_of((end_of_slices - 1) * slice_width).second, arrays);
+    store_packs(packs, arrays.tiles, source, rank);
     for (int pack = rank + packs_in_flight * team_size; pack < num_packs(source); pack += packs_in_flight * team_size) {
-      PackType packs[packs_in_flight];
       load_packs(packs, source, pack);
-      store_packs(packs, scratch.inputs, source, pack);
+      store_packs(packs, arrays.tiles, source, pack);
     }
-    Own const own = own_part(rank, scratch, first_tile);
+    Own const own = own_part(rank, first_tile, count);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    ArrayView<std::byte const> in_scratch;
-    int stage = -1; // in scratch
     for (int slice = first_slice; slice < end_of_slices; ++slice) {
       auto const chunks = layer.chunks_of(slice * slice_width);
       Output const output = output_of(slice, own);
       Sums sums;
       sums.clear_sums();
-      if constexpr (stage_chunks == 0) {
-        int const count = static_cast<int>(chunks.second - chunks.first);
-        if (output.exists) add_chunks(sums, layer, static_cast<int>(chunks.first), count, own);
-      } else {
-        int chunk = static_cast<int>(chunks.first - first_chunk);
-        int const end = static_cast<int>(chunks.second - first_chunk);
-        while (chunk < end) {
-          if (chunk / stage_chunks != stage) in_scratch = pipeline.await(team, scratch.stages, stages, ++stage);
-          int const end_of_stage = (stage + 1) * stage_chunks;
-          int const last = end < end_of_stage ? end : end_of_stage;
-          Edges const edges{layer.parameters, layer.slice_chunks, Stages::indices_in(in_scratch),
-                            Stages::weights_in(in_scratch), 0};
-          if (output.exists) add_chunks(sums, edges, chunk - stage * stage_chunks, last - chunk, own);
-          chunk = last;
-        }
+      int chunk = static_cast<int>(chunks.first - first_chunk);
+      int const end = static_cast<int>(chunks.second - first_chunk);
+      while (chunk < end) {
+        int const last = operands.bring(team, chunk, end);
+        int const first_of_part = operands.first_of_part();
+        if (output.exists)
+          add_chunks(sums, operands.part(), own.chain, chunk - first_of_part, last - 1 - first_of_part);
+        chunk = last;
       }
       if (output.exists) hand_over(sums, output, own, seen);
     }
     if (own.computes && pass.live_stamps.data() != nullptr)
-      stamp_live<Tile>(seen, pass.live_stamps, own.tile, own.lane, pass.stamp);
+      stamp_live<Tile>(seen, pass.live_stamps, own.tile, own.chain.lane, pass.stamp);
   }
 
   /// An output of a thread, loaded before its edges are.
@@ -157,7 +151,7 @@ private:
   };
 
   KOKKOS_FORCEINLINE_FUNCTION Output output_of(int slice, Own const& own) const {
-    int const output = slice * slice_width + own.output;
+    int const output = slice * slice_width + own.chain.output;
     bool const exists = own.computes && output < layer.parameters.num_outputs;
     int const known = exists ? output : 0;
     return {exists, output, Sums::neurons_of(layer.parameters, known), layer.parameters.bias_of(known)};
@@ -171,17 +165,15 @@ private:
       see(seen[k], sums.sum[0][k]);
     }
     sums.store(layer.parameters, output.number, output.neuron,
-               tile_of(pass.next, own.tile, layer.parameters.num_outputs, num_samples), own.lane);
+               tile_of(pass.next, own.tile, layer.parameters.num_outputs, num_samples), own.chain.lane);
   }
-
-  using PackType = typename Tile::PackType;
 
   /// The activations of a team's tiles.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> tiles_of(int first_tile) const {
     int const tiles_left = num_tiles(pass.max_samples, num_samples) - first_tile;
-    std::size_t const tile_size = static_cast<std::size_t>(layer.parameters.num_inputs) * num_samples;
-    return part_of(pass.previous, static_cast<std::size_t>(first_tile) * tile_size,
-                   static_cast<std::size_t>(tiles_left < tiles_per_team ? tiles_left : tiles_per_team) * tile_size);
+    std::size_t const size = tile_size(layer.parameters.num_inputs);
+    return part_of(pass.previous, static_cast<std::size_t>(first_tile) * size,
+                   static_cast<std::size_t>(tiles_left < tiles_per_team ? tiles_left : tiles_per_team) * size);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION static int num_packs(ArrayView<Scalar const> const& source) {
@@ -205,67 +197,32 @@ private:
     }
   }
 
-  using Inputs = typename Edges::ChunkInputs;
+  using OfChunk = ChunkOperands<Format, Tile>;
 
-  /// The weights of a chunk of an output and the activations that its edges read.
-  struct Operands {
-    static constexpr std::uint32_t pack_bytes = sizeof(PackType);
-    static constexpr std::uint32_t line_bytes = num_samples * sizeof(Scalar);
-    Scalar weights[Format::chunk_size];
-    PackType values[Format::chunk_size][Tile::packs_per_lane];
-
-    KOKKOS_FORCEINLINE_FUNCTION void load(Edges const& edges, int chunk, Inputs const& inputs, Own const& own) {
-      VARVE_UNROLL
-      for (int edge = 0; edge < Format::chunk_size; ++edge) {
-        std::uint32_t input = inputs.of(edge);
-        hold(input); // else its place would take three instructions in place of one
-        VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k)
-          copy(values[edge][k],
-               piece_at_byte<PackType const>(
-                   own.inputs, own.first_byte + input * line_bytes + k * Tile::num_lanes * pack_bytes));
-      }
-      edges.load_weights(weights, own.output, static_cast<std::uint32_t>(chunk));
-      VARVE_UNROLL
-      for (int edge = 0; edge < Format::chunk_size; ++edge) {
-        hold(weights[edge]);
-        VARVE_UNROLL
-        for (int k = 0; k < Tile::packs_per_lane; ++k)
-          for (auto& value : values[edge][k].lane) hold(value);
-      }
-    }
-  };
-
-  /// Adds the products of `count` chunks to a thread's sums. The chain of a chunk takes as long as a load from scratch:
-  /// so the operands of the next chunk, and the inputs of the one after it, are on their way meanwhile. Two sets of
-  /// operands alternate, as a copy of one would wait for its loads.
-  KOKKOS_FORCEINLINE_FUNCTION static void add_chunks(Sums& sums, Edges const& edges, int first, int count,
-                                                     Own const& own) {
-    if (count == 0) return;
-    int const last = first + count - 1;
+  /// Adds the products of the chunks [first, last] of a part to a thread's sums. The chain of a chunk takes as long as
+  /// a load from scratch: so the operands of the next chunk, and the inputs of the one after it, are on their way
+  /// meanwhile. Two sets of operands alternate, as a copy of one would wait for its loads.
+  template <class Part>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_chunks(Sums& sums, Part const& part, ChainPlace const& place, int first,
+                                                     int last) {
     auto const within = [&](int chunk) { return chunk < last ? chunk : last; };
-    auto const inputs_of = [&](int chunk) {
-      auto inputs = edges.inputs_of(own.output, static_cast<std::uint32_t>(within(chunk)));
-      for (auto& word : inputs.words) hold(word);
-      return inputs;
-    };
-    Operands even;
-    Operands odd;
-    even.load(edges, first, inputs_of(first), own);
-    Inputs inputs = inputs_of(first + 1);
+    OfChunk even;
+    OfChunk odd;
+    part.load(even, place, first, part.inputs_of(place, first));
+    auto inputs = part.inputs_of(place, within(first + 1));
     int chunk = first;
     for (; chunk < last; chunk += 2) {
-      odd.load(edges, chunk + 1, inputs, own);
-      inputs = inputs_of(chunk + 2);
+      part.load(odd, place, chunk + 1, inputs);
+      inputs = part.inputs_of(place, within(chunk + 2));
       add_products(sums, even);
-      even.load(edges, within(chunk + 2), inputs, own);
-      inputs = inputs_of(chunk + 3);
+      part.load(even, place, within(chunk + 2), inputs);
+      inputs = part.inputs_of(place, within(chunk + 3));
       add_products(sums, odd);
     }
     if (chunk == last) add_products(sums, even);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION static void add_products(Sums& sums, Operands const& operands) {
+  KOKKOS_FORCEINLINE_FUNCTION static void add_products(Sums& sums, OfChunk const& operands) {
     VARVE_UNROLL
     for (int edge = 0; edge < Format::chunk_size; ++edge) {
       VARVE_UNROLL
@@ -293,10 +250,10 @@ void spread_forward(ExecutionSpace const& space, Format const& layer, LayerPass<
                                   static_cast<double>(layer.bytes()) / slices,
                                   static_cast<int>(std::clamp(room / bytes_of_tile, 1.0, double{Kernel::most_tiles})));
   int const groups = (tiles + share.tiles - 1) / share.tiles;
-  int const parts = (slices + share.slices - 1) / share.slices;
-  typename Kernel::Policy policy(space, groups * parts, +Kernel::team_size);
+  int const num_parts = (slices + share.slices - 1) / share.slices;
+  typename Kernel::Policy policy(space, groups * num_parts, +Kernel::team_size);
   policy.set_scratch_size(Tune::spread_level, Kokkos::PerTeam(static_cast<int>(bytes(share.tiles)) + 128));
-  launch_teams("varve::spread_forward", policy, Kernel{edges, pass, share.tiles, share.slices});
+  launch_teams("varve::spread_forward", policy, Kernel{edges, pass, share.tiles, share.slices, num_parts});
 }
 
 } // namespace varve

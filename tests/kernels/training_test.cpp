@@ -9,6 +9,7 @@
 #include "kernels/scratch_forward.hpp"
 #include "kernels/trained_dense.hpp"
 #include "kernels/trained_forward.hpp"
+#include "kernels/turn_weights.hpp"
 #include "kernels/update_step.hpp"
 #include "reference/train.hpp"
 #include "reference/training_case.hpp"
@@ -550,6 +551,37 @@ TEST(LaneTrees, AddEachRowByItsTree) {
   expect_trees<double, 4>();
   expect_trees<double, 8>();
   expect_trees<double, 16>();
+}
+
+template <class ExecutionSpace>
+class TurnedWeights : public testing::Test {};
+TYPED_TEST_SUITE(TurnedWeights, test::ExecutionSpaces, test::NameOfSpace);
+
+/// Ranges of weights that begin and end within inputs and within squares, also of layers narrower than a square.
+template <class ExecutionSpace>
+void expect_turned(std::size_t inputs, std::size_t outputs) {
+  std::vector<float> by_input(inputs * outputs);
+  for (std::size_t i = 0; i < by_input.size(); ++i) by_input[i] = static_cast<float>(i + 1);
+  auto const from = upload<ExecutionSpace>("by_input", by_input);
+  std::size_t const all = by_input.size();
+  for (auto const& [first, last] : std::vector<std::pair<std::size_t, std::size_t>>{
+           {0, all}, {0, all / 2 + 3}, {all / 3 + 1, all}, {all / 4, all / 4 + 1}, {all / 2, all / 2}}) {
+    auto const to = upload<ExecutionSpace>("by_output", std::vector<float>(all, 0.0F));
+    ExecutionSpace const space;
+    turn_weights(space, TurnWeights<ExecutionSpace, float>{from, to, inputs, outputs, first, last});
+    space.fence("turned");
+    std::vector<float> expected(all, 0.0F);
+    for (std::size_t i = first; i < last; ++i) expected[i % outputs * inputs + i / outputs] = by_input[i];
+    ASSERT_EQ(download(to), expected) << inputs << " inputs, " << outputs << " outputs, " << first << " to " << last;
+  }
+}
+
+TYPED_TEST(TurnedWeights, AreThoseOfTheRangeAndNoOthers) {
+  expect_turned<TypeParam>(1, 1);
+  expect_turned<TypeParam>(7, 40);
+  expect_turned<TypeParam>(16, 16);
+  expect_turned<TypeParam>(150, 97);
+  expect_turned<TypeParam>(131, 16);
 }
 
 } // namespace

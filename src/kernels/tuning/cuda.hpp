@@ -107,11 +107,11 @@ struct CudaTuning {
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
   static constexpr std::size_t most_single_spread_samples = 2; ///< as many as a warp of 16 outputs has lanes for
   /// A slice of 16 outputs of a tile takes 32 threads; 256 bring it edges in stages of 12 KB in float. Three are on
-  /// their way: 36 KB for a latency of 1300 cycles, in which one chain needs 30.
+  /// their way, if there is room, for a latency of 1300 cycles, in which the fastest chains need 24 KB.
   using SpreadBounds = Kokkos::LaunchBounds<256, 1>;
   static constexpr int spread_team_size = 256;
   static constexpr int spread_stage_chunks = 16;
-  static constexpr int spread_stages = 4;
+  static constexpr int spread_stages = kHasLargeScratch ? 4 : 2;
   static constexpr int spread_level = 0;
   static constexpr std::size_t max_spread_bytes = 40960; ///< of one tile
   static int spread_teams(int processors) { return processors; }
