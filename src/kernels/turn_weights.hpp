@@ -6,8 +6,8 @@
 
 namespace varve {
 
-/// by_output[output][input] = by_input[input][output] for the weights [first, last) of a dense matrix by input. Index: a
-/// block of `height` inputs and `width` outputs. Copied one by one in training order, each weight would go to another
+/// by_output[output][input] = by_input[input][output] for the weights [first, last) of a dense matrix by input. Index:
+/// a block of `height` inputs and `width` outputs. Copied one by one in training order, each weight would go to another
 /// line of memory, which a CPU loads and stores for it alone. Reads and writes each weight once. Bound by bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct TurnWeights {

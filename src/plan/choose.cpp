@@ -175,7 +175,9 @@ std::optional<Encoding> LayerChooser::as_blocks_of(Question const& question, Ell
 
 std::optional<Encoding> LayerChooser::as_stages(Question const& question) const {
   bool const at_any_cost = is_last(FormatName::staged_blocks) || request_.kernel == KernelName::staged;
-  bool const may_gain = !question.fuses && !request_.kernel && !takes_few_samples();
+  // A stage is one thread's work on hosts, and few samples have few stages.
+  bool const keeps_busy = device_.prefers_spread ? !takes_few_samples() : !has_few_samples_;
+  bool const may_gain = !question.fuses && !request_.kernel && keeps_busy;
   if (!may_use(FormatName::staged_blocks) || !(at_any_cost || may_gain)) return std::nullopt;
   EllShape const& shape = device_.staged_shape;
   auto stages = find_stages(question.matrix(), shape.slice_width * shape.block_outputs, device_.max_staged_inputs,

@@ -180,6 +180,12 @@ TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
     EXPECT_EQ(of(samples, 0.05, 1).kernel, KernelName::few) << "a narrow layer may be padded";
   }
   EXPECT_NE(of(2 * tile + 1, 0.05).kernel, KernelName::few);
+  if (traits.few_samples > 2 * tile + 2) { // several threads
+    for (std::size_t const samples : {2 * tile + 1, traits.few_samples - 1})
+      for (double const density : {0.05, 0.3, 0.6, 1.0})
+        EXPECT_EQ(of(samples, density).kernel, KernelName::direct) << samples << " samples, density " << density;
+    EXPECT_EQ(of(traits.few_samples, 0.3).kernel, KernelName::fused);
+  }
   auto const one = of(1, 0.1);
   EXPECT_LE(one.num_stored, one.num_edges + one.num_edges / 20) << "a slice holds outputs with about as many edges";
   PlanRequest split;

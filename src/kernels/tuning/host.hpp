@@ -81,10 +81,10 @@ struct Tuning {
   static constexpr bool binary_gathers_lines = false;
   static int binary_team_size(int /*num_outputs*/) { return 1; }
 
-  /// With fewer samples than this, layers are computed one by one: fused tiles would occupy less than half of the
-  /// threads.
+  /// With fewer samples than this, layers are computed one by one: fused tiles would occupy half of the threads or
+  /// less.
   static std::size_t few_samples(int processors) {
-    return static_cast<std::size_t>(processors) / 2 * Tile::num_samples;
+    return static_cast<std::size_t>(processors) / 2 * Tile::num_samples + 1;
   }
   static constexpr bool has_curves_in_rows_only = false;
   static constexpr bool prefers_spread = false; ///< few samples go to the direct kernel, which has its tiles in caches
