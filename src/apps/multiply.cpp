@@ -80,7 +80,7 @@ private:
       if (!options_.added.empty()) added_ = std::make_unique<MatrixDataset>(options_.added);
       facts_.tiles.shape = shape_of_product();
       if (!ranks_.is_root()) return;
-      require_writable(options_.output);
+      if (!options_.output.empty()) require_writable(options_.output);
       if (!options_.report.empty()) require_writable(options_.report);
     });
   }
@@ -155,7 +155,7 @@ private:
 
   /// Without a journal: finished tiles go to the output at once, or to temporary files if ranks cannot all write there.
   void open_output() {
-    if (store_) return;
+    if (store_ || options_.output.empty()) return;
     create_output();
     bool const is_shared = ranks_.size() == 1 || may_write(left_);
     ranks_.together([&] {
@@ -274,7 +274,7 @@ private:
     if (store_) {
       store_->add(task, {reinterpret_cast<char const*>(values_.data()), size * sizeof(Scalar)});
     } else {
-      output_->write(sums.block, values_.data());
+      if (output_) output_->write(sums.block, values_.data());
       facts_.hash += hash;
     }
     ++num_finished_;
@@ -292,7 +292,7 @@ private:
   void finish() {
     ranks_.together([&] { require_unchanged_inputs(); });
     if (store_) write_stored();
-    output_->commit();
+    if (output_) output_->commit();
     facts_.hash = ranks_.sum(facts_.hash);
     ranks_.together([&] {
       if (!ranks_.is_root()) return;

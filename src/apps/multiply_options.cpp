@@ -53,7 +53,8 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
   command.footer(multiply_footer);
   command.add_option("A", options.a, "left matrix: FILE or FILE:DATASET (.h5)")->required();
   command.add_option("B", options.b, "right matrix: FILE or FILE:DATASET (.h5)")->required();
-  command.add_option("--output", options.output, "write C (.h5)")->required();
+  command.add_option("--output", options.output,
+                     "write C (.h5); without it C is kept nowhere, and its hash tells whether products are equal");
   command.add_flag("--transpose-a", options.transpose_a, "op(A) is A transposed");
   command.add_flag("--transpose-b", options.transpose_b, "op(B) is B transposed");
   command.add_option("--alpha", options.alpha, "factor of the product")->capture_default_str();
@@ -97,6 +98,7 @@ void require_valid(MultiplyOptions const& options) {
   require_finite("--alpha", options.alpha);
   require_finite("--beta", options.beta.value_or(1.0));
   if (options.beta && options.added.empty()) throw UsageError("--beta needs --add");
+  if (!options.journal.empty() && options.output.empty()) throw UsageError("--journal needs --output");
 }
 
 FileRoles file_roles(MultiplyOptions const& options) {

@@ -137,6 +137,7 @@ void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
   fmt::print("A         {}: {} x {}\n", shown(options.a, options.transpose_a), shape.rows, shape.depth);
   fmt::print("B         {}: {} x {}\n", shown(options.b, options.transpose_b), shape.depth, shape.columns);
   if (!options.added.empty()) fmt::print("C0        {}\n", printable(options.added));
+  if (options.output.empty()) fmt::print("C         kept nowhere, as there is no --output\n");
   for (std::size_t rank = 0; facts.devices.size() > 1 && rank < facts.devices.size(); ++rank)
     fmt::print("rank      {} on {}: {}\n", rank, facts.devices[rank].host, facts.devices[rank].device);
   auto const num_ranks = facts.devices.size();

@@ -115,6 +115,10 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   EXPECT_EQ(run(2, {"--tile", "1024", "--cut-last-tiles"}) == expected, true);
   EXPECT_EQ(run(2, {"--tile", "512", "--cut-last-tiles"}) == expected, true) << "quarters are no whole chunks";
   EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
+  auto const kept_nowhere = test::run(
+      on(3, {VARVE_COMMAND, "multiply", path("long.h5"), path("wide.h5"), "--tile", "512", "--share-devices"}));
+  EXPECT_EQ(kept_nowhere.exit_code, 0) << kept_nowhere.err;
+  EXPECT_TRUE(kept_nowhere.out.ends_with(expected.substr(expected.rfind("hash ")))) << kept_nowhere.out;
 }
 
 TEST_F(MultiplyOnRanks, CopyTilesFromEachOther) {

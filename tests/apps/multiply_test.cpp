@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,19 @@ TEST_F(Multiply, GivesTheBitsOfPlainLoopsWithEveryOption) {
     EXPECT_EQ(hash_in(ended.out), hash) << more.front();
     EXPECT_EQ(read_matrix<float>(path("c.h5")).values, expected.values) << more.front();
   }
+}
+
+TEST_F(Multiply, TellsTheHashOfAProductThatIsKeptNowhere) {
+  auto const hash = hash_in(succeed(words({"--tile", "37"})).out);
+  fs::remove(path("c.h5"));
+  auto const num_files = [] {
+    return std::distance(fs::directory_iterator(fs::path(path("a.h5")).parent_path()), fs::directory_iterator());
+  };
+  auto const files_before = num_files();
+  auto const out = succeed({"multiply", path("a.h5"), path("b.h5"), "--tile", "64"}).out;
+  EXPECT_THAT(out, HasSubstr("C         kept nowhere"));
+  EXPECT_EQ(hash_in(out), hash);
+  EXPECT_EQ(num_files(), files_before);
 }
 
 TEST_F(Multiply, TransposesWhatIsTransposed) {
@@ -212,7 +226,7 @@ TEST_F(Multiply, RefusesWhatDoesNotFit) {
   refuse(2, {"expected 1 to 65536"}, words({"--tile", "100000"}));
   refuse(2, {"--precision"}, words({"--precision", "half"}));
   refuse(2, {"abacus"}, words({"--backend", "abacus"}));
-  refuse(2, {"--output"}, {"multiply", path("a.h5"), path("b.h5")});
+  refuse(2, {"--journal needs --output"}, {"multiply", path("a.h5"), path("b.h5"), "--journal", path("j")});
 }
 
 TEST_F(Multiply, NeverReplacesAnInput) {
