@@ -565,7 +565,7 @@ void expect_turned(std::size_t inputs, std::size_t outputs) {
   auto const from = upload<ExecutionSpace>("by_input", by_input);
   std::size_t const all = by_input.size();
   for (auto const& [first, last] : std::vector<std::pair<std::size_t, std::size_t>>{
-           {0, all}, {0, all / 2 + 3}, {all / 3 + 1, all}, {all / 4, all / 4 + 1}, {all / 2, all / 2}}) {
+           {0, all}, {0, (3 * all + 3) / 4}, {all / 3 + 1, all}, {all / 4, all / 4 + 1}, {all / 2, all / 2}}) {
     auto const to = upload<ExecutionSpace>("by_output", std::vector<float>(all, 0.0F));
     ExecutionSpace const space;
     turn_weights(space, TurnWeights<ExecutionSpace, float>{from, to, inputs, outputs, first, last});
