@@ -108,7 +108,7 @@ void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
   constexpr std::size_t taken = Travel::Type::size + of_kokkos;
   traits.max_spread_bytes = std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
   std::size_t const of_sample = traits.max_spread_bytes / traits.spread_tile_samples;
-  std::size_t const gathered = 2 * TravelToGather::Stages::num_edges * sizeof(Scalar);
+  std::size_t const gathered = gathered_values<typename TravelToGather::Stages>() * sizeof(Scalar);
   if (TravelToGather::Type::size + of_kokkos + most_gathered_tiles<Tune>() * (gathered + of_sample) > team_scratch)
     traits.most_single_spread_samples = 0;
 }

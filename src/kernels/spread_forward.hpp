@@ -29,9 +29,10 @@ using SpreadOperands =
 /// per group of tiles. Bound by latency: of the launch, of the loads of tiles and first edges, and of the chain.
 template <class ExecutionSpace, class Format, class Tile>
 struct SpreadForward {
-  static_assert(Format::block_outputs == 1);
   using Scalar = typename Tile::Scalar;
   using Tune = Tuning<ExecutionSpace, Scalar>;
+  static_assert(Format::block_outputs == 1 && Format::slice_width == Tune::slice_width &&
+                Format::chunk_size == Tune::chunk_size);
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, typename Tune::SpreadBounds>;
   using Member = typename Policy::member_type;
   using Sums = BlockSums<Tile, 1>;

@@ -169,6 +169,12 @@ private:
   IndexedOperands<Format, Tile> part_;
 };
 
+/// Gathered activations of a tile in scratch: those of the present stage and of the next one.
+template <class Stages>
+constexpr int gathered_values() {
+  return 2 * Stages::num_edges;
+}
+
 /// Tiles of one sample whose chains are in one warp.
 template <class Tune>
 constexpr int most_gathered_tiles() {
@@ -194,7 +200,7 @@ public:
   using Stages = typename Travel::Stages;
   using Pipeline = typename Travel::Type;
   static constexpr int stages_size = Pipeline::size;
-  static constexpr int values_per_tile = 2 * Stages::num_edges; ///< of the present stage and the next one
+  static constexpr int values_per_tile = gathered_values<Stages>();
 
   /// Operands of a stage: weights, and activations in the order of weights.
   struct Part {
