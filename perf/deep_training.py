@@ -7,7 +7,7 @@ The network has 1920 layers of 64 neurons, degree 9, with weights of --init iden
 learns the 8x8 digits of scikit-learn (which must be installed): 1440 of them, and is judged by the other 357. The second
 run keeps so few activations that a fifteenth of the memory for them is enough. Its weights must have the same bits;
 otherwise the measurement ends with exit code 1. --samples N makes N samples of a seed with random labels instead, which
-needs no other package and shows times alone.
+needs no other package and shows times alone. --torch times a step of PyTorch as well: dense layers under masks, Adam.
 """
 import argparse
 import pathlib
@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 
+import training_peers
 from harness import append_record, report_of, run
 
 WIDTH, CLASSES, BATCH = 64, 10, 128
@@ -28,6 +29,7 @@ def parse_arguments(arguments):
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--rate", type=float, default=0.001)
     parser.add_argument("--samples", type=int, help="samples to make instead of scikit-learn's digits")
+    parser.add_argument("--torch", action="store_true", help="time PyTorch as well")
     parser.add_argument("--records", type=pathlib.Path, help="append one JSON record a line")
     return parser.parse_args(arguments)
 
@@ -90,6 +92,8 @@ def measure(asked, folder):
                                       "activation_bytes": report["plan"]["activation_bytes"], "weights_hash": report["weights_hash"],
                                       "backend": asked.backend, "device": report["device"], "commit": report["commit"]})
         hashes.add(report["weights_hash"])
+    if asked.torch:
+        print(f"{'PyTorch':>14} {'-':>15} {1e3 * training_peers.apart(training_peers.torch_deep_step, WIDTH, asked.layers, 9, BATCH, CLASSES):>9.2f}")
     return hashes
 
 

@@ -2,9 +2,12 @@
 """Measures and judges `varve train`.
 
   perf/train.py times --varve build/cuda-h100/bin/varve --backend cuda [--torch]
-      milliseconds a step of sparse networks with random patterns; with --torch also those of PyTorch on the same device:
-      CSR weights (errors through a stored transpose, gradients by sampled_addmm) and dense weights under a mask;
-      with --ranks 1 2 under mpirun with so many ranks each, and how many times as fast as with the first of them
+      milliseconds a step of sparse networks with random patterns, and of the forward pass alone (varve infer on one batch);
+      with --torch also those of PyTorch on the same device: CSR weights (errors through a stored transpose, gradients by
+      sampled_addmm) and dense weights under a mask; with --scipy those of SciPy and a compiled loop over edges, as in SET's
+      published program; with --ranks 1 2 under mpirun with so many ranks each, and how many times as fast as with the first
+  perf/train.py epoch --varve build/openmp/bin/varve --backend openmp [--peers numpy torch scikit-learn]
+      milliseconds an epoch of 784-100-10 with all edges: sigmoid, softmax, gradient descent in batches of 800, L2
   perf/train.py judge --varve build/openmp/bin/varve --backend openmp
       trains one network by Varve and by NumPy (with --torch: by PyTorch's automatic derivatives), dense weights under a
       mask, from the same start on the same batches for 100 steps and compares all losses; ends with exit code 1 if they
@@ -14,15 +17,15 @@
 """
 import argparse
 import csv
-import multiprocessing
 import pathlib
 import random
 import sys
 import tempfile
-import time
 
-from harness import append_record, report_of, run
+import training_peers
+from harness import append_record, infer, report_of, run
 
+EPOCHS_OF_PEERS = {"numpy": training_peers.numpy_epoch, "torch": training_peers.torch_epoch, "scikit-learn": training_peers.scikit_learn_epoch}
 NETWORKS = ["1024x120x32@64", "1024x120x32@1024", "1024x120x32@4096", "4096x24x32@1024", "16384x12x32@1024", "1024x30x102@1024", "512x20x154@1024"]
 
 
@@ -33,11 +36,17 @@ def parse_arguments():
     times.add_argument("--networks", nargs="+", default=NETWORKS, help="WIDTHxLAYERSxDEGREE@BATCH")
     times.add_argument("--ranks", nargs="+", type=int, default=[0], help="numbers of ranks, each under mpirun (default: without mpirun)")
     times.add_argument("--torch", action="store_true", help="time PyTorch as well")
-    times.add_argument("--records", type=pathlib.Path, help="append one JSON record a line")
+    times.add_argument("--scipy", action="store_true", help="time SciPy with a compiled loop over edges as well")
+    epoch = tasks.add_parser("epoch")
+    epoch.add_argument("--samples", type=int, default=60000)
+    epoch.add_argument("--precisions", nargs="+", choices=["float", "double"], default=["float", "double"])
+    epoch.add_argument("--peers", nargs="*", choices=list(EPOCHS_OF_PEERS), default=[], help="other programs to time")
+    for task in (times, epoch):
+        task.add_argument("--records", type=pathlib.Path, help="append one JSON record a line")
     judge = tasks.add_parser("judge")
     judge.add_argument("--steps", type=int, default=100)
     judge.add_argument("--torch", action="store_true", help="compare with PyTorch instead of NumPy")
-    for task in (times, judge):
+    for task in (times, epoch, judge):
         task.add_argument("--varve", required=True, help="the command to measure")
         task.add_argument("--backend", default="openmp")
     curves = tasks.add_parser("curves")
@@ -51,109 +60,80 @@ def write_labels(path, count, classes):
     path.write_text("".join(f"{numbers.randrange(classes)}\n" for _ in range(count)))
 
 
-def varve_step(asked, folder, width, layers, degree, batch, ranks):
-    """Seconds a step: the difference between many epochs and one, which leaves out all that is done once. As many that they differ by two seconds, beside
-    which the start of a process, a tenth of a second more or less, counts little."""
-    steps = 8
+def seconds_an_epoch(train):
+    """Seconds an epoch of train(epochs), which gives those of a whole run: the difference between many epochs and one, which leaves out all that is done
+    once. As many that they differ by two seconds, beside which the start of a process, a tenth of a second more or less, counts little."""
     enough_seconds = 2.0
+    once, epochs = train(1), 5
+    while (more := train(epochs) - once) < enough_seconds and epochs < 300:
+        epochs *= 4
+    return more / (epochs - 1)
+
+
+def varve_times(asked, folder, width, layers, degree, batch, ranks):
+    """Seconds a step, and seconds of the forward pass of one batch (of one rank)."""
+    steps = 8
     network, samples, labels = folder / "network.h5", folder / "samples.h5", folder / "labels.txt"
     run(asked.varve, "generate", "random", "--neurons", width, "--layers", layers, "--degree", degree, "--output", network)
     run(asked.varve, "generate", "samples", "--neurons", width, "--samples", steps * batch, "--density", 0.1, "--output", samples)
     write_labels(labels, steps * batch, width)
     command = ["mpirun", "-n", ranks, asked.varve] if ranks else [asked.varve]
 
-    def seconds_of(epochs):
+    def train(epochs):
         report = report_of(*command, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.h5", "--batch",
                            batch, "--epochs", epochs, "--rate", 1e-6, "--backend", asked.backend)
         return report["seconds"]
 
-    once, epochs = seconds_of(1), 5
-    while (more := seconds_of(epochs) - once) < enough_seconds and epochs < 300:
-        epochs *= 4
-    return more / ((epochs - 1) * steps)
+    forward = infer(asked.varve, network, samples, "--samples", f"1:{batch}", "--repeat", 21, "--reductions", "none", "--backend", asked.backend)
+    return seconds_an_epoch(train) / steps, forward["loop_seconds"]
 
 
-def torch_step(width, layers, degree, batch, is_sparse):
-    """Seconds a step of PyTorch: forward, backward, SGD with momentum; the median of ten."""
-    import torch
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = False
-    numbers = torch.Generator().manual_seed(1)
-    patterns = []
-    for _ in range(layers):
-        mask = torch.zeros(width, width)
-        mask.scatter_(1, torch.rand(width, width, generator=numbers).topk(degree).indices, 1.0)
-        patterns.append(mask)
-    weights = [(torch.randn(width, width, generator=numbers) * mask / degree**0.5).to(device) for mask in patterns]
-    x0 = (torch.rand(batch, width, generator=numbers) < 0.1).float().to(device)
-    labels = torch.randint(width, (batch,), generator=numbers).to(device)
-    if is_sparse:
-        rows = [w.to_sparse_csr() for w in weights]
-        columns = [w.t().contiguous().to_sparse_csr() for w in weights]
-        moments = [torch.zeros_like(w.values()) for w in rows]
-    else:
-        masks = [mask.to(device) for mask in patterns]
-        moments = [torch.zeros_like(w) for w in weights]
-
-    def step():
-        kept = [x0.t().contiguous()]
-        for layer in range(layers):
-            kept.append(((rows if is_sparse else weights)[layer] @ kept[-1]).clamp_(0, 32))
-        slopes = torch.softmax(kept[-1], 0)
-        slopes[labels, torch.arange(batch, device=device)] -= 1
-        error = slopes * ((kept[-1] > 0) & (kept[-1] < 32))
-        for layer in reversed(range(layers)):
-            x = kept[layer]
-            if is_sparse:
-                zero = torch.sparse_csr_tensor(rows[layer].crow_indices(), rows[layer].col_indices(), torch.zeros_like(rows[layer].values()), (width, width))
-                gradient = torch.sparse.sampled_addmm(zero, error, x.t(), beta=0.0).values()
-                before = columns[layer] @ error if layer else None
-                values = rows[layer].values()
-            else:
-                gradient = (error @ x.t()).mul_(masks[layer])
-                before = weights[layer].t() @ error if layer else None
-                values = weights[layer]
-            moments[layer].mul_(0.9).add_(gradient, alpha=1 / batch)
-            values.add_(moments[layer], alpha=-1e-6)
-            if layer:
-                error = before * ((x > 0) & (x < 32))
-
-    def timed():
-        begin = time.perf_counter()
-        step()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - begin
-
-    for _ in range(3):
-        timed()
-    return sorted(timed() for _ in range(10))[5]
-
-
-def apart(function, *arguments):
-    """Calls a function in a process of its own. Under OMP_PROC_BIND PyTorch binds the thread that imports it to one processor, and every process started
-    from there, such as the next run of Varve, would have that processor alone."""
-    with multiprocessing.get_context("spawn").Pool(1) as process:
-        return process.apply(function, arguments)
+def show(record, records):
+    print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in record.items()), flush=True)
+    append_record(records, record)
 
 
 def times(asked):
     for name in asked.networks:
         shape, batch = name.split("@")
         width, layers, degree = map(int, shape.split("x"))
+        network = (width, layers, degree, int(batch))
         once = None
         for ranks in asked.ranks:
             with tempfile.TemporaryDirectory() as folder:
-                seconds = varve_step(asked, pathlib.Path(folder), width, layers, degree, int(batch), ranks)
-            record = {"network": shape, "batch": int(batch), "backend": asked.backend, "varve_ms": 1e3 * seconds}
+                seconds, forward = varve_times(asked, pathlib.Path(folder), *network, ranks)
+            record = {"network": shape, "batch": int(batch), "backend": asked.backend, "varve_ms": 1e3 * seconds, "forward_ms": 1e3 * forward}
             once = once or seconds
             if ranks:
                 record |= {"ranks": ranks, "times_as_fast": once / seconds}
             if asked.torch:
-                record["torch_csr_ms"] = 1e3 * apart(torch_step, width, layers, degree, int(batch), True)
-                record["torch_dense_ms"] = 1e3 * apart(torch_step, width, layers, degree, int(batch), False)
-            print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in record.items()), flush=True)
-            append_record(asked.records, record)
+                record["torch_csr_ms"] = 1e3 * training_peers.apart(training_peers.torch_step, *network, True)
+                record["torch_dense_ms"] = 1e3 * training_peers.apart(training_peers.torch_step, *network, False)
+            if asked.scipy:
+                record["scipy_ms"] = 1e3 * training_peers.apart(training_peers.scipy_step, *network)
+            show(record, asked.records)
+
+
+def epoch(asked):
+    for precision in asked.precisions:
+        with tempfile.TemporaryDirectory() as place:
+            folder = pathlib.Path(place)
+            network, samples, labels = folder / "network.h5", folder / "samples.h5", folder / "labels.txt"
+            run(asked.varve, "generate", "random", "--widths", "784,100,10", "--density", 1, "--init", "he", "--activation", "sigmoid", "--last-activation",
+                "identity", "--output", network)
+            run(asked.varve, "generate", "samples", "--neurons", 784, "--samples", asked.samples, "--density", 0.5, "--output", samples)
+            write_labels(labels, asked.samples, 10)
+
+            def train(epochs):
+                report = report_of(asked.varve, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.h5",
+                                   "--optimizer", "sgd", "--rate", 0.0005, "--rate-schedule", "constant", "--l2", 1e-4, "--batch", 800, "--epochs", epochs,
+                                   "--precision", precision, "--backend", asked.backend)
+                return report["seconds"]
+
+            record = {"network": "784-100-10", "precision": precision, "backend": asked.backend, "varve_ms": 1e3 * seconds_an_epoch(train)}
+        for peer in asked.peers:
+            record[f"{peer}_ms"] = 1e3 * training_peers.apart(EPOCHS_OF_PEERS[peer], asked.samples, precision)
+        show(record, asked.records)
 
 
 def losses_of_varve(asked, folder, precision, width, layers, count):
@@ -262,7 +242,7 @@ def curves(asked):
 
 def main():
     asked = parse_arguments()
-    {"times": times, "judge": judge, "curves": curves}[asked.task](asked)
+    {"times": times, "epoch": epoch, "judge": judge, "curves": curves}[asked.task](asked)
 
 
 if __name__ == "__main__":

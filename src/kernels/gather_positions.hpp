@@ -1,19 +1,12 @@
 #pragma once
 
+#include "kernels/gather_positions_host.hpp"
 #include "kernels/training_tile.hpp"
 
 namespace varve {
 
-/// Rows of a sparse matrix on a device.
-template <class ExecutionSpace, class Scalar>
-struct DeviceRows {
-  ConstDeviceArray<ExecutionSpace, std::uint64_t> row_pointers;
-  ConstDeviceArray<ExecutionSpace, NeuronIndex> columns;
-  ConstDeviceArray<ExecutionSpace, Scalar> values; ///< one per entry, or one for all entries
-};
-
-/// Scatters row rows_of(p) of a matrix to position p of a panel of zeros. league: positions; team threads: entries.
-/// Reads and writes each entry once.
+/// GPUs: scatters row rows_of(p) of a matrix to position p of a panel of zeros. league: positions; team threads:
+/// entries. Reads and writes each entry once.
 template <class ExecutionSpace, class Scalar>
 struct GatherPositions {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -41,7 +34,8 @@ struct GatherPositions {
   }
 };
 
-/// Fills the panel's lines with zeros, then launches GatherPositions. Does not fence.
+/// Brings rows of a matrix, with their zeros, to the positions of a panel, by the kernel of the execution space. Does
+/// not fence.
 template <class ExecutionSpace, class Scalar>
 void gather_positions(ExecutionSpace const& space, GatherPositions<ExecutionSpace, Scalar> const& kernel,
                       int num_positions) {
@@ -49,12 +43,18 @@ void gather_positions(ExecutionSpace const& space, GatherPositions<ExecutionSpac
   using Tile = typename Kernel::Tile;
   int const leaves = num_tiles(num_positions, Tile::num_samples);
   if (leaves == 0 || kernel.num_neurons == 0) return;
-  auto const lines = static_cast<std::size_t>(leaves) * static_cast<std::size_t>(kernel.num_neurons);
-  Kokkos::View<Scalar*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const numbers(
-      reinterpret_cast<Scalar*>(kernel.panel.data()), lines * Tile::num_samples);
-  Kokkos::deep_copy(space, numbers, Scalar(0));
-  constexpr int team_size = kOnHost<ExecutionSpace> ? 1 : 128;
-  launch_teams("varve::gather_positions", typename Kernel::Policy(space, num_positions, team_size), kernel);
+  if constexpr (kOnHost<ExecutionSpace>) {
+    gather_positions_on_host(space,
+                             GatherPositionsOnHost<ExecutionSpace, Scalar>{kernel.matrix, kernel.rows_of, kernel.panel,
+                                                                           kernel.num_neurons, num_positions, 1});
+  } else {
+    auto const lines = static_cast<std::size_t>(leaves) * static_cast<std::size_t>(kernel.num_neurons);
+    Kokkos::View<Scalar*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const numbers(
+        reinterpret_cast<Scalar*>(kernel.panel.data()), lines * Tile::num_samples);
+    Kokkos::deep_copy(space, numbers, Scalar(0));
+    constexpr int team_size = 128;
+    launch_teams("varve::gather_positions", typename Kernel::Policy(space, num_positions, team_size), kernel);
+  }
 }
 
 } // namespace varve

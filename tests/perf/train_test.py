@@ -42,6 +42,17 @@ class Train(unittest.TestCase):
             record, = [json.loads(line) for line in records.read_text().splitlines()]
         self.assertEqual((record["network"], record["batch"], record["backend"]), ("64x4x8", 64, "serial"))
         self.assertGreater(record["varve_ms"], 0)
+        self.assertGreater(record["forward_ms"], 0)
+
+    def test_times_epochs_beside_numpy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            records = pathlib.Path(folder) / "records.jsonl"
+            done = train("epoch", "--samples", "1600", "--precisions", "float", "--peers", "numpy", "--records", str(records))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            record, = [json.loads(line) for line in records.read_text().splitlines()]
+        self.assertEqual((record["network"], record["precision"], record["backend"]), ("784-100-10", "float", "serial"))
+        self.assertGreater(record["varve_ms"], 0)
+        self.assertGreater(record["numpy_ms"], 0)
 
 
 if __name__ == "__main__":
