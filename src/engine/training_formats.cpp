@@ -9,14 +9,22 @@ namespace varve {
 namespace {
 
 /// Parts of all possible edges from which on dense kernels take less time on CPUs, as measured (perf/TRIED.md):
-/// forward; backward where outputs are many, in the first layer, which has gradients alone, and in others.
-constexpr double least_forward = 0.42;
-constexpr double least_first_gradient = 0.60;
-constexpr double least_backward = 0.85;
-constexpr std::size_t least_outputs_backward = 256;
+/// forward; backward in the first layer, which has gradients alone, and in others; each for layers of many outputs, and
+/// in the first layer for those of some.
+constexpr double least_forward = 0.33;
+constexpr std::size_t many_outputs = 256;
+constexpr double least_first_gradient = 0.50;
+constexpr double least_backward = 0.68;
+constexpr std::size_t some_outputs = 32;
+constexpr double least_first_gradient_of_some = 0.75;
 /// The same on GPUs, for both passes of any layer.
 constexpr double least_on_gpus = 0.5;
 constexpr double never = std::numeric_limits<double>::infinity();
+
+double least_of_backward(bool is_first_layer, std::size_t num_outputs) {
+  if (num_outputs >= many_outputs) return is_first_layer ? least_first_gradient : least_backward;
+  return is_first_layer && num_outputs >= some_outputs ? least_first_gradient_of_some : never;
+}
 
 } // namespace
 
@@ -36,9 +44,7 @@ std::vector<TrainedFormat> choose_trained_formats(Network const& network, Traini
       formats.push_back({is_dense(least_on_gpus), is_dense(least_on_gpus)});
       continue;
     }
-    double const least = formats.empty() ? least_first_gradient : least_backward;
-    formats.push_back(
-        {is_dense(least_forward), is_dense(layer.num_outputs() >= least_outputs_backward ? least : never)});
+    formats.push_back({is_dense(least_forward), is_dense(least_of_backward(formats.empty(), layer.num_outputs()))});
   }
   return formats;
 }

@@ -44,7 +44,7 @@ struct GatherPositionsOnHost {
     int const last = first_of(part + 1);
     int const position = leaf * samples;
     int const count = num_positions - position < samples ? num_positions - position : samples;
-    std::uint64_t next[samples];   // by position: the first entry that is not written yet
+    std::uint64_t next[samples];     // by position: the first entry that is not written yet
     std::uint64_t in_block[samples]; // about as many entries
     for (int p = 0; p < count; ++p) {
       auto const row = rows_of(position + p);

@@ -18,10 +18,11 @@ namespace varve {
 ///
 /// added up as network/leaf.hpp says, into `levels`. A vector holds the sums of neighbouring outputs, so that a thread
 /// adds the chains of a leaf and the leaves by whole vectors, without shuffles. league: runs of leaves x parts of
-/// inputs x blocks of `columns` outputs; team: one thread. It takes `group` leaves at a time: writes the errors of its
-/// block to scratch, sample by sample, and then adds products for `rows` inputs after the other, whose sums stay in
-/// registers for a chain, and in the L1 until the group's sums go to `levels`. Per sample it loads `vectors` vectors of
-/// errors and broadcasts `rows` activations for rows * vectors fma. Bound by fma.
+/// inputs x blocks of up to `vectors` vectors of outputs, as equal as they can be; team: one thread. It takes `group`
+/// leaves at a time: writes the errors of its block to scratch, sample by sample, and then adds products for `rows`
+/// inputs after the other, whose sums stay in registers for a chain, and in the L1 until the group's sums go to
+/// `levels`. Per sample it loads `vectors` vectors of errors and broadcasts `rows` activations for rows * vectors fma.
+/// Bound by fma.
 template <class ExecutionSpace, class Scalar>
 struct LeafGradientOnHost {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -59,13 +60,15 @@ struct LeafGradientOnHost {
   static constexpr std::size_t errors_size = static_cast<std::size_t>(group) * samples * vectors; ///< in vectors
   static constexpr std::size_t scratch_bytes = errors_size * sizeof(Numbers);
 
-  int num_blocks() const { return (num_outputs + columns - 1) / columns; }
+  KOKKOS_FORCEINLINE_FUNCTION int num_vectors() const { return (num_outputs + width - 1) / width; }
+  KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const { return (num_vectors() + vectors - 1) / vectors; }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const across = (num_outputs + columns - 1) / columns;
+    int const across = num_blocks();
     int const task = team.league_rank() % (num_parts * across);
     int const run = team.league_rank() / (num_parts * across);
-    int const column = task % across * columns;
+    int const first_vector = num_vectors() * (task % across) / across;
+    int const last_vector = num_vectors() * (task % across + 1) / across;
     int const part = task / across;
     int const num_groups = (num_inputs + rows - 1) / rows;
     int const first_row = num_groups * part / num_parts * rows;
@@ -75,15 +78,17 @@ struct LeafGradientOnHost {
     int const last = least(first + levels.leaves_per_run, levels.num_leaves);
     for (int leaf = first; leaf < last; leaf += group) {
       int const count = least(group, last - leaf);
-      bring_errors(lines, leaf, count, column);
-      add_some_vectors<vectors>(lines, Place{run, leaf - first, leaf, count, first_row, column}, last_row);
+      Place const place{run, leaf - first, leaf, count, first_row, first_vector * width, last_vector - first_vector};
+      bring_errors(lines, place);
+      add_some_vectors<vectors>(lines, place, last_row);
     }
   }
 
 private:
-  /// Where some sums belong: `count` leaves from `leaf` on, after `before` leaves of the run.
+  /// Where some sums belong: `count` leaves from `leaf` on, after `before` leaves of the run; outputs from `column` on,
+  /// so many `vectors` of them.
   struct Place {
-    int run, before, leaf, count, row, column;
+    int run, before, leaf, count, row, column, vectors;
   };
 
   /// The sums of `Rows` inputs.
@@ -104,15 +109,13 @@ private:
 
   /// Writes the errors of a block of outputs in some leaves to scratch: [leaf][turn of the chain][link][output], 0 for
   /// the outputs that its last vector lacks.
-  KOKKOS_FORCEINLINE_FUNCTION void bring_errors(ArrayView<Numbers> const& lines, int leaf, int count,
-                                                int column) const {
-    int const used = least(columns, (num_outputs - column + width - 1) / width * width);
-    for (int l = 0; l < count; ++l) {
-      std::size_t const from = static_cast<std::size_t>(leaf + l) * static_cast<std::size_t>(num_outputs);
+  KOKKOS_FORCEINLINE_FUNCTION void bring_errors(ArrayView<Numbers> const& lines, Place const& place) const {
+    for (int l = 0; l < place.count; ++l) {
+      std::size_t const from = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(num_outputs);
       auto* const to = reinterpret_cast<Scalar*>(&lines(static_cast<std::size_t>(l) * samples * vectors));
-      for (int j = 0; j < used; ++j) {
+      for (int j = 0; j < place.vectors * width; ++j) {
         typename Tile::Line line{};
-        if (column + j < num_outputs) line = errors(from + static_cast<std::size_t>(column + j));
+        if (place.column + j < num_outputs) line = errors(from + static_cast<std::size_t>(place.column + j));
         VARVE_UNROLL
         for (int chain = 0; chain < chains; ++chain) {
           VARVE_UNROLL
@@ -128,7 +131,7 @@ private:
   template <int Most>
   KOKKOS_FORCEINLINE_FUNCTION void add_some_vectors(ArrayView<Numbers> const& lines, Place place, int last_row) const {
     if constexpr (Most > 1) {
-      if (num_outputs - place.column <= (Most - 1) * width) return add_some_vectors<Most - 1>(lines, place, last_row);
+      if (place.vectors < Most) return add_some_vectors<Most - 1>(lines, place, last_row);
     }
     for (; place.row + rows <= last_row; place.row += rows) add_rows<rows, Most>(lines, place);
     for (; place.row < last_row; ++place.row) add_rows<1, Most>(lines, place);
@@ -159,33 +162,43 @@ private:
     }
   }
 
-  /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors as bring_errors() writes them.
+  /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors as bring_errors() writes them. Two chains at a
+  /// time, so that only every second sum goes to the L1.
   template <int Rows, int Vectors>
   KOKKOS_FORCEINLINE_FUNCTION static Sums<Rows, Vectors> sums_of_leaf(Scalar const* x, Numbers const* e) {
     Sums<Rows, Vectors> tree[chain_levels];
     Sums<Rows, Vectors> sum;
-    for (int turn = 0; turn < chains; ++turn) {
-      Scalar const* const own = x + reversed(turn);
+    for (int turn = 0; turn < chains; turn += 2) {
+      auto const first = sums_of_chain<Rows, Vectors>(x + reversed(turn), e);
+      sum = sums_of_chain<Rows, Vectors>(x + reversed(turn + 1), e + kChainLength * vectors);
+      sum.add(first);
+      e += 2 * kChainLength * vectors;
+      int level = 1;
+      for (; (turn >> level & 1) != 0; ++level) sum.add(tree[level]);
+      if (level < chain_levels) tree[level] = sum;
+    }
+    return sum;
+  }
+
+  /// The sums of a chain. x: its first sample in the line of the first input; e: its errors.
+  template <int Rows, int Vectors>
+  KOKKOS_FORCEINLINE_FUNCTION static Sums<Rows, Vectors> sums_of_chain(Scalar const* x, Numbers const* e) {
+    Sums<Rows, Vectors> sum;
+    VARVE_UNROLL
+    for (int r = 0; r < Rows; ++r) {
+      VARVE_UNROLL
+      for (int v = 0; v < Vectors; ++v) clear(sum.of[r][v]);
+    }
+    VARVE_UNROLL
+    for (int k = 0; k < kChainLength; ++k, e += vectors) {
+      Numbers error[Vectors];
+      VARVE_UNROLL
+      for (int v = 0; v < Vectors; ++v) copy(error[v], e[v]);
       VARVE_UNROLL
       for (int r = 0; r < Rows; ++r) {
         VARVE_UNROLL
-        for (int v = 0; v < Vectors; ++v) clear(sum.of[r][v]);
+        for (int v = 0; v < Vectors; ++v) add_product(sum.of[r][v], x[r * samples + k * chains], error[v]);
       }
-      VARVE_UNROLL
-      for (int k = 0; k < kChainLength; ++k) {
-        Numbers error[Vectors];
-        VARVE_UNROLL
-        for (int v = 0; v < Vectors; ++v) copy(error[v], e[v]);
-        e += vectors;
-        VARVE_UNROLL
-        for (int r = 0; r < Rows; ++r) {
-          VARVE_UNROLL
-          for (int v = 0; v < Vectors; ++v) add_product(sum.of[r][v], own[r * samples + k * chains], error[v]);
-        }
-      }
-      int level = 0;
-      for (; (turn >> level & 1) != 0; ++level) sum.add(tree[level]);
-      if (level < chain_levels) tree[level] = sum;
     }
     return sum;
   }

@@ -584,5 +584,68 @@ TYPED_TEST(TurnedWeights, AreThoseOfTheRangeAndNoOthers) {
   expect_turned<TypeParam>(131, 16);
 }
 
+template <class ExecutionSpace>
+class GatheredPositions : public testing::Test {};
+TYPED_TEST_SUITE(GatheredPositions, test::ExecutionSpaces, test::NameOfSpace);
+
+/// Rows of unlike lengths, one of them empty and one full, gathered to positions in another order, one of them twice.
+/// The panel is full of other numbers before.
+template <class ExecutionSpace, class Scalar>
+void expect_gathered(std::size_t neurons, std::size_t positions, bool is_iso) {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  constexpr std::size_t num_rows = 40;
+  std::vector<std::uint64_t> row_pointers{0};
+  std::vector<NeuronIndex> columns;
+  std::vector<Scalar> values;
+  for (std::size_t row = 0; row < num_rows; ++row) {
+    for (std::size_t i = 0; i < neurons; ++i) {
+      if (row != 1 && (row == 0 || (i * i + row * 5) % (row + 1) >= 2)) continue;
+      columns.push_back(static_cast<NeuronIndex>(i));
+      values.push_back(static_cast<Scalar>(values.size() + 1));
+    }
+    row_pointers.push_back(columns.size());
+  }
+  if (is_iso) values.assign(1, Scalar(3));
+  std::vector<std::uint64_t> rows_of(positions);
+  for (std::size_t p = 0; p < positions; ++p) rows_of[p] = (p * 7 + p / 5) % num_rows;
+  std::size_t const leaves = num_leaves<Scalar>(positions);
+  TrainingPanel<ExecutionSpace, Scalar> const panel("panel", leaves * neurons);
+  Kokkos::View<Scalar*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const numbers(
+      reinterpret_cast<Scalar*>(panel.data()), leaves * neurons * Tile::num_samples);
+  Kokkos::deep_copy(numbers, Scalar(-1));
+  ExecutionSpace const space;
+  gather_positions(space,
+                   GatherPositions<ExecutionSpace, Scalar>{{upload<ExecutionSpace>("rows", row_pointers),
+                                                            upload<ExecutionSpace>("columns", columns),
+                                                            upload<ExecutionSpace>("values", values)},
+                                                           upload<ExecutionSpace>("positions", rows_of),
+                                                           panel,
+                                                           static_cast<int>(neurons)},
+                   static_cast<int>(positions));
+  space.fence("gathered");
+  auto const found = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), panel);
+  for (std::size_t p = 0; p < leaves * Tile::num_samples; ++p) {
+    std::vector<Scalar> expected(neurons, Scalar(0));
+    if (p < positions) {
+      for (auto entry = row_pointers[rows_of[p]]; entry < row_pointers[rows_of[p] + 1]; ++entry)
+        expected[columns[entry]] = values[is_iso ? 0 : entry];
+    }
+    auto const in_leaf = static_cast<int>(p % Tile::num_samples);
+    for (std::size_t i = 0; i < neurons; ++i)
+      ASSERT_EQ(number_at(found, p / Tile::num_samples * neurons + i, PlaceInLine<Tile>::place_of(in_leaf)),
+                expected[i])
+          << neurons << " neurons, position " << p << ", neuron " << i;
+  }
+}
+
+TYPED_TEST(GatheredPositions, HoldTheirRowsAndZerosElsewhere) {
+  for (bool const is_iso : {false, true}) {
+    expect_gathered<TypeParam, float>(1, 1, is_iso);
+    expect_gathered<TypeParam, float>(96, 64, is_iso);
+    expect_gathered<TypeParam, float>(250, 70, is_iso);
+    expect_gathered<TypeParam, double>(611, 200, is_iso);
+  }
+}
+
 } // namespace
 } // namespace varve
