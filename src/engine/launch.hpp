@@ -10,6 +10,7 @@
 #include "kernels/direct_forward.hpp"
 #include "kernels/few_forward.hpp"
 #include "kernels/fused_forward.hpp"
+#include "kernels/spread_dense.hpp"
 #include "kernels/spread_forward.hpp"
 #include "kernels/staged_forward.hpp"
 #include "kernels/stationary_forward.hpp"
@@ -98,7 +99,11 @@ struct SpreadKernel {
   static constexpr bool may_leave_stamps = true;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    spread_forward<Tile>(space, layer, pass);
+    if constexpr (requires { Format::Edges::is_dense; }) {
+      spread_dense<Tile>(space, layer, pass);
+    } else {
+      spread_forward<Tile>(space, layer, pass);
+    }
   }
 };
 struct DenseKernel {

@@ -85,7 +85,7 @@ private:
 
   template <class F>
   std::unique_ptr<Work> make_few(Step const& step) const {
-    if constexpr (Tune::few_outputs > 0 && is_for_few<F>) {
+    if constexpr (Tune::has_few_kernel && is_for_few<F>) {
       using Single = TileShape<Scalar, 1, 1, 1>;
       if (step.choice.tile_samples == 1)
         return std::make_unique<FewLaunch<ExecutionSpace, F, Single>>(formats_of<F>(step));
@@ -119,6 +119,8 @@ private:
       return by<typename Tune::ConeTile, ConeKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::Staged>) {
       return by<typename Tune::StagedTile, StagedKernel>(format, step);
+    } else if constexpr (std::is_same_v<F, typename Formats::FewDense> && Tune::most_single_spread_samples > 0) {
+      return by<TileShape<Scalar, 1, 1, 1>, SpreadKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks> || is_for_few<F>) {
       return nullptr; // layers that are not fused have wide blocks; make_few() has made those for few samples
     } else if constexpr (is_dense<F> && Tune::has_dense_kernel) {

@@ -36,9 +36,8 @@ struct LayerFormats {
   using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   using Dense = DenseBlocks<ExecutionSpace, Scalar, Tune::dense_outputs, Tune::dense_chunk>;
-  static constexpr int few_outputs = std::max(Tune::few_outputs, 8); ///< spaces without the few kernel use neither
-  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, few_outputs, 1, 1>;
-  using FewDense = DenseBlocks<ExecutionSpace, Scalar, few_outputs, 1>;
+  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, Tune::few_outputs, 1, 1>; ///< for the few kernel
+  using FewDense = DenseBlocks<ExecutionSpace, Scalar, Tune::few_outputs, Tune::few_dense_chunk, Tune::few_dense_piece>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
   using Cones =
@@ -79,7 +78,7 @@ struct LayerFormats {
     case FormatName::staged_blocks:
       return Staged::encode(matrix, std::move(*encoding.stages));
     case FormatName::dense:
-      if (is_for_few) return FewDense::encode(matrix);
+      if (choice.shape == FewDense::shape()) return FewDense::encode(matrix);
       return Dense::encode(matrix);
     default:
       break;

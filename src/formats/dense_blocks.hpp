@@ -14,7 +14,7 @@ namespace varve {
 /// A layer as a dense matrix, for layers with an edge between most pairs of neurons. Blocks of `BlockOutputs` outputs
 /// store a weight for every input, zero where there is no edge, so there are no indices, and a kernel reads each input
 /// once for all outputs of a block. The number of inputs is padded to a multiple of `ChunkSize`, that of outputs to
-/// whole blocks, with weights 0.
+/// whole blocks, with weights 0. An output's weights for `PieceInputs` neighbouring inputs lie side by side.
 ///
 /// Bits: the sums of the layer are chains over the edges in ascending order of inputs, so encode() takes only layers
 /// whose edges ascend. A weight 0 in such a chain computes fma(0, x, sum) with finite x (activations and samples are
@@ -23,13 +23,26 @@ namespace varve {
 /// x: a zero, but perhaps of the other sign. The sign of a zero sum changes nothing that follows: a product that is not
 /// zero gives the same sum after either zero, a product that is zero gives a zero again, and finish() adds the bias,
 /// which is never -0, so that both zeros give the same bits.
-template <class ExecutionSpace, class Scalar_, int BlockOutputs, int ChunkSize>
+template <class ExecutionSpace, class Scalar_, int BlockOutputs, int ChunkSize, int PieceInputs = 1>
 struct DenseBlocks {
   using Scalar = Scalar_;
   using Index = std::uint32_t; ///< of an input
   static constexpr int block_outputs = BlockOutputs;
   static constexpr int chunk_size = ChunkSize;
+  static constexpr int piece_inputs = PieceInputs;
   static constexpr bool may_have_curve = false; ///< on GPUs
+  static_assert(ChunkSize % PieceInputs == 0);
+
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr std::size_t padded_inputs(std::size_t num_inputs) {
+    constexpr auto chunk = static_cast<std::size_t>(ChunkSize);
+    return (num_inputs + chunk - 1) / chunk * chunk;
+  }
+
+  /// The place of a weight in its block.
+  static constexpr std::size_t place_of(std::size_t input, std::size_t output_of_block) {
+    constexpr auto piece = static_cast<std::size_t>(PieceInputs);
+    return (input / piece * BlockOutputs + output_of_block) * piece + input % piece;
+  }
 
   /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
   struct Edges {
@@ -37,7 +50,7 @@ struct DenseBlocks {
     static constexpr bool is_dense = true;
 
     LayerParameters<Scalar> parameters;
-    ArrayView<Scalar const> weights; ///< [block][input, padded][output of the block]
+    ArrayView<Scalar const> weights; ///< [block][place_of(input, padded; output of the block)]
 
     KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
@@ -45,11 +58,10 @@ struct DenseBlocks {
 
     /// Weights of a block.
     KOKKOS_FORCEINLINE_FUNCTION std::size_t block_size() const {
-      int const num_chunks = (parameters.num_inputs + ChunkSize - 1) / ChunkSize;
-      return static_cast<std::size_t>(num_chunks) * ChunkSize * BlockOutputs;
+      return padded_inputs(static_cast<std::size_t>(parameters.num_inputs)) * BlockOutputs;
     }
 
-    /// The weights of a block: [input, padded][output of the block].
+    /// The weights of a block, at place_of().
     KOKKOS_FORCEINLINE_FUNCTION Scalar const* weights_of(int block) const {
       return elements_of(weights, static_cast<std::size_t>(block) * block_size(), block_size());
     }
@@ -58,6 +70,7 @@ struct DenseBlocks {
     /// an output of the block.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_edges(int block, Visit const& visit) const {
+      static_assert(PieceInputs == 1);
       Scalar const* of_input = weights_of(block);
       for (Index input = 0; input < static_cast<Index>(parameters.num_inputs); ++input, of_input += BlockOutputs)
         visit(&input, [&](int) { return of_input; });
@@ -99,9 +112,9 @@ struct DenseBlocks {
     Encoded encoded;
     encoded.weights.assign(count_blocks(matrix, BlockOutputs) * block_size, Scalar(0));
     for (std::size_t output = 0; output < matrix.num_rows; ++output) {
-      Scalar* const first = encoded.weights.data() + output / BlockOutputs * block_size + output % BlockOutputs;
+      Scalar* const block = encoded.weights.data() + output / BlockOutputs * block_size;
       for (EdgeOffset edge = matrix.row_pointers[output]; edge < matrix.row_pointers[output + 1]; ++edge)
-        first[std::size_t(matrix.column_indices[edge]) * BlockOutputs] = static_cast<Scalar>(matrix.value(edge));
+        block[place_of(matrix.column_indices[edge], output % BlockOutputs)] = static_cast<Scalar>(matrix.value(edge));
     }
     return encoded;
   }
@@ -119,9 +132,9 @@ struct DenseBlocks {
     matrix.num_columns = static_cast<std::size_t>(frame.num_inputs);
     std::size_t const block_size = padded_inputs(matrix.num_columns) * BlockOutputs;
     for (std::size_t output = 0; output < matrix.num_rows; ++output) {
-      std::size_t const first = output / BlockOutputs * block_size + output % BlockOutputs;
+      std::size_t const block = output / BlockOutputs * block_size;
       for (std::size_t input = 0; input < matrix.num_columns; ++input) {
-        Scalar const weight = weights_h[first + input * BlockOutputs];
+        Scalar const weight = weights_h[block + place_of(input, output % BlockOutputs)];
         if (weight == Scalar(0)) continue;
         matrix.column_indices.push_back(static_cast<NeuronIndex>(input));
         matrix.values.push_back(weight);
@@ -129,12 +142,6 @@ struct DenseBlocks {
       matrix.row_pointers.push_back(matrix.column_indices.size());
     }
     return matrix;
-  }
-
-private:
-  static std::size_t padded_inputs(std::size_t num_inputs) {
-    constexpr auto chunk = static_cast<std::size_t>(ChunkSize);
-    return (num_inputs + chunk - 1) / chunk * chunk;
   }
 };
 

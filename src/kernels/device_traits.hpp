@@ -2,6 +2,7 @@
 
 #include "core/execution.hpp"
 #include "formats/cone_programs.hpp"
+#include "kernels/spread_dense.hpp"
 #include "kernels/spread_operands.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_traits.hpp"
@@ -52,6 +53,7 @@ void set_shapes(DeviceTraits& traits) {
   traits.wide_blocks = ell_shape(1, Tune::chunk_size, Tune::wide_block_outputs);
   traits.staged_shape = ell_shape(Tune::staged_slice_width, Tune::chunk_size, 1);
   traits.dense_shape = ell_shape(1, Tune::dense_chunk, Tune::dense_outputs);
+  traits.few_dense_shape = ell_shape(1, Tune::few_dense_chunk, Tune::few_outputs);
 }
 
 /// Traits of the kernels that compute one layer a launch, and of stationary layers.
@@ -79,7 +81,7 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
   traits.most_single_spread_samples = Tune::most_single_spread_samples;
-  traits.few_outputs = static_cast<std::size_t>(Tune::few_outputs);
+  traits.few_outputs = Tune::has_few_kernel ? static_cast<std::size_t>(Tune::few_outputs) : 0;
   traits.most_single_samples = Tune::most_single_samples;
   traits.most_stored_in_few_dense = Tune::most_stored_in_few_dense;
   traits.max_counted_outputs = Tune::max_counted_outputs;
@@ -111,6 +113,8 @@ void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
   std::size_t const gathered = gathered_values<typename TravelToGather::Stages>() * sizeof(Scalar);
   if (TravelToGather::Type::size + of_kokkos + most_gathered_tiles<Tune>() * (gathered + of_sample) > team_scratch)
     traits.most_single_spread_samples = 0;
+  std::size_t const in_blocks = spread_dense_buffers(Tune::few_outputs) + traits.most_single_spread_samples * of_sample;
+  if (Tune::prefers_spread && in_blocks + of_kokkos > team_scratch) traits.most_stored_in_few_dense = 0.0;
 }
 
 } // namespace detail

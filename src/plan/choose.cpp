@@ -72,6 +72,7 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   std::optional<Encoding> encoding;
   if (needs_rows(layer)) encoding = as_rows(question);
   if (!encoding) encoding = as_few(layer);
+  if (!encoding && can_be_spread(question)) encoding = as_spread_blocks(layer);
   if (!encoding) encoding = as_spread(question);
   if (!encoding) encoding = as_singles_for_idle_threads(question);
   if (!encoding) encoding = as_dense(question);

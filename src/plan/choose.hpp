@@ -128,7 +128,9 @@ private:
 
   std::optional<Encoding> as_few(Layer const& layer) const;
   Encoding in_few_slices(Layer const& layer) const;
-  Encoding in_few_blocks(Layer const& layer) const;
+  Encoding in_few_blocks(Layer const& layer, KernelName kernel) const;
+  std::optional<Encoding> as_spread_blocks(Layer const& layer) const;
+  bool spreads_single_samples() const; ///< the spread kernel has tiles of one sample
   std::optional<Encoding> as_spread(Question const& question) const;
   std::optional<Encoding> as_singles_for_idle_threads(Question const& question) const;
   std::optional<Encoding> as_dense(Question const& question) const;

@@ -25,12 +25,12 @@ std::optional<Encoding> LayerChooser::as_few(Layer const& layer) const {
   bool const may_be_dense = may_use(FormatName::dense) && is_ascending(layer.weights);
   if (!may_use(FormatName::sliced_ell)) {
     bool const is_asked_for = may_be_dense && is_last(FormatName::dense);
-    return is_asked_for ? std::optional(in_few_blocks(layer)) : std::nullopt;
+    return is_asked_for ? std::optional(in_few_blocks(layer, KernelName::few)) : std::nullopt;
   }
   auto sliced = in_few_slices(layer);
   auto const in_slices = static_cast<double>(sliced.choice.num_stored);
   if (may_be_dense) {
-    auto dense = in_few_blocks(layer);
+    auto dense = in_few_blocks(layer, KernelName::few);
     if (static_cast<double>(dense.choice.num_stored) <= device_.most_stored_in_few_dense * in_slices) return dense;
   }
   // With few samples, launches cost more than padding, so layers may have much of it, and narrow ones more.
@@ -53,11 +53,21 @@ Encoding LayerChooser::in_few_slices(Layer const& layer) const {
   return encoding;
 }
 
-Encoding LayerChooser::in_few_blocks(Layer const& layer) const {
+/// A layer that can be spread, in dense blocks, if the spread kernel has tiles of one sample and takes less time than
+/// with the layer's edges: it needs no indices, though it computes with zeros in gaps.
+std::optional<Encoding> LayerChooser::as_spread_blocks(Layer const& layer) const {
+  if (!spreads_single_samples() || !may_use(FormatName::dense) || !is_ascending(layer.weights)) return std::nullopt;
+  auto dense = in_few_blocks(layer, KernelName::spread);
+  double const most = device_.most_stored_in_few_dense * static_cast<double>(layer.num_edges());
+  bool const is_faster = static_cast<double>(dense.choice.num_stored) <= most;
+  return is_faster || is_last(FormatName::dense) ? std::optional(std::move(dense)) : std::nullopt;
+}
+
+Encoding LayerChooser::in_few_blocks(Layer const& layer, KernelName kernel) const {
   Encoding encoding;
   encoding.choice.format = FormatName::dense;
-  encoding.choice.kernel = KernelName::few;
-  encoding.choice.shape = {1, 1, device_.few_outputs};
+  encoding.choice.kernel = kernel;
+  encoding.choice.shape = device_.few_dense_shape;
   encoding.choice.num_stored = num_stored_densely(layer.weights, encoding.choice.shape);
   return encoding;
 }

@@ -62,6 +62,10 @@ bool LayerChooser::takes_few_samples() const {
          *request_.expected_samples <= device_.few_tile_samples;
 }
 
+bool LayerChooser::spreads_single_samples() const {
+  return spreads_ && request_.expected_samples && *request_.expected_samples <= device_.most_single_spread_samples;
+}
+
 std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
   switch (choice.kernel) {
   case KernelName::fused:
@@ -73,9 +77,7 @@ std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
   case KernelName::dense:
     return device_.dense_tile_samples;
   case KernelName::spread:
-    return request_.expected_samples && *request_.expected_samples <= device_.most_single_spread_samples
-               ? 1
-               : device_.spread_tile_samples;
+    return spreads_single_samples() ? 1 : device_.spread_tile_samples;
   case KernelName::cones:
     return device_.cone_tile_samples;
   case KernelName::few:

@@ -86,8 +86,9 @@ struct DeviceTraits {
 
   std::size_t few_outputs = 0;         ///< outputs of a slice of the few kernel; 0: the device has no such kernel
   std::size_t most_single_samples = 0; ///< samples up to which that kernel has tiles of one, else few_tile_samples
+  EllShape few_dense_shape; ///< blocks of dense layers for that kernel, and for the spread one with tiles of one
   double most_stored_in_few_dense =
-      0.0; ///< weights of dense blocks, for each in sliced ELL, up to which it takes these
+      0.0; ///< weights of these blocks, for each in sliced ELL, up to which layers are stored in them
 
   std::size_t max_counted_outputs = 0;
 

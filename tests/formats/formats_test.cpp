@@ -275,6 +275,28 @@ void expect_dense_blocks_hold_layers() {
   }
 }
 
+/// An output's weights for neighbouring inputs lie side by side, `PieceInputs` of them.
+template <class ExecutionSpace, class Scalar, int BlockOutputs, int ChunkSize, int PieceInputs>
+void expect_dense_pieces_hold_layers() {
+  using Format = DenseBlocks<ExecutionSpace, Scalar, BlockOutputs, ChunkSize, PieceInputs>;
+  for (auto const& layer : layers_to_store()) {
+    SparseMatrix const& weights = layer.weights;
+    SCOPED_TRACE(::testing::Message() << layer.num_outputs() << " x " << layer.num_inputs());
+    auto const encoded = Format::encode(weights);
+    EXPECT_EQ(Format(layer, encoded).to_matrix(), rounded<Scalar>(weights));
+    ASSERT_EQ(encoded.weights.size(), num_stored_densely(weights, Format::shape()));
+    std::size_t const block_size = Format::padded_inputs(weights.num_columns) * BlockOutputs;
+    for (std::size_t place = 0; place < encoded.weights.size(); ++place) {
+      std::size_t const piece = place % block_size / PieceInputs;
+      std::size_t const output = place / block_size * BlockOutputs + piece % BlockOutputs;
+      std::size_t const input = piece / BlockOutputs * PieceInputs + place % PieceInputs;
+      bool const is_there = output < weights.num_rows && input < weights.num_columns;
+      double const weight = is_there ? weight_of(weights, output, static_cast<NeuronIndex>(input)) : 0.0;
+      ASSERT_EQ(encoded.weights[place], static_cast<Scalar>(weight)) << "output " << output << ", input " << input;
+    }
+  }
+}
+
 /// A format gives each output's edges back in the order that they have in the layer, ascending or not.
 template <class Format>
 void expect_order_is_kept(std::vector<NeuronIndex> (*order_of)(SparseMatrix const&)) {
@@ -380,6 +402,8 @@ TYPED_TEST(Formats, DenseBlocksHoldALayer) {
   test::expect_dense_blocks_hold_layers<TypeParam, float, 6, 1>();
   test::expect_dense_blocks_hold_layers<TypeParam, double, 8, 4>();
   test::expect_dense_blocks_hold_layers<TypeParam, float, 128, 8>();
+  test::expect_dense_pieces_hold_layers<TypeParam, float, 8, 8, 4>();
+  test::expect_dense_pieces_hold_layers<TypeParam, double, 8, 8, 2>();
 }
 
 TYPED_TEST(Formats, KeepTheOrderOfEdges) { test::expect_every_format_keeps_order<TypeParam>(); }

@@ -1,10 +1,13 @@
+#include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
+#include "kernels/spread_dense.hpp"
 #include "kernels/spread_operands.hpp"
 #include "reference/training_case.hpp"
 
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -21,6 +24,8 @@ struct SmallStages {
   static constexpr int spread_team_size = 64;
   static constexpr int spread_stage_chunks = 2;
   static constexpr int spread_stages = 3;
+  static constexpr int spread_level = 0;
+  using SpreadBounds = Kokkos::LaunchBounds<>;
 };
 
 class Member {
@@ -154,6 +159,88 @@ TEST(SpreadOperands, AreGatheredForOneAndTwoSamples) {
   using Operands = GatheredOperands<Space, Format, Tile, SmallStages>;
   EXPECT_EQ(Operands::most_tiles, 2);
   for (int const num_tiles : {1, 2}) expect_what_indices_name<Operands, Tile>(num_tiles);
+}
+
+/// A layer with gaps whose outputs fill no whole number of blocks.
+template <class Scalar>
+Layer layer_with_gaps(std::size_t num_inputs) {
+  RandomStream random(3, 1);
+  Layer layer;
+  layer.weights.num_rows = 21;
+  layer.weights.num_columns = num_inputs;
+  for (std::size_t output = 0; output < layer.weights.num_rows; ++output) {
+    for (std::size_t input = 0; input < num_inputs; ++input) {
+      if ((output * 7 + input * 3) % 5 == 0) continue;
+      layer.weights.column_indices.push_back(static_cast<NeuronIndex>(input));
+      layer.weights.values.push_back(static_cast<Scalar>(test::draw_real(random, -1.0, 1.0)));
+    }
+    layer.weights.row_pointers.push_back(layer.weights.num_entries());
+  }
+  layer.bias = {0.25};
+  layer.activation = Activation::identity();
+  return layer;
+}
+
+/// Computes the layer for `max_samples` samples, of which `num_samples` are in use, by teams of threads of the host.
+template <class Scalar>
+void expect_chains_over_all_inputs(std::size_t num_inputs, int max_samples, int num_samples, int tiles_per_team) {
+  using Tile = TileShape<Scalar, 1, 1, 1>;
+  using Dense = DenseBlocks<Space, Scalar, 8, 8, 16 / static_cast<int>(sizeof(Scalar))>;
+  using Kernel = SpreadDense<Space, Dense, Tile, SmallStages>;
+  SCOPED_TRACE(testing::Message() << num_inputs << " inputs, " << num_samples << " of " << max_samples << " samples");
+  Layer const layer = layer_with_gaps<Scalar>(num_inputs);
+  Dense const format(layer, Dense::encode(layer.weights));
+  auto const samples = static_cast<std::size_t>(max_samples);
+  std::size_t const num_outputs = layer.weights.num_rows;
+  RandomStream random(4, 1);
+  std::vector<Scalar> previous(samples * num_inputs);
+  for (auto& number : previous) number = static_cast<Scalar>(test::draw_real(random, -1.0, 1.0));
+  constexpr Scalar untouched = -77;
+  std::vector<Scalar> next(samples * num_outputs, untouched);
+  std::vector<int> stamps(samples, 0);
+  LayerPass<Scalar> pass{};
+  pass.previous = ArrayView<Scalar const>(previous.data(), previous.size());
+  pass.next = ArrayView<Scalar>(next.data(), next.size());
+  pass.num_samples = ArrayView<int const>(&num_samples, 1);
+  pass.max_samples = max_samples;
+  pass.live_stamps = ArrayView<int>(stamps.data(), stamps.size());
+  pass.stamp = 5;
+  Kernel const kernel{format.edges(), pass, tiles_per_team};
+  std::size_t const padded = Dense::padded_inputs(num_inputs) * static_cast<std::size_t>(tiles_per_team);
+  std::vector<Pack<Scalar, 16 / sizeof(Scalar)>> scratch((Kernel::Pipeline::size + padded) * sizeof(Scalar) / 16 + 1);
+  auto* const numbers = reinterpret_cast<Scalar*>(scratch.data());
+  ArrayView<Scalar> const buffers(numbers, Kernel::Pipeline::size);
+  ArrayView<Scalar> const inputs(numbers + Kernel::Pipeline::size, padded);
+  std::barrier<> barrier(SmallStages::spread_team_size);
+  for (int block = 0; block < format.edges().num_blocks(); ++block) {
+    for (int first = 0; first < max_samples; first += tiles_per_team) {
+      std::vector<std::jthread> team;
+      for (int rank = 0; rank < SmallStages::spread_team_size; ++rank)
+        team.emplace_back([&, rank] { kernel.compute(Member(rank, barrier), block, first, buffers, inputs); });
+    }
+  }
+  for (std::size_t s = 0; s < samples; ++s) {
+    bool const is_in_use = static_cast<int>(s) < num_samples;
+    EXPECT_EQ(stamps[s], is_in_use ? 5 : 0);
+    for (std::size_t output = 0; output < num_outputs; ++output) {
+      Scalar sum = 0;
+      for (EdgeOffset edge = layer.weights.row_pointers[output]; edge < layer.weights.row_pointers[output + 1]; ++edge)
+        sum = std::fma(static_cast<Scalar>(layer.weights.values[edge]),
+                       previous[s * num_inputs + layer.weights.column_indices[edge]], sum);
+      Scalar const expected = is_in_use ? static_cast<Scalar>(static_cast<double>(sum) + 0.25) : untouched;
+      ASSERT_EQ(next[s * num_outputs + output], expected) << "sample " << s << ", output " << output;
+    }
+  }
+}
+
+TEST(SpreadDense, AddsAllInputsInOrderWhateverTheChunks) {
+  for (std::size_t const num_inputs : {1U, 8U, 12U, 250U, 256U, 261U, 1100U}) {
+    expect_chains_over_all_inputs<float>(num_inputs, 1, 1, 1);
+    expect_chains_over_all_inputs<float>(num_inputs, 2, 1, 2);
+  }
+  expect_chains_over_all_inputs<float>(300, 7, 6, 4);
+  expect_chains_over_all_inputs<double>(300, 2, 2, 2);
+  expect_chains_over_all_inputs<double>(517, 5, 5, 4);
 }
 
 } // namespace

@@ -157,6 +157,30 @@ TEST_P(Choices, FewSamplesAreNotFused) {
   EXPECT_EQ(choose(layer, request).kernel, KernelName::fused);
 }
 
+TEST_P(Choices, SingleSamplesOfGpusHaveNoIndicesInLayersOfFewGaps) {
+  auto const& traits = GetParam().traits;
+  if (!is_gpu() || traits.most_single_spread_samples == 0) return; // the few kernel has a test of its own
+  bool const has_blocks = traits.most_stored_in_few_dense > 0.0;
+  auto const of = [this](std::size_t samples, double density, std::size_t width = 512) {
+    PlanRequest request;
+    request.expected_samples = samples;
+    return choose(random_layer(width, 512, density), request);
+  };
+  for (std::size_t const samples : {std::size_t(1), traits.most_single_spread_samples}) {
+    for (double const density : {0.3, 1.0}) {
+      auto const choice = of(samples, density);
+      EXPECT_EQ(choice.kernel, KernelName::spread);
+      EXPECT_EQ(choice.tile_samples, 1U);
+      EXPECT_EQ(choice.format, has_blocks ? FormatName::dense : FormatName::sliced_ell);
+    }
+    EXPECT_EQ(of(samples, 0.2).format, FormatName::sliced_ell) << "more zeros than gain";
+    EXPECT_EQ(of(samples, 0.2).kernel, KernelName::spread);
+  }
+  EXPECT_EQ(of(traits.most_single_spread_samples + 1, 1.0).format, FormatName::sliced_ell);
+  auto const wide = of(1, 1.0, traits.max_spread_bytes / traits.spread_tile_samples / traits.scalar_bytes + 1);
+  EXPECT_NE(wide.kernel, KernelName::spread) << "inputs that do not fit scratch";
+}
+
 TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
   if (is_gpu()) {
     PlanRequest forced;
@@ -236,9 +260,9 @@ TEST_P(Choices, LayersWithMostEdgesAreDense) {
   EXPECT_EQ(choice.tile_samples, is_gpu() ? 64U : GetParam().traits.direct_tile_samples);
   EXPECT_NE(format_of(is_gpu() ? 256 : 128, 1.0), FormatName::dense) << "launches of narrow layers are long";
   PlanRequest request;
-  request.expected_samples = 1;
+  request.expected_samples = 5;
   EXPECT_EQ(format_of(1024, 1.0, request) == FormatName::dense, !is_gpu())
-      << "a weight is shared with no sample, but on a host dense weights spare the loads of inputs one by one";
+      << "few samples share a weight, but on a host dense weights spare the loads of inputs one by one";
   request.expected_samples.reset();
   request.kernel = KernelName::direct;
   EXPECT_EQ(format_of(512, 0.8, request), is_gpu() ? FormatName::pattern_blocks : FormatName::dense);

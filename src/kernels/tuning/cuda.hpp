@@ -100,9 +100,12 @@ struct CudaTuning {
   /// With fewer samples than this, layers are spread: a tile of 8 keeps 1/264 of the fused kernel's teams at work.
   static std::size_t few_samples(int /*processors*/) { return 256; }
   static constexpr bool has_curves_in_rows_only = true;
-  static constexpr int few_outputs = 0; ///< no few kernel: the spread kernel takes few samples
+  static constexpr bool has_few_kernel = false; ///< the spread kernel takes few samples
+  static constexpr int few_outputs = 8;         ///< of a block of dense layers for one or two samples
+  static constexpr int few_dense_chunk = 8;
+  static constexpr int few_dense_piece = pack_width;
   static constexpr std::size_t most_single_samples = 0;
-  static constexpr double most_stored_in_few_dense = 0.0;
+  static constexpr double most_stored_in_few_dense = 4.0; ///< one sample of 512 inputs of which 154 have edges gains
   static constexpr bool prefers_spread = true;
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
   static constexpr std::size_t most_single_spread_samples = 2; ///< as many as a warp of 16 outputs has lanes for

@@ -100,7 +100,10 @@ struct Tuning {
 
   /// The few kernel takes up to two tiles FewTile. Per edge and sample, one core of an EPYC took 0.25 ns
   /// with tiles of one sample (dense weights: 0.05 to 0.12 ns), and 0.7 ns (dense: 0.3) for a tile of 16 samples.
-  static constexpr int few_outputs = pack_width;        ///< outputs that a thread computes together
+  static constexpr bool has_few_kernel = true;
+  static constexpr int few_outputs = pack_width; ///< outputs that a thread computes together
+  static constexpr int few_dense_chunk = 1;
+  static constexpr int few_dense_piece = 1;
   static constexpr std::size_t most_single_samples = 3; ///< samples up to which tiles hold one each
   static constexpr double most_stored_in_few_dense = 2.5;
   static constexpr double few_cost_of_edge = 4.0; ///< time of an edge in sliced ELL, in dense weights
