@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/fetch.hpp"
 #include "formats/trained_edges.hpp"
 #include "kernels/derivative.hpp"
 #include "kernels/training_tile.hpp"
@@ -45,10 +46,14 @@ struct FusedBackward {
     int const first = run * levels.leaves_per_run;
     int const last =
         first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
+    int const lines_per_row =
+        last_row > first_row ? (num_outputs + last_row - first_row - 1) / (last_row - first_row) : 0;
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
       for (int leaf = first; leaf < last; ++leaf)
-        for (int row = first_row + team.team_rank(); row < last_row; row += team.team_size())
+        for (int row = first_row + team.team_rank(); row < last_row; row += team.team_size()) {
+          if constexpr (on_host) fetch_ahead(leaf, row - first_row, row, lines_per_row);
           backward_row(run, leaf, row, lane);
+        }
     });
   }
 
@@ -57,6 +62,18 @@ struct FusedBackward {
   KOKKOS_FORCEINLINE_FUNCTION int first_row_of(int block) const {
     if constexpr (on_host) return row_of_share(edges, block, num_blocks);
     return static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * block / num_blocks);
+  }
+
+  /// Hosts: begins to bring the lines of a row soon to come, and errors of the next leaf, so many lines for each row.
+  KOKKOS_FORCEINLINE_FUNCTION void fetch_ahead(int leaf, int row_of_block, int row, int lines_per_row) const {
+    constexpr int rows_ahead = 2;
+    auto const line =
+        static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row + rows_ahead);
+    fetch(inputs.data() + line, 1);
+    if constexpr (HasInputErrors) fetch<FetchTo::l1_for_stores>(input_errors.data() + line, 1);
+    if (leaf + 1 == levels.num_leaves) return;
+    auto const next = static_cast<std::size_t>(leaf + 1) * static_cast<std::size_t>(num_outputs);
+    fetch<FetchTo::l2>(errors.data() + next + row_of_block * lines_per_row, static_cast<std::size_t>(lines_per_row));
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void backward_row(int run, int leaf, int row, int lane) const {

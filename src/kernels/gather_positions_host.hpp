@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/fetch.hpp"
 #include "core/views.hpp"
 #include "kernels/training_tile.hpp"
 
@@ -51,7 +52,7 @@ struct GatherPositionsOnHost {
       auto const of_row = matrix.row_pointers(row + 1) - matrix.row_pointers(row);
       next[p] = first_entry(row, static_cast<NeuronIndex>(first));
       in_block[p] = of_row * block / static_cast<std::uint64_t>(num_neurons) + 1;
-      fetch(next[p], in_block[p]);
+      fetch_entries(next[p], in_block[p]);
     }
     std::size_t const lines = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons);
     for (int begin = first; begin < last; begin += block) {
@@ -62,7 +63,7 @@ struct GatherPositionsOnHost {
         std::uint64_t const row_end = matrix.row_pointers(rows_of(position + p) + 1);
         next[p] = matrix.values.size() == 1 ? write<true>(lines, p, next[p], row_end, static_cast<NeuronIndex>(end))
                                             : write<false>(lines, p, next[p], row_end, static_cast<NeuronIndex>(end));
-        fetch(next[p], row_end - next[p] < in_block[p] ? row_end - next[p] : in_block[p]);
+        fetch_entries(next[p], row_end - next[p] < in_block[p] ? row_end - next[p] : in_block[p]);
       }
     }
   }
@@ -89,11 +90,9 @@ private:
   }
 
   /// Starts to bring these entries to the caches.
-  KOKKOS_FORCEINLINE_FUNCTION void fetch(std::uint64_t entry, std::uint64_t count) const {
-    KOKKOS_IF_ON_HOST((for (std::uint64_t i = 0; i < count; i += 16) {
-      __builtin_prefetch(matrix.columns.data() + entry + i);
-      if (matrix.values.size() != 1) __builtin_prefetch(matrix.values.data() + entry + i);
-    }))
+  KOKKOS_FORCEINLINE_FUNCTION void fetch_entries(std::uint64_t entry, std::uint64_t count) const {
+    fetch(matrix.columns.data() + entry, count);
+    if (matrix.values.size() != 1) fetch(matrix.values.data() + entry, count);
   }
 
   /// Writes the entries of a row from `entry` on whose columns are below `last`; returns the one after them.
