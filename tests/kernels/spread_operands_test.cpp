@@ -183,7 +183,7 @@ Layer layer_with_gaps(std::size_t num_inputs) {
 
 /// Computes the layer for `max_samples` samples, of which `num_samples` are in use, by teams of threads of the host.
 template <class Scalar>
-void expect_chains_over_all_inputs(std::size_t num_inputs, int max_samples, int num_samples, int tiles_per_team) {
+void expect_chains_over_all_inputs(std::size_t num_inputs, int max_samples, int num_samples) {
   using Tile = TileShape<Scalar, 1, 1, 1>;
   using Dense = DenseBlocks<Space, Scalar, 8, 8, 16 / static_cast<int>(sizeof(Scalar))>;
   using Kernel = SpreadDense<Space, Dense, Tile, SmallStages>;
@@ -205,19 +205,15 @@ void expect_chains_over_all_inputs(std::size_t num_inputs, int max_samples, int 
   pass.max_samples = max_samples;
   pass.live_stamps = ArrayView<int>(stamps.data(), stamps.size());
   pass.stamp = 5;
-  Kernel const kernel{format.edges(), pass, tiles_per_team};
-  std::size_t const padded = Dense::padded_inputs(num_inputs) * static_cast<std::size_t>(tiles_per_team);
-  std::vector<Pack<Scalar, 16 / sizeof(Scalar)>> scratch((Kernel::Pipeline::size + padded) * sizeof(Scalar) / 16 + 1);
-  auto* const numbers = reinterpret_cast<Scalar*>(scratch.data());
-  ArrayView<Scalar> const buffers(numbers, Kernel::Pipeline::size);
-  ArrayView<Scalar> const inputs(numbers + Kernel::Pipeline::size, padded);
+  Kernel const kernel(format.edges(), pass);
+  auto const size = static_cast<std::size_t>(kernel.scratch_size());
+  std::vector<Pack<Scalar, 16 / sizeof(Scalar)>> memory(size * sizeof(Scalar) / 16 + 1);
+  ArrayView<Scalar> const scratch(reinterpret_cast<Scalar*>(memory.data()), size);
   std::barrier<> barrier(SmallStages::spread_team_size);
   for (int block = 0; block < format.edges().num_blocks(); ++block) {
-    for (int first = 0; first < max_samples; first += tiles_per_team) {
-      std::vector<std::jthread> team;
-      for (int rank = 0; rank < SmallStages::spread_team_size; ++rank)
-        team.emplace_back([&, rank] { kernel.compute(Member(rank, barrier), block, first, buffers, inputs); });
-    }
+    std::vector<std::jthread> team;
+    for (int rank = 0; rank < SmallStages::spread_team_size; ++rank)
+      team.emplace_back([&, rank] { kernel.compute(Member(rank, barrier), block, scratch); });
   }
   for (std::size_t s = 0; s < samples; ++s) {
     bool const is_in_use = static_cast<int>(s) < num_samples;
@@ -235,12 +231,12 @@ void expect_chains_over_all_inputs(std::size_t num_inputs, int max_samples, int 
 
 TEST(SpreadDense, AddsAllInputsInOrderWhateverTheChunks) {
   for (std::size_t const num_inputs : {1U, 8U, 12U, 250U, 256U, 261U, 1100U}) {
-    expect_chains_over_all_inputs<float>(num_inputs, 1, 1, 1);
-    expect_chains_over_all_inputs<float>(num_inputs, 2, 1, 2);
+    expect_chains_over_all_inputs<float>(num_inputs, 1, 1);
+    expect_chains_over_all_inputs<float>(num_inputs, 2, 1);
   }
-  expect_chains_over_all_inputs<float>(300, 7, 6, 4);
-  expect_chains_over_all_inputs<double>(300, 2, 2, 2);
-  expect_chains_over_all_inputs<double>(517, 5, 5, 4);
+  expect_chains_over_all_inputs<float>(300, 7, 6);
+  expect_chains_over_all_inputs<double>(300, 2, 2);
+  expect_chains_over_all_inputs<double>(517, 5, 5);
 }
 
 } // namespace
