@@ -200,7 +200,7 @@ void spread_dense(ExecutionSpace const& space, Format const& layer, LayerPass<ty
   typename Kernel::Policy policy(space, edges.num_blocks(), +Kernel::team_size);
   auto const bytes = kernel.scratch_size() * static_cast<int>(sizeof(typename Tile::Scalar));
   policy.set_scratch_size(Kernel::Tune::spread_level, Kokkos::PerTeam(bytes + 128));
-  launch_teams("varve::spread_dense", policy, kernel);
+  launch_teams("varve::spread_forward_dense", policy, kernel);
 }
 
 } // namespace varve
