@@ -84,7 +84,7 @@ def measure(asked, folder):
     hashes = set()
     for every in (1, keep_every(asked.layers)):
         report = train(asked, folder, files, "--recompute", every)
-        step = 1e3 * report["seconds"] / report["steps"]
+        step = 1e3 * report["run"]["ranks"][0]["compute_seconds"] / report["steps"]
         kept = "all" if every == 1 else f"every {every}"
         print(f"{kept:>14} {report['plan']['activation_bytes'] / 1e6:>15.1f} {step:>9.2f} {report['epochs'][-1]['validation_accuracy']:>8.4f}  "
               f"{report['weights_hash']}", flush=True)

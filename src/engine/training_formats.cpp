@@ -9,14 +9,16 @@ namespace varve {
 namespace {
 
 /// Parts of all possible edges from which on dense kernels take less time on CPUs, as measured (perf/TRIED.md):
-/// forward; backward in the first layer, which has gradients alone, and in others; each for layers of many outputs, and
-/// in the first layer for those of some.
+/// forward, where the lines of a leaf's inputs hardly exceed an L1 and where they do; backward in the first layer,
+/// which has gradients alone, and in others; each for layers of many outputs, and in the first layer for those of some.
+constexpr std::size_t few_inputs = 256;
+constexpr double least_forward_of_few = 0.46;
 constexpr double least_forward = 0.33;
 constexpr std::size_t many_outputs = 256;
-constexpr double least_first_gradient = 0.50;
-constexpr double least_backward = 0.68;
+constexpr double least_first_gradient = 0.52;
+constexpr double least_backward = 0.70;
 constexpr std::size_t some_outputs = 32;
-constexpr double least_first_gradient_of_some = 0.75;
+constexpr double least_first_gradient_of_some = 0.68;
 /// The same on GPUs, for both passes of any layer.
 constexpr double least_on_gpus = 0.5;
 constexpr double never = std::numeric_limits<double>::infinity();
@@ -44,7 +46,8 @@ std::vector<TrainedFormat> choose_trained_formats(Network const& network, Traini
       formats.push_back({is_dense(least_on_gpus), is_dense(least_on_gpus)});
       continue;
     }
-    formats.push_back({is_dense(least_forward), is_dense(least_of_backward(formats.empty(), layer.num_outputs()))});
+    double const forward = layer.num_inputs() <= few_inputs ? least_forward_of_few : least_forward;
+    formats.push_back({is_dense(forward), is_dense(least_of_backward(formats.empty(), layer.num_outputs()))});
   }
   return formats;
 }

@@ -50,7 +50,9 @@ TEST(TrainingFormats, AreDenseFromTheMeasuredDensityOn) {
   TrainingOptions options;
   options.backend = Backend::serial;
   using Formats = std::vector<TrainedFormat>;
-  EXPECT_EQ(formats_of({32, 33, 100}, options), (Formats{{false, false}, {true, false}, {true, false}}));
+  EXPECT_EQ(formats_of({45, 46, 100}, options), (Formats{{false, false}, {true, false}, {true, false}}));
+  Layer const wide{matrix_of(10, 300, 990), {0.1}, Activation::relu()};
+  EXPECT_TRUE(choose_trained_formats(Network({wide}), options).front().has_dense_forward);
   options.format = FormatName::csr;
   EXPECT_EQ(formats_of({100, 100}, options), (Formats{{false, false}, {false, false}}));
   options.format = FormatName::dense;
@@ -70,13 +72,13 @@ TEST(TrainingFormats, AreDenseBackwardInWideLayers) {
     auto const formats = choose_trained_formats(Network({layer, next}), options);
     return Backward(formats[0].has_dense_backward, formats[1].has_dense_backward);
   };
-  EXPECT_EQ(backward(260, 68), Backward(true, true));
-  EXPECT_EQ(backward(260, 67), Backward(true, false));
-  EXPECT_EQ(backward(260, 50), Backward(true, false));
-  EXPECT_EQ(backward(260, 49), Backward(false, false));
+  EXPECT_EQ(backward(260, 70), Backward(true, true));
+  EXPECT_EQ(backward(260, 69), Backward(true, false));
+  EXPECT_EQ(backward(260, 52), Backward(true, false));
+  EXPECT_EQ(backward(260, 51), Backward(false, false));
   EXPECT_EQ(backward(200, 100), Backward(true, false));
-  EXPECT_EQ(backward(200, 75), Backward(true, false));
-  EXPECT_EQ(backward(200, 74), Backward(false, false));
+  EXPECT_EQ(backward(200, 68), Backward(true, false));
+  EXPECT_EQ(backward(200, 67), Backward(false, false));
   EXPECT_EQ(backward(30, 100), Backward(false, false));
 }
 
