@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/device_rows.hpp"
 #include "kernels/gather_positions_host.hpp"
 #include "kernels/training_tile.hpp"
 

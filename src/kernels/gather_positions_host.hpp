@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/fetch.hpp"
-#include "core/views.hpp"
+#include "kernels/device_rows.hpp"
 #include "kernels/training_tile.hpp"
 
 #include <algorithm>
@@ -9,14 +9,6 @@
 #include <cstdint>
 
 namespace varve {
-
-/// Rows of a sparse matrix on a device.
-template <class ExecutionSpace, class Scalar>
-struct DeviceRows {
-  ConstDeviceArray<ExecutionSpace, std::uint64_t> row_pointers;
-  ConstDeviceArray<ExecutionSpace, NeuronIndex> columns; ///< ascending within each row
-  ConstDeviceArray<ExecutionSpace, Scalar> values;       ///< one per entry, or one for all entries
-};
 
 /// Hosts: writes row rows_of(p) of a matrix, with its zeros, to position p of a panel. league: leaves x parts of the
 /// neurons; team: one thread. It takes `block` neurons at a time, whose lines stay in the L1 while the entries of all

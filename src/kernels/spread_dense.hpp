@@ -39,10 +39,10 @@ constexpr std::size_t spread_dense_buffers(int block_outputs) {
 /// One dense layer of one or a few samples, spread over the device: a team computes a block of outputs.
 ///   next(j, s) = clip(fma-chain over all inputs i, ascending, of weight(j, i) * previous(i, s), + bias(j))
 /// league: blocks of outputs; team threads: outputs of the block x tiles of one sample, so a part of one warp, for the
-/// chains; all, for bringing weights and activations to scratch. Nothing is computed before the first loads that a
-/// division takes part in, and the address of no load depends on another load. A chain loads pieces of 16 bytes of
-/// weights and of activations. More tiles than a warp has threads for are computed one group after the other. For
-/// inputs that fit team scratch. Bound by latency: of the launch, of the first loads, and of the chain.
+/// chains; all, for bringing weights and activations to scratch. No division precedes the first loads, and the address
+/// of no load depends on another load. A chain loads pieces of 16 bytes of weights and of activations. More tiles than
+/// a warp has threads for are computed one group after the other. For inputs that fit team scratch. Bound by latency:
+/// of the launch, of the first loads, and of the chain.
 template <class ExecutionSpace, class Format, class Tile, class Tune_ = Tuning<ExecutionSpace, typename Tile::Scalar>>
 struct SpreadDense {
   using Scalar = typename Tile::Scalar;
