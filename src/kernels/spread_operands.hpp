@@ -143,22 +143,26 @@ public:
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION OperandsInStages(Member const& team, Edges const& layer, std::uint32_t first,
                                                std::uint32_t last, Arrays const& arrays)
-      : arrays_(arrays), stages_(layer, first, last), part_{layer, arrays.tiles} {
+      : arrays_(arrays), stages_(layer, first, last) {
     if (first < last) pipeline_.start(team, arrays.stages, stages_);
   }
 
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION int bring(Member const& team, int chunk, int end) {
-    if (chunk / stage_chunks != stage_) {
-      auto const stage = pipeline_.await(team, arrays_.stages, stages_, ++stage_);
-      part_.edges.indices = Stages::indices_in(stage);
-      part_.edges.weights = Stages::weights_in(stage);
-    }
+    if (chunk / stage_chunks != stage_) pipeline_.await(team, arrays_.stages, stages_, ++stage_);
     int const end_of_stage = (stage_ + 1) * stage_chunks;
     return end < end_of_stage ? end : end_of_stage;
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION auto const& part() const { return part_; }
+  /// Made anew from the address of scratch: of arrays that may lie in memory, as those of a layer do, nvcc would load
+  /// through addresses of any kind, which takes longer.
+  KOKKOS_FORCEINLINE_FUNCTION IndexedOperands<Format, Tile> part() const {
+    ArrayView<std::byte const> const stage = Pipeline::buffer_of(arrays_.stages, stage_);
+    Edges edges{};
+    edges.indices = Stages::indices_in(stage);
+    edges.weights = Stages::weights_in(stage);
+    return {edges, arrays_.tiles};
+  }
   KOKKOS_FORCEINLINE_FUNCTION int first_of_part() const { return stage_ * stage_chunks; }
 
 private:
@@ -166,7 +170,6 @@ private:
   Stages stages_;
   Pipeline pipeline_;
   int stage_ = -1; ///< in scratch
-  IndexedOperands<Format, Tile> part_;
 };
 
 /// Gathered activations of a tile in scratch: those of the present stage and of the next one.
