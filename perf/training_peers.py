@@ -3,6 +3,7 @@
 Call them through `apart`: libraries bind threads and keep them, which would slow down whatever the calling process starts next.
 """
 import multiprocessing
+import sys
 import time
 
 CAP = 32
@@ -12,7 +13,10 @@ def apart(function, *arguments):
     """Calls a function in a process of its own. Under OMP_PROC_BIND PyTorch binds the thread that imports it to one processor, and every process started
     from there, such as the next run of Varve, would have that processor alone."""
     with multiprocessing.get_context("spawn").Pool(1) as process:
-        return process.apply(function, arguments)
+        try:
+            return process.apply(function, arguments)
+        except ImportError as missing:
+            sys.exit(f"{missing.name} is not installed, which this measurement compares with")
 
 
 def median_seconds(step, count=10, finish=lambda: None):
