@@ -9,7 +9,10 @@ import tempfile
 
 def run(command, *arguments, may_end_with=(0,)):
     """Runs a command; a failure ends the measurement with the command's own sentence."""
-    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
+    try:
+        done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
+    except OSError as failure:
+        sys.exit(f"{command} cannot be run: {failure.strerror}")
     if done.returncode not in may_end_with:
         sys.exit(f"{command} {' '.join(map(str, arguments))}\nexit code {done.returncode}: {done.stderr.strip()}")
 

@@ -24,6 +24,7 @@ import tempfile
 
 import training_peers
 from harness import append_record, infer, report_of, run
+from parallel_training import BATCH, L2, MODES
 
 EPOCHS_OF_PEERS = {"numpy": training_peers.numpy_epoch, "torch": training_peers.torch_epoch, "scikit-learn": training_peers.scikit_learn_epoch}
 NETWORKS = ["1024x120x32@64", "1024x120x32@1024", "1024x120x32@4096", "4096x24x32@1024", "16384x12x32@1024", "1024x30x102@1024", "512x20x154@1024"]
@@ -126,7 +127,7 @@ def epoch(asked):
 
             def train(epochs):
                 report = report_of(asked.varve, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.h5",
-                                   "--optimizer", "sgd", "--rate", 0.0005, "--rate-schedule", "constant", "--l2", 1e-4, "--batch", 800, "--epochs", epochs,
+                                   "--optimizer", "sgd", "--rate", MODES[1][1], "--rate-schedule", "constant", "--l2", L2, "--batch", BATCH, "--epochs", epochs,
                                    "--precision", precision, "--backend", asked.backend)
                 return report["seconds"]
 

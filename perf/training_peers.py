@@ -6,6 +6,8 @@ import multiprocessing
 import sys
 import time
 
+from parallel_training import BATCH, L2, MODES
+
 CAP = 32
 
 
@@ -154,7 +156,8 @@ def torch_deep_step(width, layers, degree, batch, classes):
     return median_seconds(step, 3)
 
 
-BATCH, HIDDEN, CLASSES, RATE, L2 = 800, 100, 10, 0.0005, 1e-4  # the exercise of parallel_training.py, mode 1
+HIDDEN, CLASSES = 100, 10
+RATE = MODES[1][1]
 
 
 def images_and_labels(count, kind):

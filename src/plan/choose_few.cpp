@@ -56,7 +56,8 @@ Encoding LayerChooser::in_few_slices(Layer const& layer) const {
 /// A layer that can be spread, in dense blocks, if the spread kernel has tiles of one sample and takes less time than
 /// with the layer's edges: it needs no indices, though it computes with zeros in gaps.
 std::optional<Encoding> LayerChooser::as_spread_blocks(Layer const& layer) const {
-  if (!spreads_single_samples() || !may_use(FormatName::dense) || !is_ascending(layer.weights)) return std::nullopt;
+  bool const has_blocks = spreads_single_samples() && device_.most_stored_in_few_dense > 0.0;
+  if (!has_blocks || !may_use(FormatName::dense) || !is_ascending(layer.weights)) return std::nullopt;
   auto dense = in_few_blocks(layer, KernelName::spread);
   double const most = device_.most_stored_in_few_dense * static_cast<double>(layer.num_edges());
   bool const is_faster = static_cast<double>(dense.choice.num_stored) <= most;

@@ -176,6 +176,11 @@ TEST_P(Choices, SingleSamplesOfGpusHaveNoIndicesInLayersOfFewGaps) {
     EXPECT_EQ(of(samples, 0.2).format, FormatName::sliced_ell) << "more zeros than gain";
     EXPECT_EQ(of(samples, 0.2).kernel, KernelName::spread);
   }
+  PlanRequest only_dense;
+  only_dense.expected_samples = 1;
+  only_dense.formats = {FormatName::dense};
+  EXPECT_EQ(choose(random_layer(512, 512, 0.2), only_dense).kernel, has_blocks ? KernelName::spread : KernelName::dense)
+      << "asked for";
   EXPECT_EQ(of(traits.most_single_spread_samples + 1, 1.0).format, FormatName::sliced_ell);
   auto const wide = of(1, 1.0, traits.max_spread_bytes / traits.spread_tile_samples / traits.scalar_bytes + 1);
   EXPECT_NE(wide.kernel, KernelName::spread) << "inputs that do not fit scratch";
