@@ -13,15 +13,21 @@ inline constexpr bool kHasScratchCopies = true;
 inline constexpr bool kHasScratchCopies = false;
 #endif
 
-/// Begins to copy 16 bytes to scratch, or to fill them with zeros if `is_there` is false; `from` must be valid either
-/// way. Both addresses are multiples of 16.
-KOKKOS_FORCEINLINE_FUNCTION void begin_scratch_copy([[maybe_unused]] void* to, [[maybe_unused]] void const* from,
+/// Begins to copy a number, or a pack, of 4, 8 or 16 bytes to scratch, or to fill it with zeros if `is_there` is false;
+/// `from` must be valid either way. Both addresses are multiples of its size.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void begin_scratch_copy([[maybe_unused]] T* to, [[maybe_unused]] T const* from,
                                                     [[maybe_unused]] bool is_there) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
-      "l"(from), "r"(is_there ? 16 : 0)
-      : "memory");
+  auto const target = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  int const bytes = is_there ? static_cast<int>(sizeof(T)) : 0;
+  if constexpr (sizeof(T) == 16) { // past the L1, which only copies of 16 bytes can
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(target), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(target), "l"(from), "n"(sizeof(T)), "r"(bytes)
+                 : "memory");
+  }
 #endif
 }
 

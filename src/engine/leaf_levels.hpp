@@ -19,17 +19,19 @@ struct GradientLevels {
   TreeLevels<ExecutionSpace, Scalar> bias;    ///< a sum for each output, if the gradients of biases go with the strip
 };
 
-/// Device memory for partial sums over leaves (TreeLevels), shared by all strips of layers, one after the other.
+/// Device memory for partial sums over leaves (TreeLevels), shared by all strips of layers, one after the other, or on
+/// GPUs by groups of neighbouring layers, whose sums one launch adds up.
 template <class ExecutionSpace, class Scalar>
 class LeafLevels {
 public:
   using Levels = GradientLevels<ExecutionSpace, Scalar>;
 
   LeafLevels() = default;
-  /// Memory for every strip of every layer, for series of layers with up to series_sums sums, and for up to max_leaves
-  /// leaves.
+  /// Memory for every strip of every layer, for series of layers with up to series_sums sums, for groups of up to
+  /// group_layers() layers, of at most most_layers, and for up to max_leaves leaves.
   template <class Layers>
-  LeafLevels(Layers const& layers, LayerStrips const& strips, std::size_t max_leaves, std::size_t series_sums = 0) {
+  LeafLevels(Layers const& layers, LayerStrips const& strips, std::size_t max_leaves, std::size_t series_sums = 0,
+             std::size_t most_layers = 1) {
     ExecutionSpace const space;
     std::size_t of_weights = most_of_series(num_processors(space), max_leaves, series_sums);
     std::size_t of_bias = of_weights;
@@ -42,10 +44,14 @@ public:
         }
       }
     }
+    group_layers_ = most_group_layers(most_layers, (of_weights + of_bias) * sizeof(Scalar));
     auto const room = Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::leaf_sums"));
-    weights_ = DeviceArray<ExecutionSpace, Scalar>(room, of_weights);
-    bias_ = DeviceArray<ExecutionSpace, Scalar>(room, of_bias);
+    weights_ = DeviceArray<ExecutionSpace, Scalar>(room, group_layers_ * of_weights);
+    bias_ = DeviceArray<ExecutionSpace, Scalar>(room, group_layers_ * of_bias);
   }
+
+  /// The most layers of a group.
+  std::size_t group_layers() const { return group_layers_; }
 
   /// The device memory of the sums.
   std::size_t bytes() const { return (weights_.size() + bias_.size()) * sizeof(Scalar); }
@@ -61,6 +67,17 @@ public:
     int const parts = runs.parts_per_leaf;
     return {{weights_, gradients, levels_of(runs.of_weights), runs.of_weights, runs.num_leaves * parts, parts},
             {bias_, biases, levels_of(runs.of_bias), runs.of_bias, runs.num_leaves * parts, parts}};
+  }
+
+  /// The levels for the backward passes of a group of layers like this one, with num_edges edges and num_outputs
+  /// outputs together, over num_leaves leaves.
+  template <class OfLayer>
+  Levels of_group(ExecutionSpace const& space, OfLayer const& layer, LayerStrip const& whole, std::size_t num_edges,
+                  std::size_t num_outputs, std::size_t num_leaves) const {
+    auto levels = of(space, layer, whole, num_leaves);
+    levels.weights.num_sums = num_edges;
+    levels.bias.num_sums = num_outputs;
+    return levels;
   }
 
   /// The levels for the backward pass of a series of layers over num_leaves leaves, by one run for each processor.
@@ -95,6 +112,12 @@ public:
       rows = end + 1;
     }
     return (most_of_weights + most_of_bias) * sizeof(Scalar);
+  }
+
+  /// A bound of the device memory, in bytes, for groups of up to most_layers layers, whose levels take up to
+  /// bytes_of_layer each.
+  static std::size_t most_bytes_of_groups(std::size_t most_layers, std::size_t bytes_of_layer) {
+    return std::max(bytes_of_layer, std::min(+Tune::group_bytes, most_layers * bytes_of_layer));
   }
 
   /// A bound of the additional device memory, in bytes, for series of layers with up to series_sums sums.
@@ -137,6 +160,12 @@ private:
             leaves};
   }
 
+  /// The most layers of a group, of at most most_layers, whose levels take up to bytes_of_layer each.
+  static std::size_t most_group_layers(std::size_t most_layers, std::size_t bytes_of_layer) {
+    return std::max<std::size_t>(1,
+                                 std::min(most_layers, +Tune::group_bytes / std::max<std::size_t>(1, bytes_of_layer)));
+  }
+
   /// Elements for the sums of a series, and for up to max_leaves leaves.
   static std::size_t most_of_series(int processors, std::size_t max_leaves, std::size_t series_sums) {
     std::size_t most = 0;
@@ -159,6 +188,7 @@ private:
   }
 
   DeviceArray<ExecutionSpace, Scalar> weights_, bias_;
+  std::size_t group_layers_ = 1;
 };
 
 } // namespace varve

@@ -89,8 +89,8 @@ public:
       for (std::size_t number = part.last + 1; number-- > part.first; errors = 1 - errors) {
         auto const& layer = layers[number];
         GradientLevels<ExecutionSpace, Scalar> const own{
-            from_sum(levels.weights, layer.first_weight_sum - begin.first_weight_sum),
-            from_sum(levels.bias, layer.first_bias_sum - begin.first_bias_sum)};
+            levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
+            levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
         kernels.push_back(backward_of(layer, layers[number - 1].activation,
                                       {panel_of(number), errors_of(errors), errors_of(1 - errors), own}));
       }
@@ -102,7 +102,6 @@ public:
 
 private:
   static constexpr std::size_t most_parts = 4096;
-  using Levels = TreeLevels<ExecutionSpace, Scalar>;
   using Arrays = DirectedLayer<ExecutionSpace, Scalar>;
 
   template <class OfLayer>
@@ -126,12 +125,6 @@ private:
     kernel.edges.edges = layer.edges.by_input;
     kernel.bias = {panels.errors, panels.levels.bias, layer.num_outputs, 1};
     return kernel;
-  }
-
-  /// The levels whose sum 0 is `first` of these.
-  static Levels from_sum(Levels levels, std::size_t first) {
-    levels.sums = Kokkos::subview(levels.sums, std::make_pair(first, levels.sums.size()));
-    return levels;
   }
 
   std::map<std::pair<std::size_t, std::size_t>, std::vector<typename Forward::Layer>> forward_;

@@ -47,7 +47,8 @@ public:
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
     for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
     levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), strips_, max_leaves_,
-                                                 plan.streams_weights ? 0 : series_rule_.most_sums());
+                                                 plan.streams_weights ? 0 : series_rule_.most_sums(),
+                                                 plan.streams_weights ? 1 : weights.layers().size());
     if constexpr (std::is_same_v<WeightSpace, HostBeside<ExecutionSpace>>) {
       if (plan.streams_weights) stream_.emplace(weights, strips_, strip_size_);
     }
@@ -108,8 +109,8 @@ public:
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(space, number);
-      if (std::size_t const first = series_begin(number); first <= number) {
-        backward_series(space, first, number, subtrees, current, sums);
+      if (!stream_) {
+        std::size_t const first = backward_layers(space, number, subtrees, current, sums);
         for (; number > first; --number, current = 1 - current)
           end_strip(number, weights_->layers()[number].first_edge);
         end_strip(first, weights_->layers()[first].first_edge);
@@ -119,14 +120,10 @@ public:
       for (std::size_t strip = 0; strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(space, {number, backward_use, strip});
         for (auto const& subtree : subtrees)
-          backward_subtree(space, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
-        if (stream_) {
-          prefetch_after(number, strip);
-          if (before) end_strip(before->first, before->second); // while the device computes this strip
-          before = {number, first_edge + layer.strip.first_edge};
-        } else {
-          end_strip(number, first_edge);
-        }
+          backward_strip(space, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
+        prefetch_after(number, strip);
+        if (before) end_strip(before->first, before->second); // while the device computes this strip
+        before = {number, first_edge + layer.strip.first_edge};
       }
     }
     if (!before) return;
@@ -147,7 +144,7 @@ public:
       visit(number, trace_.panel(number), errors_[current], batch_.num_leaves());
       for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(space, {number, backward_use, strip});
-        launch_backward(space, weights_->layers()[number], layer, &weights_->layers()[number - 1].activation,
+        launch_backward(space, weights_->layers()[number], layer, activation_before(number),
                         panels_of(space, number, layer.strip, all, errors_[current], errors_[1 - current]));
         prefetch_after(number, strip);
       }
@@ -239,23 +236,89 @@ private:
   /// The first layer of the backward series that ends with `last`, whose inputs the trace has; last + 1 if there is
   /// none. Layer 0, which has no errors of inputs, is in no series.
   std::size_t series_begin(std::size_t last) const {
-    if (stream_) return last + 1;
     std::size_t const lowest = std::max(trace_.first_there(last), std::min(last, std::size_t(1)));
     return series_rule_.backward_begin(lowest, last, static_cast<std::size_t>(batch_.num_leaves()));
   }
 
-  /// Backward pass of a series; errors_[current] holds the errors of its outputs.
-  void backward_series(ExecutionSpace const& space, std::size_t first, std::size_t last,
-                       std::vector<PassSubtree> const& subtrees, int current, std::vector<Sums> const& sums) {
-    if constexpr (kOnHost<ExecutionSpace>) {
-      int const width = weights_->layers()[last].num_outputs;
-      for (auto const& subtree : subtrees) {
-        series_.backward(
-            space, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
-            [&](std::size_t number) { return lines_of(trace_.panel(number), subtree, width); },
-            [&](int number) { return lines_of(errors_[number], subtree, width); }, levels_, sums[subtree.place]);
+  /// Backward pass of a layer and those below that are launched with it; returns the first of them. errors_[current]
+  /// holds the errors of the layer's outputs.
+  std::size_t backward_layers(ExecutionSpace const& space, std::size_t last, std::vector<PassSubtree> const& subtrees,
+                              int current, std::vector<Sums> const& sums) {
+    std::size_t const series = series_begin(last);
+    std::size_t const first = series <= last ? series : group_begin(last);
+    for (auto const& subtree : subtrees) {
+      if (series <= last) {
+        backward_series(space, first, last, subtree, current, sums[subtree.place]);
+      } else {
+        backward_group(space, first, last, subtree, current, sums[subtree.place]);
       }
     }
+    return first;
+  }
+
+  /// Backward pass of a series; errors_[current] holds the errors of its outputs.
+  void backward_series(ExecutionSpace const& space, std::size_t first, std::size_t last, PassSubtree const& subtree,
+                       int current, Sums const& sums) {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      int const width = weights_->layers()[last].num_outputs;
+      series_.backward(
+          space, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
+          [&](std::size_t number) { return lines_of(trace_.panel(number), subtree, width); },
+          [&](int number) { return lines_of(errors_[number], subtree, width); }, levels_, sums);
+    }
+  }
+
+  /// The first layer of the group that ends with `last`, whose inputs the trace has (LeafLevels): layers of one width
+  /// and format, whose sums lie side by side.
+  std::size_t group_begin(std::size_t last) const {
+    std::size_t const lowest = std::max(trace_.first_there(last), last - std::min(last, levels_.group_layers() - 1));
+    std::size_t first = last;
+    while (first > lowest && goes_with_next(first - 1)) --first;
+    return first;
+  }
+  bool goes_with_next(std::size_t number) const {
+    auto const& layer = weights_->layers()[number];
+    auto const& next = weights_->layers()[number + 1];
+    return layer.num_inputs == next.num_outputs && layer.num_outputs == next.num_outputs &&
+           layer.format.has_dense_backward == next.format.has_dense_backward && layer.dense_places.size() == 0 &&
+           next.dense_places.size() == 0 && layer.first_weight_sum + layer.edges.num_edges() == next.first_weight_sum &&
+           layer.first_bias_sum + static_cast<std::size_t>(layer.num_outputs) == next.first_bias_sum;
+  }
+
+  /// Backward pass of a group over a subtree: errors of the inputs, except those of layer 0, and the gradients' sums.
+  /// errors_[current] holds the errors of the last layer's outputs.
+  void backward_group(ExecutionSpace const& space, std::size_t first, std::size_t last, PassSubtree const& subtree,
+                      int current, Sums const& sums) {
+    if constexpr (std::is_same_v<Sums, DeviceArray<ExecutionSpace, Scalar>>) {
+      auto const& begin = weights_->layers()[first];
+      auto const& end = weights_->layers()[last];
+      auto const strip_of = [&](std::size_t number) { return strips_.of({number, backward_use}); };
+      if (first == last) {
+        Layer const arrays = on_device(space, {last, backward_use});
+        auto const panels = panels_of(space, last, arrays.strip, subtree, errors_[current], errors_[1 - current]);
+        launch_backward(space, end, arrays, activation_before(last), panels);
+        launch_totals(space, arrays, end.dense_places.size() != 0, panels.levels, sums, end.first_weight_sum,
+                      end.first_bias_sum);
+        return;
+      }
+      auto const levels = levels_.of_group(
+          space, end, strip_of(last), end.first_weight_sum + end.edges.num_edges() - begin.first_weight_sum,
+          end.first_bias_sum + static_cast<std::size_t>(end.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
+      for (std::size_t number = last + 1; number-- > first; current = 1 - current) {
+        auto const& layer = weights_->layers()[number];
+        auto panels = panels_of(space, number, strip_of(number), subtree, errors_[current], errors_[1 - current]);
+        panels.levels = {levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
+                         levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
+        launch_backward(space, layer, on_device(space, {number, backward_use}), activation_before(number), panels);
+      }
+      add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels.weights, sums, begin.first_weight_sum, levels.bias,
+                                                          begin.first_bias_sum});
+    }
+  }
+
+  /// The activation of the layer before; null for layer 0.
+  Activation const* activation_before(std::size_t number) const {
+    return number > 0 ? &weights_->layers()[number - 1].activation : nullptr;
   }
 
   /// The lines of a subtree's leaves in a panel of `width` neurons, from the first of them on.
@@ -266,25 +329,15 @@ private:
     return Kokkos::subview(panel, std::make_pair(first, first + subtree.num_leaves * lines));
   }
 
-  /// Errors of a strip's inputs, except for the first layer, and the gradients' sums over a subtree.
-  void backward_subtree(ExecutionSpace const& space, std::size_t number, Layer const& arrays,
-                        PassSubtree const& subtree, Panel const& errors, Panel const& input_errors, Sums const& sums) {
+  /// Errors of a streamed strip's inputs, except for the first layer, and the gradients' sums over a subtree, which
+  /// travel to the host.
+  void backward_strip(ExecutionSpace const& space, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
+                      Panel const& errors, Panel const& input_errors, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
     auto const& strip = arrays.strip;
-    DeviceArray<ExecutionSpace, Scalar> totals = gradients_; // streamed: sums of weights, then of biases
-    std::size_t first_weight = 0;
-    std::size_t first_bias = strip.num_edges;
-    if constexpr (std::is_same_v<Sums, DeviceArray<ExecutionSpace, Scalar>>) {
-      if (!stream_) {
-        totals = sums;
-        first_weight = layer.first_weight_sum;
-        first_bias = layer.first_bias_sum;
-      }
-    }
     auto const panels = panels_of(space, number, strip, subtree, errors, input_errors);
-    launch_backward(space, layer, arrays, number > 0 ? &weights_->layers()[number - 1].activation : nullptr, panels);
-    launch_totals(space, arrays, layer.dense_places.size() != 0, panels.levels, totals, first_weight, first_bias);
-    if (!stream_) return;
+    launch_backward(space, layer, arrays, activation_before(number), panels);
+    launch_totals(space, arrays, layer.dense_places.size() != 0, panels.levels, gradients_, 0, strip.num_edges);
     bring_back(space, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
     bring_back(space, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
   }

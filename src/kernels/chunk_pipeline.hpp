@@ -27,23 +27,46 @@ KOKKOS_FORCEINLINE_FUNCTION SourcePiece source_piece(ArrayView<T const> const& a
   return {&piece_of<ScratchPiece>(array, is_there ? number : 0), is_there};
 }
 
+/// One number of a chunk: where it lies, or some valid place if it is not there, and zero takes its place.
+template <class Scalar>
+struct SourceNumber {
+  Scalar const* address;
+  bool is_there;
+};
+
+/// Numbers that a source brings one by one; none unless it says so.
+template <class Source>
+struct SingleNumbers {
+  static constexpr int count = 0;
+  static constexpr int size = 0;
+};
+template <class Source>
+requires requires { Source::num_numbers; }
+struct SingleNumbers<Source> {
+  static constexpr int count = Source::num_numbers;
+  static constexpr int size = Source::numbers_size;
+};
+
 /// Brings the chunks of a stream of numbers to team scratch, one after the other, while the team computes with those
 /// that are there. On NVIDIA GPUs that copy to scratch asynchronously, `Stages` buffers take turns, so that Stages - 1
-/// chunks are on their way; elsewhere one is, in registers, and two buffers alternate. (Asynchronous copies also bind
-/// the compiler: it moves loads to registers behind the computation that should hide them.) One barrier a chunk. The
-/// last `Kept` chunks before the present one stay, in buffers of their own.
+/// chunks are on their way; elsewhere, or with one stage, one is, in registers, and two buffers alternate.
+/// (Asynchronous copies also bind the compiler: it moves loads to registers behind the computation that should hide
+/// them.) One barrier a chunk. The last `Kept` chunks before the present one stay, in buffers of their own.
 ///
 /// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and
 /// `SourcePiece at(int chunk, int first, int rank) const`: piece first + rank of the chunk, where `first` is a multiple
-/// of TeamSize that the compiler knows, and rank that of the thread.
+/// of TeamSize that the compiler knows, and rank that of the thread. Numbers that do not lie in pieces of 16 bytes it
+/// brings one by one, to `numbers_size` places behind the pieces: `static constexpr int num_numbers, numbers_size`,
+/// `SourceNumber<Scalar> number_at(int chunk, int first, int rank) const` and `static int place_of(int number)`.
 template <class ExecutionSpace, class Scalar, class Source, int TeamSize, int Stages, int Kept = 0>
 class ChunkPipeline {
 public:
-  static constexpr bool copies = kHasScratchCopies && !kOnHost<ExecutionSpace>;
+  static constexpr bool copies = kHasScratchCopies && !kOnHost<ExecutionSpace> && Stages > 1;
   static constexpr int num_buffers = (copies ? Stages : 2) + Kept;
-  static constexpr int buffer_size = Source::num_pieces * 16 / static_cast<int>(sizeof(Scalar));
+  static constexpr int pieces_size = Source::num_pieces * 16 / static_cast<int>(sizeof(Scalar));
+  static constexpr int buffer_size = pieces_size + SingleNumbers<Source>::size;
   static constexpr int size = num_buffers * buffer_size; ///< numbers in team scratch
-  static_assert(Stages >= 2);
+  static_assert(Stages >= 1);
 
   /// Begins with the first chunks. All threads of the team call it and await(), with the team's buffers, of `size`
   /// numbers, with which the team must be done.
@@ -80,15 +103,29 @@ public:
   }
 
 private:
-  static constexpr int per_thread = (Source::num_pieces + TeamSize - 1) / TeamSize;
+  static constexpr int num_numbers = SingleNumbers<Source>::count;
 
-  /// Calls visit(i, first) for the pieces of a chunk that this thread brings: its i-th is piece first + rank.
+  /// The most of `Count` pieces or numbers that a thread brings.
+  template <int Count>
+  static constexpr int per_thread = (Count + TeamSize - 1) / TeamSize;
+
+  /// Calls visit(i, first) for those of `Count` pieces or numbers of a chunk that this thread brings: its i-th is
+  /// first + rank.
+  template <int Count, class Visit>
+  KOKKOS_FORCEINLINE_FUNCTION static void for_own(int rank, Visit const& visit) {
+    VARVE_UNROLL
+    for (int i = 0; i < per_thread<Count>; ++i) {
+      if (Count % TeamSize == 0 || i * TeamSize + rank < Count) visit(i, i * TeamSize);
+    }
+  }
   template <class Visit>
   KOKKOS_FORCEINLINE_FUNCTION static void for_own_pieces(int rank, Visit const& visit) {
-    VARVE_UNROLL
-    for (int i = 0; i < per_thread; ++i) {
-      if (Source::num_pieces % TeamSize == 0 || i * TeamSize + rank < Source::num_pieces) visit(i, i * TeamSize);
-    }
+    for_own<Source::num_pieces>(rank, visit);
+  }
+
+  /// Where a chunk's number goes that is brought alone.
+  KOKKOS_FORCEINLINE_FUNCTION static Scalar& place_in(ArrayView<Scalar> const& buffer, int number) {
+    return buffer(static_cast<std::size_t>(pieces_size + Source::place_of(number)));
   }
 
   KOKKOS_FORCEINLINE_FUNCTION static void copy_chunk(int rank, ArrayView<Scalar> const& buffers, Source const& source,
@@ -98,6 +135,12 @@ private:
       auto const from = source.at(chunk, first, rank);
       begin_scratch_copy(&piece_of<ScratchPiece>(to, first + rank), from.address, from.is_there);
     });
+    if constexpr (num_numbers != 0) {
+      for_own<num_numbers>(rank, [&](int, int first) {
+        auto const from = source.number_at(chunk, first, rank);
+        begin_scratch_copy(&place_in(to, first + rank), from.address, from.is_there);
+      });
+    }
     end_scratch_copies();
   }
 
@@ -107,14 +150,27 @@ private:
       clear(in_flight_[i]);
       if (from.is_there) copy(in_flight_[i], *from.address);
     });
+    if constexpr (num_numbers != 0) {
+      for_own<num_numbers>(rank, [&](int i, int first) {
+        auto const from = source.number_at(chunk, first, rank);
+        numbers_in_flight_[i] = from.is_there ? *from.address : Scalar(0);
+      });
+    }
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void store_chunk(int rank, ArrayView<Scalar> const& buffers, int chunk) const {
     auto const to = buffer_of(buffers, chunk);
     for_own_pieces(rank, [&](int i, int first) { copy(piece_of<ScratchPiece>(to, first + rank), in_flight_[i]); });
+    if constexpr (num_numbers != 0)
+      for_own<num_numbers>(rank, [&](int i, int first) { place_in(to, first + rank) = numbers_in_flight_[i]; });
   }
 
-  ScratchPiece in_flight_[copies || per_thread == 0 ? 1 : per_thread] = {};
+  /// The elements of an array of what a thread brings of `Count`, where it is in registers on its way.
+  template <int Count>
+  static constexpr int in_registers = copies || Count == 0 ? 1 : per_thread<Count>;
+
+  ScratchPiece in_flight_[in_registers<Source::num_pieces>] = {};
+  Scalar numbers_in_flight_[in_registers<num_numbers>] = {};
 };
 
 } // namespace varve

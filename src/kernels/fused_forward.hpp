@@ -128,6 +128,7 @@ private:
       Edges layer = layers(number);
       assume_global(layer.weights);
       if constexpr (requires { layer.indices; }) assume_global(layer.indices);
+      if constexpr (requires { layer.slice_chunks; }) assume_global(layer.slice_chunks);
       assume_global(layer.parameters.bias);
       assume_global(layer.parameters.neurons);
       return layer;

@@ -1,41 +1,90 @@
 #pragma once
 
 #include "core/views.hpp"
+#include "kernels/chunk_pipeline.hpp"
 #include "kernels/training_tile.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 namespace varve {
+
+/// What a team of LeafProductOnGpu computes, and how many chunks of k are in scratch or on their way.
+template <int TeamSize, int ThreadRows, int NumStages>
+struct LeafTeam {
+  static constexpr int team_size = TeamSize;
+  static constexpr int thread_rows = ThreadRows; ///< rows of which a thread holds a lane's samples in registers
+  static constexpr int num_stages = NumStages;
+};
+
+/// The chunks of k that a team multiplies: the lines of a leaf, then the numbers of the team's rows, [row][k]. If rows
+/// of the matrix begin at multiples of 16 bytes (InPieces), its numbers travel in pieces, else one by one.
+template <class Tile, int Chunk, int Rows, bool InPieces>
+struct LeafChunks {
+  using Scalar = typename Tile::Scalar;
+  static constexpr int line_pieces = Tile::packs_per_lane * Tile::num_lanes;
+  static constexpr int pieces_of_lines = Chunk * line_pieces;
+  static constexpr int row_pieces = Chunk / Tile::pack_width;
+  static constexpr int num_pieces = pieces_of_lines + (InPieces ? Rows * row_pieces : 0);
+  static constexpr int num_numbers = InPieces ? 0 : Rows * Chunk;
+  static constexpr int numbers_size = num_numbers;
+  static_assert(sizeof(typename Tile::PackType) == sizeof(ScratchPiece));
+
+  typename Tile::Line const* lines; ///< of the leaf
+  Scalar const* numbers;            ///< of the team's rows
+  int depth;                        ///< lines, and numbers of a row
+  int num_rows;                     ///< that are there
+
+  KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int chunk, int first, int rank) const {
+    if (first < pieces_of_lines) { // the compiler knows
+      int const k = chunk * Chunk + (first + rank) / line_pieces;
+      bool const is_there = k < depth;
+      return {reinterpret_cast<ScratchPiece const*>(&lines[is_there ? k : 0].pack[(first + rank) % line_pieces]),
+              is_there};
+    }
+    int const piece = first + rank - pieces_of_lines;
+    auto const number = number_of(piece / row_pieces, chunk * Chunk + piece % row_pieces * Tile::pack_width);
+    return {reinterpret_cast<ScratchPiece const*>(number.address), number.is_there};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION SourceNumber<Scalar> number_at(int chunk, int first, int rank) const {
+    return number_of((first + rank) / Chunk, chunk * Chunk + (first + rank) % Chunk);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static int place_of(int number) { return number; }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION SourceNumber<Scalar> number_of(int row, int k) const {
+    bool const is_there = row < num_rows && k < depth;
+    return {numbers + (is_there ? static_cast<std::size_t>(row) * static_cast<std::size_t>(depth) +
+                                      static_cast<std::size_t>(k)
+                                : 0),
+            is_there};
+  }
+};
 
 /// GPUs: the product of a dense matrix with the lines of all neurons in each leaf of a mini-batch:
 ///
 ///   sums(row, s) = fma-chain over k, ascending, of matrix(row, k) * lines(k, s)
 ///
 /// `finish(sum, leaf, row, lane)` stores what one lane has of a row. Past the last k the chain adds 0 * 0, which
-/// changes at most the sign of a sum that is zero. league: leaves x parts of `rows` rows; team: 256 threads, each with
-/// ThreadRows rows of a lane's samples in registers. k comes in chunks: the next one travels to registers while the
-/// team computes from two buffers in scratch, in turn; one barrier a chunk. Per k a thread loads 16 bytes of samples
-/// from scratch, and ThreadRows weights, for ThreadRows fma a sample. Bound by the fma units; with few leaves and rows
-/// by the time in which a chunk arrives.
-template <class ExecutionSpace, class Scalar, int ThreadRows, class Finish>
+/// changes at most the sign of a sum that is zero. league: leaves x parts of `rows` rows; team threads: lanes of the
+/// leaf x groups of Team::thread_rows rows. k comes in chunks (ChunkPipeline): while a team computes with those in
+/// scratch, the next are on their way. Per k a thread loads 16 bytes of samples from scratch, and its rows' weights,
+/// for as many fma a sample as it has rows. Bound by the fma units, or with one or two rows a thread by loads from
+/// scratch.
+template <class ExecutionSpace, class Scalar, class Team, bool InPieces, class Finish>
 struct LeafProductOnGpu {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
-  static constexpr int team_size = 256;
+  static constexpr int team_size = Team::team_size;
+  static constexpr int thread_rows = Team::thread_rows;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, 2>>;
   using Member = typename Policy::member_type;
   using Numbers = typename Tile::PackType;
-  static constexpr int piece = Tile::pack_width;
-  static constexpr int packs = Tile::packs_per_lane * Tile::num_lanes; ///< of a line
   static constexpr int chunk = 128 / static_cast<int>(sizeof(Scalar));
-  static constexpr int rows = team_size / Tile::num_lanes * ThreadRows;
-  static constexpr int stride = chunk + piece; ///< between rows of weights in scratch
-  static constexpr int line_loads = chunk * packs / team_size;
-  static constexpr int weight_loads = rows * chunk / team_size;
-  static constexpr std::size_t lines_size = static_cast<std::size_t>(chunk) * packs; ///< in packs
-  static constexpr std::size_t weights_size = static_cast<std::size_t>(rows) * stride;
-  static constexpr std::size_t buffer_bytes = lines_size * sizeof(Numbers) + weights_size * sizeof(Scalar);
-  static constexpr std::size_t scratch_bytes = 2 * buffer_bytes;
-  static_assert(chunk * packs % team_size == 0 && rows * chunk % team_size == 0 && team_size % chunk == 0);
+  static constexpr int rows = team_size / Tile::num_lanes * thread_rows;
+  using Chunks = LeafChunks<Tile, chunk, rows, InPieces>;
+  using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, Team::num_stages>;
+  static constexpr std::size_t scratch_bytes = sizeof(Scalar) * Pipeline::size;
 
   ConstDeviceArray<ExecutionSpace, Scalar> matrix; ///< [row][k]
   ConstTrainingPanel<ExecutionSpace, Scalar> lines;
@@ -44,122 +93,82 @@ struct LeafProductOnGpu {
   int num_parts;
   Finish finish;
 
-  /// A chunk in scratch.
-  struct Buffer {
-    ArrayView<Numbers> lines;
-    ArrayView<Scalar> weights;
-  };
-  /// What a thread carries of the next chunk.
-  struct Carried {
-    Numbers lines[line_loads];
-    Scalar weights[weight_loads];
-  };
-
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const leaf = team.league_rank() / num_parts;
     int const first_row = team.league_rank() % num_parts * rows;
     int const rank = team.team_rank();
-    ScratchArrays scratch(team, 0, scratch_bytes, 128);
-    auto const all_lines = scratch.template take<Numbers>(2 * lines_size);
-    auto const all_weights = scratch.template take<Scalar>(2 * weights_size);
-    LanePacks<Tile> sum[ThreadRows];
+    auto const buffers = ScratchArrays(team, 0, scratch_bytes, 128).template take<Scalar>(Pipeline::size);
+    Chunks const chunks{&lines(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(depth)),
+                        &matrix(static_cast<std::size_t>(first_row) * static_cast<std::size_t>(depth)), depth,
+                        num_rows - first_row};
+    LanePacks<Tile> sum[thread_rows];
     VARVE_UNROLL
-    for (int r = 0; r < ThreadRows; ++r) sum[r].clear_all();
-    Carried carried;
-    load(carried, leaf, first_row, 0, rank);
-    std::size_t turn = 0; // of the two buffers
-    for (int first = 0; first < depth; first += chunk, turn = 1 - turn) {
-      Buffer const buffer{part_of(all_lines, turn * lines_size, lines_size),
-                          part_of(all_weights, turn * weights_size, weights_size)};
-      store(carried, buffer, rank);
-      team.team_barrier(); // the chunk is there for all, and all are done with the buffer's chunk before
-      load(carried, leaf, first_row, first + chunk, rank);
-      add_chunk(sum, buffer, rank);
-    }
+    for (int r = 0; r < thread_rows; ++r) sum[r].clear_all();
+    Pipeline pipeline;
+    pipeline.start(team, buffers, chunks);
+    int const num_chunks = (depth + chunk - 1) / chunk;
+    for (int i = 0; i < num_chunks; ++i) add_chunk(sum, pipeline.await(team, buffers, chunks, i), rank);
     VARVE_UNROLL
-    for (int r = 0; r < ThreadRows; ++r) {
-      int const row = first_row + rank / Tile::num_lanes * ThreadRows + r;
+    for (int r = 0; r < thread_rows; ++r) {
+      int const row = first_row + rank / Tile::num_lanes * thread_rows + r;
       if (row < num_rows) finish(sum[r], leaf, row, rank % Tile::num_lanes);
     }
   }
 
 private:
-  /// Loads a thread's part of a chunk; rows and k beyond the last are zero.
-  KOKKOS_FORCEINLINE_FUNCTION void load(Carried& carried, int leaf, int first_row, int first, int rank) const {
-    std::size_t const first_line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(depth);
-    VARVE_UNROLL
-    for (int i = 0; i < line_loads; ++i) {
-      int const number = i * team_size + rank;
-      int const k = first + number / packs;
-      clear(carried.lines[i]);
-      if (k < depth) copy(carried.lines[i], lines(first_line + static_cast<std::size_t>(k)).pack[number % packs]);
-    }
-    int const k = first + rank % chunk;
-    VARVE_UNROLL
-    for (int i = 0; i < weight_loads; ++i) {
-      int const row = first_row + i * (team_size / chunk) + rank / chunk;
-      carried.weights[i] = 0;
-      if (row < num_rows && k < depth)
-        carried.weights[i] =
-            matrix(static_cast<std::size_t>(row) * static_cast<std::size_t>(depth) + static_cast<std::size_t>(k));
-    }
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION static void store(Carried const& carried, Buffer const& buffer, int rank) {
-    VARVE_UNROLL
-    for (int i = 0; i < line_loads; ++i) copy(buffer.lines(i * team_size + rank), carried.lines[i]);
-    VARVE_UNROLL
-    for (int i = 0; i < weight_loads; ++i)
-      buffer.weights((i * (team_size / chunk) + rank / chunk) * stride + rank % chunk) = carried.weights[i];
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(LanePacks<Tile> (&sum)[ThreadRows], Buffer const& buffer,
-                                                    int rank) {
+  KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(LanePacks<Tile> (&sum)[thread_rows],
+                                                    ArrayView<Scalar const> const& buffer, int rank) {
+    constexpr int packs = Chunks::line_pieces;
     int const lane = rank % Tile::num_lanes;
-    int const first = rank / Tile::num_lanes * ThreadRows * stride;
+    int const first = (Chunks::pieces_of_lines * Tile::pack_width) + rank / Tile::num_lanes * thread_rows * chunk;
     VARVE_UNROLL
-    for (int k = 0; k < chunk; k += piece) {
-      Numbers weights[ThreadRows];
+    for (int k = 0; k < chunk; k += Tile::pack_width) {
+      Numbers weights[thread_rows];
       VARVE_UNROLL
-      for (int r = 0; r < ThreadRows; ++r)
-        copy(weights[r], piece_at<Numbers>(buffer.weights, static_cast<std::size_t>(first + r * stride + k)));
+      for (int r = 0; r < thread_rows; ++r)
+        copy(weights[r], piece_at<Numbers>(buffer, static_cast<std::size_t>(first + r * chunk + k)));
       VARVE_UNROLL
-      for (int i = 0; i < piece; ++i) {
+      for (int i = 0; i < Tile::pack_width; ++i) {
         VARVE_UNROLL
         for (int p = 0; p < Tile::packs_per_lane; ++p) {
-          Numbers const value = buffer.lines((k + i) * packs + p * Tile::num_lanes + lane);
+          auto const value = piece_of<Numbers>(buffer, (k + i) * packs + p * Tile::num_lanes + lane);
           VARVE_UNROLL
-          for (int r = 0; r < ThreadRows; ++r) add_product(sum[r].pack[p], weights[r].lane[i], value);
+          for (int r = 0; r < thread_rows; ++r) add_product(sum[r].pack[p], weights[r].lane[i], value);
         }
       }
     }
   }
 };
 
-/// Launches LeafProductOnGpu for num_leaves leaves: with as many rows a thread (4, 2 or 1) as give most multiprocessors
-/// a team. Does not fence.
+/// Launches LeafProductOnGpu for num_leaves leaves: with as many rows a thread as give most multiprocessors a team.
+/// Does not fence.
 template <class ExecutionSpace, class Scalar, class Finish>
 void leaf_product_on_gpu(ExecutionSpace const& space, ConstDeviceArray<ExecutionSpace, Scalar> const& matrix,
                          ConstTrainingPanel<ExecutionSpace, Scalar> const& lines, int num_rows, int depth,
                          int num_leaves, Finish const& finish) {
   if (num_leaves == 0 || num_rows == 0) return;
   int const enough_teams = num_processors(space) * 3 / 4;
-  auto const launch = [&](auto kernel, int fewest_teams) {
-    using Kernel = decltype(kernel);
-    kernel.num_parts = (num_rows + Kernel::rows - 1) / Kernel::rows;
-    int const teams = num_leaves * kernel.num_parts;
+  auto const launch = [&]<class Team, bool InPieces>(Team, std::bool_constant<InPieces>, int fewest_teams) {
+    using Kernel = LeafProductOnGpu<ExecutionSpace, Scalar, Team, InPieces, Finish>;
+    int const parts = (num_rows + Kernel::rows - 1) / Kernel::rows;
+    int const teams = num_leaves * parts;
     if (teams < fewest_teams) return false;
     typename Kernel::Policy policy(space, teams, +Kernel::team_size);
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes) + 128));
-    launch_teams("varve::leaf_product", policy, kernel);
+    launch_teams("varve::leaf_product", policy, Kernel{matrix, lines, num_rows, depth, parts, finish});
     return true;
   };
-  using Four = LeafProductOnGpu<ExecutionSpace, Scalar, 4, Finish>;
-  using Two = LeafProductOnGpu<ExecutionSpace, Scalar, 2, Finish>;
-  using One = LeafProductOnGpu<ExecutionSpace, Scalar, 1, Finish>;
-  launch(Four{matrix, lines, num_rows, depth, 0, finish}, enough_teams) ||
-      launch(Two{matrix, lines, num_rows, depth, 0, finish}, enough_teams) ||
-      launch(One{matrix, lines, num_rows, depth, 0, finish}, 0);
+  using Large = LeafTeam<256, 4, 3>;
+  using Medium = LeafTeam<256, 2, 3>;
+  using Small = LeafTeam<128, 2, 4>;
+  bool const is_in_pieces = reinterpret_cast<std::uintptr_t>(matrix.data()) % sizeof(ScratchPiece) == 0 &&
+                            depth % TrainingTile<ExecutionSpace, Scalar>::pack_width == 0;
+  if (is_in_pieces) {
+    launch(Large{}, std::true_type{}, enough_teams) || launch(Medium{}, std::true_type{}, enough_teams) ||
+        launch(Small{}, std::true_type{}, 0);
+  } else { // four rows a thread would need too many registers for addresses
+    launch(Medium{}, std::false_type{}, enough_teams) || launch(Small{}, std::false_type{}, 0);
+  }
 }
 
 } // namespace varve

@@ -63,7 +63,7 @@ private:
                                                   int block, int rank, int lane) const {
     for (int row = block + rank * num_blocks; row < edges.num_rows; row += num_blocks * Half::team_size)
       backward_row(lines, run, before, leaf, half, row, lane);
-    int const groups = (static_cast<int>(bias_levels.num_sums) + Sums::count - 1) / Sums::count;
+    int const groups = bias_levels.num_sums == 0 ? 0 : (num_outputs + Sums::count - 1) / Sums::count;
     for (int group = block + rank * num_blocks; group < groups; group += num_blocks * Half::team_size)
       add_errors(lines, run, before, group * Sums::count, lane);
   }

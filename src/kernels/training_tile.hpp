@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace varve {
 
@@ -184,6 +185,14 @@ struct TreeLevels {
            sum;
   }
   KOKKOS_FORCEINLINE_FUNCTION int num_runs() const { return (num_leaves + leaves_per_run - 1) / leaves_per_run; }
+
+  /// The same levels from sum `first` on, for one of several layers that have their sums side by side.
+  TreeLevels from_sum(std::size_t first) const {
+    auto levels = *this;
+    if (first == 0) return levels; // a subview would take time, as many layers would feel
+    levels.sums = Kokkos::subview(sums, std::make_pair(first, sums.size()));
+    return levels;
+  }
 
   /// Adds one leaf's sums first ... first + count - 1, after `before` leaves of the run. sum: LeafSums::total() of this
   /// lane.

@@ -94,5 +94,39 @@ TEST(LeafLevels, TakeNoMoreMemoryForSeriesThanPlanned) {
   }
 }
 
+TEST(LeafLevels, TakeNoMoreMemoryForGroupsThanPlanned) {
+  using ExecutionSpace = Kokkos::DefaultExecutionSpace;
+  using Levels = LeafLevels<ExecutionSpace, float>;
+  ExecutionSpace const space;
+  RandomStream random(13, 5);
+  for (int trial = 0; trial < 20; ++trial) {
+    auto const layer = draw_layer(random, trial % 2 == 0);
+    LayerStrips const strips(std::vector{layer}, kWholeLayers);
+    auto const& whole = strips.of(0, LayerUse::Direction::backward).front();
+    auto const inputs = static_cast<std::size_t>(layer.num_inputs);
+    auto const outputs = static_cast<std::size_t>(layer.num_outputs);
+    std::size_t const leaves = 1 + random.below(70);
+    auto const of_layer = Levels::most_bytes(inputs, outputs, layer.edges.num_edges(), layer.format.has_dense_backward,
+                                             kWholeLayers, leaves);
+    for (std::size_t const most_layers : {1U, 3U, 500U}) {
+      Levels const all(std::vector{layer}, strips, leaves, 0, most_layers);
+      EXPECT_LE(all.bytes(), Levels::most_bytes_of_groups(most_layers, of_layer));
+      EXPECT_LE(all.group_layers(), most_layers);
+      if (kOnHost<ExecutionSpace>) EXPECT_EQ(all.group_layers(), 1U);
+      if (!kOnHost<ExecutionSpace> && of_layer < (1U << 20U))
+        EXPECT_GE(all.group_layers(), std::min(most_layers, std::size_t(32)));
+      for (std::size_t few = 1; few <= leaves; ++few) {
+        std::size_t const num_sums = all.of(space, layer, whole, few).weights.num_sums;
+        auto const levels =
+            all.of_group(space, layer, whole, all.group_layers() * num_sums, all.group_layers() * outputs, few);
+        EXPECT_LE(size_of_levels(levels.weights.num_sums, levels.weights.num_leaves, levels.weights.leaves_per_run),
+                  levels.weights.sums.size());
+        EXPECT_LE(size_of_levels(levels.bias.num_sums, levels.bias.num_leaves, levels.bias.leaves_per_run),
+                  levels.bias.sums.size());
+      }
+    }
+  }
+}
+
 } // namespace
 } // namespace varve

@@ -21,6 +21,9 @@ struct TrainingTuning {
   /// Edges and neurons of a series of layers at most (engine/layer_series.hpp): their weights fit half of an L2 of 1
   /// MiB. 0: no series, as GPUs repeat the launches of a step as a graph.
   static constexpr std::size_t series_sums = on_host ? std::size_t(1) << 15U : 0;
+  /// Bytes of partial sums of neighbouring layers on a GPU that one launch adds up: they fit the L2 of an H100, of 50
+  /// MB. On CPUs a layer's sums are added as soon as they are there, while a core's caches have them.
+  static constexpr std::size_t group_bytes = on_host ? 0 : std::size_t(40) << 20U;
   /// Weights from which on a dense layer without gaps is turned in blocks (kernels/turn_weights.hpp) after a step. On
   /// GPUs none is: the step's own writes, one by one, take 2 % of it at most.
   static constexpr std::size_t least_turned_weights =
