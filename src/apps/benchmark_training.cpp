@@ -129,6 +129,7 @@ Json describe(RecordHead const& head, Trainee const& trainee, Network const& net
                     {"micro_batch", plan.micro_batch},
                     {"keep_every", plan.keep_every},
                     {"weight_bytes", plan.weight_bytes},
+                    {"group_bytes", plan.group_bytes},
                     {"activation_bytes", plan.activation_bytes}};
   record["step_seconds"] = summary_of(trainee.seconds);
   double const median = record["step_seconds"]["median"].get<double>();

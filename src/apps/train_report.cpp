@@ -66,6 +66,7 @@ nlohmann::ordered_json as_json(TrainingPlan const& plan) {
           {"cut_layers", plan.num_cut_layers},
           {"strip_size", plan.num_cut_layers == 0 ? 0 : plan.strip_size},
           {"weight_bytes", plan.weight_bytes},
+          {"group_bytes", plan.group_bytes},
           {"host_bytes", plan.host_bytes},
           {"dense_forward", plan.num_dense_forward},
           {"dense_backward", plan.num_dense_backward},
@@ -134,8 +135,11 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
     fmt::print("launches  {} layers in series, several in a launch\n", plan.num_series_layers);
   auto const host = fmt::format(" of the device and {} of the host, which streams them{}",
                                 with_prefix(static_cast<double>(plan.host_bytes), "B"), strips_of(plan));
-  fmt::print("memory    weights {}{}, activations {} of {} samples at a time{}\n",
+  auto const groups =
+      fmt::format(", sums of several layers {}", with_prefix(static_cast<double>(plan.group_bytes), "B"));
+  fmt::print("memory    weights {}{}{}, activations {} of {} samples at a time{}\n",
              with_prefix(static_cast<double>(plan.weight_bytes), "B"), plan.streams_weights ? host : std::string(),
+             plan.group_bytes > 0 ? groups : std::string(),
              with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
              plan.keep_every == 1 ? std::string() : fmt::format(", kept of every {} layers", plan.keep_every));
 }

@@ -55,8 +55,9 @@ struct TrainingPlan {
   bool streams_weights = false; ///< weights, gradients and moments live on the host; layers pass through the device
   std::size_t strip_size = kWholeLayers; ///< if streamed: weights and rows of a strip at most (engine/layer_strips.hpp)
   std::size_t num_cut_layers = 0;        ///< layers that are streamed in several strips
-  std::size_t weight_bytes = 0, activation_bytes = 0;        ///< on the device
-  std::size_t host_bytes = 0;                                ///< host memory for what is streamed
+  std::size_t weight_bytes = 0, activation_bytes = 0; ///< on the device
+  std::size_t group_bytes = 0; ///< on the device besides: for sums of several layers' leaves, which one launch adds up
+  std::size_t host_bytes = 0;  ///< host memory for what is streamed
   std::size_t num_dense_forward = 0, num_dense_backward = 0; ///< layers computed as dense ones
   std::size_t num_series_layers = 0; ///< layers computed several in a launch, as series (engine/layer_series.hpp)
 };

@@ -108,7 +108,11 @@ TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& op
   require_valid(sizes, options);
   TrainingPlan plan;
   plan.leaf = sizes.leaf;
-  if (fits(plan, sizes, {{kWholeLayers, sizes.weight_bytes}}, options, limits.device)) return plan;
+  if (fits(plan, sizes, {{kWholeLayers, sizes.weight_bytes}}, options, limits.device)) {
+    if (plan.weight_bytes + plan.activation_bytes + sizes.group_bytes <= limits.device)
+      plan.group_bytes = sizes.group_bytes;
+    return plan;
+  }
   if (limits.host_weights == 0) throw memory_error(plan, options, limits);
   plan.streams_weights = true;
   plan.host_bytes = sizes.streamed_host_bytes;

@@ -23,6 +23,7 @@ struct TrainingSizes {
   std::size_t weight_bytes = 0;        ///< device memory that does not depend on the micro-batch
   std::vector<StreamedSize> streamed;  ///< the same if weights are streamed: whole layers first, then smaller strips
   std::size_t streamed_host_bytes = 0; ///< host memory for weights, gradients and moments if they are streamed
+  std::size_t group_bytes = 0;         ///< device memory for groups of layers (LeafLevels), if there is room
 };
 
 /// Sizes of strips to choose from for layers whose largest has so many weights and rows: whole layers, then halves of
@@ -35,9 +36,9 @@ std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every);
 
 /// Chooses the micro-batch and keep_every, unless the options give them, so that training fits the device: tries the
 /// whole mini-batch with all activations, then fewer activations as long as that saves memory, then smaller powers of
-/// two of leaves. If nothing fits, weights are streamed, and the same is tried again, at each attempt with whole layers
-/// and then with smaller strips of them; limits.host_weights is the host memory for that. Throws UsageError if the
-/// options are invalid, ResourceError if nothing fits.
+/// two of leaves. What is left may go to groups of layers. If nothing fits, weights are streamed, and the same is tried
+/// again, at each attempt with whole layers and then with smaller strips of them; limits.host_weights is the host
+/// memory for that. Throws UsageError if the options are invalid, ResourceError if nothing fits.
 TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& options, MemoryLimits const& limits);
 
 } // namespace varve

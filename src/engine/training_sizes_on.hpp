@@ -56,9 +56,9 @@ public:
     auto const of_levels = [&](std::size_t size) { return bytes_of_levels(network, leaves, formats, size); };
     auto const series = series_of(network, formats);
     using Levels = LeafLevels<ExecutionSpace, Scalar>;
-    sizes.weight_bytes = of_weights + of_growth +
-                         Levels::most_bytes_of_groups(network.num_layers(), of_levels(kWholeLayers)) +
-                         Levels::most_bytes_of_series(series.most_sums(), leaves);
+    std::size_t const of_layer = of_levels(kWholeLayers);
+    sizes.weight_bytes = of_weights + of_growth + of_layer + Levels::most_bytes_of_series(series.most_sums(), leaves);
+    sizes.group_bytes = Levels::most_bytes_of_groups(network.num_layers(), of_layer) - of_layer;
     auto const costs = costs_of_layers(network, formats);
     for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
       sizes.streamed.push_back({size, bytes_of_stream(network, formats, size) + of_growth + of_levels(size)});

@@ -48,7 +48,7 @@ public:
     for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
     levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), strips_, max_leaves_,
                                                  plan.streams_weights ? 0 : series_rule_.most_sums(),
-                                                 plan.streams_weights ? 1 : weights.layers().size());
+                                                 plan.group_bytes > 0 ? weights.layers().size() : 1);
     if constexpr (std::is_same_v<WeightSpace, HostBeside<ExecutionSpace>>) {
       if (plan.streams_weights) stream_.emplace(weights, strips_, strip_size_);
     }

@@ -289,6 +289,21 @@ TEST(TrainingMemory, IsSavedByComputingAgainThenBySmallerMicroBatches) {
   EXPECT_THROW(at(999 + bytes_per_leaf(sizes, 6)), ResourceError);
 }
 
+TEST(TrainingMemory, GoesToGroupsOfLayersOnlyIfNothingElseNeedsIt) {
+  TrainingOptions options;
+  options.batch = 320;
+  auto with_groups = sizes;
+  with_groups.group_bytes = 500;
+  auto const at = [&](std::size_t limit) { return plan_training(with_groups, options, {limit, {}, 0}); };
+  auto const enough = 1000 + 5 * bytes_per_leaf(sizes, 1) + 500;
+  EXPECT_EQ(at(enough).group_bytes, 500U);
+  EXPECT_EQ(at(enough).weight_bytes, 1000U);
+  EXPECT_EQ(at(enough - 1).group_bytes, 0U);
+  EXPECT_EQ(at(enough - 1).keep_every, 1U);
+  EXPECT_EQ(plan_training(with_groups, options, {999 + bytes_per_leaf(sizes, 6), {}, 5000}).group_bytes, 0U)
+      << "streamed";
+}
+
 TEST(TrainingMemory, TakesWhatIsAskedForOrSaysWhyNot) {
   TrainingOptions options;
   options.batch = 1000;
