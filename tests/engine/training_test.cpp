@@ -153,6 +153,29 @@ TEST_P(TrainingEngines, ComputeSeriesOfLayersLikeTheReference) {
   expect_reference(given, true, options);
 }
 
+/// Layers of one width between others, some with all edges, which dense kernels compute: GPUs add the sums of several
+/// layers' leaves at a time where neighbours have one shape and format.
+TEST_P(TrainingEngines, AddSumsOfSeveralLayersLikeTheReference) {
+  TrainingShape const sparse{{50, 90, 90, 90, 90, 90, 90, 90, 90, 12}, 380, 0.3, all};
+  TrainingShape full = sparse;
+  full.density = 1.1;
+  auto given = training_case(sparse);
+  auto layers = given.network.layers();
+  auto const complete = training_case(full).network.layers();
+  for (std::size_t const number : {2U, 5U, 6U}) layers[number] = complete[number];
+  given.network = Network(layers);
+  auto options = TrainingEngines::options();
+  bool const is_host = options.backend == Backend::serial || options.backend == Backend::openmp;
+  auto const plan = prepare_training(given.network, options)->plan();
+  EXPECT_EQ(plan.num_dense_backward, is_host ? 0U : 3U);
+  EXPECT_EQ(plan.group_bytes == 0, is_host);
+  for (std::size_t const micro_leaves : {0U, 1U, 4U}) {
+    SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time");
+    if (micro_leaves > 0) options.micro_batch = micro_leaves * leaf();
+    expect_reference(given, true, options);
+  }
+}
+
 TEST_P(TrainingEngines, GoOnFromAStateAsIfNothingHadHappened) {
   auto const given = training_case({{20, 30, 8}, 200, 0.5, all});
   auto options = TrainingEngines::options();
