@@ -34,39 +34,37 @@ struct SourceNumber {
   bool is_there;
 };
 
-/// Numbers that a source brings one by one; none unless it says so.
+/// How many numbers of a chunk a source brings one by one; none unless it says so.
 template <class Source>
-struct SingleNumbers {
-  static constexpr int count = 0;
-  static constexpr int size = 0;
-};
-template <class Source>
-requires requires { Source::num_numbers; }
-struct SingleNumbers<Source> {
-  static constexpr int count = Source::num_numbers;
-  static constexpr int size = Source::numbers_size;
-};
+constexpr int num_single_numbers() {
+  if constexpr (requires { Source::num_numbers; }) {
+    return Source::num_numbers;
+  } else {
+    return 0;
+  }
+}
 
 /// Brings the chunks of a stream of numbers to team scratch, one after the other, while the team computes with those
 /// that are there. On NVIDIA GPUs that copy to scratch asynchronously, `Stages` buffers take turns, so that Stages - 1
-/// chunks are on their way; elsewhere, or with one stage, one is, in registers, and two buffers alternate.
-/// (Asynchronous copies also bind the compiler: it moves loads to registers behind the computation that should hide
-/// them.) One barrier a chunk. The last `Kept` chunks before the present one stay, in buffers of their own.
+/// chunks are on their way; elsewhere one is, in registers, and two buffers alternate. (Asynchronous copies also bind
+/// the compiler: it moves loads to registers behind the computation that should hide them.) One barrier a chunk. The
+/// last `Kept` chunks before the present one stay, in buffers of their own.
 ///
 /// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and
 /// `SourcePiece at(int chunk, int first, int rank) const`: piece first + rank of the chunk, where `first` is a multiple
 /// of TeamSize that the compiler knows, and rank that of the thread. Numbers that do not lie in pieces of 16 bytes it
-/// brings one by one, to `numbers_size` places behind the pieces: `static constexpr int num_numbers, numbers_size`,
-/// `SourceNumber<Scalar> number_at(int chunk, int first, int rank) const` and `static int place_of(int number)`.
+/// brings one by one, behind the pieces: `static constexpr int num_numbers` and
+/// `SourceNumber<Scalar> number_at(int chunk, int first, int rank) const`.
 template <class ExecutionSpace, class Scalar, class Source, int TeamSize, int Stages, int Kept = 0>
 class ChunkPipeline {
 public:
-  static constexpr bool copies = kHasScratchCopies && !kOnHost<ExecutionSpace> && Stages > 1;
+  static constexpr bool copies = kHasScratchCopies && !kOnHost<ExecutionSpace>;
   static constexpr int num_buffers = (copies ? Stages : 2) + Kept;
   static constexpr int pieces_size = Source::num_pieces * 16 / static_cast<int>(sizeof(Scalar));
-  static constexpr int buffer_size = pieces_size + SingleNumbers<Source>::size;
+  static constexpr int num_numbers = num_single_numbers<Source>();
+  static constexpr int buffer_size = pieces_size + num_numbers;
   static constexpr int size = num_buffers * buffer_size; ///< numbers in team scratch
-  static_assert(Stages >= 1);
+  static_assert(Stages >= 2);
 
   /// Begins with the first chunks. All threads of the team call it and await(), with the team's buffers, of `size`
   /// numbers, with which the team must be done.
@@ -103,8 +101,6 @@ public:
   }
 
 private:
-  static constexpr int num_numbers = SingleNumbers<Source>::count;
-
   /// The most of `Count` pieces or numbers that a thread brings.
   template <int Count>
   static constexpr int per_thread = (Count + TeamSize - 1) / TeamSize;
@@ -125,7 +121,7 @@ private:
 
   /// Where a chunk's number goes that is brought alone.
   KOKKOS_FORCEINLINE_FUNCTION static Scalar& place_in(ArrayView<Scalar> const& buffer, int number) {
-    return buffer(static_cast<std::size_t>(pieces_size + Source::place_of(number)));
+    return buffer(static_cast<std::size_t>(pieces_size + number));
   }
 
   KOKKOS_FORCEINLINE_FUNCTION static void copy_chunk(int rank, ArrayView<Scalar> const& buffers, Source const& source,

@@ -28,7 +28,6 @@ struct LeafChunks {
   static constexpr int row_pieces = Chunk / Tile::pack_width;
   static constexpr int num_pieces = pieces_of_lines + (InPieces ? Rows * row_pieces : 0);
   static constexpr int num_numbers = InPieces ? 0 : Rows * Chunk;
-  static constexpr int numbers_size = num_numbers;
   static_assert(sizeof(typename Tile::PackType) == sizeof(ScratchPiece));
 
   typename Tile::Line const* lines; ///< of the leaf
@@ -50,7 +49,6 @@ struct LeafChunks {
   KOKKOS_FORCEINLINE_FUNCTION SourceNumber<Scalar> number_at(int chunk, int first, int rank) const {
     return number_of((first + rank) / Chunk, chunk * Chunk + (first + rank) % Chunk);
   }
-  KOKKOS_FORCEINLINE_FUNCTION static int place_of(int number) { return number; }
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION SourceNumber<Scalar> number_of(int row, int k) const {
