@@ -78,9 +78,21 @@ private:
         if (step.choice.fused_tile == FusedTile::wide)
           return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::wide>>(step);
       }
+      using Narrow = typename Tune::NarrowFused;
+      if constexpr (!std::is_void_v<Narrow> && outputs == 1) {
+        if (most_outputs_of(step) <= static_cast<std::size_t>(Narrow::max_outputs))
+          return make_fused_with<F, Narrow>(step);
+      }
       return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::small>>(step);
     }
     return nullptr;
+  }
+
+  std::size_t most_outputs_of(Step const& step) const {
+    std::size_t most = 0;
+    for (std::size_t number = step.first_layer; number <= step.last_layer; ++number)
+      most = std::max(most, cutter_.layers()[number].num_outputs);
+    return most;
   }
 
   template <class F>

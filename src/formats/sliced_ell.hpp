@@ -167,9 +167,17 @@ struct SlicedEll {
       } else {
         Index inputs[ChunkSize];
         load_pieces(inputs, index_chunk, block_in_slice);
-        VARVE_UNROLL
-        for (int first = 0; first < ChunkSize; first += edges_at_a_time) {
-          visit(inputs + first, [&](int edge) { return weights_of_edge(weight_chunk, block_in_slice, first + edge); });
+        if constexpr (BlockOutputs == 1) { // all at once: one by one, nvcc would load the numbers of a piece singly
+          Scalar loaded[ChunkSize];
+          load_pieces(loaded, weight_chunk, block_in_slice);
+          VARVE_UNROLL
+          for (int first = 0; first < ChunkSize; first += edges_at_a_time)
+            visit(inputs + first, [&](int edge) { return loaded + first + edge; });
+        } else {
+          VARVE_UNROLL
+          for (int first = 0; first < ChunkSize; first += edges_at_a_time)
+            visit(inputs + first,
+                  [&](int edge) { return weights_of_edge(weight_chunk, block_in_slice, first + edge); });
         }
       }
     }

@@ -73,6 +73,7 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.most_stored_in_dense = Tune::most_stored_in_dense;
   traits.dense_per_block_weight = Tune::dense_per_block_weight;
   traits.narrowest_dense = Tune::narrowest_dense;
+  traits.fewest_dense_edges = Tune::fewest_dense_edges;
   traits.has_dense_kernel = Tune::has_dense_kernel;
   traits.dense_tile_samples = samples_of<typename Tune::DenseTile>;
   traits.fewest_dense_tasks = static_cast<std::size_t>(Tune::fewest_dense_tasks(processors));
@@ -144,7 +145,6 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
     traits.fused[3] =
         detail::wide_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::small>,
                             FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::wide>>(processors, team_scratch);
-    traits.narrowest_wide = Tune::narrowest_wide;
   }
   traits.max_image_bytes = Tune::max_image_bytes;
   traits.most_stored_in_fused_blocks = Tune::most_stored_in_fused_blocks;

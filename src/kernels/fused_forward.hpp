@@ -230,8 +230,20 @@ private:
       int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
       if (block < layer.num_blocks()) {
         sums[pass].accumulate(layer, block, tile, lane);
-        sums[pass].finish_block(layer.parameters, block, seen);
+        if constexpr (Tune::passes == 1) {
+          sums[pass].finish_block(layer.parameters, block, seen);
+        } else {
+          sums[pass].finish_sums(layer.parameters, block);
+        }
         neurons[pass] = Sums::neurons_of(layer.parameters, block);
+      }
+    }
+    if constexpr (Tune::passes >
+                  1) { // last of all, so that the registers of `seen` are free for loads of further passes
+      VARVE_UNROLL
+      for (int pass = 0; pass < Tune::passes; ++pass) {
+        int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
+        if (block < layer.num_blocks()) sums[pass].see_results(layer.parameters, block, seen);
       }
     }
     scratch.marks.mark_live(seen, lane, count, stamp);

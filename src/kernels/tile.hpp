@@ -40,28 +40,29 @@ struct TileShape {
   }
 };
 
-/// A tile that threads read from team scratch without bank conflicts: `lane` counts to 2 * NumLanes, and the second
-/// half of the lanes takes its two packs in the other order, so that two outputs computed at a time read different
-/// banks.
-template <class Scalar, int PackWidth, int NumLanes>
+/// A tile that threads read from team scratch with fewer bank conflicts: `lane` counts to 2 * AlikeOutputs * NumLanes,
+/// and the second half of the lanes takes its two packs in the other order. So of 2 * AlikeOutputs outputs that are
+/// computed at a time, half read first packs of lines and half read second ones, from different banks.
+template <class Scalar, int PackWidth, int NumLanes, int AlikeOutputs = 1>
 struct RotatedTileShape : TileShape<Scalar, PackWidth, 2, NumLanes> {
   using Base = TileShape<Scalar, PackWidth, 2, NumLanes>;
 
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int sample_of(int lane, int pack) {
-    return Base::sample_of(lane % NumLanes, pack ^ (lane / NumLanes));
+    return Base::sample_of(lane % NumLanes, pack ^ (lane / (AlikeOutputs * NumLanes)));
   }
 
   template <class Value>
   KOKKOS_FORCEINLINE_FUNCTION static auto& pack_at(ArrayView<Value> const& tile, int neuron, int lane, int pack) {
-    return Base::pack_at(tile, neuron, lane % NumLanes, pack ^ (lane / NumLanes));
+    return Base::pack_at(tile, neuron, lane % NumLanes, pack ^ (lane / (AlikeOutputs * NumLanes)));
   }
 };
 
 /// The number of values of the argument `lane` in the functions of a tile shape.
 template <class Tile>
 inline constexpr int kNumLaneIds = Tile::num_lanes;
-template <class Scalar, int PackWidth, int NumLanes>
-inline constexpr int kNumLaneIds<RotatedTileShape<Scalar, PackWidth, NumLanes>> = 2 * NumLanes;
+template <class Scalar, int PackWidth, int NumLanes, int AlikeOutputs>
+inline constexpr int kNumLaneIds<RotatedTileShape<Scalar, PackWidth, NumLanes, AlikeOutputs>> =
+    2 * AlikeOutputs* NumLanes;
 
 /// Number of tiles of this many samples that hold `num_slots` slots.
 KOKKOS_FORCEINLINE_FUNCTION constexpr int num_tiles(int num_slots, int tile_samples) {
@@ -227,6 +228,13 @@ struct BlockSums {
   template <bool MayHaveCurve = false, class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void finish_block(Parameters const& layer, int block,
                                                 typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
+    finish_sums<MayHaveCurve>(layer, block);
+    see_results(layer, block, seen);
+  }
+
+  /// finish_block() without `seen`.
+  template <bool MayHaveCurve = false, class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION void finish_sums(Parameters const& layer, int block) {
     VARVE_UNROLL
     for (int output = 0; output < BlockOutputs; ++output) {
       double const bias = layer.bias_of(block * BlockOutputs + output);
@@ -239,6 +247,12 @@ struct BlockSums {
         }
       }
     }
+  }
+
+  /// Collects the bits of the results of a block.
+  template <class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION void see_results(Parameters const& layer, int block,
+                                               typename Tile::Seen (&seen)[Tile::packs_per_lane]) const {
     for_outputs(layer, block, [&](int output) {
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) see(seen[k], sum[output][k]);

@@ -15,6 +15,8 @@ std::string to_string(EdgeOrder order) {
     return "ascending";
   case EdgeOrder::automatic:
     return "auto";
+  case EdgeOrder::wide:
+    return "wide";
   case EdgeOrder::balanced:
     return "balanced";
   }
@@ -22,10 +24,10 @@ std::string to_string(EdgeOrder order) {
 }
 
 EdgeOrder parse_edge_order(std::string const& name) {
-  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::balanced}) {
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::wide, EdgeOrder::balanced}) {
     if (name == to_string(order)) return order;
   }
-  throw UsageError("there is no edge order '" + name + "'; there are: auto, ascending, balanced");
+  throw UsageError("there is no edge order '" + name + "'; there are: auto, wide, ascending, balanced");
 }
 
 OrderedNetwork::OrderedNetwork(std::shared_ptr<NetworkSource const> source, EdgeOrder order)
@@ -37,6 +39,8 @@ bool OrderedNetwork::changes(Layer const& layer) const {
     return false;
   case EdgeOrder::automatic:
     return suits_balanced_edges(layer.weights);
+  case EdgeOrder::wide:
+    return suits_balanced_edges(layer.weights, kWidestInLargeScratch);
   case EdgeOrder::balanced:
     return std::max(layer.num_inputs(), layer.num_outputs()) <= kWidestBalanced;
   }
@@ -55,7 +59,7 @@ Layer OrderedNetwork::layer(std::size_t number) const {
   report.seconds = stopwatch.seconds();
   auto const gain =
       static_cast<double>(report.ascending.num_wavefronts) / static_cast<double>(report.chosen.num_wavefronts);
-  if (order_ == EdgeOrder::automatic && gain < least_gain) return layer;
+  if (order_ != EdgeOrder::balanced && gain < least_gain) return layer;
   std::lock_guard const lock(guard_);
   reports_[number] = report;
   return ordered;

@@ -216,7 +216,7 @@ bool LayerChooser::is_cheap_to_fuse(LayerChoice const& choice, Question const& q
 
 std::optional<Encoding> LayerChooser::in_wide_tiles(Question const& question) const {
   if (!question.fuses_wide || !may_use(FormatName::sliced_ell)) return std::nullopt;
-  auto encoding = in_singles(question, KernelName::fused);
+  auto encoding = in_singles(question, KernelName::fused, order_in_wide_tiles(question.matrix()));
   return is_cheap_to_fuse(encoding.choice, question) ? std::optional(std::move(encoding)) : std::nullopt;
 }
 
@@ -229,7 +229,10 @@ Encoding LayerChooser::as_rows(Question const& question) const {
 }
 
 Encoding LayerChooser::in_singles(Question const& question, KernelName kernel) const {
-  auto order = order_of_singles(question.matrix());
+  return in_singles(question, kernel, order_of_singles(question.matrix()));
+}
+
+Encoding LayerChooser::in_singles(Question const& question, KernelName kernel, std::vector<NeuronIndex> order) const {
   auto const size = ell_size(question.matrix(), order, device_.single_shape);
   return in_ell(question, FormatName::sliced_ell, device_.single_shape, std::move(order), size, kernel);
 }

@@ -143,6 +143,7 @@ private:
   bool is_cheap_to_fuse(LayerChoice const& choice, Question const& question) const;
   Encoding as_rows(Question const& question) const;
   Encoding in_singles(Question const& question, KernelName kernel) const;
+  Encoding in_singles(Question const& question, KernelName kernel, std::vector<NeuronIndex> order) const;
   Encoding in_ell(Question const& question, FormatName format, EllShape const& shape, std::vector<NeuronIndex> order,
                   EllSize const& size, KernelName kernel) const;
 

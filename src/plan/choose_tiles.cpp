@@ -15,8 +15,7 @@ bool LayerChooser::fits_wide_tiles(std::size_t width) const {
   auto const& tiles = device_.fused_with(FusedTile::wide);
   bool const gives_each_team_one =
       !request_.expected_samples || *request_.expected_samples >= tiles.tiles_at_a_time * tiles.tile_samples;
-  return !request_.is_split && is_within(FusedTile::wide, width) && width >= device_.narrowest_wide &&
-         gives_each_team_one;
+  return !request_.is_split && is_within(FusedTile::wide, width) && gives_each_team_one;
 }
 
 bool LayerChooser::is_within(FusedTile tile, std::size_t width) const {

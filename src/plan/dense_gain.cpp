@@ -13,6 +13,7 @@ bool gains_from_dense(SparseMatrix const& matrix, EdgeOffset stored, EllShape co
     return static_cast<double>(stored) <= factor * static_cast<double>(weights);
   };
   if (std::max(matrix.num_rows, matrix.num_columns) < device.narrowest_dense ||
+      matrix.num_entries() < device.fewest_dense_edges * matrix.num_rows ||
       !is_at_most(device.most_stored_in_dense, matrix.num_entries()))
     return false;
   auto const size = ell_size(matrix, order_by_input_list(matrix, pattern_blocks.block_outputs), pattern_blocks);

@@ -49,7 +49,6 @@ struct DeviceTraits {
   EllShape staged_shape; ///< sliced ELL within staged blocks
 
   std::array<Fused, num_fused_tiles> fused;       ///< by FusedTile
-  std::size_t narrowest_wide = 0;                 ///< neurons of the wider side from which on wide tiles are chosen
   std::size_t max_image_bytes = 0;                ///< largest image of a layer beside a tile with_image
   double most_stored_in_fused_blocks = 0.0;       ///< stored weights per edge up to which pattern blocks are faster
   std::size_t stationary_layers_before_fused = 0; ///< first layers that the stationary kernel takes even if they fuse
@@ -72,6 +71,7 @@ struct DeviceTraits {
   double most_stored_in_dense = 0.0; ///< stored weights per edge up to which dense layers are faster than sliced ELL
   double dense_per_block_weight = 0.0; ///< stored weights for each one in pattern blocks up to which they are faster
   std::size_t narrowest_dense = 0;     ///< neurons of the wider side from which on dense layers are chosen
+  std::size_t fewest_dense_edges = 0;  ///< edges of an output, on average, from which on they are chosen
   bool has_dense_kernel = false;       ///< else the fused and the direct kernel take dense layers
   std::size_t dense_tile_samples = 0;
   std::size_t fewest_dense_tasks = 0; ///< blocks of tiles, one for each team, from which on that kernel is chosen

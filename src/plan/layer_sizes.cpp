@@ -2,6 +2,7 @@
 
 #include "passes/block_lists.hpp"
 #include "passes/edge_order.hpp"
+#include "passes/output_groups.hpp"
 #include "passes/output_order.hpp"
 #include "plan/layer_image.hpp"
 
@@ -22,6 +23,13 @@ EdgeOffset count_most_readers(SparseMatrix const& matrix) {
 
 std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix) {
   return is_ascending(matrix) ? order_by_input_list(matrix, 1) : balance_outputs(matrix);
+}
+
+std::vector<NeuronIndex> order_in_wide_tiles(SparseMatrix const& matrix) {
+  auto order = order_of_singles(matrix);
+  if (!is_ascending(matrix)) return order;
+  auto grouped = group_outputs(matrix);
+  return bank_use(matrix, grouped).num_wavefronts < bank_use(matrix, order).num_wavefronts ? grouped : order;
 }
 
 std::vector<NeuronIndex> order_by_size(SparseMatrix const& matrix) {

@@ -22,6 +22,10 @@ EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& ord
 /// neighbours, or, if edges were ordered against bank conflicts, outputs that were ordered together.
 std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix);
 
+/// The same for wide tiles of the fused kernel: of ascending edges the order of order_of_singles() or of
+/// group_outputs(), whichever reads scratch in fewer wavefronts.
+std::vector<NeuronIndex> order_in_wide_tiles(SparseMatrix const& matrix);
+
 /// The order (position -> output) by number of edges, the most first, so that neighbours have about as many; outputs
 /// with as many edges keep their order. Empty, which means 0, 1, 2, ..., if they are
 /// in this order already.

@@ -15,6 +15,7 @@ TESTS = {
     "passes/edge_order.cpp": ["passes_edge_order", "passes_ordered_network"],
     "passes/output_balance.cpp": ["passes_edge_order", "passes_ordered_network"],
     "passes/ordered_network.cpp": ["passes_ordered_network"],
+    "passes/output_groups.cpp": ["passes_output_groups"],
     "passes/output_order.cpp": ["passes_output_order"],
     "passes/regrow.cpp": ["passes_regrow"],
     "network/network.cpp": ["network_network", "network_analysis"],
@@ -31,6 +32,7 @@ REDUCED = "passes/reduced_network.cpp"
 EDGES = "passes/edge_order.cpp"
 BALANCE = "passes/output_balance.cpp"
 ORDERED = "passes/ordered_network.cpp"
+GROUPS = "passes/output_groups.cpp"
 OUTPUTS = "passes/output_order.cpp"
 REGROW = "passes/regrow.cpp"
 NETWORK = "network/network.cpp"
@@ -215,12 +217,12 @@ MUTANTS = [
     (EDGES, "outputs without an edge left read on", "if (step < degree_at(weights, order, position))",
      "if (step < degree_at(weights, order, position) && step + 1 < longest)"),
     (EDGES, "descending rows ascend", "if (!std::ranges::is_sorted(weights.row_columns(row))) return false;", ""),
-    (EDGES, "narrow layers gain", "if (width < narrowest || width > kWidestBalanced) return false;",
-     "if (width > kWidestBalanced) return false;"),
+    (EDGES, "narrow layers gain", "if (width < narrowest || width > widest) return false;",
+     "if (width > widest) return false;"),
     (EDGES, "layers of 257 do not gain", "width < narrowest", "width <= narrowest"),
-    (EDGES, "wide layers gain", "if (width < narrowest || width > kWidestBalanced) return false;",
+    (EDGES, "wide layers gain", "if (width < narrowest || width > widest) return false;",
      "if (width < narrowest) return false;"),
-    (EDGES, "layers of 1024 do not gain", "width > kWidestBalanced) return", "width >= kWidestBalanced) return"),
+    (EDGES, "layers of 1024 do not gain", "width > widest) return", "width >= widest) return"),
     (EDGES, "the narrower side counts", "std::max(weights.num_rows, weights.num_columns);\n  if (width",
      "std::min(weights.num_rows, weights.num_columns);\n  if (width"),
     (EDGES, "layers of few edges gain", "if (weights.num_entries() < fewest_edges * weights.num_rows) return false;", ""),
@@ -238,15 +240,32 @@ MUTANTS = [
      "case EdgeOrder::ascending:\n    return true;"),
     (ORDERED, "auto orders what does not gain", "return suits_balanced_edges(layer.weights);", "return true;"),
     (ORDERED, "auto orders nothing", "return suits_balanced_edges(layer.weights);", "return false;"),
+    (ORDERED, "auto orders wide layers", "return suits_balanced_edges(layer.weights);",
+     "return suits_balanced_edges(layer.weights, kWidestInLargeScratch);"),
+    (ORDERED, "wide is auto", "return suits_balanced_edges(layer.weights, kWidestInLargeScratch);",
+     "return suits_balanced_edges(layer.weights);"),
+    (ORDERED, "wide wants no gain", "order_ != EdgeOrder::balanced && gain < least_gain",
+     "order_ == EdgeOrder::automatic && gain < least_gain"),
     (ORDERED, "balanced orders the widest too", "return std::max(layer.num_inputs(), layer.num_outputs()) <= kWidestBalanced;",
      "return true;"),
     (ORDERED, "balanced leaves 1024 alone", "<= kWidestBalanced;", "< kWidestBalanced;"),
     (ORDERED, "balanced looks at outputs only", "std::max(layer.num_inputs(), layer.num_outputs())", "layer.num_outputs()"),
     (ORDERED, "balanced looks at inputs only", "std::max(layer.num_inputs(), layer.num_outputs())", "layer.num_inputs()"),
-    (ORDERED, "a small gain suffices", "if (order_ == EdgeOrder::automatic && gain < least_gain) return layer;", ""),
-    (ORDERED, "balanced wants a gain", "order_ == EdgeOrder::automatic && gain < least_gain", "gain < least_gain"),
+    (ORDERED, "a small gain suffices", "if (order_ != EdgeOrder::balanced && gain < least_gain) return layer;", ""),
+    (ORDERED, "balanced wants a gain", "order_ != EdgeOrder::balanced && gain < least_gain", "gain < least_gain"),
     (ORDERED, "layers count as often as they are asked for", "reports_[number] = report;",
      "if (reports_[number]) report.num_layers += reports_[number]->num_layers;\n  reports_[number] = report;"),
+
+    # --- groups of outputs ---
+    (GROUPS, "outputs of the last group still count", "order.size() % kOutputsAtATime == 0", "order.empty()"),
+    (GROUPS, "only the output before counts", "std::ranges::transform(taken, words, taken.begin(), std::bit_or());",
+     "std::ranges::copy(words, taken.begin());"),
+    (GROUPS, "those that meet most are taken", "if (common >= fewest) continue;",
+     "if (common < fewest && fewest < std::numeric_limits<int>::max()) continue;"),
+    (GROUPS, "outputs are not sorted by degree",
+     "std::ranges::stable_sort(open, std::greater(), [&](NeuronIndex output) { return weights.row_size(output); });", ""),
+    (GROUPS, "steps beyond the first word are the first ones", "step / kWordSteps] |=", "0] |="),
+    (GROUPS, "all inputs are in one bank", "place_of(output, bank_of(input)) + step", "place_of(output, 0) + step"),
 
     # --- order of outputs ---
     (OUTPUTS, "lists of equal hashes are equal", "[&](std::size_t g) { return std::ranges::equal(weights.row_columns(groups[g].front()), inputs); }",

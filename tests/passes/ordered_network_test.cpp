@@ -24,7 +24,7 @@ std::shared_ptr<NetworkSource const> random_network(std::vector<std::size_t> wid
 }
 
 TEST(EdgeOrders, HaveNames) {
-  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::balanced})
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::wide, EdgeOrder::balanced})
     EXPECT_EQ(parse_edge_order(to_string(order)), order);
   EXPECT_EQ(parse_edge_order("auto"), EdgeOrder::automatic);
   EXPECT_THROW(parse_edge_order("random"), UsageError);
@@ -42,6 +42,21 @@ TEST(OrderedNetworks, OrderTheLayersThatGain) {
     EXPECT_EQ(network.layer(number), expected);
     EXPECT_EQ(is_ascending(network.layer(number).weights), !is_ordered[number]);
   }
+}
+
+TEST(OrderedNetworks, OrderWideLayersIfTold) {
+  auto const source = random_network({300, 200, 40, 1030, 4096, 4097});
+  OrderedNetwork const automatic(source, EdgeOrder::automatic);
+  OrderedNetwork const network(source, EdgeOrder::wide);
+  std::vector<bool> const is_ordered = {true, false, false, true, false}; // 200 are too few, 4097 too many
+  for (std::size_t number = 0; number < 5; ++number) {
+    Layer expected = source->layer(number);
+    if (is_ordered[number]) balance_edges(expected.weights);
+    EXPECT_EQ(network.layer(number), expected) << number;
+  }
+  EXPECT_EQ(network.layer(0), automatic.layer(0));
+  OrderedNetwork const shared(std::make_shared<RadixNet>(4096, 2, 1), EdgeOrder::wide);
+  EXPECT_TRUE(is_ascending(shared.layer(0).weights)) << "outputs share whole lists";
 }
 
 TEST(OrderedNetworks, LeaveSharedPatternsAndAscendingOrdersAlone) {
@@ -78,6 +93,7 @@ TEST(OrderedNetworks, LeaveLayersAloneThatHaveFewConflicts) {
   OrderedNetwork const network(source, EdgeOrder::automatic);
   EXPECT_EQ(network.layer(0), source->layer(0));
   EXPECT_EQ(network.report().num_layers, 0U);
+  EXPECT_EQ(OrderedNetwork(source, EdgeOrder::wide).layer(0), source->layer(0));
   OrderedNetwork const balanced(source, EdgeOrder::balanced);
   EXPECT_NE(balanced.layer(0), source->layer(0));
 }

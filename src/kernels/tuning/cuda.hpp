@@ -9,6 +9,9 @@
 
 namespace varve {
 
+template <class ExecutionSpace, class Scalar>
+struct CudaNarrowTuning;
+
 /// CUDA: a tile of the direct kernel is 32 samples (one 128-byte line per neuron in float); loads of 16 bytes, so 8
 /// lanes per block in float and 4 blocks per warp, whose indices and weights are interleaved in slices.
 /// ExecutionSpace is a parameter so that plans for such a device can be made and tested without it.
@@ -26,9 +29,8 @@ struct CudaTuning {
   /// blocks, and 2.5e12 edges per second of single outputs of a random pattern.
   static constexpr double most_stored_in_fused_blocks = 4.0;
   static constexpr bool has_large_tiles = true;
+  using NarrowFused = CudaNarrowTuning<ExecutionSpace, Scalar>;
   static constexpr bool has_wide_tiles = true; ///< as far as a team may have their scratch (core/large_scratch.hpp)
-  /// If all samples stay alive, the direct kernel takes 0.9 of the time at 2048, and 1.16 times at 4096.
-  static constexpr std::size_t narrowest_wide = 2049;
   static constexpr std::size_t max_image_bytes = 28000; ///< 48 KiB less a tile of 16 KiB and 4 KB that Kokkos takes
   /// While many samples die, the stationary kernel is faster even where the fused kernel could take the layer, because
   /// it compacts in every layer at no cost.
@@ -79,7 +81,9 @@ struct CudaTuning {
   static constexpr bool has_dense_kernel = true;
   static constexpr double most_stored_in_dense = 5.0;    ///< from a density of 0.2 on
   static constexpr double dense_per_block_weight = 1.25; ///< fused pattern blocks take 14e12 weights per second
-  static constexpr std::size_t narrowest_dense = 257;    ///< narrower layers share launches of large tiles
+  static constexpr std::size_t narrowest_dense = 65;
+  /// Layers of merged networks, which have at most half as many, share launches of large tiles.
+  static constexpr std::size_t fewest_dense_edges = 64;
   static int dense_teams(int processors) { return pack_width * processors; }
   /// With fewer teams, fused pattern blocks: 300 samples of 300 neurons keep 14 teams at work, and gain.
   static int fewest_dense_tasks(int processors) { return processors / 16; }
@@ -146,17 +150,24 @@ struct CudaTuning {
   }
 };
 
-/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples of 1024 neurons (32 KB) and two lanes of 4:
-/// 16 sums in registers per thread for single outputs (512 threads), 32 for blocks of 8 (256 threads). More teams would
-/// make late layers slower, in which few samples are left: they would share few busy multiprocessors. Layers of at most
-/// 256 neurons: tiles of 32 samples, which have no bank conflicts; of at most 128: the layer's image beside the tile.
-/// Wide layers, of single outputs only: one team of 1024 threads, a tile of 8 samples in 128 KB.
+/// CUDA: two teams per multiprocessor, each with a tile of 8 float samples of 1024 neurons (32 KB): 16 sums in
+/// registers per thread for single outputs (512 threads, which hold all samples of an output, so that a weight serves
+/// two loads), 32 for blocks of 8 (256 threads, two lanes of 4). More teams would make late layers slower, in which few
+/// samples are left: they would share few busy multiprocessors. Layers of at most 256 neurons: tiles of 32 samples,
+/// which have no bank conflicts; of at most 128: the layer's image beside the tile. Wide layers, of single outputs
+/// only: one team of 1024 threads, a tile of 8 samples in 128 KB.
 template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedTile Kind>
 struct CudaFusedTuning {
   static constexpr bool is_small = Kind == FusedTile::small;
   static constexpr bool has_image = Kind == FusedTile::with_image;
   static constexpr bool is_wide = Kind == FusedTile::wide;
-  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, is_small || is_wide ? 2 : 8>;
+  static constexpr int pack_width = 16 / static_cast<int>(sizeof(Scalar));
+  static constexpr int alike_outputs = 4; ///< as many as read lines of 32 bytes from all banks (passes/edge_order.hpp)
+  using Tile =
+      std::conditional_t<is_small || is_wide,
+                         std::conditional_t<BlockOutputs == 1, RotatedTileShape<Scalar, pack_width, 1, alike_outputs>,
+                                            TileShape<Scalar, pack_width, 1, 2>>,
+                         TileShape<Scalar, pack_width, 1, 8>>;
   static constexpr int max_neurons = is_wide ? 4096 : is_small ? 1024 : has_image ? 128 : 256;
   static constexpr bool in_place = true;
   static constexpr bool prefetches = has_image;
@@ -171,24 +182,34 @@ struct CudaFusedTuning {
     return std::min(num_tiles, teams_per_multiprocessor * processors);
   }
 
-  /// Measured on an H200: 14e12 weights per second in blocks, 2.5e12 of single outputs; compaction moves 3e12 bytes per
-  /// second, each read and written.
+  /// Measured on an H200: 14e12 weights per second in blocks, 5e12 of single outputs, 3e12 of wide layers whose edges
+  /// ascend; compaction moves 3e12 bytes per second, each read and written.
   static LaunchCosts launch_costs(int processors) {
     int const teams = teams_per_multiprocessor * processors;
     return {.launch = 5e-6,
             .weight = is_wide             ? 3e-13
-                      : BlockOutputs == 1 ? 4e-13
+                      : BlockOutputs == 1 ? 2e-13
                                           : 7e-14,
             .moved_value = 2.0 * sizeof(Scalar) / 3e12,
             .full = static_cast<double>(teams * Tile::num_samples)};
   }
 };
 
-// passes/edge_order.hpp describes these tiles by two numbers, kNumBanks and kWidestBalanced.
+/// The same tiles for launches of single outputs whose layers all have so few that a thread for each would leave half
+/// of the team idle: two threads share the samples of an output.
+template <class ExecutionSpace, class Scalar>
+struct CudaNarrowTuning : CudaFusedTuning<ExecutionSpace, Scalar, 1, FusedTile::small> {
+  using Tile = TileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, 2>;
+  static constexpr int passes = 1;
+  static constexpr int max_outputs = CudaNarrowTuning::team_size / Tile::num_lanes;
+};
+
+// passes/edge_order.hpp describes these tiles by kNumBanks and the widths of the widest.
 static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::Tile::num_samples * sizeof(float) * kNumBanks == 128 &&
               CudaFusedTuning<void, double, 1, FusedTile::small>::Tile::num_samples * sizeof(double) * kNumBanks ==
                   128);
-static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::max_neurons == kWidestBalanced);
+static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::max_neurons == kWidestBalanced &&
+              CudaFusedTuning<void, float, 1, FusedTile::wide>::max_neurons == kWidestInLargeScratch);
 
 #if defined(KOKKOS_ENABLE_CUDA)
 template <class Scalar>

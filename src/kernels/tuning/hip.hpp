@@ -14,6 +14,7 @@ namespace varve {
 /// wavefronts; the second number of LaunchBounds counts wavefronts per SIMD unit (CUDA: teams per multiprocessor).
 template <class ExecutionSpace, class Scalar>
 struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
+  using NarrowFused = void;
   static constexpr bool has_wide_tiles = false;
   using Cuda = CudaTuning<ExecutionSpace, Scalar>;
 

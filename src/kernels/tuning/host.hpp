@@ -33,6 +33,7 @@ struct Tuning {
   /// Blocks are chosen up to 2 stored weights per edge, because a block of 4 is 1.5 to 2 times as fast.
   static constexpr double most_stored_in_fused_blocks = 2.0;
   static constexpr bool has_large_tiles = false;
+  using NarrowFused = void; ///< else small tiles of the fused kernel for launches of few outputs
   static constexpr bool has_wide_tiles = false;
   static constexpr std::size_t max_image_bytes = 0;
   static constexpr std::size_t stationary_layers_before_fused = 0;
@@ -69,6 +70,7 @@ struct Tuning {
   static constexpr double most_stored_in_dense = has_long_registers ? 2.8 : 2.0;
   static constexpr double dense_per_block_weight = 1.3;
   static constexpr std::size_t narrowest_dense = 129; ///< merged networks alternate, and each change is a launch
+  static constexpr std::size_t fewest_dense_edges = 0;
   static int fewest_dense_tasks(int /*processors*/) { return 0; }
 
   static constexpr int expand_level = 1;
