@@ -34,8 +34,8 @@ class Network:
     :param reductions: work to save: "auto" (everything), "none", or a comma-separated list of merge_neurons,
         fold_constants, drop_unread, saturation, equal_samples. The first two add up weights in advance, so that last
         bits may differ
-    :param edge_order: order of the terms of sums, which decides last bits: "auto", "wide", "ascending" or "balanced". With
-        reductions="none" and edge_order="ascending", all bits are those of engine="reference"
+    :param edge_order: order of the terms of sums, which decides last bits: "auto", "wide", "ascending" or "balanced".
+        With reductions="none" and edge_order="ascending", all bits are those of engine="reference"
     :param engine: "varve", or "reference", plain loops to compare with
     :param batch: samples at a time; by default as many as fit and suit the speed
     :param memory_limit: bytes for weights and activations; nine tenths of the free memory by default

@@ -238,8 +238,7 @@ private:
         neurons[pass] = Sums::neurons_of(layer.parameters, block);
       }
     }
-    if constexpr (Tune::passes >
-                  1) { // last of all, so that the registers of `seen` are free for loads of further passes
+    if constexpr (Tune::passes > 1) { // only now, so that the registers of `seen` are free for loads of all passes
       VARVE_UNROLL
       for (int pass = 0; pass < Tune::passes; ++pass) {
         int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
