@@ -1,7 +1,7 @@
 #include "passes/output_groups.hpp"
 
 #include "passes/edge_order.hpp"
-#include "radixnet/random_network.hpp"
+#include "passes/patterns.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,30 +14,10 @@
 namespace varve {
 namespace {
 
-SparseMatrix random_matrix(std::size_t width, std::optional<std::size_t> degree, std::optional<double> density) {
-  RandomNetworkRecipe recipe;
-  recipe.widths = {width, width};
-  recipe.degree = degree;
-  recipe.density = density;
-  return RandomNetwork(recipe).layer(0).weights;
-}
-
-SparseMatrix matrix_of_lists(std::size_t num_columns, std::vector<std::vector<NeuronIndex>> const& lists) {
-  SparseMatrix matrix;
-  matrix.num_rows = lists.size();
-  matrix.num_columns = num_columns;
-  matrix.values = {1.0};
-  for (auto const& list : lists) {
-    matrix.column_indices.insert(matrix.column_indices.end(), list.begin(), list.end());
-    matrix.row_pointers.push_back(matrix.num_entries());
-  }
-  return matrix;
-}
-
 using Order = std::vector<NeuronIndex>;
 
 TEST(GroupedOutputs, AreAPermutation) {
-  for (auto const& matrix : {random_matrix(257, 5, std::nullopt), random_matrix(64, std::nullopt, 0.3),
+  for (auto const& matrix : {random_layer(257, 5, std::nullopt).weights, random_layer(64, std::nullopt, 0.3).weights,
                              matrix_of_lists(4, {{}, {1}, {}}), matrix_of_lists(4, {}), SparseMatrix()}) {
     Order order = group_outputs(matrix);
     std::ranges::sort(order);
@@ -49,7 +29,7 @@ TEST(GroupedOutputs, AreAPermutation) {
 
 TEST(GroupedOutputs, MeetInFewerBanks) {
   auto const of = [](std::size_t width, std::size_t degree) {
-    auto const matrix = random_matrix(width, degree, std::nullopt);
+    auto const matrix = random_layer(width, degree, std::nullopt).weights;
     double const before = bank_use(matrix, {}).wavefronts_per_step();
     EXPECT_GT(before, 2.0);
     return bank_use(matrix, group_outputs(matrix)).wavefronts_per_step() / before;
@@ -66,7 +46,7 @@ TEST(GroupedOutputs, CompleteAnOutputByThoseThatMeetItLeast) {
 }
 
 TEST(GroupedOutputs, HaveFewerAndFewerEdges) {
-  auto const matrix = random_matrix(512, std::nullopt, 0.05);
+  auto const matrix = random_layer(512, std::nullopt, 0.05).weights;
   Order const order = group_outputs(matrix);
   auto const longest = [&](std::size_t first) {
     EdgeOffset most = 0;
@@ -82,7 +62,7 @@ TEST(GroupedOutputs, HaveFewerAndFewerEdges) {
 }
 
 TEST(GroupedOutputs, LookAtTheOrderOfEdges) {
-  auto matrix = random_matrix(512, 16, std::nullopt);
+  auto matrix = random_layer(512, 16, std::nullopt).weights;
   Order const before = group_outputs(matrix);
   balance_edges(matrix);
   EXPECT_NE(group_outputs(matrix), before);
