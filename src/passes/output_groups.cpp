@@ -61,7 +61,8 @@ std::vector<NeuronIndex> group_outputs(SparseMatrix const& weights) {
   constexpr std::size_t most_words = 2048; // compared for one choice; more candidates gain little
   constexpr std::size_t fewest_candidates = 8;
   BankSteps const steps(weights);
-  std::size_t const window = std::max(fewest_candidates, most_words / std::max<std::size_t>(1, steps.num_words()) / 4);
+  auto const window = static_cast<std::ptrdiff_t>(
+      std::max(fewest_candidates, most_words / std::max<std::size_t>(1, steps.num_words()) / kNumBanks));
   std::vector<NeuronIndex> open(weights.num_rows);
   std::iota(open.begin(), open.end(), NeuronIndex(0));
   std::ranges::stable_sort(open, std::greater(), [&](NeuronIndex output) { return weights.row_size(output); });
@@ -74,7 +75,7 @@ std::vector<NeuronIndex> group_outputs(SparseMatrix const& weights) {
       taken.assign(kNumBanks * steps.num_words(), 0);
     } else {
       int fewest = std::numeric_limits<int>::max();
-      auto const end = next + static_cast<std::ptrdiff_t>(std::min<std::size_t>(window, open.end() - next));
+      auto const end = next + std::min(window, open.end() - next);
       for (auto candidate = next; candidate != end && fewest > 0; ++candidate) {
         int const common = num_common(steps.of(*candidate), taken);
         if (common >= fewest) continue;
