@@ -146,7 +146,7 @@ void add_run_options(CLI::App& command, InferOptions& options) {
           "--edge-order", options.edge_order,
           "order in which outputs add their products, which decides last bits: auto (balanced in layers of at most "
           "1024 neurons that gain from fewer bank conflicts on GPUs, else ascending), wide (the same in layers of at "
-          "most 4096 neurons, which are then up to 1.8 times as fast on GPUs), ascending, or balanced (in all layers "
+          "most 4096 neurons, which are then about 1.5 times as fast on GPUs), ascending, or balanced (in all layers "
           "of at most 1024 neurons, for studies)")
       ->capture_default_str();
 }
