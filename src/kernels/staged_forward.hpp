@@ -1,7 +1,9 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "core/types.hpp"
+#include "core/large_scratch.hpp"
+#include "core/scratch_copy.hpp"
+#include "kernels/stage_inputs.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
@@ -16,6 +18,7 @@ namespace varve {
 /// league: tiles x stages, stages innermost, so that the teams that run together read the same tiles; team threads:
 /// lanes of the tile x blocks of the stage. Samples are read through the list of live samples and written packed. Per
 /// edge a lane loads its samples from scratch, an index and a weight; each input is read from the L2 once per stage.
+/// NVIDIA GPUs that copy to scratch asynchronously bring the inputs of the next stage while they compute one.
 /// Bound by L1 and scratch on a GPU (80 %, perf/PROFILES.md).
 template <class ExecutionSpace, class Format, class Tile>
 struct StagedForward {
@@ -26,63 +29,50 @@ struct StagedForward {
   using Sums = BlockSums<Tile, Format::block_outputs>;
   static constexpr int team_size = Tune::staged_team_size;
   static constexpr int num_samples = Tile::num_samples;
-  static constexpr int samples_at_a_time = team_size < num_samples ? team_size : num_samples;
   static constexpr int lanes_at_a_time = team_size < kNumLaneIds<Tile> ? team_size : kNumLaneIds<Tile>;
-  static constexpr int in_flight = 8;
+  static constexpr bool copies = kHasScratchCopies && kHasLargeScratch && !kOnHost<ExecutionSpace>;
+  static constexpr int num_buffers = copies ? 2 : 1;
 
   typename Format::Edges layer;
   LayerPass<Scalar> pass;
 
   /// Team scratch in bytes.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_inputs) {
-    return static_cast<std::size_t>(max_inputs) * num_samples * sizeof(Scalar);
+    return static_cast<std::size_t>(num_buffers * max_inputs) * num_samples * sizeof(Scalar);
   }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    auto const inputs = ScratchArrays(team, Tune::staged_level, scratch_bytes(layer.max_inputs), 64)
-                            .template take<Scalar>(static_cast<std::size_t>(layer.max_inputs) * num_samples);
+    auto const buffer_size = static_cast<std::size_t>(layer.max_inputs) * num_samples;
+    auto const buffers = ScratchArrays(team, Tune::staged_level, scratch_bytes(layer.max_inputs), 64)
+                             .template take<Scalar>(num_buffers * buffer_size);
     int const count = pass.num_samples(0);
     int const num_tasks = num_tiles(count, num_samples) * layer.num_stages;
-    for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
-      int const tile = task / layer.num_stages;
-      int const stage = task % layer.num_stages;
-      gather(team, stage, tile, count, inputs);
-      team.team_barrier();
-      forward(team, stage, tile, inputs);
-      team.team_barrier();
-    }
-  }
-
-private:
-  /// inputs(i, s) = activation of the stage's input i for sample s of the tile. A thread stays with its sample.
-  KOKKOS_FORCEINLINE_FUNCTION void gather(Member const& team, int stage, int tile, int count,
-                                          ArrayView<Scalar> const& inputs) const {
-    constexpr int step = team_size / samples_at_a_time;
-    auto const first = layer.input_pointers(stage);
-    auto const num_inputs = static_cast<int>(layer.input_pointers(stage + 1) - first);
-    auto const neurons = part_of(layer.inputs, first, static_cast<std::size_t>(num_inputs));
-    for (int sample = team.team_rank() % samples_at_a_time; sample < num_samples; sample += samples_at_a_time) {
-      int const slot = pass.slot_of(tile * num_samples + sample, count);
-      auto const source =
-          sample_of_slot(pass.previous, slot, layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
-      for (int input = team.team_rank() / samples_at_a_time; input < num_inputs; input += in_flight * step) {
-        Scalar value[in_flight]; // all loads come before the first store, which might alias them
-        VARVE_UNROLL
-        for (int k = 0; k < in_flight; ++k) {
-          if (input + k * step < num_inputs)
-            value[k] = source(static_cast<std::size_t>(neurons(input + k * step)) *
-                              static_cast<std::size_t>(pass.previous_tile_samples));
-        }
-        VARVE_UNROLL
-        for (int k = 0; k < in_flight; ++k) {
-          if (input + k * step < num_inputs) inputs((input + k * step) * num_samples + sample) = value[k];
-        }
+    StageInputs<typename Format::Edges, Tile, team_size> const stage_inputs{layer, pass, count, team.team_rank()};
+    int task = team.league_rank();
+    if constexpr (copies) {
+      if (task < num_tasks) stage_inputs.begin_copies(task, part_of(buffers, 0, buffer_size));
+      for (std::size_t buffer = 0; task < num_tasks; buffer = buffer_size - buffer) {
+        await_scratch_copies<0>();
+        team.team_barrier(); // the inputs are there for all, and all are done with the other buffer
+        int const next = task + team.league_size();
+        if (next < num_tasks) stage_inputs.begin_copies(next, part_of(buffers, buffer_size - buffer, buffer_size));
+        forward(team, task, part_of(buffers, buffer, buffer_size));
+        task = next;
+      }
+    } else {
+      for (; task < num_tasks; task += team.league_size()) {
+        stage_inputs.gather(task, buffers);
+        team.team_barrier();
+        forward(team, task, buffers);
+        team.team_barrier();
       }
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int stage, int tile,
-                                           ArrayView<Scalar const> const& inputs) const {
+private:
+  KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int task, ArrayView<Scalar const> const& inputs) const {
+    int const tile = task / layer.num_stages;
+    int const stage = task % layer.num_stages;
     constexpr int blocks_at_a_time = team_size < Tile::num_lanes ? 1 : team_size / Tile::num_lanes;
     auto const& parameters = layer.blocks.parameters;
     int const end = layer.block_pointers(stage + 1);

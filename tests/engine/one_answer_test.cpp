@@ -84,6 +84,20 @@ TEST_P(OneAnswer, OfRandomNetworks) {
   }
 }
 
+/// The teams of a GPU take several tasks of the staged kernel one after the other, and bring the inputs of the next
+/// while they compute one: on an H200 at most 528 teams share 1250 tasks or more here.
+TEST(ManyTasks, OfATeamAreAllDone) {
+  RadixNet const network(1024, 2, 1, -0.15);
+  auto const samples = digit_images(1024, 5000, 7);
+  auto const expected = test::reference_of(network, samples, Precision::single_precision);
+  for (Backend const backend : compiled_backends()) {
+    auto options = test::options_at({backend, Precision::single_precision});
+    options.kernel = KernelName::staged;
+    options.batch = samples.num_samples();
+    expect_answer(expected, network, samples, options);
+  }
+}
+
 /// What the plan says about its first steps.
 std::string choice_of(NetworkSource const& network, InferenceOptions const& options) {
   return to_text(prepare(network, options)->plan({10, 100})).front();

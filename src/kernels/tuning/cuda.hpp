@@ -61,7 +61,7 @@ struct CudaTuning {
   static constexpr int staged_slice_width = 8;
   static constexpr int staged_team_size = 256;
   static constexpr int staged_level = 0;
-  static constexpr std::size_t max_staged_inputs = 288; ///< 36 KiB
+  static constexpr std::size_t max_staged_inputs = 288; ///< 36 KiB, twice where copies run ahead
   static constexpr std::size_t max_staged_outputs = 128;
   static constexpr double min_staged_uses = 3.0;
   static int staged_league_size(int processors, int num_tiles, int num_stages) {
