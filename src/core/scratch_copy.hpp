@@ -14,7 +14,7 @@ inline constexpr bool kHasScratchCopies = false;
 #endif
 
 /// Begins to copy a number, or a pack, of 4, 8 or 16 bytes to scratch, or to fill it with zeros if `is_there` is false;
-/// `from` must be valid either way. Both addresses are multiples of its size.
+/// `from` must be valid either way. Both addresses are multiples of its size. On a host the copy is done at once.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void begin_scratch_copy([[maybe_unused]] T* to, [[maybe_unused]] T const* from,
                                                     [[maybe_unused]] bool is_there) {
@@ -28,6 +28,8 @@ KOKKOS_FORCEINLINE_FUNCTION void begin_scratch_copy([[maybe_unused]] T* to, [[ma
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(target), "l"(from), "n"(sizeof(T)), "r"(bytes)
                  : "memory");
   }
+#elif !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  *to = is_there ? *from : T();
 #endif
 }
 

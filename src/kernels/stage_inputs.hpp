@@ -64,15 +64,14 @@ struct StageInputs {
     auto const num_inputs = static_cast<int>(neurons.size());
     int const piece = rank % pieces;
     Scalar const* source[piece_samples];
-    int slot[piece_samples];
+    int const first = pass.slot_of(tile * num_samples + piece * piece_samples, count);
+    bool is_together = first % piece_samples == 0 && pass.previous_tile_samples % piece_samples == 0;
     VARVE_UNROLL
     for (int i = 0; i < piece_samples; ++i) {
-      slot[i] = pass.slot_of(tile * num_samples + piece * piece_samples + i, count);
-      source[i] =
-          address_of_slot(pass.previous, slot[i], layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
+      int const slot = pass.slot_of(tile * num_samples + piece * piece_samples + i, count);
+      source[i] = address_of_slot(pass.previous, slot, layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
+      is_together = is_together && slot == first + i; // each of them: past the end the last slot repeats
     }
-    bool const is_together = slot[piece_samples - 1] - slot[0] == piece_samples - 1 && slot[0] % piece_samples == 0 &&
-                             pass.previous_tile_samples % piece_samples == 0; // slots ascend
     for (int input = rank / pieces; input < num_inputs; input += at_a_time * step) {
       std::size_t place[at_a_time]; // all loads come before the first copy, which might alias them
       VARVE_UNROLL

@@ -18,9 +18,9 @@ namespace varve {
 /// league: tiles x stages, stages innermost, so that the teams that run together read the same tiles; team threads:
 /// lanes of the tile x blocks of the stage. Samples are read through the list of live samples and written packed. Per
 /// edge a lane loads its samples from scratch, an index and a weight; each input is read from the L2 once per stage.
-/// NVIDIA GPUs that copy to scratch asynchronously bring the inputs of the next stage while they compute one.
 /// Bound by L1 and scratch on a GPU (80 %, perf/PROFILES.md).
-template <class ExecutionSpace, class Format, class Tile>
+/// CopiesAhead: the inputs of the next stage are copied to a second buffer while one is computed.
+template <class ExecutionSpace, class Format, class Tile, bool CopiesAhead>
 struct StagedForward {
   using Scalar = typename Tile::Scalar;
   using Tune = Tuning<ExecutionSpace, Scalar>;
@@ -30,8 +30,7 @@ struct StagedForward {
   static constexpr int team_size = Tune::staged_team_size;
   static constexpr int num_samples = Tile::num_samples;
   static constexpr int lanes_at_a_time = team_size < kNumLaneIds<Tile> ? team_size : kNumLaneIds<Tile>;
-  static constexpr bool copies = kHasScratchCopies && kHasLargeScratch && !kOnHost<ExecutionSpace>;
-  static constexpr int num_buffers = copies ? 2 : 1;
+  static constexpr int num_buffers = CopiesAhead ? 2 : 1;
 
   typename Format::Edges layer;
   LayerPass<Scalar> pass;
@@ -49,7 +48,7 @@ struct StagedForward {
     int const num_tasks = num_tiles(count, num_samples) * layer.num_stages;
     StageInputs<typename Format::Edges, Tile, team_size> const stage_inputs{layer, pass, count, team.team_rank()};
     int task = team.league_rank();
-    if constexpr (copies) {
+    if constexpr (CopiesAhead) {
       if (task < num_tasks) stage_inputs.begin_copies(task, part_of(buffers, 0, buffer_size));
       for (std::size_t buffer = 0; task < num_tasks; buffer = buffer_size - buffer) {
         await_scratch_copies<0>();
@@ -92,19 +91,32 @@ private:
   }
 };
 
-/// Launches StagedForward. Samples may lie in tiles of any size. Does not fence.
+/// Launches StagedForward for `tiles` tiles.
+template <class Kernel, class ExecutionSpace>
+void launch_staged(ExecutionSpace const& space, Kernel const& kernel, int tiles) {
+  using Tune = typename Kernel::Tune;
+  auto const& layer = kernel.layer;
+  typename Kernel::Policy policy(space, Tune::staged_league_size(num_processors(space), tiles, layer.num_stages),
+                                 +Kernel::team_size);
+  policy.set_scratch_size(Tune::staged_level,
+                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_inputs)) + 128));
+  launch_teams("varve::staged_forward", policy, kernel);
+}
+
+/// One layer by StagedForward, which copies ahead on NVIDIA GPUs that can, if a multiprocessor has the scratch of all
+/// its teams twice. Samples may lie in tiles of any size. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
 void staged_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-  using Kernel = StagedForward<ExecutionSpace, Format, Tile>;
-  using Tune = typename Kernel::Tune;
   auto const edges = layer.edges();
   int const tiles = num_tiles(pass.max_samples, Tile::num_samples);
   if (tiles == 0 || edges.num_stages == 0) return;
-  typename Kernel::Policy policy(space, Tune::staged_league_size(num_processors(space), tiles, edges.num_stages),
-                                 +Kernel::team_size);
-  policy.set_scratch_size(Tune::staged_level,
-                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(edges.max_inputs)) + 128));
-  launch_teams("varve::staged_forward", policy, Kernel{edges, pass});
+  if constexpr (kHasScratchCopies && kHasLargeScratch && !kOnHost<ExecutionSpace>) {
+    using Kernel = StagedForward<ExecutionSpace, Format, Tile, true>;
+    std::size_t const most = max_team_scratch<ExecutionSpace>() / Kernel::Tune::staged_teams;
+    if (Kernel::scratch_bytes(edges.max_inputs) + Kernel::Tune::staged_reserve <= most)
+      return launch_staged(space, Kernel{edges, pass}, tiles);
+  }
+  launch_staged(space, StagedForward<ExecutionSpace, Format, Tile, false>{edges, pass}, tiles);
 }
 
 } // namespace varve

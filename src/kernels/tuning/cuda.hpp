@@ -57,15 +57,17 @@ struct CudaTuning {
 
   /// A thread holds 8 float samples of an output, so an index and a weight serve two loads of 16 bytes.
   using StagedTile = RotatedTileShape<Scalar, pack_width, 4>;
-  using StagedPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<256, 4>>;
+  static constexpr int staged_teams = 4;              ///< of a multiprocessor
+  static constexpr std::size_t staged_reserve = 4608; ///< bytes that Kokkos and CUDA take of each team's scratch
+  using StagedPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<256, staged_teams>>;
   static constexpr int staged_slice_width = 8;
   static constexpr int staged_team_size = 256;
   static constexpr int staged_level = 0;
-  static constexpr std::size_t max_staged_inputs = 288; ///< 36 KiB, twice where copies run ahead
+  static constexpr std::size_t max_staged_inputs = 288; ///< 36 KiB
   static constexpr std::size_t max_staged_outputs = 128;
   static constexpr double min_staged_uses = 3.0;
   static int staged_league_size(int processors, int num_tiles, int num_stages) {
-    return std::min(num_tiles * num_stages, 4 * processors);
+    return std::min(num_tiles * num_stages, staged_teams * processors);
   }
 
   /// Dense layers: a team computes 128 outputs of 64 samples. In float a thread of 128 holds 64 sums of 8 outputs and
