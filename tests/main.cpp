@@ -1,10 +1,86 @@
 #include "core/runtime.hpp"
+#include "distribute/communicator.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-/// Main of every test: Kokkos lives as long as the tests run and takes its --kokkos-* options.
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Main of the tests of a folder:
+///   tests_FOLDER [--files=a_test.cpp,b_test.cpp] [--host] [options of GoogleTest and Kokkos]
+/// --files: the cases of these files only; a name that holds no case is an error. --host: Kokkos does not start, for
+/// tests that use no device. Ranks that mpirun starts run all chosen cases each.
+namespace {
+
+/// Takes `name=value` out of the arguments, which keep their order.
+std::optional<std::string> take_option(int& num_arguments, char** arguments, std::string_view name) {
+  auto* const end = arguments + num_arguments;
+  auto* const found = std::find_if(arguments + 1, end, [&](char const* word) {
+    std::string_view const text = word;
+    return text.starts_with(name) && (text.size() == name.size() || text[name.size()] == '=');
+  });
+  if (found == end) return std::nullopt;
+  auto value = std::string(*found).substr(std::min(std::string_view(*found).size(), name.size() + 1));
+  std::copy(found + 1, end, found);
+  --num_arguments;
+  return value;
+}
+
+std::vector<std::string> split(std::string const& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    auto const end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+/// Lets GoogleTest run the cases of these files only. False if one of them has none.
+bool choose_files(std::vector<std::string> const& names) {
+  std::string filter;
+  std::set<std::string> found;
+  auto const& tests = *testing::UnitTest::GetInstance();
+  for (int suite = 0; suite < tests.total_test_suite_count(); ++suite) {
+    auto const& cases = *tests.GetTestSuite(suite);
+    for (int number = 0; number < cases.total_test_count(); ++number) {
+      auto const& test = *cases.GetTestInfo(number);
+      std::string_view const file = test.file();
+      auto const base = std::string(file.substr(file.rfind('/') + 1));
+      if (std::ranges::find(names, base) == names.end()) continue;
+      found.insert(base);
+      filter += fmt::format("{}.{}:", cases.name(), test.name());
+    }
+  }
+  for (auto const& name : names) {
+    if (!found.contains(name)) fmt::print(stderr, "{} holds no test case of this program\n", name);
+  }
+  GTEST_FLAG_SET(filter, filter);
+  return found.size() == names.size();
+}
+
+} // namespace
+
+/// HDF5 1.10 itself loses memory where a structure is broken, or where a link that it follows is refused.
+extern "C" char const* __lsan_default_suppressions() { return "leak:libhdf5"; }
+
 int main(int num_arguments, char** arguments) {
-  varve::Runtime const runtime(num_arguments, arguments);
+  auto const files = take_option(num_arguments, arguments, "--files");
+  bool const is_on_host = take_option(num_arguments, arguments, "--host").has_value();
+  varve::ParallelEnvironment const parallel(num_arguments, arguments, varve::StartMpi::if_launched);
+  std::optional<varve::Runtime> runtime;
+  if (is_on_host) {
+    varve::start_on_host(num_arguments, arguments);
+  } else {
+    runtime.emplace(num_arguments, arguments);
+  }
   testing::InitGoogleTest(&num_arguments, arguments);
+  if (files && !choose_files(split(*files))) return 2;
   return RUN_ALL_TESTS();
 }

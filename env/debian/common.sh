@@ -51,13 +51,20 @@ keep_generator() {
 # writing reports, tests without kernels) is not optimised, which halves its compile time and changes no time of a run.
 quick_build=(-DVARVE_UNITY_BUILD=ON -DVARVE_PRECOMPILED_HEADERS=ON -DVARVE_COMMAND_OPTIMIZATION=-O0)
 
-# configure PRESET [cmake options]: with the pinned Kokkos sources, and ccache where Kokkos allows it.
+# A cache of objects serves every checkout of the project: paths below it do not count, and precompiled headers do not hinder.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+
+# configure PRESET [cmake options]: with the pinned Kokkos sources, by Ninja if it is installed and the folder has no makefiles; with
+# mold, and with ccache where Kokkos allows it, if these are installed.
 configure() {
   local preset=$1 sources
   shift
+  if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
+  keep_generator "build/$preset"
   sources=$(env/debian/kokkos)
   local options=(-DFETCHCONTENT_SOURCE_DIR_KOKKOS="$sources/kokkos" -DFETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS="$sources/kokkos-kernels")
   if [[ $preset != cuda-* ]] && command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  if [[ $preset != cuda-* ]] && command -v mold >/dev/null; then options+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=mold); fi
   say "Configuring preset $preset in build/$preset"
   cmake --preset "$preset" --log-level=WARNING "${options[@]}" "$@" >&2
 }

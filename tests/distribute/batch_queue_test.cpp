@@ -210,10 +210,3 @@ TEST_F(Queue, CountersAddAndSubtract) {
 
 } // namespace
 } // namespace varve
-
-/// Every rank runs all tests; one that fails on any rank makes that rank's exit code, and so the job's, differ from 0.
-int main(int num_arguments, char** arguments) {
-  varve::ParallelEnvironment const parallel(num_arguments, arguments);
-  ::testing::InitGoogleTest(&num_arguments, arguments);
-  return RUN_ALL_TESTS();
-}

@@ -1,23 +1,58 @@
 #include "distribute/communicator.hpp"
+#include "distribute/gradient_exchange.hpp"
+#include "distribute/rank_exchange.hpp"
 
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <string_view>
 #include <thread>
+#include <vector>
 
-/// Rank 1 fails while rank 0 is busy for much longer than anybody waits: rank 1 says why, and all ranks end.
+/// desertion computing|layers|training: rank 1 fails while rank 0 computes for much longer than anybody waits, or waits
+/// for its activations between two layers, or for its gradients within a training step. Rank 1 says why, and all ranks
+/// end.
+namespace varve {
+namespace {
+
+void compute() { std::this_thread::sleep_for(std::chrono::seconds(60)); }
+
+void wait_for_activations(Communicator const& ranks, ActivationExchange& exchange) {
+  std::vector<std::size_t> const sizes(static_cast<std::size_t>(ranks.size()), ActivationExchange::granularity);
+  std::vector<std::byte> parts(sizes.size() * sizes.front());
+  exchange.gather_parts(parts.data(), sizes);
+}
+
+void wait_for_gradients(GradientExchange& exchange) {
+  std::vector<std::byte> gradients(100);
+  exchange.start(0, {}, {{1, gradients.data(), gradients.size()}});
+  while (!exchange.is_over(0)) std::this_thread::yield();
+}
+
+void run(std::string_view doing) {
+  Communicator const ranks;
+  auto const activations = exchange_between_ranks(false);
+  auto const gradients = gradient_exchange_between_ranks();
+  ranks.together([&] {
+    if (!ranks.is_root()) throw ResourceError("the disk is full");
+    if (doing == "computing") compute();
+    if (doing == "layers") wait_for_activations(ranks, *activations);
+    if (doing == "training") wait_for_gradients(*gradients);
+  });
+}
+
+} // namespace
+} // namespace varve
+
 int main(int num_arguments, char** arguments) {
   using namespace varve;
   ParallelEnvironment const parallel(num_arguments, arguments);
   ParallelEnvironment::set_last_words([](Error const& error) { fmt::print(stderr, "last words: {}\n", error.what()); },
                                       0.2);
-  Communicator const ranks;
   try {
-    ranks.together([&] {
-      if (!ranks.is_root()) throw ResourceError("the disk is full");
-      std::this_thread::sleep_for(std::chrono::seconds(60));
-    });
+    run(num_arguments == 2 ? arguments[1] : "");
   } catch (Error const& error) {
     fmt::print(stderr, "everybody came: {}\n", error.what());
   }

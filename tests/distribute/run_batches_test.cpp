@@ -193,9 +193,3 @@ TEST_F(RunBatches, KeepWhatWasComputedWhenTheyAreStopped) {
 
 } // namespace
 } // namespace varve
-
-int main(int num_arguments, char** arguments) {
-  varve::ParallelEnvironment const parallel(num_arguments, arguments);
-  ::testing::InitGoogleTest(&num_arguments, arguments);
-  return RUN_ALL_TESTS();
-}

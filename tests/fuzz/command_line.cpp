@@ -38,7 +38,7 @@ void parse(CLI::App& command, std::vector<std::string> arguments) {
 } // namespace
 
 /// A command line, parsed by all subcommands and not run; for `varve infer`, up to what the engine is told.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(command_line) {
   auto arguments = arguments_of(bytes);
   CLI::App command_line("", "varve");
   command_line.set_version_flag("--version", "a version");

@@ -35,7 +35,7 @@ Contents read_in_steps(std::filesystem::path const& path, std::size_t step) {
 } // namespace
 
 /// A compressed text: the steps in which it is read make no difference.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(compressed) {
   auto const path = file_of(bytes, "bytes");
   auto const wide = read_in_steps(path, std::size_t{1} << 16);
   auto const narrow = read_in_steps(path, 1021);

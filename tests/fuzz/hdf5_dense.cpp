@@ -9,7 +9,7 @@
 namespace varve::fuzz {
 
 /// A dense matrix in HDF5. Read as a whole or column by column, it is the same.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(hdf5_dense) {
   MatrixDataset const matrix(file_of(bytes, "dense.h5").string());
   auto const num_rows = matrix.num_rows();
   auto const num_columns = matrix.num_columns();

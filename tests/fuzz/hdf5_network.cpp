@@ -3,8 +3,10 @@
 #include "core/error.hpp"
 #include "io/open.hpp"
 
+namespace varve::fuzz {
+
 /// A network in HDF5, read as `varve infer` and `varve info` do.
-void varve::fuzz::read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(hdf5_network) {
   auto const path = file_of(bytes, "network.h5");
   if (holds_samples(path)) return;
   ChallengeOptions options;
@@ -16,3 +18,5 @@ void varve::fuzz::read_input(std::string_view bytes) {
   } catch (UsageError const&) {
   }
 }
+
+} // namespace varve::fuzz

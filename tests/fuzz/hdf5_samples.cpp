@@ -8,7 +8,7 @@
 namespace varve::fuzz {
 
 /// Samples in HDF5, with labels and targets where there are any. Read as a whole or part by part, they are the same.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(hdf5_samples) {
   auto const path = file_of(bytes, "samples.h5");
   auto const all = read_sample_file(path);
   require_valid(all.matrix, "samples");

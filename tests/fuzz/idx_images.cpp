@@ -8,7 +8,7 @@
 namespace varve::fuzz {
 
 /// IDX images. Read as a whole or part by part, they are the same, and as many entries as were counted.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(idx_images) {
   auto const path = file_of(bytes, "images");
   auto const reader = open_idx_images(path);
   if (reader->num_entries() > (EdgeOffset{1} << 20U) || reader->num_samples() > 4096) return;

@@ -40,7 +40,7 @@ std::string with_checksums(std::string_view rest) {
 } // namespace
 
 /// A journal, taken up as `varve infer` does on one rank.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(journal) {
   auto const path = file_of(bytes.starts_with(signature) ? std::string(bytes) : with_checksums(bytes), "run.journal");
   constexpr SampleIndex num_samples = 100;
   Journal journal(path, {{"samples", num_samples}}, 0, 1);

@@ -2,12 +2,16 @@
 
 #include "io/labels.hpp"
 
+namespace varve::fuzz {
+
 /// Labels of five samples, in text or IDX; the first byte chooses whether there may be more. Those of some of the
 /// samples are a part of those of all.
-void varve::fuzz::read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(labels) {
   bool const may_be_more = !bytes.empty() && bytes.front() % 2 != 0;
   auto const path = file_of(bytes.substr(bytes.empty() ? 0 : 1), "labels");
   auto const all = open_labels(path, {0, 5}, may_be_more ? OtherSamples::ignored : OtherSamples::refused);
   require(all.num_samples() == 5, "there are other labels than those that were asked for");
   require(open_labels(path, {1, 4}, OtherSamples::ignored) == labels_of(all, 1, 4), "a part of the labels differs");
 }
+
+} // namespace varve::fuzz

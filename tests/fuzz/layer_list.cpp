@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <string>
 
+namespace varve::fuzz {
+
 /// A JSON text that lists layers, then the files weights.safetensors and weights.npy beside it; a line `@` divides
 /// them. A file whose bytes are missing is empty.
-void varve::fuzz::read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(layer_list) {
   std::string const names[] = {"network.json", "weights.safetensors", "weights.npy"};
   std::filesystem::path list;
   for (auto const& name : names) {
@@ -21,3 +23,5 @@ void varve::fuzz::read_input(std::string_view bytes) {
   auto const network = open_network(list);
   for (std::size_t number = 0; number < network->num_layers(); ++number) require_valid(network->layer(number), number);
 }
+
+} // namespace varve::fuzz

@@ -15,7 +15,7 @@ constexpr std::size_t most_entries = std::size_t{1} << 20;
 
 /// A matrix of another program (NumPy, SciPy, Matrix Market, binsparse), read as samples, part by part, and as a
 /// network of one layer. All readings find the same entries, but for zeros that are stored.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(matrices) {
   auto const path = file_of(bytes, "matrix");
   auto const format = matrix_format(path);
   if (!format) return;

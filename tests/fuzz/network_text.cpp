@@ -41,7 +41,7 @@ fs::path folder_of(std::string_view bytes) {
 } // namespace
 
 /// A network in text: a folder of layer files.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(network_text) {
   ChallengeOptions options;
   options.bias = -0.25;
   auto const folder = folder_of(bytes);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <system_error>
 
 namespace varve::fuzz {
@@ -42,11 +43,25 @@ private:
   pid_t owner_ = getpid();
 };
 
+std::map<std::string, Target>& known_targets() {
+  static std::map<std::string, Target> targets;
+  return targets;
+}
+
 } // namespace
 
-bool read_and_check(std::string_view bytes) {
+bool add_target(char const* name, Target target) { return known_targets().emplace(name, target).second; }
+
+Target find_target(std::string const& name) {
+  auto const& targets = known_targets();
+  auto const found = name.empty() ? targets.begin() : targets.find(name);
+  if (found == targets.end()) throw std::logic_error("there is no fuzz target " + name);
+  return found->second;
+}
+
+bool read_and_check(Target target, std::string_view bytes) {
   try {
-    read_input(bytes);
+    target(bytes);
     return true;
   } catch (Error const& error) {
     require(!std::string_view(error.what()).empty(), "the message of an error is empty");
@@ -85,6 +100,7 @@ void die_silently() {
 
 /// The entry of libFuzzer.
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t size) {
-  varve::fuzz::read_and_check({reinterpret_cast<char const*>(bytes), size});
+  static auto const target = varve::fuzz::find_target("");
+  varve::fuzz::read_and_check(target, {reinterpret_cast<char const*>(bytes), size});
   return 0;
 }

@@ -6,8 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
+namespace varve::fuzz {
+
 /// The file of `varve infer --options`, up to what the engine is told.
-void varve::fuzz::read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(options_json) {
   auto const path = file_of(bytes, "options.json");
   CLI::App command("", "infer");
   InferOptions options;
@@ -21,3 +23,5 @@ void varve::fuzz::read_input(std::string_view bytes) {
   engine_options(options);
   parse_samples(options.samples);
 }
+
+} // namespace varve::fuzz

@@ -9,12 +9,13 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
 /// Main of the tests of the ordinary builds: reads the files of some folders through one fuzz target, without
 /// libFuzzer.
-///   TARGET FOLDER... [--seeds FOLDER...]
+///   tests_fuzz TARGET FOLDER... [--seeds FOLDER...]
 /// All of them may be refused, those of folders behind --seeds must be accepted.
 namespace {
 
@@ -43,10 +44,10 @@ long peak_memory(int who) {
 }
 
 /// What is wrong with how this input was read; nothing if all is well.
-std::string judge(std::string const& bytes, bool must_be_accepted, long memory_before) {
+std::string judge(varve::fuzz::Target target, std::string const& bytes, bool must_be_accepted, long memory_before) {
   auto const begin = std::chrono::steady_clock::now();
   try {
-    bool const is_accepted = varve::fuzz::read_and_check(bytes);
+    bool const is_accepted = varve::fuzz::read_and_check(target, bytes);
     if (must_be_accepted && !is_accepted) return "a file that Varve wrote was refused";
   } catch (std::exception const& failure) {
     return failure.what();
@@ -61,12 +62,18 @@ std::string judge(std::string const& bytes, bool must_be_accepted, long memory_b
 } // namespace
 
 int main(int num_arguments, char** arguments) {
+  std::vector<std::string> const words(arguments + 1, arguments + num_arguments);
+  if (words.size() < 2) {
+    fmt::print(stderr, "usage: tests_fuzz TARGET FOLDER... [--seeds FOLDER...]\n");
+    return 2;
+  }
+  auto const target = varve::fuzz::find_target(words[0]);
   std::size_t num_read = 0;
   std::size_t num_bad = 0;
   bool are_seeds = false;
   varve::fuzz::scratch_folder();
   auto const memory = peak_memory(RUSAGE_SELF);
-  for (auto const& argument : std::vector<std::string>(arguments + 1, arguments + num_arguments)) {
+  for (auto const& argument : std::span(words).subspan(1)) {
     if (argument == "--seeds") {
       are_seeds = true;
       continue;
@@ -76,7 +83,7 @@ int main(int num_arguments, char** arguments) {
     num_bad += files.empty() ? 1 : 0;
     for (auto const& file : files) {
       std::fputs((file.string() + "\n").c_str(), stderr); // the last one named is that of a crash
-      auto const wrong = judge(bytes_of(file), are_seeds, memory);
+      auto const wrong = judge(target, bytes_of(file), are_seeds, memory);
       ++num_read;
       if (wrong.empty()) continue;
       ++num_bad;

@@ -48,7 +48,7 @@ SparseMatrix expanded(SparseMatrix matrix) {
 } // namespace
 
 /// Samples in text. Read as a whole or part by part, they are the same.
-void read_input(std::string_view bytes) {
+VARVE_FUZZ_TARGET(sample_text) {
   auto const choice = bytes.empty() ? 0 : static_cast<unsigned char>(bytes.front()) % requests.size();
   auto const& request = requests[choice];
   auto const path = file_of(bytes.substr(std::min<std::size_t>(1, bytes.size())), "samples.tsv");

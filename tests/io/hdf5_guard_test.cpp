@@ -13,9 +13,6 @@
 #include <string>
 #include <vector>
 
-/// HDF5 1.10 itself loses memory when a structure is broken.
-extern "C" char const* __lsan_default_suppressions() { return "leak:libhdf5"; }
-
 namespace varve {
 namespace {
 

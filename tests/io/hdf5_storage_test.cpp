@@ -9,9 +9,6 @@
 #include <string>
 #include <vector>
 
-/// HDF5 1.10 itself loses memory where a link or a storage that it follows is refused.
-extern "C" char const* __lsan_default_suppressions() { return "leak:libhdf5"; }
-
 namespace varve {
 namespace {
 

@@ -22,7 +22,7 @@
 namespace varve::test {
 namespace {
 
-TEST(PublicInference, GivesTheBitsOfTheEngine) {
+TEST(SameInference, GivesTheBitsOfTheEngine) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     auto drawn = random_case(seed);
@@ -61,7 +61,7 @@ struct Lesson {
   }
 };
 
-TEST(PublicTraining, GivesTheWeightsOfTheTrainer) {
+TEST(SameTraining, GivesTheWeightsOfTheTrainer) {
   Lesson const lesson;
   Recipe recipe;
   recipe.batch = 16;
@@ -103,7 +103,7 @@ TEST(PublicTraining, GivesTheWeightsOfTheTrainer) {
   }
 }
 
-TEST(PublicTraining, EndsWhenACallbackSaysSo) {
+TEST(SameTraining, EndsWhenACallbackSaysSo) {
   Lesson const lesson;
   face::TrainingCallbacks callbacks;
   std::uint64_t num_steps = 0;

@@ -5,8 +5,8 @@
     tests/mutants/run.py build/openmp [--only WORD] [--jobs N] [--table tests/mutants/RESULTS.md]
 
 Nothing of the source tree changes: a mutated copy of one file is compiled by the command that the build has for it
-(without optimisation), linked in front of the library into the tests that mutants.py names, and these are run. Needs a
-build by makefiles in which those tests are up to date and pass. Ends with 1 if a mutant lived.
+(without optimisation), linked in front of the library into the programs of the tests that mutants.py names, and these are
+run. Needs a build in which those tests are up to date and pass. Ends with 1 if a mutant lived.
 """
 
 import argparse
@@ -34,6 +34,8 @@ class Build:
         self.folder = Path(folder).resolve()
         commands = json.loads((self.folder / "compile_commands.json").read_text())
         self.commands = {Path(c["file"]).resolve(): c for c in commands}
+        shown = subprocess.run(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], text=True, capture_output=True, check=True)
+        self.tests = json.loads(shown.stdout)["tests"]
 
     def compile(self, source, mutated, target):
         command = self.commands[source]
@@ -47,14 +49,25 @@ class Build:
             words[place] = str(mutated)
         return run(words + ["-O0", "-w"], command["directory"])
 
-    def link(self, test, mutated_object, target):
-        for link in self.folder.glob(f"tests/*/CMakeFiles/{test}.dir/link.txt"):
-            words = shlex.split(link.read_text())
-            words[words.index("-o") + 1] = str(target)
-            first = next(i for i, word in enumerate(words) if word.endswith(".o"))
-            words.insert(first, str(mutated_object))
-            return run(words, link.parents[2])
-        sys.exit(f"{self.folder} has no test {test}")
+    def link(self, program, mutated_object, target):
+        """Links a test program anew, with this object in front of the library."""
+        words, folder = self.link_command(Path(program))
+        words[words.index("-o") + 1] = str(target)
+        words.insert(next(i for i, word in enumerate(words) if word.endswith(".o")), str(mutated_object))
+        return run(words, folder)
+
+    def link_command(self, program):
+        for link in self.folder.glob(f"tests/*/CMakeFiles/{program.name}.dir/link.txt"):
+            return shlex.split(link.read_text()), link.parents[2]
+        commands = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", program.relative_to(self.folder)], text=True,
+                                  capture_output=True, check=True).stdout
+        words = shlex.split(commands.splitlines()[-1])
+        return [word for word in words if word not in (":", "&&")], self.folder
+
+    def test(self, name):
+        """The program of a ctest, and the words behind it."""
+        command = next(test["command"] for test in self.tests if test["name"] == name)
+        return command[0], command[1:]
 
 
 def run(words, folder=None):
@@ -67,9 +80,9 @@ def run(words, folder=None):
         return None, ""
 
 
-def killer(program, test):
+def killer(program, options, test):
     """The first case that fails, or how else the program noticed; nothing if all pass."""
-    code, output = run([program, "--gtest_fail_fast", "--gtest_brief=1"])
+    code, output = run([program, *options, "--gtest_fail_fast", "--gtest_brief=1"])
     if code == 0:
         return None
     failed = re.search(r"\[  FAILED  \] (\S+?),? ", output + " ")
@@ -91,12 +104,16 @@ def try_mutant(build, mutant):
         code, output = build.compile(source, mutated, Path(folder) / "mutated.o")
         if code != 0:
             return "!! does not compile: " + next((l for l in output.splitlines() if "error" in l), output[-200:])
+        linked = set()
         for test in TESTS[file]:
-            program = Path(folder) / test
-            code, output = build.link(test, Path(folder) / "mutated.o", program)
-            if code != 0:
-                return "!! does not link: " + output[-200:]
-            found = killer(program, test)
+            program, options = build.test(test)
+            mutated_program = Path(folder) / Path(program).name
+            if program not in linked:
+                code, output = build.link(program, Path(folder) / "mutated.o", mutated_program)
+                if code != 0:
+                    return "!! does not link: " + output[-200:]
+                linked.add(program)
+            found = killer(mutated_program, options, test)
             if found:
                 return found
     return f"(equivalent: {EQUIVALENT[mutant[1]]})" if mutant[1] in EQUIVALENT else None
