@@ -39,7 +39,7 @@ class Csr(OfTorch):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch says that its support of CSR is in beta state
             return torch.sparse_csr_tensor(torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices),
-                                           torch.from_numpy(matrix.data), size=matrix.shape, check_invariants=True)
+                                           torch.from_numpy(matrix.data), size=matrix.shape)
 
     def take(self, samples):
         self.samples = torch.from_numpy(samples.T.toarray()).contiguous()
