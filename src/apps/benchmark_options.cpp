@@ -14,6 +14,8 @@
 namespace varve {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 /// Throws UsageError if an option is given that the suites without inference would ignore.
 void require_inference_for(BenchmarkOptions const& options) {
   for (auto const& [name, is_given] :
@@ -96,7 +98,6 @@ InferenceOptions engine_options(BenchmarkOptions const& options, std::string con
 }
 
 nlohmann::ordered_json as_json(BenchmarkOptions const& options) {
-  using Json = nlohmann::ordered_json;
   return {{"network", options.network},
           {"input", options.input},
           {"suite", options.suite},
