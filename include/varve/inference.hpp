@@ -58,8 +58,9 @@ struct DeviceOutput {
   std::size_t row_stride = 0, column_stride = 0;
 };
 
-/// A network prepared once for a backend and run often. One thread at a time may use it, and one PreparedNetwork of a
-/// process may run at a time. It holds memory of Kokkos, so it must be destroyed before Kokkos ends (Runtime).
+/// A network prepared once for a backend and run often. One thread at a time may use it. Batches of several, steps of
+/// trainings, and products that other threads run take turns. It holds memory of Kokkos, so it must be destroyed before
+/// Kokkos ends (Runtime).
 class PreparedNetwork {
 public:
   /// Encodes the network for the device. Throws UsageError about options, InputError if the network is broken or its

@@ -24,14 +24,14 @@ public:
   /// sample, if a value is not finite. first_sample: the number of the first one.
   DeviceSamples<ExecutionSpace, Scalar> read(ExecutionSpace const& space, DenseRows<Scalar const> const& rows,
                                              SampleIndex first_sample) {
-    make_room(arrays_.row_pointers, rows.num_rows + 1);
+    make_room(space, arrays_.row_pointers, rows.num_rows + 1);
     ArrayView<EdgeOffset> const row_ends(arrays_.row_pointers.data(), rows.num_rows + 1);
     if (rows.num_rows == 0) Kokkos::deep_copy(space, arrays_.row_pointers, 0);
     auto const found = count_entries(space, rows, row_ends);
     if (found.first_bad < rows.num_rows * rows.num_columns)
       fail(first_sample + found.first_bad / rows.num_columns, found.first_bad % rows.num_columns);
-    make_room(arrays_.columns, found.num_entries);
-    make_room(arrays_.values, found.num_entries);
+    make_room(space, arrays_.columns, found.num_entries);
+    make_room(space, arrays_.values, found.num_entries);
     fill_entries(space, FillEntries<ExecutionSpace, Scalar>{rows, row_ends, arrays_.columns, arrays_.values});
     DeviceSamples<ExecutionSpace, Scalar> samples;
     samples.num_samples = static_cast<int>(rows.num_rows);

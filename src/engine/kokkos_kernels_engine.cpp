@@ -1,3 +1,4 @@
+#include "core/beside_recordings.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/runtime.hpp"
@@ -115,7 +116,7 @@ public:
     fill(samples.matrix, dense);
     auto const input = upload<ExecutionSpace>("varve::input", dense);
     for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
-      Kokkos::deep_copy(Kokkos::subview(buffers_[0], std::make_pair(std::size_t(0), dense.size())), input);
+      copy_and_wait(Kokkos::subview(buffers_[0], std::make_pair(std::size_t(0), dense.size())), input);
       space_.fence("varve: before the layer loop");
       Stopwatch const loop_time;
       result.live_edges = run(static_cast<int>(samples.num_samples()));

@@ -28,8 +28,8 @@ public:
     num_changes_ = num_changes;
     Key const key{samples.row_pointers.data(), samples.columns.data(), samples.values.data(), samples.value_stride,
                   samples.num_samples};
-    auto const [progress, lists_before] = launches_.run(space, key, [&] {
-      run(space, samples, network, panel, nullptr);
+    auto const [progress, lists_before] = launches_.run(space, key, [&](ExecutionSpace const& launch_space) {
+      run(launch_space, samples, network, panel, nullptr);
       return After(panel.progress(), lists_before_);
     });
     panel.take_progress(samples, progress);

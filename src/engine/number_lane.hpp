@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/beside_recordings.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
 #include "kernels/widen.hpp"
@@ -11,12 +12,15 @@
 namespace varve {
 
 /// Makes room for `count` numbers and a sixteenth more, because the next batch may have a few more. Loses the contents
-/// if the array must grow.
-template <class Array>
-void make_room(Array& array, std::size_t count, std::string const& label = "varve::staged_samples") {
+/// if the array must grow. Does not wait for other instances than `space`, which must be the caller's own if other
+/// threads use the default one: without it, Kokkos copies what it notes about new memory in the default instance.
+template <class ExecutionSpace, class Array>
+void make_room(ExecutionSpace const& space, Array& array, std::size_t count,
+               std::string const& label = "varve::staged_samples") {
   if (array.size() >= count) return;
+  auto const lock = BesideRecordings::not_while_recording();
   array = Array(); // frees the old array before the new one is allocated
-  array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), count + count / 16);
+  array = Array(Kokkos::view_alloc(space, Kokkos::WithoutInitializing, label), count + count / 16);
 }
 
 /// Transfer of numbers to a device array of type Wide: as Narrow through pinned memory, copied in the background, then
@@ -26,16 +30,17 @@ class NumberLane {
 public:
   /// Begins a transfer of `count` numbers to an array that has room for them. `uses_numbers`: false if numbers() is not
   /// used, because all numbers lie ready.
-  void begin(DeviceArray<ExecutionSpace, Wide> const& target, std::size_t count, bool uses_numbers = true) {
+  void begin([[maybe_unused]] ExecutionSpace const& space, DeviceArray<ExecutionSpace, Wide> const& target,
+             std::size_t count, bool uses_numbers = true) {
     target_ = target;
     count_ = count;
     if constexpr (InPlace) {
       static_assert(std::is_same_v<Narrow, Wide>);
       put_ = target_.data();
     } else {
-      if (uses_numbers) make_room(on_host_, count);
+      if (uses_numbers) make_room(space, on_host_, count);
       put_ = on_host_.data();
-      if constexpr (!std::is_same_v<Narrow, Wide>) make_room(narrow_, count);
+      if constexpr (!std::is_same_v<Narrow, Wide>) make_room(space, narrow_, count);
     }
   }
 

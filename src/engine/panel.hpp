@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/beside_recordings.hpp"
 #include "core/execution.hpp"
 #include "kernels/binary_samples.hpp"
 #include "kernels/equal_samples.hpp"
@@ -238,7 +239,7 @@ private:
   template <class Array>
   static void allocate(Array& array, char const* label, std::size_t size) {
     array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
-    Kokkos::deep_copy(array, 0);
+    copy_and_wait(array, 0);
   }
 
   void list(ExecutionSpace const& space, ArrayView<int const> const& unsaturated_stamps) {

@@ -209,7 +209,7 @@ private:
     } else {
       using Source = Kokkos::View<int const*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
       using Target = Kokkos::View<int*, Kokkos::SharedHostPinnedSpace, Kokkos::MemoryUnmanaged>;
-      make_room(fetched_, count, "varve::results");
+      make_room(space_, fetched_, count, "varve::results");
       Kokkos::deep_copy(space_, Target(fetched_.data(), count), Source(numbers.data(), count));
       space_.fence("varve: results have arrived");
       return {fetched_.data(), fetched_.data() + count};
@@ -218,7 +218,7 @@ private:
 
   /// Copies numbers from the host to `room` on the device, which grows if it must.
   ArrayView<int> send(std::vector<int> const& numbers, DeviceArray<ExecutionSpace, int>& room) {
-    make_room(room, numbers.size(), "varve::results");
+    make_room(space_, room, numbers.size(), "varve::results");
     using Source = Kokkos::View<int const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
     using Target = Kokkos::View<int*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
     Kokkos::deep_copy(space_, Target(room.data(), numbers.size()), Source(numbers.data(), numbers.size()));

@@ -79,14 +79,14 @@ public:
     samples.values = has_one_value ? bring_one_value(arrays, batch) : values_in_place(batch);
 
     Wanted const wanted{samples.columns.data() == nullptr, samples.values.data() == nullptr};
-    make_room(arrays.row_pointers, num_pointers);
+    make_room(space_, arrays.row_pointers, num_pointers);
     samples.row_pointers = Pointers(arrays.row_pointers.data(), num_pointers);
     if (wanted.columns) {
-      make_room(arrays.columns, num_entries);
+      make_room(space_, arrays.columns, num_entries);
       samples.columns = Columns(arrays.columns.data(), num_entries);
     }
     if (wanted.values) {
-      make_room(arrays.values, num_entries);
+      make_room(space_, arrays.values, num_entries);
       samples.values = Values(arrays.values.data(), num_entries);
     }
     choose_lanes(batch, [&](auto& pointers, auto& columns) { copy(pointers, columns, arrays, batch, wanted); });
@@ -137,8 +137,8 @@ private:
   }
 
   Values bring_one_value(Arrays& arrays, SampleBatch const& batch) {
-    make_room(arrays.values, 1);
-    values_.begin(arrays.values, 1);
+    make_room(space_, arrays.values, 1);
+    values_.begin(space_, arrays.values, 1);
     values_.numbers()[0] = static_cast<Scalar>(batch.rows().front().values()[0]);
     found_infinity_ = !std::isfinite(values_.numbers()[0]);
     values_.send(space_, 0, 1);
@@ -171,10 +171,10 @@ private:
 
   template <class PointerLane, class ColumnLane>
   void copy(PointerLane& pointers, ColumnLane& columns, Arrays const& arrays, SampleBatch const& batch, Wanted wanted) {
-    pointers.begin(arrays.row_pointers, batch.num_samples() + 1);
-    if (wanted.values) values_.begin(arrays.values, batch.num_entries());
+    pointers.begin(space_, arrays.row_pointers, batch.num_samples() + 1);
+    if (wanted.values) values_.begin(space_, arrays.values, batch.num_entries());
     bool const lie_ready = wanted.columns && send_ready(columns, arrays, batch);
-    if (wanted.columns && !lie_ready) columns.begin(arrays.columns, batch.num_entries());
+    if (wanted.columns && !lie_ready) columns.begin(space_, arrays.columns, batch.num_entries());
     bool const puts_columns = wanted.columns && !lie_ready;
     auto const pointer_chunks = chunks_of_pointers(batch);
     auto const entry_chunks = puts_columns || wanted.values ? chunks_of_entries(batch) : std::vector<Chunk>();
@@ -203,7 +203,7 @@ private:
         return rows.ready && std::holds_alternative<Number const*>(rows.ready->columns);
       });
       if (!lie_ready) return false;
-      lane.begin(arrays.columns, batch.num_entries(), false);
+      lane.begin(space_, arrays.columns, batch.num_entries(), false);
       std::size_t place = 0;
       for (auto const& rows : batch.rows()) {
         auto const* const columns = std::get<Number const*>(rows.ready->columns);

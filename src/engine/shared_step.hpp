@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/own_stream.hpp"
 #include "core/stopwatch.hpp"
-#include "core/urgent_space.hpp"
 #include "core/work_mark.hpp"
 #include "engine/gradient_exchange.hpp"
 #include "engine/memory_way.hpp"
@@ -191,7 +191,7 @@ private:
   StepShares shares_;
   bool reads_peers_;
   std::string obstacle_;
-  UrgentSpace<ExecutionSpace> urgent_;
+  OwnStream<ExecutionSpace> urgent_{StreamPriority::urgent};
   ExecutionSpace const& lane_ = urgent_.get();                ///< runs what ranks share
   std::unique_ptr<MemoryWay<ExecutionSpace, Scalar>> memory_; ///< else messages_
   std::optional<MessageWay<ExecutionSpace, Scalar>> messages_;

@@ -198,9 +198,9 @@ private:
     auto const& samples = sets_.at(set);
     passes_.take(space_, samples, rows_of(pass, rows));
     prepare_sums(pass);
-    launches_.run(space_, {set, rows.size()}, [&] {
-      passes_.forward(space_, samples);
-      passes_.backward(space_, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
+    launches_.run(space_, {set, rows.size()}, [&](ExecutionSpace const& space) {
+      passes_.forward(space, samples);
+      passes_.backward(space, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
       return 0; // the host learns nothing
     });
     auto const& bundle = weights_.parts().bundles().front();

@@ -307,7 +307,7 @@ private:
   }
   Array<Scalar> weights_of(std::string const& label, std::vector<Scalar> const& numbers) {
     auto const array = new_weights(label, numbers.size());
-    Kokkos::deep_copy(array, Kokkos::View<Scalar const*, Kokkos::HostSpace>(numbers.data(), numbers.size()));
+    copy_and_wait(array, Kokkos::View<Scalar const*, Kokkos::HostSpace>(numbers.data(), numbers.size()));
     return array;
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/beside_recordings.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
 #include "network/sample_memory.hpp"
@@ -20,8 +21,14 @@ std::shared_ptr<SampleMemory> upload_memory() {
   } else {
     using Pinned = Kokkos::SharedHostPinnedSpace;
     SampleMemory::Source source;
-    source.allocate = [](std::size_t bytes) { return Kokkos::kokkos_malloc<Pinned>("varve::samples_ahead", bytes); };
-    source.free = [](void* address) { Kokkos::kokkos_free<Pinned>(address); };
+    source.allocate = [](std::size_t bytes) {
+      auto const lock = BesideRecordings::not_while_recording();
+      return Kokkos::kokkos_malloc<Pinned>("varve::samples_ahead", bytes);
+    };
+    source.free = [](void* address) {
+      auto const lock = BesideRecordings::not_while_recording();
+      Kokkos::kokkos_free<Pinned>(address);
+    };
     return std::make_shared<SampleMemory>(source, true);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/beside_recordings.hpp"
 #include "formats/device_layer.hpp"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ public:
   template <class T>
   void take(Kokkos::View<T const*, typename ExecutionSpace::memory_space>& array) {
     auto const [place, offset] = append<T>(array.size());
-    Kokkos::deep_copy(place, array);
+    copy_and_wait(place, array);
     array = offset;
   }
 

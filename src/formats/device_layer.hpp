@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/beside_recordings.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/pack.hpp"
@@ -19,8 +20,8 @@ namespace varve {
 template <class ExecutionSpace, class T>
 DeviceArray<ExecutionSpace, T> upload(std::string const& label, std::vector<T> const& numbers) {
   DeviceArray<ExecutionSpace, T> array(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), numbers.size());
-  Kokkos::deep_copy(array,
-                    Kokkos::View<T const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(numbers.data(), numbers.size()));
+  copy_and_wait(array,
+                Kokkos::View<T const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(numbers.data(), numbers.size()));
   return array;
 }
 
@@ -28,9 +29,9 @@ DeviceArray<ExecutionSpace, T> upload(std::string const& label, std::vector<T> c
 template <class View>
 auto download(View const& array) {
   std::vector<typename View::non_const_value_type> numbers(array.extent(0));
-  Kokkos::deep_copy(Kokkos::View<typename View::non_const_value_type*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
-                        numbers.data(), numbers.size()),
-                    array);
+  copy_and_wait(Kokkos::View<typename View::non_const_value_type*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
+                    numbers.data(), numbers.size()),
+                array);
   return numbers;
 }
 

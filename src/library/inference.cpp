@@ -4,6 +4,7 @@
 #include "engine/device_views.hpp"
 #include "engine/inference.hpp"
 #include "library/crossing.hpp"
+#include "library/turn.hpp"
 
 #include <fmt/format.h>
 
@@ -53,7 +54,8 @@ struct PreparedNetwork::Contents {
   Contents(Network const& layers, InferenceOptions const& wanted)
       : network(layers), options(to_private(wanted)), precision(wanted.precision) {
     require_kokkos();
-    inference = varve::prepare(*network.contents().source, options);
+    Turn const turn;
+    inference.reset(varve::prepare(*network.contents().source, options).release());
   }
 
   /// Plans for an input unless the present plan is for one at least as large and of the same kind.
@@ -74,7 +76,7 @@ struct PreparedNetwork::Contents {
   Network network; ///< which `inference` reads again if memory is short
   varve::InferenceOptions options;
   Precision precision;
-  std::unique_ptr<varve::Inference> inference;
+  std::unique_ptr<varve::Inference, FreeInTurn> inference;
   std::optional<varve::InputShape> planned;
 };
 
@@ -99,7 +101,8 @@ InferenceResult PreparedNetwork::infer(Samples const& samples, Wanted wanted, Pr
   InferenceResult result;
   varve::SampleSet activations;
   activations.matrix.num_columns = num_outputs();
-  for (std::size_t first = 0; first < batch.num_samples();) {
+  auto const infer_next = [&](std::size_t first) {
+    Turn const turn;
     auto const part = batch.part(first, first + std::min({size, most, batch.num_samples() - first}));
     own.plan_for(varve::shape_of(part));
     std::size_t const last = first + std::min(part.num_samples(), own.inference->plan().batch);
@@ -107,7 +110,10 @@ InferenceResult PreparedNetwork::infer(Samples const& samples, Wanted wanted, Pr
     append(result, activations,
            own.inference->infer(batch.part(first, last), {wanted.activations, wanted.predictions}));
     size = next_size(size, time.seconds());
-    first = last;
+    return last;
+  };
+  for (std::size_t first = 0; first < batch.num_samples();) {
+    first = infer_next(first);
     if (progress) progress(first, batch.num_samples());
   }
   if (wanted.activations) result.activations = to_public(std::move(activations.matrix));
@@ -135,6 +141,7 @@ InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision prec
   varve::SampleSet none;
   auto const bytes_per_value = precision == Precision::double_precision ? sizeof(double) : sizeof(float);
   for (std::size_t first = 0; first < samples.num_rows;) {
+    Turn const turn;
     own.plan_for({samples.num_rows - first, (samples.num_rows - first) * samples.num_columns, false});
     std::size_t const count = std::min(samples.num_rows - first, own.inference->plan().batch);
     auto part = samples;
@@ -157,6 +164,7 @@ std::vector<std::string> PreparedNetwork::plan_lines(std::size_t num_samples) {
   auto const neurons = num_inputs();
   if (num_samples > std::numeric_limits<EdgeOffset>::max() / std::max<std::size_t>(1, neurons))
     throw UsageError(fmt::format("{} samples of {} neurons cannot be counted", num_samples, neurons));
+  Turn const turn;
   own.plan_for({num_samples, num_samples * neurons, false});
   return varve::to_text(own.inference->plan());
 }

@@ -5,6 +5,7 @@
 #include "io/matrix_dataset.hpp"
 #include "io/matrix_writer.hpp"
 #include "library/crossing.hpp"
+#include "library/turn.hpp"
 #include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
 #include "products/product_setup.hpp"
@@ -198,6 +199,7 @@ ProductResult multiply(ProductOperand const& a, ProductOperand const& b, Product
     if (!std::isfinite(number))
       throw varve::UsageError(fmt::format("{} is {}, expected a finite number", name, number));
   check_files(a, b, c, options.added);
+  Turn const turn;
   return options.precision == Precision::double_precision ? Product<double>(a, b, c, options).run(progress)
                                                           : Product<float>(a, b, c, options).run(progress);
 }

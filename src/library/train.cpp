@@ -2,10 +2,12 @@
 
 #include "engine/training.hpp"
 #include "library/crossing.hpp"
+#include "library/turn.hpp"
 #include "training/recipe.hpp"
 #include "training/trainer.hpp"
 
 #include <algorithm>
+#include <memory>
 
 namespace varve::v0_2 {
 namespace {
@@ -44,6 +46,21 @@ std::size_t add(varve::Training& training, Samples const& samples, Answers const
   return training.add_samples(samples.contents().set(), to_private(answers, place + ": targets"), place);
 }
 
+/// A training with its sets of samples on the device.
+struct ReadyTraining {
+  ReadyTraining(Network const& network, Samples const& samples, Answers const& answers,
+                varve::TrainingOptions const& options, std::optional<ValidationSet> const& validation) {
+    Turn const turn;
+    training.reset(varve::prepare_training(varve::load(*network.contents().source), options).release());
+    set = add(*training, samples, answers, "the samples");
+    if (validation) validation_set = add(*training, validation->samples, validation->answers, "the validation set");
+  }
+
+  std::unique_ptr<varve::Training, FreeInTurn> training;
+  std::size_t set = 0;
+  std::optional<std::size_t> validation_set;
+};
+
 Epoch to_public(varve::EpochResult const& result) {
   Epoch epoch{result.epoch, result.num_steps, result.rate, result.training.mean(), result.training.accuracy(), {}, {}};
   if (result.validation) {
@@ -53,11 +70,17 @@ Epoch to_public(varve::EpochResult const& result) {
   return epoch;
 }
 
+/// A step of the recipe, in a turn of its own: other threads need not wait until the training ends.
+std::optional<varve::EpochResult> advance(varve::Trainer& trainer) {
+  Turn const turn;
+  return trainer.advance();
+}
+
 /// Runs the recipe to its end, or until after_epoch() says no.
 std::vector<Epoch> run(varve::Trainer& trainer, TrainingCallbacks const& callbacks) {
   std::vector<Epoch> epochs;
   while (!trainer.is_finished()) {
-    auto const ended = trainer.advance();
+    auto const ended = advance(trainer);
     if (callbacks.after_step) callbacks.after_step(trainer.progress().num_steps, trainer.num_steps());
     if (!ended) continue;
     epochs.push_back(to_public(*ended));
@@ -74,14 +97,12 @@ TrainedNetwork train(Network const& network, Samples const& samples, Answers con
   auto const own_recipe = to_private(recipe);
   require_kokkos();
   varve::num_steps_of(own_recipe, samples.num_samples()); // throws if there are too many, before memory is taken
-  auto const training = varve::prepare_training(varve::load(*network.contents().source),
-                                                options_of(own_recipe, samples.num_samples(), options));
-  auto const set = add(*training, samples, answers, "the samples");
-  std::optional<std::size_t> validation_set;
-  if (validation) validation_set = add(*training, validation->samples, validation->answers, "the validation set");
-  varve::Trainer trainer(*training, own_recipe, set, samples.num_samples(), validation_set);
+  ReadyTraining const ready(network, samples, answers, options_of(own_recipe, samples.num_samples(), options),
+                            validation);
+  varve::Trainer trainer(*ready.training, own_recipe, ready.set, samples.num_samples(), ready.validation_set);
   auto epochs = run(trainer, callbacks);
-  return TrainedNetwork{hold(std::make_shared<varve::Network const>(training->network())), std::move(epochs),
+  Turn const turn;
+  return TrainedNetwork{hold(std::make_shared<varve::Network const>(ready.training->network())), std::move(epochs),
                         trainer.progress().best_epoch};
 }
 

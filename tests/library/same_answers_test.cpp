@@ -16,6 +16,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <future>
 #include <vector>
 
 // The public headers give the answers of the private ones.
@@ -100,6 +102,47 @@ TEST(SameTraining, GivesTheWeightsOfTheTrainer) {
     ASSERT_EQ(losses.size(), 3U);
     EXPECT_LT(losses.back(), losses.front());
     EXPECT_TRUE(trained.epochs.back().validation_loss.has_value());
+  }
+}
+
+/// Hashes of the activations of the first 1, 2, ... samples, by a network prepared for few of them.
+std::vector<std::uint64_t> hashes_of(Lesson const& lesson, face::Backend backend) {
+  face::InferenceOptions options;
+  options.backend = backend;
+  face::PreparedNetwork network(to_public(lesson.network), options);
+  std::vector<std::uint64_t> hashes;
+  for (int time = 0; time < 3; ++time) { // a GPU records what it launches for a size that comes again
+    for (std::size_t count = 1; count <= lesson.samples.num_samples(); ++count)
+      hashes.push_back(network.infer(to_public(samples_of(lesson.samples, 0, count))).activation_hash);
+  }
+  return hashes;
+}
+
+std::uint64_t trained_hash(Lesson const& lesson, face::Backend backend) {
+  face::Recipe recipe;
+  recipe.batch = 8;
+  recipe.epochs = 60;
+  recipe.optimizer = "adam";
+  recipe.rate = 0.01;
+  face::TrainingOptions options;
+  options.backend = backend;
+  return face::train(to_public(lesson.network), to_public(lesson.samples), {lesson.labels, {}}, recipe, {}, {}, options)
+      .network.weights_hash();
+}
+
+TEST(SameInThreads, TrainAndInferInTurn) {
+  Lesson const lesson;
+  for (auto const own : compiled_backends()) {
+    auto const backend = static_cast<face::Backend>(own);
+    auto const hashes = hashes_of(lesson, backend);
+    auto const weights = trained_hash(lesson, backend);
+    for (int round = 0; round < 5; ++round) {
+      auto training = std::async(std::launch::async, [&] { return trained_hash(lesson, backend); });
+      auto inference = std::async(std::launch::async, [&] { return hashes_of(lesson, backend); });
+      EXPECT_EQ(hashes_of(lesson, backend), hashes);
+      EXPECT_EQ(inference.get(), hashes);
+      EXPECT_EQ(training.get(), weights);
+    }
   }
 }
 
