@@ -1,22 +1,22 @@
 #include "apps/subprocess.hpp"
 #include "faults/children.hpp"
+#include "faults/gate.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace varve {
@@ -90,29 +90,22 @@ protected:
     return size;
   }
 
-  /// Starts a run, waits for the moment, sends a signal to what `choose` picks, and waits for the end. Returns the exit
-  /// code, or nothing if the run had ended before.
+  /// Starts a run, which waits when this part of the journal is written, sends a signal to what `choose` picks, and
+  /// lets the run go on to its end; with part 0 the signal comes at once. Returns nothing if the run ended without
+  /// waiting.
   template <class Choose>
-  std::optional<test::Ended> disturb(int ranks, int signal, std::function<bool()> const& moment_has_come,
-                                     Choose const& choose) {
-    auto const process = test::start(words(ranks), out("out"), out("err"));
-    auto const still_runs = [&] { // without taking its exit code
-      siginfo_t info{};
-      return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
-    };
-    while (still_runs() && !moment_has_come()) std::this_thread::sleep_for(std::chrono::microseconds(200));
-    bool const is_disturbed = still_runs();
+  std::optional<test::Ended> disturb(int ranks, int signal, double part, Choose const& choose) {
+    auto const bytes = static_cast<std::uintmax_t>(std::ceil(part * static_cast<double>(journal_size_)));
+    auto& gate = gates_.emplace_back(out("journal"), bytes);
+    auto const process = test::start(gate.before(words(ranks)), out("out"), out("err"));
+    bool const is_disturbed = part == 0.0 || gate.await(process);
     if (is_disturbed) kill(choose(process), signal);
+    gate.open_for_all();
     test::Ended ended;
     ended.exit_code = test::wait_for(process);
     ended.out = read_bytes(out("out"));
     ended.err = read_bytes(out("err"));
     return is_disturbed ? std::optional(ended) : std::nullopt;
-  }
-
-  /// Once so much of the journal is written.
-  std::function<bool()> journal_has(double part) const {
-    return [this, part] { return static_cast<double>(size_of_journal()) >= part * static_cast<double>(journal_size_); };
   }
 
   void expect_no_outputs() const {
@@ -131,6 +124,7 @@ protected:
 
   std::string split_ = "auto"; ///< what the ranks share
   TemporaryFolder out_;
+  std::deque<test::Gate> gates_; ///< open until the end: ranks that lost their starter may come there later
   static inline std::unique_ptr<TemporaryFolder> files_;
   static inline Outputs expected_;
   static inline std::uintmax_t journal_size_ = 0;
@@ -152,19 +146,13 @@ TEST_F(Faults, KilledRunsGoOn) {
     for (int kills_of_run = 0; kills_of_run < 3 && num_kills < num_wanted; ++kills_of_run) {
       int const ranks = 1 + static_cast<int>(random() % most_ranks);
       auto const part = static_cast<double>(size_of_journal()) / static_cast<double>(journal_size_);
-      auto const target = part + (1.0 - part) * std::uniform_real_distribution<>(0.0, 0.6)(random);
-      auto const delay = std::chrono::milliseconds(random() % 400);
-      auto const begin = std::chrono::steady_clock::now();
-      bool const is_by_time = random() % 4 == 0;
-      auto const has_come = journal_has(target);
-      auto const ended = disturb(
-          ranks, SIGKILL, [&] { return is_by_time ? std::chrono::steady_clock::now() - begin >= delay : has_come(); },
-          [&](pid_t process) {
-            auto const ranks_of_job = children_of(process);
-            if (ranks_of_job.empty()) return process;
-            return ranks_of_job[random() % ranks_of_job.size()];
-          });
-      if (!ended) break;
+      auto const later = part + (1.0 - part) * std::uniform_real_distribution<>(0.0, 0.6)(random);
+      bool const is_at_once = ranks == 1 && random() % 4 == 0;
+      auto const ended = disturb(ranks, SIGKILL, is_at_once ? 0.0 : later, [&](pid_t process) {
+        auto const ranks_of_job = children_of(process);
+        return ranks_of_job.empty() ? process : ranks_of_job[random() % ranks_of_job.size()];
+      });
+      if (!ended) break; // all that was left was in the hands of another rank
       ++num_kills;
       EXPECT_NE(ended->exit_code, 0);
       expect_no_outputs();
@@ -176,14 +164,14 @@ TEST_F(Faults, KilledRunsGoOn) {
 
 TEST_F(Faults, AKilledStarterLeavesAJournalAsWell) {
   if (most_ranks == 1) return;
-  auto const ended = disturb(2, SIGKILL, journal_has(0.3), [](pid_t process) { return process; });
+  auto const ended = disturb(2, SIGKILL, 0.3, [](pid_t process) { return process; });
   ASSERT_TRUE(ended);
   expect_resumed(1); // waits until the ranks that are left behind have gone
 }
 
 TEST_F(Faults, ASignalLetsTheBatchFinishAndTheRunGoOn) {
   for (int const signal : {SIGTERM, SIGUSR1}) {
-    auto const stopped = disturb(1, signal, journal_has(0.2), [](pid_t process) { return process; });
+    auto const stopped = disturb(1, signal, 0.2, [](pid_t process) { return process; });
     ASSERT_TRUE(stopped);
     EXPECT_EQ(stopped->exit_code, 5);
     ASSERT_EQ(stopped->complaints().size(), 1U) << stopped->err;
@@ -198,7 +186,7 @@ TEST_F(Faults, ASignalLetsTheBatchFinishAndTheRunGoOn) {
 
 TEST_F(Faults, ASignalToOneRankStopsAll) {
   if (most_ranks == 1) return;
-  auto const stopped = disturb(3, SIGUSR1, journal_has(0.2), [](pid_t process) { return children_of(process).back(); });
+  auto const stopped = disturb(3, SIGUSR1, 0.2, [](pid_t process) { return children_of(process).back(); });
   ASSERT_TRUE(stopped);
   EXPECT_EQ(stopped->exit_code, 5);
   EXPECT_THAT(stopped->err, HasSubstr("varve: a signal stopped the run after "));
@@ -210,7 +198,7 @@ TEST_F(Faults, RunsWithSplitNeuronsGoOn) {
   if (most_ranks == 1) return;
   for (int const signal : {SIGKILL, SIGUSR1}) {
     split_ = "neurons";
-    auto const ended = disturb(2, signal, journal_has(0.2), [](pid_t process) { return children_of(process).back(); });
+    auto const ended = disturb(2, signal, 0.2, [](pid_t process) { return children_of(process).back(); });
     ASSERT_TRUE(ended);
     if (signal == SIGUSR1) {
       EXPECT_EQ(ended->exit_code, 5) << ended->err;

@@ -1,5 +1,6 @@
 #include "apps/subprocess.hpp"
 #include "faults/children.hpp"
+#include "faults/gate.hpp"
 
 #include "io/matrix_writer.hpp"
 
@@ -8,12 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace varve {
@@ -58,25 +57,6 @@ protected:
     return words;
   }
 
-  /// Bytes in the journals of all ranks.
-  std::uint64_t size_of_journal() const {
-    std::uint64_t size = 0;
-    for (auto const& entry : fs::directory_iterator(folder_.path())) {
-      std::error_code gone;
-      auto const bytes =
-          entry.path().filename().string().starts_with("journal") ? fs::file_size(entry.path(), gone) : 0;
-      size += gone ? 0 : bytes;
-    }
-    return size;
-  }
-
-  /// Waits until the journals have this size, at most a minute.
-  void await_journal(std::uint64_t size) const {
-    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (size_of_journal() < size && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-
   nlohmann::json report() const { return nlohmann::json::parse(read_bytes(file("report.json"))); }
 
 #if defined(VARVE_MPIRUN)
@@ -87,28 +67,27 @@ protected:
                   joined(command(true, "16"), {"--backend", "serial", "--share-devices", "--cut-last-tiles"}));
   }
 
-  /// Starts three ranks and sends a signal to one of them, `rank`, once the journals have grown by so many tiles.
-  /// Returns the process that started the ranks.
-  pid_t disturb(std::uint64_t num_more, int signal, pid_t& rank) const {
-    auto const before = size_of_journal();
-    auto const process = test::start(on_three_ranks(), file("out"), file("err"));
-    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    std::vector<pid_t> ranks;
-    while (ranks.size() < 3 && std::chrono::steady_clock::now() < deadline) ranks = test::children_of(process);
+  /// Starts three ranks, kills one of them once the journals have so many tiles, and returns the exit code of all.
+  int kill_one_of_three(std::uint64_t num_tiles) const {
+    test::Gate gate(file("journal"), num_tiles * 16 * 16 * sizeof(float));
+    auto const process = test::start(gate.before(on_three_ranks()), file("out"), file("err"));
+    EXPECT_TRUE(gate.await(process)) << read_bytes(file("err"));
+    auto const ranks = test::children_of(process);
     EXPECT_EQ(ranks.size(), 3U);
-    await_journal(before + num_more * 16 * 16 * sizeof(float));
-    rank = ranks.empty() ? process : std::ranges::max(ranks);
-    kill(rank, signal);
-    return process;
+    kill(ranks.empty() ? process : std::ranges::max(ranks), SIGKILL);
+    gate.open_for_all();
+    return test::wait_for(process);
   }
 #endif
 
   /// Starts the product and sends it a signal once its journal has grown to this size; returns its exit code (-1 if the
   /// signal ended it).
   int run_until(std::uint64_t journal_size, int signal) const {
-    auto const process = test::start(words(true), file("out"), file("err"));
-    await_journal(journal_size);
+    test::Gate gate(file("journal"), journal_size);
+    auto const process = test::start(gate.before(words(true)), file("out"), file("err"));
+    EXPECT_TRUE(gate.await(process)) << read_bytes(file("err"));
     kill(process, signal);
+    gate.open_for_all();
     return test::wait_for(process);
   }
 
@@ -141,9 +120,7 @@ TEST_F(KilledProduct, OfRanksGoesOnAfterTheDeathOfOne) {
   auto const hash = report()["hash"];
   fs::remove(file("c.h5"));
   fs::remove(file("report.json"));
-  pid_t rank = 0;
-  auto const process = disturb(100, SIGKILL, rank);
-  EXPECT_NE(test::wait_for(process), 0);
+  EXPECT_NE(kill_one_of_three(100), 0);
   EXPECT_FALSE(fs::exists(file("c.h5")));
   EXPECT_FALSE(fs::exists(file("report.json")));
   auto const ended = test::run(on_three_ranks());

@@ -1,0 +1,37 @@
+# What waits for the whole device is in core/beside_recordings.hpp alone, because no thread may record launches meanwhile: Kokkos's
+# fence of everything, and its copies without an execution space, which begin and end with such a fence.
+#   cmake -DSOURCE_DIR=<top level> -P device_calls.cmake
+cmake_minimum_required(VERSION 3.25)
+
+set(num_copies 0)
+set(violations)
+file(GLOB_RECURSE files RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/src/*.hpp ${SOURCE_DIR}/src/*.cpp ${SOURCE_DIR}/src/*.in
+     ${SOURCE_DIR}/python/src/*.hpp ${SOURCE_DIR}/python/src/*.cpp)
+list(REMOVE_ITEM files src/core/beside_recordings.hpp)
+foreach(file IN LISTS files)
+  file(READ ${SOURCE_DIR}/${file} text)
+  string(REGEX MATCHALL "Kokkos::deep_copy\\([^,]*," copies "${text}")
+  foreach(copy IN LISTS copies)
+    math(EXPR num_copies "${num_copies} + 1")
+    if(NOT copy MATCHES "\\([ \n]*([A-Za-z_]+\\.)?([a-z]+_)*(space_?|lane|host),$")
+      string(REGEX REPLACE "[ \n]+" " " copy "${copy}")
+      list(APPEND violations "${file}: ${copy} ...: take copy_and_wait(), or give the instance that copies")
+    endif()
+  endforeach()
+  string(REGEX MATCHALL "Kokkos::fence\\(|DeviceSynchronize\\(|impl_static_fence\\(|StreamBeginCapture\\(" calls "${text}")
+  foreach(call IN LISTS calls)
+    if(NOT file STREQUAL src/core/repeated_launches.hpp OR NOT call STREQUAL "StreamBeginCapture(")
+      list(APPEND violations "${file}: ${call}: only core/beside_recordings.hpp waits for a device, only core/repeated_launches.hpp records")
+    endif()
+  endforeach()
+endforeach()
+
+if(num_copies EQUAL 0)
+  message(FATAL_ERROR "No copy was found in ${SOURCE_DIR}/src.")
+endif()
+if(violations)
+  list(JOIN violations "\n" violations)
+  message("${violations}")
+  message(FATAL_ERROR "Nothing else may wait for a device, or record.")
+endif()
+message("${num_copies} copies say where they run.")
