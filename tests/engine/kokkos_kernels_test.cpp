@@ -1,7 +1,6 @@
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
 
-#include "network/analysis.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 #include "reference/distinct_layer.hpp"
@@ -40,7 +39,6 @@ protected:
       bool const is_alive = std::ranges::binary_search(found.live_samples, samples.first_sample + sample);
       if (possible.state() == Enclosure::State::unknown) continue;
       if (possible.is_certain()) EXPECT_EQ(is_alive, possible.is_alive());
-      if (possible.state() == Enclosure::State::dead) continue;
       std::size_t const width = found.activations.num_neurons();
       for (std::size_t neuron = 0; neuron < width; ++neuron) {
         auto const& of_neuron = possible.activations()[neuron];
@@ -52,14 +50,11 @@ protected:
 private:
   /// By sample: bounds of its last activations in any order of summation.
   static std::vector<Enclosure> bounds_of(NetworkSource const& network, SampleSet const& samples) {
-    std::size_t revived_until = 0; // layers from here on keep dead samples dead
-    for (std::size_t number = 0; number < network.num_layers(); ++number)
-      if (!keeps_zero(network.layer(number))) revived_until = number + 1;
     std::vector<Enclosure> bounds;
     for (std::size_t row = 0; row < samples.num_samples(); ++row) bounds.emplace_back(samples, row, GetParam());
     for (std::size_t number = 0; number < network.num_layers(); ++number) {
       auto const layer = distinct_layer(network.layer(number));
-      for (auto& of_sample : bounds) of_sample.forward(layer, number + 1 >= revived_until);
+      for (auto& of_sample : bounds) of_sample.forward(layer, false);
     }
     return bounds;
   }
