@@ -2,6 +2,7 @@
 
 #include "core/beside_recordings.hpp"
 #include "core/execution.hpp"
+#include "core/views.hpp"
 #include "kernels/execution_spaces.hpp"
 
 #include <gtest/gtest.h>
