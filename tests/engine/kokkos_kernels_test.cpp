@@ -38,7 +38,9 @@ protected:
       auto const& possible = bounds[sample];
       bool const is_alive = std::ranges::binary_search(found.live_samples, samples.first_sample + sample);
       if (possible.state() == Enclosure::State::unknown) continue;
-      if (possible.is_certain()) EXPECT_EQ(is_alive, possible.is_alive());
+      if (possible.is_certain()) {
+        EXPECT_EQ(is_alive, possible.is_alive());
+      }
       std::size_t const width = found.activations.num_neurons();
       for (std::size_t neuron = 0; neuron < width; ++neuron) {
         auto const& of_neuron = possible.activations()[neuron];
