@@ -65,30 +65,45 @@ void require_width(std::size_t num_columns, std::string const& place) {
 
 } // namespace
 
-SparseMatrix to_sparse_matrix(CompressedRows const& rows, std::string const& place) {
-  require_width(rows.num_columns, place);
+CompressedRows::CompressedRows(Vector<std::int64_t> row_pointers, Vector<std::int64_t> column_indices,
+                               Vector<double> values, std::size_t num_columns)
+    : row_pointers_(std::move(row_pointers)),
+      column_indices_(std::move(column_indices)),
+      values_(std::move(values)),
+      num_columns_(num_columns) {
+  if (row_pointers_.size() == 0) throw InputError("a matrix in compressed rows lacks its row pointers");
+}
+
+SparseMatrix CompressedRows::copy(std::string const& place) const {
+  require_width(num_columns_, place);
   SparseMatrix matrix;
-  matrix.num_rows = rows.row_pointers.size() - 1;
-  matrix.num_columns = rows.num_columns;
-  matrix.row_pointers.assign(rows.row_pointers.data(), rows.row_pointers.data() + rows.row_pointers.size());
-  matrix.column_indices.reserve(rows.column_indices.size());
-  for (std::size_t entry = 0; entry < rows.column_indices.size(); ++entry) {
-    auto const column = rows.column_indices.data()[entry];
-    if (column < 0 || static_cast<std::uint64_t>(column) >= rows.num_columns)
+  matrix.num_rows = row_pointers_.size() - 1;
+  matrix.num_columns = num_columns_;
+  matrix.row_pointers.assign(row_pointers_.data(), row_pointers_.data() + row_pointers_.size());
+  matrix.column_indices.reserve(column_indices_.size());
+  for (std::size_t entry = 0; entry < column_indices_.size(); ++entry) {
+    auto const column = column_indices_.data()[entry];
+    if (column < 0 || static_cast<std::uint64_t>(column) >= num_columns_)
       throw InputError(fmt::format("{}: entry {} is in column {}, expected 0 to {}", place, entry, column,
-                                   static_cast<std::int64_t>(rows.num_columns) - 1));
+                                   static_cast<std::int64_t>(num_columns_) - 1));
     matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
   }
-  matrix.values = to_vector(rows.values);
+  if (values_.size() != matrix.num_entries())
+    throw InputError(fmt::format("{}: found {} values for {} entries", place, values_.size(), matrix.num_entries()));
+  matrix.values = to_vector(values_);
+  return matrix;
+}
+
+SparseMatrix CompressedRows::matrix(std::string const& place) const {
+  auto matrix = copy(place);
+  require_valid(matrix, place.c_str());
   return matrix;
 }
 
 SampleSet to_samples(CompressedRows const& rows, std::string const& place, Precision precision) {
-  auto stored = to_sparse_matrix(rows, place);
+  auto stored = rows.copy(place);
   auto const values = std::exchange(stored.values, {0.0}); // the values are checked below, with better words
   require_valid(stored, place.c_str());
-  if (values.size() != stored.num_entries())
-    throw InputError(fmt::format("{}: found {} values for {} entries", place, values.size(), stored.num_entries()));
   SampleSet samples;
   auto& matrix = samples.matrix;
   matrix.num_rows = stored.num_rows;
@@ -96,10 +111,11 @@ SampleSet to_samples(CompressedRows const& rows, std::string const& place, Preci
   matrix.row_pointers.reserve(stored.row_pointers.size());
   for (std::size_t row = 0; row < stored.num_rows; ++row) {
     for (EdgeOffset entry = stored.row_pointers[row]; entry < stored.row_pointers[row + 1]; ++entry) {
-      if (values[entry] == 0.0) continue;
-      if (!is_finite(values[entry], precision)) fail_value(place, row, stored.column_indices[entry], values[entry]);
+      auto const value = values[entry];
+      if (value == 0.0) continue;
+      if (!is_finite(value, precision)) fail_value(place, row, stored.column_indices[entry], value);
       matrix.column_indices.push_back(stored.column_indices[entry]);
-      matrix.values.push_back(values[entry]);
+      matrix.values.push_back(value);
     }
     matrix.row_pointers.push_back(matrix.column_indices.size());
   }

@@ -13,7 +13,8 @@
 #include <utility>
 #include <vector>
 
-/// Between arrays of Python and the types of network/.
+/// Between arrays of Python and the types of network/. Sparse matrices, samples, answers and biases of others come in
+/// through the functions of this file and no others.
 namespace varve::python {
 
 /// A one-dimensional array that is read.
@@ -28,11 +29,26 @@ using Matrix = nanobind::ndarray<Element const, nanobind::ndim<2>, nanobind::c_c
 template <class Element>
 using Numpy = nanobind::ndarray<nanobind::numpy, Element>;
 
-/// The arrays of a matrix in compressed sparse rows, as scipy.sparse.csr_array holds them.
-struct CompressedRows {
-  Vector<std::int64_t> row_pointers, column_indices;
-  Vector<double> values;
-  std::size_t num_columns = 0;
+/// The arrays of a matrix in compressed sparse rows, as scipy.sparse.csr_array holds them. They are
+/// memory of others, which may hold anything and change at any time: everything that reads them copies, then checks.
+class CompressedRows {
+public:
+  /// Throws InputError if there are no row pointers, not even the first one.
+  CompressedRows(Vector<std::int64_t> row_pointers, Vector<std::int64_t> column_indices, Vector<double> values,
+                 std::size_t num_columns);
+
+  /// A copy with all entries, stored zeros included. Throws InputError, naming `place`, unless it is a valid matrix
+  /// (require_valid) with one value per entry, all of them finite.
+  SparseMatrix matrix(std::string const& place) const;
+
+private:
+  /// A copy with a value per entry and columns in range; the caller checks the rest by require_valid().
+  SparseMatrix copy(std::string const& place) const;
+  friend SampleSet to_samples(CompressedRows const& rows, std::string const& place, Precision precision);
+
+  Vector<std::int64_t> row_pointers_, column_indices_;
+  Vector<double> values_;
+  std::size_t num_columns_;
 };
 
 /// A copy of the elements.
@@ -40,10 +56,6 @@ template <class Element>
 std::vector<Element> to_vector(Vector<Element> const& array) {
   return {array.data(), array.data() + array.size()};
 }
-
-/// A copy of the matrix, with zeros that are stored. Throws InputError, naming `place`, if an index is out of range;
-/// the caller checks the rest with require_valid().
-SparseMatrix to_sparse_matrix(CompressedRows const& rows, std::string const& place);
 
 /// The samples of a matrix [samples, neurons], without zeros; if all other values are equal, they are stored once.
 /// Throws InputError, naming `place` and the sample (from 0), if the matrix is malformed or a value is no finite number

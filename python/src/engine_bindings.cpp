@@ -1,6 +1,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "engine.hpp"
+#include "gil.hpp"
 
 #include "core/error.hpp"
 
@@ -49,7 +50,7 @@ std::unique_ptr<Engine> make_engine(HeldNetwork const& network, EngineNames cons
 Progress to_progress(nb::object const& callback) {
   if (callback.is_none()) return {};
   return [callback = callback.ptr()](std::size_t done, std::size_t total) { // the caller holds a reference
-    nb::gil_scoped_acquire const gil;
+    WithGil const gil;
     nb::borrow(callback)(done, total);
   };
 }
@@ -67,7 +68,7 @@ template <class Scalar>
 Numpy<Scalar> dense_rows(SparseMatrix const& matrix) {
   std::vector<Scalar> rows;
   {
-    nb::gil_scoped_release const no_gil;
+    WithoutGil const no_gil;
     rows.resize(matrix.num_rows * matrix.num_columns);
     write_dense(matrix, rows.data());
   }
@@ -77,7 +78,7 @@ Numpy<Scalar> dense_rows(SparseMatrix const& matrix) {
 template <class Rows>
 Outcome run(Engine& engine, Rows const& rows, bool activations, bool predictions, nb::object const& callback) {
   auto const progress = to_progress(callback);
-  nb::gil_scoped_release const no_gil;
+  WithoutGil const no_gil;
   return engine.run(to_samples(rows, "X", engine.precision()), {activations, predictions, {}}, progress);
 }
 
@@ -90,7 +91,7 @@ template <class Rows, class Scalar>
 Outcome run_into(Engine& engine, Rows const& rows, Output<Scalar> const& out, bool predictions,
                  nb::object const& callback) {
   auto const progress = to_progress(callback);
-  nb::gil_scoped_release const no_gil;
+  WithoutGil const no_gil;
   auto samples = to_samples(rows, "X", engine.precision());
   if (out.shape(0) != samples.num_samples() || out.shape(1) != engine.num_outputs())
     throw InputError(fmt::format("out has the shape ({}, {}), expected ({}, {})", out.shape(0), out.shape(1),
@@ -127,7 +128,7 @@ Outcome run_in_place(Engine& engine, Strided<Scalar const> const& rows, Strided<
   if ((engine.precision() == Precision::double_precision) != std::is_same_v<Scalar, double>)
     throw InputError("X and out have another type than the precision of this call");
   auto const progress = to_progress(callback);
-  nb::gil_scoped_release const no_gil;
+  WithoutGil const no_gil;
   return engine.run_in_place(on_device<void const*>(rows, engine.backend(), "X"),
                              on_device<void*>(out, engine.backend(), "out"), progress);
 }
@@ -161,11 +162,7 @@ void add_outcome(nb::module_& module) {
 
 void add_rows(nb::module_& module) {
   nb::class_<CompressedRows>(module, "CompressedRows", "A matrix in compressed sparse rows.")
-      .def(nb::new_([](Vector<std::int64_t> pointers, Vector<std::int64_t> columns, Vector<double> values,
-                       std::size_t num_columns) {
-             if (pointers.size() == 0) throw InputError("a matrix in compressed rows lacks its row pointers");
-             return new CompressedRows{pointers, columns, values, num_columns};
-           }),
+      .def(nb::init<Vector<std::int64_t>, Vector<std::int64_t>, Vector<double>, std::size_t>(),
            nb::arg("row_pointers"), nb::arg("column_indices"), nb::arg("values"), nb::arg("num_columns"));
 }
 
@@ -189,7 +186,7 @@ void add_engine(nb::module_& module) {
             return self.plan_lines({num_samples, num_entries, has_one_value});
           },
           nb::arg("num_samples"), nb::arg("num_entries"), nb::arg("has_one_value"),
-          nb::call_guard<nb::gil_scoped_release>());
+          nb::call_guard<WithoutGil>());
   engines
       .def("run_in_place", &run_in_place<float>, nb::arg("rows").noconvert(), nb::arg("out").noconvert(),
            nb::arg("progress").none())

@@ -1,7 +1,8 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "gil.hpp"
 #include "held_network.hpp"
-#include "process.hpp"
+#include "in_parts.hpp"
 
 #include "core/host.hpp"
 #include "io/labels.hpp"
@@ -33,7 +34,7 @@ nb::tuple open(std::string const& path, ChallengeOptions const& options) {
   std::unique_ptr<HeldNetwork> network;
   std::string note;
   {
-    nb::gil_scoped_release const no_gil;
+    WithoutGil const no_gil;
     std::shared_ptr<NetworkSource const> const source = open_network(path, options);
     note = orientation_note(*source);
     network = hold_copy(InterruptibleNetwork(source));
@@ -49,17 +50,12 @@ void save(HeldNetwork const& network, std::string const& path) {
   save_network(network.source(), path, [](std::size_t, std::size_t) { run_signal_handlers(); });
 }
 
-/// Reads all samples of a reader part by part, so that Ctrl-C need not wait for the end.
+/// Reads all samples of a reader.
 SampleSet read_all(SampleReader& reader) {
   constexpr std::size_t most_values = std::size_t{1} << 26U;
   auto const at_a_time = std::max<std::size_t>(most_values / std::max<std::size_t>(reader.num_neurons(), 1), 1);
-  auto const num_samples = reader.num_samples();
-  auto batch = reader.read(0, std::min(at_a_time, num_samples));
-  for (auto first = batch.num_samples(); first < num_samples; first = batch.num_samples()) {
-    run_signal_handlers();
-    batch.append(reader.read(first, std::min(first + at_a_time, num_samples)));
-  }
-  return to_set(batch);
+  return in_parts(reader.num_samples(), at_a_time,
+                  [&](std::size_t first, std::size_t last) { return reader.read(first, last); });
 }
 
 /// The samples of a file and what is wanted for them.
@@ -99,7 +95,7 @@ nb::tuple with_shape(SparseMatrix const& matrix) {
 nb::tuple read_samples(std::string const& path, std::optional<std::size_t> neurons, bool wants_answers) {
   AnsweredSamples read;
   {
-    nb::gil_scoped_release const no_gil;
+    WithoutGil const no_gil;
     read = read_answered(path, neurons, wants_answers);
   }
   nb::object const labels = read.labels ? nb::cast(to_numpy(std::move(*read.labels))) : nb::none();
@@ -110,7 +106,7 @@ nb::tuple read_samples(std::string const& path, std::optional<std::size_t> neuro
 nb::object labels_of_file(std::string const& path, SampleIndex first, std::size_t num_samples) {
   std::vector<std::int64_t> labels;
   {
-    nb::gil_scoped_release const no_gil;
+    WithoutGil const no_gil;
     labels = read_labels(path, first, num_samples);
   }
   return nb::cast(to_numpy(std::move(labels)));
@@ -129,7 +125,7 @@ void write_samples(std::string const& path, CompressedRows const& rows,
 } // namespace
 
 void add_files(nb::module_& module) {
-  using NoGil = nb::call_guard<nb::gil_scoped_release>;
+  using NoGil = nb::call_guard<WithoutGil>;
   nb::class_<ChallengeOptions>(module, "FileOptions", "What files of networks may not say.")
       .def(nb::init<>())
       .def_rw("neurons", &ChallengeOptions::neurons, nb::arg().none())

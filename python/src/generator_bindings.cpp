@@ -1,7 +1,10 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "gil.hpp"
 #include "held_network.hpp"
+#include "in_parts.hpp"
 
+#include "core/host_threads.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 #include "radixnet/random_network.hpp"
@@ -21,7 +24,7 @@ namespace {
 
 std::unique_ptr<HeldNetwork> radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed,
                                       std::optional<double> bias, double cap) {
-  nb::gil_scoped_release const no_gil;
+  WithoutGil const no_gil;
   return std::make_unique<HeldNetwork>(
       std::make_shared<RadixNet const>(neurons, layers, seed, bias ? *bias : radixnet_bias(neurons), cap));
 }
@@ -29,27 +32,30 @@ std::unique_ptr<HeldNetwork> radixnet(std::size_t neurons, std::size_t layers, s
 std::unique_ptr<HeldNetwork> random_network(std::vector<std::size_t> widths, std::optional<std::size_t> degree,
                                             std::optional<double> density, std::optional<double> weight, double gain,
                                             double lowest_bias, double highest_bias, double cap, std::uint64_t seed) {
-  nb::gil_scoped_release const no_gil;
+  WithoutGil const no_gil;
   return std::make_unique<HeldNetwork>(std::make_shared<RandomNetwork const>(
       RandomNetworkRecipe{std::move(widths), degree, density, weight, gain, lowest_bias, highest_bias, cap, seed}));
 }
 
-nb::tuple images(std::size_t neurons, std::size_t samples, std::uint64_t seed) {
-  SampleSet drawn;
+/// The arrays of `count` samples that draw(first, last) makes.
+template <class Draw>
+nb::tuple drawn(std::size_t count, Draw const& draw) {
+  std::size_t const at_a_time = 128 * num_host_threads(); // images are drawn 64 at a time on each thread
+  SampleSet samples;
   {
-    nb::gil_scoped_release const no_gil;
-    drawn = digit_images(neurons, samples, seed);
+    WithoutGil const no_gil;
+    samples = in_parts(count, at_a_time, draw);
   }
-  return to_tuple(drawn.matrix);
+  return to_tuple(samples.matrix);
 }
 
-nb::tuple samples(std::size_t neurons, std::size_t samples, double density, std::uint64_t seed) {
-  SampleSet drawn;
-  {
-    nb::gil_scoped_release const no_gil;
-    drawn = random_samples(neurons, samples, density, seed);
-  }
-  return to_tuple(drawn.matrix);
+nb::tuple images(std::size_t neurons, std::size_t count, std::uint64_t seed) {
+  return drawn(count, [&](std::size_t first, std::size_t last) { return digit_images(neurons, first, last, seed); });
+}
+
+nb::tuple samples(std::size_t neurons, std::size_t count, double density, std::uint64_t seed) {
+  return drawn(count,
+               [&](std::size_t first, std::size_t last) { return random_samples(neurons, first, last, density, seed); });
 }
 
 } // namespace

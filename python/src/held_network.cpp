@@ -12,13 +12,13 @@ HeldNetwork::HeldNetwork(std::shared_ptr<NetworkSource const> source) : source_(
 }
 
 EdgeOffset HeldNetwork::num_edges() const {
-  std::lock_guard const lock(guard_);
-  if (!num_edges_) {
-    EdgeOffset sum = 0;
-    for (std::size_t number = 0; number < source_->num_layers(); ++number) sum += source_->layer(number).num_edges();
-    num_edges_ = sum;
-  }
-  return *num_edges_;
+  auto known = num_edges_.load(); // counted twice if two threads ask at once
+  if (known != unknown) return known;
+  InterruptibleNetwork const source(source_);
+  known = 0;
+  for (std::size_t number = 0; number < source.num_layers(); ++number) known += source.layer(number).num_edges();
+  num_edges_ = known;
+  return known;
 }
 
 Layer InterruptibleNetwork::layer(std::size_t number) const {

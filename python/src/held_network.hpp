@@ -5,9 +5,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -29,8 +28,8 @@ public:
 private:
   std::shared_ptr<NetworkSource const> source_;
   std::size_t num_inputs_ = 0, num_outputs_ = 0;
-  mutable std::mutex guard_;
-  mutable std::optional<EdgeOffset> num_edges_;
+  static constexpr EdgeOffset unknown = std::numeric_limits<EdgeOffset>::max();
+  mutable std::atomic<EdgeOffset> num_edges_ = unknown;
 };
 
 /// A network whose reading the user can interrupt: the thread that made this object runs Python's signal handlers

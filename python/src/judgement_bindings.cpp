@@ -1,5 +1,6 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "gil.hpp"
 #include "held_network.hpp"
 
 #include "core/error.hpp"
@@ -35,7 +36,7 @@ nb::tuple judge_samples(HeldNetwork const& network, CompressedRows const& rows, 
   Verdicts verdicts;
   std::vector<double> margins;
   {
-    nb::gil_scoped_release const no_gil;
+    WithoutGil const no_gil;
     auto const samples = to_samples(rows, "X", Precision::double_precision);
     InterruptibleNetwork const source(network.shared());
     verdicts = judge(source, samples, exact ? Arithmetic::exact : Arithmetic::double_precision, wants_activations);
@@ -50,16 +51,19 @@ nb::tuple judge_samples(HeldNetwork const& network, CompressedRows const& rows, 
 /// The sums of an evaluation: samples, loss, right answers, answers in the top.
 nb::tuple evaluate(CompressedRows const& activations, std::optional<Vector<std::int64_t>> const& labels,
                    std::optional<CompressedRows> const& targets, std::string const& loss, std::size_t top) {
-  nb::gil_scoped_release const no_gil;
-  auto const matrix = to_sparse_matrix(activations, "activations");
+  WithoutGil const no_gil;
+  auto const matrix = activations.matrix("activations");
   Evaluation evaluation(matrix.num_columns, parse_loss(loss), top);
   std::vector<NeuronIndex> classes;
   if (labels) classes = to_classes(*labels, matrix.num_columns, "labels");
   SparseMatrix values;
-  if (targets) values = to_sparse_matrix(*targets, "targets");
+  if (targets) {
+    values = targets->matrix("targets");
+    require_fit(Answers{{}, values}, matrix.num_rows, matrix.num_columns, Loss::mean_square, "targets");
+  }
   evaluation.add(matrix, {classes, targets ? &values : nullptr});
   auto const& sum = evaluation.sum();
-  nb::gil_scoped_acquire const gil;
+  WithGil const gil;
   return nb::make_tuple(sum.num_samples, sum.loss, sum.num_right, evaluation.num_in_top());
 }
 

@@ -1,5 +1,6 @@
 #include "bindings.hpp"
 #include "execution_instance.hpp"
+#include "gil.hpp"
 #include "process.hpp"
 
 #include "core/backend.hpp"
@@ -24,8 +25,8 @@ namespace varve::python {
 
 void add_process(nb::module_& module) {
   module.def("start", &start, nb::arg("num_threads").none(), nb::arg("device").none(),
-             nb::call_guard<nb::gil_scoped_release>(), "Starts Kokkos; see varve.start.");
-  module.def("end", &end, nb::call_guard<nb::gil_scoped_release>(), "Frees all engines and ends Kokkos.");
+             nb::call_guard<WithoutGil>(), "Starts Kokkos; see varve.start.");
+  module.def("end", &end, nb::call_guard<WithoutGil>(), "Frees all engines and ends Kokkos.");
   module.def(
       "backends",
       [] {
@@ -41,7 +42,7 @@ void add_process(nb::module_& module) {
         Turn const turn;
         return device_name(chosen);
       },
-      nb::arg("backend"), nb::call_guard<nb::gil_scoped_release>(), "The hardware behind a backend.");
+      nb::arg("backend"), nb::call_guard<WithoutGil>(), "The hardware behind a backend.");
   module.def(
       "gpu",
       []() -> std::optional<std::pair<int, std::uintptr_t>> {
@@ -50,7 +51,7 @@ void add_process(nb::module_& module) {
         if (!found) return std::nullopt;
         return std::pair(found->number, found->stream);
       },
-      nb::call_guard<nb::gil_scoped_release>(),
+      nb::call_guard<WithoutGil>(),
       "The number of the GPU that Kokkos runs on and its stream there, as DLPack counts them; None without a GPU.");
   module.attr("version") = std::string(provenance.version);
   module.attr("commit") = std::string(provenance.git_commit);

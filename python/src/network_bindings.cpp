@@ -1,5 +1,6 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "gil.hpp"
 #include "held_network.hpp"
 
 #include "core/error.hpp"
@@ -55,20 +56,17 @@ nb::tuple to_tuple(Activation const& activation) {
   return nb::make_tuple(entry.name, entry.parameter == nullptr ? 0.0 : activation.*entry.value);
 }
 
-/// Layers added one by one, before they become a network.
+/// Layers added one by one, before they become a network, which then judges all but the matrices.
 struct LayerList {
   std::vector<Layer> layers;
 };
 
 void append(LayerList& list, CompressedRows const& rows, Vector<double> const& bias, std::string const& activation,
             double parameter) {
-  auto const number = list.layers.size();
   Layer layer;
-  layer.weights = to_sparse_matrix(rows, "layer " + std::to_string(number));
+  layer.weights = rows.matrix("layer " + std::to_string(list.layers.size()));
   layer.bias = to_vector(bias);
   layer.activation = activation_of(activation, parameter);
-  require_valid(layer, number);
-  if (number > 0) require_fit(list.layers.back().num_outputs(), layer, number);
   make_iso_if_equal(layer.weights);
   list.layers.push_back(std::move(layer));
 }
@@ -113,7 +111,7 @@ std::unique_ptr<HeldNetwork> with_initial_weights(HeldNetwork const& network, st
 nb::tuple layer_of(HeldNetwork const& network, std::size_t number) {
   Layer layer;
   {
-    nb::gil_scoped_release const no_gil;
+    WithoutGil const no_gil;
     layer = network.source().layer(number);
   }
   return nb::make_tuple(python::to_tuple(layer.weights), layer.weights.num_rows, layer.weights.num_columns,
@@ -123,7 +121,7 @@ nb::tuple layer_of(HeldNetwork const& network, std::size_t number) {
 } // namespace
 
 void add_networks(nb::module_& module) {
-  using NoGil = nb::call_guard<nb::gil_scoped_release>;
+  using NoGil = nb::call_guard<WithoutGil>;
   nb::class_<LayerList>(module, "LayerList", "Layers on their way to a network.")
       .def(nb::init<>())
       .def("append", &append, nb::arg("rows"), nb::arg("bias"), nb::arg("activation"), nb::arg("parameter"), NoGil());
@@ -135,7 +133,7 @@ void add_networks(nb::module_& module) {
       .def("num_edges", &HeldNetwork::num_edges, NoGil())
       .def("layer", &layer_of, nb::arg("number"))
       .def(
-          "weights_hash", [](HeldNetwork const& self) { return weights_hash(load(self.source())); }, NoGil())
+          "weights_hash", [](HeldNetwork const& self) { return weights_hash(load(InterruptibleNetwork(self.shared()))); }, NoGil())
       .def("reduce", &reduce, nb::arg("merge_neurons"), nb::arg("fold_constants"), nb::arg("drop_unread"), NoGil())
       .def("prune", &prune, nb::arg("density"), nb::arg("scope"), NoGil())
       .def("with_initial_weights", &with_initial_weights, nb::arg("weights"), nb::arg("activation").none(),

@@ -1,5 +1,7 @@
 #include "process.hpp"
 
+#include "gil.hpp"
+
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 
@@ -10,6 +12,7 @@
 #include <chrono>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace varve::python {
@@ -24,7 +27,7 @@ struct Process {
   std::set<HoldsViews*> holders;
   std::optional<Runtime> runtime;
   std::atomic<pid_t> starter = 0; ///< the process that started Kokkos; 0: none yet
-  bool has_ended = false;
+  std::atomic<std::thread::id> ender; ///< the thread that called end(), if one has
 
   void forget(HoldsViews* holder) {
     std::lock_guard const lock(guard);
@@ -37,9 +40,13 @@ Process& process() {
   return *the_process;
 }
 
+[[noreturn]] void fail_at_the_end() {
+  throw ResourceError("varve cannot run anything more: this process is ending");
+}
+
 void start_in_turn(std::optional<int> num_threads, std::optional<int> device) {
   auto& here = process();
-  if (here.has_ended) throw ResourceError("varve cannot run anything more: this process is ending");
+  if (here.ender.load() != std::thread::id()) fail_at_the_end();
   std::vector<std::string> words{"varve"};
   if (num_threads) words.push_back("--kokkos-num-threads=" + std::to_string(*num_threads));
   if (device) words.push_back("--kokkos-device-id=" + std::to_string(*device));
@@ -77,7 +84,7 @@ HoldsViews::~HoldsViews() { process().forget(this); }
 
 void HoldsViews::close_in_turn() {
   if (is_forked()) return lose();
-  nanobind::gil_scoped_release const no_gil;
+  WithoutGil const no_gil;
   std::lock_guard const lock(process().turn);
   GpuOfThread const gpu;  // which freeing memory may change
   process().forget(this); // before the end of the process could find an object that is half destroyed
@@ -105,8 +112,8 @@ bool is_forked() {
 void end() {
   auto& here = process();
   if (is_forked()) return;
+  here.ender = std::this_thread::get_id(); // daemon threads give up their turn as soon as they look for signals
   std::unique_lock const lock(here.turn);
-  here.has_ended = true;
   std::set<HoldsViews*> holders;
   {
     std::lock_guard const guard(here.guard);
@@ -118,11 +125,13 @@ void end() {
 
 void run_signal_handlers() {
   using Clock = std::chrono::steady_clock;
+  auto const ender = process().ender.load();
+  if (ender != std::thread::id() && ender != std::this_thread::get_id()) fail_at_the_end();
   thread_local Clock::time_point last_look;
   auto const now = Clock::now();
   if (now - last_look < patience) return;
   last_look = now;
-  nanobind::gil_scoped_acquire const gil;
+  WithGil const gil;
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }
 

@@ -51,11 +51,13 @@ void start(std::optional<int> num_threads, std::optional<int> device);
 /// True in a process that was forked after Kokkos had started: its threads and devices do not exist here.
 bool is_forked();
 
-/// Calls close() of all objects that hold views, then ends Kokkos. Call it once, without the GIL.
+/// Calls close() of all objects that hold views, then ends Kokkos. Call it once, without the GIL. Calls on other
+/// (daemon) threads end first, at their next run_signal_handlers().
 void end();
 
 /// Runs Python's signal handlers if a signal has come, at most every twentieth of a second; throws their exception.
-/// Call it without the GIL. Does nothing on threads other than the main one.
+/// Call it without the GIL, in everything that may take long. Threads other than the main one have no handlers; once
+/// end() has been called, it throws ResourceError there.
 void run_signal_handlers();
 
 } // namespace varve::python

@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "gil.hpp"
 #include "process.hpp"
 
 #include <varve/product.hpp>
@@ -48,12 +49,12 @@ Precision parse_precision(std::string const& name) {
 std::uint64_t run(Operand const& a, Operand const& b, Target const& c, std::optional<Operand> const& added,
                   ProductOptions options, nb::object const& callback) {
   auto* const on_progress = callback.is_none() ? nullptr : callback.ptr(); // the caller holds a reference
-  nb::gil_scoped_release const no_gil;
+  WithoutGil const no_gil;
   if (added) options.added = to_public<ProductOperand>(*added);
   auto const progress = [&](std::size_t done, std::size_t total) {
     run_signal_handlers();
     if (on_progress == nullptr) return;
-    nb::gil_scoped_acquire const gil;
+    WithGil const gil;
     nb::borrow(on_progress)(done, total);
   };
   Turn const turn;
@@ -92,7 +93,7 @@ void add_products(nb::module_& module) {
       [](std::string const& name) {
         MatrixDescription description;
         {
-          nb::gil_scoped_release const no_gil;
+          WithoutGil const no_gil;
           description = describe_matrix({name});
         }
         bool const is_double = description.precision == Precision::double_precision;

@@ -1,5 +1,6 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "gil.hpp"
 #include "held_network.hpp"
 #include "process.hpp"
 
@@ -12,6 +13,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
@@ -72,8 +74,8 @@ public:
     auto start = load(source);
     if (!settings_.checkpoint.empty()) {
       if (auto found = find_checkpoint(start)) {
-        start = std::move(found->network);
-        record_ = std::move(found->record);
+        start = found->network;
+        checkpoint_ = std::move(found);
       }
     }
     auto options = options_of(settings_, recipe_);
@@ -88,7 +90,7 @@ public:
     auto const samples = to_samples(rows, place, recipe_.precision);
     Answers answers;
     if (labels) answers.labels = to_classes(*labels, num_outputs_, place);
-    if (targets) answers.values = to_sparse_matrix(*targets, place);
+    if (targets) answers.values = targets->matrix(place);
     Turn const turn;
     return open().add_samples(samples, answers, place);
   }
@@ -96,10 +98,9 @@ public:
   void begin(std::size_t set, std::size_t num_samples, std::optional<std::size_t> validation) {
     Turn const turn;
     trainer_.emplace(open(), recipe_, set, num_samples, validation);
-    if (!record_) return;
-    open().restore(record_->optimizer);
-    trainer_->resume(progress_from(record_->progress, settings_.checkpoint + ": progress"));
-    record_.reset();
+    if (validation) trainer_->keep_best();
+    if (!checkpoint_) return;
+    resume(*trainer_, open(), *std::exchange(checkpoint_, std::nullopt), settings_.checkpoint);
   }
 
   bool is_finished() const { return trainer_->is_finished(); }
@@ -123,6 +124,11 @@ public:
     Turn const turn;
     return hold(std::make_shared<Network const>(open().network()));
   }
+
+  /// The network of the best epoch; null if there is none, or a checkpoint of Varve 0.2 lacks it.
+  std::unique_ptr<HeldNetwork> best() const { return trainer_->best() ? hold(trainer_->best()) : nullptr; }
+
+  std::vector<EpochResult> const& epochs() const { return trainer_->epochs(); }
 
   nb::tuple memory() const {
     auto const& plan = open().plan();
@@ -154,14 +160,14 @@ private:
   void save_checkpoint() const {
     if (settings_.checkpoint.empty()) return;
     write_checkpoint(settings_.checkpoint,
-                     {engine_->network(), {recipe_json_, to_json(trainer_->progress()), engine_->state()}});
+                     checkpoint_of(*trainer_, recipe_json_, engine_->network(), engine_->state()));
   }
 
   TrainingSettings settings_;
   Recipe recipe_;
   std::string recipe_json_;
   std::string note_;                     ///< why a checkpoint was not read, but the one before it
-  std::optional<TrainingRecord> record_; ///< the state to continue from, until begin()
+  std::optional<Checkpoint> checkpoint_; ///< the state to continue from, until begin()
   std::size_t num_outputs_ = 0;
   std::unique_ptr<Training> engine_;
   std::optional<Trainer> trainer_;
@@ -231,7 +237,7 @@ void add_epoch(nb::module_& module) {
 } // namespace
 
 void add_training(nb::module_& module) {
-  using NoGil = nb::call_guard<nb::gil_scoped_release>;
+  using NoGil = nb::call_guard<WithoutGil>;
   add_epoch(module);
   add_settings(module);
   nb::class_<TrainingRun>(module, "TrainingRun", "A network in training.")
@@ -249,7 +255,9 @@ void add_training(nb::module_& module) {
       .def_prop_ro("note", &TrainingRun::note)
       .def_prop_ro("memory", &TrainingRun::memory)
       .def("advance", &TrainingRun::advance, NoGil())
-      .def("network", &TrainingRun::network, NoGil());
+      .def("network", &TrainingRun::network, NoGil())
+      .def("best", &TrainingRun::best)
+      .def_prop_ro("epochs", &TrainingRun::epochs);
 }
 
 } // namespace varve::python

@@ -7,6 +7,9 @@ import pytest
 import scipy.sparse as sp
 import varve
 
+#: A backend whose device is the host, which reads arrays where they lie; the default one may be a GPU.
+HOST = next(backend for backend in varve.backends() if backend in ("openmp", "serial"))
+
 WIDTHS = (70, 130, 64, 33, 5)  # straddle tiles of samples and blocks of outputs
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import varve
-from conftest import MIXED, random_layers
+from conftest import HOST, MIXED, random_layers
 
 
 def same(one, other):
@@ -219,7 +219,7 @@ def test_wrong_networks_are_refused_by_a_sentence(make, sentence):
         (lambda n, X: varve.generate.random([4, 4], degree=1, bias=0.5), TypeError, "bias is 0.5, expected the lowest and the"),
         (lambda n, X: varve.matmul(X, X, alpha=1j), TypeError, "alpha is 1j, expected a number$"),
         (lambda n, X: n.infer(X, memory_limit=-1), varve.UsageError, "memory_limit is -1, expected at least 0$"),
-        (lambda n, X: n.infer(X, memory_limit=1), varve.ResourceError, "GiB"),
+        (lambda n, X: n.infer(X, memory_limit=1, backend=HOST), varve.ResourceError, "GiB"),
         (lambda n, X: n.layer(4), IndexError, "no layer 4; the network has 4 layers"),
         (lambda n, X: n.verify(X, np.array([203])), varve.InputError, "names sample 203, but X holds samples 0 to 202"),
         (lambda n, X: n.verify(X, n.infer(X), tolerance=-1), varve.UsageError, "the tolerance is -1, expected"),

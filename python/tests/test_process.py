@@ -31,7 +31,7 @@ def run(program, **options):
 
 
 def interrupt(program, after):
-    """Sends SIGINT once a program has printed a line and some time has passed; returns seconds until its end."""
+    """Sends SIGINT once a program, which would run for long, has printed a line and some time has passed: it ends by it."""
     child = subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
@@ -43,18 +43,16 @@ def interrupt(program, after):
         assert child.stdout.readline() == "ready\n"
         time.sleep(after)
         assert child.poll() is None
-        begin = time.monotonic()
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=60)
+        _, errors = child.communicate(timeout=120)
     finally:
         child.kill()
     assert child.returncode != 0 and errors.rstrip().endswith("KeyboardInterrupt")
-    return time.monotonic() - begin
 
 
 def test_ctrl_c_ends_a_run():
     program = LONG + "network.infer(X[:10])\nprint('ready', flush=True)\nwhile True: network.infer(X, reductions='none')\n"
-    assert interrupt(program, 1.0) < 5
+    interrupt(program, 1.0)
 
 
 def test_ctrl_c_ends_a_training():
@@ -65,35 +63,89 @@ X = numpy.random.default_rng(1).random((20000, 256))
 print('ready', flush=True)
 varve.train(start, X, numpy.arange(20000) % 10, epochs=100000)
 """
-    assert interrupt(program, 1.5) < 5
+    interrupt(program, 1.5)
 
 
 def test_ctrl_c_ends_a_preparation():
     program = "import varve\nnetwork = varve.generate.radixnet(65536, 1920)\nprint('ready', flush=True)\nnetwork.predict(varve.generate.images(65536, 1))\n"
-    assert interrupt(program, 1.5) < 5
+    interrupt(program, 1.5)
 
 
-def test_the_lock_of_the_interpreter_is_released():
-    network = varve.generate.random([512] * 60, degree=32)
-    X = varve.generate.samples(512, 20000)
-    counts, goes_on = [0], [True]
+@pytest.mark.parametrize(
+    "call",
+    [
+        "varve.generate.images(65536, 10**7)",
+        "varve.generate.samples(4096, 10**7)",
+        "varve.generate.radixnet(65536, 10**5).num_edges",
+        "varve.generate.radixnet(65536, 10**5).weights_hash()",
+    ],
+)
+def test_ctrl_c_ends_what_draws_and_counts(call):
+    """Each of these would take a quarter of an hour at least."""
+    interrupt(f"import varve\nprint('ready', flush=True)\n{call}\n", 0.5)
 
-    def count():
-        while goes_on[0]:
-            counts[0] += 1
-            time.sleep(0.001)
 
-    thread = threading.Thread(target=count)
-    network.infer(X[:10])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: varve.generate.radixnet(64, 3).infer(varve.generate.images(64, 200)),
+        lambda: varve.matmul([[1.0]], [[1.0]]),
+        lambda: varve.generate.images(64, 200),
+    ],
+    ids=["infer", "matmul", "generate"],
+)
+def test_the_lock_of_the_interpreter_is_released(call):
+    """Another thread runs although this one never gives the lock up by itself."""
+    may_run, has_run = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (may_run.wait(), has_run.set()))
     thread.start()
-    before = counts[0]
-    begin = time.monotonic()
-    network.infer(X, reductions="none")
-    seconds = time.monotonic() - begin
-    counted = counts[0] - before
-    goes_on[0] = False
+    interval, calls = sys.getswitchinterval(), 0
+    sys.setswitchinterval(1e6)
+    try:
+        may_run.set()
+        while not has_run.is_set() and calls < 10_000:
+            call()
+            calls += 1
+    finally:
+        sys.setswitchinterval(interval)
     thread.join()
-    assert seconds > 0.1 and counted > 10 * seconds
+    assert 0 < calls < 10_000
+
+
+ENDING = """
+import threading, varve
+start = varve.generate.random([64, 64, 10], density=0.5).with_initial_weights()
+X = varve.generate.samples(64, 2000)
+network, a = varve.generate.radixnet(64, 200), varve.generate.samples(64, 200).toarray()
+runs = threading.Event()
+
+def work():
+    while True:
+        {call}
+        runs.set()
+
+threading.Thread(target=work, daemon=True).start()
+runs.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "varve.train(start, X, [0] * 2000, epochs=100000, batch=32, progress=lambda epoch: runs.set())",
+        "network.infer(X)",
+        "varve.matmul(a, a.T)",
+        "varve.generate.images(64, 100)",
+        "network.num_edges; network.weights_hash()",
+        "network.verify(X, network.classify(X))",
+    ],
+    ids=["train", "infer", "matmul", "generate", "count", "verify"],
+)
+def test_a_process_ends_while_a_daemon_thread_works(call):
+    """Python lets such a thread end in the midst of the C++ part, whose frames it would unwind."""
+    done = subprocess.run([sys.executable, "-c", ENDING.format(call=call)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "terminate" not in done.stderr
 
 
 def test_the_process_ends_well_with_warm_engines_and_trainings():
@@ -136,7 +188,7 @@ def test_a_fork_after_the_first_use_is_told_to_spawn():
                 network.infer(X)
             except varve.ResourceError as error:
                 print(error, flush=True)
-            raise SystemExit
+            os._exit(0)  # as multiprocessing ends such processes: Kokkos complains in others that were not its own
         os.waitpid(child, 0)
         network.infer(X)
         print("parent ran")
@@ -189,15 +241,3 @@ def test_a_wrong_number_of_threads_is_refused():
     assert len(lines) == 3 and "0" in lines[0] and "-3" in lines[1] and lines[2] == "(10, 64)"
 
 
-def test_a_call_on_one_sample_costs_at_most_50_microseconds_beyond_the_loop():
-    network = varve.generate.radixnet(1024, 120)
-    images = varve.generate.images(1024, 600)
-    image = images[[int(network.classify(images)[0])]]
-    network.run(image)
-    beyond = []
-    for _ in range(3000):
-        begin = time.perf_counter()
-        found = network.run(image)
-        beyond.append(time.perf_counter() - begin - found.loop_seconds)
-    assert found.live_samples.tolist() == [0] and found.loop_seconds > 0
-    assert min(beyond) < 50e-6  # the least: others may share the machine

@@ -77,6 +77,11 @@ def _from_device(array: Any, place: str) -> np.ndarray:
     raise InputError(f"{place} is in the memory of a device and its library cannot copy it, expected host memory")
 
 
+def is_regular(array: np.ndarray) -> bool:
+    """True if the distances of numbers are whole numbers of them."""
+    return array.flags.aligned and all(stride % array.itemsize == 0 for stride in array.strides)
+
+
 def kind_of_device(array: Any) -> int:
     """The kind of memory of an array by the numbers of DLPack; host memory if it does not say."""
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
@@ -97,7 +102,7 @@ def in_place(X: Any, num_inputs: int, backend: str, precision: str) -> Any:
         if not (X.dtype == precision and X.dtype.isnative and X.ndim == 2 and X.size and min(X.strides) >= 0):
             return None
         _require_unmasked(X, "X")
-        is_reached = backend in ("serial", "openmp") and all(stride % X.itemsize == 0 for stride in X.strides)
+        is_reached = backend in ("serial", "openmp") and is_regular(X)
     elif hasattr(X, "__dlpack_device__") and hasattr(X, "dtype") and hasattr(X, "shape"):
         if hasattr(X, "detach"):  # torch
             X = X.detach()
@@ -266,6 +271,17 @@ def _require_pointers(rows: Any, place: str) -> None:
         )
 
 
+def to_dense(matrix: Any, place: str) -> np.ndarray:
+    """A sparse matrix of users as an array of float64. SciPy's own way would trust its pointers and columns."""
+    rows = to_csr(matrix, place)
+    _require_pointers(rows, place)
+    num_entries = rows.indptr[-1]
+    columns = rows.indices[:num_entries]
+    if columns.size and not 0 <= columns.min() <= columns.max() < rows.shape[1]:
+        raise InputError(f"{place} has columns {columns.min()} to {columns.max()}, expected 0 to {rows.shape[1] - 1}")
+    return rows_to_dense((rows.data[:num_entries], columns, rows.indptr), rows.shape)
+
+
 def to_rows(rows: Any) -> _core.CompressedRows:
     """The arrays of a canonical csr matrix for the C++ part."""
     return _core.CompressedRows(
@@ -282,6 +298,14 @@ def dense_to_rows(array: np.ndarray) -> _core.CompressedRows:
     pointers = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=array.shape[0])))).astype(np.int64)
     values = np.ascontiguousarray(array[rows, columns], dtype=np.float64)
     return _core.CompressedRows(pointers, np.ascontiguousarray(columns, dtype=np.int64), values, array.shape[1])
+
+
+def rows_to_dense(arrays: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, int]) -> np.ndarray:
+    """A dense matrix of float64 from values, columns and pointers."""
+    values, columns, pointers = arrays
+    dense = np.zeros(shape)
+    dense[np.repeat(np.arange(shape[0]), np.diff(pointers)), columns] = values
+    return dense
 
 
 def shape_of(array: Any) -> tuple[int, ...]:

@@ -31,19 +31,33 @@ def make_network(
     matrices = [_to_matrix(matrix, f"layer {number}") for number, matrix in enumerate(weights)]
     if transposed:
         matrices = [matrix.T for matrix in matrices]
-    _require_chain([matrix.shape for matrix in matrices], transposed)
+    require_chain([matrix.shape for matrix in matrices], transposed)
     biases = _per_layer(bias, len(matrices), "biases")
     activations = _per_layer(activation, len(matrices), "activations")
     layers = _core.LayerList()
     for number, matrix in enumerate(matrices):
         place = f"layer {number}"
         rows = _arrays.to_csr(matrix, place) if _arrays.is_sparse(matrix) else None
-        if warns and rows is not None:
-            _warn_if_transposed(rows, place)
         compressed = _arrays.dense_to_rows(matrix) if rows is None else _arrays.to_rows(rows)
         found = to_activation(activations[number])
         layers.append(compressed, _to_bias(biases[number], matrix.shape[0], place), found.name, found.parameter or 0.0)
+        if warns and rows is not None:
+            _warn_if_transposed(rows, place)
     return _core.make_network(layers, str(name))
+
+
+def random_batch(shapes: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """Random samples of several scales for a network of these matrices, by which an import is checked; few for large ones."""
+    num_samples = max(4, min(64, (1 << 24) // max(sum(outputs * inputs for outputs, inputs in shapes), 1)))
+    samples = np.random.default_rng(1).standard_normal((num_samples, shapes[0][1]))
+    return samples * np.resize([1.0, 8.0, 0.125], (num_samples, 1))
+
+
+def outputs_of(weights: Sequence[Any], bias: Any, activation: Any, X: np.ndarray) -> np.ndarray:
+    """The outputs of a network of these layers in float64, by plain loops: neither threads nor devices start for it."""
+    network = make_network(weights, bias, activation, False, "layers to compare", warns=False)
+    activations = _core.judge(network, _arrays.dense_to_rows(X), False, True)[-1]
+    return _arrays.rows_to_dense(activations, (X.shape[0], network.num_outputs))
 
 
 def _to_matrix(matrix: Any, place: str) -> Any:
@@ -54,7 +68,7 @@ def _to_matrix(matrix: Any, place: str) -> Any:
     return matrix
 
 
-def _require_chain(shapes: list[tuple[int, int]], transposed: bool) -> None:
+def require_chain(shapes: list[tuple[int, int]], transposed: bool) -> None:
     """Raises InputError unless every layer takes the outputs of the layer before it."""
     for number in range(1, len(shapes)):
         outputs_before, (outputs, inputs) = shapes[number - 1][0], shapes[number]

@@ -113,14 +113,9 @@ def _operand(matrix: Any, place: str) -> _Operand:
     if array.ndim != 2:
         hint = f"; a vector is {place}.reshape(1, -1) or {place}.reshape(-1, 1)" if array.ndim == 1 else ""
         raise InputError(f"{place} has the shape {_arrays.shape_text(array.shape)}, expected (rows, columns){hint}")
-    if not (array.dtype.name in ("float32", "float64") and array.dtype.isnative and _is_regular(array)):
+    if not (array.dtype.name in ("float32", "float64") and array.dtype.isnative and _arrays.is_regular(array)):
         array = _arrays.to_float(array)
     return _Operand(array, array.shape, array.dtype.name)
-
-
-def _is_regular(array: np.ndarray) -> bool:
-    """True if the distances of numbers are whole numbers of them."""
-    return array.flags.aligned and all(stride % array.itemsize == 0 for stride in array.strides)
 
 
 def _precision_of(precision: Any, out: Any, operands: list[_Operand]) -> str:
@@ -155,7 +150,7 @@ def _target(out: Any, precision: str) -> Any:
     if isinstance(out, np.ndarray):
         if not out.flags.writeable:
             raise InputError("out is read-only")
-        if not out.dtype.isnative or not _is_regular(out):
+        if not out.dtype.isnative or not _arrays.is_regular(out):
             raise InputError("out is not aligned, or not in the byte order of this machine")
     return out
 
@@ -165,7 +160,7 @@ def _require_own_memory(target: Any, left: _Operand, right: _Operand, added: _Op
     if isinstance(target, str):
         return
     written = _arrays.to_numpy(target, "out")
-    if any(stride == 0 and extent > 1 for stride, extent in zip(written.strides, written.shape)):
+    if written.size and any(stride == 0 and extent > 1 for stride, extent in zip(written.strides, written.shape)):
         raise InputError("out has several numbers in one place")
     for operand, place in ((left, "a"), (right, "b")):
         if _share_memory(written, operand.matrix):

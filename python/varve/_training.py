@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -43,7 +42,7 @@ class Training:
     network: Network  #: after the last epoch
     best: Network  #: after the epoch with the least validation loss; the same as ``network`` without validation
     best_epoch: int | None  #: that epoch, from 1
-    history: list[Epoch]  #: the epochs of this call, as best_epoch is: not those before a checkpoint
+    history: list[Epoch]  #: all epochs, those before a checkpoint included (those of Varve 0.2 hold none)
     micro_batch: int  #: samples at a time
     keep_every: int  #: of so many layers one kept its activations; those of the others were computed twice
 
@@ -188,20 +187,15 @@ def _keep_every(recompute: str | int) -> int | None:
 def _run_epochs(
     run: Any, has_labels: bool, patience: int | None, progress: Callable[[Epoch], Any] | None
 ) -> Training:
-    history: list[Epoch] = []
-    best: Network | None = None
-    best_epoch: int | None = None
-    least = math.inf
     while not run.is_finished and not _is_out_of_patience(run, patience):
         epoch = _to_epoch(run.advance(), has_labels)
-        history.append(epoch)
-        if epoch.validation_loss is not None and epoch.validation_loss < least:
-            least, best_epoch, best = epoch.validation_loss, epoch.epoch, Network(run.network())
         if progress is not None:
             progress(epoch)
-    network = Network(run.network())
-    micro_batch, keep_every = run.memory[:2]
-    return Training(network, best or network, best_epoch, history, micro_batch, keep_every)
+    network, best = Network(run.network()), run.best()
+    if best is None and run.best_epoch > 0:
+        warnings.warn(f"the checkpoint lacks the network of the best epoch, {run.best_epoch}; best is the last one", stacklevel=3)
+    history = [_to_epoch(found, has_labels) for found in run.epochs]
+    return Training(network, Network(best) if best else network, run.best_epoch if best else None, history, *run.memory[:2])
 
 
 def _is_out_of_patience(run: Any, patience: int | None) -> bool:

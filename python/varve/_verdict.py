@@ -26,7 +26,7 @@ def compare(network: Network, X: Any, result: Any, exact: bool, tolerance: float
     is_alive = alive.astype(bool)
     errors = np.zeros(num_samples)
     if found.ndim == 2:
-        errors = _errors(_dense(activations, found.shape), found)
+        errors = _errors(_arrays.rows_to_dense(activations, (num_samples, network.num_outputs)), found)
         is_found_alive = np.any(found != 0, axis=1)
     else:
         is_found_alive = np.zeros(num_samples, dtype=bool)
@@ -45,7 +45,7 @@ def compare(network: Network, X: Any, result: Any, exact: bool, tolerance: float
 
 
 def _to_result(result: Any, num_samples: int, num_outputs: int) -> np.ndarray:
-    found = result.toarray() if _arrays.is_sparse(result) else _arrays.to_numpy(result, "result")
+    found = _arrays.to_dense(result, "result") if _arrays.is_sparse(result) else _arrays.to_numpy(result, "result")
     if found.ndim == 2:
         if found.shape != (num_samples, num_outputs):
             raise InputError(
@@ -58,12 +58,6 @@ def _to_result(result: Any, num_samples: int, num_outputs: int) -> np.ndarray:
     if outside.size:
         raise InputError(f"result names sample {outside[0]}, but X holds samples 0 to {num_samples - 1}")
     return found.astype(np.int64)
-
-
-def _dense(arrays: Any, shape: tuple[int, int]) -> np.ndarray:
-    from scipy.sparse import csr_array
-
-    return csr_array(arrays, shape=shape).toarray()
 
 
 def _errors(truth: np.ndarray, found: np.ndarray) -> np.ndarray:

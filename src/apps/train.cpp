@@ -86,22 +86,23 @@ private:
     auto const num_epochs = progress.num_steps / trainer_->steps_per_epoch();
     if (progress.num_steps > 0)
       fmt::print("resumed   after step {} of {}\n", progress.num_steps, trainer_->num_steps());
-    if (!options_.history.empty()) history_.emplace(options_.history, num_epochs, pattern_changes());
+    if (!options_.history.empty())
+      history_.emplace(options_.history, trainer_->epochs(), num_epochs, pattern_changes());
     if (history_ && history_->num_missing() > 0) {
       say(fmt::format("varve: {} has {} of the {} epochs before the checkpoint, and goes on with epoch {}",
                       printable(options_.history), num_epochs - history_->num_missing(), num_epochs, num_epochs + 1));
     }
-    if (!options_.best.empty() && progress.best_epoch > 0 && !std::filesystem::exists(options_.best)) restore_best();
+    if (!options_.best.empty() && progress.best_epoch > 0) restore_best();
     auto const taken = static_cast<double>(num_epochs) * static_cast<double>(num_samples_) +
                        static_cast<double>(progress.epoch.num_samples);
     progress_line_.emplace(num_samples_, recipe_.epochs, taken);
   }
 
-  /// Writes the network of the best epoch so far, if it is the one of the checkpoint.
+  /// Writes the network of the best epoch before the checkpoint, which those of Varve 0.2 may lack.
   void restore_best() const {
     auto const& progress = trainer_->progress();
-    if (progress.num_steps == progress.best_epoch * trainer_->steps_per_epoch())
-      return save_network(engine_->network(), options_.best);
+    if (trainer_->best()) return save_network(*trainer_->best(), options_.best);
+    if (std::filesystem::exists(options_.best)) return;
     say(fmt::format("varve: {} is missing, and is written when an epoch has a lower validation loss than epoch {}, "
                     "whose network {} does not hold",
                     printable(options_.best), progress.best_epoch, printable(options_.checkpoint)));
@@ -118,7 +119,7 @@ private:
     summary_.files = training.files;
     summary_.recipe =
         to_json(recipe_, training_data_of(network, training.samples, training.answers, recipe_.precision));
-    auto const checkpoint = find_checkpoint(network);
+    auto checkpoint = find_checkpoint(network);
     if (checkpoint) network = checkpoint->network;
     engine_options_.batch = std::min(engine_options_.batch, num_samples_);
     engine_ = prepare_training(network, engine_options_);
@@ -131,11 +132,12 @@ private:
       validation_set = engine_->add_samples(validation.samples, validation.answers, options_.validation);
     }
     trainer_.emplace(*engine_, recipe_, set, num_samples_, validation_set);
+    bool const keeps_best = !options_.best.empty() || !options_.checkpoint.empty();
+    if (validation_set && ranks_.is_root() && keeps_best) trainer_->keep_best();
     summary_.plan = engine_->plan();
     if (ranks_.is_root()) print_head(options_, recipe_, summary_, network, num_samples_);
     if (!checkpoint) return;
-    engine_->restore(checkpoint->record.optimizer);
-    trainer_->resume(progress_from(checkpoint->record.progress, options_.checkpoint + ": progress"));
+    resume(*trainer_, *engine_, std::move(*checkpoint), options_.checkpoint);
     saved_step_ = trainer_->progress().num_steps;
   }
 
@@ -228,7 +230,7 @@ private:
     if (history_) history_->add(result);
     summary_.epochs.push_back(result);
     if (!options_.best.empty() && trainer_->progress().best_epoch == result.epoch)
-      save_network(engine_->network(), options_.best);
+      save_network(*trainer_->best(), options_.best);
   }
 
   /// Rank 0 writes; the others give it the moments that they hold.
@@ -238,7 +240,7 @@ private:
     auto state = engine_->state();
     if (!ranks_.is_root()) return;
     write_checkpoint(options_.checkpoint,
-                     {engine_->network(), {summary_.recipe, to_json(trainer_->progress()), std::move(state)}});
+                     checkpoint_of(*trainer_, summary_.recipe, engine_->network(), std::move(state)));
     saved_step_ = trainer_->progress().num_steps;
   }
 

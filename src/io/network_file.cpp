@@ -26,7 +26,29 @@ namespace fs = std::filesystem;
 constexpr char const* format_name = "varve-network";
 constexpr std::uint64_t format_version = 1;
 
+constexpr char const* own_layers = "layers";
+constexpr char const* best_layers = "best"; ///< of the network of the best epoch, in checkpoints
+
+bool has_best(fs::path const& path) {
+  auto const file = hdf5::open_file(path);
+  return hdf5::has_child(file.id(), "training") && hdf5::has_child(file.id(), best_layers);
+}
+
 std::string layer_name(std::size_t number) { return fmt::format("{:06}", number); }
+
+void write_layer(hid_t parent, std::size_t number, Layer const& layer, fs::path const& path) {
+  auto const group = hdf5::create_group(parent, layer_name(number), path);
+  binsparse::write_matrix(hdf5::create_group(group.id(), "weights", path), layer.weights, path);
+  if (layer.bias.size() == 1) {
+    hdf5::write_scalar(group.id(), "bias", layer.bias[0], path);
+  } else {
+    hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, layer.bias, false, path);
+  }
+  auto const& activation = entry_of(layer.activation.kind);
+  hdf5::write_text(group.id(), "activation", activation.name, path);
+  if (activation.parameter != nullptr)
+    hdf5::write_real(group.id(), activation.parameter, layer.activation.*activation.value, path);
+}
 
 void require_network_file(hdf5::File const& file, std::string const& place) {
   auto const format = hdf5::read_text(file.id(), "format", place);
@@ -105,20 +127,24 @@ auto in_file(fs::path const& path, std::size_t number, Work const& work) {
 
 struct NetworkFile::Contents {
   fs::path path;
+  std::string layers_name = own_layers; ///< the group of the layers
   hdf5::File file;
   hdf5::Group layers;
   std::vector<binsparse::Descriptor> weights;
 
-  std::string place(std::size_t number) const { return fmt::format("{}: layer {}", path.string(), number); }
+  std::string place(std::size_t number) const {
+    return fmt::format("{}: {}layer {}", path.string(), layers_name == own_layers ? "" : layers_name + ": ", number);
+  }
   hdf5::Group open_layer(std::size_t number) const {
     return hdf5::open_group(layers.id(), layer_name(number), place(number));
   }
 
-  void open(fs::path const& file_path) {
+  void open(fs::path const& file_path, char const* group_name) {
     path = file_path;
+    layers_name = group_name;
     file = hdf5::open_file(path);
     require_network_file(file, path.string());
-    layers = hdf5::open_group(file.id(), "layers", path.string());
+    layers = hdf5::open_group(file.id(), layers_name, path.string());
   }
 
   void read_descriptors() {
@@ -159,17 +185,22 @@ private:
 };
 
 void NetworkFile::walk(fs::path const& path, hdf5::Share const& share) {
-  Contents contents;
-  contents.open(path);
-  contents.walk(share);
+  for (auto const* const group : {own_layers, best_layers}) {
+    if (group == best_layers && !has_best(path)) continue;
+    Contents contents;
+    contents.open(path, group);
+    contents.walk(share);
+  }
 }
 
-NetworkFile::NetworkFile(fs::path const& path) : contents_(std::make_unique<Contents>()) {
+NetworkFile::NetworkFile(fs::path const& path) : NetworkFile(path, own_layers) {}
+
+NetworkFile::NetworkFile(fs::path const& path, char const* group) : contents_(std::make_unique<Contents>()) {
   auto const lock = hdf5::lock();
   try {
     hdf5::guarded(path, structure_walk(path), [&] {
       *contents_ = {};
-      contents_->open(path);
+      contents_->open(path, group);
       contents_->read_descriptors();
     });
   } catch (...) {
@@ -218,6 +249,12 @@ Layer NetworkFile::layer(std::size_t number) const {
 
 std::unique_ptr<NetworkSource> open_network_file(fs::path const& path) { return std::make_unique<NetworkFile>(path); }
 
+std::unique_ptr<NetworkSource> open_best_network(fs::path const& path) {
+  auto const lock = hdf5::lock();
+  if (!hdf5::guarded(path, structure_walk(path), [&] { return has_best(path); })) return nullptr;
+  return std::make_unique<NetworkFile>(path, best_layers);
+}
+
 struct NetworkFileWriter::Contents {
   OutputFile output;
   hdf5::File file;
@@ -253,18 +290,7 @@ void NetworkFileWriter::append(Layer const& layer) {
   if (contents_->num_layers > 0) require_fit(contents_->num_outputs, layer, contents_->num_layers);
 
   auto const lock = hdf5::lock();
-  auto const& path = contents_->output.path();
-  auto const group = hdf5::create_group(contents_->layers.id(), layer_name(contents_->num_layers), path);
-  binsparse::write_matrix(hdf5::create_group(group.id(), "weights", path), layer.weights, path);
-  if (layer.bias.size() == 1) {
-    hdf5::write_scalar(group.id(), "bias", layer.bias[0], path);
-  } else {
-    hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, layer.bias, false, path);
-  }
-  auto const& activation = entry_of(layer.activation.kind);
-  hdf5::write_text(group.id(), "activation", activation.name, path);
-  if (activation.parameter != nullptr)
-    hdf5::write_real(group.id(), activation.parameter, layer.activation.*activation.value, path);
+  write_layer(contents_->layers.id(), contents_->num_layers, layer, contents_->output.path());
   ++contents_->num_layers;
   contents_->num_outputs = layer.num_outputs();
 }
@@ -273,6 +299,15 @@ void NetworkFileWriter::append(TrainingRecord const& record) {
   VARVE_REQUIRE(contents_, "a network file is written after its commit");
   auto const lock = hdf5::lock();
   write_training_record(contents_->file.id(), record, contents_->output.path());
+}
+
+void NetworkFileWriter::append_best(Network const& best) {
+  VARVE_REQUIRE(contents_, "a network file is written after its commit");
+  auto const lock = hdf5::lock();
+  auto const& path = contents_->output.path();
+  auto const group = hdf5::create_group(contents_->file.id(), best_layers, path);
+  for (std::size_t number = 0; number < best.num_layers(); ++number)
+    write_layer(group.id(), number, best.layers()[number], path);
 }
 
 void NetworkFileWriter::commit() {

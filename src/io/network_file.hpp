@@ -30,6 +30,8 @@ public:
   /// Reads the descriptors of all layers. Throws InputError, naming file and layer, if the file is missing, broken or
   /// not a network file, or if a layer does not take as many inputs as the layer before it has outputs.
   explicit NetworkFile(std::filesystem::path const& path);
+  /// The network whose layers are in this group of the file.
+  NetworkFile(std::filesystem::path const& path, char const* group);
   ~NetworkFile() override;
 
   std::string name() const override;
@@ -51,16 +53,21 @@ private:
 /// Opens a network file as a source. Throws as the constructor of NetworkFile does.
 std::unique_ptr<NetworkSource> open_network_file(std::filesystem::path const& path);
 
-/// The part of a checkpoint of training besides the network (group `training` of FORMAT.md).
+/// Opens the network of the best epoch in a checkpoint; null if it holds none. Throws as the constructor of NetworkFile
+/// does.
+std::unique_ptr<NetworkSource> open_best_network(std::filesystem::path const& path);
+
+/// The part of a checkpoint of training besides networks (group `training` and dataset `history` of FORMAT.md).
 struct TrainingRecord {
   std::string recipe;   ///< JSON of the options that must not change when a training is resumed
   std::string progress; ///< JSON of the progress of the training
   OptimizerState optimizer;
+  std::vector<double> history; ///< the numbers of all epochs; empty in checkpoints of Varve 0.2
 
   bool operator==(TrainingRecord const&) const = default;
 };
 
-/// Reads the group `training` of a network file. Throws InputError, naming the file, if it is no checkpoint or broken.
+/// Reads the record of a checkpoint. Throws InputError, naming the file, if it is no checkpoint or broken.
 TrainingRecord read_training_record(std::filesystem::path const& path);
 
 /// Writes a network file layer by layer; the file appears on commit() or not at all.
@@ -76,6 +83,9 @@ public:
 
   /// Makes the file a checkpoint. At most once; throws ResourceError if the disk is full or fails.
   void append(TrainingRecord const& record);
+
+  /// Adds the network of the best epoch to a checkpoint. At most once; throws as the others do.
+  void append_best(Network const& best);
 
   /// Makes the file appear; at least one layer must have been written. Throws as OutputFile::commit does.
   void commit();

@@ -60,6 +60,11 @@ TrainingRecord read_record(fs::path const& path) {
     record.optimizer.layers.push_back({read_moments(layer.id(), "weights", num_moments, layer_place),
                                        read_moments(layer.id(), "bias", num_moments, layer_place)});
   }
+  if (hdf5::has_child(file.id(), "history")) {
+    auto const history_place = path.string() + ": history";
+    auto const history = hdf5::open_dataset(file.id(), "history", path.string());
+    record.history = hdf5::read_reals(history, 0, hdf5::length_of(history, history_place), history_place);
+  }
   return record;
 }
 
@@ -77,6 +82,7 @@ void write_training_record(hid_t file, TrainingRecord const& record, fs::path co
     write_moments(layer.id(), "weights", layers[number].weights, path);
     write_moments(layer.id(), "bias", layers[number].bias, path);
   }
+  if (!record.history.empty()) hdf5::write_list(file, "history", H5T_IEEE_F64LE, record.history, false, path);
 }
 
 TrainingRecord read_training_record(fs::path const& path) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <system_error>
+#include <utility>
 
 namespace varve {
 namespace {
@@ -15,6 +16,7 @@ namespace fs = std::filesystem;
 
 Checkpoint read_one(fs::path const& path) {
   Checkpoint checkpoint{load(NetworkFile(path)), read_training_record(path)};
+  if (auto const best = open_best_network(path)) checkpoint.best = std::make_shared<Network const>(load(*best));
   release_input(path); // the next checkpoint replaces it
   return checkpoint;
 }
@@ -45,6 +47,18 @@ void keep_as_previous(fs::path const& path) {
 
 } // namespace
 
+Checkpoint checkpoint_of(Trainer const& trainer, std::string recipe, Network network, OptimizerState state) {
+  return {std::move(network),
+          {std::move(recipe), to_json(trainer.progress()), std::move(state), to_numbers(trainer.epochs())},
+          trainer.is_best() ? nullptr : trainer.best()};
+}
+
+void resume(Trainer& trainer, Training& engine, Checkpoint checkpoint, std::string const& place) {
+  engine.restore(checkpoint.record.optimizer);
+  trainer.resume(progress_from(checkpoint.record.progress, place + ": progress"),
+                 epochs_from(checkpoint.record.history, place + ": history"), std::move(checkpoint.best));
+}
+
 fs::path previous_generation(fs::path const& path) {
   auto previous = path;
   previous += ".previous";
@@ -55,6 +69,7 @@ void write_checkpoint(fs::path const& path, Checkpoint const& checkpoint) {
   NetworkFileWriter writer(path);
   for (auto const& layer : checkpoint.network.layers()) writer.append(layer);
   writer.append(checkpoint.record);
+  if (checkpoint.best) writer.append_best(*checkpoint.best);
   require_unchanged_inputs();
   if (fs::is_regular_file(path)) keep_as_previous(path);
   writer.commit();

@@ -6,16 +6,24 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 namespace varve {
 
-/// A network in training, with all that is needed to continue with the same bits.
+/// A network in training, with all that is needed to continue with the same bits and to give the same results.
 struct Checkpoint {
   Network network;
   TrainingRecord record;
+  std::shared_ptr<Network const> best = {}; ///< of the best epoch; null: none, the network itself, or unknown (Varve 0.2)
 };
+
+/// The present state of a training: of a trainer with this recipe (JSON), and of its engine.
+Checkpoint checkpoint_of(Trainer const& trainer, std::string recipe, Network network, OptimizerState state);
+
+/// Lets a trainer and its engine go on from a checkpoint, which is of this name. Throws InputError if it does not fit.
+void resume(Trainer& trainer, Training& engine, Checkpoint checkpoint, std::string const& place);
 
 /// Writes a checkpoint. An existing file of that name becomes FILE.previous when the new one is complete, right before
 /// that takes its place, so that one whole checkpoint exists whenever the process is killed. Throws what OutputFile

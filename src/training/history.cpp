@@ -23,10 +23,17 @@ std::string History::line_of(EpochResult const& result) const {
   return line;
 }
 
-History::History(std::filesystem::path path, std::uint64_t num_epochs, bool has_changes)
+History::History(std::filesystem::path path, std::vector<EpochResult> const& epochs, std::uint64_t num_epochs,
+                 bool has_changes)
     : path_(std::move(path)), has_changes_(has_changes) {
+  if (epochs.size() < num_epochs) return read(num_epochs);
+  for (auto const& epoch : epochs) lines_.push_back(line_of(epoch));
+  if (!lines_.empty()) write();
+}
+
+void History::read(std::uint64_t num_epochs) {
   num_missing_ = num_epochs;
-  if (num_epochs == 0 || !std::filesystem::exists(path_)) return;
+  if (!std::filesystem::exists(path_)) return;
   std::ifstream file(path_);
   std::string line;
   if (!std::getline(file, line) || line != head()) {
@@ -40,6 +47,10 @@ History::History(std::filesystem::path path, std::uint64_t num_epochs, bool has_
 
 void History::add(EpochResult const& result) {
   lines_.push_back(line_of(result));
+  write();
+}
+
+void History::write() const {
   OutputFile file(path_);
   file.write(head() + "\n");
   for (auto const& line : lines_) file.write(line + "\n");

@@ -7,7 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace varve {
@@ -42,6 +45,45 @@ TrainingProgress progress_from(std::string const& json, std::string const& place
   }
 }
 
+namespace {
+
+/// The numbers of an epoch in the order in which checkpoints hold them.
+std::array<double, 11> numbers_of(EpochResult const& result) {
+  auto const validation = result.validation.value_or(LossSum{});
+  auto const count = [](auto number) { return static_cast<double>(number); };
+  return {count(result.epoch), count(result.num_steps), result.rate,
+          result.training.loss, count(result.training.num_samples), count(result.training.num_right),
+          validation.loss, result.validation ? count(validation.num_samples) : -1.0, count(validation.num_right),
+          count(result.pattern.dropped), count(result.pattern.returned)};
+}
+
+constexpr std::size_t numbers_per_epoch = std::tuple_size_v<decltype(numbers_of({}))>;
+
+} // namespace
+
+std::vector<double> to_numbers(std::vector<EpochResult> const& epochs) {
+  std::vector<double> numbers;
+  for (auto const& epoch : epochs) std::ranges::copy(numbers_of(epoch), std::back_inserter(numbers));
+  return numbers;
+}
+
+std::vector<EpochResult> epochs_from(std::vector<double> const& numbers, std::string const& place) {
+  auto const fail = [&] { throw InputError(place + ": found no epochs of a training, expected their steps and sums"); };
+  auto const count = [&](double number) {
+    if (!(number >= 0.0 && number <= 0x1p53)) fail();
+    return static_cast<std::uint64_t>(number);
+  };
+  if (numbers.size() % numbers_per_epoch != 0) fail();
+  std::vector<EpochResult> epochs;
+  for (auto const* number = numbers.data(); epochs.size() < numbers.size() / numbers_per_epoch; number += numbers_per_epoch) {
+    EpochResult result{count(number[0]), count(number[1]), number[2], {number[3], count(number[4]), count(number[5])}, {}, {}};
+    if (number[7] != -1.0) result.validation = LossSum{number[6], count(number[7]), count(number[8])};
+    result.pattern = {count(number[9]), count(number[10])};
+    epochs.push_back(result);
+  }
+  return epochs;
+}
+
 Trainer::Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::size_t num_samples,
                  std::optional<std::size_t> validation)
     : engine_(&engine), recipe_(recipe), set_(set), num_samples_(num_samples), validation_(validation) {
@@ -51,12 +93,17 @@ Trainer::Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::s
   steps_per_epoch_ = num_steps_of(recipe, num_samples) / recipe.epochs;
 }
 
-void Trainer::resume(TrainingProgress const& progress) {
+void Trainer::resume(TrainingProgress const& progress, std::vector<EpochResult> epochs,
+                     std::shared_ptr<Network const> best) {
   if (progress.num_steps > num_steps()) {
     throw InputError(
         fmt::format("the checkpoint is of step {}, but the training has {}", progress.num_steps, num_steps()));
   }
   progress_ = progress;
+  epochs_ = std::move(epochs);
+  best_ = std::move(best);
+  if (!keeps_best_) best_.reset();
+  if (keeps_best_ && is_best()) best_ = std::make_shared<Network const>(engine_->network());
 }
 
 std::optional<EpochResult> Trainer::advance() {
@@ -102,8 +149,10 @@ EpochResult Trainer::end_epoch(double rate) {
     if (result.validation->mean() < progress_.best_validation_loss) {
       progress_.best_validation_loss = result.validation->mean();
       progress_.best_epoch = result.epoch;
+      if (keeps_best_) best_ = std::make_shared<Network const>(engine_->network());
     }
   }
+  epochs_.push_back(result);
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,6 +38,12 @@ struct EpochResult {
   PatternCount pattern;              ///< edges that changes of the pattern moved in the epoch
 };
 
+/// The epochs as numbers, for checkpoints.
+std::vector<double> to_numbers(std::vector<EpochResult> const& epochs);
+
+/// The epochs of which to_numbers() made these numbers. Throws InputError "PLACE: ..." if they are none.
+std::vector<EpochResult> epochs_from(std::vector<double> const& numbers, std::string const& place);
+
 /// A change of the pattern that a trainer has carried out.
 struct PatternRecord {
   std::uint64_t step = 0; ///< number of steps before it
@@ -53,8 +60,14 @@ public:
   Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::size_t num_samples,
           std::optional<std::size_t> validation);
 
-  /// Continues from this progress instead of the beginning. Throws InputError if it is beyond the end of the recipe.
-  void resume(TrainingProgress const& progress);
+  /// From now on keeps the network of the best epoch in host memory: a copy after each epoch that is better.
+  void keep_best() { keeps_best_ = true; }
+
+  /// Continues from this progress instead of the beginning, after these epochs; `best` is the network of the best one,
+  /// null if there is none, it is unknown, or the engine holds it. Throws InputError if the progress is beyond the end
+  /// of the recipe.
+  void resume(TrainingProgress const& progress, std::vector<EpochResult> epochs = {},
+              std::shared_ptr<Network const> best = {});
 
   bool is_finished() const { return progress_.num_steps == num_steps(); }
 
@@ -63,6 +76,13 @@ public:
   std::optional<EpochResult> advance();
 
   TrainingProgress const& progress() const { return progress_; }
+  /// The results of all epochs, those before resume() included as far as they were given to it.
+  std::vector<EpochResult> const& epochs() const { return epochs_; }
+  /// The network of the best epoch; null without keep_best(), before the first epoch with validation, or if resume()
+  /// got none and no epoch was better since.
+  std::shared_ptr<Network const> const& best() const { return best_; }
+  /// True if the network of the best epoch is the present one.
+  bool is_best() const { return progress_.best_epoch > 0 && progress_.num_steps == progress_.best_epoch * steps_per_epoch_; }
   /// The changes of the pattern that this object has carried out, in order.
   std::vector<PatternRecord> const& changes() const { return changes_; }
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -78,6 +98,9 @@ private:
   std::optional<std::size_t> validation_;
   std::uint64_t steps_per_epoch_;
   TrainingProgress progress_;
+  std::vector<EpochResult> epochs_;
+  std::shared_ptr<Network const> best_;
+  bool keeps_best_ = false;
   std::vector<PatternRecord> changes_;
   std::optional<std::uint64_t> ordered_epoch_; ///< the epoch whose order order_ holds
   std::vector<std::uint64_t> order_;

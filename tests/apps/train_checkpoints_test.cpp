@@ -1,5 +1,6 @@
 #include "apps/train_folder.hpp"
 
+#include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"
 
 #include <gmock/gmock.h>
@@ -100,7 +101,16 @@ TEST_F(TrainCheckpoints, AreNamedAfterADivergence) {
   succeed({"info", path("wild.ckpt.h5")});
 }
 
-TEST_F(TrainCheckpoints, GiveTheBestNetworkIfItIsTheirs) {
+/// The checkpoint as Varve 0.2 wrote it: without the best network and the epochs.
+void make_old(std::string const& file) {
+  auto checkpoint = read_checkpoint(file, {});
+  ASSERT_TRUE(checkpoint);
+  checkpoint->best.reset();
+  checkpoint->record.history.clear();
+  write_checkpoint(file, *checkpoint);
+}
+
+TEST_F(TrainCheckpoints, GiveTheBestNetworkAndTheHistory) {
   Words const recipe = {"--validation", path("train.h5")};
   train(joined(recipe, files("falling"))); // its loss falls to the end
   succeed(words(joined(joined(recipe, files("falling")), {"--best", path("best.h5")})));
@@ -110,7 +120,18 @@ TEST_F(TrainCheckpoints, GiveTheBestNetworkIfItIsTheirs) {
   Words const wild = {"--validation",    path("train.h5"), "--rate",     "3",
                       "--rate-schedule", "constant",       "--patience", "2"};
   auto const rising = joined(joined(wild, files("rising")), {"--epochs", "60"});
-  succeed(words(rising));
+  succeed(words(joined(rising, {"--best", path("early.h5")})));
+  auto const history = read_bytes(path("rising.tsv"));
+  EXPECT_FALSE(read_bytes(path("early.h5")) == read_bytes(path("rising.h5"))) << "the last network is not the best";
+  write_bytes(path("late.h5"), "of another training");
+  std::filesystem::remove(path("rising.tsv"));
+  auto const again = succeed(words(joined(rising, {"--best", path("late.h5")})));
+  EXPECT_EQ(again.err, "");
+  EXPECT_TRUE(read_bytes(path("late.h5")) == read_bytes(path("early.h5")));
+  EXPECT_EQ(read_bytes(path("rising.tsv")), history);
+
+  make_old(path("rising.ckpt.h5"));
+  std::filesystem::remove(path("late.h5"));
   auto const late = run_varve(words(joined(rising, {"--best", path("late.h5")})));
   EXPECT_EQ(late.exit_code, 0);
   ASSERT_EQ(late.complaints().size(), 1U) << late.err;
@@ -118,9 +139,10 @@ TEST_F(TrainCheckpoints, GiveTheBestNetworkIfItIsTheirs) {
   EXPECT_FALSE(std::filesystem::exists(path("late.h5")));
 }
 
-TEST_F(TrainCheckpoints, SayIfTheHistoryBeforeThemIsLost) {
+TEST_F(TrainCheckpoints, OfVarve02SayIfTheHistoryBeforeThemIsLost) {
   Words const recipe = {"--rate-schedule", "constant"};
   train(joined(recipe, files("lost")));
+  make_old(path("lost.ckpt.h5"));
   std::filesystem::remove(path("lost.tsv"));
   auto const again = run_varve(words(joined(joined(recipe, files("lost")), {"--epochs", "4"})));
   EXPECT_EQ(again.exit_code, 0);

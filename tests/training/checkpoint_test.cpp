@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,7 @@ Checkpoint checkpoint_of(int mark) {
     }
     state.layers.push_back(own);
   }
-  return {given.network, {"{\"recipe\": 1}", "{\"progress\": " + std::to_string(mark) + "}", state}};
+  return {given.network, {"{\"recipe\": 1}", "{\"progress\": " + std::to_string(mark) + "}", state, {}}};
 }
 
 /// Moves an edge of the first output to input 2, which has none.
@@ -49,10 +51,18 @@ void move_an_edge(SparseMatrix& weights) {
   weights.column_indices[static_cast<std::size_t>(place)] = 2;
 }
 
+EpochResult epoch_of(std::uint64_t number, bool has_validation = false) {
+  EpochResult result{number, 10 * number, 0.5, {1.5, 3, 2}, std::nullopt, {}};
+  if (has_validation) result.validation = LossSum{1.0, 4, 1};
+  return result;
+}
+
 void expect_equal(std::optional<Checkpoint> const& found, Checkpoint const& expected) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->network.layers(), expected.network.layers());
   EXPECT_EQ(found->record, expected.record);
+  ASSERT_EQ(found->best == nullptr, expected.best == nullptr);
+  if (found->best) EXPECT_EQ(found->best->layers(), expected.best->layers());
 }
 
 struct Complaints {
@@ -77,6 +87,37 @@ TEST(Checkpoints, WithoutMomentsComeBackToo) {
   for (auto& layer : checkpoint.record.optimizer.layers) layer = {};
   write_checkpoint(folder / "run.h5", checkpoint);
   expect_equal(read_checkpoint(folder / "run.h5", {}), checkpoint);
+}
+
+TEST(Checkpoints, HoldTheBestNetworkAndAllEpochs) {
+  TemporaryFolder const folder;
+  auto checkpoint = checkpoint_of(1);
+  auto layers = checkpoint.network.layers();
+  move_an_edge(layers[0].weights);
+  layers[0].activation = Activation::clipped_relu(0.5);
+  layers[1].bias[0] += 1.0;
+  checkpoint.best = std::make_shared<Network const>(layers);
+  std::vector<EpochResult> const epochs = {epoch_of(1, true), epoch_of(2), epoch_of(3)};
+  checkpoint.record.history = to_numbers(epochs);
+  checkpoint.record.history[3] = std::numeric_limits<double>::infinity();
+  write_checkpoint(folder / "run.h5", checkpoint);
+  auto const found = read_checkpoint(folder / "run.h5", {});
+  expect_equal(found, checkpoint);
+  EXPECT_EQ(load(NetworkFile(folder / "run.h5")).layers(), checkpoint.network.layers()) << "the best one is another";
+}
+
+TEST(Checkpoints, OfOtherEpochsAreRefused) {
+  auto const numbers = to_numbers({epoch_of(1, true), epoch_of(2)});
+  EXPECT_EQ(to_numbers(epochs_from(numbers, "test")), numbers);
+  EXPECT_FALSE(epochs_from(numbers, "test")[1].validation);
+  auto cut = numbers;
+  cut.pop_back();
+  EXPECT_THROW(epochs_from(cut, "test"), InputError);
+  for (double const wrong : {-1.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    auto broken = numbers;
+    broken[4] = wrong; // a number of samples
+    EXPECT_THROW(epochs_from(broken, "test"), InputError) << wrong;
+  }
 }
 
 TEST(Checkpoints, AreNetworkFiles) {
@@ -222,15 +263,9 @@ TEST(WeightsHash, ChangesWithEveryNumberAndItsPlace) {
   EXPECT_NE(weights_hash(Network(layers)), hash);
 }
 
-EpochResult epoch_of(std::uint64_t number, bool has_validation = false) {
-  EpochResult result{number, 10 * number, 0.5, {1.5, 3, 2}, std::nullopt, {}};
-  if (has_validation) result.validation = LossSum{1.0, 4, 1};
-  return result;
-}
-
 TEST(Histories, HoldALineForEachEpoch) {
   TemporaryFolder const folder;
-  History history(folder / "loss.tsv", 0);
+  History history(folder / "loss.tsv", {}, 0);
   history.add(epoch_of(1));
   history.add(epoch_of(2, true));
   EXPECT_EQ(read_bytes(folder / "loss.tsv"),
@@ -243,43 +278,58 @@ TEST(Histories, TellHowManyEdgesMoved) {
   TemporaryFolder const folder;
   auto result = epoch_of(1);
   result.pattern = {12, 5};
-  History history(folder / "loss.tsv", 0, true);
+  History history(folder / "loss.tsv", {}, 0, true);
   history.add(result);
   EXPECT_EQ(read_bytes(folder / "loss.tsv"), "epoch\tsteps\trate\tloss\taccuracy\tvalidation_loss\t"
                                              "validation_accuracy\tdropped_edges\treturned_edges\n"
                                              "1\t10\t0.5\t0.5\t0.6666666666666666\t\t\t12\t5\n");
-  EXPECT_NO_THROW(History(folder / "loss.tsv", 1, true));
-  EXPECT_THROW(History(folder / "loss.tsv", 1), InputError);
+  EXPECT_NO_THROW(History(folder / "loss.tsv", {}, 1, true));
+  EXPECT_THROW(History(folder / "loss.tsv", {}, 1), InputError);
+}
+
+TEST(Histories, BeginWithTheEpochsOfTheCheckpoint) {
+  TemporaryFolder const folder;
+  {
+    History history(folder / "loss.tsv", {}, 0);
+    for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) history.add(epoch_of(epoch, epoch == 2));
+  }
+  auto const whole = read_bytes(folder / "loss.tsv");
+  write_bytes(folder / "loss.tsv", "something else\n");
+  History history(folder / "loss.tsv", {epoch_of(1), epoch_of(2, true)}, 2);
+  EXPECT_EQ(history.num_missing(), 0U);
+  EXPECT_EQ(read_bytes(folder / "loss.tsv"), whole.substr(0, whole.rfind('\n', whole.size() - 2) + 1));
+  history.add(epoch_of(3));
+  EXPECT_EQ(read_bytes(folder / "loss.tsv"), whole);
 }
 
 TEST(Histories, CountTheEpochsThatTheyLack) {
   TemporaryFolder const folder;
-  EXPECT_EQ(History(folder / "loss.tsv", 0).num_missing(), 0U);
-  EXPECT_EQ(History(folder / "loss.tsv", 3).num_missing(), 3U) << "there is no file";
-  History history(folder / "loss.tsv", 0);
+  EXPECT_EQ(History(folder / "loss.tsv", {}, 0).num_missing(), 0U);
+  EXPECT_EQ(History(folder / "loss.tsv", {}, 3).num_missing(), 3U) << "there is no file";
+  History history(folder / "loss.tsv", {}, 0);
   history.add(epoch_of(1));
   history.add(epoch_of(2));
   EXPECT_EQ(history.num_missing(), 0U);
-  EXPECT_EQ(History(folder / "loss.tsv", 1).num_missing(), 0U);
-  EXPECT_EQ(History(folder / "loss.tsv", 2).num_missing(), 0U);
-  EXPECT_EQ(History(folder / "loss.tsv", 5).num_missing(), 3U);
+  EXPECT_EQ(History(folder / "loss.tsv", {}, 1).num_missing(), 0U);
+  EXPECT_EQ(History(folder / "loss.tsv", {}, 2).num_missing(), 0U);
+  EXPECT_EQ(History(folder / "loss.tsv", {}, 5).num_missing(), 3U);
 }
 
-TEST(Histories, AreCutBackToTheCheckpoint) {
+TEST(Histories, AreCutBackToACheckpointWithoutEpochs) {
   TemporaryFolder const folder;
   {
-    History history(folder / "loss.tsv", 0);
+    History history(folder / "loss.tsv", {}, 0);
     for (std::uint64_t epoch = 1; epoch <= 4; ++epoch) history.add(epoch_of(epoch));
   }
   auto const whole = read_bytes(folder / "loss.tsv");
   {
-    History history(folder / "loss.tsv", 2);
+    History history(folder / "loss.tsv", {}, 2);
     history.add(epoch_of(3));
     history.add(epoch_of(4));
   }
   EXPECT_EQ(read_bytes(folder / "loss.tsv"), whole);
   write_bytes(folder / "other.tsv", "something else\n");
-  EXPECT_THROW(History(folder / "other.tsv", 1), InputError);
+  EXPECT_THROW(History(folder / "other.tsv", {}, 1), InputError);
 }
 
 } // namespace

@@ -190,6 +190,9 @@ TEST(Trainer, RemembersTheBestValidation) {
   auto const copy = progress_from(to_json(trainer.progress()), "test");
   EXPECT_EQ(copy.best_validation_loss, 0.4);
   EXPECT_EQ(copy.best_epoch, 2U);
+  EXPECT_EQ(trainer.epochs().size(), 3U);
+  EXPECT_EQ(trainer.epochs()[1].validation->mean(), 0.4);
+  EXPECT_FALSE(trainer.best()) << "nobody asked for it";
 }
 
 TEST(Trainer, RefusesWhatIsNoPlaceInTheRecipe) {
