@@ -65,19 +65,10 @@ void require_width(std::size_t num_columns, std::string const& place) {
 
 } // namespace
 
-CompressedRows::CompressedRows(Vector<std::int64_t> row_pointers, Vector<std::int64_t> column_indices,
-                               Vector<double> values, std::size_t num_columns)
-    : row_pointers_(std::move(row_pointers)),
-      column_indices_(std::move(column_indices)),
-      values_(std::move(values)),
-      num_columns_(num_columns) {
-  if (row_pointers_.size() == 0) throw InputError("a matrix in compressed rows lacks its row pointers");
-}
-
 SparseMatrix CompressedRows::copy(std::string const& place) const {
   require_width(num_columns_, place);
   SparseMatrix matrix;
-  matrix.num_rows = row_pointers_.size() - 1;
+  matrix.num_rows = num_rows_;
   matrix.num_columns = num_columns_;
   matrix.row_pointers.assign(row_pointers_.data(), row_pointers_.data() + row_pointers_.size());
   matrix.column_indices.reserve(column_indices_.size());

@@ -33,9 +33,13 @@ using Numpy = nanobind::ndarray<nanobind::numpy, Element>;
 /// memory of others, which may hold anything and change at any time: everything that reads them copies, then checks.
 class CompressedRows {
 public:
-  /// Throws InputError if there are no row pointers, not even the first one.
   CompressedRows(Vector<std::int64_t> row_pointers, Vector<std::int64_t> column_indices, Vector<double> values,
-                 std::size_t num_columns);
+                 std::size_t num_rows, std::size_t num_columns)
+      : row_pointers_(std::move(row_pointers)),
+        column_indices_(std::move(column_indices)),
+        values_(std::move(values)),
+        num_rows_(num_rows),
+        num_columns_(num_columns) {}
 
   /// A copy with all entries, stored zeros included. Throws InputError, naming `place`, unless it is a valid matrix
   /// (require_valid) with one value per entry, all of them finite.
@@ -48,7 +52,7 @@ private:
 
   Vector<std::int64_t> row_pointers_, column_indices_;
   Vector<double> values_;
-  std::size_t num_columns_;
+  std::size_t num_rows_, num_columns_;
 };
 
 /// A copy of the elements.

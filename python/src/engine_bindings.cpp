@@ -162,8 +162,8 @@ void add_outcome(nb::module_& module) {
 
 void add_rows(nb::module_& module) {
   nb::class_<CompressedRows>(module, "CompressedRows", "A matrix in compressed sparse rows.")
-      .def(nb::init<Vector<std::int64_t>, Vector<std::int64_t>, Vector<double>, std::size_t>(),
-           nb::arg("row_pointers"), nb::arg("column_indices"), nb::arg("values"), nb::arg("num_columns"));
+      .def(nb::init<Vector<std::int64_t>, Vector<std::int64_t>, Vector<double>, std::size_t, std::size_t>(), nb::arg("row_pointers"),
+           nb::arg("column_indices"), nb::arg("values"), nb::arg("num_rows"), nb::arg("num_columns"));
 }
 
 void add_engine(nb::module_& module) {
@@ -185,8 +185,7 @@ void add_engine(nb::module_& module) {
           [](Engine& self, std::size_t num_samples, std::size_t num_entries, bool has_one_value) {
             return self.plan_lines({num_samples, num_entries, has_one_value});
           },
-          nb::arg("num_samples"), nb::arg("num_entries"), nb::arg("has_one_value"),
-          nb::call_guard<WithoutGil>());
+          nb::arg("num_samples"), nb::arg("num_entries"), nb::arg("has_one_value"), nb::call_guard<WithoutGil>());
   engines
       .def("run_in_place", &run_in_place<float>, nb::arg("rows").noconvert(), nb::arg("out").noconvert(),
            nb::arg("progress").none())

@@ -54,8 +54,8 @@ nb::tuple images(std::size_t neurons, std::size_t count, std::uint64_t seed) {
 }
 
 nb::tuple samples(std::size_t neurons, std::size_t count, double density, std::uint64_t seed) {
-  return drawn(count,
-               [&](std::size_t first, std::size_t last) { return random_samples(neurons, first, last, density, seed); });
+  return drawn(
+      count, [&](std::size_t first, std::size_t last) { return random_samples(neurons, first, last, density, seed); });
 }
 
 } // namespace

@@ -8,9 +8,9 @@
 /// The interpreter's lock. Nothing else in this folder takes it or gives it up.
 namespace varve::python {
 
-/// Takes the interpreter's lock by this function of Python. When the interpreter ends, Python (before 3.14) lets a daemon thread that
-/// asks for the lock end by pthread_exit, which would unwind frames of C++ that let nothing through and so abort the
-/// process. Such a thread stays here until the process is gone, as in Python 3.14.
+/// Takes the interpreter's lock by this function of Python. When the interpreter ends, Python (before 3.14) lets a
+/// daemon thread that asks for the lock end by pthread_exit, which would unwind frames of C++ that let nothing through
+/// and so abort the process. Such a thread stays here until the process is gone, as in Python 3.14.
 template <class Take>
 auto take_gil(Take const& take) {
   try {

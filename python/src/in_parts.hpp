@@ -9,8 +9,8 @@
 
 namespace varve::python {
 
-/// The samples 0 to count - 1, which make(first, last) reads or draws part by part, so that Ctrl-C need not wait for the
-/// end. Call it without the GIL.
+/// The samples 0 to count - 1, which make(first, last) reads or draws part by part, so that Ctrl-C need not wait for
+/// the end. Call it without the GIL.
 template <class Make>
 SampleSet in_parts(std::size_t count, std::size_t at_a_time, Make const& make) {
   SampleBatch all = make(std::size_t{0}, std::min(at_a_time, count));

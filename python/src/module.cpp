@@ -24,8 +24,8 @@ namespace nb = nanobind;
 namespace varve::python {
 
 void add_process(nb::module_& module) {
-  module.def("start", &start, nb::arg("num_threads").none(), nb::arg("device").none(),
-             nb::call_guard<WithoutGil>(), "Starts Kokkos; see varve.start.");
+  module.def("start", &start, nb::arg("num_threads").none(), nb::arg("device").none(), nb::call_guard<WithoutGil>(),
+             "Starts Kokkos; see varve.start.");
   module.def("end", &end, nb::call_guard<WithoutGil>(), "Frees all engines and ends Kokkos.");
   module.def(
       "backends",

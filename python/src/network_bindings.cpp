@@ -133,7 +133,8 @@ void add_networks(nb::module_& module) {
       .def("num_edges", &HeldNetwork::num_edges, NoGil())
       .def("layer", &layer_of, nb::arg("number"))
       .def(
-          "weights_hash", [](HeldNetwork const& self) { return weights_hash(load(InterruptibleNetwork(self.shared()))); }, NoGil())
+          "weights_hash",
+          [](HeldNetwork const& self) { return weights_hash(load(InterruptibleNetwork(self.shared()))); }, NoGil())
       .def("reduce", &reduce, nb::arg("merge_neurons"), nb::arg("fold_constants"), nb::arg("drop_unread"), NoGil())
       .def("prune", &prune, nb::arg("density"), nb::arg("scope"), NoGil())
       .def("with_initial_weights", &with_initial_weights, nb::arg("weights"), nb::arg("activation").none(),

@@ -26,7 +26,7 @@ struct Process {
   std::mutex guard; ///< of `holders`
   std::set<HoldsViews*> holders;
   std::optional<Runtime> runtime;
-  std::atomic<pid_t> starter = 0; ///< the process that started Kokkos; 0: none yet
+  std::atomic<pid_t> starter = 0;     ///< the process that started Kokkos; 0: none yet
   std::atomic<std::thread::id> ender; ///< the thread that called end(), if one has
 
   void forget(HoldsViews* holder) {
@@ -40,9 +40,7 @@ Process& process() {
   return *the_process;
 }
 
-[[noreturn]] void fail_at_the_end() {
-  throw ResourceError("varve cannot run anything more: this process is ending");
-}
+[[noreturn]] void fail_at_the_end() { throw ResourceError("varve cannot run anything more: this process is ending"); }
 
 void start_in_turn(std::optional<int> num_threads, std::optional<int> device) {
   auto& here = process();

@@ -167,7 +167,7 @@ def test_generators():
         (lambda: varve.Network.from_file("a\0b.h5"), r"name of a file is 'a\\x00b.h5', expected UTF-8 without null"),
         (lambda: varve.Network.from_file(b"\xff.h5"), r"name of a file is '\\udcff.h5', expected UTF-8"),
         (lambda: varve.Network.from_file("missing.h5", neurons=-1), "neurons is -1, expected at least 0"),
-        (lambda: varve.Network.from_torch(3), "found int, expected Linear"),
+        (lambda: varve.Network.from_torch(3), "found int, expected a module of torch"),
         (lambda: varve.Network.from_sklearn(3), "found int, expected an MLPClassifier"),
         (lambda: varve.Network(3), "networks are made by"),
         (lambda: varve.generate.radixnet(1000, 2), "power of two"),
@@ -253,6 +253,50 @@ def with_pointers(*pointers):
 def test_pointers_out_of_range_are_refused_before_scipy_follows_them(pointers):
     with pytest.raises(varve.InputError, match=r"X has pointers \(indptr\) .* at most 2, .*, expected 3 such numbers"):
         varve.Network.from_scipy([np.ones((2, 3))]).infer(with_pointers(*pointers))
+
+
+def change(matrix, **arrays):
+    """Changes arrays of a csr matrix after SciPy has noted that it is canonical."""
+    assert matrix.has_canonical_format
+    for name, array in arrays.items():
+        setattr(matrix, name, np.array(array, getattr(matrix, name).dtype))
+    return matrix
+
+
+BROKEN = {
+    "pointers beyond the entries": lambda eye: change(eye, indptr=[0, 1, 10**8, 3, 4]),
+    "pointers below 0": lambda eye: change(eye, indptr=[0, 1, -1, 3, 4]),
+    "pointers not from 0": lambda eye: change(eye, indptr=[1, 1, 2, 3, 4]),
+    "pointers to fewer entries": lambda eye: change(eye, indptr=[0, 1, 1, 1, 9]),
+    "too few pointers": lambda eye: change(eye, indptr=[0, 1, 4]),
+    "columns beyond the width": lambda eye: change(eye, indices=[0, 1, 2, 10**6]),
+    "columns below 0": lambda eye: change(eye, indices=[0, -1, 2, 3]),
+    "fewer values": lambda eye: change(eye, data=[1.0]),
+    "fewer columns": lambda eye: change(eye, indices=[0, 1]),
+}
+
+DOORS = {
+    "samples": lambda network, eye, T, path: network.infer(T),
+    "result": lambda network, eye, T, path: network.verify(eye, T),
+    "targets of evaluate": lambda network, eye, T, path: network.evaluate(eye, targets=T),
+    "samples of evaluate": lambda network, eye, T, path: network.evaluate(T, [0] * 4),
+    "targets of train": lambda network, eye, T, path: varve.train(network, eye, targets=T, epochs=1),
+    "samples of train": lambda network, eye, T, path: varve.train(network, T, [0] * 4, epochs=1),
+    "targets of validation": lambda network, eye, T, path: varve.train(network, eye, targets=eye, validation=(eye, T), epochs=1),
+    "weights": lambda network, eye, T, path: varve.Network.from_scipy([T]),
+    "saved samples": lambda network, eye, T, path: varve.save_samples(path / "x.h5", T),
+    "saved targets": lambda network, eye, T, path: varve.save_samples(path / "x.h5", eye, targets=T),
+    "plan": lambda network, eye, T, path: network.plan(T),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_broken_matrices_are_refused_wherever_they_come_in(door, broken, tmp_path):
+    network = varve.Network.from_scipy([np.eye(4)], activation="identity")
+    with pytest.raises(varve.InputError):
+        DOORS[door](network, sp.csr_array(np.eye(4)), BROKEN[broken](sp.csr_array(np.eye(4))), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def huge_weight(network):

@@ -52,6 +52,36 @@ def test_regressor(digits):
     )
 
 
+def test_models_with_other_functions_at_the_output_are_refused(digits):
+    X, y = digits
+    model = MLPRegressor("poisson", hidden_layer_sizes=(16,), max_iter=5, random_state=1).fit(X, y)
+    with pytest.raises(varve.InputError, match="layer 1 has the output function 'exp', .* which no layer can hold"):
+        varve.Network.from_sklearn(model)
+
+
+@pytest.mark.parametrize("make", [MLPClassifier, MLPRegressor])
+def test_classes_that_answer_otherwise_are_refused(digits, make):
+    X, y = digits
+    name = "predict_proba" if make is MLPClassifier else "predict"
+    own = type("Own", (make,), {name: lambda self, X: 2 * getattr(make, name)(self, X)})
+    model = make(hidden_layer_sizes=(16,), max_iter=5, random_state=1).fit(X, y)
+    varve.Network.from_sklearn(model)
+    model.__class__ = own
+    with pytest.raises(varve.InputError, match="(?s)Own answers a random sample by .* expected .* by its coefs_"):
+        varve.Network.from_sklearn(model)
+
+
+def test_models_of_float32_and_of_several_labels_are_taken(digits):
+    X, y = digits
+    model = MLPRegressor(hidden_layer_sizes=(16,), max_iter=5, random_state=1).fit(X.astype(np.float32), y.astype(np.float32))
+    assert model.coefs_[0].dtype == np.float32
+    varve.Network.from_sklearn(model)
+    labels = np.column_stack([y > 4, y % 2 == 0])
+    model = MLPClassifier((16,), max_iter=5, random_state=1).fit(X, labels)
+    outputs = varve.Network.from_sklearn(model).infer(X, precision="float64")
+    np.testing.assert_array_equal(outputs > 0, model.predict(X))
+
+
 def test_a_model_that_is_not_fitted_is_refused():
     with pytest.raises(varve.InputError, match="this MLPClassifier is not fitted"):
         varve.Network.from_sklearn(MLPClassifier())

@@ -156,9 +156,9 @@ def add_one(module, given):
 @pytest.mark.parametrize(
     "make, sentence",
     [
-        (lambda: nn.Sequential(Scaled(3, 3), nn.ReLU()), r"found \[0\] Linear, expected Linear, .*, as torch.nn has them"),
-        (lambda: nn.Sequential(nn.Linear(3, 3), Squared()), r"found \[1\] ReLU, expected Linear"),
-        (lambda: Twice(nn.Linear(3, 3)), "found Sequential, expected Linear"),
+        (lambda: nn.Sequential(Scaled(3, 3), nn.ReLU()), r"found \[0\] Linear of test_torch, expected Linear, .*, as torch.nn has them"),
+        (lambda: nn.Sequential(nn.Linear(3, 3), Squared()), r"found \[1\] ReLU of test_torch, expected Linear"),
+        (lambda: Twice(nn.Linear(3, 3)), "found Sequential of test_torch, expected Linear"),
         (lambda: nn.Sequential(nn.Linear(3, 3), with_hook(nn.Linear(3, 3), double_it)), r"\[1\] Linear gives .* expected .* its weights"),
         (lambda: nn.Sequential(nn.Linear(3, 3), with_hook(nn.ReLU(), double_it)), r"\[0\] Linear gives .* by its weights, bias and relu"),
         (lambda: nn.Sequential(with_own_forward(nn.Linear(3, 3)), nn.ReLU()), r"\[0\] Linear gives"),

@@ -288,7 +288,7 @@ def to_rows(rows: Any) -> _core.CompressedRows:
         np.ascontiguousarray(rows.indptr, dtype=np.int64),
         np.ascontiguousarray(rows.indices, dtype=np.int64),
         np.ascontiguousarray(rows.data, dtype=np.float64),
-        rows.shape[1],
+        *rows.shape,
     )
 
 
@@ -297,7 +297,7 @@ def dense_to_rows(array: np.ndarray) -> _core.CompressedRows:
     rows, columns = np.nonzero(array)
     pointers = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=array.shape[0])))).astype(np.int64)
     values = np.ascontiguousarray(array[rows, columns], dtype=np.float64)
-    return _core.CompressedRows(pointers, np.ascontiguousarray(columns, dtype=np.int64), values, array.shape[1])
+    return _core.CompressedRows(pointers, np.ascontiguousarray(columns, dtype=np.int64), values, *array.shape)
 
 
 def rows_to_dense(arrays: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, int]) -> np.ndarray:

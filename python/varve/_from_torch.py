@@ -73,7 +73,9 @@ def _parts(torch: Any, module: Any, place: str) -> Iterator[_Part]:
     """The parts in order, those that are used several times so many times."""
     kind = _kind_of(torch, module, ("Sequential", *_KINDS))
     if kind is None:
-        raise InputError(f"found {place}{type(module).__name__}, expected {_EXPECTED}, as torch.nn has them")
+        name = type(module).__name__
+        owner = f" of {type(module).__module__}" if name in ("Sequential", *_KINDS) else ""
+        raise InputError(f"found {place}{name}{owner}, expected {_EXPECTED}, as torch.nn has them")
     if kind != "Sequential":
         yield _Part(module, kind, place + kind)
         return

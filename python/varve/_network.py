@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays, _core, _files, _layers, _running
 from ._activation import ActivationLike, from_core
 from ._errors import InputError, ResourceError, UsageError
-from ._options import Progress, RunOptions, to_count, to_name, to_number, to_optional_count
+from ._options import Progress, RunOptions, to_count, to_name, to_number, to_optional_count, to_seed
 from ._results import Evaluation, Layer, Run, Verdict
 from ._running import Wanted, expected_samples
 
@@ -38,7 +38,8 @@ class Network:
         With reductions="none" and edge_order="ascending", all bits are those of engine="reference"
     :param engine: "varve", or "reference", plain loops to compare with
     :param batch: samples at a time; by default as many as fit and suit the speed
-    :param memory_limit: bytes for weights and activations; nine tenths of the free memory by default
+    :param memory_limit: bytes of host memory: on CPUs for weights and activations, nine tenths of the free memory by default;
+        on GPUs for weights that wait to be streamed to the device
     """
 
     def __init__(self, core: _core.Network) -> None:
@@ -126,6 +127,10 @@ class Network:
         Its coefficients, [inputs, outputs] there, are transposed. The last layer has the identity in place of softmax
         and logistic: the largest output is the same, and :class:`SparseClassifier` computes probabilities. A
         classifier of two classes has one output, which is positive for the second class.
+
+        A random batch runs through the model and through what was read.
+
+        :raises InputError: if their answers differ, as where the last layer has another function (``loss="poisson"``)
         """
         from ._from_sklearn import layers_of
 
@@ -136,7 +141,12 @@ class Network:
         """The network of a torch.nn.Sequential of Linear, each with or without an activation behind it.
 
         Activations: ReLU, LeakyReLU, Hardtanh from 0 (clipped ReLU), ReLU6, Sigmoid, Tanh, Identity; Flatten and
-        Dropout are skipped. Weights that are exactly 0, such as pruned ones, are no edges.
+        Dropout are skipped. Weights that are exactly 0, such as pruned ones, are no edges. Modules may occur several times.
+
+        A random batch runs through the module, in eval mode and with its hooks, and through what was read; masks of
+        torch.nn.utils.prune are applied by that. The module stays as it was.
+
+        :raises InputError: if a result differs, as where a hook or a class of one's own changes it, naming the part
         """
         from ._from_torch import layers_of
 
@@ -236,7 +246,7 @@ class Network:
         :param last_activation: of the last layer
         """
         first, last = (_layers.activation_pair(wanted) for wanted in (activation, last_activation))
-        return Network(self._core.with_initial_weights(weights, *first, *last, to_count(seed, "seed")))
+        return Network(self._core.with_initial_weights(weights, *first, *last, to_seed(seed)))
 
     # --- running samples
 

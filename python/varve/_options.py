@@ -26,15 +26,20 @@ class RunOptions(TypedDict, total=False):
     out: Any
 
 
-def to_count(value: Any, name: str, least: int = 0) -> int:
-    """A whole number that is not below ``least``. Raises TypeError for other kinds, UsageError for other numbers."""
+def to_count(value: Any, name: str, least: int = 0, bits: int = 63) -> int:
+    """A whole number of so many bits, not below ``least``. Raises TypeError for other kinds, UsageError for other numbers."""
     try:
         count = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}, expected a whole number") from None
-    if not least <= count < 2**63:
-        raise UsageError(f"{name} is {count}, expected at least {least}{' and less than 2**63' if count >= least else ''}")
+    if not least <= count < 2**bits:
+        raise UsageError(f"{name} is {count}, expected at least {least}{f' and less than 2**{bits}' if count >= least else ''}")
     return count
+
+
+def to_seed(value: Any) -> int:
+    """A seed, of 64 bits as in the command."""
+    return to_count(value, "seed", bits=64)
 
 
 def to_optional_count(value: Any, name: str, least: int = 0) -> int | None:

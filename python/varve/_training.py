@@ -10,13 +10,13 @@ from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
 from ._files import Path
 from ._network import Network
-from ._options import to_count, to_name, to_number, to_optional_count
+from ._options import to_count, to_name, to_number, to_optional_count, to_seed
 
 
 #: Arguments of train(): names, numbers, whole numbers, and whole numbers or None.
 _NAMES = ("optimizer", "rate_schedule", "pattern", "pattern_schedule")
 _NUMBERS = ("rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
-_COUNTS = ("rate_every", "warm_up", "batch", "epochs", "seed", "pattern_every")
+_COUNTS = ("rate_every", "warm_up", "batch", "epochs", "pattern_every")
 _OPTIONAL_COUNTS = ("patience", "micro_batch", "checkpoint_every", "memory_limit", "device_memory_limit")
 
 
@@ -115,8 +115,9 @@ def train(
         on it, nor on recompute, checkpoint, backend and memory limits
     :param recompute: layers whose activations are computed twice instead of kept: "auto" (as few as memory allows), "none",
         or k, all but those of every k-th layer
-    :param checkpoint: file (``.h5``) that keeps the state after each epoch, and in FILE.previous the one before. If it is
-        there, the training goes on from it; its network, samples and options must be the same
+    :param checkpoint: file (``.h5``) that keeps the state after each epoch, the best network and the history, and in
+        FILE.previous the one before. If it is there, the training goes on from it and returns what an uninterrupted one
+        does; its network, samples and options must be the same
     :param checkpoint_every: steps between more checkpoints
     :param memory_limit: bytes of host memory; on CPUs for everything (nine tenths of the free memory by default), else for
         weights that are streamed to the device
@@ -146,6 +147,7 @@ def train(
 def _settings(given: dict[str, Any], has_labels: bool) -> _core.TrainingSettings:
     """The arguments of train() for the C++ part. Raises UsageError about those that it would not name."""
     counts: dict[str, int | None] = {name: to_count(given[name], name) for name in _COUNTS}
+    counts["seed"] = to_seed(given["seed"])
     counts.update({name: to_optional_count(given[name], name) for name in _OPTIONAL_COUNTS})
     names = {name: to_name(given[name], name) for name in _NAMES}
     rate = (0.001 if names["optimizer"] == "adam" else 0.05) if given["rate"] is None else to_number(given["rate"], "rate")

@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from . import _core
 from ._network import Network
-from ._options import to_count, to_number, to_optional_count, to_optional_number
+from ._options import to_count, to_number, to_optional_count, to_optional_number, to_seed
 
 
 def radixnet(neurons: int = 1024, layers: int = 120, *, seed: int = 1, bias: float | None = None, cap: float = 32.0) -> Network:
@@ -16,7 +16,7 @@ def radixnet(neurons: int = 1024, layers: int = 120, *, seed: int = 1, bias: flo
     :param bias: of all neurons; the challenge's for this width by default
     :param cap: of the clipped ReLU
     """
-    counts = to_count(neurons, "neurons"), to_count(layers, "layers"), to_count(seed, "seed")
+    counts = to_count(neurons, "neurons"), to_count(layers, "layers"), to_seed(seed)
     return Network(_core.radixnet(*counts, to_optional_number(bias, "bias"), to_number(cap, "cap")))
 
 
@@ -43,7 +43,7 @@ def random(
     :meth:`Network.with_initial_weights` makes it ready for training.
     """
     wanted = [to_count(width, "a width", 1) for width in widths]
-    degree, seed = to_optional_count(degree, "degree"), to_count(seed, "seed")
+    degree, seed = to_optional_count(degree, "degree"), to_seed(seed)
     try:
         lowest, highest = bias
     except (TypeError, ValueError):
@@ -59,7 +59,7 @@ def images(neurons: int = 1024, samples: int = 60000, *, seed: int = 1) -> Any:
 
     :param neurons: pixels of an image, a power of two, at least 32
     """
-    neurons, samples, seed = to_count(neurons, "neurons"), to_count(samples, "samples"), to_count(seed, "seed")
+    neurons, samples, seed = to_count(neurons, "neurons"), to_count(samples, "samples"), to_seed(seed)
     return _csr(_core.images(neurons, samples, seed), samples, neurons)
 
 
@@ -68,7 +68,7 @@ def samples(neurons: int = 1024, samples: int = 10000, *, density: float = 0.5, 
 
     :param density: probability that a neuron has a value
     """
-    neurons, samples, seed = to_count(neurons, "neurons"), to_count(samples, "samples"), to_count(seed, "seed")
+    neurons, samples, seed = to_count(neurons, "neurons"), to_count(samples, "samples"), to_seed(seed)
     return _csr(_core.samples(neurons, samples, to_number(density, "density"), seed), samples, neurons)
 
 

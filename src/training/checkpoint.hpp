@@ -16,7 +16,8 @@ namespace varve {
 struct Checkpoint {
   Network network;
   TrainingRecord record;
-  std::shared_ptr<Network const> best = {}; ///< of the best epoch; null: none, the network itself, or unknown (Varve 0.2)
+  std::shared_ptr<Network const> best =
+      {}; ///< of the best epoch; null: none, the network itself, or unknown (Varve 0.2)
 };
 
 /// The present state of a training: of a trainer with this recipe (JSON), and of its engine.

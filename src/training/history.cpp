@@ -26,7 +26,10 @@ std::string History::line_of(EpochResult const& result) const {
 History::History(std::filesystem::path path, std::vector<EpochResult> const& epochs, std::uint64_t num_epochs,
                  bool has_changes)
     : path_(std::move(path)), has_changes_(has_changes) {
-  if (epochs.size() < num_epochs) return read(num_epochs);
+  if (epochs.size() < num_epochs) {
+    read(num_epochs);
+    return;
+  }
   for (auto const& epoch : epochs) lines_.push_back(line_of(epoch));
   if (!lines_.empty()) write();
 }

@@ -13,10 +13,10 @@ namespace varve {
 /// interrupted and resumed training leaves the same bytes as an uninterrupted one.
 class History {
 public:
-  /// A history that begins with these epochs, and writes it if there are any. A checkpoint of Varve 0.2 knows fewer than
-  /// its num_epochs: then keeps the lines of an existing file up to that one, and num_missing() says how many it lacks.
-  /// has_changes: the pattern changes, and lines tell how many edges were dropped and how many of them returned. Throws
-  /// what OutputFile throws, InputError if the existing file is not such a history.
+  /// A history that begins with these epochs, and writes it if there are any. A checkpoint of Varve 0.2 knows fewer
+  /// than its num_epochs: then keeps the lines of an existing file up to that one, and num_missing() says how many it
+  /// lacks. has_changes: the pattern changes, and lines tell how many edges were dropped and how many of them returned.
+  /// Throws what OutputFile throws, InputError if the existing file is not such a history.
   History(std::filesystem::path path, std::vector<EpochResult> const& epochs, std::uint64_t num_epochs,
           bool has_changes = false);
 

@@ -51,10 +51,17 @@ namespace {
 std::array<double, 11> numbers_of(EpochResult const& result) {
   auto const validation = result.validation.value_or(LossSum{});
   auto const count = [](auto number) { return static_cast<double>(number); };
-  return {count(result.epoch), count(result.num_steps), result.rate,
-          result.training.loss, count(result.training.num_samples), count(result.training.num_right),
-          validation.loss, result.validation ? count(validation.num_samples) : -1.0, count(validation.num_right),
-          count(result.pattern.dropped), count(result.pattern.returned)};
+  return {count(result.epoch),
+          count(result.num_steps),
+          result.rate,
+          result.training.loss,
+          count(result.training.num_samples),
+          count(result.training.num_right),
+          validation.loss,
+          result.validation ? count(validation.num_samples) : -1.0,
+          count(validation.num_right),
+          count(result.pattern.dropped),
+          count(result.pattern.returned)};
 }
 
 constexpr std::size_t numbers_per_epoch = std::tuple_size_v<decltype(numbers_of({}))>;
@@ -75,8 +82,10 @@ std::vector<EpochResult> epochs_from(std::vector<double> const& numbers, std::st
   };
   if (numbers.size() % numbers_per_epoch != 0) fail();
   std::vector<EpochResult> epochs;
-  for (auto const* number = numbers.data(); epochs.size() < numbers.size() / numbers_per_epoch; number += numbers_per_epoch) {
-    EpochResult result{count(number[0]), count(number[1]), number[2], {number[3], count(number[4]), count(number[5])}, {}, {}};
+  for (auto const* number = numbers.data(); epochs.size() < numbers.size() / numbers_per_epoch;
+       number += numbers_per_epoch) {
+    EpochResult result{
+        count(number[0]), count(number[1]), number[2], {number[3], count(number[4]), count(number[5])}, {}, {}};
     if (number[7] != -1.0) result.validation = LossSum{number[6], count(number[7]), count(number[8])};
     result.pattern = {count(number[9]), count(number[10])};
     epochs.push_back(result);

@@ -82,7 +82,9 @@ public:
   /// got none and no epoch was better since.
   std::shared_ptr<Network const> const& best() const { return best_; }
   /// True if the network of the best epoch is the present one.
-  bool is_best() const { return progress_.best_epoch > 0 && progress_.num_steps == progress_.best_epoch * steps_per_epoch_; }
+  bool is_best() const {
+    return progress_.best_epoch > 0 && progress_.num_steps == progress_.best_epoch * steps_per_epoch_;
+  }
   /// The changes of the pattern that this object has carried out, in order.
   std::vector<PatternRecord> const& changes() const { return changes_; }
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
