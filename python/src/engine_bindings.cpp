@@ -162,8 +162,9 @@ void add_outcome(nb::module_& module) {
 
 void add_rows(nb::module_& module) {
   nb::class_<CompressedRows>(module, "CompressedRows", "A matrix in compressed sparse rows.")
-      .def(nb::init<Vector<std::int64_t>, Vector<std::int64_t>, Vector<double>, std::size_t, std::size_t>(), nb::arg("row_pointers"),
-           nb::arg("column_indices"), nb::arg("values"), nb::arg("num_rows"), nb::arg("num_columns"));
+      .def(nb::init<Vector<std::int64_t>, Vector<std::int64_t>, Vector<double>, std::size_t, std::size_t>(),
+           nb::arg("row_pointers"), nb::arg("column_indices"), nb::arg("values"), nb::arg("num_rows"),
+           nb::arg("num_columns"));
 }
 
 void add_engine(nb::module_& module) {

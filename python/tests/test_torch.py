@@ -110,6 +110,7 @@ def test_masks_that_came_after_the_last_run_count():
         stale = linear.weight
         masked(linear, 2 * linear.weight, mask)
     network = varve.Network.from_torch(made)
+    assert linear.weight is stale, "the module stays as it was"
     assert network.num_edges == 20
     np.testing.assert_array_equal(network.layer(0).weights.toarray(), np.array((2 * stale * mask).tolist()))
     assert_same_results(made, network, samples(50, 10))

@@ -144,7 +144,7 @@ def _run(torch: Any, module: Any, parts: list[_Part], weight: Any, batch: np.nda
 
     with contextlib.ExitStack() as stack:
         for child in module.modules():
-            stack.callback(setattr, child, "training", child.training)
+            stack.callback(child.__dict__.update, dict(child.__dict__))  # training, and weights under masks
         for part in {id(part.module): part.module for part in parts}.values():
             stack.callback(part.register_forward_hook(record).remove)
         stack.enter_context(_plain_arithmetic(torch, weight.device))
