@@ -62,7 +62,9 @@ void expect_equal(std::optional<Checkpoint> const& found, Checkpoint const& expe
   EXPECT_EQ(found->network.layers(), expected.network.layers());
   EXPECT_EQ(found->record, expected.record);
   ASSERT_EQ(found->best == nullptr, expected.best == nullptr);
-  if (found->best) EXPECT_EQ(found->best->layers(), expected.best->layers());
+  if (found->best) {
+    EXPECT_EQ(found->best->layers(), expected.best->layers());
+  }
 }
 
 struct Complaints {
