@@ -129,6 +129,14 @@ def test_initial_weights():
     np.testing.assert_array_equal(deep.layer(0).weights.toarray().diagonal(), np.ones(32))
 
 
+def test_generators_take_seeds_of_64_bits():
+    seeds = (1, 2**63 - 1, 2**63, 2**64 - 1)
+    assert len({varve.generate.random([30, 20], degree=5, seed=seed).weights_hash() for seed in seeds}) == 4
+    assert len({varve.generate.samples(32, 5, seed=seed).data.tobytes() for seed in seeds}) == 4
+    with pytest.raises(varve.UsageError, match=r"seed is 18446744073709551616, expected at least 0 and less than 2\*\*64"):
+        varve.generate.images(32, 5, seed=2**64)
+
+
 def test_generators():
     network = varve.generate.random([30, 20, 10], degree=5, weight=0.25, bias=(0.1, 0.1), cap=3.0, seed=4)
     layer = network.layer(0)

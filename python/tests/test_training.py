@@ -66,6 +66,7 @@ def test_bits_depend_on_seed_but_not_on_backend(start, samples):
     first = trained()
     assert {trained(backend=backend) for backend in varve.backends()} == {first}
     assert trained(seed=2) != first and trained(precision="float64") != first
+    assert len({first, trained(seed=2**63), trained(seed=2**64 - 1)}) == 3
 
 
 def test_sparse_samples_are_the_same_samples(start, samples):
@@ -213,6 +214,8 @@ def test_the_best_network_is_that_of_all_epochs_after_an_interruption(start, sam
         ({"labels": [0, 1], "epochs": 0}, "at least 1 epoch"),
         ({"labels": [0, 1], "epochs": -1}, "epochs is -1, expected at least 0$"),
         ({"labels": [0, 1], "seed": -1}, "seed is -1, expected at least 0$"),
+        ({"labels": [0, 1], "seed": 2**64}, r"seed is 18446744073709551616, expected at least 0 and less than 2\*\*64$"),
+        ({"labels": [0, 1], "optimizer": "adam", "epsilon": 1e-50}, "epsilon of Adam is 1e-50, which is 0 in single precision"),
         ({"labels": [np.inf, 1]}, "labels of X are 1.0 to inf, expected the index of an output"),
         ({"targets": [[1.0, 1.0, np.nan, 1.0]] * 2}, "targets of X hold the value nan, expected finite numbers"),
         ({"labels": [0, 1], "validation": np.ones((2, 20))}, r"validation is no pair, expected \(samples, labels\)"),

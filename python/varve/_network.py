@@ -33,7 +33,7 @@ class Network:
     :param backend: a name of :func:`varve.backends`; the fastest one by default
     :param reductions: work to save: "auto" (everything), "none", or a comma-separated list of merge_neurons,
         fold_constants, drop_unread, saturation, equal_samples. The first two add up weights in advance, so that last
-        bits may differ
+        bits may differ; so may they with drop_unread, unless edge_order="ascending"
     :param edge_order: order of the terms of sums, which decides last bits: "auto", "wide", "ascending" or "balanced".
         With reductions="none" and edge_order="ascending", all bits are those of engine="reference"
     :param engine: "varve", or "reference", plain loops to compare with

@@ -29,8 +29,8 @@ Samples may have labels (the class of each) and targets (the outputs wanted of i
 HDF5 has a place for them. IDX files are recognized by their content, compressed or not. MNIST becomes a sample file by
   varve convert train-images-idx3-ubyte.gz train.h5 --labels train-labels-idx1-ubyte.gz
 Pruning keeps floor(DENSITY * places + 1/2) edges, where a layer has outputs * inputs places, or all edges if there are
-fewer: those with the largest absolute weights, of equal ones those of the lowest outputs, then inputs (and, with
---prune-over network, layers). Biases stay.)";
+fewer: those with the largest absolute weights, of equal ones those of the lowest layers (with --prune-over network), then
+outputs, then inputs. Biases stay.)";
 
 struct ConvertOptions {
   SampleConversion samples;

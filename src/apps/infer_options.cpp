@@ -138,7 +138,8 @@ void add_run_options(CLI::App& command, InferOptions& options) {
           "--reductions", options.reductions,
           "work to save where results are known or equal: auto, none, or a comma-separated list of merge_neurons, "
           "fold_constants, drop_unread, saturation, equal_samples. The first two add terms of sums in advance, so "
-          "last bits may differ, and a sum that meets its threshold up to rounding may fall on the other side; "
+          "last bits may differ (drop_unread: unless --edge-order is ascending), and a sum that meets its threshold up "
+          "to rounding may fall on the other side; "
           "varve verify --exact tells which side is right")
       ->capture_default_str();
   command

@@ -33,8 +33,9 @@ void add_files(CLI::App& command, TrainOptions& options) {
                      "classes of the validation samples (default: those in --validation)");
   command.add_option("--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
   command.add_option("--output", options.output, "write the trained network (.h5)")->required();
-  command.add_option("--best", options.best,
-                     "write the network of the epoch with the least validation loss so far (.h5)");
+  command.add_option(
+      "--best", options.best,
+      "write the network of the epoch with the least validation loss so far (.h5), of equal ones the first");
   command.add_option(
       "--checkpoint", options.checkpoint,
       "keep the state of the training in FILE (.h5) and the state before in FILE.previous: the same command "

@@ -61,7 +61,7 @@ ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std
     }
     return;
   }
-  require_width(path, num_outputs);
+  require_width(path, read_sample_header(path).num_neurons, num_outputs, "outputs");
   auto reader = std::make_unique<SampleFileReader>(path);
   SampleIndex const first = reader->first_sample();
   SampleIndex const held = reader->num_samples();

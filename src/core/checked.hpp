@@ -1,10 +1,14 @@
 #pragma once
 
+#include "core/error.hpp"
+
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 
-/// Overflow-safe arithmetic for sizes that come from outside: options, files, the environment.
+/// Overflow-safe arithmetic for sizes that come from outside: options, files, the environment; and checked narrowing.
 namespace varve {
 
 /// one + other, or nullopt if the sum overflows 64 bits.
@@ -32,6 +36,18 @@ constexpr std::uint64_t capped_integer(double number) {
   constexpr double too_large = 18446744073709551616.0; // 2^64
   if (!(number > 0.0)) return 0;
   return number < too_large ? static_cast<std::uint64_t>(number) : std::numeric_limits<std::uint64_t>::max();
+}
+
+/// The number in a narrower type. Throws InputError in every build if the type cannot hold it: kernels would read
+/// another place, without a word. `what`: what the number is, for the message. Tests, which have no memory for such
+/// numbers, lower `most`.
+template <std::integral Narrow>
+Narrow narrowed(std::uint64_t number, char const* what,
+                std::uint64_t most = static_cast<std::uint64_t>(std::numeric_limits<Narrow>::max())) {
+  if (number > most)
+    throw InputError(std::string(what) + ": found " + std::to_string(number) + ", expected at most " +
+                     std::to_string(most));
+  return static_cast<Narrow>(number);
 }
 
 } // namespace varve

@@ -8,9 +8,12 @@
 #include "engine/layer_store.hpp"
 #include "engine/strip_cutter.hpp"
 #include "kernels/device_traits.hpp"
+#include "network/layer_bytes.hpp"
 #include "network/spare_layers.hpp"
 #include "passes/saturation.hpp"
 #include "plan/cuts.hpp"
+#include "plan/names.hpp"
+#include "plan/sentences.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -46,6 +49,8 @@ public:
         slices_(slices),
         reductions_(options.reductions),
         cuts_layers_(options.cuts_layers),
+        is_forced_(!options.formats.empty() || options.kernel),
+        encoding_limit_(limits.encoding),
         store_(limits) {
     ProfilingRegion const region("varve::prepare");
     std::vector<Layer> layers;
@@ -71,7 +76,7 @@ public:
   /// directly, so that they need no tiles.
   bool plan_for(bool has_one_value) {
     auto const way = has_one_value ? first_way_ : FirstLayerWay::tiles;
-    cutter_->set_first(way);
+    cutter_->set_first(way, first_choice_);
     form_launches();
     return way != FirstLayerWay::tiles;
   }
@@ -121,20 +126,26 @@ private:
   /// Chooses formats for these layers, numbers first, first + 1, ..., and places them on the device.
   void add(std::vector<Layer> const& layers, std::size_t first) {
     auto runs = store_.is_streamed() ? std::vector<InConeRun>(layers.size()) : chooser_.choose_cones(layers, first);
-    std::vector<typename Formats::Encoded> encoded(layers.size());
+    std::vector<Encoding> encodings(layers.size());
     std::vector<PlannedLayer> planned(layers.size());
     for_each_on_host_threads(layers.size(), [&](std::size_t i) {
-      if (runs[i].num_layers == 0) {
-        auto encoding = chooser_.choose(layers[i], first + i);
-        planned[i].choice = encoding.choice;
-        encoded[i] = Formats::encode(layers[i], std::move(encoding));
-      }
+      if (runs[i].num_layers == 0) encodings[i] = choose(layers[i], first + i);
+      planned[i].choice = encodings[i].choice;
       if (reductions_.saturation) planned[i].kept_cap = kept_cap<Scalar>(layers[i]);
     });
+    std::vector<typename Formats::Encoded> encoded(layers.size());
+    std::size_t num_encoded = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (i == num_encoded) {
+        num_encoded = end_of_group(planned, i);
+        for_each_on_host_threads(num_encoded - i, [&](std::size_t k) {
+          if (runs[i + k].num_layers == 0) encoded[i + k] = Formats::encode(layers[i + k], std::move(encodings[i + k]));
+        });
+      }
       take_in(layers[i], planned[i]);
       if (runs[i].num_layers == 0) {
-        store_.place(layers[i], encoded[i], planned[i].choice.index_bits);
+        store_.place(layers[i], encoded[i]);
+        encoded[i] = {};
       } else if (runs[i].is_first) {
         auto const run = std::span<Layer const>(layers).subspan(i, runs[i].num_layers);
         planned_.back().choice = chooser_.choice_of(run, runs[i].cones);
@@ -143,6 +154,26 @@ private:
         planned_.back().choice.num_edges = layers[i].num_edges();
       }
     }
+  }
+
+  /// Chooses for a layer. Throws ResourceError if it would take more memory than allowed, and than the layer takes as
+  /// it was read, because a format or kernel was asked for that pads it.
+  Encoding choose(Layer const& layer, std::size_t number) const {
+    auto encoding = chooser_.choose(layer, number);
+    std::size_t const bytes = encoding.choice.encoded_bytes(sizeof(Scalar));
+    if (is_forced_ && bytes > encoding_limit_ && bytes > bytes_of(layer))
+      encoding_exceeds_memory(number, to_string(encoding.choice.format), bytes, encoding_limit_);
+    return encoding;
+  }
+
+  /// One past the last of the layers that are encoded together with layer `first`: those that fit the memory for that,
+  /// and at least that one.
+  std::size_t end_of_group(std::vector<PlannedLayer> const& planned, std::size_t first) const {
+    std::size_t bytes = 0;
+    std::size_t end = first;
+    while (end < planned.size() && (end == first || bytes <= encoding_limit_))
+      bytes += planned[end++].choice.encoded_bytes(sizeof(Scalar));
+    return bytes > encoding_limit_ && end > first + 1 ? end - 1 : end;
   }
 
   void take_in(Layer const& layer, PlannedLayer planned) {
@@ -160,10 +191,11 @@ private:
   }
 
   void add_first(Layer const& layer) {
-    auto const& choice = planned_.front().choice;
-    auto const first = chooser_.choose_first(layer, choice);
+    auto first = chooser_.choose_first(layer, planned_.front().choice);
     bool const has_own = first.way == FirstLayerWay::tiles || first.way == FirstLayerWay::own_bits;
-    if (has_own || store_.place_first(layer, first, choice.index_bits)) first_way_ = first.way;
+    if (!has_own && !store_.place_first(layer, first)) return;
+    first_way_ = first.way;
+    first_choice_ = first.choice;
   }
 
   void finish(std::shared_ptr<NetworkSource const> const& source) {
@@ -183,7 +215,7 @@ private:
         planned_[number].strips[strip].segment = store_.segment_of({number, strip});
     }
     cutter_.emplace(std::move(planned_), traits_,
-                    CutRequest{FirstLayerWay::tiles, reductions_.saturation, reductions_.equal_samples});
+                    CutRequest{FirstLayerWay::tiles, {}, reductions_.saturation, reductions_.equal_samples});
   }
 
   void form_launches() {
@@ -206,10 +238,13 @@ private:
   LayerSlices const* slices_;
   Reductions reductions_;
   bool cuts_layers_;
+  bool is_forced_;                    ///< formats or a kernel were asked for
+  std::size_t encoding_limit_;        ///< host memory for layers that are being encoded, in bytes
   std::vector<PlannedLayer> planned_; ///< moves to cutter_ when all layers are known
   std::optional<LaunchCutter> cutter_;
   std::vector<ReadyStep> steps_;
   FirstLayerWay first_way_ = FirstLayerWay::tiles; ///< how layer 0 takes samples whose values are all equal
+  LayerChoice first_choice_;                       ///< of its second copy, if that way reads one
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t max_outputs_ = 0;

@@ -25,7 +25,8 @@ GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::
   // at most two numbers per leaf in the tree over leaves, one per level in that over micro-batches, and the total
   limits.bytes_per_sum = (2 * num_leaves + tree_levels + 1) * scalar_bytes;
   limits.bytes_per_sum += sizeof(std::uint32_t) + scalar_bytes; // list of candidates
-  limits.most_sums = std::max(widest, std::min(places, bytes / limits.bytes_per_sum));
+  constexpr std::size_t numbered = std::size_t{1} << 32U;       // 32 bits number the places of a block
+  limits.most_sums = std::max(widest, std::min({places, bytes / limits.bytes_per_sum, numbered}));
   return limits;
 }
 

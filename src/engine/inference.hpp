@@ -37,7 +37,8 @@ Engine parse_engine(std::string const& name);
 
 /// Reductions of the work: neurons and samples that need not be computed, because their values are known or equal to
 /// others. The first three rewrite the network before it is prepared (passes/). Merged neurons and folded constants
-/// change sums, so activations may differ from those without in the last bits; the other three change no bit.
+/// change sums, so activations may differ from those without in the last bits. Dropped neurons do so unless edges
+/// ascend: other orders of edges follow from the numbers of neurons. The last two change no bit.
 struct Reductions {
   bool merge_neurons = false;  ///< equal neurons become one
   bool fold_constants = false; ///< constant neurons become part of biases

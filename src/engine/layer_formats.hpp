@@ -55,7 +55,8 @@ struct LayerFormats {
   template <class Index>
   struct EncodedRows {
     using Format = Rows<Index>;
-    std::size_t bytes() const { return 0; }
+    EdgeOffset num_edges = 0;
+    std::size_t bytes() const { return num_edges * (sizeof(Index) + sizeof(Scalar)); }
   };
   using Encoded =
       std::variant<typename FusedBlocks::Encoded, typename WideBlocks<Short>::Encoded,
@@ -63,10 +64,11 @@ struct LayerFormats {
                    typename Staged::Encoded, typename Dense::Encoded, typename FewSlices::Encoded,
                    typename FewDense::Encoded, EncodedRows<Short>, EncodedRows<Long>>;
 
+  /// Throws InputError if the layer has more than the format's types count, or hold.
   static Encoded encode(Layer const& layer, Encoding encoding) {
     SparseMatrix const& matrix = layer.weights;
     LayerChoice const& choice = encoding.choice;
-    bool const is_short = choice.index_bits == 16;
+    bool const is_short = has_short_inputs(matrix.num_columns);
     bool const is_for_few = choice.kernel == KernelName::few;
     switch (choice.format) {
     case FormatName::pattern_blocks:
@@ -84,8 +86,8 @@ struct LayerFormats {
       break;
     }
     VARVE_REQUIRE(choice.format == FormatName::csr, "cones are placed, not encoded");
-    if (is_short) return EncodedRows<Short>();
-    return EncodedRows<Long>();
+    if (is_short) return EncodedRows<Short>{layer.num_edges()};
+    return EncodedRows<Long>{layer.num_edges()};
   }
 
   /// `arrays`: the destination of the format's arrays (ArraysOnDevice or ArraysInImage).
@@ -94,7 +96,7 @@ struct LayerFormats {
     return std::visit(
         [&]<class One>(One const& one) -> Format {
           using F = typename One::Format;
-          if constexpr (std::is_empty_v<One>) {
+          if constexpr (std::is_constructible_v<F, Layer const&, Arrays&>) {
             return F(layer, arrays);
           } else {
             return F(layer, one, arrays);
@@ -103,16 +105,15 @@ struct LayerFormats {
         encoded);
   }
 
-  static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice, bool is_short) {
+  static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice) {
     if (choice.way == FirstLayerWay::counts) return Counted(layer);
-    if (is_short) return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order));
+    if (has_short_inputs(layer.num_inputs()))
+      return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order));
     return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order));
   }
 
-  static std::size_t bytes_of(Encoded const& encoded, Layer const& layer, int index_bits) {
-    std::size_t const bytes = std::visit([](auto const& arrays) { return arrays.bytes(); }, encoded);
-    std::size_t const row_bytes = layer.num_edges() * (static_cast<std::size_t>(index_bits) / 8 + sizeof(Scalar));
-    return bytes > 0 ? bytes : row_bytes;
+  static std::size_t bytes_of(Encoded const& encoded) {
+    return std::visit([](auto const& arrays) { return arrays.bytes(); }, encoded);
   }
 
 private:

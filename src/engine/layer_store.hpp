@@ -50,8 +50,8 @@ public:
   }
 
   /// Sets the weights of the layer that was added last.
-  void place(Layer const& layer, Encoded const& encoded, int index_bits) {
-    make_room(Formats::bytes_of(encoded, layer, index_bits));
+  void place(Layer const& layer, Encoded const& encoded) {
+    make_room(Formats::bytes_of(encoded));
     Stored& stored = layers_.back().whole;
     if (is_streamed_) {
       stored = in_image(layer, encoded, true);
@@ -71,8 +71,8 @@ public:
   }
 
   /// Adds the second form of layer 0; false if the device has no room for it.
-  bool place_first(Layer const& layer, FirstLayerChoice const& choice, int index_bits) {
-    auto first = Formats::place_first(layer, choice, index_bits == 16);
+  bool place_first(Layer const& layer, FirstLayerChoice const& choice) {
+    auto first = Formats::place_first(layer, choice);
     std::size_t const more = bytes_of(first);
     if (is_streamed_ || bytes_ + more > room()) return false;
     first_ = std::move(first);

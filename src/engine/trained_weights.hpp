@@ -261,15 +261,15 @@ private:
                   {},
                   {},
                   layer.activation,
-                  static_cast<int>(layer.num_inputs()),
-                  static_cast<int>(layer.num_outputs()),
+                  narrowed<int>(layer.num_inputs(), "inputs of a layer"),
+                  narrowed<int>(layer.num_outputs(), "outputs of a layer"),
                   by_input.size(),
                   bias.size(),
                   parts.sum_of_edge(by_input.size()),
                   parts.sum_of_output(bias.size())};
       own.format = formats_[layers_.size()];
       own.first_stored = by_output.size();
-      in_32_bits(own.first_stored + own.num_stored(), "edges in all layers, which cannot be trained,");
+      narrowed<std::uint32_t>(own.first_stored + own.num_stored(), "weights of all layers of a training"); // for places
       auto const stored = places_by_output(layer.weights, own.format.has_dense_forward);
       by_output.resize(own.first_stored + own.num_stored(), Scalar(0));
       for (auto const edge : turned.edges) {

@@ -1,5 +1,6 @@
 #include "engine/training_formats.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 
@@ -58,7 +59,7 @@ std::vector<std::uint32_t> places_by_output(SparseMatrix const& matrix, bool is_
   for (std::size_t output = 0; output < matrix.num_rows; ++output) {
     for (EdgeOffset edge = matrix.row_pointers[output]; edge < matrix.row_pointers[output + 1]; ++edge) {
       auto const place = is_dense ? output * matrix.num_columns + matrix.column_indices[edge] : edge;
-      places.push_back(static_cast<std::uint32_t>(place));
+      places.push_back(narrowed<std::uint32_t>(place, "place of a weight of a dense layer"));
     }
   }
   return places;
@@ -69,7 +70,8 @@ std::vector<std::uint32_t> places_by_input(SparseMatrix const& matrix, Transpose
   places.reserve(matrix.num_entries());
   for (std::size_t input = 0; input < matrix.num_columns; ++input)
     for (EdgeOffset i = turned.row_pointers[input]; i < turned.row_pointers[input + 1]; ++i)
-      places.push_back(static_cast<std::uint32_t>(input * matrix.num_rows + turned.outputs[i]));
+      places.push_back(
+          narrowed<std::uint32_t>(input * matrix.num_rows + turned.outputs[i], "place of a weight of a dense layer"));
   return places;
 }
 

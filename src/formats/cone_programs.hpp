@@ -56,8 +56,8 @@ struct ConePrograms {
 
   ConePrograms() = default;
   ConePrograms(std::span<Layer const> layers, ConeRun const& run)
-      : num_inputs_(static_cast<int>(layers.front().num_inputs())),
-        num_outputs_(static_cast<int>(layers.back().num_outputs())),
+      : num_inputs_(narrowed<int>(layers.front().num_inputs(), "inputs of a run of cones")),
+        num_outputs_(narrowed<int>(layers.back().num_outputs(), "outputs of a run of cones")),
         bounds_(bounds_of<Scalar>(layers.front().activation)) {
     Arrays arrays;
     for (Cone const& cone : run.cones) add(layers, cone, arrays);
@@ -106,10 +106,10 @@ private:
 
   void add(std::span<Layer const> layers, Cone const& cone, Arrays& arrays) {
     Program program{};
-    program.first_move = static_cast<int>(arrays.moves.size());
-    program.first_bias = static_cast<int>(arrays.biases.size());
-    program.first_input = static_cast<int>(arrays.inputs.size());
-    program.first_output = static_cast<int>(arrays.outputs.size());
+    program.first_move = narrowed<int>(arrays.moves.size(), "moves of a run of cones");
+    program.first_bias = narrowed<int>(arrays.biases.size(), "biases of a run of cones");
+    program.first_input = narrowed<int>(arrays.inputs.size(), "inputs of all cones of a run");
+    program.first_output = narrowed<int>(arrays.outputs.size(), "outputs of all cones of a run");
     std::size_t first_edge = 0;
     for (std::size_t first = 0; first < cone.steps.size();) {
       std::size_t last = first; // end of the group, exclusive
@@ -120,7 +120,8 @@ private:
       first = last;
       ++program.num_groups;
     }
-    program.num_rounds = (static_cast<int>(arrays.moves.size()) - program.first_move) / GroupSize;
+    program.num_rounds =
+        (narrowed<int>(arrays.moves.size(), "moves of a run of cones") - program.first_move) / GroupSize;
     program.num_inputs = append_lines(arrays.inputs, cone.inputs);
     program.num_outputs = append_lines(arrays.outputs, cone.outputs);
     std::vector<std::uint16_t> places;
@@ -133,8 +134,10 @@ private:
     max_groups = std::max(max_groups, program.num_groups);
   }
 
-  /// Byte offset of a slot; find_cones() uses no slots beyond 64 KB.
-  static std::uint16_t place_of(std::size_t slot) { return static_cast<std::uint16_t>(slot * SlotBytes); }
+  /// Byte offset of a slot.
+  static std::uint16_t place_of(std::size_t slot) {
+    return narrowed<std::uint16_t>(slot * SlotBytes, "place of a slot of a cone");
+  }
 
   /// Appends a list, padded to whole lines; returns the padded length.
   template <class Number>
@@ -142,7 +145,7 @@ private:
     std::size_t const length = (list.size() + line_length - 1) / line_length * line_length;
     all.insert(all.end(), list.begin(), list.end());
     all.insert(all.end(), length - list.size(), list.empty() ? Number(0) : list.back());
-    return static_cast<int>(length);
+    return narrowed<int>(length, "inputs or outputs of a cone");
   }
 
   /// Appends the moves and biases of a group of steps; returns the number of edges of these steps.

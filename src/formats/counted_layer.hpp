@@ -47,18 +47,21 @@ struct CountedLayer {
 
   CountedLayer() = default;
   explicit CountedLayer(Layer const& layer)
-      : num_inputs_(static_cast<int>(layer.num_inputs())),
-        num_outputs_(static_cast<int>(layer.num_outputs())),
-        max_readers_(static_cast<int>(most_readers(layer.weights))),
+      : num_inputs_(narrowed<int>(layer.num_inputs(), "inputs of a layer")),
+        num_outputs_(narrowed<int>(layer.num_outputs(), "outputs of a layer")),
+        max_readers_(narrowed<int>(most_readers(layer.weights), "outputs that read one input")),
         weight_(static_cast<Scalar>(layer.weights.values.front())),
         bias_(layer.bias.front() + 0.0), // -0 becomes +0
         bounds_(bounds_of<Scalar>(layer.activation)) {
     SparseMatrix const& matrix = layer.weights;
+    narrowed<std::uint16_t>(static_cast<std::uint64_t>(num_words_used(num_outputs_)) * outputs_per_word,
+                            "counts of a sample");     // the greatest place, place_of_none()
     std::size_t const stride = matrix.num_columns + 1; // the last input is a dummy without readers
     std::vector<std::uint16_t> by_input(stride * static_cast<std::size_t>(max_readers_), place_of_none(num_outputs_));
     std::vector<std::size_t> num_readers(matrix.num_columns, 0);
     for (std::size_t output = 0; output < matrix.num_rows; ++output) {
-      degree_ = std::max(degree_, static_cast<int>(matrix.row_size(output)));
+      degree_ = std::max(degree_, static_cast<int>(narrowed<std::uint8_t>(
+                                      matrix.row_size(output), "edges of an output that are counted in a byte")));
       for (NeuronIndex const input : matrix.row_columns(output))
         by_input[num_readers[input]++ * stride + input] = place_of(static_cast<int>(output), num_outputs_);
     }

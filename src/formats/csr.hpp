@@ -60,14 +60,16 @@ struct Csr {
   ConstDeviceArray<ExecutionSpace, Index> indices;
   ConstDeviceArray<ExecutionSpace, Scalar> weights;
 
-  /// Builds the format from a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index.
+  /// Builds the format from a valid layer. Throws InputError if Index cannot hold an input, or 31 bits the neurons.
   template <class Arrays = ArraysOnDevice<ExecutionSpace>>
   explicit Csr(Layer const& layer, Arrays&& arrays = Arrays()) {
     SparseMatrix const& matrix = layer.weights;
-    std::vector<Index> const indices(matrix.column_indices.begin(), matrix.column_indices.end());
+    std::vector<Index> indices(matrix.num_entries());
     std::vector<Scalar> weights(matrix.num_entries());
-    for (EdgeOffset edge = 0; edge < matrix.num_entries(); ++edge)
+    for (EdgeOffset edge = 0; edge < matrix.num_entries(); ++edge) {
+      indices[edge] = narrowed<Index>(matrix.column_indices[edge], "input of an edge in CSR");
       weights[edge] = static_cast<Scalar>(matrix.value(edge));
+    }
     frame = LayerFrame<ExecutionSpace, Scalar>(layer, {}, arrays);
     row_pointers = arrays.put("varve::row_pointers", matrix.row_pointers);
     this->indices = arrays.put("varve::indices", indices);

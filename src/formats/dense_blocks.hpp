@@ -105,7 +105,7 @@ struct DenseBlocks {
     std::size_t bytes() const { return weights.size() * sizeof(Scalar); }
   };
 
-  /// Encodes a valid layer of at most 2^31 - 1 inputs and outputs whose edges ascend.
+  /// Encodes a valid layer whose edges ascend.
   static Encoded encode(SparseMatrix const& matrix) {
     VARVE_REQUIRE(is_ascending(matrix), "a dense layer computes its sums in ascending order of inputs");
     std::size_t const block_size = padded_inputs(matrix.num_columns) * BlockOutputs;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/beside_recordings.hpp"
-#include "core/error.hpp"
+#include "core/checked.hpp"
 #include "core/execution.hpp"
 #include "core/pack.hpp"
 #include "core/views.hpp"
@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -33,18 +32,6 @@ auto download(View const& array) {
                     numbers.data(), numbers.size()),
                 array);
   return numbers;
-}
-
-inline constexpr EdgeOffset most_in_32_bits = std::numeric_limits<std::uint32_t>::max();
-
-/// A count as formats keep it, in 32 bits. Throws InputError, naming `what` is counted, if it needs more. Tests, which
-/// have no memory for such layers, lower the limit.
-inline std::uint32_t in_32_bits(EdgeOffset count, char const* what, EdgeOffset most = most_in_32_bits) {
-  if (count > most) {
-    throw InputError("a layer has " + std::to_string(count) + " " + what +
-                     ", more than 32 bits count; --formats csr takes such layers");
-  }
-  return static_cast<std::uint32_t>(count);
 }
 
 /// Destination of a format's arrays: put() copies each to the device at once. (The other one is ArraysInImage.)
@@ -98,8 +85,8 @@ struct LayerFrame {
   /// whole blocks of this many outputs.
   template <class Arrays>
   LayerFrame(Layer const& layer, std::vector<NeuronIndex> const& order, Arrays& arrays, std::size_t block_outputs = 16)
-      : num_inputs(static_cast<int>(layer.num_inputs())),
-        num_outputs(static_cast<int>(layer.num_outputs())),
+      : num_inputs(narrowed<int>(layer.num_inputs(), "inputs of a layer")),
+        num_outputs(narrowed<int>(layer.num_outputs(), "outputs of a layer")),
         bounds(bounds_of<Scalar>(layer.activation)),
         bias_stride(layer.bias.size() == 1 ? 0 : 1) {
     std::size_t const padded = padded_outputs(layer.num_outputs(), block_outputs);

@@ -91,12 +91,12 @@ private:
                                    .neurons = bytes_of_array(layer.frame.neurons),
                                    .indices = bytes_of_array(layer.indices),
                                    .weights = bytes_of_array(layer.weights)});
+    header.end = narrowed<int>(layout.end, "bytes of the image of a layer"); // no part lies beyond it
     header.slice_chunks = static_cast<int>(layout.slice_chunks);
     header.bias = static_cast<int>(layout.bias);
     header.neurons = static_cast<int>(layout.neurons);
     header.indices = static_cast<int>(layout.indices);
     header.weights = static_cast<int>(layout.weights);
-    header.end = static_cast<int>(layout.end);
     return header;
   }
 

@@ -244,10 +244,10 @@ struct SlicedEll {
             static_cast<std::size_t>(BlockOutputs)};
   }
 
-  /// Encodes a valid layer of at most 2^31 - 1 inputs and outputs, whose inputs fit Index. Throws InputError if there
-  /// are more chunks than 32 bits count (in_32_bits).
+  /// Encodes a valid layer. Throws InputError if Index cannot hold an input, or if there are more than most_chunks
+  /// chunks.
   static Encoded encode(SparseMatrix const& matrix, std::vector<NeuronIndex> order,
-                        EdgeOffset most_chunks = most_in_32_bits) {
+                        EdgeOffset most_chunks = std::numeric_limits<std::uint32_t>::max()) {
     Encoded encoded;
     encoded.order = std::move(order);
     std::size_t const blocks = count_blocks(matrix, BlockOutputs);
@@ -257,9 +257,10 @@ struct SlicedEll {
     for (std::size_t slice = 0; slice < slices; ++slice) {
       auto const chunks = chunks_of_slice(matrix, encoded.order, slice * SliceWidth, inputs);
       encoded.slice_chunks[slice + 1] =
-          in_32_bits(encoded.slice_chunks[slice] + chunks, "chunks of edges", most_chunks);
+          narrowed<std::uint32_t>(encoded.slice_chunks[slice] + chunks,
+                                  "chunks of a layer in sliced ELL (--formats csr has none)", most_chunks);
       encoded.is_uniform = encoded.is_uniform && chunks == encoded.slice_chunks[1];
-      encoded.max_chunks = std::max(encoded.max_chunks, static_cast<int>(chunks));
+      encoded.max_chunks = std::max(encoded.max_chunks, narrowed<int>(chunks, "chunks of a slice"));
     }
     std::size_t const stored = static_cast<std::size_t>(encoded.slice_chunks.back()) * SliceWidth * ChunkSize;
     encoded.indices.assign(stored, Index(0));
@@ -336,7 +337,7 @@ private:
     std::size_t const first_chunk = encoded.slice_chunks[slice];
     list_inputs(matrix, encoded.order, BlockOutputs, block, inputs);
     for (std::size_t edge = 0; edge < inputs.size(); ++edge)
-      index_at(encoded, block, edge) = static_cast<Index>(inputs[edge]);
+      index_at(encoded, block, edge) = narrowed<Index>(inputs[edge], "input of an edge in sliced ELL");
     std::size_t const last = std::min((block + 1) * BlockOutputs, matrix.num_rows);
     for (std::size_t position = block * BlockOutputs; position < last; ++position) {
       std::size_t const output = output_at(encoded.order, position);

@@ -69,8 +69,10 @@ struct StagedBlocks {
   };
 
   /// Encodes a valid layer. Each stage must have at most 65536 distinct inputs and, except for the last one, consist of
-  /// whole slices. Throws InputError if 32 bits cannot count the inputs of all stages or the chunks (in_32_bits).
-  static Encoded encode(SparseMatrix const& matrix, OutputStages stages, EdgeOffset most_inputs = most_in_32_bits) {
+  /// whole slices. Throws InputError if a stage has more, if there are more than most_inputs inputs of all stages, or
+  /// what SlicedEll::encode() throws.
+  static Encoded encode(SparseMatrix const& matrix, OutputStages stages,
+                        EdgeOffset most_inputs = std::numeric_limits<std::uint32_t>::max()) {
     Encoded encoded;
     SparseMatrix staged = matrix; // its columns become places in the lists of the stages
     encoded.input_pointers = {0};
@@ -91,9 +93,10 @@ struct StagedBlocks {
         }
       }
       encoded.inputs.insert(encoded.inputs.end(), list.begin(), list.end());
-      encoded.input_pointers.push_back(in_32_bits(encoded.inputs.size(), "inputs of stages", most_inputs));
+      encoded.input_pointers.push_back(narrowed<std::uint32_t>(
+          encoded.inputs.size(), "inputs of all stages of a layer (--formats csr has none)", most_inputs));
       encoded.block_pointers.push_back(
-          static_cast<int>((stages.pointers[stage + 1] + BlockOutputs - 1) / BlockOutputs));
+          narrowed<int>((stages.pointers[stage + 1] + BlockOutputs - 1) / BlockOutputs, "blocks of a layer"));
     }
     encoded.blocks = Blocks::encode(staged, std::move(stages.order));
     return encoded;

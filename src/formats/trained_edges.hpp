@@ -19,10 +19,12 @@ struct EdgeRows {
 
   EdgeRows() = default;
   EdgeRows(std::string const& label, std::vector<EdgeOffset> const& pointers, std::vector<NeuronIndex> const& ends)
-      : neurons(upload<ExecutionSpace>(label + "_neurons", ends)), num_rows(static_cast<int>(pointers.size() - 1)) {
+      : neurons(upload<ExecutionSpace>(label + "_neurons", ends)),
+        num_rows(narrowed<int>(pointers.size() - 1, "neurons of a layer")) {
     std::vector<std::uint32_t> narrow;
     narrow.reserve(pointers.size());
-    for (auto const pointer : pointers) narrow.push_back(in_32_bits(pointer, "edges"));
+    for (auto const pointer : pointers)
+      narrow.push_back(narrowed<std::uint32_t>(pointer, "edges of a layer that is trained"));
     row_pointers = upload<ExecutionSpace>(label + "_rows", narrow);
   }
 
@@ -64,7 +66,7 @@ struct TrainedEdges {
   TrainedEdges(SparseMatrix const& matrix, TransposedEdges const& turned)
       : by_output("varve::by_output", matrix.row_pointers, matrix.column_indices),
         by_input("varve::by_input", turned.row_pointers, turned.outputs) {
-    std::vector<std::uint32_t> narrow(turned.edges.begin(), turned.edges.end());
+    std::vector<std::uint32_t> narrow(turned.edges.begin(), turned.edges.end()); // the rows above count as many
     places = upload<ExecutionSpace>("varve::places", narrow);
   }
 

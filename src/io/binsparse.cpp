@@ -27,8 +27,7 @@ constexpr char const* binsparse_version = "0.1.0";
 /// A member of a JSON object as text for messages.
 std::string shown(Json const& object, char const* key) {
   if (!object.contains(key)) return fmt::format("no \"{}\" in the binsparse descriptor", key);
-  auto const text = object[key].dump(-1, ' ', false, Json::error_handler_t::replace);
-  return fmt::format("\"{}\": {} in the binsparse descriptor", key, quote(text));
+  return fmt::format("\"{}\": {} in the binsparse descriptor", key, quote(json_text(object[key])));
 }
 
 std::uint64_t read_count(Json const& value, std::uint64_t largest, std::string const& place, std::string const& found) {

@@ -6,8 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -66,6 +70,26 @@ private:
   std::optional<std::string> found_;
 };
 
+/// The words for numbers for which JSON has none: those of JavaScript, which Python's float() takes, too.
+constexpr std::array<std::pair<char const*, double>, 3> words_for_numbers = {
+    {{"Infinity", std::numeric_limits<double>::infinity()},
+     {"-Infinity", -std::numeric_limits<double>::infinity()},
+     {"NaN", std::numeric_limits<double>::quiet_NaN()}}};
+
+/// True if the JSON holds numbers that are not finite.
+bool has_words(nlohmann::ordered_json const& json) {
+  if (json.is_number_float()) return !std::isfinite(json.get<double>());
+  return json.is_structured() && std::ranges::any_of(json, has_words);
+}
+
+/// Replaces numbers that are not finite by their words.
+void spell_out(nlohmann::ordered_json& json) {
+  if (json.is_structured()) std::ranges::for_each(json, spell_out);
+  if (!json.is_number_float() || std::isfinite(json.get<double>())) return;
+  double const number = json.get<double>();
+  json = words_for_numbers[std::isnan(number) ? 2 : number > 0.0 ? 0 : 1].first;
+}
+
 } // namespace
 
 nlohmann::ordered_json parse_json(std::string_view text, std::string const& place, std::size_t most_bytes) {
@@ -85,7 +109,19 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
 }
 
 std::string json_text(nlohmann::ordered_json const& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  auto const dump = [indent](nlohmann::ordered_json const& any) {
+    return any.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  if (!has_words(json)) return dump(json);
+  auto spelled = json;
+  spell_out(spelled);
+  return dump(spelled);
+}
+
+double real_of(nlohmann::ordered_json const& json) {
+  for (auto const& [word, number] : words_for_numbers)
+    if (json == word) return number;
+  return json.get<double>();
 }
 
 std::string member_text(nlohmann::ordered_json const& object, std::string const& name) {

@@ -21,8 +21,12 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
                                   std::size_t most_bytes = longest_json);
 
 /// Serializes JSON; `indent` as in nlohmann::json::dump. Invalid UTF-8, as in some file names, becomes U+FFFD, because
-/// JSON cannot hold it.
+/// JSON cannot hold it. Numbers that are not finite, for which JSON has no word either, become the texts "Infinity",
+/// "-Infinity" and "NaN".
 std::string json_text(nlohmann::ordered_json const& json, int indent = -1);
+
+/// A number as json_text() writes it. Throws nlohmann::json::type_error if it is none.
+double real_of(nlohmann::ordered_json const& json);
 
 /// The member of this name as text; "not there" if the object has none.
 std::string member_text(nlohmann::ordered_json const& object, std::string const& name);

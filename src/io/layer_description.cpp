@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string shown(Json const& value) { return quote(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+std::string shown(Json const& value) { return quote(json_text(value)); }
 
 /// The text of a JSON string that names a file or a part of one. Systems end names at a NUL character.
 std::string name_of(Json const& value, std::string const& place) {

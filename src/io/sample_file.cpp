@@ -131,10 +131,10 @@ void require_width(fs::path const& path, std::size_t num_inputs) {
   require_width(path, read_sample_header(path).num_neurons, num_inputs);
 }
 
-void require_width(fs::path const& path, std::size_t found, std::size_t num_inputs) {
-  if (found == num_inputs) return;
+void require_width(fs::path const& path, std::size_t found, std::size_t expected, char const* what) {
+  if (found == expected) return;
   throw InputError(
-      fmt::format("{} holds samples of {} neurons, the network takes {} inputs", path.string(), found, num_inputs));
+      fmt::format("{} holds samples of {} neurons, the network has {} {}", path.string(), found, expected, what));
 }
 
 SampleSet read_sample_file(fs::path const& path, OptionalSampleRange const& range) {

@@ -42,8 +42,10 @@ void walk_sample_file(std::filesystem::path const& path);
 /// Throws InputError as read_sample_header does, or if the samples do not have `num_inputs` neurons.
 void require_width(std::filesystem::path const& path, std::size_t num_inputs);
 
-/// Throws InputError, naming the file, if its samples have `found` neurons instead of `num_inputs`.
-void require_width(std::filesystem::path const& path, std::size_t found, std::size_t num_inputs);
+/// Throws InputError, naming the file, if its samples have `found` neurons instead of `expected`, which are the
+/// network's `what`.
+void require_width(std::filesystem::path const& path, std::size_t found, std::size_t expected,
+                   char const* what = "inputs");
 
 /// Reads the samples of an HDF5 file, or only the part of it that holds a range. Throws InputError as
 /// read_sample_header does, or if the content is malformed; UsageError if the file does not contain the range.

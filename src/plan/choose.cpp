@@ -12,10 +12,8 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t most_short_inputs = std::size_t(std::numeric_limits<std::uint16_t>::max()) + 1;
-
 std::size_t width_of(Layer const& layer) { return std::max(layer.num_inputs(), layer.num_outputs()); }
-bool is_short(Layer const& layer) { return layer.num_inputs() <= most_short_inputs; }
+bool is_short(Layer const& layer) { return has_short_inputs(layer.num_inputs()); }
 
 EdgeOffset count_stage_inputs(SparseMatrix const& matrix, OutputStages const& stages) {
   EdgeOffset count = 0;
@@ -39,6 +37,13 @@ constexpr double little_padding = 1.25;
 constexpr double much_padding = 2.0; ///< worth it for the cheaper fma of blocks, or for one format of all layers
 
 } // namespace
+
+std::size_t LayerChoice::encoded_bytes(std::size_t scalar_bytes) const {
+  if (format == FormatName::csr || format == FormatName::cones) return 0;
+  std::size_t const num_indices = format == FormatName::dense ? 0 : num_stored / shape.block_outputs;
+  return num_stored * scalar_bytes + num_indices * static_cast<std::size_t>(index_bits) / 8 +
+         num_staged_inputs * sizeof(NeuronIndex);
+}
 
 struct LayerChooser::Question {
   Layer const& layer;
@@ -82,7 +87,7 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   if (!encoding) encoding = as_singles(question);
   if (!encoding) encoding = as_rows(question);
   LayerChoice& choice = encoding->choice;
-  choice.index_bits = question.is_short || choice.format == FormatName::staged_blocks ? 16 : 32;
+  choice.index_bits = index_bits_of(choice.format, layer.num_inputs());
   choice.num_edges = question.num_edges();
   choice.tile_samples = tile_samples_of(choice);
   return std::move(*encoding);
@@ -245,7 +250,7 @@ Encoding LayerChooser::in_ell(Question const& question, FormatName format, EllSh
   LayerChoice& choice = encoding.choice;
   choice.format = format;
   choice.shape = shape;
-  choice.index_bits = question.is_short ? 16 : 32;
+  choice.index_bits = index_bits_of(format, question.layer.num_inputs());
   choice.num_stored = num_stored(size, shape);
   choice.kernel = kernel;
   if (kernel == KernelName::stationary && !is_stationary(choice, size.max_chunks)) choice.kernel = KernelName::direct;
@@ -282,7 +287,7 @@ LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& c
   LayerChoice choice;
   choice.format = FormatName::cones;
   choice.kernel = KernelName::cones;
-  choice.index_bits = 16; // slots have 16-bit numbers
+  choice.index_bits = index_bits_of(choice.format, run.front().num_inputs());
   choice.tile_samples = device_.cone_tile_samples;
   choice.num_edges = run.front().num_edges();
   choice.num_layers = run.size();
@@ -293,17 +298,26 @@ LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& c
 }
 
 FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice const& choice) const {
-  if (choice.kernel == KernelName::stationary) return {FirstLayerWay::own_bits, {}};
+  if (choice.kernel == KernelName::stationary) return {FirstLayerWay::own_bits, {}, {}};
   if (takes_few_) return {}; // the few kernel reads the samples itself, and its tiles are not those of bits
   if (choice.format == FormatName::dense || request_.kernel || !may_use(FormatName::sliced_ell) || needs_rows(layer))
     return {};
-  if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerWay::counts, {}};
-  EllShape const& shape = device_.single_shape;
+  LayerChoice own;
+  own.kernel = KernelName::counts;
+  own.num_edges = own.num_stored = layer.num_edges();
+  own.index_bits = 16; // bytes that count have 16-bit places
+  own.tile_samples = choice.tile_samples;
+  if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerWay::counts, own, {}};
+  own.kernel = KernelName::bits;
+  own.format = FormatName::sliced_ell;
+  own.shape = device_.single_shape;
+  own.index_bits = index_bits_of(own.format, layer.num_inputs());
   auto order = order_of_singles(layer.weights);
-  EdgeOffset const stored = num_stored(ell_size(layer.weights, order, shape), shape);
-  EdgeOffset const anyhow = shape.slice_width * shape.chunk_size * (layer.num_outputs() / shape.slice_width + 1);
-  if (stored > 2 * layer.num_edges() + anyhow) return {};
-  return {FirstLayerWay::bits, std::move(order)};
+  own.num_stored = num_stored(ell_size(layer.weights, order, own.shape), own.shape);
+  EdgeOffset const anyhow =
+      own.shape.slice_width * own.shape.chunk_size * (layer.num_outputs() / own.shape.slice_width + 1);
+  if (own.num_stored > 2 * layer.num_edges() + anyhow) return {};
+  return {FirstLayerWay::bits, own, std::move(order)};
 }
 
 LayerChoice LayerChooser::streamed(LayerChoice choice) const {
@@ -320,13 +334,13 @@ LayerChoice LayerChooser::in_strips(Layer const& layer, LayerChoice const& choic
     strips.kernel = device_.has_dense_kernel ? KernelName::dense : KernelName::direct;
     strips.shape = device_.dense_shape;
   }
-  strips.index_bits = is_short(layer) ? 16 : 32;
+  strips.index_bits = index_bits_of(strips.format, layer.num_inputs());
   strips.tile_samples = tile_samples_of(strips);
   return strips;
 }
 
 StripShape LayerChooser::strip_shape(Layer const& layer, LayerChoice const& choice) const {
-  std::size_t const index_bytes = is_short(layer) ? 2 : 4;
+  auto const index_bytes = static_cast<std::size_t>(index_bits_of(FormatName::csr, layer.num_inputs())) / 8;
   StripShape shape;
   shape.edge_bytes = device_.scalar_bytes + index_bytes;
   if (choice.format != FormatName::dense) return shape;

@@ -29,7 +29,7 @@ struct LayerChoice {
   KernelName kernel = KernelName::direct;
   FusedTile fused_tile = FusedTile::small; ///< tile of the fused kernel; meaningless for other kernels
   EllShape shape;                          ///< shape of sliced ELL, pattern blocks and staged blocks
-  int index_bits = 32;                     ///< bits that store an edge's input: 16 or 32
+  int index_bits = 32;                     ///< index_bits_of() the layer, for reports; encoders ask the layer
   std::size_t tile_samples = 0;            ///< samples of the tiles that the kernel reads
 
   EdgeOffset num_edges = 0;
@@ -39,6 +39,8 @@ struct LayerChoice {
   std::size_t num_layers = 1; ///< layers of a run of cones, else 1
 
   bool is_fused() const { return kernel == KernelName::fused; }
+  /// Host memory that the layer takes while it is encoded, in bytes. CSR and cones are placed without it.
+  std::size_t encoded_bytes(std::size_t scalar_bytes) const;
 };
 
 /// A choice, with the order of outputs in which the layer must be encoded.
@@ -56,9 +58,10 @@ enum class FirstLayerWay {
   counts    ///< counts their entries, by a second copy of the layer in order of inputs
 };
 
-/// The way of the first layer, and the order of outputs in its second copy.
+/// The way of the first layer, and its second copy, if it has one.
 struct FirstLayerChoice {
   FirstLayerWay way = FirstLayerWay::tiles;
+  LayerChoice choice;             ///< of the copy; tile_samples are those of the layer itself
   std::vector<NeuronIndex> order; ///< position -> output
 };
 

@@ -2,8 +2,6 @@
 #include "plan/choose.hpp"
 #include "plan/layer_sizes.hpp"
 
-#include <cstdint>
-#include <limits>
 #include <utility>
 
 namespace varve {
@@ -20,8 +18,7 @@ bool LayerChooser::suits_few_kernel() const {
 
 /// The layer for the few kernel: in dense blocks where they take less time than its edges, else in sliced ELL.
 std::optional<Encoding> LayerChooser::as_few(Layer const& layer) const {
-  constexpr std::size_t most_inputs = std::size_t(std::numeric_limits<std::uint16_t>::max()) + 1;
-  if (!takes_few_ || layer.num_inputs() > most_inputs) return std::nullopt;
+  if (!takes_few_ || !has_short_inputs(layer.num_inputs())) return std::nullopt;
   bool const may_be_dense = may_use(FormatName::dense) && is_ascending(layer.weights);
   if (!may_use(FormatName::sliced_ell)) {
     bool const is_asked_for = may_be_dense && is_last(FormatName::dense);

@@ -88,7 +88,8 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   if (first > 0 || request_.first == FirstLayerWay::tiles) return step;
   step.reads_bits = request_.first == FirstLayerWay::own_bits;
   if (step.reads_bits) return step;
-  step.kernel = request_.first == FirstLayerWay::bits ? KernelName::bits : KernelName::counts;
+  step.choice = request_.first_choice;
+  step.kernel = step.choice.kernel;
   step.lists_live = step.lists_saturated = step.joins_equal =
       false; // few samples die in the first layer, and its kernels do not stamp live ones
   return step;

@@ -51,6 +51,7 @@ struct Step {
 /// Properties of a run that decide how launches are cut, besides the layers.
 struct CutRequest {
   FirstLayerWay first = FirstLayerWay::tiles; ///< how layer 0 reads the samples; `tiles` unless all values are equal
+  LayerChoice first_choice;                   ///< of the second copy of layer 0 that the way reads
   bool finds_saturated = false;               ///< saturated samples are searched
   bool finds_equal = false;                   ///< equal samples are searched
 };
@@ -76,8 +77,11 @@ public:
   /// True if a sample that is dead after this layer stays dead.
   bool is_dead_for_ever_after(std::size_t layer) const { return layer + 1 >= dead_for_ever_; }
 
-  /// Sets CutRequest::first for steps().
-  void set_first(FirstLayerWay first) { request_.first = first; }
+  /// Sets CutRequest::first and first_choice for steps().
+  void set_first(FirstLayerWay way, LayerChoice const& choice) {
+    request_.first = way;
+    request_.first_choice = choice;
+  }
 
   /// Learns from a batch of num_samples samples: `known` has the shares of live samples after some layers. True if
   /// other launches of the fused kernel take less time for such samples; steps() returns them from now on.

@@ -2,6 +2,7 @@
 
 #include "network/network.hpp"
 #include "plan/device_traits.hpp"
+#include "plan/names.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -14,6 +15,17 @@ struct EllSize {
   EdgeOffset num_chunks = 0;  ///< chunks of all slices together
   std::size_t max_chunks = 0; ///< chunks of the longest slice
 };
+
+/// True if 16 bits hold the number of every input of a layer, so that edges store it in 16 bits, else in 32. Each
+/// encoding asks for the layer that it encodes.
+constexpr bool has_short_inputs(std::size_t num_inputs) { return num_inputs <= 65536; }
+
+/// Bits in which the edges of a layer of this format store what they read: the place of an input in the list of a
+/// stage, the slot of a cone, or the input itself.
+constexpr int index_bits_of(FormatName format, std::size_t num_inputs) {
+  bool const is_local = format == FormatName::staged_blocks || format == FormatName::cones;
+  return is_local || has_short_inputs(num_inputs) ? 16 : 32;
+}
 
 /// Computes the size of a layer in sliced ELL without encoding it. order: position -> output.
 EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, EllShape const& shape);

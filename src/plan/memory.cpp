@@ -12,12 +12,15 @@ MemoryLimits memory_limits(MemoryRequest const& request, Backend backend) {
   limits.device_weights = request.device_weight_limit;
   if (has_own_memory(backend)) {
     limits.device = request.device_memory_limit.value_or(available_memory(backend) / 10 * 9);
-    limits.host_weights = request.memory_limit.value_or(available_memory(Backend::serial) / 2);
+    std::size_t const host = available_memory(Backend::serial);
+    limits.host_weights = request.memory_limit.value_or(host / 2);
+    limits.encoding = request.memory_limit.value_or(host / 10 * 9);
     return limits;
   }
   std::size_t const both = request.memory_limit.value_or(available_memory(backend) / 10 * 9);
   limits.device = std::min(both, request.device_memory_limit.value_or(both));
   limits.host_weights = both - limits.device;
+  limits.encoding = both;
   return limits;
 }
 

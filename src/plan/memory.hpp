@@ -22,11 +22,13 @@ struct MemoryLimits {
   std::size_t device = 0;                    ///< device memory for weights, panel and samples together
   std::optional<std::size_t> device_weights; ///< the part of `device` for weights, if the request has one
   std::size_t host_weights = 0;              ///< host memory for encoded weights that are streamed to the device
+  std::size_t encoding = 0;                  ///< host memory in which layers are encoded before they are placed
 };
 
 /// The limits of a request. Defaults with a GPU: nine tenths of the available device memory, and half of the available
 /// host memory. On CPU backends memory_limit, by default nine tenths of the available memory, is for both; host_weights
-/// is what device_memory_limit leaves of it.
+/// is what device_memory_limit leaves of it. Layers are encoded within memory_limit, by default nine tenths of the
+/// available host memory.
 MemoryLimits memory_limits(MemoryRequest const& request, Backend backend);
 
 /// Bytes that weights may take on the device: what the smallest batch leaves, and at most device_weights.

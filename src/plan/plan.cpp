@@ -26,9 +26,8 @@ void append(StepRun& run, Step const& next) {
 std::string format_text(Step const& step) {
   LayerChoice const& choice = step.choice;
   if (step.kernel == KernelName::counts) return "edges by input";
-  FormatName const format = step.kernel == KernelName::bits ? FormatName::sliced_ell : choice.format;
-  std::string text = entry_of(format).text;
-  if (format == FormatName::pattern_blocks || format == FormatName::dense)
+  std::string text = entry_of(choice.format).text;
+  if (choice.format == FormatName::pattern_blocks || choice.format == FormatName::dense)
     text += fmt::format(" of {} outputs", choice.shape.block_outputs);
   return text;
 }

@@ -43,6 +43,13 @@ void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_
                                   num_layers, in_gibibytes(bytes), in_gibibytes(limit), raise_limit));
 }
 
+void encoding_exceeds_memory(std::size_t number, std::string const& format, std::size_t bytes, std::size_t limit) {
+  throw ResourceError(
+      fmt::format("layer {} needs {} of the host's memory in the format that was asked for, {}, but only {} "
+                  "may be used; leave --formats and --kernel out, or raise --memory-limit to {}",
+                  number, in_gibibytes(bytes), format, in_gibibytes(limit), option_for(bytes)));
+}
+
 void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit) {
   throw ResourceError(fmt::format(
       "the weights of layer {} need {}, and twice as much is needed to stream the weights of all layers to the "

@@ -9,6 +9,11 @@ namespace varve {
 /// Throws ResourceError: the weights of the first `num_layers` layers need more bytes than may be used.
 [[noreturn]] void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_t limit);
 
+/// Throws ResourceError: layer `number` needs more bytes to be encoded in the format that was asked for than may be
+/// used.
+[[noreturn]] void encoding_exceeds_memory(std::size_t number, std::string const& format, std::size_t bytes,
+                                          std::size_t limit);
+
 /// Throws ResourceError: two stream buffers of `bytes` each, the size of layer `number`, do not fit the limit.
 [[noreturn]] void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit);
 

@@ -111,11 +111,12 @@ Enclosed between(double low, double high) {
   return {centre, std::max(high - centre, centre - low) * (1.0 + 1e-14)};
 }
 
-/// The enclosure of the values of a slope: one more rounding, of a product in double.
-Enclosed scaled(Enclosed x, double slope) {
-  if (slope == 1.0) return x;
-  constexpr double error = 1e-15;
-  return {slope * x.centre, (slope * x.radius + error * std::abs(slope * x.centre)) * (1.0 + error)};
+/// The enclosure of the values of x, which are not all zero, times a slope, in [low, high]. The product has one more
+/// rounding in double. It, and its rounding to the precision, may underflow: what Sums adds for that shrinks with the
+/// slope.
+Enclosed scaled(double low, double high, Precision precision) {
+  auto const all = between(low, high);
+  return {all.centre, all.radius + 1e-15 * std::max(std::abs(low), std::abs(high)) + rounding_of(precision).least};
 }
 
 /// The enclosure of the values of a curve, which never falls, on [low, high]; computed values may be off by 3 units in
@@ -136,12 +137,8 @@ Enclosed activated(Activation const& activation, Enclosed x, Precision precision
   double const slope = activation.slope;
   if (activation.curve() != Curve::none) return on_curve(activation.curve(), low, high, precision);
   if (slope == 1.0) return x;
-  if (high <= 0.0) return slope == 0.0 ? Enclosed{} : scaled(x, slope);
-  if (!activation.has_cap()) {
-    if (low >= 0.0) return x;
-    auto const all = between(slope * low, high);
-    return {all.centre, all.radius * (1.0 + 1e-14)};
-  }
+  if (high <= 0.0 && (slope == 0.0 || x.is_zero())) return {};
+  if (!activation.has_cap()) return low >= 0.0 ? x : scaled(slope * low, high > 0.0 ? high : slope * high, precision);
   double const cap = activation.cap;
   double const error = rounding_error(cap, precision);
   if (low >= cap + error) return {cap, error};

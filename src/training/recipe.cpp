@@ -40,6 +40,13 @@ std::string dependent_on_epochs(nlohmann::ordered_json const& recipe) {
 
 void require_valid(Recipe const& recipe) {
   require_valid(recipe.optimizer);
+  bool const has_epsilon =
+      recipe.precision == Precision::double_precision || static_cast<float>(recipe.optimizer.epsilon) > 0.0F;
+  if (recipe.optimizer.kind == OptimizerKind::adam && !has_epsilon)
+    throw UsageError(
+        fmt::format("epsilon of Adam is {}, which is 0 in single precision, so that steps would divide 0 by 0; "
+                    "take 1e-38 or more, or double precision",
+                    recipe.optimizer.epsilon));
   require_valid(recipe.rate);
   require_valid(recipe.pattern);
   if (recipe.batch == 0) throw UsageError("a mini-batch needs at least 1 sample");
@@ -96,13 +103,13 @@ void require_same(std::string const& checkpoint_json, std::string const& own_jso
   auto const theirs = parse_json(checkpoint_json, checkpoint + ": recipe");
   auto const ours = parse_json(own_json, "the recipe");
   for (auto const& [key, value] : ours.items()) {
-    auto const found = theirs.is_object() && theirs.contains(key) ? theirs[key].dump() : "nothing";
-    if (is_data_hash(key) || found == value.dump()) continue;
+    auto const found = theirs.is_object() && theirs.contains(key) ? json_text(theirs[key]) : "nothing";
+    if (is_data_hash(key) || found == json_text(value)) continue;
     auto const reason = key == "epochs" ? dependent_on_epochs(ours) : std::string();
     if (key == "epochs" && reason.empty() && found != "nothing") continue;
     throw UsageError(fmt::format("{} is of a training with {} {}, not {}{}; go on with the same options, or name "
                                  "another checkpoint",
-                                 checkpoint, key, found, value.dump(), reason));
+                                 checkpoint, key, found, json_text(value), reason));
   }
 }
 

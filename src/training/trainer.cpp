@@ -23,7 +23,7 @@ std::string to_json(TrainingProgress const& progress) {
                                  {"epoch_dropped", progress.pattern.dropped},
                                  {"epoch_returned", progress.pattern.returned},
                                  {"best_epoch", progress.best_epoch}};
-  if (progress.best_epoch > 0) json["best_validation_loss"] = progress.best_validation_loss; // JSON has no infinity
+  if (progress.best_epoch > 0) json["best_validation_loss"] = progress.best_validation_loss;
   return json_text(json);
 }
 
@@ -32,13 +32,13 @@ TrainingProgress progress_from(std::string const& json, std::string const& place
   try {
     TrainingProgress progress;
     progress.num_steps = parsed.at("steps").get<std::uint64_t>();
-    progress.epoch.loss = parsed.at("epoch_loss").get<double>();
+    progress.epoch.loss = real_of(parsed.at("epoch_loss"));
     progress.epoch.num_samples = parsed.at("epoch_samples").get<std::size_t>();
     progress.epoch.num_right = parsed.at("epoch_right").get<std::size_t>();
     progress.pattern.dropped = parsed.at("epoch_dropped").get<std::uint64_t>();
     progress.pattern.returned = parsed.at("epoch_returned").get<std::uint64_t>();
     progress.best_epoch = parsed.at("best_epoch").get<std::uint64_t>();
-    if (progress.best_epoch > 0) progress.best_validation_loss = parsed.at("best_validation_loss").get<double>();
+    if (progress.best_epoch > 0) progress.best_validation_loss = real_of(parsed.at("best_validation_loss"));
     return progress;
   } catch (nlohmann::json::exception const&) {
     throw InputError(place + ": found no progress of a training, expected its steps, sums and best epoch");
@@ -155,7 +155,7 @@ EpochResult Trainer::end_epoch(double rate) {
   result.pattern = std::exchange(progress_.pattern, PatternCount{});
   if (validation_) {
     result.validation = engine_->evaluate(*validation_);
-    if (result.validation->mean() < progress_.best_validation_loss) {
+    if (progress_.best_epoch == 0 || result.validation->mean() < progress_.best_validation_loss) {
       progress_.best_validation_loss = result.validation->mean();
       progress_.best_epoch = result.epoch;
       if (keeps_best_) best_ = std::make_shared<Network const>(engine_->network());

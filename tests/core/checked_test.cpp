@@ -36,5 +36,22 @@ TEST(Checked, WholePartsOfNumbers) {
   EXPECT_EQ(capped_integer(18446744073709551616.0), largest);
 }
 
+TEST(Checked, NumbersThatDoNotFitANarrowerTypeAreRefused) {
+  EXPECT_EQ(narrowed<std::uint16_t>(65535, "inputs"), 65535);
+  EXPECT_EQ(narrowed<std::uint32_t>(4294967295ULL, "chunks"), 4294967295U);
+  EXPECT_EQ(narrowed<int>(2147483647ULL, "neurons"), 2147483647);
+  auto const refuse = [](auto const& narrow) { EXPECT_THROW(narrow(), InputError); };
+  refuse([] { narrowed<std::uint8_t>(256, "edges"); });
+  refuse([] { narrowed<std::uint16_t>(65536, "inputs"); });
+  refuse([] { narrowed<std::uint32_t>(4294967296ULL, "chunks"); });
+  refuse([] { narrowed<int>(2147483648ULL, "neurons"); });
+  refuse([] { narrowed<int>(largest, "neurons"); });
+  try {
+    narrowed<std::uint32_t>(4294967296ULL, "chunks");
+  } catch (InputError const& error) {
+    EXPECT_STREQ(error.what(), "chunks: found 4294967296, expected at most 4294967295");
+  }
+}
+
 } // namespace
 } // namespace varve

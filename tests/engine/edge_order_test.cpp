@@ -184,5 +184,38 @@ TEST_P(EdgeOrders, ThePlanSaysWhatIsGained) {
   EXPECT_EQ(plan_with(EdgeOrder::balanced).edge_order->num_layers, 8U);
 }
 
+/// The network without the edges that read every fifth neuron of a layer: these neurons are unread.
+Network with_unread_neurons(NetworkSource const& source) {
+  std::vector<Layer> layers = load(source).layers();
+  for (std::size_t number = 1; number < layers.size(); ++number) {
+    auto const all = std::exchange(layers[number].weights, {});
+    auto& kept = layers[number].weights;
+    kept.num_columns = all.num_columns;
+    kept.num_rows = all.num_rows;
+    for (std::size_t row = 0; row < all.num_rows; ++row) {
+      for (auto edge = all.row_pointers[row]; edge < all.row_pointers[row + 1]; ++edge) {
+        if (all.column_indices[edge] % 5 == 3) continue;
+        kept.column_indices.push_back(all.column_indices[edge]);
+        kept.values.push_back(all.value(edge));
+      }
+      kept.row_pointers.push_back(kept.column_indices.size());
+    }
+  }
+  return Network(std::move(layers));
+}
+
+TEST_P(EdgeOrders, DroppedNeuronsKeepTheBitsOfAscendingEdgesOnly) { // as docs/numerics.md says
+  auto const network = with_unread_neurons(network_that_gains());
+  auto const samples = random_samples(network.num_inputs(), 40, 0.3, 7);
+  for (auto const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::balanced}) {
+    auto options = ordered_options(order);
+    auto const whole = test::run_all(network, samples, options).result.activations;
+    options.reductions.drop_unread = true;
+    auto const outcome = test::run_all(network, samples, options);
+    ASSERT_GT(outcome.plan.reduction->unread_neurons, 100U);
+    EXPECT_EQ(outcome.result.activations == whole, order == EdgeOrder::ascending) << to_string(order);
+  }
+}
+
 } // namespace
 } // namespace varve

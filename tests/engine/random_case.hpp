@@ -21,6 +21,49 @@ struct RandomCase {
   SampleSet samples;
 };
 
+/// What neighbouring outputs of a layer share, which decides the format that the plan prefers.
+enum class Sharing { bands, lists, nothing, pairs, uneven, all };
+inline constexpr std::array all_sharings = {Sharing::bands, Sharing::lists,  Sharing::nothing,
+                                            Sharing::pairs, Sharing::uneven, Sharing::all};
+
+/// The inputs of an output, ascending. Over all outputs the first and the last input are among them.
+inline std::vector<NeuronIndex> inputs_of(Sharing sharing, std::size_t output, std::size_t outputs,
+                                          std::size_t inputs) {
+  std::size_t const span = std::min<std::size_t>(inputs, 70); // inputs of a group of outputs
+  std::size_t const per_group = sharing == Sharing::lists ? 16 : 32;
+  std::size_t const groups = (outputs - 1) / per_group + 1;
+  std::size_t const base = groups == 1 ? inputs - span : output / per_group * (inputs - span) / (groups - 1);
+  std::size_t const some = std::min<std::size_t>(8, span);
+  std::vector<NeuronIndex> list;
+  auto const add = [&](std::size_t first, std::size_t count, std::size_t stride) {
+    for (std::size_t i = 0; i < count; ++i) list.push_back(static_cast<NeuronIndex>(first + i * stride));
+  };
+  switch (sharing) {
+  case Sharing::bands: // neighbours share six of eight inputs
+    add(base + output % per_group * 2 % (span - some + 1), some, 1);
+    break;
+  case Sharing::lists:
+    add(base, some, span / some);
+    break;
+  case Sharing::nothing:
+    add(inputs < 4 ? 0 : output * 37 % (inputs / 4), std::min<std::size_t>(inputs, 4),
+        std::max<std::size_t>(1, inputs / 4));
+    break;
+  case Sharing::pairs:
+    add(output % inputs, output % inputs + 16 < inputs ? 2 : 1, 16);
+    break;
+  case Sharing::uneven:
+    add(output * 41 % (inputs - span + 1), output % 16 == 0 ? span : output % 2, 1);
+    break;
+  case Sharing::all:
+    add(0, inputs, 1);
+    break;
+  }
+  bool const reads_last = !list.empty() && list.back() + 1 == inputs;
+  if (output + 1 == outputs && !reads_last) add(inputs - 1, 1, 1);
+  return list;
+}
+
 /// Draws networks and samples of all kinds from a seed, the same on every platform.
 class RandomCases {
 public:
@@ -38,6 +81,43 @@ public:
     }
     if (seed_ % 3 == 0) saturate(layers, samples);
     return {Network(std::move(layers), "random network " + std::to_string(seed_)), std::move(samples)};
+  }
+
+  /// Draws networks of up to 66000 neurons, with widths at the limits of formats, kernels and types of indices, whose
+  /// layers share inputs in every way, and samples of bits, counts, one value or several.
+  RandomCase draw_wide() {
+    std::size_t width = draw_limit();
+    auto samples = draw_few_entries(draw_count() / 2, width);
+    std::vector<Layer> layers(1 + random_.below(4));
+    for (auto& layer : layers) {
+      bool const is_square = random_.below(2) == 0;
+      std::size_t const outputs = is_square ? width : draw_limit();
+      bool const is_small = width * outputs <= std::size_t(1) << 19U;
+      auto const sharing = all_sharings.at(random_.below(is_small ? 6 : 5));
+      layer = is_small && random_.below(2) == 0 ? draw_layer(outputs, width) : draw_shared(sharing, outputs, width);
+      width = outputs;
+    }
+    return {Network(std::move(layers), "wide network " + std::to_string(seed_)), std::move(samples)};
+  }
+
+  /// A layer whose outputs share inputs in this way. Some have one weight, and few have weights near the ends of float.
+  Layer draw_shared(Sharing sharing, std::size_t outputs, std::size_t inputs) {
+    Layer layer = draw_layer(1, 1); // bias of one number, activation
+    auto& weights = layer.weights;
+    weights = {};
+    weights.num_rows = outputs;
+    weights.num_columns = inputs;
+    for (std::size_t output = 0; output < outputs; ++output) {
+      auto const list = inputs_of(sharing, output, outputs, inputs);
+      weights.column_indices.insert(weights.column_indices.end(), list.begin(), list.end());
+      weights.row_pointers.push_back(weights.column_indices.size());
+    }
+    weights.values.resize(random_.below(3) == 0 ? 1 : weights.num_entries());
+    auto const kind = random_.below(16);
+    double const scale = kind == 0 ? 1e30 : kind == 1 ? 1e-30 : 1.0;
+    for (auto& value : weights.values) value = scale * real(-0.5, 1.0);
+    if (random_.below(2) == 0) layer.bias = draw_bias(outputs);
+    return layer;
   }
 
   /// In [low, high), with a full mantissa.
@@ -69,6 +149,35 @@ private:
   std::size_t draw_width() {
     constexpr std::array edges = {1U, 2U, 3U, 15U, 16U, 17U, 31U, 32U, 33U, 63U, 64U, 65U, 127U, 128U, 129U};
     return random_.below(2) == 0 ? edges.at(random_.below(edges.size())) : 1 + random_.below(200);
+  }
+
+  /// Around the limits of the widths that formats, kernels and 8, 15 and 16 bits take, or any up to 3000.
+  std::size_t draw_limit() {
+    constexpr std::array limits = {1U, 256U, 1024U, 2048U, 4096U, 8192U, 32768U, 65536U};
+    if (random_.below(3) == 0) return 1 + random_.below(3000);
+    return std::max<std::size_t>(1, limits.at(random_.below(limits.size())) + random_.below(3) - 1);
+  }
+
+  /// Samples with about every fourth neuron, the first and the last one among them.
+  SampleSet draw_few_entries(std::size_t count, std::size_t width) {
+    SampleSet samples;
+    samples.matrix.num_rows = count;
+    samples.matrix.num_columns = width;
+    for (std::size_t row = 0; row < count; ++row) {
+      std::size_t const stride = row % 8 == 7 ? 1 : 7; // some are full
+      for (std::size_t neuron = row % 3; neuron < width; neuron += 1 + random_.below(stride))
+        samples.matrix.column_indices.push_back(static_cast<NeuronIndex>(neuron));
+      bool const reads_last = samples.matrix.num_entries() > samples.matrix.row_pointers.back() &&
+                              samples.matrix.column_indices.back() + 1 == width;
+      if (row % 4 == 0 && !reads_last) samples.matrix.column_indices.push_back(static_cast<NeuronIndex>(width - 1));
+      samples.matrix.row_pointers.push_back(samples.matrix.num_entries());
+    }
+    auto const kind = random_.below(4); // bits, one other value, counts, several values
+    samples.matrix.values.resize(kind < 2 ? std::min<std::size_t>(1, samples.matrix.num_entries())
+                                          : samples.matrix.num_entries());
+    for (auto& value : samples.matrix.values)
+      value = kind == 0 ? 1.0 : kind == 2 ? static_cast<double>(1 + random_.below(9)) : real(-0.5, 2.0);
+    return samples;
   }
 
   std::size_t draw_count() {

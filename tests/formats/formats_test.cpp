@@ -1,4 +1,5 @@
 #include "engine/random_case.hpp"
+#include "formats/counted_layer.hpp"
 #include "formats/csr.hpp"
 #include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -421,14 +423,13 @@ TEST(BoundsOfActivations, AreThoseOfTheFunctions) {
   EXPECT_EQ(bounds_of<double>(Activation::clipped_relu(1e39)).upper, 1e39);
 }
 
-TEST(CountsOfFormats, BeyondThirtyTwoBitsAreRefused) {
-  EXPECT_EQ(in_32_bits(4294967295ULL, "chunks of edges"), 4294967295U);
+/// The sentence of the error that encoding ends with.
+std::string sentence_of(std::function<void()> const& encode) {
   try {
-    static_cast<void>(in_32_bits(4294967296ULL, "chunks of edges"));
-    FAIL() << "a count that wraps";
+    encode();
+    return "no error";
   } catch (InputError const& error) {
-    EXPECT_STREQ(error.what(),
-                 "a layer has 4294967296 chunks of edges, more than 32 bits count; --formats csr takes such layers");
+    return error.what();
   }
 }
 
@@ -438,20 +439,49 @@ TEST(CountsOfFormats, AreCheckedWhereLayersAreEncoded) { // with limits that sma
   using Staged = StagedBlocks<Space, float, 1, 1, 1>;
   SparseMatrix const matrix{3, 2, {0, 2, 4, 6}, {0, 1, 0, 1, 0, 1}, {1, 2, 3, 4, 5, 6}};
   OutputStages const stages{{0, 1, 2}, {0, 2, 3}};
-  auto const sentence_of = [](auto const& encode) -> std::string {
-    try {
-      encode();
-      return "no error";
-    } catch (InputError const& error) {
-      return error.what();
-    }
-  };
   EXPECT_EQ(sentence_of([&] { Ell::encode(matrix, {}, 6); }), "no error");
   EXPECT_EQ(sentence_of([&] { Ell::encode(matrix, {}, 5); }),
-            "a layer has 6 chunks of edges, more than 32 bits count; --formats csr takes such layers");
+            "chunks of a layer in sliced ELL (--formats csr has none): found 6, expected at most 5");
   EXPECT_EQ(sentence_of([&] { Staged::encode(matrix, stages, 4); }), "no error");
   EXPECT_EQ(sentence_of([&] { Staged::encode(matrix, stages, 3); }),
-            "a layer has 4 inputs of stages, more than 32 bits count; --formats csr takes such layers");
+            "inputs of all stages of a layer (--formats csr has none): found 4, expected at most 3");
+}
+
+TEST(CountsOfFormats, InputsThatAnIndexCannotHoldAreRefused) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  using Narrow = SlicedEll<Space, float, std::uint16_t, 2, 4, 1>;
+  using Blocks = SlicedEll<Space, float, std::uint16_t, 1, 1, 4>;
+  using Wide = SlicedEll<Space, float, std::uint32_t, 2, 4, 1>;
+  using Staged = StagedBlocks<Space, float, 1, 1, 1>;
+  Layer layer;
+  layer.bias = {0.0};
+  layer.weights = {1, 65537, {0, 2}, {3, 65535}, {1.0, 2.0}};
+  EXPECT_EQ(sentence_of([&] { Narrow::encode(layer.weights, {}); }), "no error") << "65535 fits";
+  EXPECT_EQ(sentence_of([&] { Csr<Space, float, std::uint16_t>{layer}; }), "no error");
+  layer.weights.column_indices[1] = 65536;
+  std::string const in_ell = "input of an edge in sliced ELL: found 65536, expected at most 65535";
+  EXPECT_EQ(sentence_of([&] { Narrow::encode(layer.weights, {}); }), in_ell);
+  EXPECT_EQ(sentence_of([&] { Blocks::encode(layer.weights, {}); }), in_ell);
+  EXPECT_EQ(sentence_of([&] { Wide::encode(layer.weights, {}); }), "no error");
+  EXPECT_EQ(sentence_of([&] { Csr<Space, float, std::uint16_t>{layer}; }),
+            "input of an edge in CSR: found 65536, expected at most 65535");
+  EXPECT_EQ(sentence_of([&] { Csr<Space, float, std::uint32_t>{layer}; }), "no error");
+  SparseMatrix full{1, 65537, {0, 65537}, {}, {1.0}};
+  for (NeuronIndex input = 0; input < 65537; ++input) full.column_indices.push_back(input);
+  EXPECT_EQ(sentence_of([&] { Staged::encode(full, {{0}, {0, 1}}); }), in_ell) << "a stage with too many inputs";
+}
+
+TEST(CountsOfFormats, DegreesThatAByteCannotCountAreRefused) {
+  using Counted = CountedLayer<Kokkos::DefaultHostExecutionSpace, float>;
+  Layer layer;
+  layer.bias = {0.0};
+  layer.weights = {1, 300, {0, 255}, {}, {1.0}};
+  for (NeuronIndex input = 0; input < 255; ++input) layer.weights.column_indices.push_back(input);
+  EXPECT_EQ(sentence_of([&] { Counted{layer}; }), "no error");
+  layer.weights.column_indices.push_back(255);
+  layer.weights.row_pointers[1] = 256;
+  EXPECT_EQ(sentence_of([&] { Counted{layer}; }),
+            "edges of an output that are counted in a byte: found 256, expected at most 255");
 }
 
 } // namespace

@@ -150,7 +150,7 @@ TEST(Idx, BrokenFilesAreNamed) {
             ": found items of 4294967295 x 4294967295 x 4294967295 bytes, expected 1 to 4294967295 bytes");
   EXPECT_EQ(sentence(idx({0xffffffffU, 0xffffffffU}, "abc")),
             ": found an end after 0 items, expected 4294967295 items of 4294967295 bytes as its header says");
-  EXPECT_EQ(sentence(idx({12, 2}, pixels)), " holds samples of 2 neurons, the network takes 6 inputs");
+  EXPECT_EQ(sentence(idx({12, 2}, pixels)), " holds samples of 2 neurons, the network has 6 inputs");
 }
 
 TEST(Idx, BrokenLabelsAreNamed) {

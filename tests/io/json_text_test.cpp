@@ -1,6 +1,8 @@
 #include "io/files.hpp"
 #include "io/json_text.hpp"
 
+#include <cmath>
+#include <limits>
 #include <string>
 
 namespace varve {
@@ -42,6 +44,21 @@ TEST(JsonText, TextThatIsNoUtf8IsWrittenAsJson) {
   auto const text = json_text(json);
   EXPECT_EQ(text, "{\"name\":\"net\xef\xbf\xbd.h5\",\"line\":\"a\\nb\"}");
   EXPECT_FALSE(nlohmann::ordered_json::parse(text, nullptr, false).is_discarded());
+}
+
+TEST(JsonText, NumbersThatAreNotFiniteAreSpelledOutAndReadAgain) {
+  double const infinity = std::numeric_limits<double>::infinity();
+  nlohmann::ordered_json const json = {{"loss", infinity}, {"list", {1.5, -infinity, {{"rate", std::nan("")}}}}};
+  auto const text = json_text(json);
+  EXPECT_EQ(text, R"({"loss":"Infinity","list":[1.5,"-Infinity",{"rate":"NaN"}]})");
+  auto const read = parse_json(text, "x");
+  EXPECT_EQ(real_of(read["loss"]), infinity);
+  EXPECT_EQ(real_of(read["list"][0]), 1.5);
+  EXPECT_EQ(real_of(read["list"][1]), -infinity);
+  EXPECT_TRUE(std::isnan(real_of(read["list"][2]["rate"])));
+  EXPECT_EQ(real_of(parse_json("3", "x")), 3.0);
+  for (std::string const other : {"null", R"("infinity")", R"("1")", "[1]", "true"})
+    EXPECT_THROW(real_of(parse_json(other, "x")), nlohmann::json::type_error) << other;
 }
 
 } // namespace

@@ -51,7 +51,7 @@ TEST(Npy, RowsBecomeSamples) {
             }),
             "the samples 2:4 were asked for, but " + path.string() + " holds the samples 1:3");
   EXPECT_EQ(sentence_about(path, [&] { open_samples(path, 5); }),
-            " holds samples of 4 neurons, the network takes 5 inputs");
+            " holds samples of 4 neurons, the network has 5 inputs");
 }
 
 TEST(Npy, BothOrdersAndAllTypesAreRead) {

@@ -113,7 +113,7 @@ TEST(Open, WhatIsNotExpectedIsNamed) {
   expect_holds(sentence_of<InputError>([&] { open_samples(folder.path(), 4); }), "is a folder, expected a file");
   expect_holds(sentence_of<InputError>([&] { open_samples(folder / "missing.h5", 4); }), "No such file or directory");
   EXPECT_EQ(sentence_of<InputError>([&] { open_samples(folder / "samples.h5", 6); }),
-            (folder / "samples.h5").string() + " holds samples of 4 neurons, the network takes 6 inputs");
+            (folder / "samples.h5").string() + " holds samples of 4 neurons, the network has 6 inputs");
 }
 
 TEST(Open, UnknownEndingsAreRefused) {

@@ -237,7 +237,7 @@ TEST(SampleReaders, NameWhatIsWrong) {
   }
   save_samples(random_samples(4, 50, 20, Values::floats), folder / "samples.h5");
   expect_holds(sentence_of<InputError>([&] { open_sample_reader(folder / "samples.h5", 21, std::nullopt, plenty); }),
-               "holds samples of 20 neurons, the network takes 21 inputs");
+               "holds samples of 20 neurons, the network has 21 inputs");
   expect_holds(sentence_of<UsageError>([&] {
                  open_sample_reader(folder / "samples.h5", 20, SampleRange{20, 51}, plenty);
                }),

@@ -117,14 +117,23 @@ TEST(Cuts, SetTheFirstLayerApartWhereItTakesSamplesWithoutTiles) {
   std::vector<PlannedLayer> const layers(5, fused_layer());
   LaunchCutter cutter(layers, device(), {});
   EXPECT_THAT(first_layers(cutter.steps()), ElementsAre(0, 3, 4));
-  cutter.set_first(FirstLayerWay::counts);
+  LayerChoice own;
+  own.kernel = KernelName::counts;
+  own.index_bits = 16;
+  own.num_stored = 7;
+  cutter.set_first(FirstLayerWay::counts, own);
   auto const counted = cutter.steps();
   EXPECT_THAT(first_layers(counted), ElementsAre(0, 1, 3, 4));
   EXPECT_EQ(counted[0].kernel, KernelName::counts);
   EXPECT_FALSE(counted[0].lists_live);
-  cutter.set_first(FirstLayerWay::bits);
+  EXPECT_EQ(counted[0].choice.num_stored, 7U) << "of the second copy, not of the layer";
+  EXPECT_EQ(counted[0].choice.index_bits, 16);
+  own.kernel = KernelName::bits;
+  own.index_bits = 32;
+  cutter.set_first(FirstLayerWay::bits, own);
   EXPECT_EQ(cutter.steps()[0].kernel, KernelName::bits);
-  cutter.set_first(FirstLayerWay::own_bits);
+  EXPECT_EQ(cutter.steps()[0].choice.index_bits, 32);
+  cutter.set_first(FirstLayerWay::own_bits, {});
   EXPECT_EQ(cutter.steps()[0].kernel, KernelName::fused);
   EXPECT_TRUE(cutter.steps()[0].reads_bits);
 }

@@ -82,7 +82,7 @@ TEST(PlanText, SaysHowTheFirstLayerTakesSamples) {
   stationary.reads_bits = true;
   EXPECT_THAT(to_text(runs_of({stationary}).front()), HasSubstr("1 launch; samples read as bits"));
   EXPECT_THAT(explain(runs_of({stationary}).front()), HasSubstr("never as numbers"));
-  auto const bits = step_of(0, 0, KernelName::bits, FormatName::csr);
+  auto const bits = step_of(0, 0, KernelName::bits, FormatName::sliced_ell);
   EXPECT_THAT(to_text(runs_of({bits}).front()), HasSubstr("bits kernel, sliced ELL"));
   EXPECT_THAT(explain(runs_of({bits}).front()), HasSubstr("where bits of samples are set"));
 }

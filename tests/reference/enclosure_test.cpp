@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -55,6 +57,7 @@ std::vector<SampleSet> results_in(Network const& network, SampleSet const& sampl
 struct Counts {
   std::size_t certain = 0;
   std::size_t open = 0;
+  std::size_t unknown = 0;
   std::size_t nonzeros = 0;
 };
 
@@ -70,18 +73,24 @@ void expect_inside(Network const& network, SampleSet const& samples, Counts& cou
       enclosure.forward(distinct, false);
       exact.forward(ExactLayer(distinct), false);
     }
-    ASSERT_NE(enclosure.state(), Enclosure::State::unknown);
+    if (enclosure.state() == Enclosure::State::unknown) {
+      ++counts.unknown;
+      continue;
+    }
     bool is_alive = false;
     for (std::size_t neuron = 0; neuron < network.num_outputs(); ++neuron) {
       auto const [centre, radius] = enclosure.activations()[neuron];
       ASSERT_LE(std::abs(exact.value(neuron) - centre), radius) << "neuron " << neuron;
       for (auto const& result : results)
         ASSERT_LE(std::abs(dense_row(result, row)[neuron] - centre), radius) << "neuron " << neuron;
+      ASSERT_TRUE(radius > 0.0 || centre != 0.0 || exact.sign(neuron) == 0) << "neuron " << neuron;
       is_alive = is_alive || exact.sign(neuron) != 0;
       counts.nonzeros += exact.sign(neuron) != 0 ? 1 : 0;
     }
     if (enclosure.is_certain()) {
-      EXPECT_EQ(enclosure.is_alive(), is_alive);
+      ASSERT_EQ(enclosure.is_alive(), is_alive);
+      for (auto const& result : results)
+        ASSERT_EQ(std::ranges::count(categories(result), result.first_sample + row), is_alive);
     }
     ++(enclosure.is_certain() ? counts.certain : counts.open);
   }
@@ -101,6 +110,68 @@ TEST(Enclosure, HoldsTheExactActivationsAndEveryComputation) {
   EXPECT_GT(in_double.nonzeros, 2000U);
   EXPECT_GT(in_double.certain, 20 * in_double.open) << "bounds are narrow";
   EXPECT_GT(in_float.certain, 5 * in_float.open);
+  EXPECT_EQ(in_double.unknown + in_float.unknown, 0U);
+}
+
+/// A network of few neurons whose numbers are so small, or so large, that products underflow, and a sample for it.
+/// most: the largest weight.
+test::RandomCase tiny_case(std::uint64_t seed, double most) {
+  constexpr double denormal = std::numeric_limits<double>::denorm_min();
+  test::RandomCases random(seed);
+  auto const power = [&](double least) { // 10^-324 ... 10^0, those of float more often
+    double const tens = random.below(2) == 0 ? random.real(-46.0, 0.0) : random.real(least, 0.0);
+    return (random.below(2) == 0 ? -1.0 : 1.0) * std::max(denormal, std::pow(10.0, tens));
+  };
+  constexpr std::array slopes = {denormal, 1e-310, 1e-300, 1e-160, 1e-44, 1e-30, 1e-3, 0.01, 0.5, 1.0 - 0x1p-53};
+  std::size_t width = 1 + random.below(3);
+  SampleSet samples{random.draw_matrix(1, width, width, 1.0), 0};
+  for (auto& value : samples.matrix.values) value = power(-324.0);
+  std::vector<Layer> layers(1 + random.below(5));
+  for (auto& layer : layers) {
+    std::size_t const outputs = 1 + random.below(3);
+    layer.weights = random.draw_matrix(outputs, width, width, 1.0);
+    bool const is_large = random.below(4) == 0; // brings back what nearly vanished
+    for (auto& weight : layer.weights.values) weight = is_large ? most * power(-10.0) : power(-324.0);
+    if (random.below(2) == 0) std::ranges::fill(layer.weights.values, random.below(2) == 0 ? 1.0 : -1.0);
+    layer.bias = {random.below(3) == 0 ? power(-324.0) : 0.0};
+    auto const kind = random.below(6);
+    layer.activation = kind == 0   ? Activation::relu()
+                       : kind == 1 ? Activation::identity()
+                       : kind == 2 ? Activation::clipped_relu(std::abs(power(-300.0)))
+                                   : Activation::leaky_relu(slopes.at(random.below(slopes.size())));
+    width = outputs;
+  }
+  return {Network(std::move(layers)), std::move(samples)};
+}
+
+TEST(Enclosure, HoldsWhatUnderflows) {
+  Counts in_float;
+  Counts in_double;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const for_float = tiny_case(seed, 1e30);
+    expect_inside<float>(for_float.network, for_float.samples, in_float);
+    auto const for_double = tiny_case(seed, 1e300);
+    expect_inside<double>(for_double.network, for_double.samples, in_double);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  for (auto const& counts : {in_float, in_double}) {
+    EXPECT_GT(counts.nonzeros, 2000U);
+    EXPECT_GT(counts.certain, 1000U);
+    EXPECT_GT(counts.open, 500U);
+  }
+}
+
+TEST(Enclosure, OfASmallSlopeOverManyLayersIsOpen) {
+  constexpr std::size_t num_layers = 170; // 0.01^170 is less than the least double
+  Layer layer;
+  layer.weights = {1, 1, {0, 1}, {0}, {1.0}};
+  layer.activation = Activation::leaky_relu(0.01);
+  auto const distinct = distinct_layer(layer);
+  Enclosure enclosure({{1, 1, {0, 1}, {0}, {-1.0}}, 0}, 0, Precision::double_precision);
+  for (std::size_t number = 0; number < num_layers; ++number) enclosure.forward(distinct, false);
+  EXPECT_FALSE(enclosure.is_certain());
+  EXPECT_FALSE(enclosure.activations().front().is_zero());
 }
 
 template <class Scalar>

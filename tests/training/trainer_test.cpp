@@ -195,6 +195,26 @@ TEST(Trainer, RemembersTheBestValidation) {
   EXPECT_FALSE(trainer.best()) << "nobody asked for it";
 }
 
+TEST(Trainer, LossesBeyondTheRangeOfNumbersAreKept) {
+  double const infinity = std::numeric_limits<double>::infinity();
+  TrainingProgress progress;
+  progress.epoch.loss = infinity;
+  progress.best_epoch = 1;
+  auto const copy = progress_from(to_json(progress), "test");
+  EXPECT_EQ(copy.epoch.loss, infinity);
+  EXPECT_EQ(copy.best_validation_loss, infinity);
+  RecordingEngine engine;
+  engine.validation_losses = {infinity, infinity, infinity};
+  Trainer trainer(engine, small_recipe(), 0, 10, 1);
+  while (!trainer.is_finished()) trainer.advance();
+  EXPECT_EQ(trainer.progress().best_epoch, 1U) << "none was better";
+  RecordingEngine other;
+  other.validation_losses = {infinity, 7.0, infinity};
+  Trainer better(other, small_recipe(), 0, 10, 1);
+  while (!better.is_finished()) better.advance();
+  EXPECT_EQ(better.progress().best_epoch, 2U);
+}
+
 TEST(Trainer, RefusesWhatIsNoPlaceInTheRecipe) {
   RecordingEngine engine;
   EXPECT_THROW(Trainer(engine, small_recipe(), 0, 0, std::nullopt), InputError);
@@ -204,6 +224,20 @@ TEST(Trainer, RefusesWhatIsNoPlaceInTheRecipe) {
   EXPECT_THROW(trainer.resume(beyond), InputError);
   for (auto const* const text : {"", "{}", "[]", "{\"steps\": \"many\"}", "nonsense"})
     EXPECT_THROW(progress_from(text, "test"), InputError) << text;
+}
+
+TEST(Recipe, TakesNoEpsilonThatThePrecisionRoundsToZero) {
+  auto recipe = small_recipe();
+  recipe.optimizer.epsilon = 1e-50;
+  recipe.precision = Precision::single_precision;
+  EXPECT_NO_THROW(require_valid(recipe)) << "no Adam, no epsilon";
+  recipe.optimizer.kind = OptimizerKind::adam;
+  EXPECT_THROW(require_valid(recipe), UsageError);
+  recipe.precision = Precision::double_precision;
+  EXPECT_NO_THROW(require_valid(recipe));
+  recipe.precision = Precision::single_precision;
+  recipe.optimizer.epsilon = 1e-38;
+  EXPECT_NO_THROW(require_valid(recipe));
 }
 
 TEST(Recipe, IsComparedWithThatOfACheckpoint) {
