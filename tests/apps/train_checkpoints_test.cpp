@@ -1,5 +1,6 @@
 #include "apps/train_folder.hpp"
 
+#include "io/network_file.hpp"
 #include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"
 
@@ -46,6 +47,27 @@ TEST_F(TrainCheckpoints, OfOtherDataAreRefused) {
   auto const same = succeed(words(joined(here, {"--input", path("samples.h5"), "--labels", path("labels.txt")})));
   EXPECT_THAT(same.out, HasSubstr("resumed   after step 9 of 9")) << "the same data in other files";
   EXPECT_EQ(hash_of(same), expected);
+}
+
+TEST_F(TrainCheckpoints, InAnEpochOfInfiniteLossGoOn) {
+  succeed({"generate", "random", "--widths", "16,24,4", "--density", "1", "--init", "he", "--output", path("he.h5")});
+  NetworkFileWriter writer(path("huge.h5"));
+  for (auto layer : load(NetworkFile(path("he.h5"))).layers()) {
+    for (auto& weight : layer.weights.values) weight *= 1e80; // squares of outputs exceed the largest double
+    writer.append(layer);
+  }
+  writer.commit();
+  auto const here =
+      joined(files("huge"), {"--network", path("huge.h5"), "--loss", "mean-square", "--precision", "double", "--rate",
+                             "1e-300", "--epochs", "1", "--checkpoint-every", "1", "--validation", path("train.h5"),
+                             "--best", path("huge.best.h5"), "--report", path("huge.json")});
+  auto const expected = train(here);
+  EXPECT_THAT(read_bytes(path("huge.json")), HasSubstr("\"validation_loss\": \"Infinity\""));
+  EXPECT_TRUE(std::filesystem::exists(path("huge.best.h5"))) << "no epoch was better";
+  std::filesystem::remove(path("huge.ckpt.h5")); // what is left was written in the midst of the epoch
+  auto const again = succeed(words(here));
+  EXPECT_THAT(again.out, HasSubstr("resumed   after step 2 of 3"));
+  EXPECT_EQ(hash_of(again), expected);
 }
 
 TEST_F(TrainCheckpoints, AreOfOneRunAtATime) {

@@ -1,6 +1,7 @@
 #include "apps/shared_folder.hpp"
 
 #include "io/categories.hpp"
+#include "io/network_file.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "reference/tie_network.hpp"
@@ -55,6 +56,30 @@ TEST_F(Verify, AgreesWithWhatInferWrites) {
       EXPECT_THAT(ended.out, HasSubstr(options.empty() ? "plain loops in double" : "exact arithmetic"));
     }
   }
+}
+
+TEST_F(Verify, CallsNothingCertainThatUnderflowOfASlopeDecides) {
+  Layer scales;
+  scales.weights = {1, 1, {0, 1}, {0}, {-1.0}};
+  scales.activation = Activation::leaky_relu(1e-300);
+  Layer revives = scales;
+  revives.weights.values = {-1e300};
+  revives.activation = Activation::relu();
+  NetworkFileWriter writer(path("tiny.h5"));
+  writer.append(scales);
+  writer.append(revives);
+  writer.commit();
+  write_sample_file(path("tiny-samples.h5"), {{1, 1, {0, 1}, {0}, {1e-30}}, 0});
+  write_bytes(path("tiny.tsv"), ""); // dead, as a run in double says; in exact arithmetic 1e-30 is left
+  auto const ended = run_varve({"verify", "--network", path("tiny.h5"), "--input", path("tiny-samples.h5"), "--result",
+                                path("tiny.tsv"), "--exact"});
+  EXPECT_EQ(ended.exit_code, 1) << ended.err << ended.out;
+  EXPECT_THAT(ended.out, HasSubstr("certain   0 of 1"));
+}
+
+TEST_F(Verify, SaysThatAResultHasAnotherWidthThanTheOutputs) {
+  write_sample_file(path("wide.h5"), {{150, 300, std::vector<EdgeOffset>(151, 0), {}, {}}, 0});
+  expect_sentence(verify("wide.h5"), 3, {"wide.h5 holds samples of 300 neurons, the network has 256 outputs"});
 }
 
 TEST_F(Verify, NamesTheSamplesOfATamperedResult) {

@@ -22,6 +22,7 @@ TEST(MemoryLimits, OfAHostAreSharedByWeightsOnTheirWay) {
   limits = memory_limits(request, Backend::serial);
   EXPECT_EQ(limits.device, 300U);
   EXPECT_EQ(limits.host_weights, 700U);
+  EXPECT_EQ(limits.encoding, 1000U);
   EXPECT_EQ(limits.device_weights, 100U);
   request.device_memory_limit = 5000;
   EXPECT_EQ(memory_limits(request, Backend::serial).device, 1000U);
