@@ -79,15 +79,20 @@ constexpr std::array<std::pair<char const*, double>, 3> words_for_numbers = {
 /// True if the JSON holds numbers that are not finite.
 bool has_words(nlohmann::ordered_json const& json) {
   if (json.is_number_float()) return !std::isfinite(json.get<double>());
-  return json.is_structured() && std::ranges::any_of(json, has_words);
+  if (!json.is_structured()) return false;
+  for (auto const& member : json)
+    if (has_words(member)) return true;
+  return false;
 }
 
 /// Replaces numbers that are not finite by their words.
 void spell_out(nlohmann::ordered_json& json) {
-  if (json.is_structured()) std::ranges::for_each(json, spell_out);
-  if (!json.is_number_float() || std::isfinite(json.get<double>())) return;
-  double const number = json.get<double>();
-  json = words_for_numbers[std::isnan(number) ? 2 : number > 0.0 ? 0 : 1].first;
+  if (json.is_structured()) {
+    for (auto& member : json) spell_out(member);
+  } else if (has_words(json)) {
+    double const number = json.get<double>();
+    json = words_for_numbers[std::isnan(number) ? 2 : number > 0.0 ? 0 : 1].first;
+  }
 }
 
 } // namespace

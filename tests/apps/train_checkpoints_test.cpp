@@ -51,16 +51,16 @@ TEST_F(TrainCheckpoints, OfOtherDataAreRefused) {
 
 TEST_F(TrainCheckpoints, InAnEpochOfInfiniteLossGoOn) {
   succeed({"generate", "random", "--widths", "16,24,4", "--density", "1", "--init", "he", "--output", path("he.h5")});
-  NetworkFileWriter writer(path("huge.h5"));
+  NetworkFileWriter writer(path("huge-start.h5"));
   for (auto layer : load(NetworkFile(path("he.h5"))).layers()) {
     for (auto& weight : layer.weights.values) weight *= 1e80; // squares of outputs exceed the largest double
     writer.append(layer);
   }
   writer.commit();
   auto const here =
-      joined(files("huge"), {"--network", path("huge.h5"), "--loss", "mean-square", "--precision", "double", "--rate",
-                             "1e-300", "--epochs", "1", "--checkpoint-every", "1", "--validation", path("train.h5"),
-                             "--best", path("huge.best.h5"), "--report", path("huge.json")});
+      joined(files("huge"), {"--network", path("huge-start.h5"), "--loss", "mean-square", "--precision", "double",
+                             "--rate", "1e-300", "--epochs", "1", "--checkpoint-every", "1", "--validation",
+                             path("train.h5"), "--best", path("huge.best.h5"), "--report", path("huge.json")});
   auto const expected = train(here);
   EXPECT_THAT(read_bytes(path("huge.json")), HasSubstr("\"validation_loss\": \"Infinity\""));
   EXPECT_TRUE(std::filesystem::exists(path("huge.best.h5"))) << "no epoch was better";

@@ -85,7 +85,10 @@ SampleSet expected_of(RandomCase const& drawn, InferenceOptions const& options) 
                                options.edge_order);
   auto const last = test::reference_of(ordered, drawn.samples, options.precision);
   if (!wanted.rewrites_network()) return last;
-  SampleSet expanded{{last.num_samples(), drawn.network.num_outputs()}, last.first_sample};
+  SampleSet expanded;
+  expanded.first_sample = last.first_sample;
+  expanded.matrix.num_rows = last.num_samples();
+  expanded.matrix.num_columns = drawn.network.num_outputs();
   for (std::size_t row = 0; row < last.num_samples(); ++row) {
     std::vector<double> values(last.num_neurons());
     for (auto entry = last.matrix.row_pointers[row]; entry < last.matrix.row_pointers[row + 1]; ++entry)
