@@ -131,6 +131,8 @@ def test_predictions_are_the_first_of_the_largest(network, X):
     np.testing.assert_array_equal(network.predict(X), activations.argmax(axis=1))
     equal = varve.Network.from_scipy([np.ones((3, 2))])
     assert equal.predict([[1.0, 2.0], [0.0, 0.0]]).tolist() == [0, 0]
+    with pytest.raises(varve.UsageError, match="one output, so every prediction would be 0; use infer"):
+        varve.Network.from_scipy([np.ones((1, 2))]).predict([[1.0, 2.0]])
 
 
 def test_categories_are_the_samples_with_a_nonzero_output():

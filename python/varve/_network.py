@@ -304,9 +304,14 @@ class Network:
     def predict(self, X: Any, **options: Unpack[RunOptions]) -> np.ndarray:
         """The output of the largest last activation of each sample, the lowest of equal ones.
 
+        Refused for a network of one output, whose answer would always be 0: use :meth:`infer` for its activation, or
+        :meth:`classify` for the samples whose activation is not 0.
+
         :param X: samples [samples, inputs]
         :returns: int64 [samples]
         """
+        if self.num_outputs == 1:
+            raise UsageError("the network has one output, so every prediction would be 0; use infer for its activation, or classify")
         predictions = self.run(X, activations=False, predictions=True, **options).predictions
         assert predictions is not None
         return predictions

@@ -8,7 +8,6 @@
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "core/version.hpp"
-#include "distribute/communicator.hpp"
 #include "engine/launch_times.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
@@ -52,7 +51,6 @@ void write(OutputFile* file, std::vector<std::string> const& lines) {
 }
 
 int benchmark(BenchmarkOptions const& options) {
-  if (Communicator().size() > 1) throw UsageError("varve benchmark runs as one rank");
   require_sound(options);
   if (has_kokkos_tool())
     throw UsageError("a tool of Kokkos is loaded (KOKKOS_TOOLS_LIBS or --kokkos-tools-libs), which changes times; "

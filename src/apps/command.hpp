@@ -15,6 +15,7 @@ inline constexpr int stopped_by_signal = 5; ///< exit code of a run that can be 
 struct Action {
   std::function<int()> run; ///< returns the exit code (0 success, 1 results differ from the truth) or throws
   bool uses_devices = true; ///< false: Kokkos need not be started, so that it runs on machines without the build's GPU
+  bool is_parallel = false; ///< several ranks may share the work
 };
 
 /// Each function adds one subcommand with its options to the command line; if that subcommand is called, it sets

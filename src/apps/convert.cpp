@@ -4,6 +4,7 @@
 #include "apps/reductions_report.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
+#include "core/runtime.hpp"
 #include "io/open.hpp"
 #include "network/kept_network.hpp"
 #include "network/layers_ahead.hpp"
@@ -40,10 +41,16 @@ struct ConvertOptions {
   std::string prune_over = "layer";
 };
 
-/// Memory limit, in bytes, for rewritten layers; layers beyond it are rewritten twice.
-constexpr std::size_t most_kept_bytes = std::size_t(4) << 30U;
-/// Memory limit, in bytes, for layers that are read while the ones before are rewritten.
-constexpr std::size_t ahead_bytes = std::size_t(1) << 30U;
+/// Memory limits, in bytes.
+struct KeptBytes {
+  std::size_t rewritten = 0; ///< for rewritten layers; layers beyond it are rewritten twice
+  std::size_t ahead = 0;     ///< for layers that are read while the ones before are rewritten
+};
+
+KeptBytes bytes_to_keep() {
+  auto const quarter = available_memory(Backend::serial) / 4;
+  return {std::min(std::size_t{4} << 30U, quarter), std::min(std::size_t{1} << 30U, quarter)};
+}
 
 /// Passes on a pruned network and notes which of its layers have lost all their edges.
 class EmptiedLayers final : public NetworkSource {
@@ -91,13 +98,14 @@ void say_which_are_empty(EmptiedLayers const& layers) {
 void convert_network(NetworkSource const& network, ConvertOptions const& options) {
   auto const& target = options.samples.target;
   auto const progress = terminal_progress("converting layers");
+  auto const bytes = bytes_to_keep();
   if (options.reduce) {
-    LayersAhead const ahead(network, ahead_bytes);
-    ReducedNetwork const reduced(ahead, {.merge_outputs = false}, most_kept_bytes);
+    LayersAhead const ahead(network, bytes.ahead);
+    ReducedNetwork const reduced(ahead, {.merge_outputs = false}, bytes.rewritten);
     save_network(reduced, target, progress);
     print_reductions(describe(reduced.report()));
   } else if (options.prune) {
-    KeptNetwork const kept(network, most_kept_bytes);
+    KeptNetwork const kept(network, bytes.rewritten);
     auto const scope = options.prune_over == "network" ? PruneScope::network : PruneScope::layer;
     PrunedNetwork const pruned(kept, *options.prune, scope);
     EmptiedLayers const watched(pruned, kept);

@@ -6,7 +6,6 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/stopwatch.hpp"
-#include "distribute/communicator.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/labels.hpp"
@@ -181,7 +180,6 @@ void write_report(EvaluateJob const& job, Evaluation const& evaluation, Evaluate
 }
 
 int evaluate(EvaluateOptions const& options) {
-  if (Communicator().size() > 1) throw UsageError("varve evaluate runs as one rank");
   auto const& run = options.run;
   FileRoles files;
   files.reads("--network", run.network);

@@ -5,6 +5,7 @@
 #include "apps/infer_prepare.hpp"
 #include "apps/options_file.hpp"
 #include "apps/standard_streams.hpp"
+#include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
@@ -18,7 +19,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -118,7 +121,9 @@ int infer(InferOptions const& options) {
     print_start(job);
   }
   auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store->ranges())});
-  return num_finished < job.num_samples() ? say_stopped(job, num_finished) : finish_job(job, total_time);
+  if (num_finished == job.num_samples()) return finish_job(job, total_time);
+  VARVE_REQUIRE(journal != nullptr, "a run without a journal ends before its last sample");
+  return say_stopped(job, num_finished);
 }
 
 } // namespace
@@ -127,8 +132,10 @@ void add_infer(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("infer", "Run samples through a network and say which survive");
   auto const options = std::make_shared<InferOptions>();
   add_infer_options(*command, *options);
-  add_options_file(*command, options->options_file);
-  command->callback([options, &action] { action.run = [options] { return infer(*options); }; });
+  std::vector<std::string> outputs;
+  for (auto const& output : infer_outputs) outputs.emplace_back(output.option);
+  add_options_file(*command, options->options_file, outputs);
+  command->callback([options, &action] { action = {[options] { return infer(*options); }, true, true}; });
 }
 
 } // namespace varve

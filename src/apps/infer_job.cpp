@@ -7,6 +7,7 @@
 #include "apps/standard_streams.hpp"
 #include "apps/tuning_target.hpp"
 #include "core/error.hpp"
+#include "distribute/agreement.hpp"
 #include "distribute/rank_device.hpp"
 #include "distribute/run_batches.hpp"
 #include "io/categories.hpp"
@@ -26,23 +27,6 @@
 
 namespace varve {
 namespace {
-
-/// Throws UsageError unless all ranks have the same options of those that decide the outputs. (Each rank has its own
-/// command line.)
-void require_common_options(InferJob const& job) {
-  auto const text = json_text(common_options(job.options));
-  auto const mine = nlohmann::ordered_json::parse(text);
-  auto const theirs = nlohmann::ordered_json::parse(job.communicator.broadcast(text));
-  job.communicator.together([&] {
-    for (auto const& [name, value] : mine.items()) {
-      if (theirs[name] == value) continue;
-      throw UsageError(
-          fmt::format("{} is {} here and {} on rank 0; only --backend, --memory-limit, --device-memory-limit, "
-                      "--device-weight-limit, --input-memory, --formats, --kernel and options of Kokkos may differ",
-                      name, json_text(value), json_text(theirs[name])));
-    }
-  });
-}
 
 /// Checks, before anything is read or written, that no output is another file of this run and that every rank can read
 /// every input.
@@ -70,34 +54,36 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
   return truth;
 }
 
-/// Collective. True if all ranks have devices of one kind and the same options that decide their speed.
-bool are_alike(InferJob const& job, RankDevice const& device) {
-  auto const& options = job.options;
-  auto const mine = fmt::format("{} {} {}", kind_of(device), options.formats, options.kernel.value_or("auto"));
-  auto const all = job.communicator.gather(mine);
-  bool const differ = std::ranges::any_of(all, [&](std::string const& one) { return one != all.front(); });
-  return job.communicator.broadcast(differ ? "" : "alike") == "alike";
-}
-
 /// Records which rank runs on which device. Throws ResourceError if two share one without --share-devices.
 void place_ranks(InferJob& job) {
   auto const& communicator = job.communicator;
   communicator.together([&] { job.engine = engine_options(job.options); });
   auto const mine = device_of_this_rank(job.engine.backend);
-  auto const hosts = communicator.gather(mine.host);
-  auto const devices = communicator.gather(mine.device);
-  auto const identities = communicator.gather(mine.identity);
-  std::vector<RankDevice> ranks;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-    ranks.push_back({hosts[rank], devices[rank], identities[rank]});
+  auto const ranks = gather(communicator, mine);
   communicator.together([&] {
     if (!job.options.share_devices) require_own_devices(ranks);
   });
   job.report.devices(job.options.backend, job.options.precision, ranks);
-  auto const all_hosts = nlohmann::json::parse(communicator.broadcast(nlohmann::json(hosts).dump()));
-  job.ranks_on_host = static_cast<std::size_t>(std::ranges::count(all_hosts, nlohmann::json(mine.host)));
-  job.are_ranks_alike = are_alike(job, mine);
+  job.ranks_on_host = num_ranks_with(communicator, mine.host);
+  auto const kind = fmt::format("{} {} {}", kind_of(mine), job.options.formats, job.options.kernel.value_or("auto"));
+  job.are_ranks_alike = num_ranks_with(communicator, kind) == static_cast<std::size_t>(communicator.size());
   limit_memory(job.engine, job.ranks_on_host);
+}
+
+/// Compares what the ranks opened.
+void require_same_files(InferJob const& job) {
+  auto const& options = job.options;
+  std::vector<RankInput> inputs;
+  job.communicator.together([&] {
+    inputs.push_back({"--network " + options.network, network_files(options.network, options.challenge)});
+    inputs.push_back({"--input " + options.input, {options.input}});
+    if (!options.truth.empty()) inputs.push_back({"--truth " + options.truth, {options.truth}});
+  });
+  require_same_inputs(job.communicator,
+                      {{"the number of layers", job.network->num_layers()},
+                       {"the first sample", job.samples->first_sample() + 1},
+                       {"the number of samples", job.num_samples()}},
+                      inputs);
 }
 
 /// Opens all files, so that errors in them appear before the work begins.
@@ -113,6 +99,7 @@ void open_files(InferJob& job) {
     note_orientation(*job.network);
     for (auto const& path : output_paths(options)) require_writable(path);
   });
+  require_same_files(job);
   if (job.engine.batch) job.engine.batch = std::clamp<std::size_t>(job.num_samples(), 1, *job.engine.batch);
   job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
 }
@@ -170,7 +157,6 @@ std::vector<SampleRange> find_left(InferJob const& job) {
 } // namespace
 
 void open_job(InferJob& job) {
-  require_common_options(job);
   check_roles(job);
   place_ranks(job);
   open_files(job);

@@ -207,11 +207,7 @@ FileRoles file_roles(InferOptions const& options) {
   files.reads("--input", options.input);
   files.reads("--truth", options.truth);
   files.reads("--options", options.options_file);
-  files.writes("--categories", options.categories, Content::lines);
-  files.writes("--predictions", options.predictions, Content::lines);
-  files.writes("--activations", options.activations, Content::hdf5);
-  files.writes("--report", options.report, Content::json);
-  files.writes("--journal", options.journal, Content::journal);
+  for (auto const& output : infer_outputs) files.writes(output.option, options.*output.path, output.content);
   return files;
 }
 
@@ -225,41 +221,9 @@ SampleIndex least_samples_at_a_time(Backend backend) {
 
 std::vector<std::string> output_paths(InferOptions const& options) {
   std::vector<std::string> paths;
-  for (auto const* const path : {&options.categories, &options.activations, &options.predictions, &options.report}) {
-    if (!path->empty()) paths.push_back(*path);
-  }
+  for (auto const& output : infer_outputs)
+    if (output.content != Content::journal && !(options.*output.path).empty()) paths.push_back(options.*output.path);
   return paths;
-}
-
-nlohmann::ordered_json common_options(InferOptions const& options) {
-  return {{"--network", options.network},
-          {"--input", options.input},
-          {"--neurons", or_null(options.challenge.neurons)},
-          {"--layers", or_null(options.challenge.layers)},
-          {"--bias", or_null(options.challenge.bias)},
-          {"--cap", or_null(options.challenge.cap)},
-          {"--activation", options.challenge.activation},
-          {"--slope", or_null(options.challenge.slope)},
-          {"--transpose-weights", options.challenge.transposes_weights},
-          {"--samples", options.samples},
-          {"--repeat-input", options.repeat_input},
-          {"--truth", options.truth},
-          {"--zero-based", options.zero_based},
-          {"--categories", options.categories},
-          {"--activations", options.activations},
-          {"--predictions", options.predictions},
-          {"--report", options.report},
-          {"--journal", options.journal},
-          {"--schedule", or_null(options.schedule)},
-          {"--split", options.split},
-          {"--exchange", options.exchange},
-          {"--share-devices", options.share_devices},
-          {"--precision", options.precision},
-          {"--engine", options.engine},
-          {"--batch", or_null(options.batch)},
-          {"--reductions", options.reductions},
-          {"--edge-order", options.edge_order},
-          {"--repeat", options.repeat}};
 }
 
 nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader const& samples) {

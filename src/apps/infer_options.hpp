@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -46,6 +47,21 @@ struct InferOptions {
   WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty()}; }
 };
 
+/// An option of `varve infer` that names an output.
+struct InferOutput {
+  char const* option;
+  std::string InferOptions::*path;
+  Content content;
+};
+
+/// All of them.
+inline constexpr std::array<InferOutput, 5> infer_outputs = {
+    {{"--categories", &InferOptions::categories, Content::lines},
+     {"--predictions", &InferOptions::predictions, Content::lines},
+     {"--activations", &InferOptions::activations, Content::hdf5},
+     {"--report", &InferOptions::report, Content::json},
+     {"--journal", &InferOptions::journal, Content::journal}}};
+
 /// Adds all options of `varve infer`.
 void add_infer_options(CLI::App& command, InferOptions& options);
 
@@ -79,12 +95,8 @@ SampleIndex most_samples_at_a_time(Backend backend);
 /// as long for few as for many. 0 on processors.
 SampleIndex least_samples_at_a_time(Backend backend);
 
-/// The paths of all requested outputs.
+/// The paths of all requested outputs but the journal.
 std::vector<std::string> output_paths(InferOptions const& options);
-
-/// The options that must be equal on all ranks of a job, by name. All others (backend, memory, formats, kernel) do not
-/// affect outputs and may differ between unlike machines.
-nlohmann::ordered_json common_options(InferOptions const& options);
 
 /// Everything that outputs and batches depend on, for the journal: contents of the files, what is computed, and the
 /// division into batches. Throws InputError if a file cannot be read.

@@ -1,9 +1,11 @@
 #include "apps/command.hpp"
 #include "apps/documents.hpp"
 #include "apps/plain_values.hpp"
+#include "apps/same_command.hpp"
 #include "apps/standard_streams.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
+#include "core/failure.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
@@ -18,15 +20,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdint>
 #include <exception>
-#include <new>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace {
@@ -57,14 +56,12 @@ int fail(int exit_code, std::string const& sentence, bool speaks) {
   return exit_code;
 }
 
-/// The sentence on an exception that is no varve::Error. It may be a consequence of a failed standard output.
-std::string sentence_on(std::exception const& error) {
-  if (auto const failure = varve::failure_of_output(); !failure.empty()) return failure;
-  auto const* const of_system = dynamic_cast<std::system_error const*>(&error);
-  if (of_system == nullptr || of_system->code() != std::errc::resource_unavailable_try_again) return error.what();
-  return fmt::format("a thread cannot be started: {}; raise the limits of threads and memory (ulimit -u, ulimit -v) or "
-                     "lower OMP_NUM_THREADS",
-                     of_system->code().message());
+/// The error that a failure means. Other failures may be a consequence of a failed standard output.
+varve::Error error_of(std::exception const& failure) {
+  auto error = varve::error_of(failure);
+  if (dynamic_cast<varve::Error const*>(&failure) != nullptr) return error;
+  auto const of_output = varve::failure_of_output();
+  return of_output.empty() ? error : varve::ResourceError(of_output);
 }
 
 /// Tries out HDF5 files on the command line in a child process before MPI, threads and devices start. Errors are
@@ -90,21 +87,22 @@ std::vector<char*> own_arguments(int num_arguments, char** arguments) {
 
 /// Takes the arguments. Returns true if they ask for help or the version, which is printed then. Throws UsageError.
 bool is_answered(CLI::App& command_line, std::vector<char*> const& arguments, varve::Communicator const& communicator) {
-  std::uint64_t answers = 0;
+  std::string answer;
   communicator.together([&] { // each rank parses its own command line
     varve::require_values_behind_equals(std::span(arguments).subspan(std::min<std::size_t>(arguments.size(), 1)));
     try {
       command_line.parse(static_cast<int>(arguments.size()), arguments.data());
     } catch (CLI::Success const& help_or_version) {
-      answers = 1;
-      std::ostringstream answer;
-      command_line.exit(help_or_version, answer, answer);
-      if (communicator.is_root()) fmt::print("{}", answer.str());
+      std::ostringstream text;
+      command_line.exit(help_or_version, text, text);
+      answer = text.str();
     } catch (CLI::ParseError const& error) {
       throw varve::UsageError(varve::explain(command_line, error));
     }
   });
-  return communicator.sum(answers) > 0;
+  require_same_command(communicator, command_line, answer);
+  if (communicator.is_root()) fmt::print("{}", answer);
+  return !answer.empty();
 }
 
 constexpr char const* description = "Exact inference of very deep sparse neural networks, on laptops and GPU clusters.";
@@ -143,7 +141,7 @@ std::optional<int> answer_document(int num_arguments, char** arguments) {
   } catch (varve::Error const& error) {
     return fail(static_cast<int>(error.kind()), error.what(), true);
   } catch (std::exception const& error) { // {fmt} could not print
-    return fail(4, sentence_on(error), true);
+    return fail(4, error_of(error).what(), true);
   }
 }
 
@@ -156,6 +154,10 @@ int run(int num_arguments, char** arguments, varve::Communicator const& communic
   if (is_answered(command_line, own_arguments(num_arguments, arguments), communicator)) {
     varve::flush_output();
     return 0;
+  }
+  if (communicator.size() > 1 && !action.is_parallel) {
+    throw varve::UsageError(
+        fmt::format("varve {} runs as one rank", command_line.get_subcommands().front()->get_name()));
   }
   std::optional<varve::Runtime> runtime;
   communicator.together([&] {
@@ -193,15 +195,12 @@ int run_in_parallel(int num_arguments, char** arguments) {
   varve::set_last_words_of_start(say_last);
   try {
     return run(num_arguments, arguments, communicator);
-  } catch (varve::Error const& error) {
+  } catch (varve::Error const& failure) {
     // All ranks throw the same error (Communicator::together); only the root prints it.
+    auto const error = error_of(failure);
     return fail(static_cast<int>(error.kind()), error.what(), communicator.is_root());
-  } catch (std::bad_alloc const&) {
-    fail(4, "the memory of this machine does not suffice; try a smaller --batch or --memory-limit", true);
-    varve::ParallelEnvironment::abort_if_several(4);
-    return 4;
-  } catch (std::exception const& error) {
-    fail(4, sentence_on(error), true);
+  } catch (std::exception const& failure) {
+    fail(4, error_of(failure).what(), true);
     varve::ParallelEnvironment::abort_if_several(4);
     return 4;
   }

@@ -7,6 +7,7 @@
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
+#include "distribute/agreement.hpp"
 #include "distribute/shared_matrix.hpp"
 #include "distribute/stop_signal.hpp"
 #include "distribute/tile_queue.hpp"
@@ -60,7 +61,10 @@ public:
     open_output();
     compute();
     auto const num_finished = facts_.num_found + ranks_.sum(num_finished_);
-    if (num_finished < facts_.num_tasks) return say_stopped(num_finished);
+    if (num_finished < facts_.num_tasks) {
+      VARVE_REQUIRE(!options_.journal.empty(), "a product without a journal ends before its last tile");
+      return say_stopped(num_finished);
+    }
     finish();
     return 0;
   }
@@ -68,7 +72,6 @@ public:
 private:
   void open_files() {
     ranks_.together([&] { require_valid(options_); });
-    require_common_options(ranks_, options_);
     ranks_.together([&] {
       auto const files = file_roles(options_);
       files.require_readable_by(static_cast<std::size_t>(ranks_.size()));
@@ -83,6 +86,20 @@ private:
       if (!options_.output.empty()) require_writable(options_.output);
       if (!options_.report.empty()) require_writable(options_.report);
     });
+    require_same_matrices();
+  }
+
+  void require_same_matrices() {
+    std::vector<RankInput> inputs;
+    for (auto const& [role, matrix] :
+         {std::pair("A ", options_.a), std::pair("B ", options_.b), std::pair("--add ", options_.added)})
+      if (!matrix.empty()) inputs.push_back({role + matrix, {parse_matrix_name(matrix).path}});
+    auto const& shape = facts_.tiles.shape;
+    require_same_inputs(ranks_,
+                        {{"the number of rows of C", shape.rows},
+                         {"the number of columns of C", shape.columns},
+                         {"the inner dimension", shape.depth}},
+                        inputs);
   }
 
   /// The shape of C. Throws InputError if the shapes of the matrices do not fit.
@@ -99,20 +116,12 @@ private:
   void place_ranks() {
     ranks_.together([&] { backend_ = parse_backend(options_.backend); });
     auto const mine = device_of_this_rank(backend_);
-    auto const hosts = ranks_.gather(mine.host);
-    auto const devices = ranks_.gather(mine.device);
-    auto const identities = ranks_.gather(mine.identity);
-    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-      facts_.devices.push_back({hosts[rank], devices[rank], identities[rank]});
+    facts_.devices = gather(ranks_, mine);
     ranks_.together([&] {
       if (!options_.share_devices) require_own_devices(facts_.devices);
     });
-    auto const names = ranks_.gather(mine.identity.empty() ? mine.host : mine.identity);
-    auto const all = nlohmann::json::parse(ranks_.broadcast(json_text(nlohmann::ordered_json(names))));
-    auto const own_name = json_text(nlohmann::ordered_json(mine.identity.empty() ? mine.host : mine.identity));
-    auto const sharing = std::ranges::count_if(
-        all, [&](auto const& name) { return json_text(nlohmann::ordered_json(name)) == own_name; });
-    ranks_.together([&] { memory_limit_ = memory_limit(std::max<std::size_t>(1, static_cast<std::size_t>(sharing))); });
+    auto const sharing = num_ranks_with(ranks_, mine.identity.empty() ? mine.host : mine.identity);
+    ranks_.together([&] { memory_limit_ = memory_limit(sharing); });
   }
 
   std::size_t memory_limit(std::size_t ranks_on_device) const {
@@ -358,7 +367,7 @@ void add_multiply(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("multiply", "Multiply dense matrices of any size: C = alpha A B");
   auto const options = std::make_shared<MultiplyOptions>();
   add_options(*command, *options);
-  command->callback([options, &action] { action.run = [options] { return multiply(*options); }; });
+  command->callback([options, &action] { action = {[options] { return multiply(*options); }, true, true}; });
 }
 
 } // namespace varve

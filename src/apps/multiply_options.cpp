@@ -115,37 +115,6 @@ FileRoles file_roles(MultiplyOptions const& options) {
   return files;
 }
 
-void require_common_options(Communicator const& communicator, MultiplyOptions const& options) {
-  nlohmann::ordered_json const common = {{"A", options.a},
-                                         {"B", options.b},
-                                         {"--add", options.added},
-                                         {"--output", options.output},
-                                         {"--report", options.report},
-                                         {"--journal", options.journal},
-                                         {"--transpose-a", options.transpose_a},
-                                         {"--transpose-b", options.transpose_b},
-                                         {"--alpha", options.alpha},
-                                         {"--beta", options.beta.value_or(1.0)},
-                                         {"--precision", options.precision},
-                                         {"--product", options.product},
-                                         {"--tile", options.tile.value_or(0)},
-                                         {"--no-stealing", options.no_stealing},
-                                         {"--no-peer-tiles", options.no_peer_tiles},
-                                         {"--cut-last-tiles", options.cut_last_tiles},
-                                         {"--share-devices", options.share_devices}};
-  auto const text = json_text(common);
-  auto const mine = nlohmann::ordered_json::parse(text);
-  auto const theirs = nlohmann::ordered_json::parse(communicator.broadcast(text));
-  communicator.together([&] {
-    for (auto const& [name, value] : mine.items()) {
-      if (theirs[name] == value) continue;
-      throw UsageError(fmt::format("{} is {} here and {} on rank 0; only --backend, --device-memory-limit and options "
-                                   "of Kokkos may differ",
-                                   name, json_text(value), json_text(theirs[name])));
-    }
-  });
-}
-
 nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_t tile) {
   nlohmann::ordered_json run = {{"command", "multiply"},
                                 {"A", identity_of(options.a)},

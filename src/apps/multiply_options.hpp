@@ -2,7 +2,6 @@
 
 #include "apps/cli_types.hpp"
 #include "core/types.hpp"
-#include "distribute/communicator.hpp"
 #include "io/file_roles.hpp"
 
 #include <nlohmann/json.hpp>
@@ -40,9 +39,6 @@ void require_valid(MultiplyOptions const& options);
 
 /// All files that the command reads and writes, with the options that name them.
 FileRoles file_roles(MultiplyOptions const& options);
-
-/// Throws UsageError unless all ranks have the same options of those that decide the result.
-void require_common_options(Communicator const& communicator, MultiplyOptions const& options);
 
 /// What the bits of a tile depend on, for journals.
 nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_t tile);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <string>
 
 namespace varve {
@@ -38,20 +39,14 @@ void require_value(CLI::Option const& option, Json const& value, std::string con
   fail_at(place, quote(json_text(value)), takes_number ? "a number" : "a text, a number, true or false");
 }
 
-/// True if the option may stand in a file: --help would end the run with success, and files name no other files of
-/// options.
-bool may_stand_in_file(CLI::App const& command, CLI::Option const& option) {
-  return &option != command.get_help_ptr() && !option.check_lname("options");
-}
-
-/// Sets the options that the command line did not give.
-void take_defaults(CLI::App& command, std::string const& path) {
+/// Sets the options that the command line did not give, but none of `refused`.
+void take_defaults(CLI::App& command, std::string const& path, std::vector<std::string> const& refused) {
   Json const options = read_options_file(path)["options"]; // must outlive the loop
   for (auto const& [name, value] : options.items()) {
     auto* const option = command.get_option_no_throw("--" + name);
     if (option == nullptr)
       throw InputError(fmt::format("{} names the option '{}', which varve {} lacks", path, name, command.get_name()));
-    if (!may_stand_in_file(command, *option))
+    if (std::ranges::find(refused, option->get_name()) != refused.end())
       throw InputError(fmt::format("{} names the option '{}', which only the command line takes", path, name));
     require_value(*option, value, fmt::format("{}, option '{}'", path, name));
     if (option->count() > 0) continue;
@@ -66,10 +61,11 @@ void take_defaults(CLI::App& command, std::string const& path) {
 
 } // namespace
 
-void add_options_file(CLI::App& command, std::string& path) {
+void add_options_file(CLI::App& command, std::string& path, std::vector<std::string> refused) {
   command.add_option("--options", path, "JSON file written by varve tune: defaults for the other options");
-  command.parse_complete_callback([&path, &command] {
-    if (!path.empty()) take_defaults(command, path);
+  refused.insert(refused.end(), {"--help", "--options"}); // help would end the run with success
+  command.parse_complete_callback([&path, &command, refused] {
+    if (!path.empty()) take_defaults(command, path, refused);
   });
 }
 

@@ -5,14 +5,16 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <vector>
 
 namespace varve {
 
 /// Adds the option --options FILE, which sets defaults for the other options of a subcommand from the object `options`
 /// of a JSON file, as `varve tune` writes it. Options on the command line take precedence. Parsing throws InputError,
 /// naming the file, if the file cannot be read, names an option that the subcommand lacks, or has a value that the
-/// option rejects. (CLI11 itself reads files of options in TOML and INI, but no JSON, which all that Varve writes is.)
-void add_options_file(CLI::App& command, std::string& path);
+/// option rejects, or one of `refused`: outputs, which a file from somebody else must not place. (CLI11 itself reads
+/// files of options in TOML and INI, but no JSON, which all that Varve writes is.)
+void add_options_file(CLI::App& command, std::string& path, std::vector<std::string> refused);
 
 /// The whole content of an options file. Throws InputError, naming the file, if it cannot be read or has no object
 /// `options`.

@@ -61,7 +61,6 @@ private:
       recipe_ = recipe_of(options_);
       engine_options_ = engine_options(options_, recipe_);
     });
-    require_common_options(ranks_, options_, recipe_);
     ranks_.together([&] {
       auto const files = file_roles(options_);
       files.require_readable_by(static_cast<std::size_t>(ranks_.size()));
@@ -73,7 +72,7 @@ private:
     summary_.devices = place_ranks(ranks_, options_, engine_options_);
     ranks_.together([&] { read_files(); });
     if (ranks_.size() > 1)
-      require_same_start(ranks_, summary_.recipe, trainer_->progress().num_steps, weights_hash(engine_->network()));
+      require_same_start(ranks_, options_, summary_.recipe, trainer_->progress().num_steps, engine_->network());
     ranks_.together([&] {
       if (ranks_.is_root()) take_up();
     });
@@ -287,7 +286,7 @@ void add_train(CLI::App& command_line, Action& action) {
       command_line.add_subcommand("train", "Train a network with samples and their labels or targets");
   auto const options = std::make_shared<TrainOptions>();
   add_options(*command, *options);
-  command->callback([options, &action] { action.run = [options] { return train(*options); }; });
+  command->callback([options, &action] { action = {[options] { return train(*options); }, true, true}; });
 }
 
 } // namespace varve

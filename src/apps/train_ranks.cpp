@@ -2,45 +2,21 @@
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"
+#include "distribute/agreement.hpp"
 #include "distribute/gradient_exchange.hpp"
 #include "io/json_text.hpp"
+#include "io/open.hpp"
+#include "network/weights_hash.hpp"
 #include "plan/memory.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace varve {
 namespace {
-
-nlohmann::ordered_json common_options(TrainOptions const& options, Recipe const& recipe) {
-  auto common = parse_json(to_json(recipe, 0), "recipe");
-  common.update({{"--network", options.network},
-                 {"--input", options.input},
-                 {"--labels", options.labels},
-                 {"--targets", options.targets},
-                 {"--validation", options.validation},
-                 {"--validation-labels", options.validation_labels},
-                 {"--validation-targets", options.validation_targets},
-                 {"--output", options.output},
-                 {"--best", options.best},
-                 {"--checkpoint", options.checkpoint},
-                 {"--checkpoint-every", options.checkpoint_every.value_or(0)},
-                 {"--history", options.history},
-                 {"--report", options.report},
-                 {"--patience", options.patience.value_or(0)},
-                 {"--share-devices", options.share_devices},
-                 {"--no-peer-memory", options.no_peer_memory}});
-  return common;
-}
-
-/// The number of ranks that gave the same name.
-std::size_t ranks_with(Communicator const& communicator, std::string const& name) {
-  nlohmann::json const gathered = communicator.gather(name);
-  auto const all = nlohmann::json::parse(communicator.broadcast(gathered.dump()));
-  return static_cast<std::size_t>(std::ranges::count(all, nlohmann::json(name)));
-}
 
 /// Gives this rank its share of the memory that several ranks use, unless the user limits it. A CPU is the device of
 /// all ranks that compute on it.
@@ -57,49 +33,38 @@ void share_memory(TrainingOptions& engine, std::size_t ranks_on_device, std::siz
 
 } // namespace
 
-void require_common_options(Communicator const& communicator, TrainOptions const& options, Recipe const& recipe) {
-  auto const text = json_text(common_options(options, recipe));
-  auto const mine = nlohmann::ordered_json::parse(text);
-  auto const theirs = nlohmann::ordered_json::parse(communicator.broadcast(text));
-  communicator.together([&] {
-    for (auto const& [name, value] : mine.items()) {
-      if (theirs[name] == value) continue;
-      throw UsageError(
-          fmt::format("{} is {} here and {} on rank 0; only --backend, --recompute, --formats, --micro-batch, "
-                      "--memory-limit, --device-memory-limit and options of Kokkos may differ",
-                      name, json_text(value), json_text(theirs[name])));
-    }
-  });
-}
-
 std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptions const& options,
                                     TrainingOptions& engine) {
   auto const mine = device_of_this_rank(engine.backend);
-  auto const hosts = communicator.gather(mine.host);
-  auto const devices = communicator.gather(mine.device);
-  auto const identities = communicator.gather(mine.identity);
-  std::vector<RankDevice> ranks;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-    ranks.push_back({hosts[rank], devices[rank], identities[rank]});
+  auto ranks = gather(communicator, mine);
   communicator.together([&] {
     if (!options.share_devices) require_own_devices(ranks);
   });
-  auto const sharing = ranks_with(communicator, mine.identity.empty() ? mine.host : mine.identity);
-  auto const on_host = ranks_with(communicator, mine.host);
+  auto const sharing = num_ranks_with(communicator, mine.identity.empty() ? mine.host : mine.identity);
+  auto const on_host = num_ranks_with(communicator, mine.host);
   communicator.together([&] { share_memory(engine, sharing, on_host); });
   engine.exchange = gradient_exchange_between_ranks();
   return ranks;
 }
 
-void require_same_start(Communicator const& communicator, std::string const& recipe, std::uint64_t num_steps,
-                        std::uint64_t weights_hash) {
-  auto const mine = fmt::format("step {}, weights {:016x}, {}", num_steps, weights_hash, recipe);
-  auto const theirs = communicator.broadcast(mine);
+void require_same_start(Communicator const& communicator, TrainOptions const& options, std::string const& recipe,
+                        std::uint64_t num_steps, Network const& network) {
+  if (communicator.size() == 1) return;
+  nlohmann::ordered_json facts;
+  std::vector<RankInput> inputs;
   communicator.together([&] {
-    if (mine == theirs) return;
-    throw InputError(
-        fmt::format("this rank begins with {}, but rank 0 with {}; all ranks must see the same files", mine, theirs));
+    for (auto const& [key, value] : parse_json(recipe, "recipe").items()) facts[key + " of the recipe"] = value;
+    facts["the number of steps taken"] = num_steps;
+    facts["the hash of the weights"] = fmt::format("{:016x}", weights_hash(network));
+    inputs.push_back({"--network " + options.network, network_files(options.network, options.challenge)});
+    for (auto const& [name, path] :
+         {std::pair("--input", options.input), std::pair("--labels", options.labels),
+          std::pair("--targets", options.targets), std::pair("--validation", options.validation),
+          std::pair("--validation-labels", options.validation_labels),
+          std::pair("--validation-targets", options.validation_targets)})
+      if (!path.empty()) inputs.push_back({fmt::format("{} {}", name, path), {path}});
   });
+  require_same_inputs(communicator, facts, inputs);
 }
 
 std::vector<TrainingTimes> gather(Communicator const& communicator, TrainingTimes const& times) {

@@ -10,20 +10,16 @@
 
 namespace varve {
 
-/// Throws UsageError unless all ranks have the same options, except for those that change no bit. (Each rank has its
-/// own command line.) Collective.
-void require_common_options(Communicator const& communicator, TrainOptions const& options, Recipe const& recipe);
-
 /// Finds out which rank computes where, and gives the engine of each rank its exchange with the others and, if the user
 /// gave no limit, its share of the memory. Returns the devices in rank order on rank 0. Throws ResourceError if two
 /// ranks use one device without --share-devices. Collective.
 std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptions const& options,
                                     TrainingOptions& engine);
 
-/// Throws InputError unless all ranks begin with the same state: the recipe as text, the number of steps taken and a
-/// hash of the weights, which they have read from files of their own. Collective.
-void require_same_start(Communicator const& communicator, std::string const& recipe, std::uint64_t num_steps,
-                        std::uint64_t weights_hash);
+/// Throws InputError unless all ranks begin with the same state, read from the same files: recipe, number of steps
+/// taken and weights. Collective.
+void require_same_start(Communicator const& communicator, TrainOptions const& options, std::string const& recipe,
+                        std::uint64_t num_steps, Network const& network);
 
 /// The times of all ranks in rank order on rank 0; other ranks get an empty list. Collective.
 std::vector<TrainingTimes> gather(Communicator const& communicator, TrainingTimes const& times);

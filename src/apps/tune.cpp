@@ -8,7 +8,6 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
-#include "distribute/communicator.hpp"
 #include "engine/inference.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
@@ -111,7 +110,6 @@ void print_best(Tuner const& tuner, TuneOptions const& options) {
 }
 
 int tune(TuneOptions const& options) {
-  if (Communicator().size() > 1) throw UsageError("varve tune runs as one rank");
   FileRoles files;
   files.reads("--network", options.network);
   files.reads("--input", options.input);

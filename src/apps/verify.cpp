@@ -6,7 +6,6 @@
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
-#include "distribute/communicator.hpp"
 #include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "network/kept_network.hpp"
@@ -158,7 +157,6 @@ void print(Comparison const& comparison, bool has_activations, VerifyOptions con
 }
 
 int verify(VerifyOptions const& options) {
-  if (Communicator().size() > 1) throw UsageError("varve verify runs as one rank");
   FileRoles roles;
   roles.reads("--network", options.files.network);
   roles.reads("--input", options.files.input);

@@ -1,5 +1,8 @@
 #include "core/host.hpp"
 
+#include "core/checked.hpp"
+
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -139,6 +143,23 @@ std::size_t available_host_memory(fs::path const& root) {
   for (std::string line; std::getline(mounts, line);)
     if (auto const mount = parse_mount(line)) available = std::min(available, available_below(*mount, root));
   return available;
+}
+
+std::pair<std::size_t, std::size_t> memory_in_use() {
+  std::size_t all = 0;
+  std::size_t data = 0;
+  std::size_t other = 0;
+  std::ifstream("/proc/self/statm") >> all >> other >> other >> other >> other >> data;
+  auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return {all * page, data * page};
+}
+
+void limit_memory_to_available(std::size_t stack_bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  auto const most = capped_add(capped_add(memory_in_use().second, available_host_memory()), stack_bytes);
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, most);
+  setrlimit(RLIMIT_DATA, &limit);
 }
 
 std::string processor_name(fs::path const& root) {

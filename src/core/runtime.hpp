@@ -27,7 +27,8 @@ void set_last_words_of_start(std::function<void(Error const&)> say);
 
 /// Does what Runtime does, but for starting Kokkos, where nothing is computed on its devices: removes the --kokkos-*
 /// options from the arguments, throws UsageError about a bad value, and gives host threads all processors of the
-/// process. Takes any number of a GPU, for the machine may have none.
+/// process and allocations the memory that is available (limit_memory_to_available). Takes any number of a GPU, for the
+/// machine may have none.
 void start_on_host(int& num_arguments, char** arguments);
 
 /// A readable name of the hardware behind a backend, for messages and reports: "NVIDIA H200 (device 0)", "2 threads".

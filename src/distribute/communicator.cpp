@@ -2,6 +2,7 @@
 
 #include "core/config.hpp"
 #include "core/error.hpp"
+#include "core/failure.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/mpi_state.hpp"
 
@@ -13,7 +14,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -169,16 +169,12 @@ bool wait(MPI_Request& request, std::function<bool()> const& is_over) {
 }
 
 /// Runs `work` and returns its error on this rank, if any.
-std::optional<Error> error_of(std::function<void()> const& work) {
+std::optional<Error> error_in(std::function<void()> const& work) {
   try {
     work();
     return std::nullopt;
-  } catch (Error const& error) {
-    return error;
-  } catch (std::bad_alloc const&) {
-    return ResourceError("the memory of this machine does not suffice; try a smaller --batch or --memory-limit");
-  } catch (std::exception const& error) {
-    return ResourceError(error.what());
+  } catch (std::exception const& failure) {
+    return error_of(failure);
   }
 }
 
@@ -215,7 +211,7 @@ void ParallelEnvironment::set_last_words(std::function<void(Error const&)> say, 
 
 void Communicator::together(std::function<void()> const& work) const {
   if (size_ == 1) return work();
-  auto const error = error_of(work);
+  auto const error = error_in(work);
   int const mine = error ? rank_ : size_;
   int failed = size_;
   MPI_Request request = MPI_REQUEST_NULL;

@@ -4,13 +4,31 @@
 #include "core/host.hpp"
 #include "core/repeated.hpp"
 #include "core/runtime.hpp"
+#include "io/checksum.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 namespace varve {
+
 RankDevice device_of_this_rank(Backend backend) {
   return {host_name(), device_name(backend), device_identity(backend)};
+}
+
+std::vector<RankDevice> gather(Communicator const& communicator, RankDevice const& device) {
+  auto const hosts = communicator.gather(device.host);
+  auto const devices = communicator.gather(device.device);
+  auto const identities = communicator.gather(device.identity);
+  std::vector<RankDevice> ranks;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    ranks.push_back({hosts[rank], devices[rank], identities[rank]});
+  return ranks;
+}
+
+std::size_t num_ranks_with(Communicator const& communicator, std::string const& text) {
+  auto const mine = checksum(text);
+  return static_cast<std::size_t>(std::ranges::count(communicator.gather_everywhere({mine}), mine));
 }
 
 std::string kind_of(RankDevice const& device) { return device.device.substr(0, device.device.find(" (device ")); }

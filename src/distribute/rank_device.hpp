@@ -1,7 +1,9 @@
 #pragma once
 
 #include "core/backend.hpp"
+#include "distribute/communicator.hpp"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,12 @@ struct RankDevice {
 
 /// The device that Kokkos has chosen on this rank for a backend.
 RankDevice device_of_this_rank(Backend backend);
+
+/// The devices of all ranks, in rank order, on rank 0; other ranks get an empty list. Collective.
+std::vector<RankDevice> gather(Communicator const& communicator, RankDevice const& device);
+
+/// The number of ranks that pass this text. Collective.
+std::size_t num_ranks_with(Communicator const& communicator, std::string const& text);
 
 /// The name of a device without its number: equal for devices that are equally fast.
 std::string kind_of(RankDevice const& device);

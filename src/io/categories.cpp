@@ -20,7 +20,7 @@ namespace {
 /// Calls visit(sample, line) for each sample of a file; the sample counts from 0, the line from 1.
 template <class Visit>
 void for_each_sample(std::filesystem::path const& path, SampleIndex first_number, Visit const& visit) {
-  for_each_line(path, [&](std::string_view line, std::size_t number) {
+  auto const parse = [&](std::string_view line, std::size_t number) {
     SampleIndex sample = 0;
     auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), sample);
     if (error != std::errc() || next != line.data() + line.size() || sample < first_number) {
@@ -30,7 +30,8 @@ void for_each_sample(std::filesystem::path const& path, SampleIndex first_number
     }
     visit(sample - first_number, number);
     return true;
-  });
+  };
+  for_each_line(path, parse, LastBreak::required);
 }
 
 /// Reads the file again to report the line that repeats a sample.

@@ -94,4 +94,13 @@ std::uint64_t file_checksum(std::filesystem::path const& path) {
   return finished(sum);
 }
 
+std::uint64_t files_checksum(std::vector<std::filesystem::path> const& files) {
+  std::uint64_t sum = 0;
+  for (auto const& file : files) {
+    auto const next = file_checksum(file);
+    sum = checksum({reinterpret_cast<char const*>(&next), sizeof(next)}, sum);
+  }
+  return sum;
+}
+
 } // namespace varve

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 namespace varve {
 
@@ -14,5 +15,8 @@ std::uint64_t checksum(std::string_view bytes, std::uint64_t before = 0);
 /// The checksum of a file's stored bytes (not decompressed), read once by all host threads. Throws InputError if the
 /// file cannot be read.
 std::uint64_t file_checksum(std::filesystem::path const& path);
+
+/// The checksums of several files, chained.
+std::uint64_t files_checksum(std::vector<std::filesystem::path> const& files);
 
 } // namespace varve

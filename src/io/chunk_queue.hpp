@@ -42,11 +42,12 @@ public:
   ChunkQueue(ChunkQueue const&) = delete;
   ChunkQueue& operator=(ChunkQueue const&) = delete;
 
-  /// Adds a chunk; decodes one if enough wait. Returns false once a chunk could not be decoded.
+  /// Adds a chunk; decodes one if enough wait. Returns false once a chunk could not be decoded. Throws std::bad_alloc
+  /// if memory was lacking for that, on any thread.
   bool add(StoredChunk<Element> chunk) {
     if (num_helpers_ == 0) {
       decode(decoder_, std::move(chunk));
-      return !has_failed_;
+      return is_well();
     }
     StoredChunk<Element> mine;
     {
@@ -56,10 +57,10 @@ public:
     }
     added_.notify_one();
     if (!mine.bytes.empty()) decode(decoder_, std::move(mine));
-    return !has_failed_;
+    return is_well();
   }
 
-  /// Returns once all chunks are decoded: true if all could be.
+  /// Returns once all chunks are decoded: true if all could be. Throws as add() does.
   bool finish() {
     for (std::unique_lock lock(guard_); !waiting_.empty() && !has_failed_;) {
       auto chunk = taken();
@@ -68,10 +69,17 @@ public:
       lock.lock();
     }
     close();
-    return !has_failed_;
+    return is_well();
   }
 
 private:
+  bool is_well() {
+    if (!has_failed_) return true;
+    std::lock_guard const lock(guard_);
+    if (failure_) std::rethrow_exception(failure_);
+    return false;
+  }
+
   /// Call it under the guard.
   StoredChunk<Element> taken() {
     auto chunk = std::move(waiting_.front());
@@ -87,6 +95,8 @@ private:
       for (auto const& run : chunk.runs)
         if (!accepts_(run.elements)) has_failed_ = true;
     } catch (std::exception const&) { // no memory
+      std::lock_guard const lock(guard_);
+      failure_ = std::current_exception();
       has_failed_ = true;
     }
   }
@@ -119,6 +129,7 @@ private:
   std::condition_variable added_;
   std::deque<StoredChunk<Element>> waiting_;
   bool is_closed_ = false;
+  std::exception_ptr failure_;
   std::atomic<bool> has_failed_ = false;
   std::size_t num_helpers_;
   HostHelpers helpers_; ///< last, so that they end before what they use

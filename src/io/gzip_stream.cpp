@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ private:
     stream_.next_out = zlib_bytes(out.data());
     stream_.avail_out = zlib_size(out.size());
     auto const status = inflate(&stream_, Z_NO_FLUSH);
+    if (status == Z_MEM_ERROR) throw std::bad_alloc();
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) {
       fail_corrupt(stream_.msg != nullptr ? stream_.msg : "unexpected bytes");
     }

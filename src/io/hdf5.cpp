@@ -1,5 +1,6 @@
 #include "io/hdf5.hpp"
 
+#include "core/failure.hpp"
 #include "io/hdf5_access.hpp"
 #include "io/input_files.hpp"
 #include "io/line_error.hpp"
@@ -22,6 +23,15 @@ std::string essence_of(std::string text) {
   }
   std::ranges::replace(text, '\n', ' ');
   return text;
+}
+
+/// HDF5 calls it after each failure of one of its functions. A caller may take the failure for an answer.
+herr_t look_for_lack_of_memory(hid_t stack, void*) {
+  auto const look = [](unsigned, H5E_error2_t const* error, void*) -> herr_t {
+    if (error->maj_num == H5E_RESOURCE && error->min_num == H5E_NOSPACE) note_lack_of_memory();
+    return 0;
+  };
+  return H5Ewalk2(stack, H5E_WALK_UPWARD, look, nullptr);
 }
 
 } // namespace
@@ -56,7 +66,7 @@ std::unique_lock<std::recursive_mutex> lock() {
   static auto const no_exit_handler = H5dont_atexit();
   static_cast<void>(no_exit_handler);
   std::unique_lock held(mutex);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // this setting is per thread
+  H5Eset_auto2(H5E_DEFAULT, look_for_lack_of_memory, nullptr); // this setting is per thread
   return held;
 }
 

@@ -13,7 +13,8 @@
 /// layer 3". Hold lock() during every use, including destruction.
 namespace varve::hdf5 {
 
-/// Locks the library, which only one thread at a time may enter, and silences HDF5's own error output.
+/// Locks the library, which only one thread at a time may enter, silences HDF5's own error output and
+/// notes where it lacks memory (note_lack_of_memory).
 [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
 
 /// Owns an HDF5 identifier and closes it on destruction.

@@ -1,5 +1,6 @@
 #include "io/hdf5_guard.hpp"
 
+#include "core/host.hpp"
 #include "io/input_files.hpp"
 
 #include <fcntl.h>
@@ -68,16 +69,6 @@ void set_limit(__rlimit_resource resource, std::uint64_t value) {
   getrlimit(resource, &limit);
   limit.rlim_cur = limit.rlim_max = std::min<rlim_t>(value, limit.rlim_max);
   setrlimit(resource, &limit);
-}
-
-/// Address space and private writable memory of this process, in bytes.
-std::pair<std::uint64_t, std::uint64_t> memory_in_use() {
-  std::uint64_t all = 0;
-  std::uint64_t data = 0;
-  std::uint64_t other = 0;
-  std::ifstream("/proc/self/statm") >> all >> other >> other >> other >> other >> data;
-  auto const page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  return {all * page, data * page};
 }
 
 bool is_in_child = false;

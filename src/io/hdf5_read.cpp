@@ -206,7 +206,11 @@ File open_file(fs::path const& path) {
   return file;
 }
 
-bool has_child(hid_t parent, std::string const& name) { return H5Lexists(parent, name.c_str(), H5P_DEFAULT) > 0; }
+bool has_child(hid_t parent, std::string const& name) {
+  auto const found = H5Lexists(parent, name.c_str(), H5P_DEFAULT);
+  if (found < 0) throw InputError(fmt::format("\"{}\" cannot be looked for ({})", name, reason()));
+  return found > 0;
+}
 
 Group open_group(hid_t parent, std::string const& name, std::string const& place) {
   if (!has_child(parent, name)) throw InputError(fmt::format("{}: found no group \"{}\", expected one", place, name));

@@ -103,8 +103,12 @@ void require_standard(Datatype const& type, std::string const& place) {
 }
 
 void require_own_storage(Properties const& properties, std::string const& what, std::string const& place) {
-  bool const is_virtual = H5Pget_layout(properties.id()) == H5D_VIRTUAL;
-  if (!is_virtual && H5Pget_external_count(properties.id()) == 0) return;
+  auto const layout = H5Pget_layout(properties.id());
+  bool const is_virtual = layout == H5D_VIRTUAL;
+  int const num_files = is_virtual ? 0 : H5Pget_external_count(properties.id());
+  if (layout < 0 || num_files < 0)
+    throw InputError(fmt::format("{}: {} cannot be read: HDF5 does not say how it is stored", place, what));
+  if (!is_virtual && num_files == 0) return;
   throw InputError(
       fmt::format("{}: found {} with its numbers {}, expected them in this file", place, what,
                   is_virtual ? "in other datasets (virtual storage)" : "in another file (external storage)"));

@@ -79,7 +79,7 @@ MatrixDataset::MatrixDataset(std::string const& full_name) {
   try {
     contents_ = hdf5::guarded(path_, walk, open);
   } catch (std::bad_alloc const&) {
-    throw InputError(fmt::format("{} needs more memory than there is to read its structure", place_));
+    throw ResourceError(fmt::format("{} needs more memory than there is to read its structure", place_));
   }
   auto const length = H5Iget_name(contents_->numbers.id(), nullptr, 0);
   stored_at_.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));

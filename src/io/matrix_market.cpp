@@ -203,10 +203,11 @@ bool is_matrix_market(fs::path const& path) {
 
 SparseMatrix read_matrix_market(fs::path const& path) {
   Entries entries(path, read_banner(path));
-  for_each_line(path, [&](std::string_view line, std::size_t number) {
+  auto const take = [&](std::string_view line, std::size_t number) {
     entries.take(line, number);
     return true;
-  });
+  };
+  for_each_line(path, take, LastBreak::required);
   return entries.finish();
 }
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,44 @@ void for_each_number(onnx::Tensor const& tensor, Visit const& visit) {
   }
 }
 
+/// An operation that can be read, with the most inputs that it has.
+struct Operation {
+  std::string_view name;
+  std::size_t most_inputs;
+};
+
+constexpr std::array<Operation, 10> operations = {{{"Gemm", 3},
+                                                   {"MatMul", 2},
+                                                   {"Add", 2},
+                                                   {"Relu", 1},
+                                                   {"Clip", 3},
+                                                   {"LeakyRelu", 1},
+                                                   {"Sigmoid", 1},
+                                                   {"Tanh", 1},
+                                                   {"Softmax", 1},
+                                                   {"Constant", 0}}};
+
+/// The versions of ONNX's operations in which these are what the tables say.
+constexpr std::uint64_t oldest_operations = 7, newest_operations = 28;
+
+/// An attribute of an operation, with the value of one that is absent.
+struct Rule {
+  std::string_view operation, attribute;
+  onnx::AttributeType type;
+  double otherwise = 0.0;
+  std::uint64_t last_version = newest_operations;
+};
+
+constexpr std::array<Rule, 9> rules = {{{"Gemm", "alpha", onnx::AttributeType::real, 1.0},
+                                        {"Gemm", "beta", onnx::AttributeType::real, 1.0},
+                                        {"Gemm", "transA", onnx::AttributeType::integer},
+                                        {"Gemm", "transB", onnx::AttributeType::integer},
+                                        {"LeakyRelu", "alpha", onnx::AttributeType::real, 0.01F},
+                                        {"Clip", "min", onnx::AttributeType::real, 0.0, 10}, // then inputs
+                                        {"Clip", "max", onnx::AttributeType::real, 0.0, 10},
+                                        {"Softmax", "axis", onnx::AttributeType::integer, -1.0},
+                                        {"Constant", "value", onnx::AttributeType::tensor}}};
+
 /// Follows the chain of operations from the input to the output and makes layers of them.
 class Chain {
 public:
@@ -48,14 +87,20 @@ public:
       fail_at(place_, fmt::format("a model of {} inputs and {} outputs", graph.inputs.size(), graph.outputs.size()),
               "one of each");
     }
+    if (!graph.version || *graph.version < oldest_operations || *graph.version > newest_operations) {
+      fail_at(place_,
+              graph.version ? fmt::format("version {} of ONNX's operations", *graph.version)
+                            : "no version of ONNX's operations (opset_import)",
+              fmt::format("one from {} to {}", oldest_operations, newest_operations));
+    }
     value_ = graph.inputs.front();
+    names_.insert(value_);
   }
 
   void take(onnx::Node const& node) {
     node_ = &node;
-    bool const is_standard = node.domain.empty() || node.domain == "ai.onnx";
     auto const& operation = node.operation;
-    if (!is_standard) fail_operation();
+    require_known();
     if (operation == "Constant") return take_constant();
     if (is_finished_) fail_at(place_, fmt::format("the operation {} behind Softmax", node.shown()), "none");
     if (operation == "Gemm") {
@@ -71,7 +116,6 @@ public:
     } else {
       take_simple_activation();
     }
-    if (node.outputs.empty()) fail_at(place_, fmt::format("the operation {} without an output", node.shown()), "one");
     value_ = node.outputs.front();
   }
 
@@ -89,9 +133,34 @@ public:
   }
 
 private:
-  [[noreturn]] void fail_operation() const {
-    fail_at(place_, fmt::format("the operation {}", node_->shown()),
-            "one of Gemm, MatMul, Add, Relu, Clip, LeakyRelu, Sigmoid, Tanh, Softmax as the last one, and Constant");
+  /// Throws unless the node has nothing but what the tables say, and one output of a new name.
+  void require_known() {
+    auto const& node = *node_;
+    auto const known = std::ranges::find(operations, node.operation, &Operation::name);
+    if (known == operations.end() || !(node.domain.empty() || node.domain == "ai.onnx")) {
+      fail_at(place_, fmt::format("the operation {}", node.shown()),
+              "one of Gemm, MatMul, Add, Relu, Clip, LeakyRelu, Sigmoid, Tanh, Softmax as the last one, and Constant");
+    }
+    if (node.inputs.size() > known->most_inputs)
+      fail_at_node(fmt::format("{} inputs", node.inputs.size()), fmt::format("{} at most", known->most_inputs));
+    if (node.outputs.size() != 1) fail_at_node(fmt::format("{} outputs", node.outputs.size()), "one");
+    if (graph_.initializers.contains(node.outputs.front()) || !names_.insert(node.outputs.front()).second)
+      fail_at_node(fmt::format("the output {}, a name given before", quote(node.outputs.front())), "a new name");
+    for (auto const& [name, attribute] : node.attributes) {
+      auto const* const rule = rule_of(name);
+      if (rule == nullptr || rule->last_version < *graph_.version)
+        fail_at_node(fmt::format("the attribute {}", quote(name)), "none of this name");
+      if (attribute.type != static_cast<std::uint64_t>(rule->type))
+        fail_at_node(fmt::format("the attribute {} of the type {}", quote(name), attribute.type),
+                     fmt::format("the type {}", static_cast<std::uint64_t>(rule->type)));
+    }
+  }
+
+  /// What the table says of an attribute of the present operation; null if it has none of this name.
+  Rule const* rule_of(std::string_view name) const {
+    auto const rule = std::ranges::find_if(
+        rules, [&](Rule const& one) { return one.operation == node_->operation && one.attribute == name; });
+    return rule == rules.end() ? nullptr : &*rule;
   }
 
   [[noreturn]] void fail_at_node(std::string const& what, std::string const& expected) const {
@@ -121,18 +190,18 @@ private:
     }
   }
 
-  double real(char const* name, double without) const {
+  /// The number that an attribute is or stands for.
+  double number(char const* name) const {
     auto const found = node_->attributes.find(name);
-    return found == node_->attributes.end() ? without : found->second.real.value_or(without);
-  }
-  bool is_set(char const* name) const {
-    auto const found = node_->attributes.find(name);
-    return found != node_->attributes.end() && found->second.integer.value_or(0) != 0;
+    if (found == node_->attributes.end()) return rule_of(name)->otherwise;
+    auto const& attribute = found->second;
+    bool const is_real = rule_of(name)->type == onnx::AttributeType::real;
+    return is_real ? attribute.real : static_cast<double>(attribute.integer);
   }
 
   void take_constant() {
     auto const found = node_->attributes.find("value");
-    if (found == node_->attributes.end() || node_->outputs.empty()) fail_at_node("no attribute \"value\"", "a tensor");
+    if (found == node_->attributes.end()) fail_at_node("no attribute \"value\"", "a tensor");
     constants_[node_->outputs.front()] = found->second.tensor;
   }
 
@@ -171,9 +240,9 @@ private:
 
   void take_gemm() {
     require_value_input(0);
-    if (real("alpha", 1.0) != 1.0 || real("beta", 1.0) != 1.0) fail_at_node("alpha or beta", "1 for both");
-    if (is_set("transA")) fail_at_node("transA", "0");
-    add_layer(input(1), is_set("transB"));
+    if (number("alpha") != 1.0 || number("beta") != 1.0) fail_at_node("alpha or beta", "1 for both");
+    if (number("transA") != 0.0) fail_at_node("transA", "0");
+    add_layer(input(1), number("transB") != 0.0);
     if (!input(2).empty()) set_bias(input(2));
   }
 
@@ -204,8 +273,7 @@ private:
     if (operation == "Relu") return set_activation(Activation::relu());
     if (operation == "Sigmoid") return set_activation(Activation::sigmoid());
     if (operation == "Tanh") return set_activation(Activation::tanh());
-    if (operation == "LeakyRelu") return set_activation(Activation::leaky_relu(real("alpha", 0.01F)));
-    fail_operation();
+    set_activation(Activation::leaky_relu(number("alpha")));
   }
 
   /// A limit of Clip: an input since version 11 of the operations, before an attribute.
@@ -231,8 +299,7 @@ private:
   /// also -1; one of the two is the default of every version of the operation.
   void take_softmax() {
     require_value_input(0);
-    auto const found = node_->attributes.find("axis");
-    auto const axis = found == node_->attributes.end() ? -1 : found->second.integer.value_or(0);
+    auto const axis = number("axis");
     if (axis != 1 && axis != -1)
       fail_at_node(fmt::format("the axis {}", axis), "1 or -1: over the outputs of a sample");
     is_finished_ = true;
@@ -245,6 +312,7 @@ private:
   onnx::Node const* node_ = nullptr;
   std::string_view value_; ///< name of the output of the last operation
   std::map<std::string_view, std::string_view> constants_;
+  std::set<std::string_view> names_; ///< of the input and of all outputs so far
   std::vector<Layer> layers_;
   bool may_get_bias_ = false; ///< the last operation was MatMul, or Gemm without a bias
   bool may_get_activation_ = false;

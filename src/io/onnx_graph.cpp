@@ -56,11 +56,23 @@ Graph graph_of(std::string_view message, std::string const& place) {
   return graph;
 }
 
+/// Takes the version of a set of operations (OperatorSetIdProto) if it is ONNX's own set.
+void take_version(std::string_view message, std::optional<std::uint64_t>& version, std::string const& place) {
+  std::uint64_t found = 0;
+  ProtoReader reader(message, place);
+  for (ProtoField field; reader.next(field);)
+    if (field.id == 2 && field.kind == Kind::number) found = field.number;
+  if (auto const domain = name_in(message, 1, place); !domain.empty() && domain != "ai.onnx") return;
+  if (version) fail_at(place, "two versions of ONNX's operations (opset_import)", "one");
+  version = found;
+}
+
 Attribute read_attribute(std::string_view message, std::string_view& name, std::string const& place) {
   Attribute attribute;
   ProtoReader reader(message, place);
   for (ProtoField field; reader.next(field);) {
     if (field.id == 1 && field.kind == Kind::bytes) name = field.bytes;
+    if (field.id == 20 && field.kind == Kind::number) attribute.type = field.number;
     if (field.id == 2 && field.kind == Kind::fixed32)
       attribute.real = double(std::bit_cast<float>(static_cast<std::uint32_t>(field.number)));
     if (field.id == 3 && field.kind == Kind::number) attribute.integer = static_cast<std::int64_t>(field.number);
@@ -132,12 +144,16 @@ std::string Node::shown() const {
 
 Graph read_graph(std::string_view model, std::string const& place) {
   std::optional<std::string_view> message;
+  std::optional<std::uint64_t> version;
   ProtoReader reader(model, place);
   for (ProtoField field; reader.next(field);) {
     if (field.id == 7 && field.kind == Kind::bytes) message = field.bytes;
+    if (field.id == 8 && field.kind == Kind::bytes) take_version(field.bytes, version, place);
   }
   if (!message) fail_at(place, "an ONNX model without a graph", "one");
-  return graph_of(*message, place);
+  auto graph = graph_of(*message, place);
+  graph.version = version;
+  return graph;
 }
 
 Node read_node(std::string_view message, std::string const& place) {
@@ -153,7 +169,8 @@ Node read_node(std::string_view message, std::string const& place) {
     if (field.id == 5) {
       std::string_view name;
       auto const attribute = read_attribute(field.bytes, name, place);
-      node.attributes[name] = attribute;
+      if (!node.attributes.emplace(name, attribute).second)
+        fail_at(place, fmt::format("two attributes {} of a node", quote(name)), "one");
     }
     require_few(node.inputs, most_parts, "inputs of a node", place);
     require_few(node.outputs, most_parts, "outputs of a node", place);
@@ -174,7 +191,9 @@ Tensor read_tensor(std::string_view message, std::string const& place) {
     if (field.id == 8 && field.kind == Kind::bytes) tensor.name = field.bytes;
     if ((field.id == 4 || field.id == 9 || field.id == 10) && field.kind == Kind::bytes) data[field.id] = field.bytes;
     if (field.id == 5) halves.push_back(field);
-    if (field.id == 14 && field.number == 1) fail_at(place, "a constant that lies in another file", "all in this file");
+    if (field.id == 14 && field.number == 1)
+      fail_at(place, "a constant that lies in another file",
+              "all in this file (torch.onnx.export: external_data=False)");
     require_few(tensor.shape, most_parts, "dimensions", place);
   }
   auto const what = fmt::format("the constant {}", quote(tensor.name));

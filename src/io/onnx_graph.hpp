@@ -25,10 +25,14 @@ struct Tensor {
   std::uint64_t num_elements() const { return bytes.size() / type.size; }
 };
 
-/// A number or a constant that belongs to a node.
+/// The types of attributes that Varve reads, by their numbers in AttributeProto.AttributeType.
+enum class AttributeType : std::uint64_t { real = 1, integer = 2, tensor = 4 };
+
+/// A number or a constant that belongs to a node. Writers may leave out the field of a number that is 0.
 struct Attribute {
-  std::optional<double> real;
-  std::optional<std::int64_t> integer;
+  std::uint64_t type = 0; ///< one of AttributeType, or another number
+  double real = 0.0;
+  std::int64_t integer = 0;
   std::string_view tensor; ///< a message of the kind Tensor
 };
 
@@ -49,6 +53,7 @@ struct Graph {
   std::vector<std::string_view> nodes;                       ///< messages of the kind Node, in the order of computation
   std::map<std::string_view, std::string_view> initializers; ///< messages of the kind Tensor, by name
   std::vector<std::string_view> inputs, outputs;             ///< names; inputs without those that are initializers
+  std::optional<std::uint64_t> version;                      ///< of ONNX's own operations (opset_import)
 };
 
 /// Reads a model without its nodes and constants. Throws InputError "PLACE: ..." if it is broken or has no graph.

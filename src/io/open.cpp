@@ -116,16 +116,17 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
   return file;
 }
 
+std::vector<fs::path> network_files(fs::path const& path, ChallengeOptions const& options) {
+  std::error_code error;
+  if (fs::exists(path, error) && is_layer_list(path)) return layer_list_files(path);
+  if (fs::is_directory(path, error)) return challenge_layer_files(path, options);
+  return {path};
+}
+
 std::uint64_t network_checksum(fs::path const& path, ChallengeOptions const& options) {
   std::error_code error;
-  bool const is_list = fs::exists(path, error) && is_layer_list(path);
-  if (!is_list && !fs::is_directory(path, error)) return file_checksum(path);
-  std::uint64_t sum = 0;
-  for (auto const& file : is_list ? layer_list_files(path) : challenge_layer_files(path, options)) {
-    auto const next = file_checksum(file);
-    sum = checksum({reinterpret_cast<char const*>(&next), sizeof(next)}, sum);
-  }
-  return sum;
+  bool const is_one_file = !fs::is_directory(path, error) && !(fs::exists(path, error) && is_layer_list(path));
+  return is_one_file ? file_checksum(path) : files_checksum(network_files(path, options));
 }
 
 SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {

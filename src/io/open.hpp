@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace varve {
 
@@ -19,6 +20,9 @@ namespace varve {
 /// of other programs (layer_list.hpp), or an ONNX model. Throws InputError if PATH is none of them; UsageError if an
 /// option contradicts a file or is missing.
 std::unique_ptr<NetworkSource> open_network(std::filesystem::path const& path, ChallengeOptions const& options = {});
+
+/// The files that reading this network reads. Throws InputError if one is missing.
+std::vector<std::filesystem::path> network_files(std::filesystem::path const& path, ChallengeOptions const& options);
 
 /// A checksum of all bytes that reading this network reads from the disk; equal files give equal checksums. Throws
 /// InputError if a file is missing or cannot be read.

@@ -9,6 +9,7 @@
 #include <lzma.h>
 
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 #endif
@@ -45,6 +46,7 @@ private:
     stream_.next_out = lzma_bytes(out.data());
     stream_.avail_out = out.size();
     auto const status = lzma_code(&stream_, in.empty() ? LZMA_FINISH : LZMA_RUN);
+    if (status == LZMA_MEM_ERROR) throw std::bad_alloc();
     if (status == LZMA_MEMLIMIT_ERROR) fail_corrupt("it asks for more than 1 GiB of memory");
     if (status != LZMA_OK && status != LZMA_STREAM_END && status != LZMA_BUF_ERROR) fail_corrupt("unexpected bytes");
     return {in.size() - stream_.avail_in, out.size() - stream_.avail_out, status == LZMA_STREAM_END};

@@ -3,15 +3,18 @@
 #include "core/config.hpp"
 #include "core/error.hpp"
 #include "io/input_files.hpp"
+#include "io/line_error.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
+#include <set>
 #include <string_view>
 
 #if VARVE_HAVE_ZIP
 #include <zip.h>
 
+#include <new>
 #include <utility>
 #endif
 
@@ -40,7 +43,9 @@ public:
     while (filled < buffer.size()) {
       auto const count = zip_fread(member_.get(), buffer.data() + filled, buffer.size() - filled);
       if (count < 0) {
-        auto const* const reason = zip_error_strerror(zip_file_get_error(member_.get()));
+        auto* const error = zip_file_get_error(member_.get());
+        if (zip_error_code_zip(error) == ZIP_ER_MEMORY) throw std::bad_alloc();
+        auto const* const reason = zip_error_strerror(error);
         throw InputError(fmt::format("{} is corrupt: its ZIP data cannot be decompressed ({})", place_, reason));
       }
       if (count == 0) break;
@@ -64,12 +69,19 @@ struct ZipFile::Contents {
 ZipFile::ZipFile(std::filesystem::path const& path) {
   int code = 0;
   ZipPointer archive(zip_open(readable_place(path).c_str(), ZIP_RDONLY, &code), &zip_discard);
+  if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
   if (!archive) {
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     auto const sentence = fmt::format("{} is no whole ZIP archive ({})", path.string(), zip_error_strerror(&error));
     zip_error_fini(&error);
     throw InputError(sentence);
+  }
+  std::set<std::string_view> names; // libzip takes the first of equal names, other programs the last
+  for (zip_int64_t number = 0; number < zip_get_num_entries(archive.get(), 0); ++number) {
+    auto const* const name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(number), ZIP_FL_ENC_RAW);
+    if (name != nullptr && !names.insert(name).second)
+      throw InputError(fmt::format("{}: found two members of the name {}, expected one", path.string(), quote(name)));
   }
   contents_.reset(new Contents{path, std::move(archive)});
 }

@@ -15,7 +15,8 @@ bool is_zip(std::filesystem::path const& path);
 /// the sizes that the archive claims.
 class ZipFile {
 public:
-  /// Throws InputError, naming the file, if it is no archive, or if this build of Varve lacks libzip.
+  /// Throws InputError, naming the file, if it is no archive, has a name twice, or if this build of Varve
+  /// lacks libzip.
   explicit ZipFile(std::filesystem::path const& path);
   ~ZipFile();
 

@@ -3,11 +3,13 @@
 #include "io/compressions.hpp"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,7 @@ private:
     ZSTD_inBuffer input{in.data(), in.size(), 0};
     ZSTD_outBuffer output{out.data(), out.size(), 0};
     auto const status = ZSTD_decompressStream(stream_, &output, &input);
+    if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
     if (ZSTD_isError(status)) fail_corrupt(ZSTD_getErrorName(status));
     header_ += in.substr(0, std::min(input.pos, max_header - header_.size()));
     num_bytes_ += output.pos;

@@ -294,7 +294,7 @@ TEST_F(Ranks, MayBeOfDifferentKinds) {
   auto const mixed_up = run(words);
   EXPECT_EQ(mixed_up.exit_code, 2);
   ASSERT_EQ(sentences(mixed_up).size(), 1U) << mixed_up.err;
-  EXPECT_THAT(sentences(mixed_up).front(), HasSubstr("--precision is \"double\" here and \"float\" on rank 0"));
+  EXPECT_THAT(sentences(mixed_up).front(), HasSubstr("--precision is double here and float on rank 0"));
 }
 
 TEST_F(Ranks, MayOutnumberTheSamples) {

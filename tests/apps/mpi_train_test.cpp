@@ -223,7 +223,7 @@ TEST_F(TrainRanks, RefuseDifferentOptions) {
   auto second = mpirun(1, outputs("mixed"));
   words.insert(words.end(), second.begin() + 1, second.end());
   auto const different = joined(words, {"--seed", "2"}); // of the second rank
-  expect_failure(different, 2, "seed is 2 here and 1 on rank 0");
+  expect_failure(different, 2, "--seed is 2 here and 1 on rank 0");
   auto const other_backend = joined(words, {"--backend", to_string(compiled_backends().back())});
   EXPECT_EQ(run(other_backend).exit_code, 0) << "ranks may compute in different ways";
 }

@@ -174,6 +174,11 @@ TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
                                  R"({"options": {"help": true}})",
                                  R"({"options": {"help": false}})",
                                  R"({"options": {"options": "other.json"}})",
+                                 R"({"options": {"categories": "alive.tsv"}})",
+                                 R"({"options": {"predictions": "best.tsv"}})",
+                                 R"({"options": {"activations": "last.h5"}})",
+                                 R"({"options": {"report": "report.json"}})",
+                                 R"({"options": {"journal": "run.journal"}})",
                                  R"({"options": {"report": "a.json\u0000.h5"}})"}) {
     auto const ended = infer_with_file(text);
     expect_sentence(ended, 3, {}, text);

@@ -31,7 +31,7 @@ TEST(Categories, CountFromOneInTheFile) {
 
 TEST(Categories, AcceptAnyOrderCommentsBlankLinesAndForeignLineEnds) {
   TemporaryFolder const folder;
-  auto const path = write_bytes(folder / "in.tsv", "# ids\r\n42\r\n\r\n% more\n 7 \n1");
+  auto const path = write_bytes(folder / "in.tsv", "# ids\r\n42\r\n\r\n% more\n 7 \n1\r\n# end");
   EXPECT_EQ(read_categories(path), (Samples{0, 6, 41}));
 }
 
@@ -44,6 +44,9 @@ TEST(Categories, WrongLinesAreNamed) {
   };
   std::string const expected = ", expected one sample number from 1 to 18446744073709551615";
   EXPECT_EQ(sentence("1\nseven\n"), ":2: found \"seven\"" + expected);
+  EXPECT_EQ(sentence("1\n90"),
+            ":2: found \"90\" at the end of the file, expected a line break behind it, without which the "
+            "file may have been cut");
   EXPECT_EQ(sentence("1\n\n0\n"), ":3: found \"0\"" + expected);
   EXPECT_EQ(sentence("-3\n"), ":1: found \"-3\"" + expected);
   EXPECT_EQ(sentence("3 4\n"), ":1: found \"3 4\"" + expected);

@@ -96,9 +96,10 @@ inline std::string onnx_real(std::string const& name, float number) {
   return proto(5, proto(1, name) + proto_number(2U << 3U | 5U) + bytes_of({number}) + proto(20, 1));
 }
 
-/// A model with the input x and the output y.
-inline std::string onnx_model(std::string const& parts) {
-  return proto(1, 7) + proto(7, parts + proto(11, proto(1, std::string("x"))) + proto(12, proto(1, std::string("y"))));
+/// A model with the input x and the output y, of this version of ONNX's operations.
+inline std::string onnx_model(std::string const& parts, std::uint64_t version = 17) {
+  return proto(1, 7) + proto(7, parts + proto(11, proto(1, std::string("x"))) + proto(12, proto(1, std::string("y")))) +
+         proto(8, proto(2, version));
 }
 
 } // namespace varve::testing

@@ -171,13 +171,17 @@ write("word.h5", "yes", 0.0)
 TEST(OtherPrograms, WhatSciPyWritesButVarveDoesNotReadIsNamed) {
   TemporaryFolder const folder;
   run_python(folder, R"(
-import numpy, scipy.io, scipy.sparse
+import numpy, scipy.io, scipy.sparse, warnings, zipfile
 matrix = scipy.sparse.identity(4, format="dia")
 scipy.sparse.save_npz("dia.npz", matrix)
 numpy.savez("arrays.npz", a=numpy.ones(3), b=numpy.ones(3))
 scipy.sparse.save_npz("complex.npz", scipy.sparse.csr_matrix(numpy.array([[1j]])))
 twice = scipy.sparse.coo_matrix(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2))
 scipy.sparse.save_npz("twice.npz", twice)
+scipy.sparse.save_npz("members.npz", scipy.sparse.csr_matrix(numpy.eye(2)))
+warnings.simplefilter("ignore") # zipfile warns of the name that is there already
+with zipfile.ZipFile("members.npz", "a") as archive, archive.open("data.npy", "w") as member:
+    numpy.save(member, numpy.array([3.0, 4.0]))
 scipy.io.mmwrite("complex.mtx", numpy.array([[1j]]))
 scipy.io.mmwrite("symmetric.mtx", scipy.sparse.csr_matrix(numpy.array([[1.0, 2.0], [2.0, 0.0]])), symmetry="symmetric")
 scipy.io.mmwrite("unsigned.mtx", scipy.sparse.csr_matrix(numpy.array([[0, 2], [2**40, 0]], dtype=numpy.uint64)))
@@ -185,6 +189,9 @@ with open("unsigned2.mtx", "w") as file:
     file.write("%%MatrixMarket matrix coordinate unsigned-integer general\n2 2 1\n1 2 +3\n")
 with open("signs.mtx", "w") as file:
     file.write("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 +-5\n")
+for name, text in [("cut.mtx", "1 2 90"), ("whole.mtx", "1 2 900\n% an end")]:
+    with open(name, "w") as file:
+        file.write("%%MatrixMarket matrix coordinate real general\n2 2 1\n" + text)
 scipy.io.mmwrite("pattern.mtx", scipy.sparse.csr_matrix(numpy.array([[1.0, 1.0], [0.0, 1.0]])), field="pattern")
 )");
   auto const sentence = [&](std::string const& name) {
@@ -197,12 +204,17 @@ scipy.io.mmwrite("pattern.mtx", scipy.sparse.csr_matrix(numpy.array([[1.0, 1.0],
     EXPECT_EQ(
         sentence("twice.npz"),
         ": found row 0, column 1 (both from 0) a second time, expected each entry once (SciPy: call sum_duplicates())");
+    EXPECT_EQ(sentence("members.npz"), ": found two members of the name \"data.npy\", expected one");
   }
   expect_holds(sentence("complex.mtx"), "expected values of the kind real, integer or, with coordinate, pattern");
   EXPECT_EQ(open_samples(folder / "symmetric.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 2, 3}, {0, 1, 0}, {1, 2, 2}}));
   EXPECT_EQ(open_samples(folder / "unsigned.mtx", 2).matrix,
             (SparseMatrix{2, 2, {0, 1, 2}, {1, 0}, {2, 1099511627776}}));
   EXPECT_EQ(open_samples(folder / "unsigned2.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 1, 1}, {1}, {3}}));
+  EXPECT_EQ(sentence("cut.mtx"),
+            ":3: found \"1 2 90\" at the end of the file, expected a line break behind it, without "
+            "which the file may have been cut");
+  EXPECT_EQ(open_samples(folder / "whole.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 1, 1}, {1}, {900}}));
   EXPECT_EQ(sentence("signs.mtx"), ":3: found \"1 2 +-5\", expected a number");
   EXPECT_EQ(open_samples(folder / "pattern.mtx", 2).matrix, (SparseMatrix{2, 2, {0, 2, 3}, {0, 1, 1}, {1}}));
 }

@@ -139,13 +139,67 @@ TEST(Onnx, FieldsOfAModelMayComeInAnyOrder) {
   auto const ordered = onnx_model(gemm + constants);
   auto const graph = ordered.substr(2);
   auto const imports = proto(8, proto(2, 17));
-  auto const path = write_bytes(folder / "model", imports + graph + ordered.substr(0, 2));
+  auto const path = write_bytes(folder / "model", graph + ordered.substr(0, 2));
   EXPECT_TRUE(is_onnx(path));
   EXPECT_EQ(open_network(path)->num_layers(), 1U);
   for (auto const& other :
        {imports + graph, graph + proto(1, 0), imports + proto(1, 7), (graph + proto(1, 7)).substr(0, graph.size()),
         graph + "xy" + proto(1, 7), std::string("20\t5\t0.5\n"), std::string("2\t5\t0.5\n22\t5\t0.5\n"), std::string()})
     EXPECT_FALSE(is_onnx(write_bytes(path, other)));
+}
+
+TEST(Onnx, AttributesThatAreEmptyAreZero) { // as writers of proto3 leave them
+  TemporaryFolder const folder;
+  auto const empty = [](std::string const& name, std::uint64_t type) {
+    return proto(5, proto(1, name) + proto(20, type));
+  };
+  auto const path = folder / "model.onnx";
+  auto const gemm = onnx_node("Gemm", {"x", "w1"}, "a", onnx_integer("transB", 1));
+  write_bytes(path, onnx_model(gemm + onnx_node("LeakyRelu", {"a"}, "y", empty("alpha", 1)) + constants));
+  EXPECT_EQ(read_onnx(path).layer(0).activation, Activation::leaky_relu(0.0));
+  write_bytes(path,
+              onnx_model(gemm + onnx_node("Clip", {"a"}, "y", empty("min", 1) + onnx_real("max", 6)) + constants, 10));
+  EXPECT_EQ(read_onnx(path).layer(0).activation, Activation::clipped_relu(6));
+  for (std::string const name : {"alpha", "beta"}) {
+    write_bytes(path, onnx_model(onnx_node("Gemm", {"x", "w1", "b1"}, "y", empty(name, 1)) + constants));
+    expect_holds(sentence_about(path, [&] { read_onnx(path); }), "alpha or beta, expected 1 for both");
+  }
+}
+
+TEST(Onnx, WhatTheTablesDoNotKnowIsRefused) {
+  TemporaryFolder const folder;
+  auto const path = folder / "model.onnx";
+  auto const sentence = [&](std::string const& nodes, std::uint64_t version = 17) {
+    write_bytes(path, onnx_model(nodes + constants, version));
+    return sentence_about(path, [&] { read_onnx(path); });
+  };
+  auto const gemm = onnx_node("Gemm", {"x", "w1"}, "a", onnx_integer("transB", 1));
+  auto const clip = [&](std::string const& attributes) { return gemm + onnx_node("Clip", {"a"}, "y", attributes); };
+  expect_holds(sentence(onnx_node("Gemm", {"x", "w1"}, "y", onnx_integer("alpha", 2))),
+               "with the attribute \"alpha\" of the type 2, expected the type 1");
+  expect_holds(sentence(clip(onnx_real("min", 0) + onnx_integer("max", 3)), 10), "attribute \"max\" of the type 2");
+  expect_holds(sentence(clip(onnx_real("min", 0)), 11), "with the attribute \"min\", expected none of this name");
+  expect_holds(sentence(gemm + onnx_node("Relu", {"a"}, "y", onnx_real("alpha", 1))), "with the attribute \"alpha\"");
+  expect_holds(sentence(onnx_node("Gemm", {"x", "w1"}, "y", onnx_real("beta", 1) + onnx_real("beta", 1))),
+               "two attributes \"beta\" of a node");
+  expect_holds(sentence(gemm + onnx_node("Relu", {"a", "b1"}, "y")), "with 2 inputs, expected 1 at most");
+  auto const constant = proto(5, proto(1, std::string("value")) + onnx_constant("", {2}, {1, 2}) + proto(20, 4));
+  expect_holds(sentence(onnx_node("Constant", {}, "b1", constant) + gemm), "the output \"b1\", a name given before");
+  expect_holds(sentence(gemm + onnx_node("Relu", {"a"}, "a")), "the output \"a\", a name given before");
+  for (std::uint64_t const version : {0, 1, 6, 29, 999})
+    expect_holds(sentence(gemm, version),
+                 "found version " + std::to_string(version) + " of ONNX's operations, expected one");
+  auto const model = onnx_model(gemm + onnx_node("Relu", {"a"}, "y") + constants);
+  auto const imports = proto(8, proto(2, 17));
+  write_bytes(path, model.substr(0, model.size() - imports.size()));
+  expect_holds(sentence_about(path, [&] { read_onnx(path); }), "no version of ONNX's operations (opset_import)");
+  write_bytes(path, model + imports);
+  expect_holds(sentence_about(path, [&] { read_onnx(path); }), "two versions of ONNX's operations");
+  write_bytes(path, model + proto(8, proto(1, std::string("ai.onnx.ml")) + proto(2, 3)));
+  EXPECT_EQ(read_onnx(path).num_layers(), 1U);
+  auto const outside = proto(5, proto(1, 3) + proto(1, 2) + proto(2, 1) + proto(8, std::string("w")) + proto(14, 1));
+  expect_holds(sentence(onnx_node("Gemm", {"x", "w"}, "y") + outside),
+               "in this file (torch.onnx.export: external_data=False)");
 }
 
 TEST(Onnx, EverythingElseIsNamedInASentence) {

@@ -1,0 +1,41 @@
+#include "core/failure.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <new>
+#include <system_error>
+
+namespace varve {
+namespace {
+
+std::atomic<bool> lacks_memory = false;
+
+ResourceError lack_of_memory() {
+  return ResourceError(
+      "the memory of this machine does not suffice, or what limits leave of it (ulimit, control groups); "
+      "a command that has the options --batch and --memory-limit takes less with smaller ones");
+}
+
+} // namespace
+
+void note_lack_of_memory() noexcept { lacks_memory = true; }
+
+void require_memory() {
+  if (lacks_memory) throw lack_of_memory();
+}
+
+Error error_of(std::exception const& failure) {
+  if (auto const* const error = dynamic_cast<Error const*>(&failure))
+    return lacks_memory && error->kind() == ErrorKind::input ? lack_of_memory() : *error;
+  if (dynamic_cast<std::bad_alloc const*>(&failure) != nullptr) return lack_of_memory();
+  auto const* const of_system = dynamic_cast<std::system_error const*>(&failure);
+  if (of_system == nullptr || of_system->code() != std::errc::resource_unavailable_try_again)
+    return ResourceError(failure.what());
+  return ResourceError(
+      fmt::format("a thread cannot be started: {}; raise the limits of threads and memory (ulimit -u, ulimit -v) or "
+                  "lower OMP_NUM_THREADS",
+                  of_system->code().message()));
+}
+
+} // namespace varve

@@ -1,0 +1,178 @@
+#include "apps/shared_folder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Ended;
+using test::run;
+using test::succeed;
+using ::testing::HasSubstr;
+using varve::testing::write_bytes;
+
+/// Ranks whose command lines or files of one name differ, as where each node has copies on its own disk. Rank 0 is in
+/// the folder `same`; each difference has a folder like it in which one file is another.
+class Agreement : public test::SharedFolder<Agreement> {
+public:
+  static void make_files() {
+    fs::create_directory(path("same"));
+    make_network("same/net.h5", "4", "1");
+    make_samples("same/s.h5", "300", "1");
+    make_matrix("same/a.h5", "1");
+    make_matrix("same/b.h5", "2");
+    succeed({"convert", path("same/net.h5"), path("same/net.tsv")});
+    write_bytes(path("same/labels.txt"), labels(7));
+    for (std::string const difference : {"copies", "weights", "depth", "samples", "number", "matrix", "labels", "text"})
+      fs::copy(path("same"), path(difference), fs::copy_options::recursive);
+    make_network("weights/net.h5", "4", "9");
+    make_network("depth/net.h5", "5", "1");
+    make_samples("samples/s.h5", "300", "9");
+    make_samples("number/s.h5", "200", "1");
+    make_matrix("matrix/a.h5", "9");
+    write_bytes(path("labels/labels.txt"), labels(11));
+    fs::rename(path("text/net.tsv/n64-l2.tsv"), path("text/n64-l3.tsv"));
+    fs::rename(path("text/net.tsv/n64-l3.tsv"), path("text/net.tsv/n64-l2.tsv"));
+    fs::rename(path("text/n64-l3.tsv"), path("text/net.tsv/n64-l3.tsv"));
+  }
+
+protected:
+  static void make_network(std::string const& name, std::string const& layers, std::string const& seed) {
+    fs::remove(path(name));
+    succeed({"generate", "random", "--neurons", "64", "--layers", layers, "--degree", "8", "--seed", seed, "--bias",
+             "-0.1", "--cap", "32", "--output", path(name)});
+  }
+  static void make_samples(std::string const& name, std::string const& number, std::string const& seed) {
+    fs::remove(path(name));
+    succeed({"generate", "samples", "--neurons", "64", "--samples", number, "--density", "0.5", "--seed", seed,
+             "--output", path(name)});
+  }
+  static void make_matrix(std::string const& name, std::string const& seed) {
+    fs::remove(path(name));
+    succeed({"generate", "matrix", "--rows", "90", "--columns", "90", "--seed", seed, "--output", path(name)});
+  }
+  static std::string labels(int factor) {
+    std::string text;
+    for (int sample = 0; sample < 300; ++sample) text += std::to_string(sample * factor % 64) + "\n";
+    return text;
+  }
+
+  /// The first ranks run the first command in the folder `same`, one more runs the second one in another folder.
+  static Ended run_both(int num_ranks, std::string const& first, std::string const& other, std::string const& second) {
+    auto const in_folder = [](std::string const& folder, std::string const& command) {
+      return "cd '" + path(folder) + "' && exec " VARVE_COMMAND " " + command;
+    };
+    auto const command = [&](int count, std::string const& folder, std::string const& options) {
+      return std::vector<std::string>{VARVE_MPIRUN_RANKS, std::to_string(count), "sh", "-c",
+                                      in_folder(folder, options)};
+    };
+    auto words = test::joined({VARVE_MPIRUN}, command(num_ranks - 1, "same", first));
+    words.emplace_back(":");
+    return run(test::joined(words, command(1, other, second)));
+  }
+
+  static void expect_refusal(Ended const& ended, int exit_code, std::string const& part, std::string const& where) {
+    EXPECT_EQ(ended.exit_code, exit_code) << where << ended.err;
+    auto lines = ended.complaints(); // mpirun adds words of its own
+    std::erase_if(lines, [](std::string const& line) { return !line.starts_with("varve: "); });
+    ASSERT_EQ(lines.size(), 1U) << where << ended.err;
+    EXPECT_THAT(lines.front(), HasSubstr(part)) << where;
+  }
+
+  static inline std::string const infer = "infer --network net.h5 --input s.h5 --share-devices";
+  static inline std::string const multiply = "multiply a.h5 b.h5 --tile 32 --share-devices";
+  static inline std::string const train =
+      "train --network net.h5 --input s.h5 --labels labels.txt --output out.h5 --share-devices";
+};
+
+TEST_F(Agreement, OtherFilesOfOneNameAreRefused) {
+  std::string const weights = "of --network net.h5 is ";
+  std::string const samples = "of --input s.h5 is ";
+  std::vector<std::tuple<std::string, std::string, std::string>> cases;
+  for (std::string const way :
+       {" --schedule static", " --schedule dynamic", " --split neurons", " --journal run.journal"}) {
+    cases.emplace_back(infer + way, "weights", weights);
+    cases.emplace_back(infer + way, "depth", "the number of layers is 5 here and 4 on rank 0");
+    cases.emplace_back(infer + way, "samples", samples);
+    cases.emplace_back(infer + way, "number", "the number of samples is 200 here and 300 on rank 0");
+  }
+  cases.emplace_back("infer --network net.tsv --input s.h5 --bias -0.1 --cap 32 --share-devices", "text",
+                     "of --network net.tsv is ");
+  for (std::string const way : {"", " --journal product.journal --output c.h5"})
+    cases.emplace_back(multiply + way, "matrix", "of A a.h5 is ");
+  cases.emplace_back(train, "weights", "network of the recipe is ");
+  cases.emplace_back(train, "depth", "network of the recipe is ");
+  cases.emplace_back(train, "samples", "of the recipe is ");
+  cases.emplace_back(train, "labels", "answers of the recipe is ");
+  cases.emplace_back(train + " --validation s.h5 --validation-labels labels.txt", "labels",
+                     "answers of the recipe is ");
+  int num_ranks = 2;
+  for (auto const& [command, difference, part] : cases) {
+    auto const ended = run_both(num_ranks, command, difference, command);
+    expect_refusal(ended, 3, part, command + ", " + difference + ": ");
+    EXPECT_THAT(ended.err, HasSubstr("all ranks must read the same files"));
+    num_ranks = num_ranks == 4 ? 2 : num_ranks + 1;
+  }
+}
+
+TEST_F(Agreement, ValidationOfOneNameIsCompared) { // it is no part of the recipe
+  fs::copy(path("same/s.h5"), path("same/v.h5"));
+  fs::copy(path("samples/s.h5"), path("copies/v.h5"));
+  auto const command = train + " --validation v.h5 --validation-labels labels.txt";
+  expect_refusal(run_both(3, command, "copies", command), 3, "of --validation v.h5 is ", "");
+}
+
+TEST_F(Agreement, CopiesOfOneContentAreTaken) {
+  for (auto const& [command, mark] : {std::pair(infer, "activations"), std::pair(multiply, "hash")}) {
+    auto const line = [&, &shown = mark](Ended const& ended) {
+      EXPECT_EQ(ended.exit_code, 0) << ended.err;
+      return ended.out.substr(std::min(ended.out.find(shown), ended.out.size())).substr(0, 40);
+    };
+    auto const one = line(run({"sh", "-c", "cd '" + path("same") + "' && exec " VARVE_COMMAND " " + command}));
+    EXPECT_NE(one, "");
+    EXPECT_EQ(line(run_both(3, command, "copies", command)), one);
+  }
+  EXPECT_EQ(run_both(2, train, "copies", train).exit_code, 0);
+}
+
+TEST_F(Agreement, OtherOptionsAreRefused) {
+  for (auto const& [command, option, part] :
+       {std::tuple(infer, " --reductions none", "--reductions is none here and auto on rank 0"),
+        std::tuple(infer, " --zero-based", "--zero-based is true here and not given on rank 0"),
+        std::tuple(multiply, " --transpose-a", "--transpose-a is true here and not given on rank 0"),
+        std::tuple(train, " --cap 3", "--cap is 3 here and not given on rank 0"),
+        std::tuple(train, " --rate 0.1", "--rate is 0.1 here and not given on rank 0")})
+    expect_refusal(run_both(2, command, "same", command + option), 2, part, command + option);
+}
+
+TEST_F(Agreement, OtherCommandsAreRefused) {
+  for (auto const& [first, second, part] :
+       {std::tuple(infer, std::string("info net.h5"), "the command is info here and infer on rank 0"),
+        std::tuple(infer, multiply, "the command is multiply here and infer on rank 0"),
+        std::tuple(train, infer, "the command is infer here and train on rank 0"),
+        std::tuple(multiply, std::string("--help"), "the command is --help or --version here and multiply on rank 0")})
+    expect_refusal(run_both(3, first, "same", second), 2, part, first + " : " + second);
+}
+
+TEST_F(Agreement, CommandsOfOneRankSaySo) {
+  for (std::string const command :
+       {"info net.h5", "convert net.h5 other.h5", "generate images --neurons 64 --output i.h5",
+        "verify --network net.h5 --input s.h5 --result s.h5",
+        "evaluate --network net.h5 --input s.h5 --labels labels.txt", "tune --network net.h5 --input s.h5",
+        "benchmark --suite quick"}) {
+    auto const name = command.substr(0, command.find(' '));
+    expect_refusal(run_both(2, command, "same", command), 2, "varve " + name + " runs as one rank", "");
+  }
+}
+
+} // namespace
+} // namespace varve
