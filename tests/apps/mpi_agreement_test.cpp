@@ -1,5 +1,8 @@
 #include "apps/shared_folder.hpp"
 
+#include "io/matrix_writer.hpp"
+#include "products/plain_product.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +31,8 @@ public:
     fs::create_directory(path("same"));
     make_network("same/net.h5", "4", "1");
     make_samples("same/s.h5", "300", "1");
-    make_matrix("same/a.h5", "1");
-    make_matrix("same/b.h5", "2");
+    make_matrix("same/a.h5", 1);
+    make_matrix("same/b.h5", 2);
     succeed({"convert", path("same/net.h5"), path("same/net.tsv")});
     write_bytes(path("same/labels.txt"), labels(7));
     for (std::string const difference : {"copies", "weights", "depth", "samples", "number", "matrix", "labels", "text"})
@@ -38,7 +41,7 @@ public:
     make_network("depth/net.h5", "5", "1");
     make_samples("samples/s.h5", "300", "9");
     make_samples("number/s.h5", "200", "1");
-    make_matrix("matrix/a.h5", "9");
+    make_matrix("matrix/a.h5", 9);
     write_bytes(path("labels/labels.txt"), labels(11));
     fs::rename(path("text/net.tsv/n64-l2.tsv"), path("text/n64-l3.tsv"));
     fs::rename(path("text/net.tsv/n64-l3.tsv"), path("text/net.tsv/n64-l2.tsv"));
@@ -56,9 +59,11 @@ protected:
     succeed({"generate", "samples", "--neurons", "64", "--samples", number, "--density", "0.5", "--seed", seed,
              "--output", path(name)});
   }
-  static void make_matrix(std::string const& name, std::string const& seed) {
-    fs::remove(path(name));
-    succeed({"generate", "matrix", "--rows", "90", "--columns", "90", "--seed", seed, "--output", path(name)});
+  static void make_matrix(std::string const& name, int seed) {
+    auto const matrix = test::random_dense<float>(90, 90, seed);
+    MatrixWriter writer(path(name), matrix.num_rows, matrix.num_columns, Precision::single_precision);
+    writer.write({0, matrix.num_rows, 0, matrix.num_columns}, matrix.values.data());
+    writer.commit();
   }
   static std::string labels(int factor) {
     std::string text;

@@ -2,13 +2,19 @@
 #include "core/backend.hpp"
 #include "io/network_file.hpp"
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -95,7 +101,46 @@ TEST_F(Outside, ThreadsThatCannotStartAreExitCode4) {
   EXPECT_THAT(infer.err, HasSubstr("varve: 2 threads cannot be started; lower OMP_NUM_THREADS"));
 #endif
 }
+
+/// HDF5's own library crashes over some failed allocations; what it says of others is no fault of the file.
+TEST_F(Outside, GoodFilesAreNotCalledBrokenWhereMemoryEnds) {
+  test::generate_medium(path("medium.h5"), path("medium-img.h5"), 600);
+  for (std::string const name : {"medium.h5", "medium-img.h5"}) {
+    int num_failed = 0;
+    bool is_done = false;
+    for (int left = 0; !is_done && left < 2000; left += 1 + left / 8) {
+      auto const ended =
+          test::run({"env", "LD_PRELOAD=" VARVE_NO_MEMORY, "VARVE_LARGE_ALLOCATIONS=" + std::to_string(left),
+                     VARVE_COMMAND, "convert", path(name), path("copy-" + name)});
+      is_done = ended.exit_code == 0;
+      EXPECT_NE(ended.exit_code, 3) << name << ", " << left << ": " << ended.err;
+      if (ended.exit_code == 4) EXPECT_THAT(ended.err, HasSubstr("memory")) << name << ", " << left;
+      num_failed += ended.exit_code == 4 ? 1 : 0;
+    }
+    EXPECT_TRUE(is_done) << name;
+    EXPECT_GT(num_failed, 5) << name;
+  }
+}
 #endif
+
+TEST_F(Outside, CommandsOfTheHostMayTakeTheMemoryThatIsAvailable) { // more is a sentence, not the end of the process
+  auto const pipe = path("pipe.tsv");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  auto const process =
+      test::start({VARVE_COMMAND, "convert", pipe, path("piped.h5"), "--neurons", "4"}, path("out"), path("err"));
+  rlimit limit = before; // the process waits for the bytes of the pipe
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (limit.rlim_cur == before.rlim_cur && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    prlimit(process, RLIMIT_DATA, nullptr, &limit);
+  }
+  EXPECT_LT(limit.rlim_cur, before.rlim_cur);
+  EXPECT_EQ(limit.rlim_max, before.rlim_max);
+  std::ofstream(pipe) << "1\t1\t1\n";
+  EXPECT_EQ(test::wait_for(process), 0) << read_bytes(path("err"));
+}
 
 TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has no GPU
   setenv("KOKKOS_PRINT_CONFIGURATION", "true", 1);

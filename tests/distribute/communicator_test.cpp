@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace varve {
@@ -150,6 +151,21 @@ TEST_F(Ranks, OneFailsAndAllHearOfIt) {
   for (int failing = 0; failing < ranks_.size(); ++failing) {
     EXPECT_EQ(caught_when_failing({failing}), sentence_of(failing));
     EXPECT_EQ(ranks_.sum(std::uint64_t(1)), size_); // all are still together
+  }
+}
+
+TEST_F(Ranks, AThreadThatCannotStartIsASentence) {
+  auto const fail = [&] {
+    if (ranks_.rank() + 1 == ranks_.size())
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  };
+  if (size_ == 1) return EXPECT_THROW(ranks_.together(fail), std::system_error); // for main, which says the same
+  try {
+    ranks_.together(fail);
+    FAIL() << "no error";
+  } catch (Error const& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::resource);
+    EXPECT_EQ(std::string(error.what()).find("a thread cannot be started: "), 0U) << error.what();
   }
 }
 

@@ -1,0 +1,35 @@
+#include "core/failure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace varve {
+namespace {
+
+TEST(Failure, IsAnErrorWithItsKindAndSentence) {
+  auto const input = error_of(InputError("net.h5: broken"));
+  EXPECT_EQ(input.kind(), ErrorKind::input);
+  EXPECT_STREQ(input.what(), "net.h5: broken");
+  EXPECT_EQ(error_of(UsageError("no")).kind(), ErrorKind::usage);
+  auto const other = error_of(std::runtime_error("odd"));
+  EXPECT_EQ(other.kind(), ErrorKind::resource);
+  EXPECT_STREQ(other.what(), "odd");
+  auto const thread = error_of(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
+  EXPECT_EQ(std::string(thread.what()).find("a thread cannot be started: "), 0U);
+  auto const memory = error_of(std::bad_alloc());
+  EXPECT_EQ(memory.kind(), ErrorKind::resource);
+  EXPECT_NO_THROW(require_memory());
+
+  note_lack_of_memory(); // what follows an input that could not be read for that is no fault of the input
+  EXPECT_THROW(require_memory(), ResourceError);
+  EXPECT_EQ(error_of(InputError("net.h5: broken")).kind(), ErrorKind::resource);
+  EXPECT_STREQ(error_of(InputError("net.h5: broken")).what(), memory.what());
+  EXPECT_EQ(error_of(UsageError("no")).kind(), ErrorKind::usage);
+}
+
+} // namespace
+} // namespace varve
