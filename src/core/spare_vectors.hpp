@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -34,15 +35,18 @@ public:
     auto const bytes = vector.capacity() * sizeof(T);
     std::lock_guard const lock(guard_);
     if (bytes < least_bytes || kept_bytes_ + bytes > most_bytes) return;
-    kept_.push_back(std::move(vector)); // within its capacity
-    kept_bytes_ += bytes;
+    try {
+      kept_.push_back(std::move(vector));
+      kept_bytes_ += bytes;
+    } catch (std::bad_alloc const&) { // frees the vector
+    }
   }
 
 private:
   static constexpr std::size_t least_bytes = std::size_t{1} << 15;
   static constexpr std::size_t most_bytes = std::size_t{1} << 26;
 
-  SpareVectors() { kept_.reserve(most_bytes / least_bytes); }
+  SpareVectors() = default; // takes no memory: destructors may be the first to use it
 
   /// The kept vector with the least sufficient capacity, unless that is far more; else an empty one.
   std::vector<T> found(std::size_t size) {

@@ -59,7 +59,7 @@ protected:
     succeed({"generate", "samples", "--neurons", "64", "--samples", number, "--density", "0.5", "--seed", seed,
              "--output", path(name)});
   }
-  static void make_matrix(std::string const& name, int seed) {
+  static void make_matrix(std::string const& name, unsigned seed) {
     auto const matrix = test::random_dense<float>(90, 90, seed);
     MatrixWriter writer(path(name), matrix.num_rows, matrix.num_columns, Precision::single_precision);
     writer.write({0, matrix.num_rows, 0, matrix.num_columns}, matrix.values.data());
