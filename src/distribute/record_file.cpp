@@ -4,7 +4,7 @@
 #include "io/checksum.hpp"
 #include "io/partial_output.hpp"
 #include "io/temporary_file.hpp"
-#include "io/write_at.hpp"
+#include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -35,20 +35,6 @@ struct RecordHead {
 };
 
 std::uint64_t sum_of(std::string_view content) { return checksum(content, content.size() + 1); }
-
-/// Reads up to `size` bytes at an offset of a file. Returns the number of bytes read, smaller only at the end of the
-/// file, or -1 on an error.
-std::int64_t read_at(int descriptor, std::uint64_t first, char* target, std::size_t size) {
-  std::size_t done = 0;
-  while (done < size) {
-    auto const count = pread(descriptor, target + done, size - done, static_cast<off_t>(first + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return -1;
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  return static_cast<std::int64_t>(done);
-}
 
 } // namespace
 

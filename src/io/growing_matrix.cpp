@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/binsparse.hpp"
+#include "network/activations.hpp"
 
 namespace varve {
 
@@ -19,11 +20,12 @@ GrowingMatrix::GrowingMatrix(hid_t file, std::string const& name, std::size_t nu
 }
 
 void GrowingMatrix::append(SampleSet const& rows) {
-  if (num_rows_ == 0) first_sample_ = rows.first_sample;
+  if (rows_.num_rows == 0) rows_.first_sample = rows.first_sample;
   VARVE_REQUIRE(rows.num_neurons() == num_columns_, "batches of one sample file have the same neurons");
-  VARVE_REQUIRE(rows.first_sample == first_sample_ + num_rows_,
+  VARVE_REQUIRE(rows.first_sample == rows_.first_sample + rows_.num_rows,
                 "batches of one sample file follow each other without a gap");
   require_valid(rows.matrix, (name_ + " to write").c_str());
+  rows_.hash += hash(rows, Precision::double_precision);
   for (std::size_t row = 0; row < rows.num_samples(); ++row) append_row(rows.matrix, row);
 }
 
@@ -41,9 +43,9 @@ void GrowingMatrix::append_row(SparseMatrix const& matrix, std::size_t row) {
   } else {
     block_.values.insert(block_.values.end(), matrix.values.begin() + begin, matrix.values.begin() + end);
   }
-  num_entries_ += matrix.row_size(row);
-  ++num_rows_;
-  block_ends_.push_back(num_entries_);
+  rows_.num_entries += matrix.row_size(row);
+  ++rows_.num_rows;
+  block_ends_.push_back(rows_.num_entries);
   if (block_ends_.size() >= most_rows || columns.size() >= most_entries) write_block();
 }
 
@@ -58,8 +60,10 @@ void GrowingMatrix::write_block() {
 
 void GrowingMatrix::finish() {
   write_block();
+  pointers_.close();
+  indices_.close();
   values_.finish();
-  binsparse::write_descriptor(group_, {num_rows_, num_columns_, num_entries_, values_.is_iso()}, path_);
+  binsparse::write_descriptor(group_, {rows_.num_rows, num_columns_, rows_.num_entries, values_.is_iso()}, path_);
 }
 
 } // namespace varve

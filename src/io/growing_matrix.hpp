@@ -5,6 +5,7 @@
 #include "network/sample_set.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,9 +20,16 @@ public:
   /// Creates the group `name` of the file `path`. Throws ResourceError.
   GrowingMatrix(hid_t file, std::string const& name, std::size_t num_columns, std::filesystem::path const& path);
 
-  std::size_t num_columns() const { return num_columns_; }
-  std::size_t num_rows() const { return num_rows_; }
-  SampleIndex first_sample() const { return first_sample_; } ///< number of row 0; 0 as long as nothing was appended
+  /// What was appended so far, however it was divided.
+  struct Rows {
+    std::uint64_t num_rows = 0;
+    EdgeOffset num_entries = 0;
+    SampleIndex first_sample = 0; ///< number of row 0; 0 as long as nothing was appended
+    std::uint64_t hash = 0;       ///< of the entries that are not 0: varve::hash()
+
+    bool operator==(Rows const&) const = default;
+  };
+  Rows const& rows() const { return rows_; }
 
   /// Appends rows that are numbered directly after those before. Throws InputError if they are malformed,
   /// ResourceError if the disk is full or fails.
@@ -29,6 +37,9 @@ public:
 
   /// Writes the last rows and the descriptor. Call it once, after the last append().
   void finish();
+
+  /// Closes the group after finish(), so that the file can be closed.
+  void close() { group_ = {}; }
 
 private:
   void append_row(SparseMatrix const& matrix, std::size_t row);
@@ -41,9 +52,7 @@ private:
   hdf5::GrowingList indices_;
   GrowingValues values_;
   std::size_t num_columns_;
-  std::size_t num_rows_ = 0;
-  EdgeOffset num_entries_ = 0;
-  SampleIndex first_sample_ = 0;
+  Rows rows_;
   SparseMatrix block_; ///< entries not yet written, each with its own value
   std::vector<EdgeOffset> block_ends_;
 };

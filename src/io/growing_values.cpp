@@ -4,6 +4,8 @@
 #include "io/binsparse.hpp"
 #include "io/same_bits.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +29,7 @@ void GrowingValues::append(SparseMatrix const& matrix) {
 }
 
 void GrowingValues::finish() {
-  if (list_) return;
+  if (list_) return list_->close();
   auto const values = shared_ ? std::vector<double>{*shared_} : std::vector<double>{0.0};
   bool const is_float = binsparse::fit_float(values);
   hdf5::write_list(group_, "values", is_float ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, values, false, path_);
@@ -59,10 +61,14 @@ void GrowingValues::start_list(bool is_float) {
 
 void GrowingValues::widen() {
   hdf5::GrowingList wide(group_, "wide_values", H5T_IEEE_F64LE, path_);
-  for (std::uint64_t done = 0; done < list_->length(); done += values_per_block) {
-    auto const block =
-        hdf5::read_reals(list_->dataset(), done, std::min(values_per_block, list_->length() - done), path_.string());
-    wide.append(block.data(), block.size());
+  try {
+    for (std::uint64_t done = 0; done < list_->length(); done += values_per_block) {
+      auto const block =
+          hdf5::read_reals(list_->dataset(), done, std::min(values_per_block, list_->length() - done), path_.string());
+      wide.append(block.data(), block.size());
+    }
+  } catch (InputError const& error) { // it is an output, whoever reads it
+    throw ResourceError(fmt::format("{} cannot be written: its values are lost ({})", path_.string(), error.what()));
   }
   list_.reset();
   bool const is_moved = H5Ldelete(group_, "values", H5P_DEFAULT) >= 0 &&

@@ -17,7 +17,9 @@ namespace varve::hdf5 {
 /// notes where it lacks memory (note_lack_of_memory).
 [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
 
-/// Owns an HDF5 identifier and closes it on destruction.
+/// Owns an HDF5 identifier and closes it on destruction. HDF5 hands data to the disk when it closes, so whoever has
+/// written through a handle closes it with a check (close_written); the destructor is for what was only read and for
+/// outputs that are given up.
 template <auto Close>
 class Handle {
 public:
@@ -33,6 +35,12 @@ public:
   }
 
   hid_t id() const { return id_; }
+
+  /// Closes it now, if it is open. Returns false if HDF5 fails: what was written through it may be lost.
+  [[nodiscard]] bool close() {
+    auto const id = std::exchange(id_, H5I_INVALID_HID);
+    return id < 0 || Close(id) >= 0;
+  }
 
 private:
   hid_t id_ = H5I_INVALID_HID;
@@ -115,6 +123,9 @@ public:
   template <class Element>
   void append(Element const* elements, std::uint64_t count);
 
+  /// Hands what is left to the operating system; nothing can be appended after that.
+  void close();
+
   std::uint64_t length() const { return length_; }
   Dataset const& dataset() const { return dataset_; }
 
@@ -124,8 +135,8 @@ private:
   std::uint64_t length_ = 0;
 };
 
-/// Hands all buffered data to the operating system. This is the only way to learn of a full disk before the file is
-/// closed.
-void flush(File const& file, std::filesystem::path const& path);
+/// Closes a file that was written: all of it is then in the hands of the operating system. Its groups and lists must be
+/// closed before.
+void close_file(File& file, std::filesystem::path const& path);
 
 } // namespace varve::hdf5

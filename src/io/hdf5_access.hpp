@@ -26,6 +26,12 @@ File create_file(std::filesystem::path const& partial, std::filesystem::path con
 hid_t require_written(hid_t id, std::filesystem::path const& path);
 void require_written(herr_t status, std::filesystem::path const& path);
 
+/// Closes what was written through a handle; fail_writing() if HDF5 fails.
+template <auto Close>
+void close_written(Handle<Close>& handle, std::filesystem::path const& path) {
+  if (!handle.close()) fail_writing(path);
+}
+
 /// The HDF5 type of an Element in memory.
 template <class Element>
 hid_t memory_type() {

@@ -2,6 +2,7 @@
 
 #include "core/host.hpp"
 #include "io/input_files.hpp"
+#include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -97,15 +98,6 @@ std::size_t num_shares(std::uint64_t file_size) {
   return static_cast<std::size_t>(std::clamp(CPU_COUNT(&processors), 1, most));
 }
 
-void write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    auto const written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
 /// Runs in the child: silences what it says, lets every HDF5 crash end the process, and never returns.
 [[noreturn]] void walk_and_exit(Walk const& walk, Share share, int descriptor, Limits const& limits) {
   for (int const signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGTERM, SIGINT, SIGHUP, SIGPIPE})
@@ -122,8 +114,8 @@ void write_all(int descriptor, std::string_view text) {
   // looser than RLIMIT_DATA, because reserved address space counts here
   set_limit(RLIMIT_AS, all + 4 * limits.memory_bytes);
   auto const say = [&](Verdict verdict, std::string_view sentence) {
-    write_all(descriptor, fmt::format("{}{}", static_cast<char>(verdict), sentence));
-    _exit(0);
+    bool const is_said = write_all(descriptor, fmt::format("{}{}", static_cast<char>(verdict), sentence));
+    _exit(is_said ? 0 : 1);
   };
   try {
     walk.run(share);

@@ -72,16 +72,22 @@ void require_tried(hid_t object);
 /// Returns work(), which reads metadata of a file, and calls try_out before it where needed: always if the file lacks
 /// checksums, else only if `work` finds text of variable length, in which case `work` is called twice. Throws as
 /// try_out and `work` do.
+/// is_checked: has_checksums(), which opens the file, for those who keep its answer.
 template <class Work>
-auto guarded(std::filesystem::path const& path, Walk const& walk, Work const& work) {
+auto guarded(std::filesystem::path const& path, bool is_checked, Walk const& walk, Work const& work) {
   NeedsWalk const needs(walk.what);
-  if (!has_checksums(path)) try_out(path, walk);
+  if (!is_checked) try_out(path, walk);
   try {
     return work();
   } catch (UntriedText const&) {
     try_out(path, walk);
   }
   return work();
+}
+
+template <class Work>
+auto guarded(std::filesystem::path const& path, Walk const& walk, Work const& work) {
+  return guarded(path, has_checksums(path), walk, work);
 }
 
 } // namespace varve::hdf5

@@ -194,13 +194,13 @@ Dataset open_checked(hid_t parent, std::string const& name, int num_dimensions, 
 
 File open_file(fs::path const& path) {
   auto const place = readable_place(path);
-  std::ifstream const probe(place, std::ios::binary);
-  if (!probe) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
   auto const access = file_access();
   if (place != path) H5Pset_fapl_stdio(access.id()); // for pipes: the default driver requires the name of the file
   File file(H5Fopen(place.c_str(), H5F_ACC_RDONLY, access.id()));
   if (file.id() < 0) {
     auto const why = reason();
+    std::ifstream const probe(place, std::ios::binary);
+    if (!probe) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
     throw InputError(fmt::format("{} is no whole HDF5 file ({})", path.string(), why));
   }
   return file;

@@ -1,7 +1,7 @@
 #include "io/hdf5_reserve.hpp"
 
 #include "io/hdf5_access.hpp"
-#include "io/write_at.hpp"
+#include "io/whole_bytes.hpp"
 
 #if H5_VERSION_GE(1, 14, 0)
 #include <H5FDdevelop.h>
@@ -79,19 +79,10 @@ herr_t give_handle(H5FD_t* file, hid_t /*access*/, void** handle) {
 
 herr_t read_metadata(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, std::size_t size,
                      void* buffer) {
-  auto* bytes = static_cast<char*>(buffer);
-  while (size > 0) {
-    auto const count = pread(own(file).descriptor, bytes, size, static_cast<off_t>(address));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return status_of(false);
-    if (count == 0) { // behind the end are zeros
-      std::memset(bytes, 0, size);
-      return 0;
-    }
-    bytes += count;
-    size -= static_cast<std::size_t>(count);
-    address += static_cast<haddr_t>(count);
-  }
+  auto* const bytes = static_cast<char*>(buffer);
+  auto const count = read_at(own(file).descriptor, address, bytes, size);
+  if (count < 0) return status_of(false);
+  std::memset(bytes + count, 0, size - static_cast<std::size_t>(count)); // behind the end are zeros
   return 0;
 }
 

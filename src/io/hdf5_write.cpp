@@ -44,9 +44,10 @@ Properties list_properties(bool compressed, hsize_t length) {
 void write_attribute(hid_t object, std::string const& name, hid_t stored, hid_t memory, void const* value,
                      fs::path const& path) {
   Dataspace const space(H5Screate(H5S_SCALAR));
-  Attribute const attribute(H5Acreate2(object, name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT));
+  Attribute attribute(H5Acreate2(object, name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT));
   require_written(attribute.id(), path);
   require_written(H5Awrite(attribute.id(), memory, value), path);
+  close_written(attribute, path);
 }
 
 } // namespace
@@ -68,6 +69,7 @@ File create_file(fs::path const& partial, fs::path const& path) { return create_
 
 File create_file(fs::path const& partial, fs::path const& path, Properties const& access) {
   H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_LATEST);
+  H5Pset_fclose_degree(access.id(), H5F_CLOSE_SEMI); // else closing waits, without an error, for what is still open
   auto const properties = without_times(H5P_FILE_CREATE);
   return File(require_written(H5Fcreate(partial.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), path));
 }
@@ -100,11 +102,12 @@ void write_list(hid_t parent, std::string const& name, hid_t stored, std::vector
   bool const is_large = length * H5Tget_size(stored) >= smallest_compressed;
   Dataspace const space(H5Screate_simple(1, &length, nullptr));
   auto const properties = list_properties(compressed && is_large, length);
-  Dataset const dataset(
-      H5Dcreate2(parent, name.c_str(), stored, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
+  Dataset dataset(H5Dcreate2(parent, name.c_str(), stored, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
   require_written(dataset.id(), path);
-  if (length == 0) return;
-  require_written(H5Dwrite(dataset.id(), memory_type<Element>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, elements.data()), path);
+  if (length > 0)
+    require_written(H5Dwrite(dataset.id(), memory_type<Element>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, elements.data()),
+                    path);
+  close_written(dataset, path);
 }
 template void write_list(hid_t, std::string const&, hid_t, std::vector<double> const&, bool, fs::path const&);
 template void write_list(hid_t, std::string const&, hid_t, std::vector<std::uint32_t> const&, bool, fs::path const&);
@@ -114,10 +117,11 @@ void write_scalar(hid_t parent, std::string const& name, double number, fs::path
   Dataspace const space(H5Screate(H5S_SCALAR));
   auto const properties = without_times(H5P_DATASET_CREATE);
   H5Pset_layout(properties.id(), H5D_COMPACT); // stored in the header of the dataset, which has a checksum
-  Dataset const dataset(
+  Dataset dataset(
       H5Dcreate2(parent, name.c_str(), H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
   require_written(dataset.id(), path);
   require_written(H5Dwrite(dataset.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &number), path);
+  close_written(dataset, path);
 }
 
 GrowingList::GrowingList(hid_t parent, std::string const& name, hid_t stored, fs::path path) : path_(std::move(path)) {
@@ -147,6 +151,11 @@ template void GrowingList::append(double const*, std::uint64_t);
 template void GrowingList::append(std::uint32_t const*, std::uint64_t);
 template void GrowingList::append(std::uint64_t const*, std::uint64_t);
 
-void flush(File const& file, fs::path const& path) { require_written(H5Fflush(file.id(), H5F_SCOPE_LOCAL), path); }
+void GrowingList::close() { close_written(dataset_, path_); }
+
+void close_file(File& file, fs::path const& path) {
+  require_written(H5Fflush(file.id(), H5F_SCOPE_LOCAL), path); // closing may not be tried again after a failure
+  if (!file.close()) fail_writing(path);
+}
 
 } // namespace varve::hdf5

@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/failure.hpp"
 #include "io/temporary_file.hpp"
+#include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -61,21 +62,6 @@ void require_same(fs::path const& path, struct stat const& first, struct stat co
   if (!what.empty()) fail_changed(path, what);
 }
 
-void write_all(int descriptor, char const* bytes, std::size_t size, fs::path const& path, fs::path const& folder) {
-  while (size > 0) {
-    auto const count = write(descriptor, bytes, size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      throw ResourceError(
-          fmt::format("{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a "
-                      "folder with more room",
-                      path.string(), folder.string(), std::strerror(errno)));
-    }
-    bytes += count;
-    size -= static_cast<std::size_t>(count);
-  }
-}
-
 /// Closes a descriptor on destruction unless it was taken.
 struct Descriptor {
   int number = -1;
@@ -114,7 +100,10 @@ int keep_bytes_of_pipe(fs::path const& path) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
     if (count == 0) return kept.take();
-    write_all(kept.number, buffer.data(), static_cast<std::size_t>(count), path, folder);
+    if (write_all(kept.number, {buffer.data(), static_cast<std::size_t>(count)})) continue;
+    throw ResourceError(fmt::format("{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a "
+                                    "folder with more room",
+                                    path.string(), folder.string(), std::strerror(errno)));
   }
 }
 

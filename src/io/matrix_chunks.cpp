@@ -4,10 +4,12 @@
 #include "core/host_threads.hpp"
 #include "io/chunk_decoder.hpp"
 #include "io/partial_output.hpp"
-#include "io/write_at.hpp"
+#include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -135,10 +137,7 @@ void MatrixChunks::write_part(std::uint64_t number, MatrixBlock const& block, ch
   if (part.numbers.empty()) {
     part.numbers.assign(places_.chunk_bytes(), '\0');
     ++num_waiting_;
-    auto const address = static_cast<off_t>(places_.addresses[number]);
-    if (!is_new && pread(descriptor_, part.numbers.data(), part.numbers.size(), address) !=
-                       static_cast<ssize_t>(part.numbers.size()))
-      fail_to_write(places_.name, errno);
+    if (!is_new && !read_whole(number, part.numbers)) fail_to_write(places_.name, errno);
   }
   copy_into(chunk, part.numbers.data(), block, values);
   part.num_missing -= common_part(chunk, block).size();
@@ -153,13 +152,28 @@ void MatrixChunks::write_part(std::uint64_t number, MatrixBlock const& block, ch
   }
 }
 
-/// Writes a chunk with its checksum, lowest byte first, which is appended to `numbers`.
+/// Reads bytes from the place of a chunk. Returns false if the file has not so many there, and errno says why.
+bool MatrixChunks::read_whole(std::uint64_t number, std::vector<char>& bytes) const {
+  auto const count = read_at(descriptor_, places_.addresses[number], bytes.data(), bytes.size());
+  if (count >= 0 && static_cast<std::size_t>(count) < bytes.size()) errno = EIO;
+  return count == static_cast<std::int64_t>(bytes.size());
+}
+
+/// Writes a chunk with its checksum, lowest byte first, which is appended to `numbers`, and reads it back: a checksum
+/// alone would take a chunk that was lost for one of zeros.
 void MatrixChunks::put(std::uint64_t number, std::vector<char>& numbers) const {
   auto const sum = fletcher32(numbers);
   for (std::size_t byte = 0; byte < MatrixPlaces::checksum_bytes; ++byte)
     numbers.push_back(static_cast<char>(sum >> (8 * byte) & 0xffU));
   if (!write_at(descriptor_, places_.addresses[number], {numbers.data(), numbers.size()}))
     fail_to_write(places_.name, errno);
+  thread_local std::vector<char> found;
+  found.resize(numbers.size());
+  if (!read_whole(number, found)) fail_to_write(places_.name, errno);
+  if (std::memcmp(found.data(), numbers.data(), found.size()) == 0) return;
+  throw ResourceError(fmt::format("{} cannot be written: a block of numbers read back differs from what was written; "
+                                  "its disk or file system lost some",
+                                  places_.name.string()));
 }
 
 void MatrixChunks::finish() {

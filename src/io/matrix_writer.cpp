@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_access.hpp"
+#include "io/hdf5_matrix.hpp"
 #include "io/hdf5_reserve.hpp"
 #include "io/output_file.hpp"
 #include "io/partial_output.hpp"
@@ -33,8 +34,8 @@ hdf5::Dataset create_matrix(hdf5::File const& file, hid_t stored, MatrixPlaces c
 
 /// Writes a file that lacks the numbers of the matrix only, and finds the places of its chunks.
 void write_frame(MatrixPlaces& places, hid_t stored) {
-  auto const file = hdf5::create_reserving_file(places.file, places.name);
-  auto const matrix = create_matrix(file, stored, places);
+  auto file = hdf5::create_reserving_file(places.file, places.name);
+  auto matrix = create_matrix(file, stored, places);
   std::vector<char> const any(places.chunk_bytes() + MatrixPlaces::checksum_bytes);
   for (hsize_t row = 0; row < places.sizes[0]; row += places.chunk[0]) {
     for (hsize_t column = 0; column < places.sizes[1]; column += places.chunk[1]) {
@@ -43,10 +44,33 @@ void write_frame(MatrixPlaces& places, hid_t stored) {
                             places.name);
     }
   }
+  hdf5::close_written(matrix, places.name);
   places.addresses = hdf5::reserved_places(file, places.name);
   hdf5::write_text(file.id(), "format", "varve-matrix", places.name);
   hdf5::write_integer(file.id(), "version", 1, places.name);
-  hdf5::flush(file, places.name);
+  hdf5::close_file(file, places.name);
+}
+
+/// True if the file says of each chunk that it lies where MatrixChunks has written it. Throws InputError if it is
+/// broken.
+bool are_found(MatrixPlaces const& places, fs::path const& path) {
+  auto const lock = hdf5::lock();
+  auto const file = hdf5::open_file(path);
+  hdf5::MatrixShape shape;
+  auto const matrix = hdf5::open_matrix(file, "", path.string(), shape);
+  if (shape.num_rows != places.sizes[0] || shape.num_columns != places.sizes[1]) return false;
+  for (std::uint64_t number = 0; number < places.addresses.size(); ++number) {
+    auto const block = places.block_of(number);
+    std::array<hsize_t, 2> const first = {block.first_row, block.first_column};
+    unsigned skipped_filters = 0;
+    haddr_t address = 0;
+    hsize_t size = 0;
+    bool const is_known = H5Dget_chunk_info_by_coord(matrix.id(), first.data(), &skipped_filters, &address, &size) >= 0;
+    if (!is_known || skipped_filters != 0 || address != places.addresses[number] ||
+        size != places.chunk_bytes() + MatrixPlaces::checksum_bytes)
+      return false;
+  }
+  return true;
 }
 
 } // namespace
@@ -99,8 +123,7 @@ void MatrixWriter::write(MatrixBlock const& block, double const* values) {
 void MatrixWriter::commit() {
   VARVE_REQUIRE(contents_, "a matrix is committed twice");
   contents_->chunks->finish();
-  contents_->chunks.reset();
-  contents_->output.commit();
+  contents_->output.commit([&](fs::path const& path) { return are_found(places(), path); });
   contents_.reset();
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/binsparse.hpp"
+#include "io/checksum.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_guard.hpp"
 #include "io/hdf5_walk.hpp"
@@ -123,11 +124,23 @@ auto in_file(fs::path const& path, std::size_t number, Work const& work) {
   std::abort();
 }
 
+/// A checksum of all numbers of a layer.
+std::uint64_t sum_of(Layer const& layer) {
+  auto const& [weights, bias, activation] = layer;
+  auto sum = checksum_of<std::uint64_t>({weights.num_rows, weights.num_columns}, 0);
+  sum = checksum_of(weights.row_pointers, sum);
+  sum = checksum_of(weights.column_indices, sum);
+  sum = checksum_of(weights.values, sum);
+  sum = checksum_of(bias, sum);
+  return checksum_of<double>({static_cast<double>(activation.kind), activation.cap, activation.slope}, sum);
+}
+
 } // namespace
 
 struct NetworkFile::Contents {
   fs::path path;
   std::string layers_name = own_layers; ///< the group of the layers
+  bool is_checked = false; ///< hdf5::has_checksums()
   hdf5::File file;
   hdf5::Group layers;
   std::vector<binsparse::Descriptor> weights;
@@ -198,8 +211,10 @@ NetworkFile::NetworkFile(fs::path const& path) : NetworkFile(path, own_layers) {
 NetworkFile::NetworkFile(fs::path const& path, char const* group) : contents_(std::make_unique<Contents>()) {
   auto const lock = hdf5::lock();
   try {
-    hdf5::guarded(path, structure_walk(path), [&] {
+    bool const is_checked = hdf5::has_checksums(path);
+    hdf5::guarded(path, is_checked, structure_walk(path), [&] {
       *contents_ = {};
+      contents_->is_checked = is_checked;
       contents_->open(path, group);
       contents_->read_descriptors();
     });
@@ -228,7 +243,7 @@ LayerHeader NetworkFile::header(std::size_t number) const {
                        read_bias(group, weights.num_rows, place), read_activation(group, place)};
   };
   auto const& path = contents_->path;
-  return in_file(path, number, [&] { return hdf5::guarded(path, structure_walk(path), read); });
+  return in_file(path, number, [&] { return hdf5::guarded(path, contents_->is_checked, structure_walk(path), read); });
 }
 
 Layer NetworkFile::layer(std::size_t number) const {
@@ -251,7 +266,7 @@ std::unique_ptr<NetworkSource> open_network_file(fs::path const& path) { return 
 
 std::unique_ptr<NetworkSource> open_best_network(fs::path const& path) {
   auto const lock = hdf5::lock();
-  if (!hdf5::guarded(path, structure_walk(path), [&] { return has_best(path); })) return nullptr;
+  if (!hdf5::guarded(path, hdf5::has_checksums(path), structure_walk(path), [&] { return has_best(path); })) return nullptr;
   return std::make_unique<NetworkFile>(path, best_layers);
 }
 
@@ -259,20 +274,40 @@ struct NetworkFileWriter::Contents {
   OutputFile output;
   hdf5::File file;
   hdf5::Group layers;
-  std::size_t num_layers = 0;
-  std::size_t num_outputs = 0; ///< number of outputs of the last layer written
+  std::size_t num_outputs = 0;             ///< number of outputs of the last layer written
+  std::vector<std::uint64_t> sums;         ///< of the layers written
+  std::vector<std::uint64_t> best_sums;    ///< of those of the best epoch, if they are written
+  std::optional<std::uint64_t> record_sum; ///< of the training record, if there is one
 
   explicit Contents(fs::path const& path) : output(path) {}
+
+  /// True if this file holds what was appended. Throws InputError if it is broken.
+  bool are_in(fs::path const& written) const {
+    if (!have(NetworkFile(written), sums)) return false;
+    if (!best_sums.empty()) {
+      auto const best = open_best_network(written);
+      if (!best || !have(*best, best_sums)) return false;
+    }
+    return !record_sum || sum_of_training_record(written) == *record_sum;
+  }
+
+private:
+  static bool have(NetworkSource const& network, std::vector<std::uint64_t> const& expected) {
+    if (network.num_layers() != expected.size()) return false;
+    for (std::size_t number = 0; number < expected.size(); ++number)
+      if (sum_of(network.layer(number)) != expected[number]) return false;
+    return true;
+  }
 };
 
 NetworkFileWriter::NetworkFileWriter(fs::path const& path) : contents_(std::make_unique<Contents>(path)) {
   auto const lock = hdf5::lock();
   try {
-    auto& [output, file, layers, num_layers, num_outputs] = *contents_;
-    file = hdf5::create_file(output.partial_path(), path);
+    auto& file = contents_->file;
+    file = hdf5::create_file(contents_->output.partial_path(), path);
     hdf5::write_text(file.id(), "format", format_name, path);
     hdf5::write_integer(file.id(), "version", format_version, path);
-    layers = hdf5::create_group(file.id(), "layers", path);
+    contents_->layers = hdf5::create_group(file.id(), "layers", path);
   } catch (...) {
     contents_.reset();
     throw;
@@ -286,12 +321,13 @@ NetworkFileWriter::~NetworkFileWriter() {
 
 void NetworkFileWriter::append(Layer const& layer) {
   VARVE_REQUIRE(contents_, "a network file is written after its commit");
-  require_valid(layer, contents_->num_layers);
-  if (contents_->num_layers > 0) require_fit(contents_->num_outputs, layer, contents_->num_layers);
+  auto const number = contents_->sums.size();
+  require_valid(layer, number);
+  if (number > 0) require_fit(contents_->num_outputs, layer, number);
 
   auto const lock = hdf5::lock();
-  write_layer(contents_->layers.id(), contents_->num_layers, layer, contents_->output.path());
-  ++contents_->num_layers;
+  write_layer(contents_->layers.id(), number, layer, contents_->output.path());
+  contents_->sums.push_back(sum_of(layer));
   contents_->num_outputs = layer.num_outputs();
 }
 
@@ -299,6 +335,7 @@ void NetworkFileWriter::append(TrainingRecord const& record) {
   VARVE_REQUIRE(contents_, "a network file is written after its commit");
   auto const lock = hdf5::lock();
   write_training_record(contents_->file.id(), record, contents_->output.path());
+  contents_->record_sum = sum_of(record);
 }
 
 void NetworkFileWriter::append_best(Network const& best) {
@@ -306,17 +343,20 @@ void NetworkFileWriter::append_best(Network const& best) {
   auto const lock = hdf5::lock();
   auto const& path = contents_->output.path();
   auto const group = hdf5::create_group(contents_->file.id(), best_layers, path);
-  for (std::size_t number = 0; number < best.num_layers(); ++number)
+  for (std::size_t number = 0; number < best.num_layers(); ++number) {
     write_layer(group.id(), number, best.layers()[number], path);
+    contents_->best_sums.push_back(sum_of(best.layers()[number]));
+  }
 }
 
 void NetworkFileWriter::commit() {
-  VARVE_REQUIRE(contents_ && contents_->num_layers > 0, "a network file is committed once, with at least one layer");
-  auto const lock = hdf5::lock();
-  hdf5::flush(contents_->file, contents_->output.path());
-  contents_->layers = {};
-  contents_->file = {};
-  contents_->output.commit();
+  VARVE_REQUIRE(contents_ && !contents_->sums.empty(), "a network file is committed once, with at least one layer");
+  {
+    auto const lock = hdf5::lock();
+    contents_->layers = {};
+    hdf5::close_file(contents_->file, contents_->output.path());
+  }
+  contents_->output.commit([&](fs::path const& written) { return contents_->are_in(written); });
   contents_.reset();
 }
 

@@ -2,8 +2,10 @@
 
 #include "core/error.hpp"
 #include "io/input_files.hpp"
+#include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -67,15 +69,39 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(std::string_view bytes) {
   VARVE_REQUIRE(!is_committed_, "an output file is written after its commit");
-  while (!bytes.empty()) {
-    auto const written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_to_write(path_, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (!write_all(descriptor_, bytes)) fail_to_write(path_, errno);
+  num_bytes_ += bytes.size();
 }
 
 void OutputFile::commit() {
+  if (partial_ || is_in_folder_) require_all_bytes();
+  appear();
+}
+
+void OutputFile::commit(std::function<bool(fs::path const&)> const& are_in) {
+  if (!partial_) return appear();
+  auto const fail = [&](std::string const& why) {
+    throw ResourceError(fmt::format("{} cannot be written: {}", path_.string(), why));
+  };
+  try {
+    if (!are_in(partial_->name())) fail("it holds other numbers than were written; its disk or file system lost some");
+    release_input(partial_->name());
+  } catch (InputError const& error) {
+    fail(fmt::format("what was written cannot be read back ({})", error.what()));
+  }
+  appear();
+}
+
+void OutputFile::require_all_bytes() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail_to_write(path_, errno);
+  if (static_cast<std::uint64_t>(status.st_size) == num_bytes_) return;
+  throw ResourceError(fmt::format("{} cannot be written: it has {} bytes after {} were written; its disk or file "
+                                  "system lost some",
+                                  path_.string(), status.st_size, num_bytes_));
+}
+
+void OutputFile::appear() {
   VARVE_REQUIRE(!std::exchange(is_committed_, true), "an output file is committed twice");
   if (partial_) {
     require_unchanged_inputs();

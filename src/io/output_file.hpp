@@ -2,7 +2,9 @@
 
 #include "io/partial_output.hpp"
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -25,9 +27,14 @@ public:
   /// Appends bytes. Throws ResourceError if the disk is full or fails.
   void write(std::string_view bytes);
 
-  /// Syncs the file to the disk and makes it appear under its name. Throws ResourceError if that fails, InputError if
-  /// an input has changed since it was read (see InputFiles).
+  /// Syncs the file to the disk and makes it appear under its name. Throws ResourceError if that fails, or if the file
+  /// has not as many bytes as write() was given; InputError if an input has changed since it was read (see InputFiles).
   void commit();
+
+  /// The same for a file that was written by its partial name and is closed. are_in(partial_path()) reads back all of
+  /// it and returns false, or throws InputError, unless it is what was written, whatever calls have returned until
+  /// then; that becomes a ResourceError. Not called for a file that is written directly.
+  void commit(std::function<bool(std::filesystem::path const&)> const& are_in);
 
   std::filesystem::path const& path() const { return path_; } ///< the final name
 
@@ -35,9 +42,13 @@ public:
   std::filesystem::path const& partial_path() const { return partial_ ? partial_->name() : path_; }
 
 private:
+  void require_all_bytes() const;
+  void appear();
+
   std::filesystem::path path_;
   std::optional<PartialOutput> partial_; ///< empty if the file is written directly
   int descriptor_ = -1;
+  std::uint64_t num_bytes_ = 0; ///< given to write()
   bool is_in_folder_ = false;
   bool is_committed_ = false;
 };

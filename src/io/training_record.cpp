@@ -1,16 +1,20 @@
 #include "io/training_record.hpp"
 
 #include "core/error.hpp"
+#include "io/checksum.hpp"
 #include "io/hdf5_guard.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+using LayerMoments = OptimizerState::OfLayer;
 
 std::string group_of_layer(std::size_t number) { return fmt::format("{:06}", number); }
 
@@ -39,7 +43,9 @@ std::vector<std::vector<double>> read_moments(hid_t group, std::string const& wh
   return moments;
 }
 
-TrainingRecord read_record(fs::path const& path) {
+/// Reads the group `training` and passes the moments of one layer after the other to `take`. The record that it returns
+/// has none.
+TrainingRecord read_record(fs::path const& path, std::function<void(LayerMoments)> const& take) {
   auto const file = hdf5::open_file(path);
   if (!hdf5::has_child(file.id(), "training")) {
     throw InputError(fmt::format("{} is no checkpoint: it has no group \"training\", as those that varve train writes",
@@ -57,8 +63,8 @@ TrainingRecord read_record(fs::path const& path) {
   for (std::uint64_t number = 0; number < num_layers; ++number) {
     auto const layer_place = fmt::format("{}: layer {}", place, number);
     auto const layer = hdf5::open_group(group.id(), group_of_layer(number), layer_place);
-    record.optimizer.layers.push_back({read_moments(layer.id(), "weights", num_moments, layer_place),
-                                       read_moments(layer.id(), "bias", num_moments, layer_place)});
+    take({read_moments(layer.id(), "weights", num_moments, layer_place),
+          read_moments(layer.id(), "bias", num_moments, layer_place)});
   }
   if (hdf5::has_child(file.id(), "history")) {
     auto const history_place = path.string() + ": history";
@@ -66,6 +72,26 @@ TrainingRecord read_record(fs::path const& path) {
     record.history = hdf5::read_reals(history, 0, hdf5::length_of(history, history_place), history_place);
   }
   return record;
+}
+
+/// read_record() of a file from outside.
+TrainingRecord read_guarded(fs::path const& path, std::function<void(LayerMoments)> const& take) {
+  auto const lock = hdf5::lock();
+  hdf5::Walk const walk{"training record", [&](hdf5::Share share) {
+                          if (share.number == 0) read_record(path, [](LayerMoments const&) {});
+                        }};
+  return hdf5::guarded(path, walk, [&] { return read_record(path, take); });
+}
+
+/// A checksum of all that a record holds besides its moments.
+std::uint64_t sum_of_head(TrainingRecord const& record) {
+  return checksum_of<std::uint64_t>({record.optimizer.num_steps}, checksum(record.progress, checksum(record.recipe)));
+}
+
+std::uint64_t sum_of(LayerMoments const& layer, std::uint64_t before) {
+  for (auto const* const kind : {&layer.weights, &layer.bias})
+    for (auto const& moments : *kind) before = checksum_of(moments, before);
+  return before;
 }
 
 } // namespace
@@ -86,11 +112,22 @@ void write_training_record(hid_t file, TrainingRecord const& record, fs::path co
 }
 
 TrainingRecord read_training_record(fs::path const& path) {
-  auto const lock = hdf5::lock();
-  hdf5::Walk const walk{"training record", [&](hdf5::Share share) {
-                          if (share.number == 0) read_record(path);
-                        }};
-  return hdf5::guarded(path, walk, [&] { return read_record(path); });
+  std::vector<LayerMoments> layers;
+  auto record = read_guarded(path, [&](LayerMoments layer) { layers.push_back(std::move(layer)); });
+  record.optimizer.layers = std::move(layers);
+  return record;
+}
+
+std::uint64_t sum_of(TrainingRecord const& record) {
+  std::uint64_t sum = 0;
+  for (auto const& layer : record.optimizer.layers) sum = sum_of(layer, sum);
+  return sum + sum_of_head(record);
+}
+
+std::uint64_t sum_of_training_record(fs::path const& path) {
+  std::uint64_t sum = 0;
+  auto const record = read_guarded(path, [&](LayerMoments const& layer) { sum = sum_of(layer, sum); });
+  return sum + sum_of_head(record);
 }
 
 } // namespace varve

@@ -2,10 +2,11 @@
 
 #include "core/error.hpp"
 #include "io/output_file.hpp"
+#include "io/text_file.hpp"
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <sstream>
 #include <utility>
 
 namespace varve {
@@ -37,7 +38,7 @@ History::History(std::filesystem::path path, std::vector<EpochResult> const& epo
 void History::read(std::uint64_t num_epochs) {
   num_missing_ = num_epochs;
   if (!std::filesystem::exists(path_)) return;
-  std::ifstream file(path_);
+  std::istringstream file(read_text(path_));
   std::string line;
   if (!std::getline(file, line) || line != head()) {
     throw InputError(fmt::format("{}: line 1 is no head of a history of varve train, to which the checkpoint's epochs "
