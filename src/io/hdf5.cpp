@@ -6,9 +6,7 @@
 #include "io/line_error.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 namespace varve::hdf5 {
@@ -72,9 +70,7 @@ std::unique_lock<std::recursive_mutex> lock() {
 
 bool has_signature(std::filesystem::path const& path) {
   constexpr std::string_view signature("\x89HDF\r\n\x1a\n", 8);
-  std::array<char, 8> begin{};
-  std::ifstream file(readable_place(path), std::ios::binary);
-  return file.read(begin.data(), begin.size()) && std::string_view(begin.data(), begin.size()) == signature;
+  return bytes_of_file(path, 0, signature.size()) == signature;
 }
 
 bool is_hdf5_name(std::filesystem::path const& path) {

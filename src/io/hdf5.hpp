@@ -54,7 +54,8 @@ using Dataspace = Handle<&H5Sclose>;
 using Datatype = Handle<&H5Tclose>;
 using Properties = Handle<&H5Pclose>;
 
-/// True if the file begins with the HDF5 signature; false for folders and unreadable files.
+/// True if the file begins with the HDF5 signature; false for folders and what does not exist. Throws InputError if it
+/// cannot be read.
 bool has_signature(std::filesystem::path const& path);
 
 /// True if the name of a file says that it is HDF5: it ends with .h5 or .hdf5.

@@ -22,6 +22,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <limits>
 #include <list>
 #include <map>
 #include <string>
@@ -257,17 +258,18 @@ void try_out(fs::path const& path, Walk const& walk) {
 }
 
 bool has_checksums(fs::path const& path) {
-  constexpr std::streamoff root_place = 36; // offset of the root group's address in versions 2 and 3 of the superblock
-  std::ifstream file(readable_place(path), std::ios::binary);
-  std::array<char, root_place + sizeof(std::uint64_t)> head{};
+  constexpr std::size_t root_place = 36; // offset of the root group's address in versions 2 and 3 of the superblock
+  constexpr std::size_t num_begin = 512; // the root group is likely in there, too
+  auto const head = bytes_of_file(path, 0, num_begin);
   // the superblock must use addresses of 8 bytes
-  if (!file.read(head.data(), head.size()) || head[8] < 2 || head[9] != 8) return false;
+  if (head.size() < root_place + sizeof(std::uint64_t) || head[8] < 2 || head[9] != 8) return false;
   std::uint64_t root = 0;
   for (std::size_t byte = sizeof(root); byte-- > 0;)
     root = (root << 8U) | static_cast<unsigned char>(head[root_place + byte]);
-  std::array<char, 4> mark{};
-  file.seekg(static_cast<std::streamoff>(root));
-  return file.read(mark.data(), mark.size()) && std::string_view(mark.data(), mark.size()) == "OHDR";
+  constexpr std::string_view mark = "OHDR";
+  if (root <= head.size() - mark.size()) return std::string_view(head).substr(root, mark.size()) == mark;
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+  return root < largest - num_begin && bytes_of_file(path, root, mark.size()) == mark;
 }
 
 NeedsWalk::NeedsWalk(std::string what) : before_(std::exchange(needed_walk(), std::move(what))) {}

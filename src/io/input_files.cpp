@@ -150,6 +150,21 @@ fs::path readable_place(fs::path const& path) {
   return fmt::format("/proc/self/fd/{}", all.pipes.at(identity));
 }
 
+std::string bytes_of_file(fs::path const& path, std::uint64_t first, std::size_t count) {
+  auto const fail = [&] {
+    throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
+  };
+  Descriptor const file(open(readable_place(path).c_str(), O_RDONLY | O_CLOEXEC));
+  bool const is_missing = file.number < 0 && (errno == ENOENT || errno == ENOTDIR);
+  if (is_missing) return {};
+  if (file.number < 0) fail();
+  std::string bytes(count, '\0');
+  auto const found = read_at(file.number, first, bytes.data(), count);
+  if (found < 0 && errno != EISDIR) fail();
+  bytes.resize(static_cast<std::size_t>(std::max<std::int64_t>(found, 0)));
+  return bytes;
+}
+
 bool is_pipe(fs::path const& path) {
   std::error_code error;
   return fs::is_fifo(path, error);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace varve {
 
@@ -20,6 +23,10 @@ public:
 /// is a device (other than /dev/null) or a socket, or if it has changed since it was first opened; ResourceError if
 /// there is no room for the bytes of a pipe.
 std::filesystem::path readable_place(std::filesystem::path const& path);
+
+/// Up to `count` bytes of a file from `first` on, fewer at its end; none of what does not exist or is a folder. Throws
+/// InputError as readable_place does, or if the file cannot be read: what a file holds is not to be guessed from that.
+std::string bytes_of_file(std::filesystem::path const& path, std::uint64_t first, std::size_t count);
 
 /// True if `path` is a named pipe, which only one process can read.
 bool is_pipe(std::filesystem::path const& path);

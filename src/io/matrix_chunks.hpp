@@ -70,6 +70,7 @@ private:
   void copy_into(MatrixBlock const& chunk, char* numbers, MatrixBlock const& block, char const* values) const;
   void write_part(std::uint64_t number, MatrixBlock const& block, char const* values);
   void put(std::uint64_t number, std::vector<char>& numbers) const;
+  bool read_whole(std::uint64_t number, std::vector<char>& bytes) const;
 
   MatrixPlaces places_;
   int descriptor_ = -1;

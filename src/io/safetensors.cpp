@@ -93,10 +93,8 @@ void for_each_number(fs::path const& path, std::uint64_t begin, std::uint64_t si
 } // namespace
 
 bool is_safetensors(fs::path const& path) {
-  std::ifstream file(readable_place(path), std::ios::binary);
-  std::array<char, length_size + 1> head{};
-  return file.read(head.data(), head.size()) && head[length_size] == '{' &&
-         header_length(head) < (std::uint64_t{1} << 32U);
+  auto const head = bytes_of_file(path, 0, length_size + 1);
+  return head.size() == length_size + 1 && head[length_size] == '{' && header_length(head) < (std::uint64_t{1} << 32U);
 }
 
 SafetensorsFile::SafetensorsFile(fs::path path) : path_(std::move(path)) {

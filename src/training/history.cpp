@@ -1,6 +1,7 @@
 #include "training/history.hpp"
 
 #include "core/error.hpp"
+#include "io/input_files.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
 
@@ -39,6 +40,7 @@ void History::read(std::uint64_t num_epochs) {
   num_missing_ = num_epochs;
   if (!std::filesystem::exists(path_)) return;
   std::istringstream file(read_text(path_));
+  release_input(path_); // it is replaced after each epoch
   std::string line;
   if (!std::getline(file, line) || line != head()) {
     throw InputError(fmt::format("{}: line 1 is no head of a history of varve train, to which the checkpoint's epochs "
