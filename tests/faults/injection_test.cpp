@@ -151,7 +151,7 @@ protected:
 private:
   static std::size_t num_failures() {
     char const* const wanted = std::getenv("VARVE_FAULT_CALLS");
-    return wanted == nullptr ? 12 : static_cast<std::size_t>(std::atol(wanted));
+    return wanted == nullptr ? 10 : static_cast<std::size_t>(std::atol(wanted));
   }
 
   /// Lets so many of these failures happen, or all if there are fewer; returns how many.
