@@ -112,12 +112,12 @@ protected:
   /// Runs the command; its call number `at` fails in this way.
   test::Ended run(std::size_t at, std::string const& way) {
     fs::remove(log_.path() / "calls");
-    return test::run(
-        test::joined({"env", "LD_PRELOAD=" VARVE_FAILING_CALLS, "OMP_NUM_THREADS=1",
-                      "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0",
-                      "VARVE_CALLS_FOLDER=" + folder().path().string(), "VARVE_CALLS_LOG=" + (log_ / "calls").string(),
-                      "VARVE_CALLS_AT=" + std::to_string(at), "VARVE_CALLS_HOW=" + way, VARVE_COMMAND},
-                     words_));
+    return test::run(test::joined(
+        {"env", "LD_PRELOAD=" VARVE_FAILING_CALLS, "OMP_NUM_THREADS=1", "OMPI_MCA_ess_singleton_isolated=1",
+         "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self", "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0",
+         "VARVE_CALLS_FOLDER=" + folder().path().string(), "VARVE_CALLS_LOG=" + (log_ / "calls").string(),
+         "VARVE_CALLS_AT=" + std::to_string(at), "VARVE_CALLS_HOW=" + way, VARVE_COMMAND},
+        words_));
   }
 
   /// Lets calls of a command fail. continues: a second run of it goes on where the first one failed.
@@ -147,6 +147,9 @@ protected:
         outcomes_.num_inputs);
     return outcomes_;
   }
+
+  TemporaryFolder log_;
+  std::vector<std::string> words_; ///< of the command
 
 private:
   static std::size_t num_failures() {
@@ -211,8 +214,6 @@ private:
     }
   }
 
-  TemporaryFolder log_;
-  std::vector<std::string> words_;
   bool continues_ = false;
   std::map<std::string, std::string> right_;
   Outcomes outcomes_;
@@ -282,6 +283,28 @@ TEST_F(FailingCalls, OfMultiplyNeverLeaveAWrongFile) {
                                           "--output", out("c.h5"),     "--report",      out("report.json")};
   fail_in_turn(words);
   fail_in_turn(test::joined(words, {"--journal", out("state-journal")}), true);
+}
+
+TEST_F(FailingCalls, AreNotMoreForADeepNetworkThatIsOpened) {
+  empty_out();
+  for (std::string const command : {"infer", "info"}) {
+    std::vector<std::ptrdiff_t> num_opens;
+    for (std::string const layers : {"2", "50"}) {
+      auto const network = path("in/deep" + layers + ".h5");
+      test::succeed({"generate", "radixnet", "--neurons", "32", "--layers", layers, "--output", network});
+      words_ = {"info", network};
+      if (command == "infer") {
+        test::succeed({"generate", "images", "--neurons", "32", "--samples", "5", "--output", path("in/img.h5")});
+        words_ = {"infer", "--network", network, "--input", path("in/img.h5")};
+      }
+      EXPECT_EQ(run(0, "none").exit_code, 0);
+      auto const calls = calls_in(log_ / "calls");
+      num_opens.push_back(std::ranges::count_if(
+          calls, [&](Call const& call) { return call.function == "open" && call.path == network; }));
+    }
+    EXPECT_GT(num_opens[0], 0) << command;
+    EXPECT_EQ(num_opens[0], num_opens[1]) << command;
+  }
 }
 
 TEST_F(FailingCalls, OfMeasurementsNeverLeaveAWrongFile) {

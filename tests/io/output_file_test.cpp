@@ -50,6 +50,32 @@ TEST(OutputFile, WithoutCommitTheOlderFileStays) {
   EXPECT_EQ(read_bytes(path), "newer");
 }
 
+TEST(OutputFile, OthersThanThoseWrittenAreNoticedBeforeItAppears) {
+  TemporaryFolder const folder;
+  auto const path = write_bytes(folder / "out.txt", "older");
+  auto const sentence_for = [&](auto const& are_in) {
+    OutputFile file(path);
+    write_bytes(file.partial_path(), "newer");
+    return sentence_of<ResourceError>([&] { file.commit(are_in); });
+  };
+  expect_holds(sentence_for([](fs::path const&) { return false; }),
+               path.string() + " cannot be written: it holds other numbers than were written");
+  expect_holds(sentence_for([](fs::path const&) -> bool { throw InputError("broken"); }),
+               path.string() + " cannot be written: what was written cannot be read back (broken)");
+  {
+    OutputFile file(path);
+    file.write("newer");
+    fs::resize_file(file.partial_path(), 4);
+    expect_holds(sentence_of<ResourceError>([&] { file.commit(); }), "it has 4 bytes after 5 were written");
+  }
+  EXPECT_EQ(read_bytes(path), "older");
+  EXPECT_EQ(folder.num_entries(), 1);
+  OutputFile file(path);
+  write_bytes(file.partial_path(), "newer");
+  file.commit([](fs::path const& partial) { return read_bytes(partial) == "newer"; });
+  EXPECT_EQ(read_bytes(path), "newer");
+}
+
 TEST(OutputFile, SymbolicLinkStaysAndItsFileIsReplaced) {
   TemporaryFolder const folder;
   auto const real = write_bytes(folder / "real.txt", "older");
