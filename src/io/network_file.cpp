@@ -140,7 +140,7 @@ std::uint64_t sum_of(Layer const& layer) {
 struct NetworkFile::Contents {
   fs::path path;
   std::string layers_name = own_layers; ///< the group of the layers
-  bool is_checked = false; ///< hdf5::has_checksums()
+  bool is_checked = false;              ///< hdf5::has_checksums()
   hdf5::File file;
   hdf5::Group layers;
   std::vector<binsparse::Descriptor> weights;
@@ -266,7 +266,7 @@ std::unique_ptr<NetworkSource> open_network_file(fs::path const& path) { return 
 
 std::unique_ptr<NetworkSource> open_best_network(fs::path const& path) {
   auto const lock = hdf5::lock();
-  if (!hdf5::guarded(path, hdf5::has_checksums(path), structure_walk(path), [&] { return has_best(path); })) return nullptr;
+  if (!hdf5::guarded(path, structure_walk(path), [&] { return has_best(path); })) return nullptr;
   return std::make_unique<NetworkFile>(path, best_layers);
 }
 

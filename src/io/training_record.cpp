@@ -85,7 +85,8 @@ TrainingRecord read_guarded(fs::path const& path, std::function<void(LayerMoment
 
 /// A checksum of all that a record holds besides its moments.
 std::uint64_t sum_of_head(TrainingRecord const& record) {
-  return checksum_of<std::uint64_t>({record.optimizer.num_steps}, checksum(record.progress, checksum(record.recipe)));
+  auto const texts = checksum(record.progress, checksum(record.recipe));
+  return checksum_of<std::uint64_t>({record.optimizer.num_steps}, checksum_of(record.history, texts));
 }
 
 std::uint64_t sum_of(LayerMoments const& layer, std::uint64_t before) {

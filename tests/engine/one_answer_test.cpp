@@ -1,5 +1,5 @@
-#include "engine/places.hpp"
 #include "engine/draw.hpp"
+#include "engine/places.hpp"
 #include "engine/random_case.hpp"
 
 #include "network/activations.hpp"

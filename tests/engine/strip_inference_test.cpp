@@ -1,5 +1,5 @@
-#include "engine/hand_made.hpp"
 #include "engine/draw.hpp"
+#include "engine/hand_made.hpp"
 #include "engine/places.hpp"
 #include "engine/refused_limit.hpp"
 
