@@ -143,7 +143,9 @@ TEST_F(MultiplyOnRanks, CopyTilesFromEachOther) {
     double const once = (300 + 260) * 200 * 4;
     EXPECT_GE(read, once);
     // How many tiles a rank finds with the others depends on who is faster; distribute_tile_sharing lets them wait.
-    if (!is_shared) EXPECT_EQ(copied, 0.0);
+    if (!is_shared) {
+      EXPECT_EQ(copied, 0.0);
+    }
     EXPECT_EQ(ended.out.find("copied from devices of other ranks") != std::string::npos, is_shared) << ended.out;
   }
 }
