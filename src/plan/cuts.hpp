@@ -51,7 +51,7 @@ struct Step {
 /// Properties of a run that decide how launches are cut, besides the layers.
 struct CutRequest {
   FirstLayerWay first = FirstLayerWay::tiles; ///< how layer 0 reads the samples; `tiles` unless all values are equal
-  LayerChoice first_choice;                   ///< of the second copy of layer 0 that the way reads
+  LayerChoice first_choice = {};              ///< of the second copy of layer 0 that the way reads
   bool finds_saturated = false;               ///< saturated samples are searched
   bool finds_equal = false;                   ///< equal samples are searched
 };

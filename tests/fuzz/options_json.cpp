@@ -14,7 +14,7 @@ VARVE_FUZZ_TARGET(options_json) {
   CLI::App command("", "infer");
   InferOptions options;
   add_infer_options(command, options);
-  add_options_file(command, options.options_file, {"activations", "categories", "report"});
+  add_options_file(command, options.options_file, {"--activations", "--categories", "--report"});
   try {
     command.parse(std::vector<std::string>{path.string(), "--options", "images.h5", "--input", "net.h5", "--network"});
   } catch (CLI::ParseError const& error) {
