@@ -29,8 +29,8 @@ def train(path):
 
 writers = {
     "network.h5": network.save,
-    "network.tsv.gz": network.save,
     "samples.h5": lambda path: varve.save_samples(path, X, labels=labels),
+    "samples.tsv.gz": lambda path: varve.save_samples(path, X),
     "product.h5": lambda path: varve.matmul(X, X.T, out=path),
     "checkpoint.h5": train,
 }
