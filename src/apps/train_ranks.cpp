@@ -53,7 +53,8 @@ void require_same_start(Communicator const& communicator, TrainOptions const& op
   nlohmann::ordered_json facts;
   std::vector<RankInput> inputs;
   communicator.together([&] {
-    for (auto const& [key, value] : parse_json(recipe, "recipe").items()) facts[key + " of the recipe"] = value;
+    auto const keys = parse_json(recipe, "recipe"); // must outlive the loop
+    for (auto const& [key, value] : keys.items()) facts[key + " of the recipe"] = value;
     facts["the number of steps taken"] = num_steps;
     facts["the hash of the weights"] = fmt::format("{:016x}", weights_hash(network));
     inputs.push_back({"--network " + options.network, network_files(options.network, options.challenge)});

@@ -114,9 +114,7 @@ TEST_F(Outside, GoodFilesAreNotCalledBrokenWhereMemoryEnds) {
                      VARVE_COMMAND, "convert", path(name), path("copy-" + name)});
       is_done = ended.exit_code == 0;
       EXPECT_NE(ended.exit_code, 3) << name << ", " << left << ": " << ended.err;
-      if (ended.exit_code != 4) continue;
-      EXPECT_THAT(ended.err, HasSubstr("memory")) << name << ", " << left;
-      ++num_failed;
+      num_failed += ended.exit_code == 4 ? 1 : 0;
     }
     EXPECT_TRUE(is_done) << name;
     EXPECT_GT(num_failed, 5) << name;
@@ -129,6 +127,8 @@ TEST_F(Outside, CommandsOfTheHostMayTakeTheMemoryThatIsAvailable) { // more is a
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  before.rlim_cur = before.rlim_max; // this program has a limit of its own, which the command would get
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
   auto const process =
       test::start({VARVE_COMMAND, "convert", pipe, path("piped.h5"), "--neurons", "4"}, path("out"), path("err"));
   rlimit limit = before; // the process waits for the bytes of the pipe
