@@ -114,12 +114,12 @@ TEST_F(Agreement, OtherFilesOfOneNameAreRefused) {
                      "of --network net.tsv is ");
   for (std::string const way : {"", " --journal product.journal --output c.h5"})
     cases.emplace_back(multiply + way, "matrix", "of A a.h5 is ");
-  cases.emplace_back(train, "weights", "network of the recipe is ");
-  cases.emplace_back(train, "depth", "network of the recipe is ");
+  cases.emplace_back(train, "weights", "network hash of the recipe is ");
+  cases.emplace_back(train, "depth", "network hash of the recipe is ");
   cases.emplace_back(train, "samples", "of the recipe is ");
-  cases.emplace_back(train, "labels", "answers of the recipe is ");
+  cases.emplace_back(train, "labels", "answers hash of the recipe is ");
   cases.emplace_back(train + " --validation s.h5 --validation-labels labels.txt", "labels",
-                     "answers of the recipe is ");
+                     "answers hash of the recipe is ");
   int num_ranks = 2;
   for (auto const& [command, difference, part] : cases) {
     auto const ended = run_both(num_ranks, command, difference, command);
