@@ -6,6 +6,12 @@
 #include <algorithm>
 
 namespace varve {
+namespace {
+
+/// Bytes in which layers for a GPU may be encoded however little may be kept of them.
+constexpr std::size_t least_encoding = std::size_t(64) << 20U;
+
+} // namespace
 
 MemoryLimits memory_limits(MemoryRequest const& request, Backend backend) {
   MemoryLimits limits;
@@ -14,7 +20,7 @@ MemoryLimits memory_limits(MemoryRequest const& request, Backend backend) {
     limits.device = request.device_memory_limit.value_or(available_memory(backend) / 10 * 9);
     std::size_t const host = available_memory(Backend::serial);
     limits.host_weights = request.memory_limit.value_or(host / 2);
-    limits.encoding = request.memory_limit.value_or(host / 10 * 9);
+    limits.encoding = std::max(request.memory_limit.value_or(host / 10 * 9), least_encoding);
     return limits;
   }
   std::size_t const both = request.memory_limit.value_or(available_memory(backend) / 10 * 9);

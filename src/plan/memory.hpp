@@ -28,7 +28,7 @@ struct MemoryLimits {
 /// The limits of a request. Defaults with a GPU: nine tenths of the available device memory, and half of the available
 /// host memory. On CPU backends memory_limit, by default nine tenths of the available memory, is for both; host_weights
 /// is what device_memory_limit leaves of it. Layers are encoded within memory_limit, by default nine tenths of the
-/// available host memory.
+/// available host memory, for a GPU at least within 64 MiB.
 MemoryLimits memory_limits(MemoryRequest const& request, Backend backend);
 
 /// Bytes that weights may take on the device: what the smallest batch leaves, and at most device_weights.

@@ -51,8 +51,9 @@ TEST_F(TrainCheckpoints, OfOtherDataAreRefused) {
 
 TEST_F(TrainCheckpoints, InAnEpochOfInfiniteLossGoOn) {
   succeed({"generate", "random", "--widths", "16,24,4", "--density", "1", "--init", "he", "--output", path("he.h5")});
+  auto const start = load(NetworkFile(path("he.h5")));
   NetworkFileWriter writer(path("huge-start.h5"));
-  for (auto layer : load(NetworkFile(path("he.h5"))).layers()) {
+  for (auto layer : start.layers()) {
     for (auto& weight : layer.weights.values) weight *= 1e80; // squares of outputs exceed the largest double
     writer.append(layer);
   }
