@@ -127,7 +127,7 @@ TEST_P(IndexWidths, AroundTwoToThe16EveryEncodingHasItsOwn) {
   expect_seen(KernelName::staged, FormatName::staged_blocks, {16});
   expect_seen(KernelName::bits, FormatName::sliced_ell, {16, 32});
   expect_seen(KernelName::counts, FormatName::csr, {16});
-  expect_seen(KernelName::fused, FormatName::sliced_ell, {16});
+  if (!has_twin) expect_seen(KernelName::fused, FormatName::sliced_ell, {16});
   if (has_own_memory(GetParam().backend)) {
     expect_seen(KernelName::stationary, FormatName::pattern_blocks, {16, 32});
     expect_seen(KernelName::dense, FormatName::dense, {16, 32});
