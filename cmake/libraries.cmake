@@ -53,9 +53,6 @@ varve_header_library(nlohmann_json nlohmann_json::nlohmann_json https://github.c
                      8c4b26bf4b422252e13f332bc5e388ec0ab5c3443d24399acb675e68278d341f)
 varve_header_library(CLI11 CLI11::CLI11 https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.1.2.tar.gz
                      26291377e892ba0e5b4972cdfd4a2ab3bf53af8dac1f4ea8fe0d1376b625c8cb)
-set(HDF5_NO_FIND_PACKAGE_CONFIG_FILE ON) # the module gives one target name everywhere: hdf5::hdf5
-find_package(HDF5 QUIET COMPONENTS C)
-varve_require(HDF5 libhdf5-dev hdf5)
 find_package(ZLIB QUIET)
 varve_require(ZLIB zlib1g-dev zlib)
 find_package(Zstd QUIET)
@@ -68,20 +65,6 @@ if(VARVE_BUILD_TESTS)
   varve_require(LibLZMA liblzma-dev xz)
 elseif(NOT VARVE_HAVE_XZ)
   message(STATUS "xz: not used, LibLZMA was not found (liblzma-dev, xz): files that end in .xz are refused")
-endif()
-
-# libzip reaches src/io/ only.
-find_package(Zip QUIET)
-set(VARVE_HAVE_ZIP ${Zip_FOUND})
-if(NOT VARVE_HAVE_ZIP)
-  message(STATUS "zip: not used, libzip was not found (libzip-dev, libzip): matrices of SciPy (.npz) are refused, and left out of the tests")
-endif()
-
-# libdeflate reaches src/io/ only.
-find_package(Libdeflate QUIET)
-set(VARVE_HAVE_LIBDEFLATE ${Libdeflate_FOUND})
-if(NOT VARVE_HAVE_LIBDEFLATE)
-  message(STATUS "libdeflate: not used, it was not found (libdeflate-dev, libdeflate): HDF5 files are inflated by zlib, which takes longer")
 endif()
 
 # hwloc reaches src/apps/ only.

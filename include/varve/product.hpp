@@ -31,8 +31,7 @@ struct DenseView {
   }
 };
 
-/// A dense matrix in an HDF5 file, FILE or FILE:DATASET (FORMAT.md), which may be larger than memory. FILE alone means
-/// the matrix of the root group, else its dataset `matrix`, else its only dataset of two dimensions.
+/// A file with a dense matrix (FORMAT.md), which may be larger than memory.
 struct MatrixFile {
   std::string name;
 };
@@ -43,13 +42,13 @@ struct MatrixDescription {
   Precision precision = Precision::single_precision; ///< of the numbers as they are stored
 };
 
-/// Reads the description. Throws InputError if the file is broken, has no such matrix or several, or an empty one.
+/// Reads the description. Throws InputError if the file is broken, or holds something else.
 MatrixDescription describe_matrix(MatrixFile const& file);
 
 /// A matrix that a product reads. Its numbers are rounded to the precision of the product.
 using ProductOperand = std::variant<DenseView<float const>, DenseView<double const>, MatrixFile>;
 
-/// Where a product goes: memory of the type of its precision, or a file FILE.h5, whose dataset `matrix` it becomes, and
+/// Where a product goes: memory of the type of its precision, or a file FILE.safetensors, and
 /// which appears whole or not at all.
 using ProductTarget = std::variant<DenseView<float>, DenseView<double>, MatrixFile>;
 

@@ -29,7 +29,6 @@ namespace {
 /// The network and the samples of the user's files.
 BenchmarkCase case_of_files(BenchmarkOptions const& options) {
   std::shared_ptr<NetworkSource const> const network = open_network(options.network, options.challenge);
-  note_orientation(*network);
   return {std::filesystem::path(options.network).filename().string(),
           "files of the user",
           [network] { return network; },

@@ -27,8 +27,8 @@ namespace {
 
 constexpr char const* convert_footer = R"(
 Samples may have labels (the class of each) and targets (the outputs wanted of it), which a network is trained with; only
-HDF5 has a place for them. IDX files are recognized by their content, compressed or not. MNIST becomes a sample file by
-  varve convert train-images-idx3-ubyte.gz train.h5 --labels train-labels-idx1-ubyte.gz
+safetensors have a place for them. IDX files are recognized by their content, compressed or not. MNIST becomes a sample file by
+  varve convert train-images-idx3-ubyte.gz train.safetensors --labels train-labels-idx1-ubyte.gz
 Pruning keeps floor(DENSITY * places + 1/2) edges, where a layer has outputs * inputs places, or all edges if there are
 fewer: those with the largest absolute weights, of equal ones those of the lowest layers (with --prune-over network), then
 outputs, then inputs. Biases stay.)";
@@ -142,7 +142,7 @@ int convert(ConvertOptions const& options) {
   files.reads("--targets", samples.targets);
   files.writes("DST", samples.target, Content::network_or_samples);
   check_files(files);
-  if (holds_samples(samples.source, options.challenge)) {
+  if (holds_samples(samples.source)) {
     require_no_network_options(options);
     auto conversion = samples;
     conversion.neurons = options.challenge.neurons;
@@ -150,7 +150,6 @@ int convert(ConvertOptions const& options) {
   } else {
     auto const network = open_network(samples.source, options.challenge);
     require_no_sample_options(options);
-    note_orientation(*network);
     convert_network(*network, options);
   }
   return 0;
@@ -159,12 +158,12 @@ int convert(ConvertOptions const& options) {
 void add_sample_options(CLI::App& command, SampleConversion& samples) {
   auto* const labels =
       command.add_option("--labels", samples.labels,
-                         "labels of the samples, which DST gets: .h5, IDX, NumPy, or text with one class per "
+                         "labels of the samples, which DST gets: .safetensors, IDX, or text with one class per "
                          "line, from 0 (default: those of SRC)");
   auto* const targets =
       command.add_option("--targets", samples.targets,
-                         "targets of the samples, which DST gets: those of a sample file (.h5) or, if it has none, its "
-                         "samples, or a matrix of another program (default: those of SRC)");
+                         "targets of the samples, which DST gets: those of a sample file (.safetensors) or, if it has "
+                         "none, its samples, or Matrix Market (default: those of SRC)");
   command.add_flag("--samples-only", samples.drops_answers, "leave out the labels and targets of SRC")
       ->excludes(labels)
       ->excludes(targets);
@@ -201,14 +200,13 @@ void add_convert(CLI::App& command_line, Action& action) {
   command->footer(convert_footer);
   auto const options = std::make_shared<ConvertOptions>();
   command
-      ->add_option("SRC", options->samples.source,
-                   "input: a network or samples, in any format that varve infer takes; a matrix of another program is "
-                   "taken as samples, or as a network if --activation or --cap is given")
+      ->add_option("SRC", options->samples.source, "input: a network or samples, in any format that varve infer takes")
       ->required();
   command
-      ->add_option("DST", options->samples.target,
-                   "output, in the format of its ending (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
-                   "becomes a folder")
+      ->add_option(
+          "DST", options->samples.target,
+          "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
+          "becomes a folder")
       ->required();
   add_network_options(*command, options->challenge);
   add_sample_options(*command, options->samples);

@@ -3,7 +3,7 @@
 #include "apps/command.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "io/hdf5.hpp"
+#include "io/file_kind.hpp"
 #include "io/idx.hpp"
 #include "io/labels.hpp"
 #include "io/open.hpp"
@@ -27,7 +27,7 @@ struct Answers {
 std::unique_ptr<SampleReader> open_source(SampleConversion const& conversion) {
   auto const half_of_memory = available_memory(Backend::serial) / 2; // unsorted text must be sorted in memory
   if (!conversion.pixels) return open_sample_reader(conversion.source, conversion.neurons, half_of_memory);
-  if (hdf5::has_signature(conversion.source) || !is_idx(conversion.source))
+  if (kind_of(conversion.source) != FileKind::idx)
     throw UsageError(fmt::format("--pixels is for IDX images, but {} is no IDX file", conversion.source));
   auto const scale = *conversion.pixels == "raw" ? PixelScale::raw : PixelScale::unit;
   auto images = open_idx_images(conversion.source, std::nullopt, scale);
@@ -40,7 +40,7 @@ Answers open_answers(SampleConversion const& conversion, SampleReader const& sam
   if (conversion.drops_answers) return answers;
   SampleRange const range{samples.first_sample(), samples.first_sample() + samples.num_samples()};
   SampleFileHeader header;
-  if (is_sample_file(conversion.source)) header = read_sample_header(conversion.source);
+  if (kind_of(conversion.source) == FileKind::container) header = read_sample_header(conversion.source);
   auto const& labels = conversion.labels.empty() && header.has_labels ? conversion.source : conversion.labels;
   auto const& targets = conversion.targets.empty() && header.num_targets ? conversion.source : conversion.targets;
   if (!labels.empty()) answers.labels = open_labels(labels, range, OtherSamples::refused);

@@ -34,7 +34,7 @@ The loss printed is the mean over the samples, added up in their order. The pred
 lowest of equal ones. Classes count from 0, as labels do. The report's `confusion` has a row for each label and a column
 for each predicted class (null if there are more than 1000 outputs).
 Example, from the files of MNIST or Fashion-MNIST:
-  varve evaluate --network trained.h5 --input t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz)";
+  varve evaluate --network trained.safetensors --input t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz)";
 
 struct EvaluateOptions {
   InferOptions run; ///< network, samples, and the options of the engine
@@ -63,7 +63,7 @@ void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
   SampleRange const range{job.samples->first_sample(), job.samples->first_sample() + job.samples->num_samples()};
   auto const others = options.run.samples.empty() ? OtherSamples::refused : OtherSamples::ignored;
   SampleFileHeader header;
-  if (is_sample_file(input)) header = read_sample_header(input);
+  if (kind_of(input) == FileKind::container) header = read_sample_header(input);
   job.label_file = options.labels.empty() && header.has_labels ? input : options.labels;
   job.target_file = options.targets.empty() && header.num_targets ? input : options.targets;
   bool const wants_targets = !options.targets.empty() || options.loss.value_or("mean-square") == "mean-square";
@@ -95,7 +95,6 @@ EvaluateJob open_job(EvaluateOptions const& options) {
   auto const& run = options.run;
   EvaluateJob job;
   job.network = open_network(run.network, run.challenge);
-  note_orientation(*job.network);
   job.samples = open_sample_reader(run.input, job.network->layer(0).num_inputs(), parse_samples(run.samples),
                                    input_bytes(run, 1));
   if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
@@ -216,11 +215,12 @@ void add_evaluate(CLI::App& command_line, Action& action) {
   command->add_option("--samples", run.samples, "evaluate only the samples FIRST:LAST, from 1, both included");
   command->add_option(
       "--labels", options->labels,
-      "the class of each sample, from 0: .h5, IDX, NumPy, or text with one class per line (default: those in "
+      "the class of each sample, from 0: .safetensors, IDX, or text with one class per line (default: those in "
       "the input)");
-  command->add_option("--targets", options->targets,
-                      "the outputs wanted of each sample: the targets of a sample file (.h5) or, if it has none, its "
-                      "samples, or a matrix of another program (default: those in the input)");
+  command->add_option(
+      "--targets", options->targets,
+      "the outputs wanted of each sample: the targets of a sample file (.safetensors) or, if it has none, its "
+      "samples, or a matrix of another program (default: those in the input)");
   command
       ->add_option("--loss", options->loss,
                    "cross-entropy (default if there are labels) or mean-square (default with --targets)")

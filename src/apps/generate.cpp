@@ -22,12 +22,13 @@
 namespace varve {
 namespace {
 
-constexpr char const* output_help = "output, in the format of its ending (.h5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a "
-                                    "network in text becomes a folder of layer files";
+constexpr char const* output_help =
+    "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a "
+    "network in text becomes a folder of layer files";
 
 constexpr char const* random_footer = R"(
 A sparse network that is ready to be trained to tell 10 classes of images of 28 x 28 pixels:
-  varve generate random --widths 784,512,512,10 --density 0.05 --init he --output start.h5
+  varve generate random --widths 784,512,512,10 --density 0.05 --init he --output start.safetensors
 With --init he, the weights of an output with d edges are uniform with mean 0 and variance 2 / (1 + slope^2) / d, where
 slope is that of the activation below zero (0 for relu; 1 for identity, sigmoid, tanh). With --init identity, a layer with
 as many inputs as outputs has an edge of weight 1 from each input to the output of the same number, beside the others,
@@ -185,7 +186,7 @@ void add_weights(CLI::App& generate, Action& action) {
   auto const options = std::make_shared<WeightOptions>();
   command
       ->add_option("--network", options->network,
-                   "network file (.h5) or folder of nN-lK.tsv layer files with the edges")
+                   "network file (.safetensors) or folder of nN-lK.tsv layer files with the edges")
       ->required();
   command->add_option("--cap", options->initial.cap, "cap of clipped_relu")->capture_default_str();
   command->add_option("--seed", options->seed, "the same seed gives the same weights on every machine")

@@ -96,7 +96,6 @@ void open_files(InferJob& job) {
     if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
     job.samples = repeated(std::move(job.samples), options.repeat_input, input_bytes(options, job.ranks_on_host));
     if (!job.communicator.is_root()) return;
-    note_orientation(*job.network);
     for (auto const& path : output_paths(options)) require_writable(path);
   });
   require_same_files(job);

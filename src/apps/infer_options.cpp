@@ -35,7 +35,7 @@ void add_files(CLI::App& command, InferOptions& options) {
   add_network_options(command, options.challenge);
   command.add_option(
       "--samples", options.samples,
-      "run only the samples FIRST:LAST, both included; numbers begin at 1, or at the first number that an .h5 "
+      "run only the samples FIRST:LAST, both included; numbers begin at 1, or at the first number that an .safetensors "
       "file states");
   command
       .add_option("--repeat-input", options.repeat_input,
@@ -46,7 +46,8 @@ void add_files(CLI::App& command, InferOptions& options) {
   command.add_option("--categories", options.categories, "write the numbers of the surviving samples, from 1");
   command.add_flag("--zero-based", options.zero_based,
                    "samples and neurons in --categories, --predictions and --truth count from 0 (default: from 1)");
-  command.add_option("--activations", options.activations, "write the last activations as a sparse sample file (.h5)");
+  command.add_option("--activations", options.activations,
+                     "write the last activations as a sparse sample file (.safetensors)");
   command.add_option("--predictions", options.predictions,
                      "write for each sample the neuron with the largest activation, both numbered from 1");
   command.add_option("--report", options.report, "write everything measured and decided as JSON");
@@ -237,9 +238,6 @@ nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader co
           {"layers", or_null(options.challenge.layers)},
           {"bias", or_null(options.challenge.bias)},
           {"cap", or_null(options.challenge.cap)},
-          {"activation", options.challenge.activation},
-          {"slope", or_null(options.challenge.slope)},
-          {"transpose_weights", options.challenge.transposes_weights},
           {"engine", options.engine},
           {"precision", options.precision},
           {"merged neurons", reductions.merge_neurons},

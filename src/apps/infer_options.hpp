@@ -58,7 +58,7 @@ struct InferOutput {
 inline constexpr std::array<InferOutput, 5> infer_outputs = {
     {{"--categories", &InferOptions::categories, Content::lines},
      {"--predictions", &InferOptions::predictions, Content::lines},
-     {"--activations", &InferOptions::activations, Content::hdf5},
+     {"--activations", &InferOptions::activations, Content::container},
      {"--report", &InferOptions::report, Content::json},
      {"--journal", &InferOptions::journal, Content::journal}}};
 

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "engine/inference.hpp"
+#include "io/file_kind.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
@@ -150,7 +151,6 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
 
 int info_network(InfoOptions const& options) {
   auto const source = open_network(options.path, options.challenge);
-  note_orientation(*source);
   if (options.plan) return info_plan(*source, options);
   auto const network = analyse(*source);
   require_unchanged_inputs();
@@ -171,7 +171,7 @@ int info_network(InfoOptions const& options) {
 /// outputs.
 Json answers_in(std::string const& path) {
   auto answers = Json::object();
-  if (!is_sample_file(path)) return answers;
+  if (kind_of(path) != FileKind::container) return answers;
   auto const header = read_sample_header(path);
   if (header.has_labels) {
     auto const labels = read_sample_labels(path);
@@ -243,9 +243,7 @@ void add_info(CLI::App& command_line, Action& action) {
       ->capture_default_str();
   command->callback([options, &action] {
     action.uses_devices = options->plan;
-    action.run = [options] {
-      return holds_samples(options->path, options->challenge) ? info_samples(*options) : info_network(*options);
-    };
+    action.run = [options] { return holds_samples(options->path) ? info_samples(*options) : info_network(*options); };
   });
 }
 

@@ -37,10 +37,10 @@ checkpoint.
 Options that start with --kokkos- are passed to Kokkos (--kokkos-num-threads=8, --kokkos-device-id=1, ...).
 Under mpirun, srun or flux the ranks share the samples; start one rank per device.
 Examples:
-  varve generate radixnet --neurons 1024 --layers 120 --output net.h5
-  varve generate images --neurons 1024 --samples 60000 --output images.h5
-  varve infer --network net.h5 --input images.h5 --categories alive.tsv
-  varve verify --network net.h5 --input images.h5 --result alive.tsv --exact)";
+  varve generate radixnet --neurons 1024 --layers 120 --output net.safetensors
+  varve generate images --neurons 1024 --samples 60000 --output images.safetensors
+  varve infer --network net.safetensors --input images.safetensors --categories alive.tsv
+  varve verify --network net.safetensors --input images.safetensors --result alive.tsv --exact)";
 
 std::string version_text() {
   using namespace varve;
@@ -62,20 +62,6 @@ varve::Error error_of(std::exception const& failure) {
   if (dynamic_cast<varve::Error const*>(&failure) != nullptr) return error;
   auto const of_output = varve::failure_of_output();
   return of_output.empty() ? error : varve::ResourceError(of_output);
-}
-
-/// Tries out HDF5 files on the command line in a child process before MPI, threads and devices start. Errors are
-/// reported later, when the files are opened.
-void try_out_files(int num_arguments, char** arguments) {
-  for (int number = 1; number < num_arguments; ++number) {
-    std::string_view name = arguments[number];
-    if (name.starts_with("-")) name.remove_prefix(std::min(name.find('='), name.size() - 1) + 1);
-    try {
-      varve::try_out_hdf5(name);
-    } catch (std::exception const&) {
-      continue;
-    }
-  }
 }
 
 /// The arguments without those for Kokkos, which may stand anywhere.
@@ -218,7 +204,6 @@ int main(int num_arguments, char** arguments) {
     if (auto const answered = answer_document(num_arguments, arguments)) {
       exit_code = *answered;
     } else {
-      try_out_files(num_arguments, arguments);
       exit_code = run_in_parallel(num_arguments, arguments);
     }
   } catch (varve::Error const& error) {

@@ -13,10 +13,10 @@
 #include "distribute/tile_queue.hpp"
 #include "distribute/tile_sharing.hpp"
 #include "distribute/tile_store.hpp"
+#include "io/dense_file.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
-#include "io/matrix_dataset.hpp"
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 #include "io/output_file.hpp"
 #include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
@@ -78,9 +78,9 @@ private:
       if (ranks_.is_root()) check_files(files);
     });
     ranks_.together([&] {
-      a_ = std::make_unique<MatrixDataset>(options_.a);
-      b_ = std::make_unique<MatrixDataset>(options_.b);
-      if (!options_.added.empty()) added_ = std::make_unique<MatrixDataset>(options_.added);
+      a_ = std::make_unique<DenseFile>(options_.a);
+      b_ = std::make_unique<DenseFile>(options_.b);
+      if (!options_.added.empty()) added_ = std::make_unique<DenseFile>(options_.added);
       facts_.tiles.shape = shape_of_product();
       if (!ranks_.is_root()) return;
       if (!options_.output.empty()) require_writable(options_.output);
@@ -93,7 +93,7 @@ private:
     std::vector<RankInput> inputs;
     for (auto const& [role, matrix] :
          {std::pair("A ", options_.a), std::pair("B ", options_.b), std::pair("--add ", options_.added)})
-      if (!matrix.empty()) inputs.push_back({role + matrix, {parse_matrix_name(matrix).path}});
+      if (!matrix.empty()) inputs.push_back({role + matrix, {matrix}});
     auto const& shape = facts_.tiles.shape;
     require_same_inputs(ranks_,
                         {{"the number of rows of C", shape.rows},
@@ -104,8 +104,8 @@ private:
 
   /// The shape of C. Throws InputError if the shapes of the matrices do not fit.
   ProductShape shape_of_product() const {
-    auto const side = [](MatrixDataset const& matrix, bool is_transposed) {
-      return ProductSide{matrix.place(), matrix.num_rows(), matrix.num_columns(), is_transposed};
+    auto const side = [](DenseFile const& matrix, bool is_transposed) {
+      return ProductSide{matrix.path().string(), matrix.num_rows(), matrix.num_columns(), is_transposed};
     };
     std::optional<ProductSide> added;
     if (added_) added = side(*added_, false);
@@ -166,7 +166,7 @@ private:
   void open_output() {
     if (store_ || options_.output.empty()) return;
     create_output();
-    bool const is_shared = ranks_.size() == 1 || may_write(left_);
+    bool const is_shared = output_->is_open_everywhere();
     ranks_.together([&] {
       if (!is_shared)
         store_.emplace(std::filesystem::path(options_.output).parent_path(), facts_.tiles, sizeof(Scalar));
@@ -177,13 +177,6 @@ private:
     auto const& shape = facts_.tiles.shape;
     auto const precision = sizeof(Scalar) == 4 ? Precision::single_precision : Precision::double_precision;
     output_.emplace(ranks_, options_.output, shape.rows, shape.columns, precision);
-  }
-
-  /// True if the tiles of these tasks may be written by several ranks: each consists of whole chunks.
-  bool may_write(std::vector<std::uint64_t> const& tasks) const {
-    return output_->is_open_everywhere() && std::ranges::all_of(tasks, [&](std::uint64_t task) {
-             return output_->places().has_whole_chunks(facts_.tiles.block(task));
-           });
   }
 
   void make_engine() {
@@ -318,11 +311,9 @@ private:
   /// Writes the stored tiles: each rank its own, or rank 0 those of all.
   void write_stored() {
     if (!output_) create_output();
-    bool const may_share = may_write(store_->tasks());
-    bool const is_shared = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{may_share ? 1U : 0U}})) == 1;
     auto const consume = [&](std::uint64_t task, std::string_view numbers) { write(task, numbers); };
     ranks_.together([&] {
-      if (is_shared) {
+      if (output_->is_open_everywhere()) {
         for_each_own_tile(*store_, consume);
       } else {
         for_each_tile(ranks_, *store_, consume);
@@ -346,7 +337,7 @@ private:
   ProductFacts facts_;
   Backend backend_ = Backend::serial;
   std::size_t memory_limit_ = 0;
-  std::unique_ptr<MatrixDataset> a_, b_, added_;
+  std::unique_ptr<DenseFile> a_, b_, added_;
   std::optional<TileStore> store_;
   std::optional<SharedMatrix> output_;
   std::vector<std::uint64_t> left_;

@@ -5,7 +5,6 @@
 #include "core/error.hpp"
 #include "io/checksum.hpp"
 #include "io/json_text.hpp"
-#include "io/matrix_dataset.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,30 +19,17 @@ C = alpha op(A) op(B) + beta C0. Each number of C is one chain of fused multiply
 of the inner index, which begins at 0; it is scaled and C0 is added in double, and the result rounded once. So the bits
 depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed. With --product library
 a library adds up in its own order, which may depend on all of them.
-A matrix is a dataset of two dimensions in an HDF5 file, of 32-bit or 64-bit floating point, or a dense matrix in the
-layout DMATR of binsparse; FILE alone means the dataset `matrix`, or the only one. C becomes the dataset `matrix`.
+Matrices are .safetensors files with an array `matrix` of 32-bit or 64-bit floating point (src/io/FORMAT.md).
 The matrices may be larger than the device, and than memory: tiles of A and B are kept on the device while there is room.
 Under mpirun, srun or flux the ranks share the tiles; start one rank per device. docs/products.md says how it works.
 Exit codes: 0 success; 2 wrong usage; 3 bad input, also a number too large for the precision; 4 not enough memory, or an
 output that cannot be written; 5 stopped by a signal, and the same command continues from the journal.
 Example:
-  varve multiply A.h5 B.h5:weights --transpose-b --output C.h5 --report report.json)";
-
-/// True if FILE alone means the same matrix, so that a journal takes both names for one.
-bool is_only_matrix(MatrixName const& name) {
-  if (name.dataset.empty()) return true;
-  try {
-    auto const file = name.path.string();
-    return MatrixDataset(file).stored_at() == MatrixDataset(fmt::format("{}:{}", file, name.dataset)).stored_at();
-  } catch (InputError const&) { // FILE alone is not clear
-    return false;
-  }
-}
+  varve multiply A.safetensors B.safetensors --transpose-b --output C.safetensors --report report.json)";
 
 nlohmann::ordered_json identity_of(std::string const& matrix) {
   if (matrix.empty()) return nullptr;
-  auto const name = parse_matrix_name(matrix);
-  return fmt::format("{:016x} {}", file_checksum(name.path), is_only_matrix(name) ? "" : name.dataset);
+  return fmt::format("{:016x}", file_checksum(matrix));
 }
 
 } // namespace
@@ -51,15 +37,16 @@ nlohmann::ordered_json identity_of(std::string const& matrix) {
 void add_options(CLI::App& command, MultiplyOptions& options) {
   options.backend = to_string(compiled_backends().front());
   command.footer(multiply_footer);
-  command.add_option("A", options.a, "left matrix: FILE or FILE:DATASET (.h5)")->required();
-  command.add_option("B", options.b, "right matrix: FILE or FILE:DATASET (.h5)")->required();
-  command.add_option("--output", options.output,
-                     "write C (.h5); without it C is kept nowhere, and its hash tells whether products are equal");
+  command.add_option("A", options.a, "left matrix (.safetensors)")->required();
+  command.add_option("B", options.b, "right matrix (.safetensors)")->required();
+  command.add_option(
+      "--output", options.output,
+      "write C (.safetensors); without it C is kept nowhere, and its hash tells whether products are equal");
   command.add_flag("--transpose-a", options.transpose_a, "op(A) is A transposed");
   command.add_flag("--transpose-b", options.transpose_b, "op(B) is B transposed");
   command.add_option("--alpha", options.alpha, "factor of the product")->capture_default_str();
   command.add_option("--beta", options.beta, "factor of the matrix of --add (default: 1)");
-  command.add_option("--add", options.added, "matrix C0 to add, of the shape of C: FILE or FILE:DATASET (.h5)");
+  command.add_option("--add", options.added, "matrix C0 to add, of the shape of C (.safetensors)");
   command.add_option("--precision", options.precision, "precision of the numbers, which are rounded to it, and of C")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
@@ -104,12 +91,12 @@ void require_valid(MultiplyOptions const& options) {
 FileRoles file_roles(MultiplyOptions const& options) {
   FileRoles files;
   auto const reads = [&](char const* role, std::string const& matrix) {
-    if (!matrix.empty()) files.reads(role, parse_matrix_name(matrix).path);
+    if (!matrix.empty()) files.reads(role, matrix);
   };
   reads("A", options.a);
   reads("B", options.b);
   reads("--add", options.added);
-  files.writes("--output", options.output, Content::hdf5);
+  files.writes("--output", options.output, Content::container);
   files.writes("--report", options.report, Content::json);
   files.writes("--journal", options.journal, Content::journal);
   return files;

@@ -109,7 +109,6 @@ private:
 
   void read_files() {
     auto const source = open_network(options_.network, options_.challenge);
-    if (ranks_.is_root()) note_orientation(*source);
     auto network = load(*source);
     auto const training =
         read_answered_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);

@@ -3,7 +3,7 @@
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
 #include "core/error.hpp"
-#include "io/hdf5.hpp"
+#include "io/file_kind.hpp"
 #include "io/output_file.hpp"
 #include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"
@@ -25,20 +25,20 @@ void add_files(CLI::App& command, TrainOptions& options) {
   command.add_option("--input", options.input, input_help)->required();
   command.add_option(
       "--labels", options.labels,
-      "classes of the samples, from 0: .h5, IDX, NumPy, or text with one per line (default: those in --input)");
+      "classes of the samples, from 0: .safetensors, IDX, or text with one per line (default: those in --input)");
   command.add_option("--targets", options.targets,
-                     "wanted outputs of the samples, for --loss mean-square: targets or samples of an .h5 file");
+                     "wanted outputs of the samples, for --loss mean-square: targets or samples of a sample file");
   command.add_option("--validation", options.validation, "samples to measure loss and accuracy with after each epoch");
   command.add_option("--validation-labels", options.validation_labels,
                      "classes of the validation samples (default: those in --validation)");
   command.add_option("--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
-  command.add_option("--output", options.output, "write the trained network (.h5)")->required();
+  command.add_option("--output", options.output, "write the trained network (.safetensors)")->required();
   command.add_option(
       "--best", options.best,
-      "write the network of the epoch with the least validation loss so far (.h5), of equal ones the first");
+      "write the network of the epoch with the least validation loss so far (.safetensors), of equal ones the first");
   command.add_option(
       "--checkpoint", options.checkpoint,
-      "keep the state of the training in FILE (.h5) and the state before in FILE.previous: the same command "
+      "keep the state of the training in FILE (.safetensors) and the state before in FILE.previous: the same command "
       "continues a training that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   command
       .add_option("--checkpoint-every", options.checkpoint_every,
@@ -211,8 +211,8 @@ TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe
 
 void require_writable_outputs(TrainOptions const& options) {
   auto const require_network = [](char const* option, std::string const& path) {
-    if (!hdf5::is_hdf5_name(path)) {
-      throw UsageError(fmt::format("{} {} cannot hold a trained network, expected a name that ends in .h5 or .hdf5 "
+    if (!is_container_name(path)) {
+      throw UsageError(fmt::format("{} {} cannot hold a trained network, expected a name that ends in .safetensors "
                                    "(networks in text have one bias for all neurons)",
                                    option, path));
     }
@@ -235,13 +235,13 @@ FileRoles file_roles(TrainOptions const& options) {
   files.reads("--validation-targets", options.validation_targets);
   files.writes("--output", options.output, Content::network_or_samples);
   files.writes("--best", options.best, Content::network_or_samples);
-  files.writes("--checkpoint", options.checkpoint, Content::hdf5);
+  files.writes("--checkpoint", options.checkpoint, Content::container);
   if (!options.checkpoint.empty()) {
     auto const previous = previous_generation(options.checkpoint);
     std::error_code error; // of a run that was killed while the checkpoint had both names
     if (!std::filesystem::equivalent(options.checkpoint, previous, error))
-      files.writes("the previous --checkpoint", previous, Content::hdf5);
-    files.writes("the lock of --checkpoint", lock_of_checkpoint(options.checkpoint), Content::hdf5);
+      files.writes("the previous --checkpoint", previous, Content::container);
+    files.writes("the lock of --checkpoint", lock_of_checkpoint(options.checkpoint), Content::container);
   }
   files.writes("--history", options.history, Content::plain_lines);
   files.writes("--report", options.report, Content::json);

@@ -47,8 +47,8 @@ Recipe recipe_of(TrainOptions const& options);
 /// Converts the options to those of the engine. Throws UsageError as recipe_of() does.
 TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe);
 
-/// Throws UsageError unless --output and --best name HDF5 files, UsageError or ResourceError if an output cannot be
-/// written. Leaves nothing behind.
+/// Throws UsageError unless --output and --best name .safetensors files, UsageError or ResourceError if an output
+/// cannot be written. Leaves nothing behind.
 void require_writable_outputs(TrainOptions const& options);
 
 /// All files that the command reads and writes, with the options that name them.

@@ -16,7 +16,8 @@ AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& n
   if (read.samples.num_samples() == 0) throw InputError(files.samples + " holds no samples");
   read.files.samples = files.samples;
   SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
-  bool const has_targets = loss == Loss::mean_square && files.labels.empty() && is_sample_file(files.samples) &&
+  bool const has_targets = loss == Loss::mean_square && files.labels.empty() &&
+                           kind_of(files.samples) == FileKind::container &&
                            read_sample_header(files.samples).num_targets.has_value();
   if (!files.targets.empty() || has_targets) {
     if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");

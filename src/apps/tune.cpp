@@ -153,7 +153,7 @@ int tune(TuneOptions const& options) {
 void add_tune(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("tune", "Find the fastest options for a network on this machine");
   auto const options = std::make_shared<TuneOptions>();
-  command->add_option("--network", options->network, "network file (.h5) or folder of nN-lK.tsv layer files")
+  command->add_option("--network", options->network, "network file (.safetensors) or folder of nN-lK.tsv layer files")
       ->required();
   command->add_option("--input", options->input, "samples like those of later runs, and as many of them")->required();
   command->add_option("--samples", options->samples, "use only the first N samples")->check(above_zero());

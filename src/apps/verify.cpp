@@ -164,7 +164,6 @@ int verify(VerifyOptions const& options) {
   check_files(roles);
   auto const memory = available_memory(Backend::serial);
   auto const source = open_network(options.files.network, options.files.challenge);
-  note_orientation(*source);
   KeptNetwork const network(*source, memory / 4);
   auto const range = parse_samples(options.files.samples);
   auto const samples = open_sample_reader(options.files.input, network.layer(0).num_inputs(), range, memory / 4);
@@ -197,7 +196,7 @@ void add_verify(CLI::App& command_line, Action& action) {
       ->add_option(
           "--result", options->result,
           "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
-          "truth, or activations (.h5) from varve infer --activations")
+          "truth, or activations (.safetensors) from varve infer --activations")
       ->required();
   command->add_flag("--zero-based", files.zero_based, "categories in --result count from 0 (default: from 1)");
   add_network_options(*command, files.challenge);

@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/categories.hpp"
-#include "io/hdf5.hpp"
+#include "io/file_kind.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std
                        SampleIndex first_number)
     : first_sample_(samples.first_sample()) {
   SampleIndex const count = samples.num_samples();
-  if (!hdf5::is_hdf5_and_not_text(path)) {
+  if (kind_of(path) != FileKind::container) {
     categories_ = read_categories(path, first_number);
     auto const is_outside = [&](SampleIndex sample) {
       return sample < first_sample_ || sample >= first_sample_ + count;

@@ -11,7 +11,7 @@
 
 namespace varve {
 
-/// A file written by varve infer: categories in text, or activations in HDF5.
+/// A file written by varve infer: categories in text, or activations in a sample file.
 class ResultFile {
 public:
   /// Opens a result and checks it against the input. `is_part` means that only a part of the input is verified, so that

@@ -13,14 +13,14 @@ SharedMatrix::SharedMatrix(Communicator const& ranks, std::filesystem::path cons
   std::string places;
   ranks_.together([&] {
     if (!ranks_.is_root()) return;
-    writer_ = std::make_unique<MatrixWriter>(path, num_rows, num_columns, precision);
-    if (ranks_.size() > 1) places = writer_->places().to_bytes();
+    writer_ = std::make_unique<DenseFileWriter>(path, num_rows, num_columns, precision);
+    if (ranks_.size() > 1) places = writer_->place().to_bytes();
   });
   places = ranks_.broadcast(places);
   bool is_open = true;
   if (!ranks_.is_root()) {
     try {
-      chunks_ = std::make_unique<MatrixChunks>(MatrixPlaces::from_bytes(places));
+      blocks_ = std::make_unique<DenseBlocks>(DensePlace::from_bytes(places));
     } catch (ResourceError const&) {
       is_open = false;
     }
@@ -30,7 +30,7 @@ SharedMatrix::SharedMatrix(Communicator const& ranks, std::filesystem::path cons
 
 void SharedMatrix::commit() {
   ranks_.together([&] {
-    if (chunks_) chunks_->finish();
+    if (blocks_) blocks_->finish();
   });
   ranks_.together([&] {
     if (writer_) writer_->commit();

@@ -2,8 +2,7 @@
 
 #include "core/types.hpp"
 #include "distribute/communicator.hpp"
-#include "io/matrix_chunks.hpp"
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -16,31 +15,27 @@ namespace varve {
 /// commit() are collective.
 class SharedMatrix {
 public:
-  /// Creates the partial file. Throws as MatrixWriter does.
+  /// Creates the partial file. Throws as DenseFileWriter does.
   SharedMatrix(Communicator const& ranks, std::filesystem::path const& path, std::uint64_t num_rows,
                std::uint64_t num_columns, Precision precision);
 
   /// True if all ranks may write(); else rank 0 alone may.
   bool is_open_everywhere() const { return is_open_everywhere_; }
 
-  /// Where the chunks lie, on ranks that may write.
-  MatrixPlaces const& places() const { return writer_ ? writer_->places() : chunks_->places(); }
-
-  /// Writes a block, which must have whole chunks if several ranks write. Throws ResourceError if the disk is full or
-  /// fails.
+  /// Writes a block. Throws ResourceError if the disk is full or fails.
   template <class Scalar>
   void write(MatrixBlock const& block, Scalar const* values) {
     if (writer_) return writer_->write(block, values);
-    chunks_->write(block, reinterpret_cast<char const*>(values));
+    blocks_->write(block, reinterpret_cast<char const*>(values));
   }
 
-  /// Makes the file appear. Throws as MatrixWriter::commit does.
+  /// Makes the file appear. Throws as DenseFileWriter::commit does.
   void commit();
 
 private:
   Communicator const& ranks_;
-  std::unique_ptr<MatrixWriter> writer_; ///< of rank 0
-  std::unique_ptr<MatrixChunks> chunks_; ///< of the other ranks
+  std::unique_ptr<DenseFileWriter> writer_; ///< of rank 0
+  std::unique_ptr<DenseBlocks> blocks_;     ///< of the other ranks
   bool is_open_everywhere_ = false;
 };
 

@@ -18,15 +18,12 @@
 
 namespace varve {
 
-/// Properties of a network that the challenge's text files, or the matrices of other programs, do not contain.
+/// Properties of a network that the challenge's text files do not contain.
 struct ChallengeOptions {
   std::optional<std::size_t> neurons = std::nullopt; ///< neurons per layer
   std::optional<std::size_t> layers = std::nullopt;
-  std::optional<double> bias = std::nullopt;  ///< the bias of every neuron
-  std::optional<double> cap = std::nullopt;   ///< the cap of every clipped ReLU, positive
-  std::string activation = {};                ///< name of every layer's activation; only for matrices
-  std::optional<double> slope = std::nullopt; ///< the slope of every leaky ReLU; only for matrices
-  bool transposes_weights = false;            ///< matrices have a row per input instead of one per output
+  std::optional<double> bias = std::nullopt; ///< the bias of every neuron
+  std::optional<double> cap = std::nullopt;  ///< the cap of every clipped ReLU, positive
 };
 
 /// Opens a folder of layer files nN-lK.tsv[.gz|.xz|.zst], K from 1, or a folder whose sub-folder neuronN contains them.

@@ -46,7 +46,7 @@ private:
 /// Throws unless text can store this layer: it must match layer 0 in everything but its weights.
 void require_like_challenge(Layer const& layer, Layer const& first, std::size_t number, fs::path const& folder) {
   auto const fail = [&](std::string const& found) {
-    throw UsageError(fmt::format("{} cannot hold the network as text: layer {} {}; write a .h5 file instead",
+    throw UsageError(fmt::format("{} cannot hold the network as text: layer {} {}; write a .safetensors file instead",
                                  folder.string(), number, found));
   };
   auto const bias = first.bias.front();

@@ -114,12 +114,12 @@ void ChallengeSampleWriter::append(SampleSet const& batch) {
 }
 
 void ChallengeSampleWriter::append_labels(Labels const& /*batch*/) {
-  throw UsageError(fmt::format("{} is text, which has no place for labels; expected .h5, or --samples-only",
+  throw UsageError(fmt::format("{} is text, which has no place for labels; expected .safetensors, or --samples-only",
                                contents_->path.string()));
 }
 
 void ChallengeSampleWriter::append_targets(SampleSet const& /*batch*/) {
-  throw UsageError(fmt::format("{} is text, which has no place for targets; expected .h5, or --samples-only",
+  throw UsageError(fmt::format("{} is text, which has no place for targets; expected .safetensors, or --samples-only",
                                contents_->path.string()));
 }
 

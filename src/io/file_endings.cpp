@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What an ending says of the format of a file.
-enum class Format { unknown, hdf5, lines, json, journal, compressed, other };
+enum class Format { unknown, container, lines, json, journal, compressed, other };
 
 bool is_one_of(std::string_view ending, std::vector<std::string_view> const& endings) {
   return std::ranges::find(endings, ending) != endings.end();
@@ -25,13 +25,14 @@ bool is_one_of(std::string_view ending, std::vector<std::string_view> const& end
 Format format_of_ending(fs::path const& path) {
   auto ending = path.extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  if (is_one_of(ending, {".h5", ".hdf5", ".hdf", ".he5"})) return Format::hdf5;
+  if (ending == ".safetensors") return Format::container;
   if (is_one_of(ending, {".tsv", ".txt", ".csv", ".tab"})) return Format::lines;
   if (is_one_of(ending, {".json", ".jsonl"})) return Format::json;
   if (ending == ".journal") return Format::journal;
   if (is_one_of(ending, {".gz", ".xz", ".zst", ".bz2", ".lz4", ".lzma", ".z", ".zip", ".7z", ".tar", ".tgz"}))
     return Format::compressed;
-  if (is_one_of(ending, {".npy", ".npz", ".mtx", ".mat", ".onnx", ".safetensors", ".pt", ".pth", ".parquet", ".arrow"}))
+  if (is_one_of(ending, {".npy", ".npz", ".mtx", ".mat", ".onnx", ".h5", ".hdf5", ".hdf", ".he5", ".pt", ".pth",
+                         ".parquet", ".arrow"}))
     return Format::other;
   if (is_one_of(ending, {".md", ".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".pdf", ".png", ".svg", ".jpg"}))
     return Format::other;
@@ -61,8 +62,8 @@ void require_fitting_ending(std::string const& shown, fs::path const& path, Cont
   switch (content) {
   case Content::network_or_samples:
     return; // unknown endings are refused later
-  case Content::hdf5:
-    return require(fits(path, Format::hdf5), "HDF5 is written", ".h5 or .hdf5");
+  case Content::container:
+    return require(fits(path, Format::container), "safetensors are written", ".safetensors");
   case Content::lines:
     return require(fits_lines(path), "lines of numbers are written", ".tsv, .tsv.gz, .tsv.xz or .tsv.zst");
   case Content::plain_lines:

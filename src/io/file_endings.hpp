@@ -7,7 +7,7 @@ namespace varve {
 
 /// The kind of content of an output; it decides which file name endings are refused. `lines` may be compressed, as the
 /// ending says; `plain_lines` is never compressed.
-enum class Content { network_or_samples, hdf5, lines, plain_lines, json, journal };
+enum class Content { network_or_samples, container, lines, plain_lines, json, journal };
 
 /// Throws UsageError, which begins with `shown`, if the ending of a file name belongs to a format other than that of
 /// the content, whether it is written in capitals or not. Unknown endings fit every content, and network_or_samples

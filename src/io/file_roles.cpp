@@ -3,8 +3,6 @@
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
-#include "io/layer_description.hpp"
-#include "io/layer_list.hpp"
 #include "io/output_file.hpp"
 
 #include <sys/stat.h>
@@ -70,24 +68,10 @@ std::vector<fs::path> layer_files_below(fs::path const& folder, bool may_descend
   return files;
 }
 
-/// The files of other programs that a network or samples of this name consist of; none if they cannot be read, which
-/// opening them reports.
-std::vector<fs::path> files_of_list(fs::path const& path) {
-  std::error_code error;
-  try {
-    bool const can_be_list =
-        fs::is_directory(path, error) || (fs::is_regular_file(path, error) && is_layer_description(path));
-    return can_be_list && is_layer_list(path) ? layer_list_files(path) : std::vector<fs::path>();
-  } catch (Error const&) {
-    return {};
-  }
-}
-
 /// The input and, if it is a network of several files, those files.
 std::vector<FileIdentity> files_of_input(fs::path const& input) {
   std::error_code error;
   std::vector<FileIdentity> files = {file_identity(input)};
-  for (auto const& file : files_of_list(input)) files.push_back(file_identity(file));
   if (!fs::is_directory(input, error)) return files;
   for (auto const& file : layer_files_below(input)) files.push_back(file_identity(file));
   return files;
@@ -117,12 +101,7 @@ std::optional<fs::path> pipe_in_folder(fs::path const& folder) {
 std::optional<fs::path> pipe_of_input(fs::path const& input) {
   std::error_code error;
   if (is_pipe(input)) return input;
-  if (fs::is_directory(input, error)) {
-    if (auto const pipe = pipe_in_folder(input)) return pipe;
-  }
-  auto const files = files_of_list(input);
-  auto const pipe = std::ranges::find_if(files, is_pipe);
-  return pipe == files.end() ? std::nullopt : std::optional(*pipe);
+  return fs::is_directory(input, error) ? pipe_in_folder(input) : std::nullopt;
 }
 
 /// True if `file` is `folder` or lies below it.

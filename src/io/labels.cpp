@@ -1,10 +1,9 @@
 #include "io/labels.hpp"
 
 #include "core/error.hpp"
-#include "io/hdf5.hpp"
+#include "io/file_kind.hpp"
 #include "io/idx.hpp"
 #include "io/line_error.hpp"
-#include "io/npy.hpp"
 #include "io/sample_file.hpp"
 #include "io/text_lines.hpp"
 
@@ -44,18 +43,14 @@ Labels read_text_labels(fs::path const& path, SampleRange const& wanted, OtherSa
 } // namespace
 
 Labels open_labels(fs::path const& path, SampleRange const& samples, OtherSamples others) {
-  if (hdf5::is_hdf5_and_not_text(path)) {
+  auto const kind = kind_of(path);
+  if (kind == FileKind::container) {
     auto const header = read_sample_header(path);
     SampleRange const all{header.first_sample, header.first_sample + header.num_samples};
     if (header.has_labels) require_samples(path, "labels", all, samples, others);
     return read_sample_labels(path, samples);
   }
-  if (is_npy(path)) {
-    auto const labels = read_npy_labels(path);
-    require_samples(path, "labels", {0, labels.num_samples()}, samples, others);
-    return labels_of(labels, samples.first, samples.second);
-  }
-  if (!is_idx(path)) return read_text_labels(path, samples, others);
+  if (kind != FileKind::idx) return read_text_labels(path, samples, others);
   require_samples(path, "labels", {0, num_idx_labels(path)}, samples, others);
   return read_idx_labels(path, samples);
 }

@@ -7,8 +7,7 @@
 
 namespace varve {
 
-/// Reads the classes of the samples [first, last) from an HDF5 sample file, an IDX file (idx.hpp), a list of
-/// NumPy (npy.hpp), or a text (plain,
+/// Reads the classes of the samples [first, last) from a sample file, an IDX file (idx.hpp), or a text (plain,
 /// gzip, xz, zstd) with one class per line, in the order of the samples; blank lines and lines that begin with % or #
 /// do not count. Classes count from 0 in all formats. Throws InputError, naming the file, if it is broken, lacks labels
 /// of wanted samples, or has labels of other samples although these are refused. The caller checks the classes

@@ -4,7 +4,6 @@
 #include "core/error.hpp"
 #include "io/byte_stream.hpp"
 #include "io/line_error.hpp"
-#include "io/matrix_parts.hpp"
 #include "io/text_lines.hpp"
 
 #include <fmt/format.h>
@@ -15,9 +14,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -76,11 +78,100 @@ Banner read_banner(fs::path const& path) {
   return found;
 }
 
+/// Entries in the order of a file.
+struct Triples {
+  std::uint64_t num_rows = 0;
+  std::uint64_t num_columns = 0;
+  std::vector<NeuronIndex> rows;
+  std::vector<NeuronIndex> columns;
+  std::vector<double> values; ///< one per entry, or one for all
+};
+
+/// Throws InputError "PLACE: ..." if the indices of a matrix of this shape cannot be stored, or if its rows are so many
+/// more than its entries that they would fill the memory.
+void require_countable(std::uint64_t num_rows, std::uint64_t num_columns, std::uint64_t num_entries,
+                       std::string const& place) {
+  constexpr std::uint64_t largest = std::numeric_limits<NeuronIndex>::max();
+  constexpr std::uint64_t always_countable = std::uint64_t{1} << 21; // rows that need no entries
+  if (num_rows > largest || num_columns > largest)
+    fail_at(place, fmt::format("a matrix of {} x {}", num_rows, num_columns), fmt::format("no more than {}", largest));
+  if (num_rows > always_countable && num_rows > num_entries) {
+    fail_at(place, fmt::format("{} rows for {} entries", num_rows, num_entries),
+            fmt::format("no more than {}, or than there are entries", always_countable));
+  }
+}
+
+/// Brings entries into the order of their rows, those of a row in the order of the file.
+SparseMatrix gathered(Triples&& parts) {
+  SparseMatrix matrix{parts.num_rows, parts.num_columns, {}, {}, {}};
+  auto const num_entries = parts.rows.size();
+  auto& pointers = matrix.row_pointers;
+  pointers.assign(parts.num_rows + 1, 0);
+  for (auto const row : parts.rows) ++pointers[row + 1];
+  std::partial_sum(pointers.begin(), pointers.end(), pointers.begin());
+  bool const has_one_value = parts.values.size() != num_entries;
+  matrix.column_indices.resize(num_entries);
+  matrix.values.resize(has_one_value ? 0 : num_entries);
+  for (std::size_t number = 0; number < num_entries; ++number) {
+    auto const entry = pointers[parts.rows[number]]++;
+    matrix.column_indices[entry] = parts.columns[number];
+    if (!has_one_value) matrix.values[entry] = parts.values[number];
+  }
+  if (has_one_value) matrix.values = std::move(parts.values);
+  std::shift_right(pointers.begin(), pointers.end(), 1);
+  pointers.front() = 0;
+  return matrix;
+}
+
+void sort_row(SparseMatrix& matrix, std::size_t row, std::vector<std::pair<NeuronIndex, double>>& entries) {
+  auto const begin = matrix.row_pointers[row];
+  auto const size = matrix.row_size(row);
+  auto* const columns = matrix.column_indices.data() + begin;
+  if (std::is_sorted(columns, columns + size)) return;
+  if (matrix.is_iso()) {
+    std::sort(columns, columns + size);
+    return;
+  }
+  auto* const values = matrix.values.data() + begin;
+  entries.resize(size);
+  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
+  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
+  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
+}
+
+/// Sorts the entries of each row by column and refuses entries that are given twice.
+void sort_rows(SparseMatrix& matrix, std::string const& place) {
+  std::vector<std::pair<NeuronIndex, double>> entries;
+  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+    sort_row(matrix, row, entries);
+    auto const columns = matrix.row_columns(row);
+    auto const twice = std::ranges::adjacent_find(columns);
+    if (twice == columns.end()) continue;
+    fail_at(place, fmt::format("row {}, column {} (both from 0) a second time", row, *twice),
+            "each entry once (SciPy: call sum_duplicates())");
+  }
+}
+
+/// Removes the entries of value 0.
+void drop_zeros(SparseMatrix& matrix) {
+  if (std::ranges::find(matrix.values, 0.0) == matrix.values.end()) return;
+  SparseMatrix kept{matrix.num_rows, matrix.num_columns, {0}, {}, {}};
+  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+    for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
+      if (matrix.value(entry) == 0.0) continue;
+      kept.column_indices.push_back(matrix.column_indices[entry]);
+      kept.values.push_back(matrix.value(entry));
+    }
+    kept.row_pointers.push_back(kept.num_entries());
+  }
+  make_iso_if_equal(kept);
+  matrix = std::move(kept);
+}
+
 /// Collects the entries of a file, line by line.
 class Entries {
 public:
   Entries(fs::path const& path, Banner const& banner) : path_(path), banner_(banner) {
-    parts_.layout = MatrixParts::Layout::pairs;
     if (banner.is_pattern) parts_.values = {1.0};
   }
 
@@ -107,7 +198,11 @@ public:
                                    num_lines_, expected_lines_));
     }
     if (parts_.columns.empty()) parts_.values.clear();
-    return to_matrix(std::move(parts_), path_.string());
+    auto matrix = gathered(std::move(parts_));
+    sort_rows(matrix, path_.string());
+    require_valid(matrix, path_.string().c_str());
+    make_iso_if_equal(matrix);
+    return matrix;
   }
 
 private:
@@ -183,7 +278,7 @@ private:
 
   fs::path const& path_;
   Banner banner_;
-  MatrixParts parts_;
+  Triples parts_;
   std::string_view line_; ///< the present line, and what of it is not yet parsed
   std::string_view rest_;
   std::size_t number_ = 0;
@@ -209,6 +304,16 @@ SparseMatrix read_matrix_market(fs::path const& path) {
   };
   for_each_line(path, take, LastBreak::required);
   return entries.finish();
+}
+
+std::unique_ptr<SampleReader> open_matrix_market_samples(fs::path const& path, OptionalSampleRange const& range) {
+  auto matrix = read_matrix_market(path);
+  drop_zeros(matrix);
+  auto const rows = rows_within(path, 0, matrix.num_rows, range);
+  bool const is_whole = rows.first == 0 && rows.second == matrix.num_rows;
+  auto part = is_whole ? std::move(matrix) : rows_of(matrix, rows.first, rows.second);
+  make_iso_if_equal(part);
+  return std::make_unique<SamplesInMemory>(SampleSet{std::move(part), rows.first});
 }
 
 } // namespace varve

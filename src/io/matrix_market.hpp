@@ -1,8 +1,11 @@
 #pragma once
 
+#include "io/sample_range.hpp"
+#include "io/sample_reader.hpp"
 #include "network/sparse_matrix.hpp"
 
 #include <filesystem>
+#include <memory>
 
 /// Matrix Market files (Boisvert, Pozo and Remington, "The Matrix Market exchange formats: initial design", 1996),
 /// plain or compressed (gzip, xz, zstd). Read by 200 lines of Varve's own, not by the library
@@ -17,5 +20,10 @@ bool is_matrix_market(std::filesystem::path const& path);
 /// `symmetric` or `skew-symmetric`, whose entries below the diagonal stand for two. Zeros of an array are not stored.
 /// Throws InputError with file and line, what was found and what was expected.
 SparseMatrix read_matrix_market(std::filesystem::path const& path);
+
+/// Opens the rows of such a matrix, or a range of them, as samples in memory; entries of value 0 are not kept. Throws
+/// as read_matrix_market does; UsageError if the file does not contain the range.
+std::unique_ptr<SampleReader> open_matrix_market_samples(std::filesystem::path const& path,
+                                                         OptionalSampleRange const& range = std::nullopt);
 
 } // namespace varve

@@ -1,78 +1,37 @@
 #include "io/network_file.hpp"
 
 #include "core/error.hpp"
-#include "io/binsparse.hpp"
-#include "io/checksum.hpp"
-#include "io/hdf5.hpp"
-#include "io/hdf5_guard.hpp"
-#include "io/hdf5_walk.hpp"
 #include "io/line_error.hpp"
-#include "io/output_file.hpp"
-#include "io/training_record.hpp"
+#include "io/stored_matrix.hpp"
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char const* format_name = "varve-network";
-constexpr std::uint64_t format_version = 1;
+using Json = nlohmann::ordered_json;
+using container::NumberType;
+using LayerMoments = OptimizerState::OfLayer;
 
 constexpr char const* own_layers = "layers";
 constexpr char const* best_layers = "best"; ///< of the network of the best epoch, in checkpoints
+constexpr std::uint64_t numbers_per_epoch = 11;
+constexpr std::uint64_t most_moments = 2;
 
-bool has_best(fs::path const& path) {
-  auto const file = hdf5::open_file(path);
-  return hdf5::has_child(file.id(), "training") && hdf5::has_child(file.id(), best_layers);
-}
-
-std::string layer_name(std::size_t number) { return fmt::format("{:06}", number); }
-
-void write_layer(hid_t parent, std::size_t number, Layer const& layer, fs::path const& path) {
-  auto const group = hdf5::create_group(parent, layer_name(number), path);
-  binsparse::write_matrix(hdf5::create_group(group.id(), "weights", path), layer.weights, path);
-  if (layer.bias.size() == 1) {
-    hdf5::write_scalar(group.id(), "bias", layer.bias[0], path);
-  } else {
-    hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, layer.bias, false, path);
-  }
-  auto const& activation = entry_of(layer.activation.kind);
-  hdf5::write_text(group.id(), "activation", activation.name, path);
-  if (activation.parameter != nullptr)
-    hdf5::write_real(group.id(), activation.parameter, layer.activation.*activation.value, path);
-}
-
-void require_network_file(hdf5::File const& file, std::string const& place) {
-  auto const format = hdf5::read_text(file.id(), "format", place);
-  if (format != format_name) {
-    throw InputError(fmt::format("{}: found the format {}, expected \"{}\"", place, quote(format), format_name));
-  }
-  auto const version = hdf5::read_count(file.id(), "version", place);
-  if (version != format_version) {
-    throw InputError(fmt::format("{}: found version {} of the format, expected {}", place, version, format_version));
-  }
-}
-
-/// Throws InputError if a layer has a parameter of another activation: then the name of its activation may be wrong.
-void require_no_other_parameter(hdf5::Group const& group, ActivationEntry const& found, std::string const& place) {
-  for (auto const& other : all_activations) {
-    if (other.parameter == nullptr || other.kind == found.kind || H5Aexists(group.id(), other.parameter) <= 0) continue;
-    throw InputError(fmt::format("{}: found a {} beside the activation {}, which has none; expected {}", place,
-                                 other.parameter, quote(found.name), quote(other.name)));
-  }
-}
-
-Activation read_activation(hdf5::Group const& group, std::string const& place) {
-  auto const name = hdf5::read_text(group.id(), "activation", place);
+Activation read_activation(Json const& object, std::string const& place) {
+  if (!object.contains("activation") || !object["activation"].is_string())
+    fail_at(place, "no activation", "the name of one");
+  auto const name = object["activation"].get<std::string>();
   auto const found =
       std::ranges::find(all_activations, name, [](auto const& entry) { return std::string(entry.name); });
   if (found == all_activations.end()) {
@@ -80,29 +39,19 @@ Activation read_activation(hdf5::Group const& group, std::string const& place) {
     for (auto const& entry : all_activations) names += (names.empty() ? "" : ", ") + quote(entry.name);
     throw InputError(fmt::format("{}: found the activation {}, expected one of {}", place, quote(name), names));
   }
-  require_no_other_parameter(group, *found, place);
+  std::vector<std::string_view> keys = {"shape", "activation", "weights_of"};
+  if (found->parameter != nullptr) keys.emplace_back(found->parameter);
+  container::require_keys(object, keys, place);
   bool const is_bent = found->kind == ActivationKind::relu || found->parameter != nullptr;
   Activation activation = is_bent ? Activation::relu() : Activation::identity();
   activation.kind = found->kind;
   if (found->parameter != nullptr) {
-    activation.*(found->value) = hdf5::read_real(group.id(), found->parameter, place);
+    if (!object.contains(found->parameter) || !object[found->parameter].is_number())
+      fail_at(place, fmt::format("no {}", found->parameter), "a number");
+    activation.*(found->value) = object[found->parameter].get<double>();
     require_valid(activation, place);
   }
   return activation;
-}
-
-hdf5::Dataset open_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
-  auto dataset = hdf5::open_dataset(group.id(), "bias", place);
-  auto const length = hdf5::length_of(dataset, place + ": bias");
-  if (length != 1 && length != num_outputs) {
-    throw InputError(fmt::format("{}: found {} biases, expected 1 or {}", place, length, num_outputs));
-  }
-  return dataset;
-}
-
-std::vector<double> read_bias(hdf5::Group const& group, std::size_t num_outputs, std::string const& place) {
-  auto const dataset = open_bias(group, num_outputs, place);
-  return hdf5::read_reals(dataset, 0, hdf5::length_of(dataset, place + ": bias"), place + ": bias");
 }
 
 /// Runs `work` and adds the file name to its InputError about a layer; an allocation failure becomes a ResourceError.
@@ -124,239 +73,273 @@ auto in_file(fs::path const& path, std::size_t number, Work const& work) {
   std::abort();
 }
 
-/// A checksum of all numbers of a layer.
-std::uint64_t sum_of(Layer const& layer) {
-  auto const& [weights, bias, activation] = layer;
-  auto sum = checksum_of<std::uint64_t>({weights.num_rows, weights.num_columns}, 0);
-  sum = checksum_of(weights.row_pointers, sum);
-  sum = checksum_of(weights.column_indices, sum);
-  sum = checksum_of(weights.values, sum);
-  sum = checksum_of(bias, sum);
-  return checksum_of<double>({static_cast<double>(activation.kind), activation.cap, activation.slope}, sum);
+/// The layers of one of the networks of a file, which stays open.
+class StoredLayers final : public NetworkSource {
+public:
+  StoredLayers(container::File& file, char const* list) : file_(file) {
+    auto const& place = file.path().string();
+    auto const found = file.description().find(list);
+    if (found == file.description().end() || !found->is_array() || found->empty())
+      throw InputError(fmt::format("{}: found no layers in {}, expected at least one", place, quote(list)));
+    for (auto const& object : *found) take(object, fmt::format("{}.{}", list, layers_.size()));
+  }
+
+  std::string name() const override { return file_.path().string(); }
+  std::size_t num_layers() const override { return layers_.size(); }
+
+  LayerHeader header(std::size_t number) const {
+    auto const& layer = layers_.at(number);
+    return in_file(file_.path(), number, [&] {
+      return LayerHeader{layer.weights.num_columns(), layer.weights.num_rows(), layer.weights.num_entries(),
+                         file_.read_all<double>(*layer.bias), layer.activation};
+    });
+  }
+
+  Layer layer(std::size_t number) const override {
+    auto header = this->header(number);
+    return in_file(file_.path(), number, [&] {
+      auto const& weights = layers_[number].weights;
+      Layer layer{weights.rows(0, weights.num_rows()), std::move(header.bias), header.activation};
+      require_valid(layer, number);
+      return layer;
+    });
+  }
+
+private:
+  struct Stored {
+    container::StoredMatrix weights;
+    container::Array const* bias;
+    Activation activation;
+  };
+
+  void take(Json const& object, std::string const& name) {
+    auto const place = fmt::format("{}: {}", file_.path().string(), name);
+    auto const number = layers_.size();
+    if (!object.is_object()) fail_at(place, "no JSON object", "one for each layer");
+    auto const activation = read_activation(object, place);
+    auto const [num_outputs, num_inputs] = container::shape_in(object, place);
+    if (number > 0 && num_inputs != layers_.back().weights.num_rows()) {
+      throw InputError(fmt::format("{}: layer {} takes {} inputs, but layer {} has {} outputs", file_.path().string(),
+                                   number, num_inputs, number - 1, layers_.back().weights.num_rows()));
+    }
+    auto const& bias = file_.list(name + ".bias", {NumberType::f32, NumberType::f64}, num_outputs, true);
+    if (!object.contains("weights_of")) {
+      layers_.push_back({{file_, name, num_outputs, num_inputs}, &bias, activation});
+      return;
+    }
+    auto const source = container::count_in(object, "weights_of", place);
+    if (source >= number) fail_at(place, fmt::format("the weights of layer {}", source), "those of an earlier layer");
+    auto const weights = layers_[source].weights;
+    if (weights.num_rows() != num_outputs || weights.num_columns() != num_inputs)
+      fail_at(place, fmt::format("the weights of layer {}, which has another shape", source), "one of the same shape");
+    layers_.push_back({weights, &bias, activation});
+  }
+
+  container::File& file_;
+  std::vector<Stored> layers_;
+};
+
+std::string name_of_moments(std::size_t layer, char const* what, std::uint64_t moment) {
+  return fmt::format("training.{}.{}.{}", layer, what, moment);
+}
+
+/// A layer in a description.
+Json describe(Layer const& layer) {
+  auto const& activation = entry_of(layer.activation.kind);
+  Json object = {{"shape", {layer.num_outputs(), layer.num_inputs()}}, {"activation", activation.name}};
+  if (activation.parameter != nullptr) object[activation.parameter] = layer.activation.*activation.value;
+  return object;
 }
 
 } // namespace
 
 struct NetworkFile::Contents {
-  fs::path path;
-  std::string layers_name = own_layers; ///< the group of the layers
-  bool is_checked = false;              ///< hdf5::has_checksums()
-  hdf5::File file;
-  hdf5::Group layers;
-  std::vector<binsparse::Descriptor> weights;
+  container::File file;
+  std::optional<StoredLayers> layers;
+  std::optional<StoredLayers> best;
+  std::uint64_t num_steps = 0;
+  std::uint64_t num_moments = 0;
 
-  std::string place(std::size_t number) const {
-    return fmt::format("{}: {}layer {}", path.string(), layers_name == own_layers ? "" : layers_name + ": ", number);
-  }
-  hdf5::Group open_layer(std::size_t number) const {
-    return hdf5::open_group(layers.id(), layer_name(number), place(number));
-  }
-
-  void open(fs::path const& file_path, char const* group_name) {
-    path = file_path;
-    layers_name = group_name;
-    file = hdf5::open_file(path);
-    require_network_file(file, path.string());
-    layers = hdf5::open_group(file.id(), layers_name, path.string());
-  }
-
-  void read_descriptors() {
-    auto const count = num_layers();
-    for (std::size_t number = 0; number < count; ++number)
-      take_descriptor(number, hdf5::open_group(open_layer(number).id(), "weights", place(number)));
-  }
-
-  /// Reads all metadata of a share of the layers, and the descriptor of the layer before them, which they must fit.
-  void walk(hdf5::Share share) {
-    auto const [first, last] = share.range(num_layers());
-    for (std::size_t number = first > 0 ? first - 1 : 0; number < last; ++number) {
-      auto const layer = open_layer(number);
-      auto const group = hdf5::open_group(layer.id(), "weights", place(number));
-      take_descriptor(number, group);
-      if (number < first) continue;
-      binsparse::require_arrays(group, weights.back(), place(number));
-      open_bias(layer, weights.back().num_rows, place(number));
-      read_activation(layer, place(number));
+  explicit Contents(fs::path const& path) : file(path) {
+    file.require_kind("network", {own_layers, best_layers, "training"});
+    layers.emplace(file, own_layers);
+    if (is_checkpoint()) {
+      open_training();
+      if (file.description().contains(best_layers)) best.emplace(file, best_layers);
     }
+    file.require_no_others();
+  }
+
+  bool is_checkpoint() const { return file.description().contains("training"); }
+
+  std::vector<std::vector<double>> moments(std::size_t layer, char const* what) const {
+    std::vector<std::vector<double>> found;
+    for (std::uint64_t moment = 0; moment < num_moments; ++moment)
+      found.push_back(file.read_all<double>(stored(name_of_moments(layer, what, moment))));
+    return found;
+  }
+
+  std::string text(std::string const& name) const {
+    auto const letters = file.read_all<char>(stored(name));
+    return {letters.begin(), letters.end()};
+  }
+
+  std::vector<double> history() const {
+    return stored_.contains("history") ? file.read_all<double>(stored("history")) : std::vector<double>();
   }
 
 private:
-  std::size_t num_layers() const {
-    auto const count = hdf5::num_children(layers, path.string());
-    if (count == 0) throw InputError(fmt::format("{}: found no layers, expected at least one", path.string()));
-    return count;
+  container::Array const& stored(std::string const& name) const { return *stored_.at(name); }
+
+  /// Finds the arrays of the record, whose sizes engine and trainer check.
+  void open_training() {
+    auto const place = file.path().string() + ": training";
+    auto const& training = file.description()["training"];
+    if (!training.is_object()) fail_at(place, "no JSON object", "one with steps and moments");
+    container::require_keys(training, {"steps", "moments"}, place);
+    num_steps = container::count_in(training, "steps", place);
+    num_moments = container::count_in(training, "moments", place);
+    if (num_moments > most_moments)
+      throw InputError(fmt::format("{}: found {} moments, expected 0 to 2", place, num_moments));
+    for (auto const* const text : {"training.recipe", "training.progress"})
+      stored_[text] = &file.array(text, {NumberType::u8});
+    if (file.has("history")) {
+      auto const& history = file.array("history", {NumberType::f64});
+      if (history.shape.size() != 2 || history.shape[1] != numbers_per_epoch)
+        fail_at(place, "a history of another shape", fmt::format("{} numbers for each epoch", numbers_per_epoch));
+      stored_["history"] = &history;
+    }
+    for (std::size_t layer = 0; layer < layers->num_layers(); ++layer) {
+      for (auto const* const what : {"weights", "bias"}) {
+        for (std::uint64_t moment = 0; moment < num_moments; ++moment) {
+          auto const name = name_of_moments(layer, what, moment);
+          stored_[name] = &file.array(name, {NumberType::f32, NumberType::f64});
+        }
+      }
+    }
   }
 
-  void take_descriptor(std::size_t number, hdf5::Group const& group) {
-    auto const descriptor = binsparse::read_descriptor(group, place(number));
-    if (!weights.empty() && descriptor.num_columns != weights.back().num_rows) {
-      throw InputError(fmt::format("{}: layer {} takes {} inputs, but layer {} has {} outputs", path.string(), number,
-                                   descriptor.num_columns, number - 1, weights.back().num_rows));
-    }
-    weights.push_back(descriptor);
-  }
+  std::map<std::string, container::Array const*> stored_;
 };
 
-void NetworkFile::walk(fs::path const& path, hdf5::Share const& share) {
-  for (auto const* const group : {own_layers, best_layers}) {
-    if (group == best_layers && !has_best(path)) continue;
-    Contents contents;
-    contents.open(path, group);
-    contents.walk(share);
-  }
-}
+NetworkFile::NetworkFile(fs::path const& path) : contents_(std::make_unique<Contents>(path)) {}
 
-NetworkFile::NetworkFile(fs::path const& path) : NetworkFile(path, own_layers) {}
+NetworkFile::~NetworkFile() = default;
 
-NetworkFile::NetworkFile(fs::path const& path, char const* group) : contents_(std::make_unique<Contents>()) {
-  auto const lock = hdf5::lock();
-  try {
-    bool const is_checked = hdf5::has_checksums(path);
-    hdf5::guarded(path, is_checked, structure_walk(path), [&] {
-      *contents_ = {};
-      contents_->is_checked = is_checked;
-      contents_->open(path, group);
-      contents_->read_descriptors();
-    });
-  } catch (...) {
-    contents_.reset(); // must happen while the lock is held
-    throw;
-  }
-}
+std::string NetworkFile::name() const { return contents_->layers->name(); }
 
-NetworkFile::~NetworkFile() {
-  auto const lock = hdf5::lock();
-  contents_.reset();
-}
+std::size_t NetworkFile::num_layers() const { return contents_->layers->num_layers(); }
 
-std::string NetworkFile::name() const { return contents_->path.string(); }
+LayerHeader NetworkFile::header(std::size_t number) const { return contents_->layers->header(number); }
 
-std::size_t NetworkFile::num_layers() const { return contents_->weights.size(); }
+Layer NetworkFile::layer(std::size_t number) const { return contents_->layers->layer(number); }
 
-LayerHeader NetworkFile::header(std::size_t number) const {
-  auto const lock = hdf5::lock();
-  auto const read = [&] {
-    auto const& weights = contents_->weights.at(number);
-    auto const group = contents_->open_layer(number);
-    auto const place = contents_->place(number);
-    return LayerHeader{weights.num_columns, weights.num_rows, weights.num_entries,
-                       read_bias(group, weights.num_rows, place), read_activation(group, place)};
-  };
-  auto const& path = contents_->path;
-  return in_file(path, number, [&] { return hdf5::guarded(path, contents_->is_checked, structure_walk(path), read); });
-}
+NetworkSource const* NetworkFile::best() const { return contents_->best ? &*contents_->best : nullptr; }
 
-Layer NetworkFile::layer(std::size_t number) const {
-  auto header = this->header(number);
-  return in_file(contents_->path, number, [&] {
-    Layer layer{{}, std::move(header.bias), header.activation};
-    {
-      auto const lock = hdf5::lock();
-      auto const& descriptor = contents_->weights[number];
-      auto const place = contents_->place(number);
-      auto const group = hdf5::open_group(contents_->open_layer(number).id(), "weights", place);
-      layer.weights = binsparse::read_rows(group, descriptor, 0, descriptor.num_rows, place);
-    }
-    require_valid(layer, number);
-    return layer;
-  });
-}
-
-std::unique_ptr<NetworkSource> open_network_file(fs::path const& path) { return std::make_unique<NetworkFile>(path); }
-
-std::unique_ptr<NetworkSource> open_best_network(fs::path const& path) {
-  auto const lock = hdf5::lock();
-  if (!hdf5::guarded(path, structure_walk(path), [&] { return has_best(path); })) return nullptr;
-  return std::make_unique<NetworkFile>(path, best_layers);
+TrainingRecord NetworkFile::training_record() const {
+  if (!contents_->is_checkpoint())
+    throw InputError(name() + " is no checkpoint: its description has no \"training\", as of those that varve train "
+                              "writes");
+  TrainingRecord record;
+  record.recipe = contents_->text("training.recipe");
+  record.progress = contents_->text("training.progress");
+  record.optimizer.num_steps = contents_->num_steps;
+  record.history = contents_->history();
+  for (std::size_t layer = 0; layer < num_layers(); ++layer)
+    record.optimizer.layers.push_back({contents_->moments(layer, "weights"), contents_->moments(layer, "bias")});
+  return record;
 }
 
 struct NetworkFileWriter::Contents {
-  OutputFile output;
-  hdf5::File file;
-  hdf5::Group layers;
-  std::size_t num_outputs = 0;             ///< number of outputs of the last layer written
-  std::vector<std::uint64_t> sums;         ///< of the layers written
-  std::vector<std::uint64_t> best_sums;    ///< of those of the best epoch, if they are written
-  std::optional<std::uint64_t> record_sum; ///< of the training record, if there is one
+  static constexpr std::size_t arrays_per_layer = 4;
+  static constexpr std::size_t moments_per_layer = 2 * most_moments;
+  static constexpr std::size_t bytes_per_layer = 192; ///< of a description
 
-  explicit Contents(fs::path const& path) : output(path) {}
+  std::size_t num_layers; ///< that there will be
+  container::Writer file;
+  Json layers = Json::array();                                               ///< descriptions of those written
+  std::map<std::tuple<Digest, std::size_t, std::size_t>, std::size_t> known; ///< the first layer with these weights
+  Json description = {{"kind", "network"}, {"version", 1}};
 
-  /// True if this file holds what was appended. Throws InputError if it is broken.
-  bool are_in(fs::path const& written) const {
-    if (!have(NetworkFile(written), sums)) return false;
-    if (!best_sums.empty()) {
-      auto const best = open_best_network(written);
-      if (!best || !have(*best, best_sums)) return false;
+  Contents(fs::path const& path, std::size_t count) // of a network
+      : num_layers(count), file(path, count * arrays_per_layer, count * bytes_per_layer) {}
+  Contents(fs::path const& path, std::size_t count, std::size_t num_best) // of a checkpoint
+      : num_layers(count),
+        file(path, (count + num_best) * arrays_per_layer + count * moments_per_layer + 3,
+             (count + num_best) * bytes_per_layer) {}
+
+  /// Writes a layer of the network whose layers are described in `list`.
+  void append(Layer const& layer, char const* name, Json& list) {
+    auto const number = list.size();
+    auto const prefix = fmt::format("{}.{}", name, number);
+    auto object = describe(layer);
+    container::NarrowMatrix weights(layer.weights);
+    auto const [found, is_new] =
+        known.emplace(std::tuple(weights.identity(), layer.num_outputs(), layer.num_inputs()), number);
+    if (is_new) {
+      weights.add_to(file, prefix);
+    } else {
+      object["weights_of"] = found->second;
     }
-    return !record_sum || sum_of_training_record(written) == *record_sum;
+    container::add_reals(file, prefix + ".bias", layer.bias);
+    list.push_back(std::move(object));
+  }
+
+  void append(TrainingRecord const& record) {
+    auto const& optimizer = record.optimizer;
+    auto const num_moments = optimizer.layers.empty() ? 0 : optimizer.layers.front().weights.size();
+    description["training"] = {{"steps", optimizer.num_steps}, {"moments", num_moments}};
+    file.add("training.recipe", std::vector<char>(record.recipe.begin(), record.recipe.end()));
+    file.add("training.progress", std::vector<char>(record.progress.begin(), record.progress.end()));
+    if (!record.history.empty()) {
+      auto const bytes = container::bytes_of(record.history);
+      VARVE_REQUIRE(record.history.size() % numbers_per_epoch == 0, "a history has other numbers");
+      file.add("history", NumberType::f64, {record.history.size() / numbers_per_epoch, numbers_per_epoch}, bytes,
+               container::hashes_of(bytes));
+    }
+    for (std::size_t layer = 0; layer < optimizer.layers.size(); ++layer) {
+      append_moments(layer, "weights", optimizer.layers[layer].weights);
+      append_moments(layer, "bias", optimizer.layers[layer].bias);
+    }
   }
 
 private:
-  static bool have(NetworkSource const& network, std::vector<std::uint64_t> const& expected) {
-    if (network.num_layers() != expected.size()) return false;
-    for (std::size_t number = 0; number < expected.size(); ++number)
-      if (sum_of(network.layer(number)) != expected[number]) return false;
-    return true;
+  void append_moments(std::size_t layer, char const* what, std::vector<std::vector<double>> const& moments) {
+    for (std::size_t moment = 0; moment < moments.size(); ++moment)
+      container::add_reals(file, name_of_moments(layer, what, moment), moments[moment]);
   }
 };
 
-NetworkFileWriter::NetworkFileWriter(fs::path const& path) : contents_(std::make_unique<Contents>(path)) {
-  auto const lock = hdf5::lock();
-  try {
-    auto& file = contents_->file;
-    file = hdf5::create_file(contents_->output.partial_path(), path);
-    hdf5::write_text(file.id(), "format", format_name, path);
-    hdf5::write_integer(file.id(), "version", format_version, path);
-    contents_->layers = hdf5::create_group(file.id(), "layers", path);
-  } catch (...) {
-    contents_.reset();
-    throw;
-  }
+NetworkFileWriter::NetworkFileWriter(fs::path const& path, std::size_t num_layers)
+    : contents_(std::make_unique<Contents>(path, num_layers)) {}
+
+NetworkFileWriter::NetworkFileWriter(fs::path const& path, Network const& network, TrainingRecord const& record,
+                                     Network const* best)
+    : contents_(std::make_unique<Contents>(path, network.num_layers(), best != nullptr ? best->num_layers() : 0)) {
+  for (auto const& layer : network.layers()) append(layer);
+  contents_->append(record);
+  if (best == nullptr) return;
+  Json layers = Json::array();
+  contents_->known.clear(); // layers refer to those of their own network
+  for (auto const& layer : best->layers()) contents_->append(layer, best_layers, layers);
+  contents_->description[best_layers] = std::move(layers);
 }
 
-NetworkFileWriter::~NetworkFileWriter() {
-  auto const lock = hdf5::lock();
-  contents_.reset();
-}
+NetworkFileWriter::~NetworkFileWriter() = default;
 
 void NetworkFileWriter::append(Layer const& layer) {
-  VARVE_REQUIRE(contents_, "a network file is written after its commit");
-  auto const number = contents_->sums.size();
+  VARVE_REQUIRE(contents_ && contents_->layers.size() < contents_->num_layers, "a network file gets more layers");
+  auto const number = contents_->layers.size();
   require_valid(layer, number);
-  if (number > 0) require_fit(contents_->num_outputs, layer, number);
-
-  auto const lock = hdf5::lock();
-  write_layer(contents_->layers.id(), number, layer, contents_->output.path());
-  contents_->sums.push_back(sum_of(layer));
-  contents_->num_outputs = layer.num_outputs();
-}
-
-void NetworkFileWriter::append(TrainingRecord const& record) {
-  VARVE_REQUIRE(contents_, "a network file is written after its commit");
-  auto const lock = hdf5::lock();
-  write_training_record(contents_->file.id(), record, contents_->output.path());
-  contents_->record_sum = sum_of(record);
-}
-
-void NetworkFileWriter::append_best(Network const& best) {
-  VARVE_REQUIRE(contents_, "a network file is written after its commit");
-  auto const lock = hdf5::lock();
-  auto const& path = contents_->output.path();
-  auto const group = hdf5::create_group(contents_->file.id(), best_layers, path);
-  for (std::size_t number = 0; number < best.num_layers(); ++number) {
-    write_layer(group.id(), number, best.layers()[number], path);
-    contents_->best_sums.push_back(sum_of(best.layers()[number]));
-  }
+  if (number > 0) require_fit(contents_->layers.back()["shape"][0].get<std::size_t>(), layer, number);
+  contents_->append(layer, own_layers, contents_->layers);
 }
 
 void NetworkFileWriter::commit() {
-  VARVE_REQUIRE(contents_ && !contents_->sums.empty(), "a network file is committed once, with at least one layer");
-  {
-    auto const lock = hdf5::lock();
-    contents_->layers = {};
-    hdf5::close_file(contents_->file, contents_->output.path());
-  }
-  contents_->output.commit([&](fs::path const& written) { return contents_->are_in(written); });
+  VARVE_REQUIRE(contents_ && contents_->num_layers > 0 && contents_->layers.size() == contents_->num_layers,
+                "a network file is committed once, with all of its layers");
+  contents_->description[own_layers] = std::move(contents_->layers);
+  contents_->file.commit(contents_->description);
   contents_.reset();
 }
 

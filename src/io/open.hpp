@@ -16,9 +16,8 @@
 
 namespace varve {
 
-/// Opens a network, recognized by its content: an HDF5 network file, a folder of challenge layer files, layers in files
-/// of other programs (layer_list.hpp), or an ONNX model. Throws InputError if PATH is none of them; UsageError if an
-/// option contradicts a file or is missing.
+/// Opens a network, recognized by its content: a network file, or a folder of challenge layer files. Throws InputError
+/// if PATH is neither; UsageError if an option contradicts a file or is missing.
 std::unique_ptr<NetworkSource> open_network(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
 /// The files that reading this network reads. Throws InputError if one is missing.
@@ -28,9 +27,9 @@ std::vector<std::filesystem::path> network_files(std::filesystem::path const& pa
 /// InputError if a file is missing or cannot be read.
 std::uint64_t network_checksum(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
-/// Reads samples for a network with `neurons` inputs: an HDF5 sample file, an IDX file of images (values byte / 255),
-/// or a matrix of another program (matrix_file.hpp), recognized by their content, or lines `image pixel value`. Throws
-/// InputError if the file is broken or its samples have another width, UsageError if it does not contain the range.
+/// Reads samples for a network with `neurons` inputs: a sample file, an IDX file of images (values byte / 255), or a
+/// Matrix Market file, recognized by their content, or lines `image pixel value`. Throws InputError if the file is
+/// broken or its samples have another width, UsageError if it does not contain the range.
 SampleSet open_samples(std::filesystem::path const& path, std::size_t neurons,
                        OptionalSampleRange const& range = std::nullopt);
 
@@ -41,16 +40,10 @@ SampleSet open_samples(std::filesystem::path const& path, std::optional<std::siz
 /// The range of the first `count` samples of a file. Throws InputError as open_samples does.
 SampleRange first_samples(std::filesystem::path const& path, std::size_t count);
 
-/// Reads the metadata of an HDF5 network or sample file in a limited child process if necessary (see hdf5::guarded), so
-/// that opening the file later need not fork: a program calls this before it starts MPI, threads or devices. Does
-/// nothing if PATH is not an HDF5 file. Throws InputError if the file is broken.
-void try_out_hdf5(std::filesystem::path const& path);
+/// True if PATH contains samples rather than a network: a sample file or a text file (networks in text are folders).
+bool holds_samples(std::filesystem::path const& path);
 
-/// True if PATH contains samples rather than a network: an HDF5 sample file or a text file (networks in text are
-/// folders). A single matrix of another program is taken as samples unless the options name an activation or a cap.
-bool holds_samples(std::filesystem::path const& path, ChallengeOptions const& options = {});
-
-/// Writes a network in the format that the ending of PATH implies: .h5 or .hdf5 is one HDF5 file; anything else is a
+/// Writes a network in the format that the ending of PATH implies: .safetensors is one network file; anything else is a
 /// folder of challenge layer files ending in .tsv, or in .tsv.gz, .tsv.xz or .tsv.zst if PATH does (see
 /// write_challenge_network for what text cannot store). Throws UsageError if the ending is unknown or text cannot store
 /// the network.
@@ -60,7 +53,7 @@ void save_network(NetworkSource const& network, std::filesystem::path const& pat
 /// Throws UsageError for other endings.
 std::unique_ptr<SampleWriter> open_sample_writer(std::filesystem::path const& path, std::size_t neurons);
 
-/// Writes samples in the format that the ending of PATH implies: .h5, .hdf5, .tsv, .tsv.gz, .tsv.xz, .tsv.zst. Throws
+/// Writes samples in the format that the ending of PATH implies: .safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst. Throws
 /// UsageError for other endings.
 void save_samples(SampleSet const& samples, std::filesystem::path const& path);
 

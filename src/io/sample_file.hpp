@@ -27,17 +27,9 @@ struct SampleFileHeader {
 /// trained to give.
 enum class SamplePart { samples, targets };
 
-/// True if PATH is an HDF5 file that is to be read by the functions below: not a matrix of another program
-/// (plain_binsparse.hpp). Throws InputError if it is broken.
-bool is_sample_file(std::filesystem::path const& path);
-
-/// Reads the header of an HDF5 sample file (see FORMAT.md). Throws InputError, naming the file, if it is missing,
-/// broken or not a sample file.
+/// Reads the header of a sample file (see FORMAT.md). Throws InputError, naming the file, if it is missing, broken or
+/// not a sample file.
 SampleFileHeader read_sample_header(std::filesystem::path const& path);
-
-/// Reads all metadata of a sample file that its readers read: for hdf5::try_out, under its lock. Throws as
-/// read_sample_header does.
-void walk_sample_file(std::filesystem::path const& path);
 
 /// Throws InputError as read_sample_header does, or if the samples do not have `num_inputs` neurons.
 void require_width(std::filesystem::path const& path, std::size_t num_inputs);
@@ -47,15 +39,15 @@ void require_width(std::filesystem::path const& path, std::size_t num_inputs);
 void require_width(std::filesystem::path const& path, std::size_t found, std::size_t expected,
                    char const* what = "inputs");
 
-/// Reads the samples of an HDF5 file, or only the part of it that holds a range. Throws InputError as
+/// Reads the samples of a sample file, or only the part of it that holds a range. Throws InputError as
 /// read_sample_header does, or if the content is malformed; UsageError if the file does not contain the range.
 SampleSet read_sample_file(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
 
-/// Reads the classes of all samples of an HDF5 file, or of a range. Throws as read_sample_file does, and InputError if
+/// Reads the classes of all samples of a sample file, or of a range. Throws as read_sample_file does, and InputError if
 /// the file has no labels. The caller checks the classes (require_classes).
 Labels read_sample_labels(std::filesystem::path const& path, OptionalSampleRange const& range = std::nullopt);
 
-/// Reads the samples of an HDF5 file, or their targets, or a range of them, part by part; the file stays open.
+/// Reads the samples of a sample file, or their targets, or a range of them, part by part; the file stays open.
 class SampleFileReader final : public SampleReader {
 public:
   /// Throws as read_sample_file does, and InputError if the file has no targets but they are wanted.

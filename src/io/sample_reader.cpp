@@ -3,9 +3,9 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/challenge.hpp"
-#include "io/hdf5.hpp"
+#include "io/file_kind.hpp"
 #include "io/idx.hpp"
-#include "io/matrix_file.hpp"
+#include "io/matrix_market.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>
@@ -21,31 +21,36 @@ std::size_t bytes_in_memory(SampleReader const& reader) {
                     capped_multiply(reader.num_samples(), sizeof(EdgeOffset)));
 }
 
+/// Opens samples that state their width.
+std::unique_ptr<SampleReader> open_wide(std::filesystem::path const& path, FileKind kind,
+                                        OptionalSampleRange const& range) {
+  switch (kind) {
+  case FileKind::idx:
+    return open_idx_images(path, range);
+  case FileKind::matrix_market:
+    return open_matrix_market_samples(path, range);
+  default:
+    return std::make_unique<SampleFileReader>(path, range);
+  }
+}
+
 } // namespace
 
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes) {
-  if (auto const format = matrix_format(path)) {
-    auto rows = open_matrix_samples(path, *format, range);
-    require_width(path, rows->num_neurons(), neurons);
-    return rows;
-  }
-  if (hdf5::is_hdf5_and_not_text(path)) {
-    require_width(path, neurons);
-    return std::make_unique<SampleFileReader>(path, range);
-  }
-  if (!is_idx(path)) return open_challenge_samples(path, neurons, range, bytes);
-  auto images = open_idx_images(path, range);
-  require_width(path, images->num_neurons(), neurons);
-  return images;
+  auto const kind = kind_of(path);
+  if (kind != FileKind::container && kind != FileKind::idx && kind != FileKind::matrix_market)
+    return open_challenge_samples(path, neurons, range, bytes);
+  auto samples = open_wide(path, kind, range);
+  require_width(path, samples->num_neurons(), neurons);
+  return samples;
 }
 
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                                                  std::size_t bytes) {
   if (neurons) return open_sample_reader(path, *neurons, std::nullopt, bytes);
-  if (auto const format = matrix_format(path)) return open_matrix_samples(path, *format);
-  if (hdf5::has_signature(path)) return std::make_unique<SampleFileReader>(path);
-  if (is_idx(path)) return open_idx_images(path);
+  auto const kind = kind_of(path);
+  if (kind != FileKind::text) return open_wide(path, kind, std::nullopt);
   throw UsageError(
       fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
 }

@@ -59,8 +59,8 @@ private:
 std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std::size_t repetitions,
                                        std::size_t bytes);
 
-/// Opens samples for a network with `neurons` inputs: an HDF5 sample file, whose parts are read separately; the images
-/// of an IDX file, with values byte / 255; a matrix of another program (matrix_file.hpp); or lines `image pixel value`
+/// Opens samples for a network with `neurons` inputs: a sample file, whose parts are read separately; the images of an
+/// IDX file, with values byte / 255; a Matrix Market file; or lines `image pixel value`
 /// (plain, gzip, xz, zstd), which are kept in memory if that takes at most `bytes` and are otherwise read sequentially
 /// a second time. Throws as open_samples does.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,

@@ -1,7 +1,8 @@
 #include "io/targets.hpp"
 
 #include "core/error.hpp"
-#include "io/matrix_file.hpp"
+#include "io/file_kind.hpp"
+#include "io/matrix_market.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>
@@ -20,11 +21,11 @@ void require_targets_width(std::filesystem::path const& path, std::size_t found,
 
 std::unique_ptr<SampleReader> open_targets(std::filesystem::path const& path, std::optional<std::size_t> num_outputs,
                                            SampleRange const& samples, OtherSamples others) {
-  if (auto const format = matrix_format(path)) {
-    auto const all = open_matrix_samples(path, *format);
+  if (kind_of(path) == FileKind::matrix_market) {
+    auto const all = open_matrix_market_samples(path);
     require_targets_width(path, all->num_neurons(), num_outputs);
     require_samples(path, "targets", {0, all->num_samples()}, samples, others);
-    return open_matrix_samples(path, *format, samples);
+    return open_matrix_market_samples(path, samples);
   }
   auto const header = read_sample_header(path);
   auto const width = header.num_targets.value_or(header.num_neurons);

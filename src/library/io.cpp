@@ -7,8 +7,7 @@
 namespace varve::v0_2 {
 
 Network open_network(std::filesystem::path const& path, OpenOptions const& options) {
-  return hold(varve::open_network(path, {options.neurons, options.layers, options.bias, options.cap, options.activation,
-                                         options.slope, options.transposes_weights}));
+  return hold(varve::open_network(path, {options.neurons, options.layers, options.bias, options.cap}));
 }
 
 void save_network(Network const& network, std::filesystem::path const& path, Progress const& progress) {

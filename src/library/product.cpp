@@ -1,9 +1,8 @@
 #include <varve/product.hpp>
 
 #include "core/error.hpp"
+#include "io/dense_file.hpp"
 #include "io/file_roles.hpp"
-#include "io/matrix_dataset.hpp"
-#include "io/matrix_writer.hpp"
 #include "library/crossing.hpp"
 #include "library/turn.hpp"
 #include "products/finished_tile.hpp"
@@ -44,8 +43,8 @@ Source<Scalar> open(DenseView<Element const> const& view, std::string const& rol
 
 template <class Scalar>
 Source<Scalar> open(MatrixFile const& file, std::string const& /*role*/) {
-  auto const matrix = std::make_shared<varve::MatrixDataset>(file.name);
-  return {{matrix->place(), matrix->num_rows(), matrix->num_columns()},
+  auto const matrix = std::make_shared<varve::DenseFile>(file.name);
+  return {{matrix->path().string(), matrix->num_rows(), matrix->num_columns()},
           [matrix](MatrixBlock const& block, Scalar* values) { matrix->read(block, values); }};
 }
 
@@ -61,15 +60,14 @@ void check_files(ProductOperand const& a, ProductOperand const& b, ProductTarget
                  std::optional<ProductOperand> const& added) {
   varve::FileRoles files;
   auto const reads = [&](char const* role, ProductOperand const& operand) {
-    if (auto const* const file = std::get_if<MatrixFile>(&operand))
-      files.reads(role, varve::parse_matrix_name(file->name).path);
+    if (auto const* const file = std::get_if<MatrixFile>(&operand)) files.reads(role, file->name);
   };
   reads("A", a);
   reads("B", b);
   if (added) reads("C0", *added);
   if (auto const* const file = std::get_if<MatrixFile>(&c)) {
     if (file->name.empty()) throw varve::UsageError("the name of the file for C is empty");
-    files.writes("C", file->name, varve::Content::hdf5);
+    files.writes("C", file->name, varve::Content::container);
   }
   files.require_sound();
   files.remove_leftovers();
@@ -112,9 +110,9 @@ private:
       if (shape_.rows == 0 || shape_.columns == 0)
         throw varve::InputError(
             fmt::format("a product of {} x {} numbers cannot be written to a file", shape_.rows, shape_.columns));
-      writer_ = std::make_unique<varve::MatrixWriter>(file->name, shape_.rows, shape_.columns,
-                                                      is_double ? varve::Precision::double_precision
-                                                                : varve::Precision::single_precision);
+      writer_ = std::make_unique<varve::DenseFileWriter>(file->name, shape_.rows, shape_.columns,
+                                                         is_double ? varve::Precision::double_precision
+                                                                   : varve::Precision::single_precision);
       return;
     }
     auto const* const view = std::get_if<DenseView<Scalar>>(&target);
@@ -177,7 +175,7 @@ private:
   varve::Backend backend_;
   varve::ProductShape shape_;
   varve::StridedMatrix<Scalar> memory_; ///< C, unless it goes to a file
-  std::unique_ptr<varve::MatrixWriter> writer_;
+  std::unique_ptr<varve::DenseFileWriter> writer_;
   std::vector<Scalar> values_, added_values_; ///< of a tile
   std::uint64_t tile_ = 0;
   std::uint64_t hash_ = 0;
@@ -186,7 +184,7 @@ private:
 } // namespace
 
 MatrixDescription describe_matrix(MatrixFile const& file) {
-  varve::MatrixDataset const matrix(file.name);
+  varve::DenseFile const matrix(file.name);
   bool const is_double = matrix.stored() == varve::Precision::double_precision;
   return {matrix.num_rows(), matrix.num_columns(),
           is_double ? Precision::double_precision : Precision::single_precision};

@@ -15,8 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 Checkpoint read_one(fs::path const& path) {
-  Checkpoint checkpoint{load(NetworkFile(path)), read_training_record(path)};
-  if (auto const best = open_best_network(path)) checkpoint.best = std::make_shared<Network const>(load(*best));
+  NetworkFile const file(path);
+  Checkpoint checkpoint{load(file), file.training_record()};
+  if (auto const* const best = file.best()) checkpoint.best = std::make_shared<Network const>(load(*best));
   release_input(path); // the next checkpoint replaces it
   return checkpoint;
 }
@@ -66,10 +67,7 @@ fs::path previous_generation(fs::path const& path) {
 }
 
 void write_checkpoint(fs::path const& path, Checkpoint const& checkpoint) {
-  NetworkFileWriter writer(path);
-  for (auto const& layer : checkpoint.network.layers()) writer.append(layer);
-  writer.append(checkpoint.record);
-  if (checkpoint.best) writer.append_best(*checkpoint.best);
+  NetworkFileWriter writer(path, checkpoint.network, checkpoint.record, checkpoint.best.get());
   require_unchanged_inputs();
   if (fs::is_regular_file(path)) keep_as_previous(path);
   writer.commit();

@@ -1,0 +1,337 @@
+#include "io/container.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "core/types.hpp"
+#include "io/container_header.hpp"
+#include "io/input_files.hpp"
+#include "io/json_text.hpp"
+#include "io/line_error.hpp"
+#include "io/whole_bytes.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+namespace varve::container {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t version = 1;
+constexpr std::size_t pieces_at_once = 16; ///< of one thread
+
+/// Calls visit(Stored{}) with a number of the stored type.
+template <class Visit>
+void with_type(NumberType type, Visit const& visit) {
+  switch (type) {
+  case NumberType::u8:
+    return visit(std::uint8_t{});
+  case NumberType::u16:
+    return visit(std::uint16_t{});
+  case NumberType::u32:
+    return visit(std::uint32_t{});
+  case NumberType::u64:
+    return visit(std::uint64_t{});
+  case NumberType::f32:
+    return visit(float{});
+  case NumberType::f64:
+    return visit(double{});
+  }
+}
+
+template <class Number, class Stored>
+constexpr bool can_hold = std::is_floating_point_v<Number> == std::is_floating_point_v<Stored> &&
+                          sizeof(Number) >= sizeof(Stored);
+
+/// The numbers stored in some bytes, each of which Number can hold.
+template <class Number>
+void widen(NumberType type, std::span<char const> bytes, Number* numbers) {
+  with_type(type, [&]<class Stored>(Stored stored) {
+    if constexpr (can_hold<Number, Stored>) {
+      for (std::size_t at = 0; at < bytes.size(); at += sizeof(Stored)) {
+        std::memcpy(&stored, bytes.data() + at, sizeof(Stored));
+        *numbers++ = static_cast<Number>(stored);
+      }
+    } else {
+      VARVE_REQUIRE(false, "numbers of a file are read as a narrower type");
+    }
+  });
+}
+
+} // namespace
+
+std::size_t size_of(NumberType type) {
+  std::size_t size = 0;
+  with_type(type, [&](auto number) { size = sizeof(number); });
+  return size;
+}
+
+bool is_container(fs::path const& path) {
+  auto const head = bytes_of_file(path, 0, 9);
+  if (head.size() < 9 || head[8] != '{') return false;
+  std::uint64_t length = 0;
+  std::memcpy(&length, head.data(), sizeof(length));
+  return length >= 2 && length <= longest_header;
+}
+
+File::File(fs::path const& path) : path_(path) {
+  descriptor_ = open(readable_place(path).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
+  try {
+    read_header();
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
+}
+
+File::~File() { close(descriptor_); }
+
+void File::read_header() {
+  auto const place = path_.string();
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0)
+    throw InputError(fmt::format("{} cannot be read: {}", place, std::strerror(errno)));
+  auto const size = static_cast<std::uint64_t>(status.st_size);
+  std::uint64_t length = 0;
+  if (size >= sizeof(length)) read_at(0, {reinterpret_cast<char*>(&length), sizeof(length)});
+  if (length < 2 || length > longest_header || length > size - sizeof(length))
+    fail_at(place, fmt::format("no header of {} bytes in a file of {}", length, size), "a safetensors file of Varve");
+  std::string text(length, ' ');
+  read_at(sizeof(length), text);
+
+  auto header = parse_header(text, place);
+  text = {};
+  for (auto& [name, array] : header.arrays) arrays_.emplace(name, Entry{std::move(array)});
+  header.arrays.clear();
+  auto const described = header.metadata.find("varve");
+  auto const root = header.metadata.find("varve.sha256");
+  if (described == header.metadata.end() || root == header.metadata.end() || header.metadata.size() != 2)
+    fail_at(place, "other metadata",
+            R"("varve" and "varve.sha256" alone, as in the files of Varve; varve-convert, of )"
+            "the Python package, takes files of other programs");
+  place_arrays(sizeof(length) + length, size);
+  read_hashes(described->second, root->second);
+  description_ = parse_json(described->second, place, longest_header);
+  if (!description_.is_object()) fail_at(place, "no JSON object in \"varve\"", "a description");
+}
+
+/// Makes the places of arrays those in the file, checks that they fill it, and numbers their pieces.
+void File::place_arrays(std::uint64_t begin, std::uint64_t size) {
+  std::vector<std::pair<Array*, std::string_view>> by_place;
+  std::uint64_t num_pieces = 0;
+  for (auto& [name, entry] : arrays_) {
+    auto& array = entry.array;
+    by_place.emplace_back(&array, name);
+    if (name == "sha256") continue;
+    array.first_piece = num_pieces;
+    num_pieces += pieces_of(array.end - array.begin);
+  }
+  std::ranges::sort(by_place, {}, [](auto const& one) { return std::pair(one.first->begin, one.first->end); });
+  std::uint64_t next = 0;
+  for (auto const& [array, name] : by_place) {
+    if (array->begin != next)
+      fail_at(path_.string(), fmt::format("the array {} at byte {}", quote(name), array->begin),
+              fmt::format("{}, where the one before ends", next));
+    next = array->end;
+    array->begin += begin;
+    array->end += begin;
+  }
+  if (next != size - begin)
+    fail_at(path_.string(), fmt::format("{} bytes of arrays", size - begin), fmt::format("{} by the header", next));
+  hashes_.resize(0);
+  auto const& hashes = array("sha256", {NumberType::u8});
+  if (hashes.shape != std::vector<std::uint64_t>{num_pieces, sizeof(Digest)})
+    fail_at(path_.string(), fmt::format("the shape {} of \"sha256\"", fmt::join(hashes.shape, " x ")),
+            fmt::format("{} x 32", num_pieces));
+  hashes_.resize(num_pieces);
+  is_checked_ = std::make_unique<std::atomic<bool>[]>(num_pieces);
+}
+
+void File::read_hashes(std::string const& text, std::string const& expected) {
+  std::span<char> const bytes(reinterpret_cast<char*>(hashes_.data()), hashes_.size() * sizeof(Digest));
+  read_at(arrays_.at("sha256").array.begin, bytes);
+  Sha256 root;
+  root.add(text);
+  root.add({bytes.data(), bytes.size()});
+  identity_ = to_hex(root.finish());
+  if (identity_ != expected)
+    fail_at(path_.string(), fmt::format("the SHA-256 {} of its description", identity_),
+            fmt::format("{}; the file is damaged", quote(expected)));
+}
+
+void File::read_at(std::uint64_t first, std::span<char> bytes) const {
+  auto const count = varve::read_at(descriptor_, first, bytes.data(), bytes.size());
+  if (count < 0) throw InputError(fmt::format("{} cannot be read: {}", path_.string(), std::strerror(errno)));
+  if (static_cast<std::uint64_t>(count) != bytes.size())
+    fail_at(path_.string(), fmt::format("an end at byte {}", first + static_cast<std::uint64_t>(count)), "more bytes");
+}
+
+void File::require_kind(std::string_view kind, std::initializer_list<std::string_view> keys) const {
+  auto const place = path_.string();
+  auto const found = member_text(description_, "kind");
+  if (found != json_text(kind)) fail_at(place, fmt::format("the kind {}", found), json_text(kind));
+  if (!description_.contains("version") || description_["version"] != version)
+    fail_at(place, fmt::format("the version {}", member_text(description_, "version")), fmt::format("{}", version));
+  std::vector<std::string_view> all = {"kind", "version"};
+  all.insert(all.end(), keys.begin(), keys.end());
+  require_keys(description_, all, place);
+}
+
+Array const& File::array(std::string const& name, std::initializer_list<NumberType> types) {
+  auto const found = arrays_.find(name);
+  if (found == arrays_.end()) throw InputError(fmt::format("{} has no array {}", path_.string(), quote(name)));
+  found->second.is_known = true;
+  auto const& array = found->second.array;
+  if (std::ranges::find(types, array.type) != types.end()) return array;
+  std::string expected;
+  for (auto const type : types) expected += fmt::format("{}{}", expected.empty() ? "" : " or ", name_of(type));
+  fail_at(fmt::format("{}: {}", path_.string(), name), fmt::format("numbers of the type {}", name_of(array.type)),
+          expected);
+}
+
+Array const& File::list(std::string const& name, std::initializer_list<NumberType> types, std::uint64_t count,
+                        bool may_be_one) {
+  auto const& found = array(name, types);
+  if (found.shape.size() == 1 && (found.count() == count || (may_be_one && found.count() == 1))) return found;
+  fail_at(fmt::format("{}: {}", path_.string(), name), fmt::format("the shape {}", fmt::join(found.shape, " x ")),
+          fmt::format("{}{}", may_be_one ? "1 or " : "", count));
+}
+
+void File::require_no_others() const {
+  auto const other = std::ranges::find_if(
+      arrays_, [](auto const& named) { return !named.second.is_known && !named.first.starts_with("padding."); });
+  if (other != arrays_.end())
+    fail_at(path_.string(), fmt::format("the array {}", quote(other->first)), "those that its description tells of");
+}
+
+std::string File::name_of_array(Array const& array) const {
+  auto const found = std::ranges::find_if(arrays_, [&](auto const& named) { return &named.second.array == &array; });
+  return found == arrays_.end() ? "" : found->first;
+}
+
+void File::check_piece(Array const& array, std::uint64_t piece, std::string_view bytes) const {
+  auto const number = array.first_piece + piece;
+  if (sha256(bytes) != hashes_[number]) {
+    fail_at(fmt::format("{}: {}", path_.string(), name_of_array(array)),
+            fmt::format("bytes from {} on whose SHA-256 is not what the file says", piece * piece_size),
+            "the right one; the file is damaged");
+  }
+  is_checked_[number].store(true, std::memory_order_relaxed);
+}
+
+/// Reads bytes of a piece, from its `first` on.
+void File::read_piece(Array const& array, std::uint64_t piece, std::uint64_t first, std::span<char> bytes) const {
+  auto const begin = array.begin + piece * piece_size;
+  auto const size = std::min<std::uint64_t>(piece_size, array.end - begin);
+  bool const is_checked = is_checked_[array.first_piece + piece].load(std::memory_order_relaxed);
+  if (is_checked || bytes.size() == size) {
+    read_at(begin + first, bytes);
+    if (!is_checked) check_piece(array, piece, {bytes.data(), bytes.size()});
+    return;
+  }
+  std::vector<char> whole(size);
+  read_at(begin, whole);
+  check_piece(array, piece, {whole.data(), whole.size()});
+  std::memcpy(bytes.data(), whole.data() + first, bytes.size());
+}
+
+void File::read_bytes(Array const& array, std::uint64_t first, std::span<char> bytes) const {
+  while (!bytes.empty()) {
+    auto const at = first % piece_size;
+    auto const count = std::min<std::size_t>(bytes.size(), piece_size - at);
+    read_piece(array, first / piece_size, at, bytes.first(count));
+    bytes = bytes.subspan(count);
+    first += count;
+  }
+}
+
+template <class Number>
+void File::read(Array const& array, std::uint64_t first, std::span<Number> numbers,
+                std::type_identity_t<std::function<void(std::span<Number>)>> const& visit) const {
+  VARVE_REQUIRE(first + numbers.size() <= array.count(), "numbers outside an array are read");
+  auto const size = size_of(array.type);
+  auto const at_once = pieces_at_once * piece_size / size;
+  auto const shift = first % at_once; // so that parts begin where pieces do
+  for_each_on_host_threads((shift + numbers.size() + at_once - 1) / at_once, [&](std::size_t number) {
+    auto const begin = number == 0 ? 0 : number * at_once - shift;
+    auto const part = numbers.subspan(begin, std::min(numbers.size(), (number + 1) * at_once - shift) - begin);
+    auto const from = (first + begin) * size;
+    if (array.type == type_of<Number>()) {
+      read_bytes(array, from, {reinterpret_cast<char*>(part.data()), part.size_bytes()});
+    } else {
+      std::vector<char> bytes(piece_size);
+      for (std::size_t done = 0; done < part.size();) {
+        auto const left = std::min(piece_size - (from + done * size) % piece_size, (part.size() - done) * size);
+        read_bytes(array, from + done * size, std::span(bytes).first(left));
+        widen(array.type, std::span<char const>(bytes).first(left), part.data() + done);
+        done += left / size;
+      }
+    }
+    visit(part);
+  });
+}
+
+#define VARVE_READ(Number)                                                                                             \
+  template void File::read(Array const&, std::uint64_t, std::span<Number>,                                             \
+                           std::function<void(std::span<Number>)> const&) const;
+VARVE_READ(char)
+VARVE_READ(std::uint16_t)
+VARVE_READ(std::uint32_t)
+VARVE_READ(std::uint64_t)
+VARVE_READ(float)
+VARVE_READ(double)
+#undef VARVE_READ
+
+void File::check_all() const {
+  std::vector<std::pair<Array const*, std::uint64_t>> pieces;
+  for (auto const& [name, entry] : arrays_) {
+    if (name == "sha256") continue;
+    for (std::uint64_t piece = 0; piece < pieces_of(entry.array.end - entry.array.begin); ++piece)
+      pieces.emplace_back(&entry.array, piece);
+  }
+  for_each_on_host_threads((pieces.size() + pieces_at_once - 1) / pieces_at_once, [&](std::size_t number) {
+    std::vector<char> bytes(piece_size);
+    auto const last = std::min(pieces.size(), (number + 1) * pieces_at_once);
+    for (auto next = number * pieces_at_once; next < last; ++next) {
+      auto const& [array, piece] = pieces[next];
+      auto const size = std::min<std::uint64_t>(piece_size, array->end - array->begin - piece * piece_size);
+      read_piece(*array, piece, 0, std::span(bytes).first(size));
+    }
+  });
+}
+
+std::uint64_t count_in(Json const& object, std::string_view key, std::string const& place) {
+  auto const found = object.find(std::string(key));
+  if (found != object.end() && found->is_number_unsigned()) return found->get<std::uint64_t>();
+  fail_at(place, fmt::format("the {} {}", key, member_text(object, std::string(key))), "a whole number from 0");
+}
+
+std::array<std::uint64_t, 2> shape_in(Json const& object, std::string const& place) {
+  constexpr std::uint64_t most = std::numeric_limits<NeuronIndex>::max();
+  auto const found = object.find("shape");
+  bool const is_shape = found != object.end() && found->is_array() && found->size() == 2 &&
+                        std::ranges::all_of(*found, [](Json const& size) { return size.is_number_unsigned(); });
+  if (!is_shape) fail_at(place, fmt::format("the shape {}", member_text(object, "shape")), "[rows, columns]");
+  std::array<std::uint64_t, 2> const shape = {(*found)[0].get<std::uint64_t>(), (*found)[1].get<std::uint64_t>()};
+  if (shape[0] > most || shape[1] > most)
+    fail_at(place, fmt::format("the shape {} x {}", shape[0], shape[1]), fmt::format("no more than {}", most));
+  return shape;
+}
+
+void require_keys(Json const& object, std::vector<std::string_view> const& keys, std::string const& place) {
+  for (auto const& [key, value] : object.items())
+    if (std::ranges::find(keys, std::string_view(key)) == keys.end())
+      fail_at(place, fmt::format("the key {}", quote(key)), fmt::format("one of {}", fmt::join(keys, ", ")));
+}
+
+} // namespace varve::container

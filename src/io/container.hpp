@@ -1,0 +1,154 @@
+#pragma once
+
+#include "io/sha256.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+/// The container of Varve's files: safetensors with a description and hashes (FORMAT.md).
+namespace varve::container {
+
+/// Bytes of an array that have a hash of their own.
+inline constexpr std::size_t piece_size = std::size_t{1} << 16U;
+
+inline constexpr std::size_t longest_header = 100'000'000; ///< in bytes, that of the package safetensors
+
+enum class NumberType { u8, u16, u32, u64, f32, f64 };
+
+std::size_t size_of(NumberType type); ///< in bytes
+
+char const* name_of(NumberType type); ///< in the header: "U8"
+
+/// The type of the numbers of C++.
+template <class Number>
+constexpr NumberType type_of() {
+  if constexpr (std::is_floating_point_v<Number>) {
+    return sizeof(Number) == 4 ? NumberType::f32 : NumberType::f64;
+  } else {
+    static_assert(std::is_unsigned_v<Number> || std::is_same_v<Number, char>);
+    return sizeof(Number) == 1   ? NumberType::u8
+           : sizeof(Number) == 2 ? NumberType::u16
+           : sizeof(Number) == 4 ? NumberType::u32
+                                 : NumberType::u64;
+  }
+}
+
+/// An array as the header tells of it.
+struct Array {
+  NumberType type = NumberType::u8;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t begin = 0;       ///< of its bytes in the file
+  std::uint64_t end = 0;         ///< after its last byte
+  std::uint64_t first_piece = 0; ///< whose hash is that of its first bytes
+
+  std::uint64_t count() const { return (end - begin) / size_of(type); } ///< of numbers
+};
+
+inline std::uint64_t pieces_of(std::uint64_t num_bytes) { return (num_bytes + piece_size - 1) / piece_size; }
+
+/// True if a file begins like a container: with a length within the file, and a brace. Throws InputError if it cannot
+/// be read.
+bool is_container(std::filesystem::path const& path);
+
+/// An open container. Its functions that are const may be called by several threads at a time.
+class File {
+public:
+  /// Reads the header and the hashes. Throws InputError, naming the file, if it is missing, no such file, or broken.
+  explicit File(std::filesystem::path const& path);
+  ~File();
+  File(File const&) = delete;
+  File& operator=(File const&) = delete;
+
+  std::filesystem::path const& path() const { return path_; }
+  nlohmann::ordered_json const& description() const { return description_; }
+  /// The hash over description and hashes, which identifies the content: the hexadecimal digits of `varve.sha256`.
+  std::string const& identity() const { return identity_; }
+
+  /// Throws InputError unless the description says this kind, in the version that is known, and has no keys but these,
+  /// "kind" and "version".
+  void require_kind(std::string_view kind, std::initializer_list<std::string_view> keys) const;
+
+  bool has(std::string const& name) const { return arrays_.contains(name); }
+
+  /// An array that must be there. Throws InputError if it is not, or has another type than these. The caller checks its
+  /// shape.
+  Array const& array(std::string const& name, std::initializer_list<NumberType> types);
+  /// The same for an array of one dimension with `count` numbers or, if `may_be_one`, a single one.
+  Array const& list(std::string const& name, std::initializer_list<NumberType> types, std::uint64_t count,
+                    bool may_be_one = false);
+  /// Throws InputError if there are arrays for which neither of these functions was called.
+  void require_no_others() const;
+
+  /// Reads numbers [first, first + numbers.size()) of an array, which a Number can hold, on all host threads. Throws
+  /// InputError if the file cannot be read, or if a piece has another hash than it should.
+  template <class Number>
+  void read(Array const& array, std::uint64_t first, std::span<Number> numbers) const {
+    read(array, first, numbers, [](std::span<Number>) {});
+  }
+  /// The same; visit(part) is called for each part, on the thread that has read it, whose caches still hold it.
+  template <class Number>
+  void read(Array const& array, std::uint64_t first, std::span<Number> numbers,
+            std::type_identity_t<std::function<void(std::span<Number>)>> const& visit) const;
+
+  template <class Number>
+  std::vector<Number> read_all(Array const& array) const {
+    std::vector<Number> numbers(array.count());
+    read(array, 0, std::span(numbers));
+    return numbers;
+  }
+
+  /// Reads the bytes [first, first + bytes.size()) of an array, all in whole pieces that are checked.
+  void read_bytes(Array const& array, std::uint64_t first, std::span<char> bytes) const;
+
+  /// Reads all arrays. Throws InputError if a piece has another hash than it should.
+  void check_all() const;
+
+private:
+  void read_header();
+  void place_arrays(std::uint64_t begin, std::uint64_t size);
+  void read_hashes(std::string const& text, std::string const& expected);
+  void read_at(std::uint64_t first, std::span<char> bytes) const;
+  void check_piece(Array const& array, std::uint64_t piece, std::string_view bytes) const;
+  void read_piece(Array const& array, std::uint64_t piece, std::uint64_t first, std::span<char> bytes) const;
+  std::string name_of_array(Array const& array) const;
+
+  struct Entry {
+    Array array;
+    bool is_known = false; ///< array() or list() was called for it
+  };
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  nlohmann::ordered_json description_;
+  std::string identity_;
+  std::map<std::string, Entry> arrays_;
+  std::vector<Digest> hashes_;
+  std::unique_ptr<std::atomic<bool>[]> is_checked_; ///< pieces that were read and had the right hash
+};
+
+/// The member of an object as a count. Throws InputError "PLACE: ..." if it is missing or none.
+std::uint64_t count_in(nlohmann::ordered_json const& object, std::string_view key, std::string const& place);
+
+/// [rows, columns], the member "shape" of an object. Throws InputError "PLACE: ..." if it is something else, or if a
+/// number exceeds what indices can count.
+std::array<std::uint64_t, 2> shape_in(nlohmann::ordered_json const& object, std::string const& place);
+
+/// Throws InputError "PLACE: ..." if an object has other keys than these.
+void require_keys(nlohmann::ordered_json const& object, std::vector<std::string_view> const& keys,
+                  std::string const& place);
+
+} // namespace varve::container

@@ -1,0 +1,164 @@
+#include "io/dense_file.hpp"
+
+#include "core/checked.hpp"
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "io/finite_block.hpp"
+#include "io/line_error.hpp"
+#include "io/partial_output.hpp"
+#include "io/whole_bytes.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using container::NumberType;
+
+/// Calls work(rows) on host threads, for parts of a block that are whole rows.
+template <class Work>
+void for_each_part(MatrixBlock const& block, Work const& work) {
+  constexpr std::uint64_t numbers_at_a_time = std::uint64_t{1} << 16U;
+  auto const num_rows = std::max<std::uint64_t>(1, numbers_at_a_time / std::max<std::uint64_t>(1, block.num_columns));
+  for_each_on_host_threads((block.num_rows + num_rows - 1) / num_rows, [&](std::size_t part) {
+    auto const first = part * num_rows;
+    work(MatrixBlock{block.first_row + first, std::min(num_rows, block.num_rows - first), block.first_column,
+                     block.num_columns});
+  });
+}
+
+/// Calls work(first, at, count) for the runs of bytes of a block that lie together in the file: `first` is the byte of
+/// a run in the matrix, `at` that in the block.
+template <class Work>
+void for_each_run(MatrixBlock const& block, std::uint64_t num_columns, std::size_t element_size, Work const& work) {
+  bool const has_whole_rows = block.num_columns == num_columns;
+  auto const count = (has_whole_rows ? block.size() : block.num_columns) * element_size;
+  for (std::uint64_t at = 0; at < block.size() * element_size; at += count) {
+    auto const row = block.first_row + at / (block.num_columns * element_size);
+    work((row * num_columns + block.first_column) * element_size, at, count);
+  }
+}
+
+} // namespace
+
+DenseFile::DenseFile(fs::path const& path) : file_(std::make_unique<container::File>(path)) {
+  file_->require_kind("matrix", {"shape"});
+  auto const shape = container::shape_in(file_->description(), path.string());
+  matrix_ = &file_->array("matrix", {NumberType::f32, NumberType::f64});
+  if (!std::ranges::equal(matrix_->shape, shape))
+    fail_at(path.string(), fmt::format("a matrix of the shape {}", fmt::join(matrix_->shape, " x ")),
+            fmt::format("{}", fmt::join(shape, " x ")));
+  file_->require_no_others();
+  num_rows_ = shape[0];
+  num_columns_ = shape[1];
+}
+
+DenseFile::~DenseFile() = default;
+
+Precision DenseFile::stored() const {
+  return matrix_->type == NumberType::f32 ? Precision::single_precision : Precision::double_precision;
+}
+
+template <class Stored, class Scalar>
+void DenseFile::read_rows(MatrixBlock const& block, Scalar* values) const {
+  VARVE_REQUIRE(block.first_row + block.num_rows <= num_rows_ && block.first_column + block.num_columns <= num_columns_,
+                "a block lies outside its matrix");
+  auto const place = file_->path().string();
+  for_each_part(block, [&](MatrixBlock const& part) {
+    auto* const to = values + (part.first_row - block.first_row) * block.num_columns;
+    std::vector<Stored> numbers(std::is_same_v<Stored, Scalar> ? 0 : part.size());
+    auto* const from = std::is_same_v<Stored, Scalar> ? reinterpret_cast<Stored*>(to) : numbers.data();
+    auto* const bytes = reinterpret_cast<char*>(from);
+    for_each_run(part, num_columns_, sizeof(Stored), [&](std::uint64_t first, std::uint64_t at, std::uint64_t count) {
+      file_->read_bytes(*matrix_, first, {bytes + at, count});
+    });
+    require_finite(part, from, place);
+    if constexpr (!std::is_same_v<Stored, Scalar>) {
+      std::transform(from, from + part.size(), to, [](Stored value) { return static_cast<Scalar>(value); });
+      require_finite(part, to, place, from);
+    }
+  });
+}
+
+void DenseFile::read(MatrixBlock const& block, float* values) const {
+  matrix_->type == NumberType::f32 ? read_rows<float>(block, values) : read_rows<double>(block, values);
+}
+
+void DenseFile::read(MatrixBlock const& block, double* values) const {
+  matrix_->type == NumberType::f32 ? read_rows<float>(block, values) : read_rows<double>(block, values);
+}
+
+std::string DensePlace::to_bytes() const {
+  return nlohmann::json{place.file.string(), place.name.string(), place.begin, num_columns, element_size}.dump();
+}
+
+DensePlace DensePlace::from_bytes(std::string_view bytes) {
+  auto const found = nlohmann::json::parse(bytes, nullptr, false);
+  if (!found.is_array() || found.size() != 5) throw InputError("the place of a matrix was not sent whole");
+  return {{found[0].get<std::string>(), found[1].get<std::string>(), found[2].get<std::uint64_t>()},
+          found[3].get<std::uint64_t>(),
+          found[4].get<std::uint64_t>()};
+}
+
+DenseBlocks::DenseBlocks(DensePlace place) : place_(std::move(place)) {
+  descriptor_ = open(place_.place.file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail_to_write(place_.place.name, errno);
+}
+
+DenseBlocks::~DenseBlocks() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void DenseBlocks::write(MatrixBlock const& block, char const* values) {
+  auto const size = place_.element_size;
+  for_each_part(block, [&](MatrixBlock const& part) {
+    auto const* const from = values + (part.first_row - block.first_row) * block.num_columns * size;
+    for_each_run(part, place_.num_columns, size, [&](std::uint64_t first, std::uint64_t at, std::uint64_t count) {
+      if (!write_at(descriptor_, place_.place.begin + first, {from + at, count}))
+        fail_to_write(place_.place.name, errno);
+    });
+  });
+}
+
+void DenseBlocks::finish() {
+  if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(place_.place.name, errno);
+  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(place_.place.name, errno);
+}
+
+DenseFileWriter::DenseFileWriter(fs::path const& path, std::uint64_t num_rows, std::uint64_t num_columns,
+                                 Precision precision)
+    : file_(path, 1, 128), description_{{"kind", "matrix"}, {"version", 1}, {"shape", {num_rows, num_columns}}} {
+  auto const type = precision == Precision::single_precision ? NumberType::f32 : NumberType::f64;
+  place_ = {file_.reserve("matrix", type, {num_rows, num_columns}), num_columns, container::size_of(type)};
+  blocks_ = std::make_unique<DenseBlocks>(place_);
+}
+
+void DenseFileWriter::write(MatrixBlock const& block, float const* values) {
+  VARVE_REQUIRE(blocks_ && place_.element_size == sizeof(float), "a matrix takes its own precision");
+  blocks_->write(block, reinterpret_cast<char const*>(values));
+}
+
+void DenseFileWriter::write(MatrixBlock const& block, double const* values) {
+  VARVE_REQUIRE(blocks_ && place_.element_size == sizeof(double), "a matrix takes its own precision");
+  blocks_->write(block, reinterpret_cast<char const*>(values));
+}
+
+void DenseFileWriter::commit() {
+  VARVE_REQUIRE(blocks_, "a matrix is committed twice");
+  blocks_->finish();
+  blocks_.reset();
+  file_.commit(description_);
+}
+
+} // namespace varve
