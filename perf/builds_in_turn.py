@@ -40,10 +40,10 @@ def files_of(asked, name):
         return (network_file(asked.builds[0], asked.data, pattern, neurons, layers, 1),
                 images_file(asked.builds[0], asked.data, neurons, asked.samples, 1), [asked.samples])
     width, layers, density = shape.split("x")
-    network = generated(asked.builds[0], asked.data / f"trained-{shape}.h5", "random", "--neurons", width, "--layers", layers, "--density", density,
+    network = generated(asked.builds[0], asked.data / f"trained-{shape}.safetensors", "random", "--neurons", width, "--layers", layers, "--density", density,
                         "--cap", 1)
     count = max(asked.trained_samples)
-    samples = generated(asked.builds[0], asked.data / f"samples-{width}-{count}.h5", "samples", "--neurons", width, "--samples", count, "--density", 0.5)
+    samples = generated(asked.builds[0], asked.data / f"samples-{width}-{count}.safetensors", "samples", "--neurons", width, "--samples", count, "--density", 0.5)
     return network, samples, asked.trained_samples
 
 

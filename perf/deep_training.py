@@ -56,7 +56,7 @@ def digits(folder):
 
 
 def made(asked, folder):
-    samples, numbers = folder / "samples.h5", random.Random(5)
+    samples, numbers = folder / "samples.safetensors", random.Random(5)
     run(asked.varve, "generate", "samples", "--neurons", WIDTH, "--samples", asked.samples, "--density", 0.5, "--output", samples)
     labels = write_labels(folder / "labels.txt", [numbers.randrange(CLASSES) for _ in range(asked.samples)])
     return [samples, labels, samples, labels]
@@ -64,8 +64,8 @@ def made(asked, folder):
 
 def train(asked, folder, files, *options):
     samples, labels, test, test_labels = files
-    return report_of(asked.varve, "train", "--network", folder / "start.h5", "--input", samples, "--labels", labels, "--validation", test,
-                     "--validation-labels", test_labels, "--output", folder / "trained.h5", "--backend", asked.backend, "--optimizer", "adam",
+    return report_of(asked.varve, "train", "--network", folder / "start.safetensors", "--input", samples, "--labels", labels, "--validation", test,
+                     "--validation-labels", test_labels, "--output", folder / "trained.safetensors", "--backend", asked.backend, "--optimizer", "adam",
                      "--rate", asked.rate, "--batch", BATCH, "--micro-batch", BATCH, "--epochs", asked.epochs, *options)
 
 
@@ -79,7 +79,7 @@ def keep_every(layers):
 def measure(asked, folder):
     files = digits(folder) if asked.samples is None else made(asked, folder)
     widths = ",".join([str(WIDTH)] * (asked.layers + 1) + [str(CLASSES)])
-    run(asked.varve, "generate", "random", "--widths", widths, "--degree", 9, "--init", "identity", "--output", folder / "start.h5")
+    run(asked.varve, "generate", "random", "--widths", widths, "--degree", 9, "--init", "identity", "--output", folder / "start.safetensors")
     print(f"{'kept':>14} {'activations, MB':>15} {'ms a step':>9} {'accuracy':>8}  weights")
     hashes = set()
     for every in (1, keep_every(asked.layers)):

@@ -78,7 +78,7 @@ def generated(varve, path, kind, *options):
 
 def images_file(varve, folder, neurons, samples, seed, survive_as_official=False):
     """Images of the challenge's kind; with survive_as_official of such objects that about as many survive as of the official ones."""
-    name = f"images-{neurons}-{samples}-seed{seed}{'-official' if survive_as_official else ''}.h5"
+    name = f"images-{neurons}-{samples}-seed{seed}{'-official' if survive_as_official else ''}.safetensors"
     alike = ("--official-survivors",) if survive_as_official else ()
     return generated(varve, folder / name, "images", "--neurons", neurons, "--samples", samples, "--seed", seed, *alike)
 
@@ -90,7 +90,7 @@ RANDOM_PATTERN_BIAS = -0.19
 def network_file(varve, folder, pattern, neurons, layers, seed):
     """A network of the challenge's shape, weights and cap: its own pattern ("radixnet"), or a random one of its degree
     ("random"); or "own_weights": random pattern, weights and biases, on which samples stay alive."""
-    path = folder / f"{pattern}-{neurons}x{layers}-seed{seed}.h5"
+    path = folder / f"{pattern}-{neurons}x{layers}-seed{seed}.safetensors"
     shape = ("--neurons", neurons, "--layers", layers, "--seed", seed)
     if pattern == "radixnet":
         return generated(varve, path, "radixnet", *shape)

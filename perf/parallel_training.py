@@ -43,10 +43,10 @@ def parse_arguments(arguments):
 
 def training_file(asked, folder):
     """A sample file with labels."""
-    path, labels = folder / "train.h5", asked.labels
+    path, labels = folder / "train.safetensors", asked.labels
     samples = asked.images
     if samples is None:
-        samples, labels = folder / "samples.h5", folder / "labels.txt"
+        samples, labels = folder / "samples.safetensors", folder / "labels.txt"
         run(asked.varve, "generate", "samples", "--neurons", 784, "--samples", asked.samples, "--density", 0.5, "--output", samples)
         numbers = random.Random(4)
         labels.write_text("".join(f"{numbers.randrange(10)}\n" for _ in range(asked.samples)))
@@ -57,7 +57,7 @@ def training_file(asked, folder):
 def train(asked, folder, start, samples, ranks, mode, precision):
     """The report of a training and the bytes of the network that it wrote."""
     epochs, rate = MODES[mode]
-    output = folder / "trained.h5"
+    output = folder / "trained.safetensors"
     arguments = ["train", "--network", start, "--input", samples, "--output", output, "--backend", asked.backend, "--precision", precision,
                  "--optimizer", "sgd", "--rate", rate, "--rate-schedule", "constant", "--l2", L2, "--batch", BATCH, "--epochs",
                  min(epochs, asked.epochs or epochs), "--share-devices"]
@@ -72,7 +72,7 @@ def different_bytes(one, other):
 
 def measure(asked, folder):
     """Prints the table; returns the number of bytes that differ in all runs together."""
-    samples, start = training_file(asked, folder), folder / "start.h5"
+    samples, start = training_file(asked, folder), folder / "start.safetensors"
     run(asked.varve, "generate", "random", "--widths", "784,100,10", "--density", 1, "--init", "he", "--activation", "sigmoid",
         "--last-activation", "identity", "--output", start)
     print(f"{'mode':>4} {'precision':>9} {'ranks':>5} {'seconds':>9} {'speedup':>7} {'accuracy':>8} {'bytes that differ':>17}  weights")

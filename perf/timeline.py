@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws what the ranks of `varve multiply` did and when, from its report: tasks, copies, waits, steals.
 
-  mpirun -n 4 varve multiply A.h5 B.h5 --output C.h5 --report report.json
+  mpirun -n 4 varve multiply A.safetensors B.safetensors --output C.safetensors --report report.json
   perf/timeline.py report.json --plot timeline.svg       # matplotlib
   perf/timeline.py report.json --trace trace.json        # for chrome://tracing or Perfetto
 

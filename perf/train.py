@@ -74,14 +74,14 @@ def seconds_an_epoch(train):
 def varve_times(asked, folder, width, layers, degree, batch, ranks):
     """Seconds a step, and seconds of the forward pass of one batch (of one rank)."""
     steps = 8
-    network, samples, labels = folder / "network.h5", folder / "samples.h5", folder / "labels.txt"
+    network, samples, labels = folder / "network.safetensors", folder / "samples.safetensors", folder / "labels.txt"
     run(asked.varve, "generate", "random", "--neurons", width, "--layers", layers, "--degree", degree, "--output", network)
     run(asked.varve, "generate", "samples", "--neurons", width, "--samples", steps * batch, "--density", 0.1, "--output", samples)
     write_labels(labels, steps * batch, width)
     command = ["mpirun", "-n", ranks, asked.varve] if ranks else [asked.varve]
 
     def train(epochs):
-        report = report_of(*command, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.h5", "--batch",
+        report = report_of(*command, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.safetensors", "--batch",
                            batch, "--epochs", epochs, "--rate", 1e-6, "--backend", asked.backend)
         return report["seconds"]
 
@@ -119,14 +119,14 @@ def epoch(asked):
     for precision in asked.precisions:
         with tempfile.TemporaryDirectory() as place:
             folder = pathlib.Path(place)
-            network, samples, labels = folder / "network.h5", folder / "samples.h5", folder / "labels.txt"
+            network, samples, labels = folder / "network.safetensors", folder / "samples.safetensors", folder / "labels.txt"
             run(asked.varve, "generate", "random", "--widths", "784,100,10", "--density", 1, "--init", "he", "--activation", "sigmoid", "--last-activation",
                 "identity", "--output", network)
             run(asked.varve, "generate", "samples", "--neurons", 784, "--samples", asked.samples, "--density", 0.5, "--output", samples)
             write_labels(labels, asked.samples, 10)
 
             def train(epochs):
-                report = report_of(asked.varve, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.h5",
+                report = report_of(asked.varve, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.safetensors",
                                    "--optimizer", "sgd", "--rate", MODES[1][1], "--rate-schedule", "constant", "--l2", L2, "--batch", BATCH, "--epochs", epochs,
                                    "--precision", precision, "--backend", asked.backend)
                 return report["seconds"]
@@ -139,7 +139,7 @@ def epoch(asked):
 
 def losses_of_varve(asked, folder, precision, width, layers, count):
     run(asked.varve, "train", "--network", folder / "network", "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 1e9, "--input", folder / "samples.tsv",
-        "--labels", folder / "labels.txt", "--output", folder / "trained.h5", "--optimizer", "sgd", "--rate", 0.05, "--rate-schedule", "constant", "--batch",
+        "--labels", folder / "labels.txt", "--output", folder / "trained.safetensors", "--optimizer", "sgd", "--rate", 0.05, "--rate-schedule", "constant", "--batch",
         count, "--epochs", asked.steps, "--precision", precision, "--backend", asked.backend, "--history", folder / f"{precision}.tsv")
     with open(folder / f"{precision}.tsv") as history:
         return [float(row["loss"]) for row in csv.DictReader(history, delimiter="\t")]

@@ -41,10 +41,10 @@ def parse_arguments():
 
 def data_for(asked, shape):
     width, layers, density = shape.split("x")
-    network = generated(asked.varve, asked.data / f"trained-{shape}-cap{asked.cap:g}-seed{asked.seed}.h5", "random",
+    network = generated(asked.varve, asked.data / f"trained-{shape}-cap{asked.cap:g}-seed{asked.seed}.safetensors", "random",
                         "--neurons", width, "--layers", layers, "--density", density, "--cap", asked.cap, "--seed", asked.seed)
     count = max(asked.samples)
-    samples = generated(asked.varve, asked.data / f"samples-{width}-{count}-{asked.sample_density:g}-seed{asked.seed}.h5",
+    samples = generated(asked.varve, asked.data / f"samples-{width}-{count}-{asked.sample_density:g}-seed{asked.seed}.safetensors",
                         "samples", "--neurons", width, "--samples", count, "--density", asked.sample_density,
                         "--seed", asked.seed)
     return network, samples

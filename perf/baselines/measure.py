@@ -73,9 +73,9 @@ def files_of(asked, name, most):
     if kind != "trained":
         return network_file(asked.varve, asked.data, kind, *shape, asked.seed), images_file(asked.varve, asked.data, shape[0], most, asked.seed)
     neurons, layers, density = shape
-    network = generated(asked.varve, asked.data / f"{name}-seed{asked.seed}.h5", "random", "--neurons", neurons,
+    network = generated(asked.varve, asked.data / f"{name}-seed{asked.seed}.safetensors", "random", "--neurons", neurons,
                         "--layers", layers, "--density", density, "--cap", 1, "--seed", asked.seed)
-    samples = generated(asked.varve, asked.data / f"samples-{neurons}-{most}-0.5-seed{asked.seed}.h5", "samples",
+    samples = generated(asked.varve, asked.data / f"samples-{neurons}-{most}-0.5-seed{asked.seed}.safetensors", "samples",
                         "--neurons", neurons, "--samples", most, "--density", 0.5, "--seed", asked.seed)
     return network, samples
 
@@ -85,7 +85,7 @@ def reference_answer(asked, network, samples, count):
     from harness import run
     from network import read_samples
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "last.h5"
+        path = pathlib.Path(folder) / "last.safetensors"
         run(asked.varve, "infer", "--network", network, "--input", samples, "--samples", f"1:{count}", "--engine", "reference",
             "--activations", path)
         return read_samples(path).toarray()
@@ -185,7 +185,7 @@ def kokkos_kernels_records(asked, own, network, samples, count, truth):
     name = "Kokkos Kernels, SpMM"
     command = [asked.kokkos_kernels, "infer", "--engine", "kokkos-kernels", "--backend", asked.backend, "--network", network, "--input", samples]
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "last.h5"
+        path = pathlib.Path(folder) / "last.safetensors"
         run(*command, "--samples", f"1:{truth.shape[0]}", "--activations", path)
         wrong = difference(read_samples(path).toarray(), truth)
     if wrong:

@@ -28,10 +28,10 @@ using varve::testing::write_bytes;
 class BadInput : public test::SharedFolder<BadInput> {
 public:
   static void make_files() {
-    test::generate_small(good("net.h5"), good("img.h5"), 3, 20);
+    test::generate_small(good("net.safetensors"), good("img.safetensors"), 3, 20);
     for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
-      succeed({"convert", good("net.h5"), good("net.tsv" + ending)});
-      succeed({"convert", good("img.h5"), good("img.tsv" + ending)});
+      succeed({"convert", good("net.safetensors"), good("net.tsv" + ending)});
+      succeed({"convert", good("img.safetensors"), good("img.tsv" + ending)});
     }
   }
 
@@ -64,7 +64,7 @@ protected:
     std::vector<std::string> words = {
         "infer",        "--network",      network,           "--input",       input,
         "--categories", out("alive.tsv"), "--predictions",   out("best.tsv"), "--activations",
-        out("last.h5"), "--report",       out("report.json")};
+        out("last.safetensors"), "--report",       out("report.json")};
     if (std::filesystem::is_directory(network)) words.insert(words.end(), {"--bias", "-0.2"});
     expect_sentence(run_varve(joined(words, options)), parts);
   }
@@ -88,26 +88,26 @@ private:
 };
 
 TEST_F(BadInput, GoodFilesAreTaken) {
-  succeed({"infer", "--network", good("net.h5"), "--input", good("img.h5")});
+  succeed({"infer", "--network", good("net.safetensors"), "--input", good("img.safetensors")});
   for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
     succeed({"infer", "--network", good("net.tsv" + ending), "--bias", "-0.2", "--input", good("img.tsv" + ending)});
   }
 }
 
 TEST_F(BadInput, MissingFiles) {
-  expect_refused(bad("no.h5"), good("img.h5"), {bad("no.h5"), "No such file"});
-  expect_refused(good("net.h5"), bad("no.tsv"), {bad("no.tsv"), "No such file"});
-  expect_refused(good("net.h5"), good("img.h5"), {bad("no-truth.tsv"), "No such file"},
+  expect_refused(bad("no.safetensors"), good("img.safetensors"), {bad("no.safetensors"), "No such file"});
+  expect_refused(good("net.safetensors"), bad("no.tsv"), {bad("no.tsv"), "No such file"});
+  expect_refused(good("net.safetensors"), good("img.safetensors"), {bad("no-truth.tsv"), "No such file"},
                  {"--truth", bad("no-truth.tsv")});
-  expect_not_converted(bad("no.h5"), "x.h5", {bad("no.h5")});
-  test::expect_sentence(run_varve({"info", bad("no.h5")}), 3);
+  expect_not_converted(bad("no.safetensors"), "x.safetensors", {bad("no.safetensors")});
+  test::expect_sentence(run_varve({"info", bad("no.safetensors")}), 3);
 }
 
 /// A journal whose records are whole, but not those of a run.
 TEST_F(BadInput, JournalsThatSayOtherThings) {
   auto const journal = bad("run.journal");
-  succeed({"infer", "--network", good("net.h5"), "--input", good("img.h5"), "--journal", journal, "--predictions",
-           bad("best.tsv"), "--activations", bad("last.h5")});
+  succeed({"infer", "--network", good("net.safetensors"), "--input", good("img.safetensors"), "--journal", journal, "--predictions",
+           bad("best.tsv"), "--activations", bad("last.safetensors")});
   std::vector<std::string> records;
   {
     RecordFile const file(journal, RecordFile::Purpose::read);
@@ -120,7 +120,7 @@ TEST_F(BadInput, JournalsThatSayOtherThings) {
       for (std::size_t record = 0; record < records.size(); ++record)
         file.append(record == number ? content : records[record]);
     }
-    expect_refused(good("net.h5"), good("img.h5"), {journal, part}, {"--journal", journal});
+    expect_refused(good("net.safetensors"), good("img.safetensors"), {journal, part}, {"--journal", journal});
   };
   auto head = nlohmann::ordered_json::parse(records[0]);
   head["network"] = {{"layers", 3}, {"inputs", "many"}};
@@ -142,8 +142,8 @@ TEST_F(BadInput, JournalsThatSayOtherThings) {
 TEST_F(BadInput, TruncatedCompressedImages) {
   for (std::string const ending : {".gz", ".xz", ".zst"}) {
     auto const images = cut("img.tsv" + ending);
-    expect_refused(good("net.h5"), images, {images});
-    expect_not_converted(images, "x.h5", {images}, {"--neurons", "32"});
+    expect_refused(good("net.safetensors"), images, {images});
+    expect_not_converted(images, "x.safetensors", {images}, {"--neurons", "32"});
   }
 }
 
@@ -153,17 +153,17 @@ TEST_F(BadInput, TruncatedCompressedLayer) {
     auto const layer = "n32-l2.tsv" + ending;
     auto const bytes = read_bytes(folder + "/" + layer);
     write_bytes(folder + "/" + layer, bytes.substr(0, bytes.size() - 9));
-    expect_refused(folder, good("img.h5"), {layer});
-    expect_not_converted(folder, "x.h5", {layer}, {"--bias", "-0.2"});
+    expect_refused(folder, good("img.safetensors"), {layer});
+    expect_not_converted(folder, "x.safetensors", {layer}, {"--bias", "-0.2"});
     expect_not_converted(folder, "folder", {layer}, {"--bias", "-0.2"});
   }
 }
 
 TEST_F(BadInput, TruncatedHdf5) {
-  auto const network = cut("net.h5");
-  expect_refused(network, good("img.h5"), {network});
-  auto const images = cut("img.h5");
-  expect_refused(good("net.h5"), images, {images});
+  auto const network = cut("net.safetensors");
+  expect_refused(network, good("img.safetensors"), {network});
+  auto const images = cut("img.safetensors");
+  expect_refused(good("net.safetensors"), images, {images});
 }
 
 TEST_F(BadInput, LinesOfImages) {
@@ -192,7 +192,7 @@ TEST_F(BadInput, LinesOfImages) {
     auto const images = write_bytes(bad("img.tsv"), text).string();
     auto all = parts;
     all.push_back(images + ":" + line + ":");
-    expect_refused(good("net.h5"), images, all);
+    expect_refused(good("net.safetensors"), images, all);
   }
 }
 
@@ -215,20 +215,20 @@ TEST_F(BadInput, LinesOfLayers) {
     auto const folder = network_with("n32-l3.tsv", text);
     auto all = parts;
     all.push_back(folder + "/n32-l3.tsv:" + line + ":");
-    expect_refused(folder, good("img.h5"), all);
-    expect_not_converted(folder, "x.h5", all, {"--bias", "-0.2"});
+    expect_refused(folder, good("img.safetensors"), all);
+    expect_not_converted(folder, "x.safetensors", all, {"--bias", "-0.2"});
   }
 }
 
 TEST_F(BadInput, FoldersThatHoldNoNetwork) {
   std::filesystem::create_directory(bad("empty"));
-  expect_refused(bad("empty"), good("img.h5"), {bad("empty"), "nN-lK.tsv"});
+  expect_refused(bad("empty"), good("img.safetensors"), {bad("empty"), "nN-lK.tsv"});
   auto const gap = copy("net.tsv");
   std::filesystem::remove(gap + "/n32-l2.tsv");
-  expect_refused(gap, good("img.h5"), {"n32-l2.tsv", "missing"});
+  expect_refused(gap, good("img.safetensors"), {"n32-l2.tsv", "missing"});
   auto const doubled = copy("net.tsv.gz");
   write_bytes(doubled + "/n32-l1.tsv", "1\t1\t1\n");
-  expect_refused(doubled, good("img.h5"), {"n32-l1.tsv", "n32-l1.tsv.gz"});
+  expect_refused(doubled, good("img.safetensors"), {"n32-l1.tsv", "n32-l1.tsv.gz"});
 }
 
 TEST_F(BadInput, LayersThatDoNotFitTogether) {
@@ -239,59 +239,59 @@ TEST_F(BadInput, LayersThatDoNotFitTogether) {
     layer.weights.row_pointers.assign(outputs + 1, 0);
     return layer;
   };
-  NetworkFileWriter writer(bad("misfit.h5"));
+  NetworkFileWriter writer(bad("misfit.safetensors"));
   writer.append(layer_of(32, 20));
   writer.append(layer_of(20, 32));
   writer.append(layer_of(32, 20));
   writer.commit();
   {
     auto const lock = hdf5::lock();
-    auto const file = varve::testing::open_to_edit(bad("misfit.h5"));
+    auto const file = varve::testing::open_to_edit(bad("misfit.safetensors"));
     ASSERT_GE(H5Ldelete(file.id(), "layers/000001", H5P_DEFAULT), 0);
     ASSERT_GE(H5Lmove(file.id(), "layers/000002", file.id(), "layers/000001", H5P_DEFAULT, H5P_DEFAULT), 0);
   }
-  std::vector<std::string> const parts = {bad("misfit.h5"), "layer 1 takes 32 inputs, but layer 0 has 20 outputs"};
-  expect_refused(bad("misfit.h5"), good("img.h5"), parts);
-  expect_not_converted(bad("misfit.h5"), "x.h5", parts);
-  EXPECT_EQ(run_varve({"info", bad("misfit.h5")}).exit_code, 3);
+  std::vector<std::string> const parts = {bad("misfit.safetensors"), "layer 1 takes 32 inputs, but layer 0 has 20 outputs"};
+  expect_refused(bad("misfit.safetensors"), good("img.safetensors"), parts);
+  expect_not_converted(bad("misfit.safetensors"), "x.safetensors", parts);
+  EXPECT_EQ(run_varve({"info", bad("misfit.safetensors")}).exit_code, 3);
 }
 
 TEST_F(BadInput, NumbersInANetworkFile) {
-  auto const network = copy("net.h5");
+  auto const network = copy("net.safetensors");
   varve::testing::replace_list(network, "layers/000001/bias", H5T_IEEE_F64LE,
                                std::vector<double>(32, std::numeric_limits<double>::quiet_NaN()));
-  expect_refused(network, good("img.h5"), {network, "layer 1", "nan"});
+  expect_refused(network, good("img.safetensors"), {network, "layer 1", "nan"});
   std::filesystem::remove(network);
-  copy("net.h5");
+  copy("net.safetensors");
   varve::testing::replace_number(network, "layers/000002", "cap", -1.0);
-  expect_refused(network, good("img.h5"), {network, "layer 2", "cap"});
+  expect_refused(network, good("img.safetensors"), {network, "layer 2", "cap"});
   std::filesystem::remove(network);
-  copy("net.h5");
+  copy("net.safetensors");
   varve::testing::remove_link(network, "layers/000002/weights");
-  expect_refused(network, good("img.h5"), {network, "layer 2", "weights"});
+  expect_refused(network, good("img.safetensors"), {network, "layer 2", "weights"});
 }
 
 TEST_F(BadInput, ImagesForAnotherWidth) {
-  succeed({"generate", "images", "--neurons", "64", "--samples", "5", "--output", bad("wide.h5")});
-  expect_refused(good("net.h5"), bad("wide.h5"), {bad("wide.h5"), "64", "32"});
-  succeed({"convert", bad("wide.h5"), bad("wide.tsv")});
-  expect_refused(good("net.h5"), bad("wide.tsv"), {bad("wide.tsv") + ":", "1 to 32"});
+  succeed({"generate", "images", "--neurons", "64", "--samples", "5", "--output", bad("wide.safetensors")});
+  expect_refused(good("net.safetensors"), bad("wide.safetensors"), {bad("wide.safetensors"), "64", "32"});
+  succeed({"convert", bad("wide.safetensors"), bad("wide.tsv")});
+  expect_refused(good("net.safetensors"), bad("wide.tsv"), {bad("wide.tsv") + ":", "1 to 32"});
 }
 
 TEST_F(BadInput, FilesOfAnotherKind) {
-  expect_refused(good("img.h5"), good("img.h5"), {good("img.h5"), "varve-network"});
-  expect_refused(good("net.h5"), good("net.h5"), {good("net.h5"), "varve-samples"});
+  expect_refused(good("img.safetensors"), good("img.safetensors"), {good("img.safetensors"), "varve-network"});
+  expect_refused(good("net.safetensors"), good("net.safetensors"), {good("net.safetensors"), "varve-samples"});
   auto const text = write_bytes(bad("notes.txt"), "a note\n").string();
-  expect_refused(text, good("img.h5"), {text});
-  expect_refused(good("net.h5"), text, {text + ":1:"});
-  expect_refused(good("net.h5"), good("net.tsv"), {good("net.tsv")}); // a folder
+  expect_refused(text, good("img.safetensors"), {text});
+  expect_refused(good("net.safetensors"), text, {text + ":1:"});
+  expect_refused(good("net.safetensors"), good("net.tsv"), {good("net.tsv")}); // a folder
 }
 
 TEST_F(BadInput, Truth) {
   auto const truth = bad("truth.tsv");
   auto const refused = [&](std::string const& text, std::vector<std::string> const& parts) {
     write_bytes(truth, text);
-    expect_refused(good("net.h5"), good("img.h5"), parts, {"--truth", truth});
+    expect_refused(good("net.safetensors"), good("img.safetensors"), parts, {"--truth", truth});
   };
   refused("3\nfour\n", {truth + ":2:", "four"});
   refused("0\n", {truth + ":1:"});

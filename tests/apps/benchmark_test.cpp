@@ -30,9 +30,9 @@ using Json = nlohmann::json;
 class Benchmark : public test::SharedFolder<Benchmark> {
 public:
   static void make_files() {
-    test::generate_medium(path("net.h5"), path("images.h5"), 300);
-    succeed({"generate", "random", "--widths", "30,70,20,9", "--density", "0.3", "--output", path("mixed.h5")});
-    succeed({"generate", "samples", "--neurons", "30", "--samples", "100", "--output", path("samples.h5")});
+    test::generate_medium(path("net.safetensors"), path("images.safetensors"), 300);
+    succeed({"generate", "random", "--widths", "30,70,20,9", "--density", "0.3", "--output", path("mixed.safetensors")});
+    succeed({"generate", "samples", "--neurons", "30", "--samples", "100", "--output", path("samples.safetensors")});
   }
 
 protected:
@@ -73,7 +73,7 @@ protected:
   }
 
   static std::vector<std::string> with_data(std::vector<std::string> const& options = {}) {
-    return joined({"--network", path("net.h5"), "--input", path("images.h5")}, options);
+    return joined({"--network", path("net.safetensors"), "--input", path("images.safetensors")}, options);
   }
 
   static double sum(Json const& steps, char const* name) {
@@ -106,7 +106,7 @@ TEST_F(Benchmark, RecordsAnswersThatAreThoseOfInfer) {
 
 TEST_F(Benchmark, StepsAreThoseOfThePlanAndTheirWorkIsThatOfTheRun) {
   auto const of_other_widths =
-      measure({"--network", path("mixed.h5"), "--input", path("samples.h5"), "--backend", all_backends()});
+      measure({"--network", path("mixed.safetensors"), "--input", path("samples.safetensors"), "--backend", all_backends()});
   for (auto const* const records : {&on_all_backends().records, &of_other_widths}) {
     for (auto const& record : *records) {
       auto const& steps = record["steps"];
@@ -263,8 +263,8 @@ TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
     expect_sentence(run_varve(joined({"benchmark"}, options)), 2, parts);
   };
   refused({}, {"either --suite, or --network and --input"});
-  refused({"--suite", "quick", "--network", path("net.h5")}, {"either --suite"});
-  refused({"--network", path("net.h5")}, {"--network and --input together"});
+  refused({"--suite", "quick", "--network", path("net.safetensors")}, {"either --suite"});
+  refused({"--network", path("net.safetensors")}, {"--network and --input together"});
   refused({"--suite", "slow"}, {"--suite", "slow"});
   for (std::string const suite : {"products", "train"}) {
     for (auto const& [option, value] :
@@ -280,7 +280,7 @@ TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
   refused(with_data({"--repeats", "0"}), {"--repeats"});
   refused(with_data({"--seconds", "-1"}), {"--seconds is -1, expected a number from 0"});
   refused(with_data({"--seconds", "nan"}), {"--seconds is nan"});
-  refused(with_data({"--output", path("net.h5")}), {"--output"});
+  refused(with_data({"--output", path("net.safetensors")}), {"--output"});
   refused(with_data({"--trace", path("t.tsv")}), {"--trace", ".json"});
 }
 

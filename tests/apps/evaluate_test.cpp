@@ -35,9 +35,9 @@ class Evaluate : public test::SharedFolder<Evaluate> {
 public:
   static void make_files() {
     succeed(
-        {"generate", "random", "--widths", "60,40,10", "--density", "0.3", "--init", "he", "--output", path("net.h5")});
+        {"generate", "random", "--widths", "60,40,10", "--density", "0.3", "--init", "he", "--output", path("net.safetensors")});
     samples_ = random_samples(60, num_samples, 0.5, 3);
-    auto const outputs = infer<float>(*open_network_file(path("net.h5")), samples_);
+    auto const outputs = infer<float>(*open_network_file(path("net.safetensors")), samples_);
     rows_.assign(num_samples, std::vector<double>(num_outputs, 0.0));
     for (std::size_t row = 0; row < num_samples; ++row) {
       for (auto entry = outputs.matrix.row_pointers[row]; entry < outputs.matrix.row_pointers[row + 1]; ++entry)
@@ -50,17 +50,17 @@ public:
           static_cast<NeuronIndex>(row % 3 == 0 ? row % num_outputs : static_cast<std::size_t>(best)));
       text += std::to_string(labels_.classes.back()) + "\n";
     }
-    write_sample_file(path("bare.h5"), samples_);
+    write_sample_file(path("bare.safetensors"), samples_);
     write_bytes(path("labels.tsv"), text);
-    write_sample_file(path("targets.h5"), random_samples(num_outputs, num_samples, 0.7, 4));
-    succeed({"convert", path("bare.h5"), path("labelled.h5"), "--labels", path("labels.tsv")});
-    succeed({"convert", path("bare.h5"), path("valued.h5"), "--targets", path("targets.h5")});
-    succeed({"convert", path("valued.h5"), path("both.h5"), "--labels", path("labels.tsv")});
+    write_sample_file(path("targets.safetensors"), random_samples(num_outputs, num_samples, 0.7, 4));
+    succeed({"convert", path("bare.safetensors"), path("labelled.safetensors"), "--labels", path("labels.tsv")});
+    succeed({"convert", path("bare.safetensors"), path("valued.safetensors"), "--targets", path("targets.safetensors")});
+    succeed({"convert", path("valued.safetensors"), path("both.safetensors"), "--labels", path("labels.tsv")});
   }
 
 protected:
   static test::Ended evaluate(std::string const& input, std::vector<std::string> const& options = {}) {
-    return run_varve(joined({"evaluate", "--network", path("net.h5"), "--input", path(input)}, options));
+    return run_varve(joined({"evaluate", "--network", path("net.safetensors"), "--input", path(input)}, options));
   }
 
   static nlohmann::json report_of(std::string const& input, std::vector<std::string> const& options = {}) {
@@ -104,7 +104,7 @@ TEST_F(Evaluate, LossAndCountsAreThoseOfTheFormulas) {
   ASSERT_GT(num_right, num_samples / 2);
   ASSERT_LT(num_right, num_samples);
   ASSERT_LT(num_in_top, num_samples);
-  auto const report = report_of("labelled.h5", {"--top", "3"});
+  auto const report = report_of("labelled.safetensors", {"--top", "3"});
   EXPECT_EQ(report["program"], "varve evaluate");
   EXPECT_EQ(report["samples"], num_samples);
   EXPECT_EQ(report["loss"]["name"], "cross-entropy");
@@ -116,22 +116,22 @@ TEST_F(Evaluate, LossAndCountsAreThoseOfTheFormulas) {
 }
 
 TEST_F(Evaluate, NothingDependsOnHowItIsRun) {
-  auto const expected = report_of("labelled.h5");
+  auto const expected = report_of("labelled.safetensors");
   for (auto const backend : compiled_backends()) {
     for (std::vector<std::string> const& options :
          {std::vector<std::string>{}, {"--batch", "1"}, {"--batch", "77"}, {"--reductions", "none"}}) {
-      auto const report = report_of("labelled.h5", joined({"--backend", to_string(backend)}, options));
+      auto const report = report_of("labelled.safetensors", joined({"--backend", to_string(backend)}, options));
       EXPECT_EQ(loss_of(report), loss_of(expected));
       EXPECT_EQ(report["confusion"], expected["confusion"]);
     }
   }
-  EXPECT_NE(loss_of(report_of("labelled.h5", {"--precision", "double"})), loss_of(expected));
-  EXPECT_NEAR(loss_of(report_of("labelled.h5", {"--precision", "double"})), loss_of(expected), 1e-6);
+  EXPECT_NE(loss_of(report_of("labelled.safetensors", {"--precision", "double"})), loss_of(expected));
+  EXPECT_NEAR(loss_of(report_of("labelled.safetensors", {"--precision", "double"})), loss_of(expected), 1e-6);
 }
 
 TEST_F(Evaluate, ARangeTakesItsLabels) {
   for (std::vector<std::string> const& options : {std::vector<std::string>{}, {"--labels", path("labels.tsv")}}) {
-    auto const report = report_of("labelled.h5", joined({"--samples", "101:250"}, options));
+    auto const report = report_of("labelled.safetensors", joined({"--samples", "101:250"}, options));
     EXPECT_EQ(report["samples"], 150);
     EXPECT_EQ(report["input"]["first_sample"], 101);
     EXPECT_NEAR(loss_of(report), expected_cross_entropy(100, 250), 1e-13);
@@ -139,7 +139,7 @@ TEST_F(Evaluate, ARangeTakesItsLabels) {
 }
 
 TEST_F(Evaluate, MeanSquareTakesTargetsOrLabels) {
-  auto const targets = read_sample_file(path("targets.h5"));
+  auto const targets = read_sample_file(path("targets.safetensors"));
   double by_targets = 0.0;
   double by_labels = 0.0;
   for (std::size_t row = 0; row < num_samples; ++row) {
@@ -153,27 +153,27 @@ TEST_F(Evaluate, MeanSquareTakesTargetsOrLabels) {
   }
   by_targets /= num_samples * num_outputs;
   by_labels /= num_samples * num_outputs;
-  for (std::string const input : {"bare.h5", "valued.h5", "both.h5"}) {
-    auto const options = input == "bare.h5"   ? std::vector<std::string>{"--targets", path("targets.h5")}
-                         : input == "both.h5" ? std::vector<std::string>{"--loss", "mean-square"}
+  for (std::string const input : {"bare.safetensors", "valued.safetensors", "both.safetensors"}) {
+    auto const options = input == "bare.safetensors"   ? std::vector<std::string>{"--targets", path("targets.safetensors")}
+                         : input == "both.safetensors" ? std::vector<std::string>{"--loss", "mean-square"}
                                               : std::vector<std::string>{};
     auto const report = report_of(input, options);
     EXPECT_EQ(report["loss"]["name"], "mean-square") << input;
     EXPECT_NEAR(loss_of(report), by_targets, 1e-13) << input;
-    EXPECT_EQ(report.contains("accuracy"), input == "both.h5");
+    EXPECT_EQ(report.contains("accuracy"), input == "both.safetensors");
   }
-  EXPECT_NEAR(loss_of(report_of("labelled.h5", {"--loss", "mean-square"})), by_labels, 1e-13);
-  EXPECT_NEAR(loss_of(report_of("both.h5")), expected_cross_entropy(0, num_samples), 1e-13);
+  EXPECT_NEAR(loss_of(report_of("labelled.safetensors", {"--loss", "mean-square"})), by_labels, 1e-13);
+  EXPECT_NEAR(loss_of(report_of("both.safetensors")), expected_cross_entropy(0, num_samples), 1e-13);
 }
 
 TEST_F(Evaluate, PrintsWhatItMeasures) {
-  auto const out = evaluate("labelled.h5").out;
+  auto const out = evaluate("labelled.safetensors").out;
   for (char const* const word : {"network   ", "500 samples (1:500)", "labels    ", "loss      ", "(cross-entropy)",
                                  "accuracy  ", " of 500 samples)", "top 5 ", "confusion rows: labels", "   right\n"}) {
     EXPECT_THAT(out, HasSubstr(word));
   }
-  succeed({"generate", "random", "--widths", "60,30", "--density", "1", "--output", path("wide.h5")});
-  auto const wide = run_varve({"evaluate", "--network", path("wide.h5"), "--input", path("labelled.h5")});
+  succeed({"generate", "random", "--widths", "60,30", "--density", "1", "--output", path("wide.safetensors")});
+  auto const wide = run_varve({"evaluate", "--network", path("wide.safetensors"), "--input", path("labelled.safetensors")});
   EXPECT_THAT(wide.out, HasSubstr("confusion the most frequent of "));
   EXPECT_THAT(wide.out, HasSubstr(" taken for "));
 }
@@ -192,25 +192,25 @@ TEST_F(Evaluate, WhatDoesNotFitIsASentence) {
         return text;
       }());
   write_bytes(path("few.tsv"), "1\n2\n");
-  write_sample_file(path("narrow.h5"), random_samples(9, num_samples, 0.7, 4));
-  write_sample_file(path("none.h5"), {{0, 60, {0}, {}, {}}, 0});
-  refuse(3, "bare.h5", {}, "bare.h5 has neither labels nor targets");
-  refuse(3, "bare.h5", {"--labels", path("targets.h5")}, "targets.h5 has no labels");
-  refuse(3, "bare.h5", {"--labels", path("large.tsv")},
+  write_sample_file(path("narrow.safetensors"), random_samples(9, num_samples, 0.7, 4));
+  write_sample_file(path("none.safetensors"), {{0, 60, {0}, {}, {}}, 0});
+  refuse(3, "bare.safetensors", {}, "bare.safetensors has neither labels nor targets");
+  refuse(3, "bare.safetensors", {"--labels", path("targets.safetensors")}, "targets.safetensors has no labels");
+  refuse(3, "bare.safetensors", {"--labels", path("large.tsv")},
          "large.tsv: sample 7 has the label 10, expected 0 to 9, a class for each of 10 outputs");
-  refuse(3, "bare.h5", {"--labels", path("few.tsv")},
+  refuse(3, "bare.safetensors", {"--labels", path("few.tsv")},
          "found labels of the samples 1:2, expected labels of the samples 1:500");
-  refuse(3, "bare.h5", {"--labels", path("few.tsv"), "--samples", "2:3"}, "expected labels of the samples 2:3");
-  refuse(3, "bare.h5", {"--targets", path("narrow.h5")}, "holds targets of 9 neurons, the network has 10 outputs");
-  refuse(3, "bare.h5", {"--labels", path("missing.tsv")}, "missing.tsv");
-  refuse(3, "none.h5", {"--labels", path("labels.tsv")}, "holds no samples to evaluate");
-  refuse(2, "valued.h5", {"--loss", "cross-entropy"}, "cross-entropy needs labels");
-  refuse(2, "labelled.h5", {"--loss", "cross-entropy", "--targets", path("targets.h5")}, "--targets is for");
-  refuse(2, "labelled.h5", {"--loss", "hinge"}, "hinge");
-  refuse(2, "labelled.h5", {"--top", "0"}, "--top");
-  refuse(2, "labelled.h5", {"--samples", "500:501"}, "501");
-  expect_sentence(evaluate("labelled.h5", {"--report", path("labelled.h5")}), 2, {"--report"});
-  expect_sentence(evaluate("bare.h5", {"--labels", path("labels.tsv"), "--report", path("labels.tsv")}), 2,
+  refuse(3, "bare.safetensors", {"--labels", path("few.tsv"), "--samples", "2:3"}, "expected labels of the samples 2:3");
+  refuse(3, "bare.safetensors", {"--targets", path("narrow.safetensors")}, "holds targets of 9 neurons, the network has 10 outputs");
+  refuse(3, "bare.safetensors", {"--labels", path("missing.tsv")}, "missing.tsv");
+  refuse(3, "none.safetensors", {"--labels", path("labels.tsv")}, "holds no samples to evaluate");
+  refuse(2, "valued.safetensors", {"--loss", "cross-entropy"}, "cross-entropy needs labels");
+  refuse(2, "labelled.safetensors", {"--loss", "cross-entropy", "--targets", path("targets.safetensors")}, "--targets is for");
+  refuse(2, "labelled.safetensors", {"--loss", "hinge"}, "hinge");
+  refuse(2, "labelled.safetensors", {"--top", "0"}, "--top");
+  refuse(2, "labelled.safetensors", {"--samples", "500:501"}, "501");
+  expect_sentence(evaluate("labelled.safetensors", {"--report", path("labelled.safetensors")}), 2, {"--report"});
+  expect_sentence(evaluate("bare.safetensors", {"--labels", path("labels.tsv"), "--report", path("labels.tsv")}), 2,
                   {"--report"});
 }
 

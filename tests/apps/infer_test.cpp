@@ -53,9 +53,9 @@ std::vector<std::string> keys_of(nlohmann::json const& json) {
 class Infer : public test::SharedFolder<Infer> {
 public:
   static void make_files() {
-    test::generate_medium(path("net.h5"), path("img.h5"), 150);
-    auto const network = open_network_file(path("net.h5"));
-    auto const samples = read_sample_file(path("img.h5"));
+    test::generate_medium(path("net.safetensors"), path("img.safetensors"), 150);
+    auto const network = open_network_file(path("net.safetensors"));
+    auto const samples = read_sample_file(path("img.safetensors"));
     last_ = infer<float>(*network, samples);
     exact_last_ = infer<double>(*network, samples);
     write_bytes(path("truth.tsv"), lines_of(categories(last_)));
@@ -64,7 +64,7 @@ public:
 protected:
   /// Without reductions, which may change last bits, unless asked for.
   static std::vector<std::string> infer_with(std::vector<std::string> const& options) {
-    std::vector<std::string> words = {"infer", "--network", path("net.h5"), "--input", path("img.h5")};
+    std::vector<std::string> words = {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors")};
     if (std::ranges::find(options, "--reductions") == options.end())
       words.insert(words.end(), {"--reductions", "none"});
     return joined(words, options);
@@ -96,9 +96,9 @@ TEST_F(Infer, OutputsHoldWhatTheReferenceSays) {
     for (std::string const precision : {"float", "double"}) {
       auto const& expected = precision == "float" ? last_ : exact_last_;
       succeed(infer_with({"--backend", to_string(backend), "--precision", precision, "--batch", "40", "--categories",
-                          path("alive.tsv"), "--predictions", path("best.tsv"), "--activations", path("last.h5")}));
+                          path("alive.tsv"), "--predictions", path("best.tsv"), "--activations", path("last.safetensors")}));
       EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(expected)));
-      EXPECT_EQ(read_sample_file(path("last.h5")), expected);
+      EXPECT_EQ(read_sample_file(path("last.safetensors")), expected);
       std::string predictions;
       SampleIndex number = 0;
       for (auto const neuron : largest(expected.matrix)) {
@@ -191,9 +191,9 @@ TEST_F(Infer, ReductionsKeepTheCategoriesAndAreReported) {
     for (std::string const reductions :
          {"auto", "merge_neurons", "saturation", "merge_neurons,fold_constants,drop_unread"}) {
       auto const report = report_of({"--reductions", reductions, "--precision", precision, "--categories",
-                                     path("alive.tsv"), "--activations", path("last.h5")});
+                                     path("alive.tsv"), "--activations", path("last.safetensors")});
       EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(exact_last_))) << reductions;
-      EXPECT_EQ(read_sample_file(path("last.h5")).num_neurons(), 256U);
+      EXPECT_EQ(read_sample_file(path("last.safetensors")).num_neurons(), 256U);
       EXPECT_EQ(report["network"]["edges"], 12 * 256 * 32) << "edges count as given";
       if (reductions == "saturation") continue;
       EXPECT_EQ(report["reductions"]["neurons_before"], 12 * 256);
@@ -207,11 +207,11 @@ TEST_F(Infer, ReductionsKeepTheCategoriesAndAreReported) {
 }
 
 TEST_F(Infer, EdgeOrdersArePartOfTheAnswer) {
-  succeed({"generate", "random", "--neurons", "320", "--layers", "4", "--degree", "12", "--output", path("random.h5")});
-  succeed({"generate", "samples", "--neurons", "320", "--samples", "60", "--output", path("values.h5")});
+  succeed({"generate", "random", "--neurons", "320", "--layers", "4", "--degree", "12", "--output", path("random.safetensors")});
+  succeed({"generate", "samples", "--neurons", "320", "--samples", "60", "--output", path("values.safetensors")});
   auto const infer_random = [](std::vector<std::string> options) {
-    std::vector<std::string> words = {"infer",           "--network", path("random.h5"),  "--input",
-                                      path("values.h5"), "--report",  path("report.json")};
+    std::vector<std::string> words = {"infer",           "--network", path("random.safetensors"),  "--input",
+                                      path("values.safetensors"), "--report",  path("report.json")};
     auto const printed = succeed(joined(words, options)).out;
     auto const report = read_json(path("report.json"));
     bool const is_ordered = report.contains("edge_order");
@@ -298,25 +298,25 @@ struct AllOutputs {
 };
 
 TEST_F(Infer, RepeatedInputsGiveWhatTheyGiveWrittenOut) {
-  for (std::string const ending : {".h5", ".tsv.gz"}) {
-    succeed({"convert", path("img.h5"), path("once" + ending), "--neurons", "256"});
+  for (std::string const ending : {".safetensors", ".tsv.gz"}) {
+    succeed({"convert", path("img.safetensors"), path("once" + ending), "--neurons", "256"});
     auto const once = open_samples(path("once" + ending), 256);
     SampleBatch all = once;
     for (int repetition = 1; repetition < 5; ++repetition) all.append(once);
-    save_samples(to_set(all), path("five.h5"));
+    save_samples(to_set(all), path("five.safetensors"));
     auto const outputs = [&](std::vector<std::string> options) {
-      options.insert(options.end(), {"--network", path("net.h5"), "--categories", path("alive.tsv"), "--predictions",
-                                     path("best.tsv"), "--activations", path("last.h5")});
+      options.insert(options.end(), {"--network", path("net.safetensors"), "--categories", path("alive.tsv"), "--predictions",
+                                     path("best.tsv"), "--activations", path("last.safetensors")});
       options.insert(options.end(), {"--report", path("report.json")});
       options.insert(options.begin(), "infer");
       succeed(options);
       auto const report = read_json(path("report.json"));
       EXPECT_EQ(report["input"]["samples"], all.num_samples());
-      return AllOutputs{read_bytes(path("alive.tsv")), read_bytes(path("best.tsv")), read_bytes(path("last.h5")),
+      return AllOutputs{read_bytes(path("alive.tsv")), read_bytes(path("best.tsv")), read_bytes(path("last.safetensors")),
                         report["activation_hash"]};
     };
     for (std::string const reductions : {"none", "auto"}) {
-      auto const expected = outputs({"--input", path("five.h5"), "--reductions", reductions});
+      auto const expected = outputs({"--input", path("five.safetensors"), "--reductions", reductions});
       for (std::string const batch : {"1000", "150", "149", "7"}) {
         EXPECT_EQ(outputs({"--input", path("once" + ending), "--repeat-input", "5", "--reductions", reductions,
                            "--batch", batch}),
@@ -405,9 +405,9 @@ TEST_F(Infer, RangesOfSamplesKeepTheirNumbers) {
     auto const expected = samples_of(last_, first - 1, last);
     auto const range = std::to_string(first) + ":" + std::to_string(last);
     auto const report = report_of({"--samples", range, "--truth", path("truth.tsv"), "--categories", path("alive.tsv"),
-                                   "--activations", path("last.h5"), "--predictions", path("best.tsv")});
+                                   "--activations", path("last.safetensors"), "--predictions", path("best.tsv")});
     EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(expected))) << range;
-    EXPECT_EQ(without_unused_value(read_sample_file(path("last.h5"))), expected) << range;
+    EXPECT_EQ(without_unused_value(read_sample_file(path("last.safetensors"))), expected) << range;
     EXPECT_THAT(read_bytes(path("best.tsv")), ::testing::StartsWith(std::to_string(first) + "\t")) << range;
     EXPECT_EQ(report["input"]["first_sample"], first) << range;
     EXPECT_EQ(report["input"]["samples"], last - first + 1) << range;
@@ -416,22 +416,22 @@ TEST_F(Infer, RangesOfSamplesKeepTheirNumbers) {
 }
 
 TEST_F(Infer, RangesCountAsTheFileDoes) {
-  save_samples(samples_of(read_sample_file(path("img.h5")), 100, 150), path("later.h5"));
+  save_samples(samples_of(read_sample_file(path("img.safetensors")), 100, 150), path("later.safetensors"));
   auto const infer_later = [&](std::string const& input, std::string const& range) {
-    return run_varve({"infer", "--network", path("net.h5"), "--input", path(input), "--samples", range, "--activations",
-                      path("last.h5"), "--reductions", "none"});
+    return run_varve({"infer", "--network", path("net.safetensors"), "--input", path(input), "--samples", range, "--activations",
+                      path("last.safetensors"), "--reductions", "none"});
   };
   for (auto const& [range, first, last] : {std::tuple("101:150", 100U, 150U), std::tuple("120:120", 119U, 120U)}) {
-    EXPECT_EQ(infer_later("later.h5", range).exit_code, 0) << range;
-    EXPECT_EQ(without_unused_value(read_sample_file(path("last.h5"))), samples_of(last_, first, last)) << range;
+    EXPECT_EQ(infer_later("later.safetensors", range).exit_code, 0) << range;
+    EXPECT_EQ(without_unused_value(read_sample_file(path("last.safetensors"))), samples_of(last_, first, last)) << range;
   }
   for (char const* const range : {"1:10", "100:101", "150:151", "59990:60010"}) {
-    auto const ended = infer_later("later.h5", range);
+    auto const ended = infer_later("later.safetensors", range);
     EXPECT_EQ(ended.exit_code, 2) << ended.err;
-    EXPECT_EQ(ended.err, std::string("varve: the samples ") + range + " were asked for, but " + path("later.h5") +
+    EXPECT_EQ(ended.err, std::string("varve: the samples ") + range + " were asked for, but " + path("later.safetensors") +
                              " holds the samples 101:150\n");
   }
-  succeed({"convert", path("later.h5"), path("later.tsv")});
+  succeed({"convert", path("later.safetensors"), path("later.tsv")});
   auto const text = infer_later("later.tsv", "59990:60010");
   EXPECT_EQ(text.exit_code, 2);
   EXPECT_THAT(text.err, HasSubstr("the samples 59990:60010 were asked for, but " + path("later.tsv") + " ends with "));
@@ -466,7 +466,7 @@ TEST_F(Infer, OptionsThatContradictTheFileAreExitCode2) {
            {"--neurons", "1024"}, {"--layers", "13"}, {"--bias", "-0.3"}, {"--cap", "31"}}) {
     auto const ended = run_varve(infer_with(options));
     EXPECT_EQ(ended.exit_code, 2) << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr("net.h5"));
+    EXPECT_THAT(ended.err, HasSubstr("net.safetensors"));
   }
   succeed(infer_with({"--neurons", "256", "--layers", "12", "--bias", "-0.15", "--cap", "32"}));
 }
@@ -474,13 +474,13 @@ TEST_F(Infer, OptionsThatContradictTheFileAreExitCode2) {
 TEST_F(Infer, EmptySampleFile) {
   SampleSet none;
   none.matrix.num_columns = 256;
-  write_sample_file(path("none.h5"), none);
-  succeed({"infer", "--network", path("net.h5"), "--input", path("none.h5"), "--categories", path("nobody.tsv"),
-           "--activations", path("nothing.h5"), "--predictions", path("nobody_best.tsv"), "--report",
+  write_sample_file(path("none.safetensors"), none);
+  succeed({"infer", "--network", path("net.safetensors"), "--input", path("none.safetensors"), "--categories", path("nobody.tsv"),
+           "--activations", path("nothing.safetensors"), "--predictions", path("nobody_best.tsv"), "--report",
            path("none.json")});
   EXPECT_EQ(read_bytes(path("nobody.tsv")), "");
   EXPECT_EQ(read_bytes(path("nobody_best.tsv")), "");
-  EXPECT_EQ(without_unused_value(read_sample_file(path("nothing.h5"))), none);
+  EXPECT_EQ(without_unused_value(read_sample_file(path("nothing.safetensors"))), none);
   EXPECT_EQ(read_json(path("none.json"))["survivors"], 0);
 }
 

@@ -30,9 +30,9 @@ protected:
 TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
   auto const layers_of = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "generate");
-    words.insert(words.end(), {"--output", path("start.h5")});
+    words.insert(words.end(), {"--output", path("start.safetensors")});
     succeed(words);
-    return load(*open_network_file(path("start.h5"))).layers();
+    return load(*open_network_file(path("start.safetensors"))).layers();
   };
   RandomNetworkRecipe random;
   random.widths = {40, 50, 50, 10};
@@ -50,10 +50,10 @@ TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
                        "--activation", "leaky_relu", "--slope", "0.2"}),
             load(InitialNetwork(RandomNetwork(random), recipe)).layers());
 
-  succeed({"generate", "radixnet", "--neurons", "64", "--layers", "3", "--output", path("net.h5")});
-  auto const source = load(*open_network_file(path("net.h5")));
+  succeed({"generate", "radixnet", "--neurons", "64", "--layers", "3", "--output", path("net.safetensors")});
+  auto const source = load(*open_network_file(path("net.safetensors")));
   recipe = {InitialWeights::identity, std::nullopt, std::nullopt, 9};
-  EXPECT_EQ(layers_of({"weights", "--network", path("net.h5"), "--init", "identity", "--seed", "9"}),
+  EXPECT_EQ(layers_of({"weights", "--network", path("net.safetensors"), "--init", "identity", "--seed", "9"}),
             load(InitialNetwork(source, recipe)).layers());
   succeed({"generate", "radixnet", "--neurons", "64", "--layers", "3", "--output", path("text")});
   recipe = {InitialWeights::identity, Activation::clipped_relu(5.0), Activation::identity(), 9};
@@ -61,14 +61,14 @@ TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
                        "clipped_relu", "--cap", "5", "--last-activation", "identity"}),
             load(InitialNetwork(source, recipe)).layers());
   recipe = {InitialWeights::he, Activation::sigmoid(), Activation::identity(), 1};
-  EXPECT_EQ(layers_of({"weights", "--network", path("net.h5"), "--init", "he", "--activation", "sigmoid",
+  EXPECT_EQ(layers_of({"weights", "--network", path("net.safetensors"), "--init", "he", "--activation", "sigmoid",
                        "--last-activation", "identity"}),
             load(InitialNetwork(source, recipe)).layers());
 }
 
 TEST_F(InitialWeightsCommand, InitialWeightsThatMakeNoSenseAreRefused) {
-  succeed({"generate", "radixnet", "--neurons", "64", "--layers", "2", "--output", path("net.h5")});
-  auto const bytes = read_bytes(path("net.h5"));
+  succeed({"generate", "radixnet", "--neurons", "64", "--layers", "2", "--output", path("net.safetensors")});
+  auto const bytes = read_bytes(path("net.safetensors"));
   std::vector<std::vector<std::string>> const wrong = {
       {"random", "--init", "zeros"},
       {"random", "--init", "he", "--bias", "0"},
@@ -79,20 +79,20 @@ TEST_F(InitialWeightsCommand, InitialWeightsThatMakeNoSenseAreRefused) {
       {"random", "--init", "he", "--activation", "leaky_relu", "--slope", "1"},
       {"random", "--init", "he", "--activation", "clipped_relu", "--cap", "-1"},
       {"random", "--widths", "40,30", "--degree", "3", "--init", "identity"},
-      {"weights", "--network", path("net.h5")},
+      {"weights", "--network", path("net.safetensors")},
       {"weights", "--init", "he"},
   };
   for (auto const& words : wrong) {
-    expect_sentence(run_varve(joined(joined({"generate"}, words), {"--output", path("start.h5")})), 2, {},
+    expect_sentence(run_varve(joined(joined({"generate"}, words), {"--output", path("start.safetensors")})), 2, {},
                     ::testing::PrintToString(words));
   }
   expect_sentence(
-      run_varve({"generate", "weights", "--network", path("net.h5"), "--init", "he", "--output", path("net.h5")}), 2,
+      run_varve({"generate", "weights", "--network", path("net.safetensors"), "--init", "he", "--output", path("net.safetensors")}), 2,
       {"would replace what --network"});
   expect_sentence(
-      run_varve({"generate", "weights", "--network", path("no.h5"), "--init", "he", "--output", path("x.h5")}), 3,
-      {"no.h5"});
-  EXPECT_EQ(read_bytes(path("net.h5")), bytes);
+      run_varve({"generate", "weights", "--network", path("no.safetensors"), "--init", "he", "--output", path("x.safetensors")}), 3,
+      {"no.safetensors"});
+  EXPECT_EQ(read_bytes(path("net.safetensors")), bytes);
   EXPECT_EQ(folder_.num_entries(), 1);
 }
 

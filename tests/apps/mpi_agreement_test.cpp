@@ -29,19 +29,19 @@ class Agreement : public test::SharedFolder<Agreement> {
 public:
   static void make_files() {
     fs::create_directory(path("same"));
-    make_network("same/net.h5", "4", "1");
-    make_samples("same/s.h5", "300", "1");
-    make_matrix("same/a.h5", 1);
-    make_matrix("same/b.h5", 2);
-    succeed({"convert", path("same/net.h5"), path("same/net.tsv")});
+    make_network("same/net.safetensors", "4", "1");
+    make_samples("same/s.safetensors", "300", "1");
+    make_matrix("same/a.safetensors", 1);
+    make_matrix("same/b.safetensors", 2);
+    succeed({"convert", path("same/net.safetensors"), path("same/net.tsv")});
     write_bytes(path("same/labels.txt"), labels(7));
     for (std::string const difference : {"copies", "weights", "depth", "samples", "number", "matrix", "labels", "text"})
       fs::copy(path("same"), path(difference), fs::copy_options::recursive);
-    make_network("weights/net.h5", "4", "9");
-    make_network("depth/net.h5", "5", "1");
-    make_samples("samples/s.h5", "300", "9");
-    make_samples("number/s.h5", "200", "1");
-    make_matrix("matrix/a.h5", 9);
+    make_network("weights/net.safetensors", "4", "9");
+    make_network("depth/net.safetensors", "5", "1");
+    make_samples("samples/s.safetensors", "300", "9");
+    make_samples("number/s.safetensors", "200", "1");
+    make_matrix("matrix/a.safetensors", 9);
     write_bytes(path("labels/labels.txt"), labels(11));
     fs::rename(path("text/net.tsv/n64-l2.tsv"), path("text/n64-l3.tsv"));
     fs::rename(path("text/net.tsv/n64-l3.tsv"), path("text/net.tsv/n64-l2.tsv"));
@@ -93,15 +93,15 @@ protected:
     EXPECT_THAT(lines.front(), HasSubstr(part)) << where;
   }
 
-  static inline std::string const infer = "infer --network net.h5 --input s.h5 --share-devices";
-  static inline std::string const multiply = "multiply a.h5 b.h5 --tile 32 --share-devices";
+  static inline std::string const infer = "infer --network net.safetensors --input s.safetensors --share-devices";
+  static inline std::string const multiply = "multiply a.safetensors b.safetensors --tile 32 --share-devices";
   static inline std::string const train =
-      "train --network net.h5 --input s.h5 --labels labels.txt --output out.h5 --share-devices";
+      "train --network net.safetensors --input s.safetensors --labels labels.txt --output out.safetensors --share-devices";
 };
 
 TEST_F(Agreement, OtherFilesOfOneNameAreRefused) {
-  std::string const weights = "of --network net.h5 is ";
-  std::string const samples = "of --input s.h5 is ";
+  std::string const weights = "of --network net.safetensors is ";
+  std::string const samples = "of --input s.safetensors is ";
   std::vector<std::tuple<std::string, std::string, std::string>> cases;
   for (std::string const way :
        {" --schedule static", " --schedule dynamic", " --split neurons", " --journal run.journal"}) {
@@ -110,15 +110,15 @@ TEST_F(Agreement, OtherFilesOfOneNameAreRefused) {
     cases.emplace_back(infer + way, "samples", samples);
     cases.emplace_back(infer + way, "number", "the number of samples is 200 here and 300 on rank 0");
   }
-  cases.emplace_back("infer --network net.tsv --input s.h5 --bias -0.1 --cap 32 --share-devices", "text",
+  cases.emplace_back("infer --network net.tsv --input s.safetensors --bias -0.1 --cap 32 --share-devices", "text",
                      "of --network net.tsv is ");
-  for (std::string const way : {"", " --journal product.journal --output c.h5"})
-    cases.emplace_back(multiply + way, "matrix", "of A a.h5 is ");
+  for (std::string const way : {"", " --journal product.journal --output c.safetensors"})
+    cases.emplace_back(multiply + way, "matrix", "of A a.safetensors is ");
   cases.emplace_back(train, "weights", "network hash of the recipe is ");
   cases.emplace_back(train, "depth", "network hash of the recipe is ");
   cases.emplace_back(train, "samples", "of the recipe is ");
   cases.emplace_back(train, "labels", "answers hash of the recipe is ");
-  cases.emplace_back(train + " --validation s.h5 --validation-labels labels.txt", "labels",
+  cases.emplace_back(train + " --validation s.safetensors --validation-labels labels.txt", "labels",
                      "answers hash of the recipe is ");
   int num_ranks = 2;
   for (auto const& [command, difference, part] : cases) {
@@ -130,10 +130,10 @@ TEST_F(Agreement, OtherFilesOfOneNameAreRefused) {
 }
 
 TEST_F(Agreement, ValidationOfOneNameIsCompared) { // it is no part of the recipe
-  fs::copy(path("same/s.h5"), path("same/v.h5"));
-  fs::copy(path("samples/s.h5"), path("copies/v.h5"));
-  auto const command = train + " --validation v.h5 --validation-labels labels.txt";
-  expect_refusal(run_both(3, command, "copies", command), 3, "of --validation v.h5 is ", "");
+  fs::copy(path("same/s.safetensors"), path("same/v.safetensors"));
+  fs::copy(path("samples/s.safetensors"), path("copies/v.safetensors"));
+  auto const command = train + " --validation v.safetensors --validation-labels labels.txt";
+  expect_refusal(run_both(3, command, "copies", command), 3, "of --validation v.safetensors is ", "");
 }
 
 TEST_F(Agreement, CopiesOfOneContentAreTaken) {
@@ -161,7 +161,7 @@ TEST_F(Agreement, OtherOptionsAreRefused) {
 
 TEST_F(Agreement, OtherCommandsAreRefused) {
   for (auto const& [first, second, part] :
-       {std::tuple(infer, std::string("info net.h5"), "the command is info here and infer on rank 0"),
+       {std::tuple(infer, std::string("info net.safetensors"), "the command is info here and infer on rank 0"),
         std::tuple(infer, multiply, "the command is multiply here and infer on rank 0"),
         std::tuple(train, infer, "the command is infer here and train on rank 0"),
         std::tuple(multiply, std::string("--help"), "the command is --help or --version here and multiply on rank 0")})
@@ -170,9 +170,9 @@ TEST_F(Agreement, OtherCommandsAreRefused) {
 
 TEST_F(Agreement, CommandsOfOneRankSaySo) {
   for (std::string const command :
-       {"info net.h5", "convert net.h5 other.h5", "generate images --neurons 64 --output i.h5",
-        "verify --network net.h5 --input s.h5 --result s.h5",
-        "evaluate --network net.h5 --input s.h5 --labels labels.txt", "tune --network net.h5 --input s.h5",
+       {"info net.safetensors", "convert net.safetensors other.safetensors", "generate images --neurons 64 --output i.safetensors",
+        "verify --network net.safetensors --input s.safetensors --result s.safetensors",
+        "evaluate --network net.safetensors --input s.safetensors --labels labels.txt", "tune --network net.safetensors --input s.safetensors",
         "benchmark --suite quick"}) {
     auto const name = command.substr(0, command.find(' '));
     expect_refusal(run_both(2, command, "same", command), 2, "varve " + name + " runs as one rank", "");

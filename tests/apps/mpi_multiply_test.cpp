@@ -31,8 +31,8 @@ std::string hash_in(std::string const& out) { return out.substr(out.rfind("hash 
 class MultiplyOnRanks : public test::SharedFolder<MultiplyOnRanks> {
 public:
   static void make_files() {
-    write("a.h5", random_dense<float>(300, 200, 1));
-    write("b.h5", random_dense<float>(200, 260, 2));
+    write("a.safetensors", random_dense<float>(300, 200, 1));
+    write("b.safetensors", random_dense<float>(200, 260, 2));
     expected_ = test::plain_product(random_dense<float>(300, 200, 1), random_dense<float>(200, 260, 2));
   }
 
@@ -44,7 +44,7 @@ protected:
   }
 
   static std::vector<std::string> words(std::vector<std::string> const& more) {
-    return joined({VARVE_COMMAND, "multiply", path("a.h5"), path("b.h5"), "--output", path("c.h5"), "--tile", "32",
+    return joined({VARVE_COMMAND, "multiply", path("a.safetensors"), path("b.safetensors"), "--output", path("c.safetensors"), "--tile", "32",
                    "--share-devices"},
                   more);
   }
@@ -53,12 +53,12 @@ protected:
   }
 
   static void expect_product() {
-    MatrixDataset const matrix(path("c.h5"));
+    MatrixDataset const matrix(path("c.safetensors"));
     std::vector<float> values(300 * 260);
     ASSERT_EQ(matrix.num_rows(), 300U);
     matrix.read({0, 300, 0, 260}, values.data());
     EXPECT_EQ(values, expected_.values);
-    fs::remove(path("c.h5"));
+    fs::remove(path("c.safetensors"));
   }
 
   static bool contains(std::vector<std::string> const& words, std::string const& word) {
@@ -96,17 +96,17 @@ TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
 
 /// Tiles of whole chunks, which each rank writes to the output itself.
 TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
-  write("long.h5", random_dense<float>(1100, 20, 3));
-  write("wide.h5", random_dense<float>(20, 1300, 4));
+  write("long.safetensors", random_dense<float>(1100, 20, 3));
+  write("wide.safetensors", random_dense<float>(20, 1300, 4));
   auto const run = [&](int ranks, std::vector<std::string> const& more) {
-    auto const ended = test::run(on(ranks, joined({VARVE_COMMAND, "multiply", path("long.h5"), path("wide.h5"),
-                                                   "--output", path("c.h5"), "--share-devices"},
+    auto const ended = test::run(on(ranks, joined({VARVE_COMMAND, "multiply", path("long.safetensors"), path("wide.safetensors"),
+                                                   "--output", path("c.safetensors"), "--share-devices"},
                                                   more)));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     auto const hash = ended.out.find("hash ");
     EXPECT_NE(hash, std::string::npos) << ended.out;
-    auto result = testing::read_bytes(path("c.h5")) + ended.out.substr(std::min(hash, ended.out.size()));
-    fs::remove(path("c.h5"));
+    auto result = testing::read_bytes(path("c.safetensors")) + ended.out.substr(std::min(hash, ended.out.size()));
+    fs::remove(path("c.safetensors"));
     return result;
   };
   auto const expected = run(1, {"--tile", "300"});
@@ -116,7 +116,7 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   EXPECT_EQ(run(2, {"--tile", "512", "--cut-last-tiles"}) == expected, true) << "quarters are no whole chunks";
   EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
   auto const kept_nowhere = test::run(
-      on(3, {VARVE_COMMAND, "multiply", path("long.h5"), path("wide.h5"), "--tile", "512", "--share-devices"}));
+      on(3, {VARVE_COMMAND, "multiply", path("long.safetensors"), path("wide.safetensors"), "--tile", "512", "--share-devices"}));
   EXPECT_EQ(kept_nowhere.exit_code, 0) << kept_nowhere.err;
   EXPECT_TRUE(kept_nowhere.out.ends_with(expected.substr(expected.rfind("hash ")))) << kept_nowhere.out;
 }
@@ -164,7 +164,7 @@ TEST_F(MultiplyOnRanks, RefuseDifferentOptions) {
   auto const ended = test::run(command);
   EXPECT_EQ(ended.exit_code, 2) << ended.err;
   EXPECT_THAT(ended.err, ::testing::HasSubstr("--alpha is 2 here and 1 on rank 0"));
-  EXPECT_FALSE(fs::exists(path("c.h5")));
+  EXPECT_FALSE(fs::exists(path("c.safetensors")));
 }
 
 TEST_F(MultiplyOnRanks, ContinueWithAnyNumberOfRanks) {

@@ -32,9 +32,9 @@ class TrainRanks : public test::SharedFolder<TrainRanks> {
 public:
   static void make_files() {
     succeed({"generate", "random", "--widths", "16,48,24,30,4", "--density", "0.5", "--cap", "4", "--seed", "9",
-             "--output", path("start.h5")});
+             "--output", path("start.safetensors")});
     succeed({"generate", "samples", "--neurons", "16", "--samples", "1500", "--density", "0.6", "--output",
-             path("samples.h5")});
+             path("samples.safetensors")});
     std::string labels;
     for (int sample = 0; sample < 1500; ++sample) labels += std::to_string(sample * sample / 7 % 4) + "\n";
     write_bytes(path("labels.txt"), labels);
@@ -48,9 +48,9 @@ protected:
                        VARVE_COMMAND,
                        "train",
                        "--network",
-                       path("start.h5"),
+                       path("start.safetensors"),
                        "--input",
-                       path("samples.h5"),
+                       path("samples.safetensors"),
                        "--labels",
                        path("labels.txt"),
                        "--batch",
@@ -60,10 +60,10 @@ protected:
   }
   /// Options that name outputs of this name.
   static Words outputs(std::string const& name) {
-    return {"--output", path(name + ".h5"), "--checkpoint", path(name + ".ckpt.h5"), "--history", path(name + ".tsv")};
+    return {"--output", path(name + ".safetensors"), "--checkpoint", path(name + ".ckpt.safetensors"), "--history", path(name + ".tsv")};
   }
   static void expect_same_files(std::string const& one, std::string const& other) {
-    for (std::string const ending : {".h5", ".ckpt.h5", ".tsv"})
+    for (std::string const ending : {".safetensors", ".ckpt.safetensors", ".tsv"})
       EXPECT_TRUE(read_bytes(path(one + ending)) == read_bytes(path(other + ending))) << one << " " << ending;
   }
   /// The sentences of the command; mpirun adds words of its own.
@@ -100,7 +100,7 @@ TEST_F(TrainRanks, WriteTheSameFilesAsOne) {
                         "--epochs",
                         "4",
                         "--validation",
-                        path("samples.h5"),
+                        path("samples.safetensors"),
                         "--validation-labels",
                         path("labels.txt"),
                         "--report",
@@ -109,8 +109,8 @@ TEST_F(TrainRanks, WriteTheSameFilesAsOne) {
   ASSERT_EQ(one.exit_code, 0) << one.err;
   for (int ranks = 2; ranks <= 5; ++ranks) {
     for (auto const backend : compiled_backends()) {
-      std::filesystem::remove(path("several.ckpt.h5"));
-      std::filesystem::remove(path("several.ckpt.h5.previous"));
+      std::filesystem::remove(path("several.ckpt.safetensors"));
+      std::filesystem::remove(path("several.ckpt.safetensors.previous"));
       auto const several =
           run(mpirun(ranks, joined(joined(recipe, outputs("several")), {"--backend", to_string(backend)})));
       ASSERT_EQ(several.exit_code, 0) << several.err;
@@ -153,7 +153,7 @@ TEST_F(TrainRanks, GoOnWithAnotherNumberAfterARankWasLost) {
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   for (int const ranks : {3, 2}) {
     auto const job = test::start(mpirun(ranks, joined(recipe, outputs("lost"))), path("out"), path("err"));
-    EXPECT_TRUE(wait_until_written("lost.ckpt.h5", 8));
+    EXPECT_TRUE(wait_until_written("lost.ckpt.safetensors", 8));
     auto const id = std::to_string(job);
     std::ifstream children("/proc/" + id + "/task/" + id + "/children");
     pid_t first = 0;
@@ -171,7 +171,7 @@ TEST_F(TrainRanks, GoOnWithAnotherNumberAfterARankWasLost) {
 TEST_F(TrainRanks, StopTogetherBySignal) {
   Words const recipe = {"--epochs", "100000"};
   auto const job = test::start(mpirun(2, joined(recipe, outputs("stopped"))), path("out"), path("err"));
-  EXPECT_TRUE(wait_until_written("stopped.ckpt.h5", 2));
+  EXPECT_TRUE(wait_until_written("stopped.ckpt.safetensors", 2));
   kill(job, SIGUSR1); // mpirun passes it on
   EXPECT_EQ(test::wait_for(job), 5);
   Ended const ended{5, "", read_bytes(path("err"))};
@@ -180,18 +180,18 @@ TEST_F(TrainRanks, StopTogetherBySignal) {
 }
 
 TEST_F(TrainRanks, FailTogetherWithOneSentence) {
-  Words const output = {"--output", path("never.h5")};
-  expect_failure(mpirun(2, joined(output, {"--validation", path("no.h5")})), 3, "no.h5");
+  Words const output = {"--output", path("never.safetensors")};
+  expect_failure(mpirun(2, joined(output, {"--validation", path("no.safetensors")})), 3, "no.safetensors");
   expect_failure(mpirun(3, joined(output, {"--rate", "1e39", "--rate-schedule", "constant"})), 3,
                  "training diverges: after step");
   expect_failure(mpirun(2, joined(output, {"--optimizer", "best"})), 2, "there is no optimizer 'best'");
   expect_failure(mpirun(2, joined(output, {"--device-memory-limit", "1e-6"})), 4, "bytes may be used");
-  expect_failure(mpirun(2, {"--output", path("no/such/folder.h5")}), 4, "folder.h5");
+  expect_failure(mpirun(2, {"--output", path("no/such/folder.safetensors")}), 4, "folder.safetensors");
   expect_failure(mpirun(2, joined(output, {"--history", path("no/such/loss.tsv")})), 4, "loss.tsv");
   expect_failure(mpirun(2, joined(output, {"--report", path("no/such/report.json")})), 4, "report.json");
   expect_failure(mpirun(2, {"--output", path("never.tsv")}), 2, "cannot hold a trained network");
   expect_failure(mpirun(2, joined(output, {"--epochs", "9223372036854775808"})), 2, "more steps than can be counted");
-  EXPECT_FALSE(std::filesystem::exists(path("never.h5")));
+  EXPECT_FALSE(std::filesystem::exists(path("never.safetensors")));
 }
 
 TEST_F(TrainRanks, StopTogetherWhenMomentsOfAdamAreInfinite) {
@@ -200,9 +200,9 @@ TEST_F(TrainRanks, StopTogetherWhenMomentsOfAdamAreInfinite) {
     for (int output = 1; output <= 4; ++output)
       lines += std::to_string(sample) + "\t" + std::to_string(output) + "\t1e30\n";
   write_bytes(path("huge.tsv"), lines);
-  succeed({"convert", path("huge.tsv"), path("huge.h5"), "--neurons", "4"});
+  succeed({"convert", path("huge.tsv"), path("huge.safetensors"), "--neurons", "4"});
   auto words = mpirun(
-      3, {"--output", path("never.h5"), "--loss", "mean-square", "--targets", path("huge.h5"), "--optimizer", "adam"});
+      3, {"--output", path("never.safetensors"), "--loss", "mean-square", "--targets", path("huge.safetensors"), "--optimizer", "adam"});
   words.erase(std::ranges::find(words, "--labels"), std::ranges::find(words, "--labels") + 2);
   expect_failure(words, 3, "has a moment of Adam that is no finite number");
 }
@@ -214,7 +214,7 @@ TEST_F(TrainRanks, GoOnFromACheckpointOfTheSameDataOnly) {
   write_bytes(path("other.txt"), labels);
   auto words = mpirun(2, outputs("data"));
   *(std::ranges::find(words, "--labels") + 1) = path("other.txt");
-  expect_failure(words, 3, "data.ckpt.h5 is a checkpoint of a training with other labels or targets");
+  expect_failure(words, 3, "data.ckpt.safetensors is a checkpoint of a training with other labels or targets");
 }
 
 TEST_F(TrainRanks, RefuseDifferentOptions) {

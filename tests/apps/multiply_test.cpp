@@ -58,16 +58,16 @@ public:
     a_ = random_dense<float>(150, 90, 1);
     b_ = random_dense<float>(90, 210, 2);
     added_ = random_dense<float>(150, 210, 3);
-    write_matrix(path("a.h5"), a_);
-    write_matrix(path("b.h5"), b_);
-    write_matrix(path("c0.h5"), added_);
-    write_matrix(path("a-transposed.h5"), test::transposed(a_));
-    write_matrix(path("b-transposed.h5"), test::transposed(b_));
+    write_matrix(path("a.safetensors"), a_);
+    write_matrix(path("b.safetensors"), b_);
+    write_matrix(path("c0.safetensors"), added_);
+    write_matrix(path("a-transposed.safetensors"), test::transposed(a_));
+    write_matrix(path("b-transposed.safetensors"), test::transposed(b_));
   }
 
 protected:
   static std::vector<std::string> words(std::vector<std::string> const& more = {}) {
-    return joined({"multiply", path("a.h5"), path("b.h5"), "--output", path("c.h5")}, more);
+    return joined({"multiply", path("a.safetensors"), path("b.safetensors"), "--output", path("c.safetensors")}, more);
   }
 
   static inline Dense<float> a_, b_, added_;
@@ -76,7 +76,7 @@ protected:
 TEST_F(Multiply, GivesTheBitsOfPlainLoopsWithEveryOption) {
   auto const expected = test::plain_product(a_, b_);
   auto const hash = hash_in(succeed(words()).out);
-  EXPECT_EQ(read_matrix<float>(path("c.h5")).values, expected.values);
+  EXPECT_EQ(read_matrix<float>(path("c.safetensors")).values, expected.values);
   std::vector<std::vector<std::string>> variants = {{"--tile", "5"},
                                                     {"--tile", "37"},
                                                     {"--tile", "64"},
@@ -88,18 +88,18 @@ TEST_F(Multiply, GivesTheBitsOfPlainLoopsWithEveryOption) {
   for (auto const& more : variants) {
     auto const ended = succeed(words(more));
     EXPECT_EQ(hash_in(ended.out), hash) << more.front();
-    EXPECT_EQ(read_matrix<float>(path("c.h5")).values, expected.values) << more.front();
+    EXPECT_EQ(read_matrix<float>(path("c.safetensors")).values, expected.values) << more.front();
   }
 }
 
 TEST_F(Multiply, TellsTheHashOfAProductThatIsKeptNowhere) {
   auto const hash = hash_in(succeed(words({"--tile", "37"})).out);
-  fs::remove(path("c.h5"));
+  fs::remove(path("c.safetensors"));
   auto const num_files = [] {
-    return std::distance(fs::directory_iterator(fs::path(path("a.h5")).parent_path()), fs::directory_iterator());
+    return std::distance(fs::directory_iterator(fs::path(path("a.safetensors")).parent_path()), fs::directory_iterator());
   };
   auto const files_before = num_files();
-  auto const out = succeed({"multiply", path("a.h5"), path("b.h5"), "--tile", "64"}).out;
+  auto const out = succeed({"multiply", path("a.safetensors"), path("b.safetensors"), "--tile", "64"}).out;
   EXPECT_THAT(out, HasSubstr("C         kept nowhere"));
   EXPECT_EQ(hash_in(out), hash);
   EXPECT_EQ(num_files(), files_before);
@@ -107,17 +107,17 @@ TEST_F(Multiply, TellsTheHashOfAProductThatIsKeptNowhere) {
 
 TEST_F(Multiply, TransposesWhatIsTransposed) {
   auto const expected = test::plain_product(a_, b_);
-  succeed({"multiply", path("a-transposed.h5"), path("b-transposed.h5"), "--transpose-a", "--transpose-b", "--tile",
-           "64", "--output", path("c.h5")});
-  EXPECT_EQ(read_matrix<float>(path("c.h5")).values, expected.values);
+  succeed({"multiply", path("a-transposed.safetensors"), path("b-transposed.safetensors"), "--transpose-a", "--transpose-b", "--tile",
+           "64", "--output", path("c.safetensors")});
+  EXPECT_EQ(read_matrix<float>(path("c.safetensors")).values, expected.values);
 }
 
 TEST_F(Multiply, ScalesAndAdds) {
   auto const product = test::plain_product(a_, b_);
-  succeed(words({"--alpha", "0.1", "--add", path("c0.h5"), "--beta", "-0.3", "--tile", "64"}));
-  auto const scaled = read_matrix<float>(path("c.h5"));
-  succeed(words({"--add", path("c0.h5"), "--tile", "64"}));
-  auto const sum = read_matrix<float>(path("c.h5"));
+  succeed(words({"--alpha", "0.1", "--add", path("c0.safetensors"), "--beta", "-0.3", "--tile", "64"}));
+  auto const scaled = read_matrix<float>(path("c.safetensors"));
+  succeed(words({"--add", path("c0.safetensors"), "--tile", "64"}));
+  auto const sum = read_matrix<float>(path("c.safetensors"));
   for (std::size_t i = 0; i < product.values.size(); ++i) {
     auto const exact = static_cast<double>(product.values[i]);
     auto const added = static_cast<double>(added_.values[i]);
@@ -130,32 +130,32 @@ TEST_F(Multiply, ComputesInDoubleIfAsked) {
   Dense<double> a{a_.num_rows, a_.num_columns, {a_.values.begin(), a_.values.end()}};
   Dense<double> b{b_.num_rows, b_.num_columns, {b_.values.begin(), b_.values.end()}};
   succeed(words({"--precision", "double"}));
-  EXPECT_EQ(MatrixDataset(path("c.h5")).stored(), Precision::double_precision);
-  EXPECT_EQ(read_matrix<double>(path("c.h5")).values, test::plain_product(a, b).values);
+  EXPECT_EQ(MatrixDataset(path("c.safetensors")).stored(), Precision::double_precision);
+  EXPECT_EQ(read_matrix<double>(path("c.safetensors")).values, test::plain_product(a, b).values);
 }
 
 TEST_F(Multiply, ByALibraryGivesTheSameNumbersWithinRounding) {
   if (!has_library_product()) {
-    fs::remove(path("c.h5"));
+    fs::remove(path("c.safetensors"));
     expect_sentence(run_varve(words({"--product", "library"})), 2,
                     {"lacks Kokkos Kernels", "-DVARVE_ENABLE_KOKKOS_KERNELS=ON"});
-    EXPECT_FALSE(fs::exists(path("c.h5")));
+    EXPECT_FALSE(fs::exists(path("c.safetensors")));
     return;
   }
   for (std::string const precision : {"float", "double"}) {
     for (auto const backend : compiled_backends()) {
       auto const more = std::vector<std::string>{
-          "--alpha",       "0.5",          "--add",     path("c0.h5"),      "--beta",      "-2",
+          "--alpha",       "0.5",          "--add",     path("c0.safetensors"),      "--beta",      "-2",
           "--tile",        "64",           "--backend", to_string(backend), "--precision", precision,
           "--transpose-a", "--transpose-b"};
       auto const given =
-          joined({"multiply", path("a-transposed.h5"), path("b-transposed.h5"), "--output", path("c.h5")}, more);
+          joined({"multiply", path("a-transposed.safetensors"), path("b-transposed.safetensors"), "--output", path("c.safetensors")}, more);
       succeed(given);
-      auto const own = read_matrix<double>(path("c.h5")).values;
+      auto const own = read_matrix<double>(path("c.safetensors")).values;
       auto const ended = succeed(joined(given, {"--product", "library", "--report", path("report.json")}));
       EXPECT_THAT(ended.out, HasSubstr("gemm of Kokkos Kernels"));
       EXPECT_EQ(read_json(path("report.json"))["product"], "library");
-      auto const found = read_matrix<double>(path("c.h5")).values;
+      auto const found = read_matrix<double>(path("c.safetensors")).values;
       ASSERT_EQ(found.size(), own.size());
       double largest = 0.0;
       for (std::size_t i = 0; i < own.size(); ++i) largest = std::max(largest, std::abs(found[i] - own[i]));
@@ -193,10 +193,10 @@ TEST_F(Multiply, KeepsToTheMemoryLimit) {
 }
 
 TEST_F(Multiply, BringsATileOfAOnceAndOfBForEachBand) {
-  write_matrix(path("a600.h5"), random_dense<float>(600, 600, 4));
-  write_matrix(path("b600.h5"), random_dense<float>(600, 600, 5));
+  write_matrix(path("a600.safetensors"), random_dense<float>(600, 600, 4));
+  write_matrix(path("b600.safetensors"), random_dense<float>(600, 600, 5));
   std::vector<std::string> const given = {
-      "multiply", path("a600.h5"), path("b600.h5"), "--output", path("c600.h5"),    "--tile",
+      "multiply", path("a600.safetensors"), path("b600.safetensors"), "--output", path("c600.safetensors"),    "--tile",
       "64",       "--backend",     "serial",        "--report", path("report.json")};
   auto const whole = hash_in(succeed(given).out);
   auto const ended = succeed(joined(given, {"--device-memory-limit", std::to_string(750000.0 / 0x1p30)}));
@@ -208,17 +208,17 @@ TEST_F(Multiply, BringsATileOfAOnceAndOfBForEachBand) {
 }
 
 TEST_F(Multiply, RefusesWhatDoesNotFit) {
-  fs::remove(path("c.h5"));
+  fs::remove(path("c.safetensors"));
   auto const refuse = [&](int exit_code, std::vector<std::string> const& parts, std::vector<std::string> const& given) {
     expect_sentence(run_varve(given), exit_code, parts, ::testing::PrintToString(given));
-    EXPECT_FALSE(fs::exists(path("c.h5")));
+    EXPECT_FALSE(fs::exists(path("c.safetensors")));
   };
-  auto const output = path("c.h5");
-  refuse(3, {"has 150 rows, expected 90"}, {"multiply", path("a.h5"), path("a.h5"), "--output", output});
+  auto const output = path("c.safetensors");
+  refuse(3, {"has 150 rows, expected 90"}, {"multiply", path("a.safetensors"), path("a.safetensors"), "--output", output});
   refuse(3, {"has 90 rows, expected 150", "transposed"}, words({"--transpose-a"}));
-  refuse(3, {"has 150 x 90 numbers, expected 150 x 210"}, words({"--add", path("a.h5")}));
-  refuse(3, {"found no dataset"}, {"multiply", path("a.h5") + ":x", path("b.h5"), "--output", output});
-  refuse(3, {"cannot be read"}, {"multiply", path("none.h5"), path("b.h5"), "--output", output});
+  refuse(3, {"has 150 x 90 numbers, expected 150 x 210"}, words({"--add", path("a.safetensors")}));
+  refuse(3, {"found no dataset"}, {"multiply", path("a.safetensors") + ":x", path("b.safetensors"), "--output", output});
+  refuse(3, {"cannot be read"}, {"multiply", path("none.safetensors"), path("b.safetensors"), "--output", output});
   refuse(3, {"row 0, column 0", "too large for float"}, words({"--alpha", "1e300"}));
   refuse(2, {"--beta needs --add"}, words({"--beta", "2"}));
   refuse(2, {"--alpha is inf"}, words({"--alpha", "inf"}));
@@ -226,35 +226,35 @@ TEST_F(Multiply, RefusesWhatDoesNotFit) {
   refuse(2, {"expected 1 to 65536"}, words({"--tile", "100000"}));
   refuse(2, {"--precision"}, words({"--precision", "half"}));
   refuse(2, {"abacus"}, words({"--backend", "abacus"}));
-  refuse(2, {"--journal needs --output"}, {"multiply", path("a.h5"), path("b.h5"), "--journal", path("j")});
+  refuse(2, {"--journal needs --output"}, {"multiply", path("a.safetensors"), path("b.safetensors"), "--journal", path("j")});
 }
 
 TEST_F(Multiply, NeverReplacesAnInput) {
-  auto const before = read_bytes(path("a.h5"));
-  for (auto const& a : {path("a.h5"), path("a.h5") + ":matrix"})
-    expect_sentence(run_varve({"multiply", a, path("b.h5"), "--output", path("a.h5")}), 2, {"would replace what A"});
-  expect_sentence(run_varve(words({"--add", path("c0.h5"), "--report", path("c0.h5")})), 2, {"--report"});
-  expect_sentence(run_varve(words({"--journal", path("c.h5")})), 2, {"--journal"});
-  EXPECT_EQ(read_bytes(path("a.h5")), before);
+  auto const before = read_bytes(path("a.safetensors"));
+  for (auto const& a : {path("a.safetensors"), path("a.safetensors") + ":matrix"})
+    expect_sentence(run_varve({"multiply", a, path("b.safetensors"), "--output", path("a.safetensors")}), 2, {"would replace what A"});
+  expect_sentence(run_varve(words({"--add", path("c0.safetensors"), "--report", path("c0.safetensors")})), 2, {"--report"});
+  expect_sentence(run_varve(words({"--journal", path("c.safetensors")})), 2, {"--journal"});
+  EXPECT_EQ(read_bytes(path("a.safetensors")), before);
 }
 
 TEST_F(Multiply, SaysWhyItsOutputCannotBeWritten) {
-  expect_sentence(run_varve({"multiply", path("a.h5"), path("b.h5"), "--output", "/dev/full"}), 4,
+  expect_sentence(run_varve({"multiply", path("a.safetensors"), path("b.safetensors"), "--output", "/dev/full"}), 4,
                   {"/dev/full cannot be written: No space left on device"});
 }
 
 TEST_F(Multiply, ContinuesFromAJournalThatWasCut) {
   auto const hash = hash_in(succeed(words({"--tile", "64"})).out);
-  auto const output = read_matrix<float>(path("c.h5")).values;
+  auto const output = read_matrix<float>(path("c.safetensors")).values;
   auto const journal = path("cut.journal");
   succeed(words({"--tile", "64", "--journal", journal}));
   auto const whole = fs::file_size(journal);
   for (auto const size : {whole * 3 / 4, whole / 3, whole / 40}) { // a killed run ends within a record
     fs::resize_file(journal, size);
-    fs::remove(path("c.h5"));
+    fs::remove(path("c.safetensors"));
     auto const ended = succeed(words({"--tile", "64", "--journal", journal, "--report", path("report.json")}));
     EXPECT_EQ(hash_in(ended.out), hash);
-    EXPECT_EQ(read_matrix<float>(path("c.h5")).values, output);
+    EXPECT_EQ(read_matrix<float>(path("c.safetensors")).values, output);
     auto const report = read_json(path("report.json"));
     EXPECT_LT(report["journal"]["found_tiles"], 12);
     EXPECT_EQ(report["journal"]["found_tiles"].get<int>() + report["ranks"][0]["tasks"].get<int>(), 12);
@@ -280,12 +280,12 @@ TEST_F(Multiply, TakesTheTileOfTheJournal) {
 TEST_F(Multiply, TakesTwoNamesOfAMatrixForOneInJournals) {
   auto const journal = path("names.journal");
   auto const multiply = [&](std::string const& a) {
-    return std::vector<std::string>{"multiply", a,           path("b.h5"), "--output", path("c.h5"),       "--tile",
+    return std::vector<std::string>{"multiply", a,           path("b.safetensors"), "--output", path("c.safetensors"),       "--tile",
                                     "64",       "--journal", journal,      "--report", path("report.json")};
   };
-  succeed(multiply(path("a.h5")));
+  succeed(multiply(path("a.safetensors")));
   for (std::string const name : {":matrix", ":/matrix"}) {
-    succeed(multiply(path("a.h5") + name));
+    succeed(multiply(path("a.safetensors") + name));
     EXPECT_EQ(read_json(path("report.json"))["ranks"][0]["tasks"], 0) << name;
   }
 }

@@ -33,13 +33,13 @@ using varve::testing::write_bytes;
 class NothingLost : public test::SharedFolder<NothingLost> {
 public:
   static void make_files() {
-    test::generate_small(file("net.h5"), file("img.h5"), 3, 2000);
-    succeed({"convert", file("net.h5"), file("net")});
+    test::generate_small(file("net.safetensors"), file("img.safetensors"), 3, 2000);
+    succeed({"convert", file("net.safetensors"), file("net")});
     for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.zst"})
-      succeed({"convert", file("img.h5"), file("img" + ending)});
+      succeed({"convert", file("img.safetensors"), file("img" + ending)});
     write_bytes(file("truth.tsv"), "1\n");
     write_bytes(file("tuning.json"), R"({"options": {"batch": 100}})");
-    auto const ended = succeed({"infer", "--network", file("net.h5"), "--input", file("img.h5")});
+    auto const ended = succeed({"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors")});
     expected_ = survivors(ended);
   }
 
@@ -55,7 +55,7 @@ protected:
   }
 
   static std::vector<std::string> infer(std::vector<std::string> const& options) {
-    std::vector<std::string> words = {"infer", "--network", file("net.h5"), "--input", file("img.h5")};
+    std::vector<std::string> words = {"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors")};
     return joined(words, options);
   }
 
@@ -65,7 +65,7 @@ protected:
   }
 
   static std::string infer_line(std::string const& input, std::string const& options = "") {
-    return "$VARVE infer --network " + file("net.h5") + " --input " + input + " " + options;
+    return "$VARVE infer --network " + file("net.safetensors") + " --input " + input + " " + options;
   }
 
   /// Expects exit code 2, one sentence, and all files as they were.
@@ -90,54 +90,54 @@ protected:
 };
 
 TEST_F(NothingLost, OutputsThatAreInputsAreRefusedByEverySubcommand) {
-  fs::create_hard_link(file("net.h5"), file("hard.h5"));
-  fs::create_symlink("img.h5", file("link.h5"));
+  fs::create_hard_link(file("net.safetensors"), file("hard.safetensors"));
+  fs::create_symlink("img.safetensors", file("link.safetensors"));
   auto const lost = "would replace what";
-  expect_refused(infer({"--activations", file("net.h5")}), lost);
-  expect_refused(infer({"--activations", file("hard.h5")}), lost);
-  expect_refused(infer({"--activations", file("link.h5")}), lost);
-  expect_refused(infer({"--activations", file("./img.h5")}), lost);
+  expect_refused(infer({"--activations", file("net.safetensors")}), lost);
+  expect_refused(infer({"--activations", file("hard.safetensors")}), lost);
+  expect_refused(infer({"--activations", file("link.safetensors")}), lost);
+  expect_refused(infer({"--activations", file("./img.safetensors")}), lost);
   expect_refused(infer({"--truth", file("truth.tsv"), "--categories", file("truth.tsv")}), lost);
   expect_refused(infer({"--options", file("tuning.json"), "--report", file("tuning.json")}), lost);
   expect_refused(infer({"--truth", file("truth.tsv"), "--journal", file("truth.tsv")}), "");
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.h5"), "--categories",
+  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"), "--categories",
                   file("net/n32-l2.tsv")},
                  lost);
-  expect_refused({"infer", "--network", file("net.h5"), "--input", file("img.tsv"), "--predictions", file("img.tsv")},
+  expect_refused({"infer", "--network", file("net.safetensors"), "--input", file("img.tsv"), "--predictions", file("img.tsv")},
                  lost);
-  expect_refused({"convert", file("net.h5"), file("hard.h5")}, lost);
+  expect_refused({"convert", file("net.safetensors"), file("hard.safetensors")}, lost);
   expect_refused({"convert", file("img.tsv"), file("img.tsv")}, lost);
   expect_refused({"convert", file("net"), file("net"), "--bias", "-0.2"}, lost);
-  expect_refused({"tune", "--network", file("net.h5"), "--input", file("img.h5"), "--output", file("net.h5")}, "");
-  fs::create_hard_link(file("net.h5"), file("tuned"));
-  expect_refused({"tune", "--network", file("net.h5"), "--input", file("img.h5"), "--output", file("tuned")}, lost);
-  for (std::string const name : {"hard.h5", "link.h5", "tuned"}) fs::remove(file(name));
+  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", file("net.safetensors")}, "");
+  fs::create_hard_link(file("net.safetensors"), file("tuned"));
+  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", file("tuned")}, lost);
+  for (std::string const name : {"hard.safetensors", "link.safetensors", "tuned"}) fs::remove(file(name));
 }
 
 TEST_F(NothingLost, AnInputWithTheNameOfALeftoverStays) {
-  auto const input = out("res.h5.partial-0123456789abcdef");
-  fs::copy_file(file("img.h5"), input);
-  succeed({"convert", input, out("res.h5")});
-  EXPECT_EQ(read_bytes(input), read_bytes(file("img.h5")));
-  auto const network = out("last.h5.partial-0123456789abcdef");
-  fs::copy_file(file("net.h5"), network);
+  auto const input = out("res.safetensors.partial-0123456789abcdef");
+  fs::copy_file(file("img.safetensors"), input);
+  succeed({"convert", input, out("res.safetensors")});
+  EXPECT_EQ(read_bytes(input), read_bytes(file("img.safetensors")));
+  auto const network = out("last.safetensors.partial-0123456789abcdef");
+  fs::copy_file(file("net.safetensors"), network);
   auto const ended =
-      succeed({"infer", "--network", network, "--input", file("img.h5"), "--activations", out("last.h5")});
+      succeed({"infer", "--network", network, "--input", file("img.safetensors"), "--activations", out("last.safetensors")});
   EXPECT_EQ(survivors(ended), expected_);
-  EXPECT_EQ(read_bytes(network), read_bytes(file("net.h5")));
-  fs::create_directory(out("res.h5.partial-00112233445566ff")); // the user's
-  write_bytes(out("res.h5.partial-00112233445566ff/notes.txt"), "kept");
-  EXPECT_EQ(succeed({"convert", input, out("res.h5")}).err, "");
-  EXPECT_EQ(read_bytes(out("res.h5.partial-00112233445566ff/notes.txt")), "kept");
+  EXPECT_EQ(read_bytes(network), read_bytes(file("net.safetensors")));
+  fs::create_directory(out("res.safetensors.partial-00112233445566ff")); // the user's
+  write_bytes(out("res.safetensors.partial-00112233445566ff/notes.txt"), "kept");
+  EXPECT_EQ(succeed({"convert", input, out("res.safetensors")}).err, "");
+  EXPECT_EQ(read_bytes(out("res.safetensors.partial-00112233445566ff/notes.txt")), "kept");
 }
 
 TEST_F(NothingLost, OutputsInTheFolderOfANetworkAreRefused) {
   auto const part = "would become a part of the folder that --network";
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.h5"), "--report",
+  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"), "--report",
                   file("net/network.json")},
                  part);
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.h5"), "--activations",
-                  file("net/last.h5")},
+  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"), "--activations",
+                  file("net/last.safetensors")},
                  part);
 }
 
@@ -156,20 +156,20 @@ TEST_F(NothingLost, OutputsThatAreOneFileAreRefused) {
 TEST_F(NothingLost, EndingsOfAnotherFormatAreRefused) {
   auto const other = "has an ending of another format";
   expect_refused(infer({"--activations", out("a.tsv")}), other);
-  expect_refused(infer({"--categories", out("a.h5")}), other);
+  expect_refused(infer({"--categories", out("a.safetensors")}), other);
   expect_refused(infer({"--predictions", out("a.json")}), other);
   expect_refused(infer({"--report", out("a.json.gz")}), other);
-  expect_refused(infer({"--journal", out("a.h5")}), other);
+  expect_refused(infer({"--journal", out("a.safetensors")}), other);
   expect_refused(infer({"--activations", out("a.npy")}), other);
   expect_refused(infer({"--categories", out("a.H5")}), other);
   expect_refused(infer({"--categories", out("a.tsv.bz2")}), other);
   expect_refused(infer({"--categories", out("a.tsv.GZ")}), other);
   expect_refused(infer({"--report", out("a.md")}), other);
   for (std::string const ending : {".tsv.gz", ".tsv.zst"}) // the history is not compressed
-    expect_refused({"train", "--network", file("net.h5"), "--input", file("img.h5"), "--output", out("b.h5"),
+    expect_refused({"train", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", out("b.safetensors"),
                     "--history", out("a" + ending)},
                    other);
-  expect_refused({"tune", "--network", file("net.h5"), "--input", file("img.h5"), "--output", out("a.h5")}, other);
+  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", out("a.safetensors")}, other);
   EXPECT_EQ(out_.num_entries(), 0);
 }
 
@@ -179,17 +179,17 @@ TEST_F(NothingLost, WhatIsPrintedIsNotReplacedByAnOutput) {
     EXPECT_EQ(ended.exit_code, 2);
     EXPECT_THAT(ended.err, HasSubstr("is the file that standard"));
   }
-  auto const piped = shell(infer_line(file("img.h5"), "--categories /dev/stdout") + " | cat");
+  auto const piped = shell(infer_line(file("img.safetensors"), "--categories /dev/stdout") + " | cat");
   EXPECT_EQ(piped.exit_code, 0);
   EXPECT_THAT(piped.out, HasSubstr("survivors"));
 }
 
 TEST_F(NothingLost, StreamsThatCannotBeWrittenAreExitCode4) {
-  std::string const info = "$VARVE info " + file("net.h5");
+  std::string const info = "$VARVE info " + file("net.safetensors");
   for (auto const& command :
        {std::string("$VARVE --help"), std::string("$VARVE --version"), std::string("$VARVE infer --help"),
         std::string("$VARVE --document man"), std::string("$VARVE --document bash"), info, info + " --json",
-        infer_line(file("img.h5"))}) {
+        infer_line(file("img.safetensors"))}) {
     for (std::string const redirection : {" >/dev/full", " >&-"}) {
       auto const ended = shell(command + redirection);
       expect_sentence(ended, 4, {}, command + redirection);
@@ -197,13 +197,13 @@ TEST_F(NothingLost, StreamsThatCannotBeWrittenAreExitCode4) {
     }
   }
   for (std::string const redirection : {" 2>/dev/full", " 2>&-", " >/dev/full 2>/dev/full", " >&- 2>&- <&-"}) {
-    EXPECT_EQ(shell("$VARVE info " + file("no.h5") + redirection).exit_code, 4) << redirection;
+    EXPECT_EQ(shell("$VARVE info " + file("no.safetensors") + redirection).exit_code, 4) << redirection;
     EXPECT_EQ(shell("$VARVE frobnicate" + redirection).exit_code, 4) << redirection;
   }
 }
 
 TEST_F(NothingLost, ClosedStreamsDoNotPrintIntoOutputs) {
-  auto const ended = shell(infer_line(file("img.h5"), "--categories " + out("alive.tsv") + " 2>&- <&-"));
+  auto const ended = shell(infer_line(file("img.safetensors"), "--categories " + out("alive.tsv") + " 2>&- <&-"));
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_EQ(survivors(ended), expected_);
   EXPECT_EQ(shell(infer_line("/dev/stdin", "<&-")).exit_code, 3) << "a closed input is not an empty one";
@@ -214,7 +214,7 @@ TEST_F(NothingLost, ClosedStreamsDoNotPrintIntoOutputs) {
 }
 
 TEST_F(NothingLost, PipesGiveWhatTheirFilesGive) {
-  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.zst", ".h5"}) {
+  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.zst", ".safetensors"}) {
     auto const input = file("img" + ending);
     EXPECT_EQ(survivors(shell("cat " + input + " | " + infer_line("/dev/stdin"))), expected_) << ending;
     EXPECT_EQ(survivors(shell("cat " + input + " | " + infer_line("/dev/stdin", "--input-memory 0.000001"))), expected_)
@@ -226,7 +226,7 @@ TEST_F(NothingLost, PipesGiveWhatTheirFilesGive) {
     EXPECT_EQ(survivors(shell("cat " + input + " > " + fifo + " & " + infer_line(fifo))), expected_) << ending;
   }
   EXPECT_EQ(
-      survivors(shell("cat " + file("net.h5") + " | $VARVE infer --network /dev/stdin --input " + file("img.h5"))),
+      survivors(shell("cat " + file("net.safetensors") + " | $VARVE infer --network /dev/stdin --input " + file("img.safetensors"))),
       expected_);
   auto const info = shell("cat " + file("img.tsv.gz") + " | $VARVE info --neurons 32 /dev/stdin");
   EXPECT_THAT(info.out, HasSubstr("2000 samples of 32 neurons"));
@@ -245,19 +245,19 @@ TEST_F(NothingLost, AJournalKnowsAPipeByItsBytes) {
 
 TEST_F(NothingLost, WhatIsNoFileIsASentence) {
   for (auto const& [words, part] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"infer", "--network", file("net.h5"), "--input", "/dev/zero"}, "/dev/zero is a device"},
-           {{"infer", "--network", "/dev/zero", "--input", file("img.h5")}, "/dev/zero is a device"},
-           {{"infer", "--network", file("net.h5"), "--input", file("net")}, "is a folder"},
-           {{"infer", "--network", file("net.h5"), "--input", file("img.h5"), "--truth", file("net")}, "is a folder"},
-           {{"infer", "--network", file("net.h5"), "--input", file("img.h5"), "--truth", "/dev/random"}, "is a device"},
-           {{"convert", "/dev/zero", out("x.h5")}, "is a device"},
+           {{"infer", "--network", file("net.safetensors"), "--input", "/dev/zero"}, "/dev/zero is a device"},
+           {{"infer", "--network", "/dev/zero", "--input", file("img.safetensors")}, "/dev/zero is a device"},
+           {{"infer", "--network", file("net.safetensors"), "--input", file("net")}, "is a folder"},
+           {{"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--truth", file("net")}, "is a folder"},
+           {{"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--truth", "/dev/random"}, "is a device"},
+           {{"convert", "/dev/zero", out("x.safetensors")}, "is a device"},
            {{"info", "/dev/zero"}, "is a device"}}) {
     expect_sentence(run_varve(words), 3, {part});
   }
 }
 
 TEST_F(NothingLost, LimitsOfTheShellAreSentences) {
-  auto const files = shell("ulimit -n 12; " + infer_line(file("img.h5")));
+  auto const files = shell("ulimit -n 12; " + infer_line(file("img.safetensors")));
   EXPECT_EQ(files.exit_code, 4);
   EXPECT_EQ(files.err, "varve: this process may have 12 files open at a time (ulimit -n), expected at least 64\n");
   auto const pipe = shell("cat " + file("img.tsv") + " | (ulimit -f 1; " + infer_line("/dev/stdin") + ")");
@@ -265,7 +265,7 @@ TEST_F(NothingLost, LimitsOfTheShellAreSentences) {
   EXPECT_THAT(pipe.err, StartsWith("varve: /dev/stdin is a pipe, and its bytes cannot be kept in the folder /"));
   EXPECT_THAT(pipe.err, HasSubstr("File too large; set TMPDIR to a folder with more room"));
   for (std::string const& command :
-       {"convert " + file("img.h5") + " " + out("x.tsv"), "generate radixnet --neurons 64 --output " + out("x.h5"),
+       {"convert " + file("img.safetensors") + " " + out("x.tsv"), "generate radixnet --neurons 64 --output " + out("x.safetensors"),
         "generate radixnet --neurons 64 --output " + out("x")}) {
     auto const size = shell("ulimit -f 1; $VARVE " + command);
     expect_sentence(size, 4, {"cannot be written", "File too large"}, command);
@@ -274,26 +274,26 @@ TEST_F(NothingLost, LimitsOfTheShellAreSentences) {
 }
 
 TEST_F(NothingLost, WhoReadsNoFurtherGetsNoSentence) {
-  auto const ended = shell("$VARVE info --json " + file("net.h5") + " | head -c 1; exit ${PIPESTATUS[0]}");
+  auto const ended = shell("$VARVE info --json " + file("net.safetensors") + " | head -c 1; exit ${PIPESTATUS[0]}");
   EXPECT_THAT(ended.exit_code, ::testing::AnyOf(0, 128 + SIGPIPE)); // 0 if all was written before
   EXPECT_EQ(ended.err, "");
-  auto const none = shell("(sleep 0.3; $VARVE info --json " + file("net.h5") + ") | true; exit ${PIPESTATUS[0]}");
+  auto const none = shell("(sleep 0.3; $VARVE info --json " + file("net.safetensors") + ") | true; exit ${PIPESTATUS[0]}");
   EXPECT_EQ(none.exit_code, 128 + SIGPIPE);
   EXPECT_EQ(none.err, "");
 }
 
 TEST_F(NothingLost, TheUsersLocksOfHdf5DoNotGetIntoTheWay) {
   auto const ended =
-      shell("HDF5_USE_FILE_LOCKING=TRUE $VARVE convert " + file("img.tsv") + " --neurons 32 " + out("x.h5"));
+      shell("HDF5_USE_FILE_LOCKING=TRUE $VARVE convert " + file("img.tsv") + " --neurons 32 " + out("x.safetensors"));
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
 }
 
 TEST_F(NothingLost, TuneTakesTheFirstSamplesByWhateverNumber) {
-  auto samples = read_sample_file(file("img.h5"));
+  auto samples = read_sample_file(file("img.safetensors"));
   samples.first_sample = 100;
-  write_sample_file(out("later.h5"), samples);
+  write_sample_file(out("later.safetensors"), samples);
   auto const tune = [&](std::string const& count) {
-    return run_varve({"tune", "--network", file("net.h5"), "--input", out("later.h5"), "--samples", count, "--repeat",
+    return run_varve({"tune", "--network", file("net.safetensors"), "--input", out("later.safetensors"), "--samples", count, "--repeat",
                       "1", "--output", out("tuning.json")});
   };
   EXPECT_EQ(tune("20").exit_code, 0);
@@ -302,7 +302,7 @@ TEST_F(NothingLost, TuneTakesTheFirstSamplesByWhateverNumber) {
   auto const ended = tune("2001");
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err,
-              HasSubstr("the samples 101:2101 were asked for, but " + out("later.h5") + " holds the samples 101:2100"));
+              HasSubstr("the samples 101:2101 were asked for, but " + out("later.safetensors") + " holds the samples 101:2100"));
 }
 
 TEST_F(NothingLost, ALoopingLinkIsNoOutput) {

@@ -31,11 +31,11 @@ using varve::testing::read_bytes;
 /// What comes from outside: the environment, and names that hold any bytes.
 class Outside : public test::SharedFolder<Outside> {
 public:
-  static void make_files() { test::generate_small(path("net.h5"), path("img.h5"), 3, 20); }
+  static void make_files() { test::generate_small(path("net.safetensors"), path("img.safetensors"), 3, 20); }
 
 protected:
   static test::Ended infer_with(std::vector<std::string> words) {
-    words.insert(words.begin(), {"infer", "--network", path("net.h5"), "--input", path("img.h5")});
+    words.insert(words.begin(), {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors")});
     return run_varve(words);
   }
 
@@ -75,7 +75,7 @@ bool starts_threads_alone() {
 
 TEST_F(Outside, ThreadsWithoutRoomForTheirStacksAreExitCode4) { // the OpenMP library would end the process with 1
   if (!starts_threads_alone()) return;
-  auto const infer = " " VARVE_COMMAND " infer --network " + path("net.h5") + " --input " + path("img.h5");
+  auto const infer = " " VARVE_COMMAND " infer --network " + path("net.safetensors") + " --input " + path("img.safetensors");
   for (auto const& [limit, variables, sentence] :
        {std::tuple("3000000", "OMP_NUM_THREADS=512 OMP_STACKSIZE=8M", "512 threads with stacks of 8192 KiB"),
         std::tuple("2000000", "OMP_NUM_THREADS=4 OMP_STACKSIZE=1G", "4 threads with stacks of 1048576 KiB")}) {
@@ -87,7 +87,7 @@ TEST_F(Outside, ThreadsWithoutRoomForTheirStacksAreExitCode4) { // the OpenMP li
 
 TEST_F(Outside, ThreadsThatCannotStartAreExitCode4) {
   std::vector<std::string> const without_threads = {"env", "LD_PRELOAD=" VARVE_NO_THREADS, "OMP_NUM_THREADS=2"};
-  auto const info = test::run(test::joined(without_threads, {VARVE_COMMAND, "info", path("net.h5")}));
+  auto const info = test::run(test::joined(without_threads, {VARVE_COMMAND, "info", path("net.safetensors")}));
   expect_sentence(
       info, 4,
       {"the thread that removes unfinished outputs when a signal comes cannot be started: Resource temporarily "
@@ -95,7 +95,7 @@ TEST_F(Outside, ThreadsThatCannotStartAreExitCode4) {
 #if !defined(__clang__) // whose OpenMP library aborts
   if (!starts_threads_alone()) return;
   auto const infer = test::run(
-      test::joined(without_threads, {VARVE_COMMAND, "infer", "--network", path("net.h5"), "--input", path("img.h5")}));
+      test::joined(without_threads, {VARVE_COMMAND, "infer", "--network", path("net.safetensors"), "--input", path("img.safetensors")}));
   EXPECT_EQ(infer.exit_code, 4) << infer.err;
   EXPECT_EQ(infer.out, "");
   EXPECT_THAT(infer.err, HasSubstr("varve: 2 threads cannot be started; lower OMP_NUM_THREADS"));
@@ -104,8 +104,8 @@ TEST_F(Outside, ThreadsThatCannotStartAreExitCode4) {
 
 /// HDF5's own library crashes over some failed allocations; what it says of others is no fault of the file.
 TEST_F(Outside, GoodFilesAreNotCalledBrokenWhereMemoryEnds) {
-  test::generate_medium(path("medium.h5"), path("medium-img.h5"), 600);
-  for (std::string const name : {"medium.h5", "medium-img.h5"}) {
+  test::generate_medium(path("medium.safetensors"), path("medium-img.safetensors"), 600);
+  for (std::string const name : {"medium.safetensors", "medium-img.safetensors"}) {
     int num_failed = 0;
     bool is_done = false;
     for (int left = 0; !is_done && left < 2000; left += 1 + left / 8) {
@@ -130,7 +130,7 @@ TEST_F(Outside, CommandsOfTheHostMayTakeTheMemoryThatIsAvailable) { // more is a
   before.rlim_cur = before.rlim_max; // this program has a limit of its own, which the command would get
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
   auto const process =
-      test::start({VARVE_COMMAND, "convert", pipe, path("piped.h5"), "--neurons", "4"}, path("out"), path("err"));
+      test::start({VARVE_COMMAND, "convert", pipe, path("piped.safetensors"), "--neurons", "4"}, path("out"), path("err"));
   rlimit limit = before; // the process waits for the bytes of the pipe
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (limit.rlim_cur == before.rlim_cur && std::chrono::steady_clock::now() < deadline) {
@@ -149,14 +149,14 @@ TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has
     auto const ended = succeed(words);
     return (ended.out + ended.err).find("Kokkos Version:") != std::string::npos;
   };
-  auto const network = path("made.h5");
-  auto const samples = path("made-samples.h5");
+  auto const network = path("made.safetensors");
+  auto const samples = path("made-samples.safetensors");
   EXPECT_FALSE(starts_kokkos({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", network}));
   EXPECT_FALSE(
-      starts_kokkos({"generate", "weights", "--network", network, "--init", "he", "--output", path("start.h5")}));
+      starts_kokkos({"generate", "weights", "--network", network, "--init", "he", "--output", path("start.safetensors")}));
   EXPECT_FALSE(starts_kokkos({"generate", "images", "--neurons", "32", "--samples", "9", "--output", samples}));
   EXPECT_FALSE(starts_kokkos({"convert", samples, path("made.tsv")}));
-  EXPECT_FALSE(starts_kokkos({"convert", network, path("pruned.h5"), "--prune", "0.5"}));
+  EXPECT_FALSE(starts_kokkos({"convert", network, path("pruned.safetensors"), "--prune", "0.5"}));
   EXPECT_FALSE(starts_kokkos({"info", network}));
   EXPECT_FALSE(starts_kokkos({"info", samples, "--json"}));
   EXPECT_TRUE(starts_kokkos({"info", network, "--plan"}));
@@ -168,10 +168,10 @@ TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has
 }
 
 TEST_F(Outside, NamesOfAnyBytesAreQuotedSafely) {
-  for (std::string const name : {"two\nlines.h5", "escape\x1b[2J.h5", "bytes\xff\xfe.h5"}) {
-    std::filesystem::copy_file(path("net.h5"), path(name), std::filesystem::copy_options::overwrite_existing);
+  for (std::string const name : {"two\nlines.safetensors", "escape\x1b[2J.safetensors", "bytes\xff\xfe.safetensors"}) {
+    std::filesystem::copy_file(path("net.safetensors"), path(name), std::filesystem::copy_options::overwrite_existing);
     auto const ended =
-        succeed({"infer", "--network", path(name), "--input", path("img.h5"), "--report", path("report.json")});
+        succeed({"infer", "--network", path(name), "--input", path("img.safetensors"), "--report", path("report.json")});
     EXPECT_THAT(ended.out, Not(HasSubstr("\x1b")));
     EXPECT_THAT(ended.out, Not(HasSubstr("two\nlines")));
     EXPECT_THAT(ended.out, Not(HasSubstr("\xff")));

@@ -43,10 +43,10 @@ Measured measure(std::vector<std::string> words) {
 class SmallFiles : public test::SharedFolder<SmallFiles> {
 public:
   static void make_files() {
-    test::generate_small(good("net.h5"), good("img.h5"), 2, 20);
-    succeed({"convert", good("img.h5"), good("img.tsv")});
-    usual_ = std::max(measure({"infer", "--network", good("net.h5"), "--input", good("img.tsv")}).bytes,
-                      measure({"info", good("net.h5")}).bytes);
+    test::generate_small(good("net.safetensors"), good("img.safetensors"), 2, 20);
+    succeed({"convert", good("img.safetensors"), good("img.tsv")});
+    usual_ = std::max(measure({"infer", "--network", good("net.safetensors"), "--input", good("img.tsv")}).bytes,
+                      measure({"info", good("net.safetensors")}).bytes);
   }
 
 protected:
@@ -81,9 +81,9 @@ private:
 
 TEST_F(SmallFiles, OneImageOfALargeNumber) {
   auto const images = write_bytes(bad("big.tsv"), "100000000\t1\t1\n").string();
-  expect_refused({"infer", "--network", good("net.h5"), "--input", images}, "a text of 14 bytes for 100000000 rows");
+  expect_refused({"infer", "--network", good("net.safetensors"), "--input", images}, "a text of 14 bytes for 100000000 rows");
   expect_refused({"info", images, "--neurons", "32"}, "a text of 14 bytes for 100000000 rows");
-  expect_refused({"convert", images, bad("x.h5"), "--neurons", "32"}, "a text of 14 bytes for 100000000 rows");
+  expect_refused({"convert", images, bad("x.safetensors"), "--neurons", "32"}, "a text of 14 bytes for 100000000 rows");
 }
 
 TEST_F(SmallFiles, OneEdgeAgainAndAgain) {
@@ -91,13 +91,13 @@ TEST_F(SmallFiles, OneEdgeAgainAndAgain) {
   repeated("net/n32-l1.tsv.zst", "1\t1\t1\n", std::size_t{200} << 20);
   expect_refused({"info", bad("net"), "--bias", "-0.2"}, "n32-l1.tsv.zst:2: found input 1, output 1 a second time");
   auto const images = repeated("img.tsv.zst", "1\t1\t1\n", std::size_t{200} << 20);
-  expect_refused({"infer", "--network", good("net.h5"), "--input", images},
+  expect_refused({"infer", "--network", good("net.safetensors"), "--input", images},
                  "img.tsv.zst:2: found image 1, pixel 1 a second");
 }
 
 TEST_F(SmallFiles, OneCategoryAgainAndAgain) {
   auto const truth = repeated("truth.tsv.zst", "1\n", std::size_t{100} << 20);
-  expect_refused({"infer", "--network", good("net.h5"), "--input", good("img.h5"), "--truth", truth},
+  expect_refused({"infer", "--network", good("net.safetensors"), "--input", good("img.safetensors"), "--truth", truth},
                  "truth.tsv.zst:2: found sample 1 a second time");
 }
 
@@ -108,8 +108,8 @@ TEST_F(SmallFiles, AnEmptyLayerOfManyNeurons) {
 }
 
 TEST_F(SmallFiles, MoreEntriesThanTheMatrixHasPlaces) {
-  auto const network = bad("net.h5");
-  std::filesystem::copy_file(good("net.h5"), network);
+  auto const network = bad("net.safetensors");
+  std::filesystem::copy_file(good("net.safetensors"), network);
   varve::testing::replace_text(network, "layers/000000/weights", "binsparse", R"({"version": "0.1", "format": "CSR",
     "shape": [32, 32], "number_of_stored_values": 268435456, "data_types": {"values": "float64"}})");
   for (std::string const name : {"indices_1", "values"}) {
@@ -145,8 +145,8 @@ void write_large_chunk(std::string const& path, char const* place) {
 }
 
 TEST_F(SmallFiles, AChunkThatDecompressesToGigabytes) {
-  auto const network = bad("net.h5");
-  std::filesystem::copy_file(good("net.h5"), network);
+  auto const network = bad("net.safetensors");
+  std::filesystem::copy_file(good("net.safetensors"), network);
   pid_t const writer = fork(); // a program that is started counts what the one that starts it has used
   if (writer == 0) {
     write_large_chunk(network, "layers/000000/weights/values");

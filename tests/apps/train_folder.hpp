@@ -9,8 +9,8 @@
 
 namespace varve::test {
 
-/// A suite whose folder holds two dense networks with the same edges and other weights (d1.h5, d2.h5), 300 samples
-/// (samples.h5), others (others.h5), labels (labels.txt), and samples with these labels (train.h5).
+/// A suite whose folder holds two dense networks with the same edges and other weights (d1.safetensors, d2.safetensors), 300 samples
+/// (samples.safetensors), others (others.safetensors), labels (labels.txt), and samples with these labels (train.safetensors).
 template <class Suite>
 class TrainFolder : public SharedFolder<Suite> {
 public:
@@ -20,25 +20,25 @@ public:
   static void make_files() {
     for (std::string const seed : {"1", "2"}) {
       succeed({"generate", "random", "--widths", "16,32,24,4", "--density", "1", "--init", "he", "--seed", seed,
-               "--output", path("d" + seed + ".h5")});
+               "--output", path("d" + seed + ".safetensors")});
     }
     for (std::string const name : {"samples", "others"}) {
       succeed({"generate", "samples", "--neurons", "16", "--samples", "300", "--density", "0.6", "--seed",
-               name == "samples" ? "1" : "5", "--output", path(name + ".h5")});
+               name == "samples" ? "1" : "5", "--output", path(name + ".safetensors")});
     }
-    succeed({"infer", "--network", path("d2.h5"), "--input", path("samples.h5"), "--predictions", path("found.tsv")});
+    succeed({"infer", "--network", path("d2.safetensors"), "--input", path("samples.safetensors"), "--predictions", path("found.tsv")});
     std::istringstream found(varve::testing::read_bytes(path("found.tsv")));
     std::string labels;
     for (std::size_t sample = 0, neuron = 0; found >> sample >> neuron;)
       labels += std::to_string(neuron - 1) + "\n"; // the file counts from 1
     varve::testing::write_bytes(path("labels.txt"), labels);
-    succeed({"convert", path("samples.h5"), path("train.h5"), "--labels", path("labels.txt")});
+    succeed({"convert", path("samples.safetensors"), path("train.safetensors"), "--labels", path("labels.txt")});
   }
 
 protected:
   /// The command with these options, which replace defaults of these tests.
   static Words words(Words const& options) {
-    Words all = {"train",   "--network", path("d1.h5"), "--input", path("train.h5"), "--output", path("trained.h5"),
+    Words all = {"train",   "--network", path("d1.safetensors"), "--input", path("train.safetensors"), "--output", path("trained.safetensors"),
                  "--batch", "100",       "--epochs",    "3"};
     for (std::size_t i = 0; i + 1 < options.size(); i += 2) {
       auto const before = std::ranges::find(all, options[i]);

@@ -34,28 +34,28 @@ protected:
       for (int output = 1; output <= 4; ++output)
         lines += std::to_string(sample) + "\t" + std::to_string(output) + "\t1e30\n";
     write_bytes(path("huge.tsv"), lines);
-    succeed({"convert", path("huge.tsv"), path("huge.h5"), "--neurons", "4"});
-    return path("huge.h5");
+    succeed({"convert", path("huge.tsv"), path("huge.safetensors"), "--neurons", "4"});
+    return path("huge.safetensors");
   }
 };
 
 TEST_F(TrainLimits, RefusesOutputsBeforeItTrains) {
   auto const fails = [](Words options, int exit_code, std::string const& part) {
-    options.insert(options.end(), {"--validation", path("train.h5")});
+    options.insert(options.end(), {"--validation", path("train.safetensors")});
     auto const ended = run_varve(words(options));
     expect_sentence(ended, exit_code, {part}, part + ": ");
     EXPECT_EQ(ended.out, "") << part << ": it began to train";
   };
   for (std::string const option : {"--output", "--best", "--checkpoint"})
-    fails({option, path("no/such/net.h5")}, 4, "no/such/net.h5");
+    fails({option, path("no/such/net.safetensors")}, 4, "no/such/net.safetensors");
   fails({"--history", path("no/such/loss.tsv")}, 4, "no/such/loss.tsv");
   fails({"--report", path("no/such/report.json")}, 4, "no/such/report.json");
-  std::filesystem::create_directory(path("folder.h5"));
+  std::filesystem::create_directory(path("folder.safetensors"));
   for (std::string const option : {"--output", "--best", "--checkpoint"})
-    fails({option, path("folder.h5")}, 2, "folder.h5 is a folder");
+    fails({option, path("folder.safetensors")}, 2, "folder.safetensors is a folder");
   for (std::string const name : {"net.tsv", "net.tsv.gz", "net", "net.xyz"}) {
-    fails({"--output", path(name)}, 2, "cannot hold a trained network, expected a name that ends in .h5 or .hdf5");
-    fails({"--best", path(name)}, 2, "cannot hold a trained network, expected a name that ends in .h5 or .hdf5");
+    fails({"--output", path(name)}, 2, "cannot hold a trained network, expected a name that ends in .safetensors or .safetensors");
+    fails({"--best", path(name)}, 2, "cannot hold a trained network, expected a name that ends in .safetensors or .safetensors");
   }
   for (auto const& entry : std::filesystem::directory_iterator(folder().path()))
     EXPECT_THAT(entry.path().string(), Not(HasSubstr(".partial-"))) << "nothing is left of the attempts";
@@ -78,23 +78,23 @@ TEST_F(TrainLimits, RefusesMoreStepsThanCanBeCounted) {
 
 TEST_F(TrainLimits, TrainsToTheEndIfPatienceIsEndless) {
   succeed(words(
-      {"--validation", path("train.h5"), "--patience", "18446744073709551615", "--report", path("patient.json")}));
+      {"--validation", path("train.safetensors"), "--patience", "18446744073709551615", "--report", path("patient.json")}));
   EXPECT_EQ(read_json(path("patient.json"))["epochs"].size(), 3U);
 }
 
 TEST_F(TrainLimits, StopsWhenMomentsOfAdamAreInfinite) {
   auto const targets = huge_targets();
   for (auto const backend : compiled_backends()) {
-    expect_failure({"--input", path("samples.h5"), "--targets", targets, "--loss", "mean-square", "--optimizer", "adam",
+    expect_failure({"--input", path("samples.safetensors"), "--targets", targets, "--loss", "mean-square", "--optimizer", "adam",
                     "--backend", to_string(backend)},
                    3, "training diverges: after step 3, layer");
   }
-  expect_failure({"--input", path("samples.h5"), "--targets", targets, "--loss", "mean-square", "--optimizer", "adam",
-                  "--checkpoint", path("huge.ckpt.h5"), "--checkpoint-every", "1"},
+  expect_failure({"--input", path("samples.safetensors"), "--targets", targets, "--loss", "mean-square", "--optimizer", "adam",
+                  "--checkpoint", path("huge.ckpt.safetensors"), "--checkpoint-every", "1"},
                  3, "training diverges: after step 1, layer");
-  EXPECT_FALSE(std::filesystem::exists(path("huge.ckpt.h5"))) << "no checkpoint holds moments that cannot be used";
+  EXPECT_FALSE(std::filesystem::exists(path("huge.ckpt.safetensors"))) << "no checkpoint holds moments that cannot be used";
   // gradients that can be squared in double are no reason to stop
-  succeed(words({"--input", path("samples.h5"), "--targets", targets, "--loss", "mean-square", "--optimizer", "adam",
+  succeed(words({"--input", path("samples.safetensors"), "--targets", targets, "--loss", "mean-square", "--optimizer", "adam",
                  "--precision", "double"}));
 }
 
@@ -104,9 +104,9 @@ TEST_F(TrainLimits, RefusesAnswersWithoutTheirSamples) {
 }
 
 TEST_F(TrainLimits, TellsAccuraciesWhereThereAreLabelsOnly) {
-  succeed({"infer", "--network", path("d2.h5"), "--input", path("samples.h5"), "--activations", path("wanted.h5")});
+  succeed({"infer", "--network", path("d2.safetensors"), "--input", path("samples.safetensors"), "--activations", path("wanted.safetensors")});
   Words const targets = {"--loss",           "mean-square",          "--validation",
-                         path("samples.h5"), "--validation-targets", path("wanted.h5"),
+                         path("samples.safetensors"), "--validation-targets", path("wanted.safetensors"),
                          "--report",         path("mixed.json")};
   auto const ended = succeed(words(targets));
   EXPECT_THAT(ended.out, HasSubstr("  accuracy 0."));
@@ -114,9 +114,9 @@ TEST_F(TrainLimits, TellsAccuraciesWhereThereAreLabelsOnly) {
   auto const report = read_json(path("mixed.json"));
   EXPECT_TRUE(report["epochs"][0].contains("accuracy"));
   EXPECT_FALSE(report["epochs"][0].contains("validation_accuracy"));
-  EXPECT_EQ(report["labels"], path("train.h5"));
-  EXPECT_EQ(report["validation"], path("samples.h5"));
-  EXPECT_EQ(report["validation_targets"], path("wanted.h5"));
+  EXPECT_EQ(report["labels"], path("train.safetensors"));
+  EXPECT_EQ(report["validation"], path("samples.safetensors"));
+  EXPECT_EQ(report["validation_targets"], path("wanted.safetensors"));
   EXPECT_FALSE(report.contains("targets") || report.contains("validation_labels"));
 }
 
@@ -124,7 +124,7 @@ TEST_F(TrainLimits, ReportsWhyItStoppedAndTheBestEpoch) {
   succeed(words({"--report", path("plain.json")}));
   EXPECT_EQ(read_json(path("plain.json"))["stopped_by"], "epochs");
   EXPECT_TRUE(read_json(path("plain.json"))["best_epoch"].is_null());
-  succeed(words({"--epochs", "60", "--rate", "3", "--rate-schedule", "constant", "--validation", path("train.h5"),
+  succeed(words({"--epochs", "60", "--rate", "3", "--rate-schedule", "constant", "--validation", path("train.safetensors"),
                  "--patience", "2", "--report", path("early.json")}));
   auto const early = read_json(path("early.json"));
   EXPECT_EQ(early["stopped_by"], "patience");
@@ -161,12 +161,12 @@ TEST_F(TrainLimits, ShowsItsProgressWithinEpochsOnATerminal) {
 }
 
 TEST_F(TrainLimits, WarnsOfLayersThatPruningEmpties) {
-  auto const few = run_varve({"convert", path("d1.h5"), path("few.h5"), "--prune", "0.001", "--prune-over", "network"});
+  auto const few = run_varve({"convert", path("d1.safetensors"), path("few.safetensors"), "--prune", "0.001", "--prune-over", "network"});
   EXPECT_EQ(few.exit_code, 0);
   ASSERT_EQ(few.complaints().size(), 1U) << few.err;
   EXPECT_THAT(few.err, HasSubstr("varve: pruning leaves no edge in 2 of 3 layers"));
-  succeed({"convert", path("d1.h5"), path("half.h5"), "--prune", "0.5", "--prune-over", "network"});
-  succeed({"convert", path("few.h5"), path("fewer.h5"), "--prune", "0.9", "--prune-over",
+  succeed({"convert", path("d1.safetensors"), path("half.safetensors"), "--prune", "0.5", "--prune-over", "network"});
+  succeed({"convert", path("few.safetensors"), path("fewer.safetensors"), "--prune", "0.9", "--prune-over",
            "network"}); // had no edges before
 }
 

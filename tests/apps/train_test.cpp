@@ -35,25 +35,25 @@ public:
 
   static void make_files() {
     succeed({"generate", "random", "--widths", "16,32,24,4", "--density", "0.4", "--cap", "1", "--output",
-             path("teacher.h5")});
+             path("teacher.safetensors")});
     succeed({"generate", "random", "--widths", "16,48,24,30,4", "--density", "0.5", "--cap", "4", "--seed", "9",
-             "--output", path("start.h5")});
+             "--output", path("start.safetensors")});
     succeed({"generate", "samples", "--neurons", "16", "--samples", "1500", "--density", "0.6", "--output",
-             path("samples.h5")});
-    succeed({"infer", "--network", path("teacher.h5"), "--input", path("samples.h5"), "--predictions",
+             path("samples.safetensors")});
+    succeed({"infer", "--network", path("teacher.safetensors"), "--input", path("samples.safetensors"), "--predictions",
              path("predictions.tsv")});
     std::istringstream predictions(read_bytes(path("predictions.tsv")));
     std::string labels;
     for (std::size_t sample = 0, neuron = 0; predictions >> sample >> neuron;)
       labels += std::to_string(neuron - 1) + "\n"; // the file counts from 1
     write_bytes(path("labels.txt"), labels);
-    succeed({"convert", path("samples.h5"), path("train.h5"), "--labels", path("labels.txt")});
+    succeed({"convert", path("samples.safetensors"), path("train.safetensors"), "--labels", path("labels.txt")});
   }
 
 protected:
   /// The command with these options, which replace defaults of these tests.
-  static Words words(Words const& options, std::string const& output = "trained.h5") {
-    Words all = {"train",   "--network", path("start.h5"), "--input", path("train.h5"), "--output", path(output),
+  static Words words(Words const& options, std::string const& output = "trained.safetensors") {
+    Words all = {"train",   "--network", path("start.safetensors"), "--input", path("train.safetensors"), "--output", path(output),
                  "--batch", "400",       "--epochs",       "3",       "--l2",           "1e-4"};
     for (std::size_t i = 0; i + 1 < options.size(); i += 2) {
       auto const before = std::ranges::find(all, options[i]);
@@ -84,7 +84,7 @@ protected:
 };
 
 TEST_F(Train, MakesANetworkThatIsRightMoreOften) {
-  auto const ended = succeed(words({"--epochs", "12", "--validation", path("train.h5"), "--report", path("report.json"),
+  auto const ended = succeed(words({"--epochs", "12", "--validation", path("train.safetensors"), "--report", path("report.json"),
                                     "--history", path("loss.tsv")}));
   EXPECT_THAT(ended.out, HasSubstr("epoch 12"));
   auto const report = read_json(path("report.json"));
@@ -97,7 +97,7 @@ TEST_F(Train, MakesANetworkThatIsRightMoreOften) {
   auto const history = read_bytes(path("loss.tsv"));
   EXPECT_EQ(std::count(history.begin(), history.end(), '\n'), 13);
   // the trained network is an ordinary one
-  succeed({"infer", "--network", path("trained.h5"), "--input", path("train.h5"), "--reductions", "none",
+  succeed({"infer", "--network", path("trained.safetensors"), "--input", path("train.safetensors"), "--reductions", "none",
            "--predictions", path("found.tsv")});
   std::istringstream found(read_bytes(path("found.tsv")));
   std::istringstream wanted(read_bytes(path("labels.txt")));
@@ -187,12 +187,12 @@ TEST_F(Train, GoesOnWithAChangedPatternAfterAStop) {
   for (std::string const pattern : {"set", "rigl"}) {
     Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--checkpoint-every", "1", "--epochs", "5"};
     auto const files = [&](std::string const& name) {
-      return Words{"--checkpoint", path(name + ".ckpt.h5"), "--history", path(name + ".tsv")};
+      return Words{"--checkpoint", path(name + ".ckpt.safetensors"), "--history", path(name + ".tsv")};
     };
-    auto const whole = succeed(words(joined(recipe, files(pattern)), pattern + ".h5"));
+    auto const whole = succeed(words(joined(recipe, files(pattern)), pattern + ".safetensors"));
     auto const name = "stopped-" + pattern;
     for (int stop = 0; stop < 4; ++stop) {
-      auto all = words(joined(recipe, files(name)), name + ".h5");
+      auto all = words(joined(recipe, files(name)), name + ".safetensors");
       all.insert(all.begin(), VARVE_COMMAND);
       auto const process = test::start(all, path("out"), path("err"));
       std::this_thread::sleep_for(std::chrono::milliseconds(40 + 20 * stop));
@@ -200,8 +200,8 @@ TEST_F(Train, GoesOnWithAChangedPatternAfterAStop) {
       int status = 0;
       waitpid(process, &status, 0);
     }
-    EXPECT_EQ(hash_of(succeed(words(joined(recipe, files(name)), name + ".h5"))), hash_of(whole));
-    for (std::string const end : {".h5", ".tsv", ".ckpt.h5"})
+    EXPECT_EQ(hash_of(succeed(words(joined(recipe, files(name)), name + ".safetensors"))), hash_of(whole));
+    for (std::string const end : {".safetensors", ".tsv", ".ckpt.safetensors"})
       EXPECT_TRUE(read_bytes(path(name + end)) == read_bytes(path(pattern + end))) << name + end;
     EXPECT_THAT(read_bytes(path(name + ".tsv")), HasSubstr("dropped_edges\treturned_edges\n"));
     auto other = words(joined(recipe, files(name)));
@@ -211,14 +211,14 @@ TEST_F(Train, GoesOnWithAChangedPatternAfterAStop) {
 }
 
 TEST_F(Train, GoesOnAfterItWasKilledAsIfNothingHadHappened) {
-  Words const recipe = {"--epochs", "40", "--validation", path("train.h5"), "--checkpoint-every", "3"};
+  Words const recipe = {"--epochs", "40", "--validation", path("train.safetensors"), "--checkpoint-every", "3"};
   auto const files = [&](std::string const& name) {
-    return Words{"--checkpoint", path(name + ".ckpt.h5"), "--history", path(name + ".tsv")};
+    return Words{"--checkpoint", path(name + ".ckpt.safetensors"), "--history", path(name + ".tsv")};
   };
-  auto const whole = succeed(words(joined(recipe, files("whole")), "whole.h5"));
+  auto const whole = succeed(words(joined(recipe, files("whole")), "whole.safetensors"));
   auto const killed = joined(recipe, files("killed"));
   for (int kill_number = 0; kill_number < 6; ++kill_number) {
-    auto all = words(killed, "killed.h5");
+    auto all = words(killed, "killed.safetensors");
     all.insert(all.begin(), VARVE_COMMAND);
     auto const process = test::start(all, path("out"), path("err"));
     std::this_thread::sleep_for(std::chrono::milliseconds(60 + 25 * kill_number));
@@ -226,31 +226,31 @@ TEST_F(Train, GoesOnAfterItWasKilledAsIfNothingHadHappened) {
     int status = 0;
     waitpid(process, &status, 0);
   }
-  auto const ended = run_varve(words(killed, "killed.h5"));
+  auto const ended = run_varve(words(killed, "killed.safetensors"));
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_EQ(hash_of(ended), hash_of(whole));
-  EXPECT_TRUE(read_bytes(path("killed.h5")) == read_bytes(path("whole.h5"))) << "killed.h5";
+  EXPECT_TRUE(read_bytes(path("killed.safetensors")) == read_bytes(path("whole.safetensors"))) << "killed.safetensors";
   EXPECT_TRUE(read_bytes(path("killed.tsv")) == read_bytes(path("whole.tsv"))) << "killed.tsv";
-  EXPECT_TRUE(read_bytes(path("killed.ckpt.h5")) == read_bytes(path("whole.ckpt.h5"))) << "killed.ckpt.h5";
+  EXPECT_TRUE(read_bytes(path("killed.ckpt.safetensors")) == read_bytes(path("whole.ckpt.safetensors"))) << "killed.ckpt.safetensors";
 }
 
 TEST_F(Train, StopsBySignalWithACheckpoint) {
-  auto all = words({"--epochs", "100000", "--checkpoint", path("stopped.h5")});
+  auto all = words({"--epochs", "100000", "--checkpoint", path("stopped.safetensors")});
   all.insert(all.begin(), VARVE_COMMAND);
   auto const process = test::start(all, path("out"), path("err"));
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!std::filesystem::exists(path("stopped.h5")) && std::chrono::steady_clock::now() < deadline)
+  while (!std::filesystem::exists(path("stopped.safetensors")) && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(process, SIGTERM);
   EXPECT_EQ(test::wait_for(process), 5);
   EXPECT_THAT(read_bytes(path("err")), ::testing::MatchesRegex("varve: stopped after step [0-9]+; the same command "
-                                                               "goes on from .*stopped.h5\n"));
+                                                               "goes on from .*stopped.safetensors\n"));
 }
 
 TEST_F(Train, StopsEarlyAndKeepsTheBest) {
   auto const ended =
-      succeed(words({"--epochs", "60", "--rate", "3", "--rate-schedule", "constant", "--validation", path("train.h5"),
-                     "--patience", "2", "--best", path("best.h5"), "--report", path("early.json")}));
+      succeed(words({"--epochs", "60", "--rate", "3", "--rate-schedule", "constant", "--validation", path("train.safetensors"),
+                     "--patience", "2", "--best", path("best.safetensors"), "--report", path("early.json")}));
   auto const epochs = read_json(path("early.json"))["epochs"];
   ASSERT_LT(epochs.size(), 60U);
   ASSERT_GT(epochs.size(), 2U);
@@ -258,15 +258,15 @@ TEST_F(Train, StopsEarlyAndKeepsTheBest) {
   for (std::size_t i = 0; i < epochs.size(); ++i)
     if (epochs[i]["validation_loss"] < epochs[best]["validation_loss"]) best = i;
   EXPECT_EQ(best + 3, epochs.size());
-  EXPECT_TRUE(std::filesystem::exists(path("best.h5")));
+  EXPECT_TRUE(std::filesystem::exists(path("best.safetensors")));
 }
 
 TEST_F(Train, TakesTargetsAndLabelsOfOtherFiles) {
-  EXPECT_EQ(train({"--input", path("samples.h5"), "--labels", path("labels.txt")}), train({}));
+  EXPECT_EQ(train({"--input", path("samples.safetensors"), "--labels", path("labels.txt")}), train({}));
   succeed(
-      {"infer", "--network", path("teacher.h5"), "--input", path("samples.h5"), "--activations", path("wanted.h5")});
-  auto const ended = succeed(words({"--loss", "mean-square", "--targets", path("wanted.h5"), "--validation",
-                                    path("samples.h5"), "--validation-targets", path("wanted.h5"), "--epochs", "10"}));
+      {"infer", "--network", path("teacher.safetensors"), "--input", path("samples.safetensors"), "--activations", path("wanted.safetensors")});
+  auto const ended = succeed(words({"--loss", "mean-square", "--targets", path("wanted.safetensors"), "--validation",
+                                    path("samples.safetensors"), "--validation-targets", path("wanted.safetensors"), "--epochs", "10"}));
   EXPECT_THAT(ended.out, ::testing::Not(HasSubstr("accuracy")));
 }
 
@@ -283,7 +283,7 @@ TEST_F(Train, SaysWhatIsWrong) {
   fails({"--recompute", "all"}, 2, "--recompute is 'all', expected auto, none or a number from 1 on");
   fails({"--micro-batch", "100"}, 2, "a micro-batch of 100 samples was asked for, expected 64 times a power of two");
   fails({"--patience", "2"}, 2, "--patience and --best need --validation");
-  fails({"--output", path("train.h5")}, 2, "--input");
+  fails({"--output", path("train.safetensors")}, 2, "--input");
   fails({"--memory-limit", "1e-6", "--backend", "serial"}, 4, "bytes may be used");
   fails({"--device-memory-limit", "1e-6"}, 4, "bytes for weights that are streamed and");
   fails({"--rate", "1e30", "--rate-schedule", "constant"}, 3, "training diverges: after step");
@@ -295,18 +295,18 @@ TEST_F(Train, SaysWhatIsWrong) {
     return text;
   }());
   fails({"--labels", path("large.txt")}, 3, "sample 1 has the label 4, expected 0 to 3");
-  fails({"--input", path("samples.h5")}, 3, "samples.h5");
-  fails({"--targets", path("samples.h5")}, 3, "samples.h5");
+  fails({"--input", path("samples.safetensors")}, 3, "samples.safetensors");
+  fails({"--targets", path("samples.safetensors")}, 3, "samples.safetensors");
 }
 
 TEST_F(Train, RefusesCheckpointsOfOtherTrainings) {
-  auto const checkpoint = path("one.h5");
+  auto const checkpoint = path("one.safetensors");
   succeed(words({"--checkpoint", checkpoint}));
   expect_sentence(run_varve(words({"--checkpoint", checkpoint, "--l2", "1e-3"})), 2,
                   {"is of a training with l2 0.0001, not 0.001"});
   auto other = words({"--checkpoint", checkpoint});
-  other[2] = path("other.h5");
-  succeed({"generate", "random", "--widths", "16,48,4", "--density", "0.5", "--output", path("other.h5")});
+  other[2] = path("other.safetensors");
+  succeed({"generate", "random", "--widths", "16,48,4", "--density", "0.5", "--output", path("other.safetensors")});
   expect_sentence(run_varve(other), 3, {"is a checkpoint of another network: it has 4 layers, expected 2"});
   auto const again = succeed(words({"--checkpoint", checkpoint}));
   EXPECT_THAT(again.out, HasSubstr("resumed   after step 12 of 12")) << "it was finished, and only writes its output";

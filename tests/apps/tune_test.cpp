@@ -25,14 +25,14 @@ using varve::testing::write_bytes;
 class Tune : public test::SharedFolder<Tune> {
 public:
   static void make_files() {
-    succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--output", path("net.h5")});
-    succeed({"generate", "samples", "--neurons", "64", "--samples", "3000", "--output", path("samples.h5")});
+    succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--output", path("net.safetensors")});
+    succeed({"generate", "samples", "--neurons", "64", "--samples", "3000", "--output", path("samples.safetensors")});
   }
 
 protected:
   static std::vector<std::string> with_data(std::vector<std::string> const& words,
                                             std::vector<std::string> const& options) {
-    return joined(joined(words, {"--network", path("net.h5"), "--input", path("samples.h5")}), options);
+    return joined(joined(words, {"--network", path("net.safetensors"), "--input", path("samples.safetensors")}), options);
   }
 
   static nlohmann::json report_of(std::vector<std::string> options) {
@@ -119,7 +119,7 @@ TEST_F(Tune, SaysWhatNothingBeats) {
 TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
   succeed(with_data({"tune"}, {"--repeat", "1", "--samples", "5", "--output", path("tuning.json")}));
   std::vector<std::string> const infer = {
-      "infer", "--input", path("samples.h5"), "--options", path("tuning.json"), "--report", path("report.json")};
+      "infer", "--input", path("samples.safetensors"), "--options", path("tuning.json"), "--report", path("report.json")};
   auto const remarks = [&](std::string const& network, std::vector<std::string> const& more = {}) {
     auto const ended = run_varve(joined(joined(infer, {"--network", path(network)}), more));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
@@ -133,25 +133,25 @@ TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
   auto const sentence = [&](std::string const& words) {
     return "varve: " + path("tuning.json") + " was tuned for " + words + ": run varve tune for this one\n";
   };
-  EXPECT_EQ(remarks("net.h5"), "");
+  EXPECT_EQ(remarks("net.safetensors"), "");
 
   succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--seed", "2", "--output",
-           path("other.h5")});
-  EXPECT_EQ(remarks("other.h5"), sentence("another network"));
-  EXPECT_EQ(remarks("net.h5", {"--precision", "double"}), sentence("the precision float, found double"));
+           path("other.safetensors")});
+  EXPECT_EQ(remarks("other.safetensors"), sentence("another network"));
+  EXPECT_EQ(remarks("net.safetensors", {"--precision", "double"}), sentence("the precision float, found double"));
 
   auto tuning = read_json(path("tuning.json"));
   auto const device = tuning["target"]["device"].get<std::string>();
   tuning["target"]["device"] = "4711 threads";
   write_bytes(path("tuning.json"), tuning.dump());
-  EXPECT_EQ(remarks("net.h5"), sentence("the device 4711 threads, found " + device));
+  EXPECT_EQ(remarks("net.safetensors"), sentence("the device 4711 threads, found " + device));
 
   tuning["target"] = 3; // a file that was not written by varve tune
   write_bytes(path("tuning.json"), tuning.dump());
-  EXPECT_EQ(remarks("net.h5"), "");
+  EXPECT_EQ(remarks("net.safetensors"), "");
   tuning.erase("target");
   write_bytes(path("tuning.json"), tuning.dump());
-  EXPECT_EQ(remarks("other.h5"), "");
+  EXPECT_EQ(remarks("other.safetensors"), "");
 }
 
 TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
@@ -176,10 +176,10 @@ TEST_F(Tune, BadOptionFilesAreOneSentenceAndExitCode3) {
                                  R"({"options": {"options": "other.json"}})",
                                  R"({"options": {"categories": "alive.tsv"}})",
                                  R"({"options": {"predictions": "best.tsv"}})",
-                                 R"({"options": {"activations": "last.h5"}})",
+                                 R"({"options": {"activations": "last.safetensors"}})",
                                  R"({"options": {"report": "report.json"}})",
                                  R"({"options": {"journal": "run.journal"}})",
-                                 R"({"options": {"report": "a.json\u0000.h5"}})"}) {
+                                 R"({"options": {"report": "a.json\u0000.safetensors"}})"}) {
     auto const ended = infer_with_file(text);
     expect_sentence(ended, 3, {}, text);
     EXPECT_THAT(ended.err, StartsWith("varve: " + path("options.json"))) << text;

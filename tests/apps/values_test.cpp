@@ -21,14 +21,14 @@ using test::succeed;
 /// Values of options that CLI11 would take for something else than the user meant.
 class Values : public test::SharedFolder<Values> {
 public:
-  static void make_files() { test::generate_small(path("net.h5"), path("img.h5"), 3, 20); }
+  static void make_files() { test::generate_small(path("net.safetensors"), path("img.safetensors"), 3, 20); }
 
 protected:
   static std::vector<std::string> with_data(std::string const& command, std::vector<std::string> const& options) {
-    return joined({command, "--network", path("net.h5"), "--input", path("img.h5")}, options);
+    return joined({command, "--network", path("net.safetensors"), "--input", path("img.safetensors")}, options);
   }
   static std::vector<std::string> training(std::vector<std::string> const& options) {
-    return with_data("train", joined({"--output", path("trained.h5")}, options));
+    return with_data("train", joined({"--output", path("trained.safetensors")}, options));
   }
 
   /// Expects exit code 2, a sentence with all parts, and no output of `generate` or `train`.
@@ -36,13 +36,13 @@ protected:
     auto const ended = run_varve(words);
     expect_sentence(ended, 2, parts, ::testing::PrintToString(words));
     EXPECT_EQ(ended.out, "");
-    EXPECT_FALSE(std::filesystem::exists(path("made.h5")));
-    EXPECT_FALSE(std::filesystem::exists(path("trained.h5")));
+    EXPECT_FALSE(std::filesystem::exists(path("made.safetensors")));
+    EXPECT_FALSE(std::filesystem::exists(path("trained.safetensors")));
   }
 };
 
 TEST_F(Values, NumbersWithLeadingZerosAreDecimal) {
-  auto const made = path("zeros.h5");
+  auto const made = path("zeros.safetensors");
   for (auto const& [text, number] :
        {std::pair("0100", 100U), std::pair("010", 10U), std::pair("0", 0U), std::pair("0089", 89U)}) {
     succeed({"generate", "images", "--neurons", "0032", "--samples", text, "--output", made});
@@ -57,7 +57,7 @@ TEST_F(Values, NumbersWithLeadingZerosAreDecimal) {
 TEST_F(Values, WholeNumbersAreDigitsThatFit) {
   for (std::string const text : {"0x10", "0b1", "1_0", "1'0", "+5", "-1", "1e3", "1.0", "5 ", " 5", "five",
                                  "18446744073709551616", "99999999999999999999999", "-18446744073709551615"}) {
-    expect_refused({"generate", "images", "--neurons", "32", "--samples=" + text, "--output", path("made.h5")},
+    expect_refused({"generate", "images", "--neurons", "32", "--samples=" + text, "--output", path("made.safetensors")},
                    {"--samples: found '" + text, "expected a whole number from 0 to 18446744073709551615"});
   }
   for (std::string const option : {"--warm-up", "--seed", "--pattern-every", "--rate-every", "--batch", "--epochs",
@@ -66,15 +66,15 @@ TEST_F(Values, WholeNumbersAreDigitsThatFit) {
   for (auto const& words : {with_data("infer", {"--batch=0x10"}), with_data("tune", {"--samples=-1"}),
                             with_data("evaluate", {"--top=-1"}), with_data("benchmark", {"--samples", "5,0x10"}),
                             with_data("verify", {"--result", path("a.tsv"), "--layers=-1"}),
-                            std::vector<std::string>{"info", path("net.h5"), "--neurons=0x20"},
-                            std::vector<std::string>{"convert", path("net.h5"), path("made.h5"), "--layers=0x3"},
-                            std::vector<std::string>{"multiply", "a", "b", "--output", path("made.h5"), "--tile=0x10"}})
+                            std::vector<std::string>{"info", path("net.safetensors"), "--neurons=0x20"},
+                            std::vector<std::string>{"convert", path("net.safetensors"), path("made.safetensors"), "--layers=0x3"},
+                            std::vector<std::string>{"multiply", "a", "b", "--output", path("made.safetensors"), "--tile=0x10"}})
     expect_refused(words, {"found '", "in decimal digits"});
 }
 
 TEST_F(Values, TooManyLayersAreASentence) {
   for (std::string const number : {"18446744073709551615", "4294967297"})
-    expect_refused({"generate", "random", "--layers", number, "--output", path("made.h5")},
+    expect_refused({"generate", "random", "--layers", number, "--output", path("made.safetensors")},
                    {"--layers is " + number + ", expected at most 4294967296"});
 }
 
@@ -89,15 +89,15 @@ TEST_F(Values, EmptyNamesAndTextsAreRefused) { // as an unset variable of a scri
   for (auto const& words :
        {with_data("tune", {"--output", ""}), with_data("evaluate", {"--labels", ""}),
         with_data("verify", {"--result", ""}), with_data("benchmark", {"--trace", ""}),
-        std::vector<std::string>{"info", ""}, std::vector<std::string>{"convert", path("net.h5"), ""},
-        std::vector<std::string>{"convert", path("img.h5"), path("made.h5"), "--labels", ""},
-        std::vector<std::string>{"multiply", "a", "b", "--output", path("made.h5"), "--journal", ""},
+        std::vector<std::string>{"info", ""}, std::vector<std::string>{"convert", path("net.safetensors"), ""},
+        std::vector<std::string>{"convert", path("img.safetensors"), path("made.safetensors"), "--labels", ""},
+        std::vector<std::string>{"multiply", "a", "b", "--output", path("made.safetensors"), "--journal", ""},
         std::vector<std::string>{"generate", "radixnet", "--output", ""}})
     expect_refused(words, {"found an empty value"});
 }
 
 TEST_F(Values, NothingBehindAnEqualsSignIsRefused) { // CLI11 would take the next argument
-  expect_refused(with_data("infer", {"--truth=", path("img.h5")}), {"--truth= has nothing behind the equals sign"});
+  expect_refused(with_data("infer", {"--truth=", path("img.safetensors")}), {"--truth= has nothing behind the equals sign"});
   expect_refused(with_data("infer", {"--report="}), {"--report= has nothing behind the equals sign"});
 }
 

@@ -29,15 +29,15 @@ using varve::testing::write_bytes;
 class Verify : public test::SharedFolder<Verify> {
 public:
   static void make_files() {
-    test::generate_medium(path("net.h5"), path("img.h5"), 150);
-    succeed({"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--categories", path("alive.tsv"),
-             "--activations", path("last.h5")});
+    test::generate_medium(path("net.safetensors"), path("img.safetensors"), 150);
+    succeed({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--categories", path("alive.tsv"),
+             "--activations", path("last.safetensors")});
   }
 
 protected:
   static Ended verify(std::string const& result, std::vector<std::string> const& options = {}) {
-    std::vector<std::string> words = {"verify",       "--network", path("net.h5"), "--input",
-                                      path("img.h5"), "--result",  path(result)};
+    std::vector<std::string> words = {"verify",       "--network", path("net.safetensors"), "--input",
+                                      path("img.safetensors"), "--result",  path(result)};
     return run_varve(joined(words, options));
   }
 };
@@ -45,14 +45,14 @@ protected:
 TEST_F(Verify, AgreesWithWhatInferWrites) {
   auto const num_alive = read_categories(path("alive.tsv")).size();
   ASSERT_GE(num_alive, 10U);
-  for (std::string const result : {"alive.tsv", "last.h5"}) {
+  for (std::string const result : {"alive.tsv", "last.safetensors"}) {
     for (std::vector<std::string> const& options : {std::vector<std::string>{}, {"--exact"}}) {
       auto const ended = verify(result, options);
       EXPECT_EQ(ended.exit_code, 0) << ended.err << ended.out;
       EXPECT_THAT(ended.out, HasSubstr("result    150 of 150 samples agree\n"));
       EXPECT_THAT(ended.out, HasSubstr("survivors " + std::to_string(num_alive) + "\n"));
       EXPECT_THAT(ended.out, HasSubstr("margin    the least is "));
-      EXPECT_EQ(ended.out.find("values    off by ") != std::string::npos, result == "last.h5");
+      EXPECT_EQ(ended.out.find("values    off by ") != std::string::npos, result == "last.safetensors");
       EXPECT_THAT(ended.out, HasSubstr(options.empty() ? "plain loops in double" : "exact arithmetic"));
     }
   }
@@ -65,21 +65,21 @@ TEST_F(Verify, CallsNothingCertainThatUnderflowOfASlopeDecides) {
   Layer revives = scales;
   revives.weights.values = {-1e300};
   revives.activation = Activation::relu();
-  NetworkFileWriter writer(path("tiny.h5"));
+  NetworkFileWriter writer(path("tiny.safetensors"));
   writer.append(scales);
   writer.append(revives);
   writer.commit();
-  write_sample_file(path("tiny-samples.h5"), {{1, 1, {0, 1}, {0}, {1e-30}}, 0});
+  write_sample_file(path("tiny-samples.safetensors"), {{1, 1, {0, 1}, {0}, {1e-30}}, 0});
   write_bytes(path("tiny.tsv"), ""); // dead, as a run in double says; in exact arithmetic 1e-30 is left
-  auto const ended = run_varve({"verify", "--network", path("tiny.h5"), "--input", path("tiny-samples.h5"), "--result",
+  auto const ended = run_varve({"verify", "--network", path("tiny.safetensors"), "--input", path("tiny-samples.safetensors"), "--result",
                                 path("tiny.tsv"), "--exact"});
   EXPECT_EQ(ended.exit_code, 1) << ended.err << ended.out;
   EXPECT_THAT(ended.out, HasSubstr("certain   0 of 1"));
 }
 
 TEST_F(Verify, SaysThatAResultHasAnotherWidthThanTheOutputs) {
-  write_sample_file(path("wide.h5"), {{150, 300, std::vector<EdgeOffset>(151, 0), {}, {}}, 0});
-  expect_sentence(verify("wide.h5"), 3, {"wide.h5 holds samples of 300 neurons, the network has 256 outputs"});
+  write_sample_file(path("wide.safetensors"), {{150, 300, std::vector<EdgeOffset>(151, 0), {}, {}}, 0});
+  expect_sentence(verify("wide.safetensors"), 3, {"wide.safetensors holds samples of 300 neurons, the network has 256 outputs"});
 }
 
 TEST_F(Verify, NamesTheSamplesOfATamperedResult) {
@@ -102,29 +102,29 @@ TEST_F(Verify, NamesTheSamplesOfATamperedResult) {
 }
 
 TEST_F(Verify, NamesTheSamplesOfTamperedActivations) {
-  auto const last = read_sample_file(path("last.h5"));
+  auto const last = read_sample_file(path("last.safetensors"));
   auto const first_alive = read_categories(path("alive.tsv")).front();
   auto const entry = last.matrix.row_pointers[first_alive];
   auto tampered = last;
   tampered.matrix.values.resize(last.matrix.num_entries());
   for (EdgeOffset i = 0; i < last.matrix.num_entries(); ++i) tampered.matrix.values[i] = last.matrix.value(i);
   tampered.matrix.values[entry] *= 0.9;
-  save_samples(tampered, path("tampered.h5"));
+  save_samples(tampered, path("tampered.safetensors"));
   auto const named = "sample " + std::to_string(first_alive + 1) + ": expected alive, found alive; activations off by ";
-  auto const ended = verify("tampered.h5", {"--exact"});
+  auto const ended = verify("tampered.safetensors", {"--exact"});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.out, HasSubstr(named));
   EXPECT_THAT(ended.out, HasSubstr("result    149 of 150 samples agree\n"));
-  EXPECT_EQ(verify("tampered.h5").exit_code, 1);
-  EXPECT_EQ(verify("tampered.h5", {"--tolerance", "0.2"}).exit_code, 0);
+  EXPECT_EQ(verify("tampered.safetensors").exit_code, 1);
+  EXPECT_EQ(verify("tampered.safetensors", {"--tolerance", "0.2"}).exit_code, 0);
 
   tampered.matrix.values[entry] = 0.0;
-  save_samples(tampered, path("tampered.h5"));
-  EXPECT_THAT(verify("tampered.h5", {"--tolerance", "2"}).out, HasSubstr("other sets of nonzeros in 1 samples"));
+  save_samples(tampered, path("tampered.safetensors"));
+  EXPECT_THAT(verify("tampered.safetensors", {"--tolerance", "2"}).out, HasSubstr("other sets of nonzeros in 1 samples"));
 }
 
 TEST_F(Verify, TakesAPartOfTheSamples) {
-  for (std::string const result : {"alive.tsv", "last.h5"}) {
+  for (std::string const result : {"alive.tsv", "last.safetensors"}) {
     auto const ended = verify(result, {"--samples", "31:90", "--exact"});
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("60 samples (31:90)"));
@@ -138,15 +138,15 @@ TEST_F(Verify, RefusesResultsOfOtherSamples) {
   };
   write_bytes(path("beyond.tsv"), "3\n151\n");
   refused(verify("beyond.tsv"), "beyond.tsv names sample 151, but the input holds samples 1:150");
-  auto const last = read_sample_file(path("last.h5"));
-  save_samples(samples_of(last, 0, 149), path("part.h5"));
-  refused(verify("part.h5"), "part.h5 holds samples 1:149, expected 1:150");
-  refused(verify("part.h5", {"--samples", "100:150"}), "part.h5 holds samples 1:149, expected 100:150");
-  EXPECT_EQ(verify("part.h5", {"--samples", "100:149"}).exit_code, 0);
+  auto const last = read_sample_file(path("last.safetensors"));
+  save_samples(samples_of(last, 0, 149), path("part.safetensors"));
+  refused(verify("part.safetensors"), "part.safetensors holds samples 1:149, expected 1:150");
+  refused(verify("part.safetensors", {"--samples", "100:150"}), "part.safetensors holds samples 1:149, expected 100:150");
+  EXPECT_EQ(verify("part.safetensors", {"--samples", "100:149"}).exit_code, 0);
   auto other = last;
   other.matrix.num_columns = 300;
-  save_samples(other, path("wide.h5"));
-  refused(verify("wide.h5"), "wide.h5");
+  save_samples(other, path("wide.safetensors"));
+  refused(verify("wide.safetensors"), "wide.safetensors");
   refused(verify("missing.tsv"), "missing.tsv");
   write_bytes(path("nonsense.tsv"), "one\n");
   refused(verify("nonsense.tsv"), "nonsense.tsv:1: found");
@@ -155,17 +155,17 @@ TEST_F(Verify, RefusesResultsOfOtherSamples) {
 TEST_F(Verify, SaysWhichWayTiesFall) {
   // Three equal neurons; merged, their weights are added up first, which decides the tie the other way, in double too.
   auto const& tie = test::kTies.front();
-  save_network(test::network_of(tie), path("tie.h5"));
-  save_samples(test::sample_of(tie), path("tie_sample.h5"));
+  save_network(test::network_of(tie), path("tie.safetensors"));
+  save_samples(test::sample_of(tie), path("tie_sample.safetensors"));
   auto const survivors = [](std::string const& reductions) {
-    succeed({"infer", "--network", path("tie.h5"), "--input", path("tie_sample.h5"), "--precision", "double",
+    succeed({"infer", "--network", path("tie.safetensors"), "--input", path("tie_sample.safetensors"), "--precision", "double",
              "--reductions", reductions, "--categories", path("tie_" + reductions + ".tsv")});
     return read_categories(path("tie_" + reductions + ".tsv")).size();
   };
   EXPECT_EQ(survivors("none"), 0U);
   EXPECT_EQ(survivors("auto"), 1U);
   auto const verify_tie = [](std::string const& result, std::vector<std::string> const& options) {
-    std::vector<std::string> words = {"verify",   "--network", path("tie.h5"), "--input", path("tie_sample.h5"),
+    std::vector<std::string> words = {"verify",   "--network", path("tie.safetensors"), "--input", path("tie_sample.safetensors"),
                                       "--result", path(result)};
     return run_varve(joined(words, options));
   };
@@ -194,7 +194,7 @@ TEST_F(Verify, ExplainsItself) {
                                  "-0.299999999999999988897769753748434595763683319091796875", "Exit codes"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(succeed({"--help"}).out, HasSubstr("verify"));
-  EXPECT_EQ(run_varve({"verify", "--network", "a.h5"}).exit_code, 2);
+  EXPECT_EQ(run_varve({"verify", "--network", "a.safetensors"}).exit_code, 2);
   for (auto const* const number : {"-1", "-1e-300", "nan", "small"}) {
     auto const refused = verify("alive.tsv", {"--tolerance", number});
     EXPECT_EQ(refused.exit_code, 2);

@@ -11,9 +11,9 @@ namespace varve {
 namespace {
 
 TEST(Failure, IsAnErrorWithItsKindAndSentence) {
-  auto const input = error_of(InputError("net.h5: broken"));
+  auto const input = error_of(InputError("net.safetensors: broken"));
   EXPECT_EQ(input.kind(), ErrorKind::input);
-  EXPECT_STREQ(input.what(), "net.h5: broken");
+  EXPECT_STREQ(input.what(), "net.safetensors: broken");
   EXPECT_EQ(error_of(UsageError("no")).kind(), ErrorKind::usage);
   auto const other = error_of(std::runtime_error("odd"));
   EXPECT_EQ(other.kind(), ErrorKind::resource);
@@ -26,8 +26,8 @@ TEST(Failure, IsAnErrorWithItsKindAndSentence) {
 
   note_lack_of_memory(); // what follows an input that could not be read for that is no fault of the input
   EXPECT_THROW(require_memory(), ResourceError);
-  EXPECT_EQ(error_of(InputError("net.h5: broken")).kind(), ErrorKind::resource);
-  EXPECT_STREQ(error_of(InputError("net.h5: broken")).what(), memory.what());
+  EXPECT_EQ(error_of(InputError("net.safetensors: broken")).kind(), ErrorKind::resource);
+  EXPECT_STREQ(error_of(InputError("net.safetensors: broken")).what(), memory.what());
   EXPECT_EQ(error_of(UsageError("no")).kind(), ErrorKind::usage);
 }
 

@@ -10,7 +10,7 @@ namespace {
 using namespace std::string_literals;
 
 TEST(Printable, TextStaysAsItIs) {
-  for (std::string const text : {"", "net.h5", "a folder/Größe 網絡 🧠.h5", "C:\\n is no escape"})
+  for (std::string const text : {"", "net.safetensors", "a folder/Größe 網絡 🧠.safetensors", "C:\\n is no escape"})
     EXPECT_EQ(printable(text), text);
 }
 
@@ -22,7 +22,7 @@ TEST(Printable, WhatATerminalObeysIsEscaped) {
 }
 
 TEST(Printable, BytesThatAreNoUtf8AreEscaped) {
-  EXPECT_EQ(printable("\xff\xfe.h5"), "\\xff\\xfe.h5");
+  EXPECT_EQ(printable("\xff\xfe.safetensors"), "\\xff\\xfe.safetensors");
   EXPECT_EQ(printable("cut \xe2\x82"), "cut \\xe2\\x82");
   EXPECT_EQ(printable("overlong \xc0\xaf"), "overlong \\xc0\\xaf");
   EXPECT_EQ(printable("surrogate \xed\xa0\x80"), "surrogate \\xed\\xa0\\x80");

@@ -97,7 +97,7 @@ TEST_P(Overflow, OfWhatIsGivenIsRefused) {
     return;
   }
   auto options = test::options_at(GetParam());
-  options.input_name = "img.h5";
+  options.input_name = "img.safetensors";
   for (auto const engine : {Engine::varve, Engine::reference}) {
     options.engine = engine;
     EXPECT_THAT([&] { test::run_all(chain(2, 1e39, Activation::relu()), ones(3, 8), options); },
@@ -106,11 +106,11 @@ TEST_P(Overflow, OfWhatIsGivenIsRefused) {
     samples.matrix.values = {1e39};
     EXPECT_THAT(
         [&] { test::run_all(chain(2, 1.0, Activation::relu()), samples, options); },
-        testing::ThrowsMessage<InputError>(testing::HasSubstr("img.h5: sample 2: the value of neuron 1 is 1e+39")));
+        testing::ThrowsMessage<InputError>(testing::HasSubstr("img.safetensors: sample 2: the value of neuron 1 is 1e+39")));
     samples = test::ramp_samples(4, 8);
     samples.matrix.values.back() = -1e39;
     EXPECT_THAT([&] { test::run_all(chain(2, 1.0, Activation::relu()), samples, options); },
-                testing::ThrowsMessage<InputError>(testing::HasSubstr("img.h5: sample 4: the value of neuron 8")));
+                testing::ThrowsMessage<InputError>(testing::HasSubstr("img.safetensors: sample 4: the value of neuron 8")));
   }
 }
 

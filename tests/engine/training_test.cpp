@@ -272,10 +272,10 @@ TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
     return "none";
   };
   auto const other = training_case({{21, 8}, 10, 0.5, all});
-  EXPECT_EQ(complaint([&] { training->add_samples(other.samples, other.labels, "set.h5"); }),
-            "set.h5: the samples have 21 neurons, but layer 0 takes 20 inputs");
-  EXPECT_EQ(complaint([&] { training->add_samples(given.samples, {}, "set.h5"); }),
-            "set.h5: found 0 labels for 10 samples, expected one each");
+  EXPECT_EQ(complaint([&] { training->add_samples(other.samples, other.labels, "set.safetensors"); }),
+            "set.safetensors: the samples have 21 neurons, but layer 0 takes 20 inputs");
+  EXPECT_EQ(complaint([&] { training->add_samples(given.samples, {}, "set.safetensors"); }),
+            "set.safetensors: found 0 labels for 10 samples, expected one each");
   EXPECT_EQ(complaint([&] { training->restore({}); }),
             "the state of the optimizer does not fit the network and the optimizer sgd");
   auto bad = options();

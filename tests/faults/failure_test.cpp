@@ -33,14 +33,14 @@ protected:
   static void SetUpTestSuite() {
     files_ = std::make_unique<TemporaryFolder>();
     test::succeed({"generate", "radixnet", "--neurons", "1024", "--layers", "4", "--seed", "3", "--bias", "-0.2",
-                   "--output", file("net.h5")});
+                   "--output", file("net.safetensors")});
     test::succeed(
-        {"generate", "images", "--neurons", "1024", "--samples", "300", "--seed", "5", "--output", file("img.h5")});
-    std::filesystem::copy(file("img.h5"), file("bad.h5"));
-    auto const samples = read_sample_file(file("img.h5"));
+        {"generate", "images", "--neurons", "1024", "--samples", "300", "--seed", "5", "--output", file("img.safetensors")});
+    std::filesystem::copy(file("img.safetensors"), file("bad.safetensors"));
+    auto const samples = read_sample_file(file("img.safetensors"));
     std::vector<double> columns(samples.matrix.column_indices.begin(), samples.matrix.column_indices.end());
     columns[samples.matrix.row_pointers[200]] = 1024; // sample 200 has a pixel too many
-    varve::testing::replace_list(file("bad.h5"), "samples/indices_1", H5T_STD_U32LE, columns);
+    varve::testing::replace_list(file("bad.safetensors"), "samples/indices_1", H5T_STD_U32LE, columns);
   }
   static void TearDownTestSuite() { files_.reset(); }
 
@@ -52,7 +52,7 @@ protected:
 #if defined(VARVE_MPIRUN)
     if (ranks > 1) words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)};
 #endif
-    words.insert(words.end(), {VARVE_COMMAND, "infer", "--share-devices", "--network", file("net.h5")});
+    words.insert(words.end(), {VARVE_COMMAND, "infer", "--share-devices", "--network", file("net.safetensors")});
     words.insert(words.end(), options.begin(), options.end());
     return words;
   }
@@ -75,10 +75,10 @@ TEST_F(Failures, OfOneRankWithinTheQueueEndTheJobSoon) {
   for (auto const& [option, value] :
        {Option("--schedule", "dynamic"), Option("--schedule", "static"), Option("--split", "neurons")}) {
     auto const begin = std::chrono::steady_clock::now();
-    auto const ended = test::run(infer(several, {"--input", file("bad.h5"), "--batch", "10", option, value,
-                                                 "--categories", out("alive.tsv"), "--activations", out("last.h5")}));
+    auto const ended = test::run(infer(several, {"--input", file("bad.safetensors"), "--batch", "10", option, value,
+                                                 "--categories", out("alive.tsv"), "--activations", out("last.safetensors")}));
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
-    EXPECT_THAT(sentence(ended), StartsWith("varve: " + file("bad.h5") + ": samples"));
+    EXPECT_THAT(sentence(ended), StartsWith("varve: " + file("bad.safetensors") + ": samples"));
     EXPECT_THAT(ended.out, Not(HasSubstr("survivors")));
     EXPECT_EQ(out_.num_entries(), 0) << "something was written";
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
@@ -86,7 +86,7 @@ TEST_F(Failures, OfOneRankWithinTheQueueEndTheJobSoon) {
 }
 
 TEST_F(Failures, LeaveTheJournalOfWhatWasFinished) {
-  std::vector<std::string> const options = {"--input",   file("bad.h5"), "--batch",      "10",
+  std::vector<std::string> const options = {"--input",   file("bad.safetensors"), "--batch",      "10",
                                             "--journal", out("journal"), "--categories", out("alive.tsv")};
   auto const ended = test::run(infer(1, options));
   EXPECT_EQ(ended.exit_code, 3) << ended.err;
@@ -98,7 +98,7 @@ TEST_F(Failures, LeaveTheJournalOfWhatWasFinished) {
 
 TEST_F(Failures, ToWriteAreFoundBeforeTheWork) {
   for (std::string const option : {"--categories", "--predictions", "--activations", "--report"}) {
-    auto const ended = test::run(infer(1, {"--input", file("img.h5"), option, out("no/such/file")}));
+    auto const ended = test::run(infer(1, {"--input", file("img.safetensors"), option, out("no/such/file")}));
     EXPECT_EQ(ended.exit_code, 4) << ended.err;
     EXPECT_THAT(sentence(ended), HasSubstr("no/such/file cannot be written: No such file or directory"));
     EXPECT_EQ(ended.out, "") << "the work had begun";
@@ -106,15 +106,15 @@ TEST_F(Failures, ToWriteAreFoundBeforeTheWork) {
 }
 
 TEST_F(Failures, OfAFullDiskAreSentences) {
-  auto const full = test::run(infer(1, {"--input", file("img.h5"), "--categories", "/dev/full"}));
+  auto const full = test::run(infer(1, {"--input", file("img.safetensors"), "--categories", "/dev/full"}));
   EXPECT_EQ(full.exit_code, 4) << full.err;
   EXPECT_EQ(sentence(full), "varve: /dev/full cannot be written: No space left on device");
 
   // A limit to the size of files, in KiB, stands for a full disk.
-  for (auto const& [option, name] : {std::pair("--journal", out("journal")), std::pair("--activations", out("last.h5")),
+  for (auto const& [option, name] : {std::pair("--journal", out("journal")), std::pair("--activations", out("last.safetensors")),
                                      std::pair("--predictions", out("best.tsv"))}) {
     std::string command = "ulimit -f 1; exec";
-    for (auto const& word : infer(1, {"--input", file("img.h5"), "--batch", "50", option, name})) command += " " + word;
+    for (auto const& word : infer(1, {"--input", file("img.safetensors"), "--batch", "50", option, name})) command += " " + word;
     auto const ended = test::run({"bash", "-c", command});
     EXPECT_EQ(ended.exit_code, 4) << ended.err;
     EXPECT_THAT(sentence(ended), HasSubstr("cannot be written")) << option;

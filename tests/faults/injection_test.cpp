@@ -51,7 +51,7 @@ std::vector<std::string> ways_of(Call const& call) {
   std::vector<std::string> ways = {"ENOSPC", "EIO", "EINTR"};
   if (call.writes()) ways.push_back("full");
   if (call.writes() || call.reads()) ways.push_back("short");
-  if (call.writes() && call.path.find(".h5.partial-") != std::string::npos) ways.push_back("lost");
+  if (call.writes() && call.path.find(".safetensors.partial-") != std::string::npos) ways.push_back("lost");
   return ways;
 }
 
@@ -91,12 +91,12 @@ public:
   static void make_files() {
     fs::create_directory(path("in"));
     test::succeed({"generate", "random", "--widths", "64,96,10", "--density", "0.3", "--init", "he", "--seed", "7",
-                   "--output", path("in/net.h5")});
-    test::succeed({"generate", "samples", "--neurons", "64", "--samples", "60", "--output", path("in/bare.h5")});
+                   "--output", path("in/net.safetensors")});
+    test::succeed({"generate", "samples", "--neurons", "64", "--samples", "60", "--output", path("in/bare.safetensors")});
     std::string labels;
     for (int sample = 0; sample < 60; ++sample) labels += std::to_string(sample * 7 % 10) + "\n";
     varve::testing::write_bytes(path("in/labels.tsv"), labels);
-    test::succeed({"convert", path("in/bare.h5"), path("in/samples.h5"), "--labels", path("in/labels.tsv")});
+    test::succeed({"convert", path("in/bare.safetensors"), path("in/samples.safetensors"), "--labels", path("in/labels.tsv")});
   }
 
 protected:
@@ -220,67 +220,67 @@ private:
 };
 
 TEST_F(FailingCalls, OfGenerateNeverLeaveAWrongFile) {
-  fail_in_turn({"generate", "random", "--neurons", "64", "--layers", "3", "--degree", "16", "--output", out("net.h5")},
+  fail_in_turn({"generate", "random", "--neurons", "64", "--layers", "3", "--degree", "16", "--output", out("net.safetensors")},
                false, 3.0);
   fail_in_turn({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", out("net.tsv.gz")});
-  fail_in_turn({"generate", "weights", "--network", path("in/net.h5"), "--init", "he", "--output", out("net.h5")});
-  fail_in_turn({"generate", "images", "--neurons", "64", "--samples", "20", "--output", out("images.h5")});
+  fail_in_turn({"generate", "weights", "--network", path("in/net.safetensors"), "--init", "he", "--output", out("net.safetensors")});
+  fail_in_turn({"generate", "images", "--neurons", "64", "--samples", "20", "--output", out("images.safetensors")});
   fail_in_turn({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", out("samples.tsv.zst")});
 }
 
 TEST_F(FailingCalls, OfConvertNeverLeaveAWrongFile) {
-  fail_in_turn({"convert", path("in/net.h5"), out("net.h5")});
-  fail_in_turn({"convert", path("in/samples.h5"), out("samples.tsv.xz"), "--samples-only"});
-  fail_in_turn({"convert", path("in/bare.h5"), out("samples.h5"), "--labels", path("in/labels.tsv"), "--targets",
-                path("in/bare.h5")});
+  fail_in_turn({"convert", path("in/net.safetensors"), out("net.safetensors")});
+  fail_in_turn({"convert", path("in/samples.safetensors"), out("samples.tsv.xz"), "--samples-only"});
+  fail_in_turn({"convert", path("in/bare.safetensors"), out("samples.safetensors"), "--labels", path("in/labels.tsv"), "--targets",
+                path("in/bare.safetensors")});
 }
 
 TEST_F(FailingCalls, OfInferNeverLeaveAWrongFile) {
   std::vector<std::string> const words = {
-      "infer",        "--network",    path("in/net.h5"), "--input",       path("in/bare.h5"), "--batch",
+      "infer",        "--network",    path("in/net.safetensors"), "--input",       path("in/bare.safetensors"), "--batch",
       "20",           "--categories", out("alive.tsv"),  "--predictions", out("best.tsv"),    "--activations",
-      out("last.h5"), "--report",     out("report.json")};
+      out("last.safetensors"), "--report",     out("report.json")};
   fail_in_turn(words);
   fail_in_turn(test::joined(words, {"--journal", out("state-journal")}), true);
   fail_in_turn(
-      {"evaluate", "--network", path("in/net.h5"), "--input", path("in/samples.h5"), "--report", out("report.json")});
+      {"evaluate", "--network", path("in/net.safetensors"), "--input", path("in/samples.safetensors"), "--report", out("report.json")});
 }
 
 TEST_F(FailingCalls, OfTrainNeverLeaveAWrongFile) {
   std::vector<std::string> const words = {"train",
                                           "--network",
-                                          path("in/net.h5"),
+                                          path("in/net.safetensors"),
                                           "--input",
-                                          path("in/samples.h5"),
+                                          path("in/samples.safetensors"),
                                           "--validation",
-                                          path("in/samples.h5"),
+                                          path("in/samples.safetensors"),
                                           "--epochs",
                                           "2",
                                           "--optimizer",
                                           "adam",
                                           "--output",
-                                          out("net.h5"),
+                                          out("net.safetensors"),
                                           "--best",
-                                          out("kept-best.h5"),
+                                          out("kept-best.safetensors"),
                                           "--history",
                                           out("kept-history.tsv"),
                                           "--report",
                                           out("report.json")};
   fail_in_turn(words);
-  fail_in_turn(test::joined(words, {"--checkpoint", out("state-checkpoint.h5")}), true, 2.0);
+  fail_in_turn(test::joined(words, {"--checkpoint", out("state-checkpoint.safetensors")}), true, 2.0);
 }
 
 TEST_F(FailingCalls, OfMultiplyNeverLeaveAWrongFile) {
   empty_out();
   for (std::string const name : {"a", "b"}) {
-    MatrixWriter writer(path("in/" + name + ".h5"), 80, 80, Precision::single_precision);
+    MatrixWriter writer(path("in/" + name + ".safetensors"), 80, 80, Precision::single_precision);
     std::vector<float> values(80 * 80);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.001F * static_cast<float>(i % 997) - 0.4F;
     writer.write({0, 80, 0, 80}, values.data());
     writer.commit();
   }
-  std::vector<std::string> const words = {"multiply", path("in/a.h5"), path("in/b.h5"), "--tile",          "32",
-                                          "--output", out("c.h5"),     "--report",      out("report.json")};
+  std::vector<std::string> const words = {"multiply", path("in/a.safetensors"), path("in/b.safetensors"), "--tile",          "32",
+                                          "--output", out("c.safetensors"),     "--report",      out("report.json")};
   fail_in_turn(words);
   fail_in_turn(test::joined(words, {"--journal", out("state-journal")}), true);
 }
@@ -290,12 +290,12 @@ TEST_F(FailingCalls, AreNotMoreForADeepNetworkThatIsOpened) {
   for (std::string const command : {"infer", "info"}) {
     std::vector<std::ptrdiff_t> num_opens;
     for (std::string const layers : {"2", "50"}) {
-      auto const network = path("in/deep" + layers + ".h5");
+      auto const network = path("in/deep" + layers + ".safetensors");
       test::succeed({"generate", "radixnet", "--neurons", "32", "--layers", layers, "--output", network});
       words_ = {"info", network};
       if (command == "infer") {
-        test::succeed({"generate", "images", "--neurons", "32", "--samples", "5", "--output", path("in/img.h5")});
-        words_ = {"infer", "--network", network, "--input", path("in/img.h5")};
+        test::succeed({"generate", "images", "--neurons", "32", "--samples", "5", "--output", path("in/img.safetensors")});
+        words_ = {"infer", "--network", network, "--input", path("in/img.safetensors")};
       }
       EXPECT_EQ(run(0, "none").exit_code, 0);
       auto const calls = calls_in(log_ / "calls");
@@ -308,10 +308,10 @@ TEST_F(FailingCalls, AreNotMoreForADeepNetworkThatIsOpened) {
 }
 
 TEST_F(FailingCalls, OfMeasurementsNeverLeaveAWrongFile) {
-  fail_in_turn({"tune", "--network", path("in/net.h5"), "--input", path("in/bare.h5"), "--repeat", "1", "--output",
+  fail_in_turn({"tune", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--repeat", "1", "--output",
                 out("tuned.json")},
                false, 0.25);
-  fail_in_turn({"benchmark", "--network", path("in/net.h5"), "--input", path("in/bare.h5"), "--repeats", "1",
+  fail_in_turn({"benchmark", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--repeats", "1",
                 "--seconds", "0", "--backend", "serial", "--output", out("records.jsonl"), "--trace",
                 out("trace.json")},
                false, 0.25);

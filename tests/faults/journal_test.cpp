@@ -43,9 +43,9 @@ protected:
   static void SetUpTestSuite() {
     files_ = std::make_unique<TemporaryFolder>();
     test::succeed({"generate", "radixnet", "--neurons", "1024", "--layers", "24", "--seed", "3", "--bias", "-0.2",
-                   "--output", file("net.h5")});
+                   "--output", file("net.safetensors")});
     test::succeed(
-        {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "5", "--output", file("img.h5")});
+        {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "5", "--output", file("img.safetensors")});
     Faults undisturbed;
     EXPECT_EQ(undisturbed.run_to_end(1).exit_code, 0);
     expected_ = undisturbed.outputs();
@@ -64,10 +64,10 @@ protected:
 #if defined(VARVE_MPIRUN)
     if (ranks > 1) words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)};
 #endif
-    words.insert(words.end(), {VARVE_COMMAND,   "infer",         "--network",    file("net.h5"),   "--input",
-                               file("img.h5"),  "--reductions",  "none",         "--batch",        "10",
+    words.insert(words.end(), {VARVE_COMMAND,   "infer",         "--network",    file("net.safetensors"),   "--input",
+                               file("img.safetensors"),  "--reductions",  "none",         "--batch",        "10",
                                "--journal",     out("journal"),  "--categories", out("alive.tsv"), "--predictions",
-                               out("best.tsv"), "--activations", out("last.h5"), "--report",       out("report.json")});
+                               out("best.tsv"), "--activations", out("last.safetensors"), "--report",       out("report.json")});
     words.insert(words.end(), {"--share-devices", "--split", split_});
     return words;
   }
@@ -76,7 +76,7 @@ protected:
 
   Outputs outputs() const {
     auto const report = nlohmann::json::parse(read_bytes(out("report.json")));
-    return {read_bytes(out("alive.tsv")), read_bytes(out("best.tsv")), read_bytes(out("last.h5")),
+    return {read_bytes(out("alive.tsv")), read_bytes(out("best.tsv")), read_bytes(out("last.safetensors")),
             report["activation_hash"]};
   }
 
@@ -109,7 +109,7 @@ protected:
   }
 
   void expect_no_outputs() const {
-    for (char const* const name : {"alive.tsv", "best.tsv", "last.h5", "report.json"}) {
+    for (char const* const name : {"alive.tsv", "best.tsv", "last.safetensors", "report.json"}) {
       EXPECT_FALSE(fs::exists(out(name))) << name;
     }
   }
@@ -214,7 +214,7 @@ TEST_F(Faults, RunsWithSplitNeuronsGoOn) {
 TEST_F(Faults, AFinishedJournalGivesTheOutputsAgainAtOnce) {
   EXPECT_EQ(run_to_end(most_ranks).exit_code, 0);
   EXPECT_EQ(outputs(), expected_);
-  for (char const* const name : {"alive.tsv", "best.tsv", "last.h5", "report.json"}) fs::remove(out(name));
+  for (char const* const name : {"alive.tsv", "best.tsv", "last.safetensors", "report.json"}) fs::remove(out(name));
   for (int const ranks : {1, most_ranks}) {
     expect_resumed(ranks);
     auto const report = nlohmann::json::parse(read_bytes(out("report.json")));
@@ -247,7 +247,7 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
   auto const journal = read_bytes(out("journal"));
   auto const categories = read_bytes(out("alive.tsv"));
   test::succeed(
-      {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "6", "--output", out("other.h5")});
+      {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "6", "--output", out("other.safetensors")});
   std::vector<std::pair<std::vector<std::string>, std::string>> const others = {
       {{"--precision", "double"}, "precision is \"float\" there and \"double\" here"},
       {{"--batch", "11"}, "batch is 10 there and 11 here"},
@@ -255,7 +255,7 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
       {{"--samples", "1:200", "--repeat-input", "2"}, "repetitions of the input is 1 there and 2 here"},
       {{"--reductions", "saturation"}, "saturation is false there and true here"},
       {{"--edge-order", "ascending"}, "edge order is \"auto\" there and \"ascending\" here"},
-      {{"--input", out("other.h5")}, "another run: input is "}};
+      {{"--input", out("other.safetensors")}, "another run: input is "}};
   for (auto const& [options, sentence] : others) {
     auto command = words(1);
     command.insert(command.end(), options.begin(), options.end());

@@ -26,7 +26,7 @@ using varve::testing::TemporaryFolder;
 class KilledProduct : public ::testing::Test {
 protected:
   KilledProduct() {
-    for (char const* const name : {"a.h5", "b.h5"}) write_matrix(name);
+    for (char const* const name : {"a.safetensors", "b.safetensors"}) write_matrix(name);
   }
 
   std::string file(std::string const& name) const { return (folder_ / name).string(); }
@@ -51,8 +51,8 @@ protected:
   }
 
   std::vector<std::string> command(bool has_journal, std::string const& tile = "32") const {
-    std::vector<std::string> words = {VARVE_COMMAND, "multiply", file("a.h5"), file("b.h5"), "--output",
-                                      file("c.h5"),  "--tile",   tile,         "--report",   file("report.json")};
+    std::vector<std::string> words = {VARVE_COMMAND, "multiply", file("a.safetensors"), file("b.safetensors"), "--output",
+                                      file("c.safetensors"),  "--tile",   tile,         "--report",   file("report.json")};
     if (has_journal) words.insert(words.end(), {"--journal", file("journal")});
     return words;
   }
@@ -96,13 +96,13 @@ protected:
 
 TEST_F(KilledProduct, GoesOnAndGivesTheSameBits) {
   EXPECT_EQ(test::run(words(false)).exit_code, 0);
-  auto const expected = read_bytes(file("c.h5"));
+  auto const expected = read_bytes(file("c.safetensors"));
   auto const hash = nlohmann::json::parse(read_bytes(file("report.json")))["hash"];
-  fs::remove(file("c.h5"));
+  fs::remove(file("c.safetensors"));
   constexpr std::uint64_t tile_bytes = 32 * 32 * 4;
   for (std::uint64_t const num_tiles : {3U, 40U, 90U}) {
     EXPECT_EQ(run_until(num_tiles * tile_bytes, SIGKILL), -1);
-    EXPECT_FALSE(fs::exists(file("c.h5")));
+    EXPECT_FALSE(fs::exists(file("c.safetensors")));
   }
   EXPECT_EQ(run_until(140 * tile_bytes, SIGTERM), 5);
   EXPECT_THAT(read_bytes(file("err")), ::testing::HasSubstr("the same command goes on from"));
@@ -110,7 +110,7 @@ TEST_F(KilledProduct, GoesOnAndGivesTheSameBits) {
   auto const report = nlohmann::json::parse(read_bytes(file("report.json")));
   EXPECT_GE(report["journal"]["found_tiles"], 130);
   EXPECT_EQ(report["hash"], hash);
-  EXPECT_EQ(read_bytes(file("c.h5")).size(), expected.size());
+  EXPECT_EQ(read_bytes(file("c.safetensors")).size(), expected.size());
 }
 
 #if defined(VARVE_MPIRUN)
@@ -118,10 +118,10 @@ TEST_F(KilledProduct, GoesOnAndGivesTheSameBits) {
 TEST_F(KilledProduct, OfRanksGoesOnAfterTheDeathOfOne) {
   ASSERT_EQ(test::run(words(false)).exit_code, 0);
   auto const hash = report()["hash"];
-  fs::remove(file("c.h5"));
+  fs::remove(file("c.safetensors"));
   fs::remove(file("report.json"));
   EXPECT_NE(kill_one_of_three(100), 0);
-  EXPECT_FALSE(fs::exists(file("c.h5")));
+  EXPECT_FALSE(fs::exists(file("c.safetensors")));
   EXPECT_FALSE(fs::exists(file("report.json")));
   auto const ended = test::run(on_three_ranks());
   ASSERT_EQ(ended.exit_code, 0) << ended.err;

@@ -29,9 +29,9 @@ protected:
 
   static void SetUpTestSuite() {
     files_ = std::make_unique<TemporaryFolder>();
-    test::succeed({"generate", "images", "--neurons", "1024", "--samples", "20000", "--output", file("img.h5")});
+    test::succeed({"generate", "images", "--neurons", "1024", "--samples", "20000", "--output", file("img.safetensors")});
     test::succeed(
-        {"generate", "radixnet", "--neurons", "1024", "--layers", "24", "--bias", "-0.2", "--output", file("net.h5")});
+        {"generate", "radixnet", "--neurons", "1024", "--layers", "24", "--bias", "-0.2", "--output", file("net.safetensors")});
   }
   static void TearDownTestSuite() { files_.reset(); }
 
@@ -41,9 +41,9 @@ protected:
   /// What each subcommand that writes much does here.
   std::vector<Words> commands() const {
     return {{"generate", "images", "--neurons", "1024", "--samples", "10000000", "--output", out("img.tsv")},
-            {"generate", "radixnet", "--neurons", "65536", "--layers", "1920", "--output", out("net.h5")},
+            {"generate", "radixnet", "--neurons", "65536", "--layers", "1920", "--output", out("net.safetensors")},
             {"generate", "radixnet", "--neurons", "65536", "--layers", "1920", "--output", out("net")},
-            {"convert", file("img.h5"), out("img.tsv.xz")}};
+            {"convert", file("img.safetensors"), out("img.tsv.xz")}};
   }
 
   /// The partial outputs that are there.
@@ -99,7 +99,7 @@ TEST_F(Signals, LeftoversOfKilledRunsGoWithTheNextRun) {
   for (auto const& [killed, next] :
        {std::pair(all[0], Words{"generate", "images", "--neurons", "32", "--samples", "5", "--output", out("img.tsv")}),
         std::pair(all[2], Words{"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", out("net")}),
-        std::pair(all[3], Words{"convert", file("img.h5"), out("img.tsv.xz"), "--neurons", "7"})}) {
+        std::pair(all[3], Words{"convert", file("img.safetensors"), out("img.tsv.xz"), "--neurons", "7"})}) {
     EXPECT_EQ(signal_that_ends(killed, SIGKILL), SIGKILL);
     EXPECT_EQ(partial().size(), 1U);
     test::run_varve(next);
@@ -133,7 +133,7 @@ protected:
                    VARVE_COMMAND,
                    "infer",
                    "--network",
-                   file("net.h5"),
+                   file("net.safetensors"),
                    "--input",
                    input,
                    "--batch",
@@ -167,9 +167,9 @@ protected:
 /// The sentence says by how many bytes the file grew, or, if it was looked at between the change of its time and that
 /// of its size, that it was written.
 TEST_F(Changes, OfAnInputEndTheRunWithASentence) {
-  for (std::string const ending : {".h5", ".tsv"}) {
+  for (std::string const ending : {".safetensors", ".tsv"}) {
     auto const input = out("img" + ending);
-    test::succeed({"convert", file("img.h5"), input});
+    test::succeed({"convert", file("img.safetensors"), input});
     auto const bytes = read_bytes(input);
     auto const journal = out("journal-of-" + ending.substr(1));
     auto const has_begun = [&] { return fs::exists(journal) && fs::file_size(journal) > 4000; };
@@ -184,9 +184,9 @@ TEST_F(Changes, OfAnInputEndTheRunWithASentence) {
 }
 
 TEST_F(Changes, OfTheNetworkAreNoticedAtTheEnd) {
-  auto const network = out("net.h5");
-  fs::copy_file(file("net.h5"), network);
-  auto words = infer(file("img.h5"), {});
+  auto const network = out("net.safetensors");
+  fs::copy_file(file("net.safetensors"), network);
+  auto words = infer(file("img.safetensors"), {});
   words[6] = network;
   auto const has_begun = [&] { return read_bytes(file("out")).find("plan ") != std::string::npos; };
   auto const ended = change_while(words, has_begun, [&] { std::ofstream(network, std::ios::app) << "\n"; });

@@ -144,10 +144,10 @@ Network rectangular_network() {
 }
 
 void write_hdf5_networks(fs::path const& folder) {
-  save_network(rectangular_network(), folder / "rectangular.h5");
-  save_network(random_challenge_network(3, 12, 2, Values::one_for_all), folder / "ones.h5");
-  write_old_network(folder / "old-format.h5", false);
-  write_old_network(folder / "variable-texts.h5", true);
+  save_network(rectangular_network(), folder / "rectangular.safetensors");
+  save_network(random_challenge_network(3, 12, 2, Values::one_for_all), folder / "ones.safetensors");
+  write_old_network(folder / "old-format.safetensors", false);
+  write_old_network(folder / "variable-texts.safetensors", true);
 }
 
 /// The bytes of an IDX file: its dimensions and its elements.
@@ -187,32 +187,32 @@ void write_answers(fs::path const& path) {
 }
 
 void write_hdf5_samples(fs::path const& folder) {
-  write_answers(folder / "answers.h5");
-  save_samples(random_samples(2, 8, 12, Values::doubles), folder / "doubles.h5");
-  save_samples(random_samples(3, 300, 12, Values::one_for_all), folder / "ones.h5");
-  write_old_samples(folder / "old-format.h5", false);
-  write_old_samples(folder / "variable-texts.h5", true);
+  write_answers(folder / "answers.safetensors");
+  save_samples(random_samples(2, 8, 12, Values::doubles), folder / "doubles.safetensors");
+  save_samples(random_samples(3, 300, 12, Values::one_for_all), folder / "ones.safetensors");
+  write_old_samples(folder / "old-format.safetensors", false);
+  write_old_samples(folder / "variable-texts.safetensors", true);
 }
 
 /// Dense matrices: in chunks as Varve writes them, in one piece as other programs do, and in the layout DMATR.
 void write_hdf5_dense(fs::path const& folder) {
   std::vector<double> numbers(6 * 5);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i) - 3.0;
-  MatrixWriter writer(folder / "chunks.h5", 6, 5, Precision::double_precision);
+  MatrixWriter writer(folder / "chunks.safetensors", 6, 5, Precision::double_precision);
   writer.write({0, 6, 0, 5}, numbers.data());
   writer.commit();
   auto const lock = hdf5::lock();
-  hdf5::File const plain(H5Fcreate((folder / "plain.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  hdf5::File const plain(H5Fcreate((folder / "plain.safetensors").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   hsize_t const sizes[] = {6, 5};
   hdf5::Dataspace const space(H5Screate_simple(2, sizes, nullptr));
   hdf5::Dataset const dataset(
       H5Dcreate2(plain.id(), "x", H5T_IEEE_F32BE, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   if (H5Dwrite(dataset.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0)
-    throw ResourceError((folder / "plain.h5").string() + " cannot be written");
-  hdf5::File const listed(H5Fcreate((folder / "list.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-  hdf5::write_list(listed.id(), "values", H5T_IEEE_F64LE, numbers, true, folder / "list.h5");
+    throw ResourceError((folder / "plain.safetensors").string() + " cannot be written");
+  hdf5::File const listed(H5Fcreate((folder / "list.safetensors").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  hdf5::write_list(listed.id(), "values", H5T_IEEE_F64LE, numbers, true, folder / "list.safetensors");
   hdf5::write_text(listed.id(), "binsparse", R"({"version": "0.1", "format": "DMATR", "shape": [6, 5]})",
-                   folder / "list.h5");
+                   folder / "list.safetensors");
 }
 
 FinishedBatch finished_batch(SampleIndex first, SampleIndex last) {
@@ -255,23 +255,23 @@ void write_options(fs::path const& folder) {
 
 void write_command_lines(fs::path const& folder) {
   std::vector<std::string> const lines = {
-      "infer\n--network\nnet.h5\n--input\nimages.h5\n--categories\nalive.tsv\n--report\nreport.json",
+      "infer\n--network\nnet.safetensors\n--input\nimages.safetensors\n--categories\nalive.tsv\n--report\nreport.json",
       "infer\n--network=n\n--input=i\n--samples\n5:10\n--repeat-input\n3\n--batch\n100\n--cap\n32\n--bias=-0.3",
       "infer\n--network=n\n--input=i\n--formats\ncsr,cones\n--reductions\nnone\n--schedule\nstatic\n--memory-limit\n0."
       "5",
       "infer\n--network=n\n--input=i\n--kernel\nfused\n--edge-order\nbalanced\n--split\nsamples\n--share-devices",
-      "generate\nradixnet\n--neurons\n1024\n--layers\n120\n--seed\n7\n--output\nnet.h5",
-      "generate\nrandom\n--widths\n784,512,10\n--density\n0.6\n--bias\n-0.1\n0.1\n--output\nnet.h5",
-      "generate\nimages\n--neurons\n1024\n--samples\n60000\n--output\nimages.h5",
-      "generate\nsamples\n--neurons\n256\n--samples\n10000\n--density\n0.5\n--output\nvalues.h5",
-      "generate\nrandom\n--widths\n784,512,10\n--density\n0.05\n--init\nhe\n--activation\nsigmoid\n--output\nnet.h5",
-      "generate\nweights\n--network\nnet.h5\n--init\nidentity\n--cap\n2\n--output\nstart.h5",
-      "convert\n--reduce\nnet.h5\nsmall.h5",
-      "convert\n--prune\n0.05\n--prune-over\nnetwork\nnet.h5\nsmall.h5",
-      "convert\nimages.gz\ndigits.h5\n--labels\nlabels.gz\n--pixels\nraw",
+      "generate\nradixnet\n--neurons\n1024\n--layers\n120\n--seed\n7\n--output\nnet.safetensors",
+      "generate\nrandom\n--widths\n784,512,10\n--density\n0.6\n--bias\n-0.1\n0.1\n--output\nnet.safetensors",
+      "generate\nimages\n--neurons\n1024\n--samples\n60000\n--output\nimages.safetensors",
+      "generate\nsamples\n--neurons\n256\n--samples\n10000\n--density\n0.5\n--output\nvalues.safetensors",
+      "generate\nrandom\n--widths\n784,512,10\n--density\n0.05\n--init\nhe\n--activation\nsigmoid\n--output\nnet.safetensors",
+      "generate\nweights\n--network\nnet.safetensors\n--init\nidentity\n--cap\n2\n--output\nstart.safetensors",
+      "convert\n--reduce\nnet.safetensors\nsmall.safetensors",
+      "convert\n--prune\n0.05\n--prune-over\nnetwork\nnet.safetensors\nsmall.safetensors",
+      "convert\nimages.gz\ndigits.safetensors\n--labels\nlabels.gz\n--pixels\nraw",
       "evaluate\n--network\nn\n--input\ni\n--labels\nl\n--loss\nmean-square\n--top\n3\n--report\nreport.json",
-      "info\nnet.h5\n--plan\n--json\n--precision\ndouble",
-      "tune\n--network\nnet.h5\n--input\nimages.h5\n--output\ntuning.json",
+      "info\nnet.safetensors\n--plan\n--json\n--precision\ndouble",
+      "tune\n--network\nnet.safetensors\n--input\nimages.safetensors\n--output\ntuning.json",
       "--version",
       "infer\n--help"};
   for (std::size_t number = 0; number < lines.size(); ++number)

@@ -27,8 +27,8 @@ class GoldenRuns : public ::testing::Test {
 protected:
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TemporaryFolder>();
-    succeed({"convert", text_network(), path("net.h5")});
-    succeed({"convert", text_images(), path("img.h5"), "--neurons", "1024"});
+    succeed({"convert", text_network(), path("net.safetensors")});
+    succeed({"convert", text_images(), path("img.safetensors"), "--neurons", "1024"});
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
@@ -79,7 +79,7 @@ TEST_F(GoldenRuns, OnEveryBackendWithOneHashPerPrecision) {
     for (Backend const backend : compiled_backends()) {
       for (std::string const threads : {"1", "2"}) {
         auto const report =
-            classify(path("net.h5"), path("img.h5"),
+            classify(path("net.safetensors"), path("img.safetensors"),
                      {"--backend", to_string(backend), "--precision", precision, "--kokkos-num-threads=" + threads});
         EXPECT_EQ(report["backend"], to_string(backend));
         hashes.insert(report["activation_hash"]);
@@ -100,24 +100,24 @@ TEST_F(GoldenRuns, ByEveryEngineFormatAndBatch) {
                                                                    {"--kernel", "direct"},
                                                                    {"--batch", "100"},
                                                                    {"--repeat", "2"}}) {
-    hashes.insert(classify(path("net.h5"), path("img.h5"), options)["activation_hash"]);
+    hashes.insert(classify(path("net.safetensors"), path("img.safetensors"), options)["activation_hash"]);
   }
   EXPECT_EQ(hashes.size(), 1U);
 }
 
 TEST_F(GoldenRuns, FromEveryFormatAndCompression) {
-  auto const expected = classify(path("net.h5"), path("img.h5"))["activation_hash"];
+  auto const expected = classify(path("net.safetensors"), path("img.safetensors"))["activation_hash"];
   for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst"}) {
-    succeed({"convert", path("net.h5"), path("net" + ending)});
-    succeed({"convert", path("img.h5"), path("img" + ending)});
+    succeed({"convert", path("net.safetensors"), path("net" + ending)});
+    succeed({"convert", path("img.safetensors"), path("img" + ending)});
     EXPECT_EQ(classify(path("net" + ending), path("img" + ending))["activation_hash"], expected) << ending;
     std::filesystem::remove_all(path("net" + ending));
   }
 }
 
 TEST_F(GoldenRuns, SurvivorsAreSaturated) {
-  classify(path("net.h5"), path("img.h5"), {"--activations", path("last.h5"), "--predictions", path("best.tsv")});
-  auto const last = read_sample_file(path("last.h5"));
+  classify(path("net.safetensors"), path("img.safetensors"), {"--activations", path("last.safetensors"), "--predictions", path("best.tsv")});
+  auto const last = read_sample_file(path("last.safetensors"));
   EXPECT_EQ(last.num_samples(), 600U);
   EXPECT_EQ(last.matrix.num_entries(), 7U * 1024);
   EXPECT_THAT(last.matrix.values, ::testing::Each(32.0));
@@ -126,14 +126,14 @@ TEST_F(GoldenRuns, SurvivorsAreSaturated) {
 TEST_F(GoldenRuns, WrongTruthIsExitCode1) {
   write_bytes(path("wrong.tsv"), "287\n295\n386\n427\n429\n529\n571\n");
   auto const ended =
-      run_varve({"infer", "--network", path("net.h5"), "--input", path("img.h5"), "--truth", path("wrong.tsv")});
+      run_varve({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--truth", path("wrong.tsv")});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.out, HasSubstr("not alive here: 429\n"));
   EXPECT_THAT(ended.out, HasSubstr("not in the truth: 428\n"));
 }
 
 TEST_F(GoldenRuns, PartOfTheImages) {
-  auto const ended = succeed({"infer", "--network", path("net.h5"), "--input", text_images(), "--samples", "290:430",
+  auto const ended = succeed({"infer", "--network", path("net.safetensors"), "--input", text_images(), "--samples", "290:430",
                               "--truth", golden("neuron1024-l120-categories.tsv"), "--categories", path("part.tsv")});
   EXPECT_THAT(ended.out, HasSubstr("truth: match\n"));
   EXPECT_EQ(read_bytes(path("part.tsv")), "295\n386\n427\n428\n");

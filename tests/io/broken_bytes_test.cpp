@@ -85,12 +85,12 @@ void refuse_truncated(fs::path const& path, std::size_t step, Read const& read) 
 
 TEST(BrokenBytes, TruncatedHdf5FilesAreRefused) {
   TemporaryFolder const folder;
-  save_network(testing::random_network(3), folder / "net.h5");
-  refuse_truncated(folder / "net.h5", 101, read_network);
-  save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
-  refuse_truncated(folder / "samples.h5", 7, read_samples);
-  save_answers(folder / "answers.h5");
-  refuse_truncated(folder / "answers.h5", 101, read_answers);
+  save_network(testing::random_network(3), folder / "net.safetensors");
+  refuse_truncated(folder / "net.safetensors", 101, read_network);
+  save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.safetensors");
+  refuse_truncated(folder / "samples.safetensors", 7, read_samples);
+  save_answers(folder / "answers.safetensors");
+  refuse_truncated(folder / "answers.safetensors", 101, read_answers);
 }
 
 TEST(BrokenBytes, TruncatedCompressedTextIsRefused) {
@@ -104,12 +104,12 @@ TEST(BrokenBytes, TruncatedCompressedTextIsRefused) {
 
 TEST(BrokenBytes, FlippedBitsInHdf5FilesNeverCrash) {
   TemporaryFolder const folder;
-  save_network(testing::random_challenge_network(3, 12, 2, Values::doubles), folder / "net.h5");
-  read_flipped(folder / "net.h5", 11, read_network);
-  save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.h5");
-  read_flipped(folder / "samples.h5", 12, read_samples);
-  save_answers(folder / "answers.h5");
-  read_flipped(folder / "answers.h5", 14, read_answers);
+  save_network(testing::random_challenge_network(3, 12, 2, Values::doubles), folder / "net.safetensors");
+  read_flipped(folder / "net.safetensors", 11, read_network);
+  save_samples(testing::random_samples(3, 8, 12, Values::doubles), folder / "samples.safetensors");
+  read_flipped(folder / "samples.safetensors", 12, read_samples);
+  save_answers(folder / "answers.safetensors");
+  read_flipped(folder / "answers.safetensors", 14, read_answers);
   EXPECT_EQ(num_open_objects(), 0);
 }
 

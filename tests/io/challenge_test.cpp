@@ -190,7 +190,7 @@ TEST(ChallengeNetwork, TextRefusesWhatItCannotHold) {
     auto const found =
         sentence_of<UsageError>([&] { write_challenge_network(Network(layers), folder / "net", Compression::none); });
     EXPECT_EQ(folder.num_entries(), 0);
-    expect_holds(found, "write a .h5 file instead");
+    expect_holds(found, "write a .safetensors file instead");
     return found;
   };
   expect_holds(sentence([](auto& layers) { layers[1].bias = {-0.5}; }), "layer 1 has a bias of -0.5");

@@ -53,11 +53,11 @@ TEST(NetworkChecksum, IsOfAllLayerFiles) {
   TemporaryFolder const folder;
   auto const options = testing::with_bias();
   auto const network = testing::random_challenge_network(4, 20, 3, testing::Values::floats);
-  for (std::string const name : {"net.tsv", "net.h5"}) {
+  for (std::string const name : {"net.tsv", "net.safetensors"}) {
     save_network(network, folder / name);
     auto const sum = network_checksum(folder / name, options);
     EXPECT_EQ(network_checksum(folder / name, options), sum);
-    if (name == "net.h5") continue;
+    if (name == "net.safetensors") continue;
     write_bytes(folder / name / "notes.txt", "no layer");
     EXPECT_EQ(network_checksum(folder / name, options), sum);
     write_bytes(folder / name / "n20-l3.tsv", "1\t1\t0.5\n");

@@ -128,7 +128,7 @@ TEST(FileRoles, AnOutputDoesNotChangeWhatNetworkAFolderIs) {
   EXPECT_EQ(refusal(net, folder / "net/network.json", Content::json),
             "--categories " + (folder / "net/network.json").string() +
                 " would become a part of the folder that --input " + net + " reads; give it another folder");
-  for (std::string const name : {"net/last.h5", "net/notes.tsv", "link/alive.tsv", "net/below/../alive.tsv"}) {
+  for (std::string const name : {"net/last.safetensors", "net/notes.tsv", "link/alive.tsv", "net/below/../alive.tsv"}) {
     expect_holds(refusal(net, folder / name, Content::network_or_samples), "would become a part of the folder");
     expect_holds(refusal(folder / "link", folder / name, Content::network_or_samples), "would become a part of");
   }
@@ -142,20 +142,20 @@ TEST(FileRoles, LeftoversAreNeverFilesOfThisRun) {
     return (folder / (target + ".partial-000000000000000" + std::string(1, digit))).string();
   };
   FileRoles files;
-  files.reads("--input", write_bytes(mark("out.h5", '0'), "input"));
-  fs::create_symlink(write_bytes(mark("out.h5", '1'), "input"), folder / "link"); // an input under another name
+  files.reads("--input", write_bytes(mark("out.safetensors", '0'), "input"));
+  fs::create_symlink(write_bytes(mark("out.safetensors", '1'), "input"), folder / "link"); // an input under another name
   files.reads("--truth", folder / "link");
-  write_bytes(mark("out.h5", '2'), "a layer"); // a layer that a list names
-  write_bytes(folder / "net.json", R"({"layers": [")" + mark("out.h5", '2') + R"("]})");
+  write_bytes(mark("out.safetensors", '2'), "a layer"); // a layer that a list names
+  write_bytes(folder / "net.json", R"({"layers": [")" + mark("out.safetensors", '2') + R"("]})");
   files.reads("--network", folder / "net.json");
-  fs::create_directory(mark("out.h5", '3')); // the folder of an input
-  files.reads("--labels", write_bytes(mark("out.h5", '3') + "/n32-l1.tsv", "labels"));
-  files.writes("--output", folder / "out.h5", Content::hdf5);
-  files.writes("--journal", write_bytes(mark("out.h5", '4'), "journal"), Content::journal);
-  auto const left = write_bytes(mark("out.h5", '5'), "half");
+  fs::create_directory(mark("out.safetensors", '3')); // the folder of an input
+  files.reads("--labels", write_bytes(mark("out.safetensors", '3') + "/n32-l1.tsv", "labels"));
+  files.writes("--output", folder / "out.safetensors", Content::hdf5);
+  files.writes("--journal", write_bytes(mark("out.safetensors", '4'), "journal"), Content::journal);
+  auto const left = write_bytes(mark("out.safetensors", '5'), "half");
   EXPECT_TRUE(files.remove_leftovers().empty());
-  for (char const digit : {'0', '1', '2', '4'}) EXPECT_TRUE(fs::is_regular_file(mark("out.h5", digit))) << digit;
-  EXPECT_TRUE(fs::exists(mark("out.h5", '3') + "/n32-l1.tsv"));
+  for (char const digit : {'0', '1', '2', '4'}) EXPECT_TRUE(fs::is_regular_file(mark("out.safetensors", digit))) << digit;
+  EXPECT_TRUE(fs::exists(mark("out.safetensors", '3') + "/n32-l1.tsv"));
   EXPECT_FALSE(fs::exists(left));
 }
 
@@ -164,15 +164,15 @@ TEST(FileRoles, EndingsDoNotContradictTheFormat) {
   std::string const none = folder / "nothing";
   for (auto const& [name, content] : {std::pair("a.tsv", Content::hdf5),
                                       std::pair("a.tsv.gz", Content::hdf5),
-                                      std::pair("a.h5.gz", Content::hdf5),
+                                      std::pair("a.safetensors.gz", Content::hdf5),
                                       std::pair("a.json", Content::hdf5),
-                                      std::pair("a.h5", Content::lines),
-                                      std::pair("a.hdf5", Content::lines),
+                                      std::pair("a.safetensors", Content::lines),
+                                      std::pair("a.safetensors", Content::lines),
                                       std::pair("a.json", Content::lines),
                                       std::pair("a.json.gz", Content::json),
-                                      std::pair("a.h5", Content::json),
+                                      std::pair("a.safetensors", Content::json),
                                       std::pair("a.tsv", Content::json),
-                                      std::pair("a.h5", Content::journal),
+                                      std::pair("a.safetensors", Content::journal),
                                       std::pair("a.json", Content::journal),
                                       std::pair("a.tsv.zst", Content::journal),
                                       std::pair("a.npy", Content::hdf5),
@@ -186,18 +186,18 @@ TEST(FileRoles, EndingsDoNotContradictTheFormat) {
                                       std::pair("a.journal", Content::lines),
                                       std::pair("a.tsv.gz", Content::plain_lines),
                                       std::pair("a.tsv.Zst", Content::plain_lines),
-                                      std::pair("a.h5", Content::plain_lines)}) {
+                                      std::pair("a.safetensors", Content::plain_lines)}) {
     expect_holds(refusal(none, folder / name, content),
                  "--categories " + (folder / name).string() + " has an ending of another format: ");
   }
   for (auto const& [name, content] :
-       {std::pair("a.h5", Content::hdf5), std::pair("a.hdf5", Content::hdf5), std::pair("a", Content::hdf5),
+       {std::pair("a.safetensors", Content::hdf5), std::pair("a.safetensors", Content::hdf5), std::pair("a", Content::hdf5),
         std::pair("a.tsv", Content::lines), std::pair("a.tsv.xz", Content::lines), std::pair("a.alive", Content::lines),
         std::pair("a.json", Content::json), std::pair("a", Content::json), std::pair("a.journal", Content::journal),
         std::pair("a", Content::journal), std::pair("a.tsv", Content::network_or_samples),
         std::pair("a.H5", Content::hdf5), std::pair("a.TSV", Content::lines), std::pair("a.alive.gz", Content::lines),
         std::pair("a.jsonl", Content::json), std::pair("a.tsv", Content::plain_lines),
-        std::pair("a.h5.previous", Content::hdf5)}) {
+        std::pair("a.safetensors.previous", Content::hdf5)}) {
     expect_taken(none, folder / name, content);
   }
 }

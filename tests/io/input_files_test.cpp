@@ -79,7 +79,7 @@ std::jthread feed(fs::path const& pipe, std::string bytes) {
 TEST(InputFiles, PipesAreReadOnceAndGiveTheirBytesAsOftenAsNeeded) {
   TemporaryFolder const folder;
   auto const samples = random_samples(4, 3000, 60, Values::doubles); // more than a pipe holds
-  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".h5"}) {
+  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".safetensors"}) {
     auto const file = folder / ("file" + ending);
     auto const pipe = folder / ("pipe" + ending);
     save_samples(samples, file);

@@ -23,8 +23,8 @@ TEST(JsonText, FlatTextsAreParsed) {
 
 TEST(JsonText, DeepAndLongTextsAreRefused) {
   for (std::size_t const depth : {deepest_json + 1, std::size_t{30000}}) {
-    auto const sentence = sentence_of<InputError>([&] { parse_json(nested(depth), "net.h5: layer 3"); });
-    expect_holds(sentence, "net.h5: layer 3: found JSON that nests " + std::to_string(depth) + " deep");
+    auto const sentence = sentence_of<InputError>([&] { parse_json(nested(depth), "net.safetensors: layer 3"); });
+    expect_holds(sentence, "net.safetensors: layer 3: found JSON that nests " + std::to_string(depth) + " deep");
   }
   expect_holds(sentence_of<InputError>([] { parse_json(nested(100000), "x"); }), "more than 65536 bytes");
   expect_holds(sentence_of<InputError>([] { parse_json(std::string(longest_json + 1, ' '), "x"); }), "more than 65536");
@@ -40,9 +40,9 @@ TEST(JsonText, KeysThatAnObjectHasTwiceAreRefused) {
 }
 
 TEST(JsonText, TextThatIsNoUtf8IsWrittenAsJson) {
-  nlohmann::ordered_json const json = {{"name", "net\xff.h5"}, {"line", "a\nb"}};
+  nlohmann::ordered_json const json = {{"name", "net\xff.safetensors"}, {"line", "a\nb"}};
   auto const text = json_text(json);
-  EXPECT_EQ(text, "{\"name\":\"net\xef\xbf\xbd.h5\",\"line\":\"a\\nb\"}");
+  EXPECT_EQ(text, "{\"name\":\"net\xef\xbf\xbd.safetensors\",\"line\":\"a\\nb\"}");
   EXPECT_FALSE(nlohmann::ordered_json::parse(text, nullptr, false).is_discarded());
 }
 

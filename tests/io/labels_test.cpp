@@ -60,7 +60,7 @@ TEST(Labels, OtherSamplesThanThoseAskedForAreRefused) {
   EXPECT_EQ(read(write_bytes(folder / "none", "#\n"), {0, 5}, OtherSamples::refused),
             ": found labels of none, expected labels of the samples 1:5");
 
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto samples = random_samples(1, 4, 3, Values::floats);
   samples.first_sample = 100;
   SampleFileWriter writer(path, 3);

@@ -108,7 +108,7 @@ bool try_mutants_of(fs::path const& original, bool takes_all) {
   std::ifstream file(original, std::ios::binary);
   std::string const bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   bool const is_samples = holds_samples(original);
-  auto const mutant = fs::temp_directory_path() / fmt::format("varve-mutant-{}.h5", getpid());
+  auto const mutant = fs::temp_directory_path() / fmt::format("varve-mutant-{}.safetensors", getpid());
   Counts counts;
   for (std::size_t place = 0; place < bytes.size(); ++place) {
     for (int const value : other_values(bytes, place, takes_all)) {

@@ -47,10 +47,10 @@ def write_samples(path, text):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        write_network(folder / "network-variable.h5", str)
-        write_network(folder / "network-fixed.h5", numpy.bytes_)
-        write_samples(folder / "samples-variable.h5", str)
-        write_network(folder / "network-chunks.h5", numpy.bytes_, chunks=(5,), shuffle=True, compression="gzip", fletcher32=True)
+        write_network(folder / "network-variable.safetensors", str)
+        write_network(folder / "network-fixed.safetensors", numpy.bytes_)
+        write_samples(folder / "samples-variable.safetensors", str)
+        write_network(folder / "network-chunks.safetensors", numpy.bytes_, chunks=(5,), shuffle=True, compression="gzip", fletcher32=True)
         runs = [subprocess.Popen([*sys.argv[1:], str(path)]) for path in sorted(folder.iterdir())]
         sys.exit(max(run.wait() for run in runs))
 

@@ -48,7 +48,7 @@ TEST(NetworkFile, RandomNetworksComeBack) {
   TemporaryFolder const folder;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     auto const network = random_network(seed);
-    auto const path = folder / "network.h5";
+    auto const path = folder / "network.safetensors";
     write(network, path);
     auto const back = load(*open_network_file(path));
     ASSERT_EQ(back.layers(), network.layers()) << "seed " << seed;
@@ -60,8 +60,8 @@ TEST(NetworkFile, RandomNetworksComeBack) {
 TEST(NetworkFile, ManyLayersAreReadByManyThreadsInAnyOrder) {
   TemporaryFolder const folder;
   auto const network = testing::random_challenge_network(9, 30, 300, testing::Values::doubles);
-  write(network, folder / "network.h5");
-  NetworkFile const file(folder / "network.h5");
+  write(network, folder / "network.safetensors");
+  NetworkFile const file(folder / "network.safetensors");
   for_each_on_host_threads(300, [&](std::size_t turn) {
     auto const number = (turn * 77) % 300;
     if (file.layer(number) != network.layers()[number]) throw std::runtime_error("a layer differs");
@@ -70,8 +70,8 @@ TEST(NetworkFile, ManyLayersAreReadByManyThreadsInAnyOrder) {
 
 TEST(NetworkFile, HeaderHoldsAllButTheWeights) {
   TemporaryFolder const folder;
-  write(small_network(), folder / "network.h5");
-  NetworkFile const file(folder / "network.h5");
+  write(small_network(), folder / "network.safetensors");
+  NetworkFile const file(folder / "network.safetensors");
   auto const header = file.header(0);
   EXPECT_EQ(header.num_inputs, 3U);
   EXPECT_EQ(header.num_outputs, 2U);
@@ -90,8 +90,8 @@ TEST(NetworkFile, LayersWithoutOutputsOrEdgesComeBack) {
   Layer const curved{{1, 1, {0, 0}, {}, {}}, {1.0}, Activation::sigmoid()};
   Layer const other_curve{{1, 1, {0, 0}, {}, {}}, {1.0}, Activation::tanh()};
   Network const network({no_edges, shared_value_of_none, leaky, narrow, curved, other_curve, no_outputs});
-  write(network, folder / "network.h5");
-  EXPECT_EQ(load(*open_network_file(folder / "network.h5")).layers(), network.layers());
+  write(network, folder / "network.safetensors");
+  EXPECT_EQ(load(*open_network_file(folder / "network.safetensors")).layers(), network.layers());
 }
 
 /// The size in bytes of the stored type of a dataset.
@@ -106,12 +106,12 @@ TEST(NetworkFile, StoresTheNarrowestTypes) {
   testing::Generator generator(1);
   for (auto const values : {testing::Values::floats, testing::Values::doubles}) {
     Layer const layer{testing::random_matrix(generator, 40, 300, 0.5, values), {0.0}, Activation::relu()};
-    write(Network({layer}), folder / "network.h5");
+    write(Network({layer}), folder / "network.safetensors");
     auto const weights = std::string("layers/000000/weights/");
-    EXPECT_EQ(stored_size(folder / "network.h5", weights + "values"), values == testing::Values::floats ? 4U : 8U);
-    EXPECT_EQ(stored_size(folder / "network.h5", weights + "indices_1"), 2U);
-    EXPECT_EQ(stored_size(folder / "network.h5", weights + "pointers_to_1"), 2U);
-    EXPECT_EQ(stored_size(folder / "network.h5", "layers/000000/bias"), 8U);
+    EXPECT_EQ(stored_size(folder / "network.safetensors", weights + "values"), values == testing::Values::floats ? 4U : 8U);
+    EXPECT_EQ(stored_size(folder / "network.safetensors", weights + "indices_1"), 2U);
+    EXPECT_EQ(stored_size(folder / "network.safetensors", weights + "pointers_to_1"), 2U);
+    EXPECT_EQ(stored_size(folder / "network.safetensors", "layers/000000/bias"), 8U);
   }
 }
 
@@ -123,14 +123,14 @@ TEST(NetworkFile, LargeIndicesAreCompressed) {
     matrix.row_pointers.push_back(matrix.column_indices.size());
   }
   Network const network({{matrix, {-0.5}, Activation::relu()}});
-  write(network, folder / "network.h5");
-  EXPECT_LT(fs::file_size(folder / "network.h5"), 16000U) << "64000 bytes of indices without compression";
-  EXPECT_EQ(load(*open_network_file(folder / "network.h5")).layers(), network.layers());
+  write(network, folder / "network.safetensors");
+  EXPECT_LT(fs::file_size(folder / "network.safetensors"), 16000U) << "64000 bytes of indices without compression";
+  EXPECT_EQ(load(*open_network_file(folder / "network.safetensors")).layers(), network.layers());
 }
 
 TEST(NetworkFile, ReadsEveryNumberType) {
   TemporaryFolder const folder;
-  auto const path = folder / "network.h5";
+  auto const path = folder / "network.safetensors";
   auto const network = small_network();
   for (auto const index : {H5T_STD_U8LE, H5T_STD_U16BE, H5T_STD_U32LE, H5T_STD_U64LE, H5T_STD_I32LE, H5T_STD_I64BE}) {
     for (auto const value : {H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_STD_I8LE, H5T_STD_I64LE, H5T_STD_U16LE}) {
@@ -145,7 +145,7 @@ TEST(NetworkFile, ReadsEveryNumberType) {
 
 TEST(NetworkFile, ReadsBothVersionsAndBothKindsOfText) {
   TemporaryFolder const folder;
-  auto const path = folder / "network.h5";
+  auto const path = folder / "network.safetensors";
   for (std::string const version : {"0.1", "0.1.0"}) {
     for (bool const variable : {false, true}) {
       write(small_network(), path);
@@ -165,7 +165,7 @@ void read(fs::path const& path) { load(*open_network_file(path)); }
 template <class Change>
 std::string sentence_after(Change const& change) {
   TemporaryFolder const folder;
-  auto const path = folder / "network.h5";
+  auto const path = folder / "network.safetensors";
   write(small_network(), path);
   change(path);
   return testing::sentence_about(path, [&] { read(path); });
@@ -261,7 +261,7 @@ TEST(NetworkFile, WrongDescriptorsAreNamed) {
 
 TEST(NetworkFile, TheValuesSayWhetherOneIsSharedNotTheDescriptor) {
   TemporaryFolder const folder;
-  auto const path = folder / "network.h5";
+  auto const path = folder / "network.safetensors";
   write(small_network(), path);
   auto const weights = small_network().layers()[1].weights;
   auto const shape =
@@ -277,7 +277,7 @@ TEST(NetworkFile, TheValuesSayWhetherOneIsSharedNotTheDescriptor) {
 
 TEST(NetworkFile, LayersThatDoNotFitAreSeenWhenOpened) {
   TemporaryFolder const folder;
-  auto const path = folder / "network.h5";
+  auto const path = folder / "network.safetensors";
   write(small_network(), path);
   testing::replace_text(path, "layers/000001/weights", "binsparse",
                         descriptor("0.1", R"("format": "CSR", "shape": [2, 5], "number_of_stored_values": 2,
@@ -318,10 +318,10 @@ TEST(NetworkFile, WrongContentsAreNamed) {
 
 TEST(NetworkFile, OtherFilesAreRefused) {
   TemporaryFolder const folder;
-  auto const missing = folder / "missing.h5";
+  auto const missing = folder / "missing.safetensors";
   EXPECT_EQ(sentence_of<InputError>([&] { read(missing); }),
             missing.string() + " cannot be read: No such file or directory");
-  auto const text = testing::write_bytes(folder / "text.h5", "1\t2\t3\n");
+  auto const text = testing::write_bytes(folder / "text.safetensors", "1\t2\t3\n");
   expect_holds(sentence_of<InputError>([&] { read(text); }), text.string() + " is no whole HDF5 file");
 }
 
@@ -329,7 +329,7 @@ TEST(NetworkFileWriter, LeavesNothingBehindWhenItFails) {
   TemporaryFolder const folder;
   auto const layers = small_network().layers();
   {
-    NetworkFileWriter writer(folder / "network.h5");
+    NetworkFileWriter writer(folder / "network.safetensors");
     writer.append(layers[0]);
     expect_holds(sentence_of<InputError>([&] { writer.append(layers[0]); }), "layer 1 takes 3 inputs");
     auto broken = layers[1];
@@ -337,8 +337,8 @@ TEST(NetworkFileWriter, LeavesNothingBehindWhenItFails) {
     expect_holds(sentence_of<InputError>([&] { writer.append(broken); }), "layer 1: entry 0 has the value nan");
   }
   EXPECT_EQ(folder.num_entries(), 0);
-  EXPECT_THROW(NetworkFileWriter(folder / "network.h5").commit(), std::logic_error);
-  EXPECT_THROW(NetworkFileWriter(folder / "no/network.h5"), ResourceError);
+  EXPECT_THROW(NetworkFileWriter(folder / "network.safetensors").commit(), std::logic_error);
+  EXPECT_THROW(NetworkFileWriter(folder / "no/network.safetensors"), ResourceError);
   EXPECT_EQ(folder.num_entries(), 0);
 }
 
@@ -350,7 +350,7 @@ TEST(NetworkFileWriter, LeavesNothingBehindWhenItFails) {
   std::signal(SIGXFSZ, SIG_IGN);
   {
     TemporaryFolder const folder;
-    auto const path = folder / "network.h5";
+    auto const path = folder / "network.safetensors";
     try {
       write(testing::random_challenge_network(1, 500, 1, testing::Values::doubles), path);
     } catch (ResourceError const& error) {

@@ -23,7 +23,7 @@ using testing::Values;
 using testing::with_bias;
 
 TEST(Open, NetworksComeBackThroughEveryEnding) {
-  for (std::string const name : {"net", "net.tsv", "net.tsv.gz", "net.tsv.xz", "net.tsv.zst", "net.h5", "net.hdf5"}) {
+  for (std::string const name : {"net", "net.tsv", "net.tsv.gz", "net.tsv.xz", "net.tsv.zst", "net.safetensors", "net.safetensors"}) {
     TemporaryFolder const folder;
     auto const network = random_challenge_network(4, 20, 7, Values::doubles);
     std::vector<std::size_t> steps;
@@ -40,7 +40,7 @@ TEST(Open, NetworksComeBackThroughEveryEnding) {
 }
 
 TEST(Open, SamplesComeBackThroughEveryEnding) {
-  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".h5", ".hdf5"}) {
+  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".safetensors", ".safetensors"}) {
     TemporaryFolder const folder;
     auto const samples = random_samples(4, 50, 20, Values::floats);
     save_samples(samples, folder / ("samples" + ending));
@@ -53,33 +53,33 @@ TEST(Open, FirstSamplesBeginWhereTheFileDoes) {
   TemporaryFolder const folder;
   auto samples = random_samples(4, 50, 20, Values::floats);
   samples.first_sample = 100;
-  save_samples(samples, folder / "samples.h5");
+  save_samples(samples, folder / "samples.safetensors");
   save_samples(samples, folder / "samples.tsv");
-  EXPECT_EQ(first_samples(folder / "samples.h5", 30), SampleRange(100, 130));
+  EXPECT_EQ(first_samples(folder / "samples.safetensors", 30), SampleRange(100, 130));
   EXPECT_EQ(first_samples(folder / "samples.tsv", 30), SampleRange(0, 30));
 }
 
 TEST(Open, GeneralNetworksGoIntoHdf5Only) {
   TemporaryFolder const folder;
   auto const network = random_network(4);
-  save_network(network, folder / "net.h5");
-  EXPECT_EQ(load(*open_network(folder / "net.h5")).layers(), network.layers());
+  save_network(network, folder / "net.safetensors");
+  EXPECT_EQ(load(*open_network(folder / "net.safetensors")).layers(), network.layers());
   expect_holds(sentence_of<UsageError>([&] { save_network(network, folder / "net.tsv.gz"); }),
-               "write a .h5 file instead");
+               "write a .safetensors file instead");
   EXPECT_EQ(folder.num_entries(), 1);
 }
 
 TEST(Open, AFileMayBeRewrittenWhileItIsRead) {
   TemporaryFolder const folder;
   auto const network = random_network(9);
-  save_network(network, folder / "net.h5");
-  save_network(*open_network(folder / "net.h5"), folder / "net.h5");
-  EXPECT_EQ(load(*open_network(folder / "net.h5")).layers(), network.layers());
+  save_network(network, folder / "net.safetensors");
+  save_network(*open_network(folder / "net.safetensors"), folder / "net.safetensors");
+  EXPECT_EQ(load(*open_network(folder / "net.safetensors")).layers(), network.layers());
 }
 
 TEST(Open, OptionsMayRepeatButNotContradictAFile) {
   TemporaryFolder const folder;
-  auto const path = folder / "net.h5";
+  auto const path = folder / "net.safetensors";
   save_network(random_challenge_network(4, 20, 3, Values::floats), path);
   ChallengeOptions const equal{20, 3, -0.25, 32.0};
   EXPECT_EQ(open_network(path, equal)->num_layers(), 3U);
@@ -98,22 +98,22 @@ TEST(Open, OptionsMayRepeatButNotContradictAFile) {
 TEST(Open, WhatIsNotExpectedIsNamed) {
   TemporaryFolder const folder;
   auto const text = testing::write_bytes(folder / "text.tsv", "1\t1\t1\n");
-  save_samples(random_samples(1, 5, 4, Values::floats), folder / "samples.h5");
-  save_network(random_network(1), folder / "net.h5");
+  save_samples(random_samples(1, 5, 4, Values::floats), folder / "samples.safetensors");
+  save_network(random_network(1), folder / "net.safetensors");
 
   expect_holds(sentence_of<InputError>([&] { open_network(folder / "missing"); }), "No such file or directory");
   EXPECT_EQ(sentence_of<InputError>([&] { open_network(text); }),
             text.string() +
                 " is no network: expected an HDF5 network file, a folder of nN-lK.tsv files, an ONNX model, "
                 "matrices of other programs, or a JSON file that lists them");
-  expect_holds(sentence_of<InputError>([&] { open_network(folder / "samples.h5"); }),
+  expect_holds(sentence_of<InputError>([&] { open_network(folder / "samples.safetensors"); }),
                "found the format \"varve-samples\"");
-  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "net.h5", 4); }),
+  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "net.safetensors", 4); }),
                "found the format \"varve-network\"");
   expect_holds(sentence_of<InputError>([&] { open_samples(folder.path(), 4); }), "is a folder, expected a file");
-  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "missing.h5", 4); }), "No such file or directory");
-  EXPECT_EQ(sentence_of<InputError>([&] { open_samples(folder / "samples.h5", 6); }),
-            (folder / "samples.h5").string() + " holds samples of 4 neurons, the network has 6 inputs");
+  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "missing.safetensors", 4); }), "No such file or directory");
+  EXPECT_EQ(sentence_of<InputError>([&] { open_samples(folder / "samples.safetensors", 6); }),
+            (folder / "samples.safetensors").string() + " holds samples of 4 neurons, the network has 6 inputs");
 }
 
 TEST(Open, UnknownEndingsAreRefused) {

@@ -53,7 +53,7 @@ void write_answers(fs::path const& path, SampleSet const& samples, Labels const&
 
 TEST(SampleAnswers, LabelsAndTargetsAndTheirRangesComeBack) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto const samples = samples_numbered(1, 100, 30);
   auto const targets = samples_numbered(2, 100, 7);
   auto const labels = some_labels(100);
@@ -79,7 +79,7 @@ TEST(SampleAnswers, LabelsAndTargetsAndTheirRangesComeBack) {
 
 TEST(SampleAnswers, BatchesGrowIntoTheSameContent) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   constexpr std::size_t num_samples = 70000; // more labels than a block holds
   SampleSet samples{{num_samples, 3, std::vector<EdgeOffset>(num_samples + 1, 0), {}, {0.0}}, first_sample};
   auto const targets = samples_numbered(2, num_samples, 2);
@@ -93,7 +93,7 @@ TEST(SampleAnswers, BatchesGrowIntoTheSameContent) {
 
 TEST(SampleAnswers, AFileWithoutSamplesMayHaveLabels) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   SampleFileWriter writer(path, 3);
   writer.append_labels({});
   writer.append_targets({{0, 2, {0}, {}, {}}, 0});
@@ -105,7 +105,7 @@ TEST(SampleAnswers, AFileWithoutSamplesMayHaveLabels) {
 
 TEST(SampleAnswers, FilesWithoutThemSaySo) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   write_sample_file(path, samples_numbered(1, 10, 4));
   EXPECT_FALSE(read_sample_header(path).has_labels);
   EXPECT_EQ(read_sample_header(path).num_targets, std::nullopt);
@@ -121,14 +121,14 @@ TEST(SampleAnswers, EachSampleNeedsOne) {
   TemporaryFolder const folder;
   auto const samples = samples_numbered(1, 10, 4);
   {
-    SampleFileWriter writer(folder / "samples.h5", 4);
+    SampleFileWriter writer(folder / "samples.safetensors", 4);
     writer.append(samples);
     writer.append_labels(some_labels(9));
     EXPECT_THROW(writer.commit(), std::logic_error);
     EXPECT_THROW(writer.append_labels({{1}, first_sample + 10}), std::logic_error);
   }
   {
-    SampleFileWriter writer(folder / "samples.h5", 4);
+    SampleFileWriter writer(folder / "samples.safetensors", 4);
     writer.append(samples);
     writer.append_targets(samples_numbered(2, 11, 2));
     EXPECT_THROW(writer.commit(), std::logic_error);
@@ -141,16 +141,16 @@ TEST(SampleAnswers, TextHasNoPlaceForThem) {
   auto const path = folder / "samples.tsv";
   auto const writer = open_sample_writer(path, 4);
   EXPECT_EQ(sentence_of<UsageError>([&] { writer->append_labels(some_labels(1)); }),
-            path.string() + " is text, which has no place for labels; expected .h5, or --samples-only");
+            path.string() + " is text, which has no place for labels; expected .safetensors, or --samples-only");
   EXPECT_EQ(sentence_of<UsageError>([&] { writer->append_targets(samples_numbered(1, 2, 2)); }),
-            path.string() + " is text, which has no place for targets; expected .h5, or --samples-only");
+            path.string() + " is text, which has no place for targets; expected .safetensors, or --samples-only");
 }
 
 /// The sentence about a file of two samples after a change to it.
 template <class Change, class Read>
 std::string sentence_after(Change const& change, Read const& read) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto const samples = samples_numbered(1, 2, 3);
   write_answers(path, samples, {{0, 1}, first_sample}, {{2, 2, {0, 1, 2}, {0, 1}, {0.5, 1.5}}, first_sample}, 2);
   change(path);
@@ -221,7 +221,7 @@ TEST(SampleAnswers, AWrongNumberOfTargetsStopsEveryReader) {
 
 TEST(SampleAnswers, LabelsBeyondAllClassesAreNoClass) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto const samples = samples_numbered(1, 2, 3);
   write_answers(path, samples, {{0, 1}, first_sample}, {{2, 2, {0, 0, 0}, {}, {}}, first_sample}, 2);
   testing::replace_list(path, "labels", H5T_STD_I64LE, {7, 1e15});
@@ -230,7 +230,7 @@ TEST(SampleAnswers, LabelsBeyondAllClassesAreNoClass) {
 
 TEST(SampleAnswers, DamagedBytesAreNoticed) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   SampleFileWriter writer(path, 3);
   auto const samples = samples_numbered(1, 2000, 3);
   writer.append(samples);

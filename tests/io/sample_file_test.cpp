@@ -26,7 +26,7 @@ using testing::Values;
 
 TEST(SampleFile, SamplesAndTheirRangesComeBack) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   for (auto const values : {Values::one_for_all, Values::floats, Values::doubles}) {
     auto samples = random_samples(1, 100, 300, values);
     samples.first_sample = 1000;
@@ -47,7 +47,7 @@ TEST(SampleFile, SamplesAndTheirRangesComeBack) {
 
 TEST(SampleFile, FewAndNoEntriesComeBack) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   std::vector<SampleSet> const sets = {
       {{0, 5, {0}, {}, {0.0}}, 0}, {{3, 5, {0, 0, 0, 0}, {}, {0.0}}, 7}, {{2, 5, {0, 1, 1}, {4}, {0.1}}, 0}};
   for (auto const& samples : sets) {
@@ -79,7 +79,7 @@ TEST(SampleFile, BatchesGrowIntoTheSameFile) {
     auto samples = random_samples(2, 60, 40, values);
     samples.first_sample = 5;
     for (std::size_t const batch_size : {1U, 7U, 60U}) {
-      EXPECT_EQ(through_batches(samples, batch_size, folder / "samples.h5"), samples);
+      EXPECT_EQ(through_batches(samples, batch_size, folder / "samples.safetensors"), samples);
     }
   }
 }
@@ -95,14 +95,14 @@ TEST(SampleFile, ValuesAreWidenedWhenOneDoesNotFit) {
     }
     samples.matrix.row_pointers.push_back(samples.matrix.column_indices.size());
   }
-  EXPECT_EQ(through_batches(samples, 500, folder / "samples.h5"), samples);
+  EXPECT_EQ(through_batches(samples, 500, folder / "samples.safetensors"), samples);
 }
 
 TEST(SampleFile, BatchesMustFollowEachOther) {
   TemporaryFolder const folder;
   auto const samples = random_samples(3, 10, 8, Values::floats);
   {
-    SampleFileWriter writer(folder / "samples.h5", 8);
+    SampleFileWriter writer(folder / "samples.safetensors", 8);
     writer.append(samples_of(samples, 0, 5));
     EXPECT_THROW(writer.append(samples_of(samples, 6, 10)), std::logic_error);
     EXPECT_THROW(writer.append(random_samples(3, 10, 9, Values::floats)), std::logic_error);
@@ -116,7 +116,7 @@ TEST(SampleFile, BatchesMustFollowEachOther) {
 template <class Change>
 std::string sentence_after(Change const& change) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   write_sample_file(path, {{2, 3, {0, 2, 3}, {0, 2, 1}, {1.0, 2.0, 3.0}}, 0});
   change(path);
   return testing::sentence_about(path, [&] { read_sample_file(path); });
@@ -152,7 +152,7 @@ TEST(SampleFile, WrongFilesAreNamed) {
 TEST(SampleFile, NamedLikeOneIsNoText) {
   TemporaryFolder const folder;
   for (std::string const content : {"", "1\t2\t1\n"}) {
-    for (std::string const name : {"x.h5", "x.hdf5"}) {
+    for (std::string const name : {"x.safetensors", "x.safetensors"}) {
       auto const path = folder / name;
       testing::write_bytes(path, content);
       expect_holds(sentence_of<InputError>([&] { open_samples(path, 12, std::nullopt); }),
@@ -170,7 +170,7 @@ TEST(SampleFile, NamedLikeOneIsNoText) {
 
 TEST(SampleFile, RangesOutsideTheFileAreRefused) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   write_sample_file(path, random_samples(1, 10, 4, Values::floats));
   EXPECT_EQ(sentence_of<UsageError>([&] {
               read_sample_file(path, SampleRange{5, 11});
@@ -189,7 +189,7 @@ TEST(SampleFile, RangesOutsideTheFileAreRefused) {
 
 TEST(SampleFile, FirstSampleIsZeroWhereAbsent) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto const samples = random_samples(1, 10, 4, Values::floats);
   write_sample_file(path, samples);
   testing::remove_attribute(path, "/", "first_sample");

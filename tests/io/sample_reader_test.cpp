@@ -49,7 +49,7 @@ TEST(SampleReaders, GiveThePartsOfEveryKindOfFile) {
   TemporaryFolder const folder;
   for (auto const values : {Values::one_for_all, Values::doubles}) {
     auto const samples = random_samples(4, 90, 20, values);
-    for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".h5"}) {
+    for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".safetensors"}) {
       auto const path = folder / ("samples" + ending);
       save_samples(samples, path);
       for (std::size_t const bytes : {std::size_t{0}, plenty}) {
@@ -81,7 +81,7 @@ bool has_ready(SampleBatch const& batch) {
 
 TEST(SampleReaders, PutSamplesIntoTheMemoryOfADevice) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   for (auto const values : {Values::one_for_all, Values::doubles}) {
     for (std::size_t const neurons : {std::size_t{300}, std::size_t{65536}, std::size_t{65537}}) {
       auto samples = random_samples(4, 700, 300, values); // more entries than a chunk holds
@@ -105,7 +105,7 @@ TEST(SampleReaders, PutSamplesIntoTheMemoryOfADevice) {
 
 TEST(SampleReaders, SayWhatIsWrongWhateverTheMemory) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto const good = random_samples(4, 700, 300, Values::one_for_all);
   auto const& rows = good.matrix.row_pointers;
   auto const sentence_with = [&](std::shared_ptr<SampleMemory> const& memory) {
@@ -132,7 +132,7 @@ TEST(SampleReaders, SayWhatIsWrongWhateverTheMemory) {
 
 TEST(SampleReaders, ReadAllSamplesAheadInAnotherThread) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto samples = random_samples(4, 90, 20, Values::floats);
   samples.first_sample = 17;
   write_sample_file(path, samples);
@@ -159,7 +159,7 @@ TEST(SampleReaders, ReadAllSamplesAheadInAnotherThread) {
 
 TEST(SampleReaders, SayWhatIsWrongWithSamplesThatAreReadAhead) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto const samples = random_samples(4, 90, 20, Values::one_for_all);
   write_sample_file(path, samples);
   std::vector<double> columns(samples.matrix.column_indices.begin(), samples.matrix.column_indices.end());
@@ -171,7 +171,7 @@ TEST(SampleReaders, SayWhatIsWrongWithSamplesThatAreReadAhead) {
 
 TEST(SampleReaders, ReadIntoASetWhereTheMemoryHasNoRoom) {
   TemporaryFolder const folder;
-  auto const path = folder / "samples.h5";
+  auto const path = folder / "samples.safetensors";
   auto const samples = random_samples(4, 90, 20, Values::floats);
   write_sample_file(path, samples);
   SampleFileReader reader(path);
@@ -185,7 +185,7 @@ TEST(SampleReaders, ReadIntoASetWhereTheMemoryHasNoRoom) {
 TEST(SampleReaders, SkipWhatIsNotAskedFor) {
   TemporaryFolder const folder;
   auto const samples = random_samples(4, 500, 20, Values::doubles);
-  for (std::string const ending : {".tsv.gz", ".h5"}) {
+  for (std::string const ending : {".tsv.gz", ".safetensors"}) {
     auto const path = folder / ("samples" + ending);
     save_samples(samples, path);
     auto const reader = open_sample_reader(path, 20, SampleRange{100, 400}, 0);
@@ -235,11 +235,11 @@ TEST(SampleReaders, NameWhatIsWrong) {
                  }),
                  "the samples 4:9 were asked for, but " + path.string() + " ends with sample 3");
   }
-  save_samples(random_samples(4, 50, 20, Values::floats), folder / "samples.h5");
-  expect_holds(sentence_of<InputError>([&] { open_sample_reader(folder / "samples.h5", 21, std::nullopt, plenty); }),
+  save_samples(random_samples(4, 50, 20, Values::floats), folder / "samples.safetensors");
+  expect_holds(sentence_of<InputError>([&] { open_sample_reader(folder / "samples.safetensors", 21, std::nullopt, plenty); }),
                "holds samples of 20 neurons, the network has 21 inputs");
   expect_holds(sentence_of<UsageError>([&] {
-                 open_sample_reader(folder / "samples.h5", 20, SampleRange{20, 51}, plenty);
+                 open_sample_reader(folder / "samples.safetensors", 20, SampleRange{20, 51}, plenty);
                }),
                "the samples 21:51 were asked for");
 }
@@ -275,7 +275,7 @@ TEST(SampleReaders, RepeatWhatTheyRead) {
   auto const wanted = samples_of(samples, 10, 40);
   auto const all = written_out(wanted, 5);
   ASSERT_EQ(all.num_samples(), 150U);
-  for (std::string const ending : {".tsv.gz", ".h5"}) {
+  for (std::string const ending : {".tsv.gz", ".safetensors"}) {
     auto const path = folder / ("samples" + ending);
     save_samples(samples, path);
     auto const reader = repeated(open_sample_reader(path, 20, SampleRange{10, 40}, plenty), 5, plenty);
@@ -323,7 +323,7 @@ TEST(SampleWriters, WriteTheSameBytesInBatchesOfAnySize) {
   TemporaryFolder const folder;
   for (auto const values : {Values::one_for_all, Values::floats, Values::doubles}) {
     auto const samples = random_samples(6, 20000, 30, values);
-    for (std::string const ending : {".h5", ".tsv"}) {
+    for (std::string const ending : {".safetensors", ".tsv"}) {
       auto const whole = folder / ("whole" + ending);
       save_samples(samples, whole);
       for (std::size_t const size : {777U, 16384U}) {

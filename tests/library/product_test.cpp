@@ -165,36 +165,36 @@ TYPED_TEST(PublicProduct, ReadsAndWritesFiles) {
   auto const folder = fs::path(::testing::TempDir()) / ("varve_public_product_" + std::to_string(sizeof(TypeParam)));
   fs::create_directories(folder);
   auto const path = [&](char const* name) { return (folder / name).string(); };
-  MatrixWriter writer(path("a.h5"), rows, depth, Precision::single_precision);
+  MatrixWriter writer(path("a.safetensors"), rows, depth, Precision::single_precision);
   auto const a = random_dense<float>(rows, depth, 7);
   writer.write({0, rows, 0, depth}, a.values.data());
   writer.commit();
-  auto const description = face::describe_matrix({path("a.h5")});
+  auto const description = face::describe_matrix({path("a.safetensors")});
   EXPECT_EQ(description.num_rows, rows);
   EXPECT_EQ(description.num_columns, depth);
   EXPECT_EQ(description.precision, face::Precision::single_precision);
   this->options_.tile = 32;
-  auto const result = face::multiply(face::MatrixFile{path("a.h5:matrix")}, view_of(this->b_),
-                                     face::MatrixFile{path("c.h5")}, this->options_);
+  auto const result = face::multiply(face::MatrixFile{path("a.safetensors:matrix")}, view_of(this->b_),
+                                     face::MatrixFile{path("c.safetensors")}, this->options_);
   Dense<TypeParam> const rounded{rows, depth, {a.values.begin(), a.values.end()}};
   auto const expected = plain_product(rounded, this->b_);
-  MatrixDataset const c(path("c.h5"));
+  MatrixDataset const c(path("c.safetensors"));
   EXPECT_EQ(c.stored(), sizeof(TypeParam) == 8 ? Precision::double_precision : Precision::single_precision);
   c.read({0, rows, 0, columns}, this->c_.data());
   EXPECT_EQ(this->c_, expected.values);
-  EXPECT_EQ(face::multiply(face::MatrixFile{path("a.h5")}, view_of(this->b_), this->c(), this->options_).hash,
+  EXPECT_EQ(face::multiply(face::MatrixFile{path("a.safetensors")}, view_of(this->b_), this->c(), this->options_).hash,
             result.hash);
   EXPECT_THAT([&] { face::multiply(view_of(this->a_), view_of(this->b_), face::MatrixFile{path("c.json")}); },
               ThrowsMessage<face::UsageError>(HasSubstr("C " + path("c.json") + " has an ending of another format")));
   EXPECT_THAT(
-      [&] { face::multiply(face::MatrixFile{path("c.h5")}, view_of(this->b_), face::MatrixFile{path("c.h5")}); },
+      [&] { face::multiply(face::MatrixFile{path("c.safetensors")}, view_of(this->b_), face::MatrixFile{path("c.safetensors")}); },
       ThrowsMessage<face::UsageError>(HasSubstr("would replace what A")));
-  EXPECT_THAT([&] { face::describe_matrix({path("none.h5")}); }, ThrowsMessage<face::InputError>(HasSubstr("none.h5")));
+  EXPECT_THAT([&] { face::describe_matrix({path("none.safetensors")}); }, ThrowsMessage<face::InputError>(HasSubstr("none.safetensors")));
   fs::remove_all(folder);
 }
 
 TYPED_TEST(PublicProduct, AfterAnExceptionLeavesNoFileAndMayBeCalledAgain) {
-  auto const path = fs::path(::testing::TempDir()) / "varve_stopped_product.h5";
+  auto const path = fs::path(::testing::TempDir()) / "varve_stopped_product.safetensors";
   fs::remove(path);
   this->options_.tile = 32;
   std::size_t last = 0;

@@ -140,14 +140,14 @@ TEST(PublicFiles, AreWrittenAndRead) {
   auto const folder = std::filesystem::path(testing::TempDir()) / "varve_public_files";
   std::filesystem::create_directories(folder);
   auto const network = small_network();
-  varve::save_network(network, folder / "net.h5");
-  EXPECT_EQ(varve::open_network(folder / "net.h5").weights_hash(), network.weights_hash());
-  varve::save_samples(small_samples(), folder / "x.h5");
-  EXPECT_EQ(varve::open_samples(folder / "x.h5", 2).rows(), small_samples().rows());
-  EXPECT_THROW(varve::open_samples(folder / "x.h5", 3), varve::InputError);
-  EXPECT_THROW(varve::open_network(folder / "absent.h5"), varve::InputError);
+  varve::save_network(network, folder / "net.safetensors");
+  EXPECT_EQ(varve::open_network(folder / "net.safetensors").weights_hash(), network.weights_hash());
+  varve::save_samples(small_samples(), folder / "x.safetensors");
+  EXPECT_EQ(varve::open_samples(folder / "x.safetensors", 2).rows(), small_samples().rows());
+  EXPECT_THROW(varve::open_samples(folder / "x.safetensors", 3), varve::InputError);
+  EXPECT_THROW(varve::open_network(folder / "absent.safetensors"), varve::InputError);
   EXPECT_THROW(varve::save_network(network, folder / "net.txt.zip"), varve::UsageError);
-  EXPECT_THROW(varve::open_labels(folder / "x.h5", small_samples()), varve::InputError);
+  EXPECT_THROW(varve::open_labels(folder / "x.safetensors", small_samples()), varve::InputError);
   std::filesystem::remove_all(folder);
 }
 

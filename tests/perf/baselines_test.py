@@ -34,13 +34,13 @@ class Answers(unittest.TestCase):
         subprocess.run([VARVE, *map(str, words)], check=True, capture_output=True)
 
     def generate(self, kind, *options):
-        self.varve("generate", kind, *options, "--output", self.folder / "net.h5")
-        width = data.read_network(self.folder / "net.h5")[0].weights.shape[1]
-        self.varve("generate", "samples", "--neurons", width, "--samples", 40, "--output", self.folder / "samples.h5")
+        self.varve("generate", kind, *options, "--output", self.folder / "net.safetensors")
+        width = data.read_network(self.folder / "net.safetensors")[0].weights.shape[1]
+        self.varve("generate", "samples", "--neurons", width, "--samples", 40, "--output", self.folder / "samples.safetensors")
         return self.read()
 
     def read(self):
-        network, samples = self.folder / "net.h5", self.folder / "samples.h5"
+        network, samples = self.folder / "net.safetensors", self.folder / "samples.safetensors"
         truth = measure.reference_answer(self.asked, network, samples, 30)
         return data.read_network(network), data.read_samples(samples, 40), truth
 
@@ -78,9 +78,9 @@ class Answers(unittest.TestCase):
         for name in ("a.npy", "b.npy"):
             numpy.save(self.folder / "layers" / name, weights)
         numpy.save(self.folder / "samples.npy", source.uniform(0, 1, (40, 12)).astype(numpy.float32))
-        self.varve("convert", self.folder / "samples.npy", self.folder / "samples.h5")
+        self.varve("convert", self.folder / "samples.npy", self.folder / "samples.safetensors")
         for options in (["relu"], ["clipped_relu", "--cap", 0.5], ["leaky_relu", "--slope", 0.1], ["sigmoid"], ["tanh"], ["identity"]):
-            self.varve("convert", self.folder / "layers", self.folder / "net.h5", "--activation", *options)
+            self.varve("convert", self.folder / "layers", self.folder / "net.safetensors", "--activation", *options)
             case = self.read()
             self.assertEqual(case[0][0].activation, options[0])
             self.assertTrue((case[0][0].weights.toarray() == weights).all())
@@ -174,11 +174,11 @@ log = pathlib.Path({str(folder / "log")!r})
 log.open("a").write(" ".join(sys.argv) + "\\n")
 number = len(log.read_text().splitlines())
 lines = [dict(setup=dict(reductions=name), activation_hash="b" if number == 3 else "a", loop_seconds=dict(median=1), loop_seconds_all=[number],
-              call_seconds_all=[10 * number], case="net.h5") for name in ("none", "auto")]
+              call_seconds_all=[10 * number], case="net.safetensors") for name in ("none", "auto")]
 pathlib.Path(sys.argv[-1]).write_text("\\n".join(map(json.dumps, lines)))
 """)
             program.chmod(0o700)
-            turns = own_turns.OwnTurns(types.SimpleNamespace(varve=program, backend="serial", check=20), "net.h5", "s.h5", 30, "case")
+            turns = own_turns.OwnTurns(types.SimpleNamespace(varve=program, backend="serial", check=20), "net.safetensors", "s.safetensors", 30, "case")
             turns.measure(0.5)
             turns.measure(0.5)
             self.assertEqual([record["setup"]["reductions"] for record in turns.records], ["none", "auto"])
@@ -240,7 +240,7 @@ class Contenders(unittest.TestCase):
             program.write_text(f"#!{sys.executable}\nimport pathlib, sys\npathlib.Path(sys.argv[-1]).write_text({json.dumps(self.REPORT)!r})\n")
             program.chmod(0o700)
             asked = types.SimpleNamespace(contender=program, repeats=3, check=10)
-            (record,), refused = measure.contender_records(asked, self.OWN, "net.h5", "samples.h5", 3)
+            (record,), refused = measure.contender_records(asked, self.OWN, "net.safetensors", "samples.safetensors", 3)
         self.assertEqual((record["peer"], record["loop_seconds_all"]), ("cusparse-neurons-1", [0.25, 0.25]))
         self.assertEqual((record["setup"]["backend"], record["check"]["samples"]), ("cuda", 3))
         self.assertEqual(refused, [("cublas", "the weights do not fit")])

@@ -207,7 +207,7 @@ class Command(Folder):
         self.assertEqual(compare(path).returncode, 0)
 
     def test_records_of_the_command(self):
-        network, samples, lines = (self.folder / name for name in ("net.h5", "samples.h5", "records.jsonl"))
+        network, samples, lines = (self.folder / name for name in ("net.safetensors", "samples.safetensors", "records.jsonl"))
         for words in (["generate", "random", "--neurons", 40, "--layers", 4, "--degree", 5, "--output", network],
                       ["generate", "samples", "--neurons", 40, "--samples", 30, "--output", samples],
                       ["benchmark", "--network", network, "--input", samples, "--backend", "serial", "--reductions", "none", "auto",
@@ -215,7 +215,7 @@ class Command(Folder):
             subprocess.run([VARVE, *map(str, words)], check=True, capture_output=True)
         done = compare(lines, "--against", "varve none")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("| net.h5 | 30 | float | varve auto |", done.stdout)
+        self.assertIn("| net.safetensors | 30 | float | varve auto |", done.stdout)
         one = records.read_records([lines])[0]
         self.assertEqual(one.threads, 1)
         ((ceilings, points),) = figures.roofline_points([one]).values()

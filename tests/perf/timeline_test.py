@@ -22,9 +22,9 @@ def script(*arguments):
 
 def product(folder, num_ranks):
     """The report of a product of two small matrices."""
-    with h5py.File(folder / "a.h5", "w") as file:
+    with h5py.File(folder / "a.safetensors", "w") as file:
         file["matrix"] = [[float((7 * row + 3 * column) % 11) for column in range(200)] for row in range(200)]
-    command = [VARVE, "multiply", folder / "a.h5", folder / "a.h5", "--output", folder / "c.h5", "--tile", "32", "--backend", "serial",
+    command = [VARVE, "multiply", folder / "a.safetensors", folder / "a.safetensors", "--output", folder / "c.safetensors", "--tile", "32", "--backend", "serial",
                "--report", folder / "report.json"]
     if MPIRUN != "-":
         command = [MPIRUN, "-n", str(num_ranks)] + command

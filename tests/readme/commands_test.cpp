@@ -83,7 +83,7 @@ std::string on_little_data(std::string command) {
   auto const backend = to_string(fastest);
   auto const shared = has_own_memory(fastest) ? std::string(" --share-devices") : std::string();
   return replaced(std::move(command), {{" *#.*", ""},
-                                       {"\\.\\.\\.", "--network net.h5 --input images.h5"},
+                                       {"\\.\\.\\.", "--network net.safetensors --input images.safetensors"},
                                        {"--layers 120", "--layers 8"},
                                        {"--samples (60000|10000)", "--samples 200"},
                                        {"--widths 784 512 512 10", "--widths 784 32 10"},
@@ -128,7 +128,7 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
       {"convert", golden("sparse-images-1024.tsv.gz"), path("sparse-images-1024.tsv.zst"), "--neurons", "1024"});
 
   for (char const* const name : {"train", "t10k"}) write_idx(folder.path().string(), name);
-  for (char const* const name : {"A.h5", "B.h5", "C0.h5"}) write_square_matrix(path(name));
+  for (char const* const name : {"A.safetensors", "B.safetensors", "C0.safetensors"}) write_square_matrix(path(name));
 
   std::map<std::string, int> commands; // how often each subcommand was run
   int num_compared = 0;
@@ -195,10 +195,10 @@ TEST(Readme, ThousandsOfLayersGiveTheReferencesBits) {
   TemporaryFolder const folder;
   auto const path = [&](std::string const& name) { return (folder / name).string(); };
   test::succeed({"generate", "random", "--neurons", "64", "--layers", "3000", "--degree", "4", "--gain", "2",
-                 "--output", path("net.h5")});
-  test::succeed({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", path("samples.h5")});
+                 "--output", path("net.safetensors")});
+  test::succeed({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", path("samples.safetensors")});
   auto const result = [&](std::string const& engine) {
-    test::succeed({"infer", "--network", path("net.h5"), "--input", path("samples.h5"), "--engine", engine,
+    test::succeed({"infer", "--network", path("net.safetensors"), "--input", path("samples.safetensors"), "--engine", engine,
                    "--reductions", "none", "--report", path("report.json")});
     auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
     EXPECT_EQ(report["network"]["layers"], 3000);

@@ -77,9 +77,9 @@ struct Complaints {
 TEST(Checkpoints, ComeBackAsTheyWere) {
   TemporaryFolder const folder;
   Complaints complaints;
-  EXPECT_FALSE(read_checkpoint(folder / "run.h5", complaints.listener()));
-  write_checkpoint(folder / "run.h5", checkpoint_of(1));
-  expect_equal(read_checkpoint(folder / "run.h5", complaints.listener()), checkpoint_of(1));
+  EXPECT_FALSE(read_checkpoint(folder / "run.safetensors", complaints.listener()));
+  write_checkpoint(folder / "run.safetensors", checkpoint_of(1));
+  expect_equal(read_checkpoint(folder / "run.safetensors", complaints.listener()), checkpoint_of(1));
   EXPECT_TRUE(complaints.heard.empty());
 }
 
@@ -87,8 +87,8 @@ TEST(Checkpoints, WithoutMomentsComeBackToo) {
   TemporaryFolder const folder;
   auto checkpoint = checkpoint_of(1);
   for (auto& layer : checkpoint.record.optimizer.layers) layer = {};
-  write_checkpoint(folder / "run.h5", checkpoint);
-  expect_equal(read_checkpoint(folder / "run.h5", {}), checkpoint);
+  write_checkpoint(folder / "run.safetensors", checkpoint);
+  expect_equal(read_checkpoint(folder / "run.safetensors", {}), checkpoint);
 }
 
 TEST(Checkpoints, HoldTheBestNetworkAndAllEpochs) {
@@ -102,10 +102,10 @@ TEST(Checkpoints, HoldTheBestNetworkAndAllEpochs) {
   std::vector<EpochResult> const epochs = {epoch_of(1, true), epoch_of(2), epoch_of(3)};
   checkpoint.record.history = to_numbers(epochs);
   checkpoint.record.history[3] = std::numeric_limits<double>::infinity();
-  write_checkpoint(folder / "run.h5", checkpoint);
-  auto const found = read_checkpoint(folder / "run.h5", {});
+  write_checkpoint(folder / "run.safetensors", checkpoint);
+  auto const found = read_checkpoint(folder / "run.safetensors", {});
   expect_equal(found, checkpoint);
-  EXPECT_EQ(load(NetworkFile(folder / "run.h5")).layers(), checkpoint.network.layers()) << "the best one is another";
+  EXPECT_EQ(load(NetworkFile(folder / "run.safetensors")).layers(), checkpoint.network.layers()) << "the best one is another";
 }
 
 TEST(Checkpoints, OfOtherEpochsAreRefused) {
@@ -125,13 +125,13 @@ TEST(Checkpoints, OfOtherEpochsAreRefused) {
 TEST(Checkpoints, AreNetworkFiles) {
   TemporaryFolder const folder;
   auto const checkpoint = checkpoint_of(3);
-  write_checkpoint(folder / "run.h5", checkpoint);
-  EXPECT_EQ(load(NetworkFile(folder / "run.h5")).layers(), checkpoint.network.layers());
+  write_checkpoint(folder / "run.safetensors", checkpoint);
+  EXPECT_EQ(load(NetworkFile(folder / "run.safetensors")).layers(), checkpoint.network.layers());
 }
 
 TEST(Checkpoints, KeepTheGenerationBefore) {
   TemporaryFolder const folder;
-  auto const path = folder / "run.h5";
+  auto const path = folder / "run.safetensors";
   for (int const mark : {1, 2, 3}) write_checkpoint(path, checkpoint_of(mark));
   Complaints complaints;
   expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(3));
@@ -151,7 +151,7 @@ TEST(Checkpoints, KeepTheGenerationBefore) {
 
 TEST(Checkpoints, StayIfAnInputHasChanged) {
   TemporaryFolder const folder;
-  auto const path = folder / "run.h5";
+  auto const path = folder / "run.safetensors";
   InputFiles const inputs;
   write_bytes(folder / "input.txt", "before");
   readable_place(folder / "input.txt"); // it is watched from now on
@@ -164,16 +164,16 @@ TEST(Checkpoints, StayIfAnInputHasChanged) {
 
 TEST(Checkpoints, BehindLinksReplaceWhatTheLinkNames) {
   TemporaryFolder const folder;
-  std::filesystem::create_symlink(folder / "real.h5", folder / "run.h5");
-  for (int const mark : {1, 2, 3}) write_checkpoint(folder / "run.h5", checkpoint_of(mark));
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "run.h5"));
-  expect_equal(read_checkpoint(folder / "real.h5", {}), checkpoint_of(3));
-  expect_equal(read_checkpoint(previous_generation(folder / "run.h5"), {}), checkpoint_of(2));
+  std::filesystem::create_symlink(folder / "real.safetensors", folder / "run.safetensors");
+  for (int const mark : {1, 2, 3}) write_checkpoint(folder / "run.safetensors", checkpoint_of(mark));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "run.safetensors"));
+  expect_equal(read_checkpoint(folder / "real.safetensors", {}), checkpoint_of(3));
+  expect_equal(read_checkpoint(previous_generation(folder / "run.safetensors"), {}), checkpoint_of(2));
 }
 
 TEST(CheckpointLocks, AreHeldByOneRun) {
   TemporaryFolder const folder;
-  auto const path = folder / "run.h5";
+  auto const path = folder / "run.safetensors";
   auto const name = lock_of_checkpoint(path);
   write_bytes(name, ""); // left by a run that was killed
   {
@@ -183,28 +183,28 @@ TEST(CheckpointLocks, AreHeldByOneRun) {
       CheckpointLock const other(path, 0.0);
       FAIL() << "no complaint";
     } catch (InputError const& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("run.h5 is in use by another run"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("run.safetensors is in use by another run"));
     }
-    EXPECT_NO_THROW(CheckpointLock(folder / "other.h5", 0.0));
+    EXPECT_NO_THROW(CheckpointLock(folder / "other.safetensors", 0.0));
   }
   EXPECT_FALSE(std::filesystem::exists(name));
   EXPECT_NO_THROW(CheckpointLock(path, 0.0));
-  EXPECT_THROW(CheckpointLock(folder / "no" / "run.h5", 0.0), ResourceError);
+  EXPECT_THROW(CheckpointLock(folder / "no" / "run.safetensors", 0.0), ResourceError);
 }
 
 TEST(Checkpoints, OfOtherNetworksAreRefused) {
   auto const checkpoint = checkpoint_of(1);
-  EXPECT_NO_THROW(require_same_shape(checkpoint, checkpoint.network, "run.h5"));
+  EXPECT_NO_THROW(require_same_shape(checkpoint, checkpoint.network, "run.safetensors"));
   auto layers = checkpoint.network.layers();
   layers[1].weights.values[0] += 1.0;
-  EXPECT_NO_THROW(require_same_shape(checkpoint, Network(layers), "run.h5")) << "weights change";
+  EXPECT_NO_THROW(require_same_shape(checkpoint, Network(layers), "run.safetensors")) << "weights change";
   auto other = layers;
   other[1].activation = Activation::tanh();
-  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.h5"), InputError);
+  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.safetensors"), InputError);
   other = {layers[0]};
-  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.h5"), InputError);
+  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.safetensors"), InputError);
   EXPECT_THROW(require_same_shape(
-                   checkpoint, test::training_case({{7, 5, 3}, 2, 0.6, {Activation::identity()}, 2}).network, "run.h5"),
+                   checkpoint, test::training_case({{7, 5, 3}, 2, 0.6, {Activation::identity()}, 2}).network, "run.safetensors"),
                InputError);
 }
 
@@ -213,40 +213,40 @@ TEST(Checkpoints, OfChangedPatternsAreTakenWherePatternsChange) {
   auto layers = checkpoint.network.layers();
   move_an_edge(layers[0].weights);
   Network const moved(layers);
-  EXPECT_THROW(require_same_shape(checkpoint, moved, "run.h5"), InputError);
-  EXPECT_NO_THROW(require_same_shape(checkpoint, moved, "run.h5", true));
+  EXPECT_THROW(require_same_shape(checkpoint, moved, "run.safetensors"), InputError);
+  EXPECT_NO_THROW(require_same_shape(checkpoint, moved, "run.safetensors", true));
   auto& rows = layers[0].weights.row_pointers;
   ASSERT_EQ(rows[3], rows[4]);
   --rows[3]; // the last edge of output 2 is of output 3 now, which had none
-  EXPECT_NO_THROW(require_same_shape(checkpoint, Network(layers), "run.h5", true));
+  EXPECT_NO_THROW(require_same_shape(checkpoint, Network(layers), "run.safetensors", true));
   auto other = layers;
   other[0].activation = Activation::tanh();
-  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.h5", true), InputError);
+  EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.safetensors", true), InputError);
   other = layers;
   auto& weights = other[1].weights;
   weights.column_indices.pop_back();
   weights.values.pop_back();
   for (auto& pointer : weights.row_pointers) pointer = std::min(pointer, weights.num_entries());
   try {
-    require_same_shape(checkpoint, Network(other), "run.h5", true);
+    require_same_shape(checkpoint, Network(other), "run.safetensors", true);
     FAIL() << "no complaint";
   } catch (InputError const& error) {
-    EXPECT_STREQ(error.what(), "run.h5 is a checkpoint of another network: its layer 1 has another number of edges or "
+    EXPECT_STREQ(error.what(), "run.safetensors is a checkpoint of another network: its layer 1 has another number of edges or "
                                "neurons or another activation than that of network in memory");
   }
 }
 
 TEST(Checkpoints, AreToldFromNetworks) {
   TemporaryFolder const folder;
-  NetworkFileWriter writer(folder / "net.h5");
+  NetworkFileWriter writer(folder / "net.safetensors");
   auto const checkpoint = checkpoint_of(1);
   for (auto const& layer : checkpoint.network.layers()) writer.append(layer);
   writer.commit();
   try {
-    read_checkpoint(folder / "net.h5", {});
+    read_checkpoint(folder / "net.safetensors", {});
     FAIL() << "no complaint";
   } catch (InputError const& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("net.h5 is no checkpoint"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("net.safetensors is no checkpoint"));
   }
 }
 

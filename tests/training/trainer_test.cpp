@@ -242,21 +242,21 @@ TEST(Recipe, TakesNoEpsilonThatThePrecisionRoundsToZero) {
 
 TEST(Recipe, IsComparedWithThatOfACheckpoint) {
   auto const recipe = small_recipe();
-  EXPECT_NO_THROW(require_same(to_json(recipe, 10), to_json(recipe, 10), "run.h5"));
+  EXPECT_NO_THROW(require_same(to_json(recipe, 10), to_json(recipe, 10), "run.safetensors"));
   auto other = recipe;
   other.optimizer.l2 = 0.5;
   try {
-    require_same(to_json(other, 10), to_json(recipe, 10), "run.h5");
+    require_same(to_json(other, 10), to_json(recipe, 10), "run.safetensors");
     FAIL() << "no complaint";
   } catch (UsageError const& error) {
-    EXPECT_STREQ(error.what(), "run.h5 is of a training with l2 0.5, not 0.0; go on with the same options, or name "
+    EXPECT_STREQ(error.what(), "run.safetensors is of a training with l2 0.5, not 0.0; go on with the same options, or name "
                                "another checkpoint");
   }
-  EXPECT_THROW(require_same(to_json(recipe, 10), to_json(recipe, 11), "run.h5"), UsageError);
-  EXPECT_THROW(require_same("{}", to_json(recipe, 10), "run.h5"), UsageError);
+  EXPECT_THROW(require_same(to_json(recipe, 10), to_json(recipe, 11), "run.safetensors"), UsageError);
+  EXPECT_THROW(require_same("{}", to_json(recipe, 10), "run.safetensors"), UsageError);
   auto const evolving = evolving_recipe();
-  EXPECT_THROW(require_same(to_json(evolving, 10), to_json(recipe, 10), "run.h5"), UsageError);
-  EXPECT_THROW(require_same(to_json(recipe, 10), to_json(evolving, 10), "run.h5"), UsageError);
+  EXPECT_THROW(require_same(to_json(evolving, 10), to_json(recipe, 10), "run.safetensors"), UsageError);
+  EXPECT_THROW(require_same(to_json(recipe, 10), to_json(evolving, 10), "run.safetensors"), UsageError);
   for (auto const& changed : {PatternEvolution{PatternKind::rigl, 0.5, 2, 0.8, PatternSchedule::constant},
                               {PatternKind::set, 0.4, 2, 0.8, PatternSchedule::constant},
                               {PatternKind::set, 0.5, 3, 0.8, PatternSchedule::constant},
@@ -264,9 +264,9 @@ TEST(Recipe, IsComparedWithThatOfACheckpoint) {
                               {PatternKind::set, 0.5, 2, 0.8, PatternSchedule::cosine}}) {
     other = evolving;
     other.pattern = changed;
-    EXPECT_THROW(require_same(to_json(other, 10), to_json(evolving, 10), "run.h5"), UsageError);
+    EXPECT_THROW(require_same(to_json(other, 10), to_json(evolving, 10), "run.safetensors"), UsageError);
   }
-  EXPECT_NO_THROW(require_same(to_json(evolving, 10), to_json(evolving, 10), "run.h5"));
+  EXPECT_NO_THROW(require_same(to_json(evolving, 10), to_json(evolving, 10), "run.safetensors"));
   other = recipe;
   other.batch = 0;
   EXPECT_THROW(require_valid(other), UsageError);
@@ -283,7 +283,7 @@ TEST(Recipe, MayHaveOtherEpochsWhereNothingElseDependsOnThem) {
     longer.rate = recipe.rate;
     longer.pattern = recipe.pattern;
     try {
-      require_same(to_json(recipe, 10), to_json(longer, 10), "run.h5");
+      require_same(to_json(recipe, 10), to_json(longer, 10), "run.safetensors");
       return "";
     } catch (UsageError const& error) {
       return error.what();
@@ -305,13 +305,13 @@ TEST(Recipe, HoldsHashesOfWhatIsTrained) {
   auto const recipe = small_recipe();
   TrainingData const data{10, 1, 2, 3};
   auto const own = to_json(recipe, data);
-  EXPECT_NO_THROW(require_same_data(own, own, "run.h5"));
-  EXPECT_NO_THROW(require_same_data(to_json(recipe, 10), own, "run.h5")) << "a checkpoint of an older version";
-  EXPECT_NO_THROW(require_same(to_json(recipe, 10), own, "run.h5"));
+  EXPECT_NO_THROW(require_same_data(own, own, "run.safetensors"));
+  EXPECT_NO_THROW(require_same_data(to_json(recipe, 10), own, "run.safetensors")) << "a checkpoint of an older version";
+  EXPECT_NO_THROW(require_same(to_json(recipe, 10), own, "run.safetensors"));
   auto const sentence = [&](TrainingData const& other) -> std::string {
     try {
-      require_same(to_json(recipe, other), own, "run.h5"); // tells options apart, not data
-      require_same_data(to_json(recipe, other), own, "run.h5");
+      require_same(to_json(recipe, other), own, "run.safetensors"); // tells options apart, not data
+      require_same_data(to_json(recipe, other), own, "run.safetensors");
       return "";
     } catch (InputError const& error) {
       return error.what();
@@ -319,7 +319,7 @@ TEST(Recipe, HoldsHashesOfWhatIsTrained) {
   };
   EXPECT_EQ(sentence(data), "");
   EXPECT_EQ(sentence({10, 7, 2, 3}),
-            "run.h5 is a checkpoint of a training started from another network: other weights, "
+            "run.safetensors is a checkpoint of a training started from another network: other weights, "
             "biases or edges; give it the same files, or name another checkpoint");
   EXPECT_THAT(sentence({10, 1, 7, 3}), ::testing::HasSubstr("of a training with other samples; "));
   EXPECT_THAT(sentence({10, 1, 2, 7}), ::testing::HasSubstr("of a training with other labels or targets; "));

@@ -7,7 +7,7 @@ namespace varve::fuzz {
 
 /// A network in HDF5, read as `varve infer` and `varve info` do.
 VARVE_FUZZ_TARGET(hdf5_network) {
-  auto const path = file_of(bytes, "network.h5");
+  auto const path = file_of(bytes, "network.safetensors");
   if (holds_samples(path)) return;
   ChallengeOptions options;
   options.cap = 32.0;

@@ -88,18 +88,18 @@ void expect_blocks(std::string const& name, std::vector<double> const& values, s
 TEST(MatrixDatasets, AreReadInBlocksHoweverTheyAreStored) {
   TemporaryFolder const folder;
   auto const values = numbers(12);
-  expect_blocks(write_plain(folder / "contiguous.h5", "x", {3, 4}, 0, values), values, 4);
-  expect_blocks(write_plain(folder / "chunks.h5", "x", {3, 4}, 2, values), values, 4);
-  expect_blocks(write_plain(folder / "floats.h5", "x", {3, 4}, 2, values, H5T_IEEE_F32LE), values, 4);
-  expect_blocks(write_plain(folder / "big-endian.h5", "x", {3, 4}, 0, values, H5T_IEEE_F64BE), values, 4);
-  auto const list = write_plain(folder / "list.h5", "values", {12}, 0, values);
+  expect_blocks(write_plain(folder / "contiguous.safetensors", "x", {3, 4}, 0, values), values, 4);
+  expect_blocks(write_plain(folder / "chunks.safetensors", "x", {3, 4}, 2, values), values, 4);
+  expect_blocks(write_plain(folder / "floats.safetensors", "x", {3, 4}, 2, values, H5T_IEEE_F32LE), values, 4);
+  expect_blocks(write_plain(folder / "big-endian.safetensors", "x", {3, 4}, 0, values, H5T_IEEE_F64BE), values, 4);
+  auto const list = write_plain(folder / "list.safetensors", "values", {12}, 0, values);
   describe(list, "DMATR", "[3, 4]");
   expect_blocks(list, values, 4);
 }
 
 TEST(MatrixDatasets, AreNamedByFileAndDataset) {
   TemporaryFolder const folder;
-  auto const path = write_plain(folder / "two.h5", "first", {3, 4}, 0, numbers(12));
+  auto const path = write_plain(folder / "two.safetensors", "first", {3, 4}, 0, numbers(12));
   write_plain(path, "deep/second", {4, 5}, 0, numbers(20));
   write_plain(path, "list", {7}, 0, numbers(7));
   expect_blocks(path.string() + ":deep/second", numbers(20), 5);
@@ -118,30 +118,30 @@ TEST(MatrixDatasets, RefuseWhatIsNoMatrix) {
   auto const refuse = [&](std::string const& name, std::string const& part) {
     expect_holds(sentence_of<InputError>([&] { MatrixDataset{(folder / name).string()}; }), part);
   };
-  write_plain(folder / "x.h5", "cube", {2, 3, 4}, 0, numbers(24));
-  write_plain(folder / "x.h5", "cubes", {2, 3, 4}, 2, numbers(24));
-  write_plain(folder / "x.h5", "list", {6}, 0, numbers(6));
-  write_plain(folder / "x.h5", "whole", {2, 3}, 0, numbers(6), H5T_STD_I32LE);
-  write_plain(folder / "x.h5", "empty", {0, 3}, 0, {});
-  write_plain(folder / "x.h5", "group/inside", {2, 3}, 0, numbers(6));
-  refuse("x.h5:cube", "found a dataset of 3 dimensions, expected 2");
-  refuse("x.h5:cubes", "found chunks of 3 dimensions");
-  refuse("x.h5:list", "found a dataset of 1 dimensions, expected 2");
-  refuse("x.h5:whole", "expected floating point of 32 or 64 bits");
-  refuse("x.h5:empty", "found a matrix of 0 x 3");
-  refuse("x.h5:group", "a group without a binsparse descriptor");
-  refuse("x.h5:none", "found no dataset \"none\"");
-  refuse("missing.h5", "cannot be read");
-  testing::write_bytes(folder / "text.h5", "no HDF5");
-  refuse("text.h5", "is no whole HDF5 file");
+  write_plain(folder / "x.safetensors", "cube", {2, 3, 4}, 0, numbers(24));
+  write_plain(folder / "x.safetensors", "cubes", {2, 3, 4}, 2, numbers(24));
+  write_plain(folder / "x.safetensors", "list", {6}, 0, numbers(6));
+  write_plain(folder / "x.safetensors", "whole", {2, 3}, 0, numbers(6), H5T_STD_I32LE);
+  write_plain(folder / "x.safetensors", "empty", {0, 3}, 0, {});
+  write_plain(folder / "x.safetensors", "group/inside", {2, 3}, 0, numbers(6));
+  refuse("x.safetensors:cube", "found a dataset of 3 dimensions, expected 2");
+  refuse("x.safetensors:cubes", "found chunks of 3 dimensions");
+  refuse("x.safetensors:list", "found a dataset of 1 dimensions, expected 2");
+  refuse("x.safetensors:whole", "expected floating point of 32 or 64 bits");
+  refuse("x.safetensors:empty", "found a matrix of 0 x 3");
+  refuse("x.safetensors:group", "a group without a binsparse descriptor");
+  refuse("x.safetensors:none", "found no dataset \"none\"");
+  refuse("missing.safetensors", "cannot be read");
+  testing::write_bytes(folder / "text.safetensors", "no HDF5");
+  refuse("text.safetensors", "is no whole HDF5 file");
   // far more numbers than were ever written
-  write_plain(folder / "huge.h5", "x", {1U << 20U, 1U << 20U}, 1024, {});
-  refuse("huge.h5", "were ever written");
+  write_plain(folder / "huge.safetensors", "x", {1U << 20U, 1U << 20U}, 1024, {});
+  refuse("huge.safetensors", "were ever written");
 }
 
 TEST(MatrixDatasets, RefuseDescriptorsThatDoNotFit) {
   TemporaryFolder const folder;
-  auto const path = write_plain(folder / "x.h5", "values", {12}, 0, numbers(12));
+  auto const path = write_plain(folder / "x.safetensors", "values", {12}, 0, numbers(12));
   auto const refuse = [&](std::string const& format, std::string const& shape, std::string const& part) {
     describe(path, format, shape);
     expect_holds(sentence_of<InputError>([&] { MatrixDataset{path.string()}; }), part);
@@ -156,7 +156,7 @@ TEST(MatrixDatasets, RefuseDescriptorsThatDoNotFit) {
 
 TEST(MatrixDatasets, RefuseADamagedIndexOfChunks) {
   TemporaryFolder const folder;
-  auto const path = write_plain(folder / "chunks.h5", "x", {4, 4}, 2, numbers(16));
+  auto const path = write_plain(folder / "chunks.safetensors", "x", {4, 4}, 2, numbers(16));
   auto bytes = testing::read_bytes(path);
   // The entry of the index for the chunk at row 2, column 0: its bytes, its filters, and its place in 3 dimensions.
   std::array<std::uint64_t, 4> const entry = {2 * 2 * sizeof(double), 2, 0, 0};
@@ -173,7 +173,7 @@ TEST(MatrixDatasets, RefuseADamagedIndexOfChunks) {
 
 TEST(MatrixDatasets, OfVarveHaveAllTheirChunks) {
   TemporaryFolder const folder;
-  auto const path = folder / "holes.h5";
+  auto const path = folder / "holes.safetensors";
   MatrixWriter(path, 4, 4, Precision::double_precision).commit();
   testing::remove_link(path, "matrix");
   write_plain(path, "matrix", {4, 4}, 2, {});
@@ -196,7 +196,7 @@ TEST(MatrixDatasets, OfVarveHaveAllTheirChunks) {
 // Of a file without checksums, which a child process tries out first.
 TEST(MatrixDatasets, AreReadFromPipes) {
   TemporaryFolder const folder;
-  auto const bytes = testing::read_bytes(write_plain(folder / "x.h5", "x", {3, 4}, 0, numbers(12)));
+  auto const bytes = testing::read_bytes(write_plain(folder / "x.safetensors", "x", {3, 4}, 0, numbers(12)));
   auto const fifo = folder / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   for (bool const by_input : {false, true}) {
@@ -218,7 +218,7 @@ TEST(MatrixDatasets, HoldFiniteNumbersThatThePrecisionCanHold) {
   TemporaryFolder const folder;
   auto values = numbers(12);
   values[6] = 1e300;
-  auto const large = write_plain(folder / "large.h5", "x", {3, 4}, 0, values);
+  auto const large = write_plain(folder / "large.safetensors", "x", {3, 4}, 0, values);
   MatrixDataset const matrix(large.string());
   std::vector<float> floats(12);
   std::vector<double> doubles(12);
@@ -226,14 +226,14 @@ TEST(MatrixDatasets, HoldFiniteNumbersThatThePrecisionCanHold) {
   auto const sentence = sentence_of<InputError>([&] { matrix.read({1, 2, 1, 3}, floats.data()); });
   expect_holds(sentence, "found 1e+300 in row 1, column 2 (from 0), expected a finite number that float can hold");
   values[6] = std::numeric_limits<double>::quiet_NaN();
-  MatrixDataset const broken(write_plain(folder / "nan.h5", "x", {3, 4}, 0, values).string());
+  MatrixDataset const broken(write_plain(folder / "nan.safetensors", "x", {3, 4}, 0, values).string());
   EXPECT_THROW(broken.read({0, 3, 0, 4}, doubles.data()), InputError);
   EXPECT_NO_THROW(broken.read({2, 1, 0, 4}, doubles.data()));
 }
 
 TEST(MatrixWriters, WriteBlocksInAnyOrderAndAppearOnCommit) {
   TemporaryFolder const folder;
-  auto const path = folder / "c.h5";
+  auto const path = folder / "c.safetensors";
   auto const values = numbers(600 * 520);
   {
     MatrixWriter writer(path, 600, 520, Precision::double_precision);
@@ -303,7 +303,7 @@ TEST(MatrixWriters, GiveTheSameBytesWhateverTheBlocks) {
 
 TEST(MatrixWriters, LetOtherProcessesWriteWholeChunks) {
   TemporaryFolder const folder;
-  auto const path = folder / "c.h5";
+  auto const path = folder / "c.safetensors";
   auto const values = as_floats(numbers(1100 * 700));
   MatrixWriter writer(path, 1100, 700, Precision::single_precision);
   MatrixBlock const upper{0, 1024, 0, 700};
@@ -327,7 +327,7 @@ TEST(MatrixWriters, LetOtherProcessesWriteWholeChunks) {
 
 TEST(MatrixWriters, KeepFewUnfinishedChunksInMemory) {
   TemporaryFolder const folder;
-  auto const path = folder / "c.h5";
+  auto const path = folder / "c.safetensors";
   constexpr std::uint64_t size = 9 * 512; // 81 MiB, of which 64 may wait
   std::vector<float> values(size * size);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 8191);
@@ -349,7 +349,7 @@ TEST(MatrixWriters, KeepFewUnfinishedChunksInMemory) {
 TEST(MatrixWriters, LeaveNothingWithoutCommit) {
   TemporaryFolder const folder;
   {
-    MatrixWriter writer(folder / "c.h5", 3, 4, Precision::single_precision);
+    MatrixWriter writer(folder / "c.safetensors", 3, 4, Precision::single_precision);
     std::vector<float> const values(12, 1.0F);
     writer.write({0, 3, 0, 4}, values.data());
     std::vector<double> const doubles(12, 1.0);
@@ -360,7 +360,7 @@ TEST(MatrixWriters, LeaveNothingWithoutCommit) {
 
 TEST(MatrixWriters, GiveEachChunkAChecksum) {
   TemporaryFolder const folder;
-  auto const path = folder / "c.h5";
+  auto const path = folder / "c.safetensors";
   std::vector<float> const values(12, 1.25F);
   MatrixWriter writer(path, 3, 4, Precision::single_precision);
   writer.write({0, 3, 0, 4}, values.data());

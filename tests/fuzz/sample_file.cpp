@@ -9,7 +9,7 @@ namespace varve::fuzz {
 
 /// Samples in HDF5, with labels and targets where there are any. Read as a whole or part by part, they are the same.
 VARVE_FUZZ_TARGET(hdf5_samples) {
-  auto const path = file_of(bytes, "samples.h5");
+  auto const path = file_of(bytes, "samples.safetensors");
   auto const all = read_sample_file(path);
   require_valid(all.matrix, "samples");
   if (all.num_samples() > 4096) return;
