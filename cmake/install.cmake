@@ -11,5 +11,4 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/varveConfig.cmake.in $
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/varveConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/varveConfig.cmake ${PROJECT_BINARY_DIR}/varveConfigVersion.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/FindLibdeflate.cmake ${PROJECT_SOURCE_DIR}/cmake/FindZip.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindZstd.cmake DESTINATION ${package_dir})

@@ -19,7 +19,7 @@ With --contender and --backend cuda also cuSPARSE and cuBLAS, each by its fastes
 With --kokkos-kernels VARVE also Kokkos Kernels, by a command that was built with -DVARVE_ENABLE_KOKKOS_KERNELS=ON. It runs in a process of its
 own after the others, not in turn with them.
 
-Needs h5py and scipy. Peers: scipy, NumPy, ONNX Runtime, PyTorch, SuiteSparse:GraphBLAS (libgraphblas-dev and a compiler).
+Needs scipy. Peers: scipy, NumPy, ONNX Runtime, PyTorch, SuiteSparse:GraphBLAS (libgraphblas-dev and a compiler).
 """
 import argparse
 import os

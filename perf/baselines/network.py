@@ -1,7 +1,7 @@
-"""A network and samples as the peers take them, read from Varve's HDF5 files (src/io/FORMAT.md)."""
+"""A network and samples as the peers take them, read from Varve's files (src/io/FORMAT.md)."""
 import dataclasses
+import json
 
-import h5py
 import numpy
 import scipy.sparse
 
@@ -19,39 +19,49 @@ class Layer:
         return 4 * self.weights.shape[0] * self.weights.shape[1]
 
 
-def read_matrix(group):
-    """A matrix in CSR, its values as float32."""
-    import json
-    rows, columns = json.loads(group.attrs["binsparse"])["binsparse"]["shape"]
-    indices = group["indices_1"][:].astype(numpy.int32)
-    values = numpy.asarray(group["values"][:], dtype=numpy.float32)
-    if values.size == 1:
-        values = numpy.full(indices.size, values[0], dtype=numpy.float32)
-    pointers = group["pointers_to_1"][:].astype(numpy.int64)
-    pointers = pointers.astype(numpy.int32) if indices.size < 2**31 else pointers
-    return scipy.sparse.csr_array((values, indices, pointers), shape=(rows, columns))
+DTYPES = {"U8": "u1", "U16": "u2", "U32": "u4", "U64": "u8", "F32": "f4", "F64": "f8"}
 
 
-def text_of(attribute):
-    return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
+class Container:
+    """The arrays of a file of Varve, and its description."""
 
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            self._header = json.loads(file.read(length))
+        self._data = numpy.memmap(path, mode="r", offset=8 + length)
+        self.description = json.loads(self._header["__metadata__"]["varve"])
 
-def read_layer(group):
-    weights = read_matrix(group["weights"])
-    bias = numpy.broadcast_to(numpy.asarray(group["bias"][()], dtype=numpy.float32).ravel(), (weights.shape[0],)).copy()
-    return Layer(weights, bias, text_of(group.attrs["activation"]), float(group.attrs.get("cap", 0.0)),
-                 float(group.attrs.get("slope", 0.0)))
+    def array(self, name):
+        entry = self._header[name]
+        begin, end = entry["data_offsets"]
+        return self._data[begin:end].view("<" + DTYPES[entry["dtype"]]).reshape(entry["shape"])
+
+    def matrix(self, name, shape):
+        """A matrix in CSR, its values as float32."""
+        indices = self.array(name + ".indices").astype(numpy.int32)
+        values = self.array(name + ".values").astype(numpy.float32)
+        if values.size == 1:
+            values = numpy.full(indices.size, values[0], dtype=numpy.float32)
+        pointers = self.array(name + ".pointers").astype(numpy.int64)
+        pointers = pointers.astype(numpy.int32) if indices.size < 2**31 else pointers
+        return scipy.sparse.csr_array((values, indices, pointers), shape=shape)
 
 
 def read_network(path):
-    with h5py.File(path) as file:
-        return [read_layer(file["layers"][name]) for name in sorted(file["layers"])]
+    file = Container(path)
+    layers = []
+    for number, entry in enumerate(file.description["layers"]):
+        weights = file.matrix(f"layers.{entry.get('weights_of', number)}", entry["shape"])
+        bias = numpy.broadcast_to(file.array(f"layers.{number}.bias").astype(numpy.float32), (weights.shape[0],)).copy()
+        layers.append(Layer(weights, bias, entry["activation"], entry.get("cap", 0.0), entry.get("slope", 0.0)))
+    return layers
 
 
 def read_samples(path, count=None):
     """The first `count` samples (None: all), CSR [samples, neurons], float32."""
-    with h5py.File(path) as file:
-        return read_matrix(file["samples"])[:count]
+    file = Container(path)
+    return file.matrix("samples", file.description["shape"])[:count]
 
 
 def activate(layer, sums):

@@ -13,7 +13,6 @@ class Varve(CMakePackage, CudaPackage, ROCmPackage):
     variant("openmp", default=True, description="Build the OpenMP backend")
     variant("mpi", default=True, description="Distribute samples and training over ranks")
     variant("xz", default=True, description="Read and write .xz")
-    variant("zip", default=True, description="Read matrices of SciPy (.npz)")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
@@ -23,12 +22,9 @@ class Varve(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("cli11", type="build")
     depends_on("fmt")
     depends_on("nlohmann-json")
-    depends_on("hdf5")
     depends_on("zlib-api")
     depends_on("zstd")
     depends_on("xz", when="+xz")
-    depends_on("libzip", when="+zip")
-    depends_on("libdeflate")
     depends_on("hwloc")
     depends_on("mpi", when="+mpi")
     for arch in ("70", "80", "90"):
@@ -46,7 +42,6 @@ class Varve(CMakePackage, CudaPackage, ROCmPackage):
             self.define("VARVE_BUILD_TESTS", self.run_tests),
             self.define_from_variant("VARVE_ENABLE_MPI", "mpi"),
             self.define("CMAKE_DISABLE_FIND_PACKAGE_LibLZMA", self.spec.satisfies("~xz")),
-            self.define("CMAKE_DISABLE_FIND_PACKAGE_Zip", self.spec.satisfies("~zip")),
         ]
         if self.spec.satisfies("+rocm"):
             args.append(self.define("CMAKE_CXX_COMPILER", self.spec["hip"].hipcc))
