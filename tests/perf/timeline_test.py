@@ -1,13 +1,13 @@
 """perf/timeline.py on the report of a small product: timeline_test.py MPIRUN|- VARVE"""
+import hashlib
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
 import types
 import unittest
-
-import h5py
 
 PERF = pathlib.Path(__file__).resolve().parents[2] / "perf"
 sys.path.insert(0, str(PERF))
@@ -20,10 +20,21 @@ def script(*arguments):
     return subprocess.run([sys.executable, PERF / "timeline.py", *map(str, arguments)], capture_output=True, text=True)
 
 
+def write_matrix(path, size):
+    """A square matrix as src/io/FORMAT.md says."""
+    data = struct.pack(f"<{size * size}d", *(float((7 * row + 3 * column) % 11) for row in range(size) for column in range(size)))
+    hashes = b"".join(hashlib.sha256(data[at:at + 65536]).digest() for at in range(0, len(data), 65536))
+    text = json.dumps({"kind": "matrix", "version": 1, "shape": [size, size]})
+    root = hashlib.sha256(text.encode() + hashes).hexdigest()
+    header = json.dumps({"__metadata__": {"varve": text, "varve.sha256": root},
+                         "matrix": {"dtype": "F64", "shape": [size, size], "data_offsets": [0, len(data)]},
+                         "sha256": {"dtype": "U8", "shape": [len(hashes) // 32, 32], "data_offsets": [len(data), len(data) + len(hashes)]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + data + hashes)
+
+
 def product(folder, num_ranks):
     """The report of a product of two small matrices."""
-    with h5py.File(folder / "a.safetensors", "w") as file:
-        file["matrix"] = [[float((7 * row + 3 * column) % 11) for column in range(200)] for row in range(200)]
+    write_matrix(folder / "a.safetensors", 200)
     command = [VARVE, "multiply", folder / "a.safetensors", folder / "a.safetensors", "--output", folder / "c.safetensors", "--tile", "32", "--backend", "serial",
                "--report", folder / "report.json"]
     if MPIRUN != "-":
