@@ -5,9 +5,8 @@
 #include "in_parts.hpp"
 
 #include "core/host.hpp"
+#include "io/container.hpp"
 #include "io/labels.hpp"
-#include "io/layer_list.hpp"
-#include "io/onnx.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "io/targets.hpp"
@@ -29,21 +28,8 @@ namespace nb = nanobind;
 namespace varve::python {
 namespace {
 
-/// A network of a file, and a remark about its orientation (empty: none).
-nb::tuple open(std::string const& path, ChallengeOptions const& options) {
-  std::unique_ptr<HeldNetwork> network;
-  std::string note;
-  {
-    WithoutGil const no_gil;
-    std::shared_ptr<NetworkSource const> const source = open_network(path, options);
-    note = orientation_note(*source);
-    network = hold_copy(InterruptibleNetwork(source));
-  }
-  return nb::make_tuple(std::move(network), note);
-}
-
-std::unique_ptr<HeldNetwork> open_onnx(std::string const& path) {
-  return hold(std::make_shared<Network const>(read_onnx(path)));
+std::unique_ptr<HeldNetwork> open(std::string const& path, ChallengeOptions const& options) {
+  return hold_copy(InterruptibleNetwork(std::shared_ptr<NetworkSource const>(open_network(path, options))));
 }
 
 void save(HeldNetwork const& network, std::string const& path) {
@@ -74,7 +60,7 @@ AnsweredSamples read_answered(std::string const& path, std::optional<std::size_t
   AnsweredSamples read;
   auto const reader = open_sample_reader(path, neurons, available_host_memory() / 2); // text is sorted in memory
   read.samples = read_all(*reader);
-  if (!wants_answers || !is_sample_file(path)) return read;
+  if (!wants_answers || !container::is_container(path)) return read;
   auto const header = read_sample_header(path);
   auto const first = read.samples.first_sample;
   if (header.has_labels) read.labels = read_labels(path, first, read.samples.num_samples());
@@ -113,11 +99,17 @@ nb::object labels_of_file(std::string const& path, SampleIndex first, std::size_
 }
 
 void write_samples(std::string const& path, CompressedRows const& rows,
-                   std::optional<Vector<std::int64_t>> const& labels, std::optional<CompressedRows> const& targets) {
-  auto const samples = to_samples(rows, "X", Precision::double_precision);
+                   std::optional<Vector<std::int64_t>> const& labels, std::optional<CompressedRows> const& targets,
+                   SampleIndex first_sample) {
+  auto const numbered = [&](CompressedRows const& some, char const* place) {
+    auto samples = to_samples(some, place, Precision::double_precision);
+    samples.first_sample = first_sample;
+    return samples;
+  };
+  auto const samples = numbered(rows, "X");
   auto const writer = open_sample_writer(path, samples.num_neurons());
-  if (labels) writer->append_labels({to_classes(*labels, no_class, "labels"), 0});
-  if (targets) writer->append_targets(to_samples(*targets, "targets", Precision::double_precision));
+  if (labels) writer->append_labels({to_classes(*labels, no_class, "labels"), first_sample});
+  if (targets) writer->append_targets(numbered(*targets, "targets"));
   writer->append(samples);
   writer->commit();
 }
@@ -131,19 +123,14 @@ void add_files(nb::module_& module) {
       .def_rw("neurons", &ChallengeOptions::neurons, nb::arg().none())
       .def_rw("layers", &ChallengeOptions::layers, nb::arg().none())
       .def_rw("bias", &ChallengeOptions::bias, nb::arg().none())
-      .def_rw("cap", &ChallengeOptions::cap, nb::arg().none())
-      .def_rw("activation", &ChallengeOptions::activation)
-      .def_rw("slope", &ChallengeOptions::slope, nb::arg().none())
-      .def_rw("transposes_weights", &ChallengeOptions::transposes_weights);
-  module.def("open_network", &open, nb::arg("path"), nb::arg("options"),
-             "A network of a file, and a remark about its orientation, empty if there is none.");
-  module.def("open_onnx", &open_onnx, nb::arg("path"), NoGil());
+      .def_rw("cap", &ChallengeOptions::cap, nb::arg().none());
+  module.def("open_network", &open, nb::arg("path"), nb::arg("options"), NoGil());
   module.def("save_network", &save, nb::arg("network"), nb::arg("path"), NoGil());
   module.def("read_samples", &read_samples, nb::arg("path"), nb::arg("neurons").none(), nb::arg("wants_answers"),
              "((arrays, rows, columns), number of the first sample, labels, the same three of the targets).");
   module.def("read_labels", &labels_of_file, nb::arg("path"), nb::arg("first_sample"), nb::arg("num_samples"));
   module.def("write_samples", &write_samples, nb::arg("path"), nb::arg("rows"), nb::arg("labels").none(),
-             nb::arg("targets").none(), NoGil());
+             nb::arg("targets").none(), nb::arg("first_sample"), NoGil());
 }
 
 } // namespace varve::python

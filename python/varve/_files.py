@@ -1,4 +1,4 @@
-"""Files of networks and samples, in all formats that the command takes."""
+"""Files of networks and samples: Varve's own and the challenge's by the C++ part, those of other programs by their libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Iterator, Union
 
 import numpy as np
 
-from . import _arrays, _core
+from . import _arrays, _core, _foreign, _hdf5, _layer_lists
 from ._activation import Activation, ActivationLike, to_activation
 from ._errors import Error, InputError, ResourceError, UsageError
 from ._options import to_optional_count, to_optional_number
@@ -77,66 +77,104 @@ def sentences() -> Iterator[None]:
         raise in_names_of_python(error) from None
 
 
-def open_network(
-    path: Path,
-    neurons: int | None,
-    layers: int | None,
-    bias: float | None,
-    cap: float | None,
-    activation: ActivationLike | None,
-    slope: float | None,
-    transposed: bool,
-) -> _core.Network:
-    """See Network.from_file."""
-    options = _core.FileOptions()
-    options.neurons, options.layers = to_optional_count(neurons, "neurons"), to_optional_count(layers, "layers")
-    options.bias, options.cap, options.slope = (
-        to_optional_number(value, name) for value, name in ((bias, "bias"), (cap, "cap"), (slope, "slope"))
+def open_network(path: Path, activation: ActivationLike | None, **given: Any) -> _core.Network:
+    """See Network.from_file. `given`: its other options."""
+    options = _layer_lists.Options(
+        *(to_optional_count(given[name], name) for name in ("neurons", "layers")),
+        *(to_optional_number(given[name], name) for name in ("bias", "cap")),
+        slope=to_optional_number(given["slope"], "slope"),
+        transposed=bool(given["transposed"]),
     )
-    options.transposes_weights = transposed
     if activation is not None:
-        _set_activation(options, activation)
+        options = _with_activation(options, activation)
     with sentences():
-        network, note = _core.open_network(name_of(path), options)
+        network, note = network_of(name_of(path), options)
     if note:
         warnings.warn(in_words_of_python(note), stacklevel=3)
     return network
 
 
-def _set_activation(options: _core.FileOptions, activation: ActivationLike) -> None:
+def network_of(path: str, options: _layer_lists.Options) -> tuple[_core.Network, str]:
+    """The network of any file or folder, and a remark about its orientation, "" without one."""
+    if _layer_lists.is_network(path):
+        return _layer_lists.open_network(path, options)
+    _layer_lists.require_no_matrix_options(path, options)
+    own = _core.FileOptions()
+    own.neurons, own.layers, own.bias, own.cap = options[:4]
+    return _core.open_network(path, own), ""
+
+
+def _with_activation(options: _layer_lists.Options, activation: ActivationLike) -> _layer_lists.Options:
     """A name alone may have its parameter in cap or slope."""
     if isinstance(activation, str) and activation in ("clipped_relu", "leaky_relu"):
-        options.activation = activation
-        return
+        return options._replace(activation=activation)
     found: Activation = to_activation(activation)
-    options.activation = found.name
+    options = options._replace(activation=found.name)
     if found.parameter is None:
-        return
+        return options
     name = "cap" if found.name == "clipped_relu" else "slope"
     if getattr(options, name) is not None:
         raise UsageError(f"the {name} stands in the activation and in {name}; give it once")
-    setattr(options, name, float(found.parameter))
+    return options._replace(**{name: float(found.parameter)})
 
 
 def read_samples(path: Path, *, neurons: int | None = None) -> Samples:
-    """Read samples, recognized by their content: Varve's HDF5, IDX (MNIST), NumPy, SciPy, Matrix Market, binsparse, text.
+    """Read samples, recognized by their content: Varve's files (also of 0.2), IDX (MNIST), NumPy, SciPy, Matrix Market,
+    binsparse, text.
 
     :param neurons: width of the samples. Text does not say it; for other files it is checked
-    :returns: the samples, with the labels and targets that an HDF5 file holds
+    :returns: the samples, with the labels and targets that a file of Varve holds
     :raises InputError: if the file is missing or broken, naming it
+    :raises ResourceError: if the library that reads such files is missing, naming it
     """
-    return _read(path, neurons, True)
-
-
-def _read(path: Path, neurons: int | None, wants_answers: bool) -> Samples:
-    neurons = to_optional_count(neurons, "neurons")
     with sentences():
-        matrix, first_sample, labels, targets = _core.read_samples(name_of(path), neurons, wants_answers)
-    return Samples(_csr(*matrix), labels, None if targets is None else _csr(*targets), first_sample)
+        return samples_in(name_of(path), to_optional_count(neurons, "neurons"), True)
+
+
+def samples_in(path: str, neurons: int | None, wants_answers: bool) -> Samples:
+    """The samples of a file, with its labels and targets if they are wanted."""
+    kind = _foreign.kind_of(path)
+    if kind in ("", "mtx"):
+        matrix, first_sample, labels, targets = _core.read_samples(path, neurons, wants_answers)
+        return Samples(_csr(*matrix), labels, None if targets is None else _csr(*targets), first_sample)
+    if kind not in ("npy", "npz", "hdf5"):
+        raise InputError(f"{path} may hold a network, expected samples")
+    if kind == "hdf5" and _hdf5.content_of(path) != "binsparse":
+        read = Samples(*_hdf5.read_samples(path))
+    else:
+        read = Samples(_foreign.read_matrix(path))
+        read.X.eliminate_zeros()
+    if neurons is not None and read.X.shape[1] != neurons:
+        raise InputError(f"{path} holds samples of {read.X.shape[1]} neurons, the network has {neurons} inputs")
+    return read
+
+
+def labels_in(path: str, first_sample: int, num_samples: int) -> np.ndarray:
+    """The labels of these samples."""
+    kind = _foreign.kind_of(path)
+    if kind not in ("npy", "hdf5"):
+        return _core.read_labels(path, first_sample, num_samples)
+    first, labels = 0, None
+    if kind == "npy":
+        labels = _foreign.read_labels(path)
+    elif _hdf5.content_of(path) == "samples":
+        _, labels, _, first = _hdf5.read_samples(path)
+    if labels is None:
+        raise InputError(f"{path} has no labels")
+    if (first, len(labels)) != (first_sample, num_samples):
+        found, wanted = f"{first + 1}:{first + len(labels)}", f"{first_sample + 1}:{first_sample + num_samples}"
+        _foreign.fail(path, f"labels of the samples {found}", f"labels of the samples {wanted}")
+    return labels
+
+
+def targets_in(path: str) -> Any:
+    """The targets of a file or, if it has none, its samples."""
+    read = samples_in(path, None, True)
+    return read.X if read.targets is None else read.targets
 
 
 def save_samples(path: Path, X: Any, labels: Any = None, targets: Any = None) -> None:
-    """Write samples: ``.h5``, or without labels and targets ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst``.
+    """Write samples: ``.safetensors``, or without labels and targets ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst``.
 
     :param X: samples [samples, neurons]: an array, a matrix of scipy.sparse, or anything in host memory with DLPack
     :param labels: the index of the right output of each sample, [samples]
@@ -144,6 +182,12 @@ def save_samples(path: Path, X: Any, labels: Any = None, targets: Any = None) ->
 
     The file appears whole or not at all.
     """
+    write_samples(name_of(path), Samples(X, labels, targets))
+
+
+def write_samples(path: str, samples: Samples) -> None:
+    """The same, with the number of the first sample."""
+    X, labels, targets = samples.X, samples.labels, samples.targets
     shape = _arrays.shape_of(X)
     if len(shape) != 2:
         raise InputError(f"X has the shape {_arrays.shape_text(shape)}, expected (samples, neurons)")
@@ -157,33 +201,35 @@ def save_samples(path: Path, X: Any, labels: Any = None, targets: Any = None) ->
         if len(width) != 2 or width[0] != shape[0]:
             raise InputError(f"targets have the shape {_arrays.shape_text(width)}, expected ({shape[0]}, outputs)")
         wanted = _arrays.to_sample_rows(targets, width[1], "targets")
-    _core.write_samples(name_of(path), rows, classes, wanted)
+    _core.write_samples(path, rows, classes, wanted, samples.first_sample)
 
 
 def samples_of(X: Any, num_inputs: int) -> Any:
     """X itself, or the samples of a file or of read_samples()."""
     if isinstance(X, Samples):
         return X.X
-    return _read(X, num_inputs, False).X if is_path(X) else X
+    if not is_path(X):
+        return X
+    with sentences():
+        return samples_in(name_of(X), num_inputs, False).X
 
 
 def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets: bool = False) -> tuple[Any, Any, Any]:
     """Samples, labels and targets, where each may be a file. Without labels and targets, those of the samples' file: its
     targets if they are preferred or it has no labels, else its labels."""
-    if is_path(X):
-        X = _read(X, num_inputs, labels is None and targets is None)
-    found = X if isinstance(X, Samples) else Samples(X)
-    if labels is None and targets is None:
-        if found.targets is not None and (prefers_targets or found.labels is None):
-            targets = found.targets
-        else:
-            labels = found.labels
-    if is_path(labels):
-        with sentences():
-            labels = _core.read_labels(name_of(labels), found.first_sample, _arrays.shape_of(found.X)[0])
-    if is_path(targets):
-        read = _read(targets, None, True)
-        targets = read.X if read.targets is None else read.targets
+    with sentences():
+        if is_path(X):
+            X = samples_in(name_of(X), num_inputs, labels is None and targets is None)
+        found = X if isinstance(X, Samples) else Samples(X)
+        if labels is None and targets is None:
+            if found.targets is not None and (prefers_targets or found.labels is None):
+                targets = found.targets
+            else:
+                labels = found.labels
+        if is_path(labels):
+            labels = labels_in(name_of(labels), found.first_sample, _arrays.shape_of(found.X)[0])
+        if is_path(targets):
+            targets = targets_in(name_of(targets))
     return found.X, labels, targets
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _core, _files, _layers, _running
+from . import _arrays, _core, _files, _layer_lists, _layers, _onnx, _running
 from ._activation import ActivationLike, from_core
 from ._errors import InputError, ResourceError, UsageError
 from ._options import Progress, RunOptions, to_count, to_name, to_number, to_optional_count, to_seed
@@ -34,7 +34,7 @@ class Network:
     :param reductions: work to save: "auto" (everything), "none", or a comma-separated list of merge_neurons,
         fold_constants, drop_unread, saturation, equal_samples. The first two add up weights in advance, so that last
         bits may differ; so may they with drop_unread, unless edge_order="ascending"
-    :param edge_order: order of the terms of sums, which decides last bits: "auto", "wide", "ascending" or "balanced".
+    :param edge_order: order of the terms of sums, which decides last bits: "balanced" or "ascending".
         With reductions="none" and edge_order="ascending", all bits are those of engine="reference"
     :param engine: "varve", or "reference", plain loops to compare with
     :param batch: samples at a time; by default as many as fit and suit the speed
@@ -88,9 +88,9 @@ class Network:
         slope: float | None = None,
         transposed: bool = False,
     ) -> Network:
-        """Read a network, in any format that the command takes, recognized by the content.
+        """Read a network, recognized by the content.
 
-        - Varve's HDF5 file, a folder of the Graph Challenge's text files, an ONNX model;
+        - Varve's file (also the HDF5 of 0.2), a folder of the Graph Challenge's text files, an ONNX model;
         - weights [outputs, inputs] in NumPy's ``.npy``, SciPy's ``.npz``, Matrix Market or binsparse: one file, the groups
           of one binsparse file, or a folder with a file per layer in the order of their names;
         - a JSON file that lists the layers, with their weights in such files or in one safetensors file.
@@ -104,10 +104,12 @@ class Network:
         :param transposed: True if the matrices are [inputs, outputs], as in scikit-learn and Keras
         :raises InputError: if the file is missing or broken, naming file and layer
         :raises UsageError: if an option is missing or contradicts the file
+        :raises ResourceError: if the library that reads such files is missing, naming it
 
         If all matrices are square and nothing says what their rows are, they are taken as outputs, with a warning.
         """
-        return cls(_files.open_network(path, neurons, layers, bias, cap, activation, slope, transposed))
+        given = {"neurons": neurons, "layers": layers, "bias": bias, "cap": cap, "slope": slope, "transposed": transposed}
+        return cls(_files.open_network(path, activation, **given))
 
     @classmethod
     def from_onnx(cls, path: Union[str, os.PathLike[str]]) -> Network:
@@ -117,8 +119,10 @@ class Network:
         order of the outputs is the same. Weights that are exactly 0 are no edges.
 
         :raises InputError: if the file is missing, broken, or has another operation, naming the operation
+        :raises ResourceError: if the package onnx is missing
         """
-        return cls(_core.open_onnx(_files.name_of(path)))
+        name = _files.name_of(path)
+        return cls(_layer_lists.core_of(_onnx.read_layers(name), name))
 
     @classmethod
     def from_sklearn(cls, model: Any) -> Network:
@@ -207,7 +211,7 @@ class Network:
         )
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Write the network: ``.h5`` is one file; ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst`` a folder of text files.
+        """Write the network: ``.safetensors`` is one file; ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst`` a folder of text files.
 
         The file appears whole or not at all.
         """
@@ -260,7 +264,7 @@ class Network:
         precision: Any = "float32",
         backend: str | None = None,
         reductions: str = "auto",
-        edge_order: str = "auto",
+        edge_order: str = "balanced",
         engine: str = "varve",
         batch: int | None = None,
         memory_limit: int | None = None,
@@ -323,7 +327,7 @@ class Network:
         precision: Any = "float32",
         backend: str | None = None,
         reductions: str = "auto",
-        edge_order: str = "auto",
+        edge_order: str = "balanced",
         batch: int | None = None,
         memory_limit: int | None = None,
     ) -> str:
