@@ -21,7 +21,7 @@ void require_inference_for(BenchmarkOptions const& options) {
   for (auto const& [name, is_given] :
        {std::pair("--samples", !options.samples.empty()), std::pair("--reductions", !options.reductions.empty()),
         std::pair("--formats", options.formats != "auto"), std::pair("--kernel", options.kernel.has_value()),
-        std::pair("--edge-order", options.edge_order != "auto"), std::pair("--batch", options.batch.has_value()),
+        std::pair("--edge-order", options.edge_order != "balanced"), std::pair("--batch", options.batch.has_value()),
         std::pair("--check", options.check > 0), std::pair("--trace", !options.trace.empty())}) {
     if (is_given) throw UsageError(fmt::format("--suite {} takes no {}, which is for inference", options.suite, name));
   }

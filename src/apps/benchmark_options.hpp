@@ -25,7 +25,7 @@ struct BenchmarkOptions {
   std::vector<std::string> reductions; ///< each is measured by itself; empty: those of the case
   std::string precision = "float";
   std::string formats = "auto";
-  std::string edge_order = "auto";
+  std::string edge_order = "balanced";
   std::optional<std::string> kernel;
   std::optional<std::size_t> batch;
   std::size_t repeats = 11;

@@ -146,10 +146,8 @@ void add_run_options(CLI::App& command, InferOptions& options) {
   command
       .add_option(
           "--edge-order", options.edge_order,
-          "order in which outputs add their products, which decides last bits: auto (balanced in layers of at most "
-          "1024 neurons that gain from fewer bank conflicts on GPUs, else ascending), wide (the same in layers of at "
-          "most 4096 neurons, which are then about 1.5 times as fast on GPUs), ascending, or balanced (in all layers "
-          "of at most 1024 neurons, for studies)")
+          "order in which outputs add their products, which decides last bits: balanced (in layers of at most 4096 "
+          "neurons that gain from fewer bank conflicts on GPUs, else ascending) or ascending")
       ->capture_default_str();
 }
 

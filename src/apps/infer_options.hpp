@@ -36,7 +36,7 @@ struct InferOptions {
   std::optional<std::size_t> batch;
   std::string formats = "auto";
   std::string reductions = "auto";
-  std::string edge_order = "auto";
+  std::string edge_order = "balanced";
   std::optional<std::string> kernel;
   bool share_devices = false;
   std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB

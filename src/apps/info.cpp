@@ -34,7 +34,7 @@ struct InfoOptions {
   std::string input;
   std::string samples;
   std::string reductions = "auto";
-  std::string edge_order = "auto";
+  std::string edge_order = "balanced";
 };
 
 using Json = nlohmann::ordered_json;
@@ -236,7 +236,7 @@ void add_info(CLI::App& command_line, Action& action) {
   command->add_option("--samples", options->samples, "with --plan: plan only for the samples FIRST:LAST of --input");
   command->add_option("--reductions", options->reductions, "with --plan: auto, none, or a list (see infer)")
       ->capture_default_str();
-  command->add_option("--edge-order", options->edge_order, "with --plan: auto, wide, ascending or balanced (see infer)")
+  command->add_option("--edge-order", options->edge_order, "with --plan: balanced or ascending (see infer)")
       ->capture_default_str();
   command->add_option("--precision", options->precision, "with --plan: precision of activations and weights")
       ->check(CLI::IsMember({"float", "double"}))

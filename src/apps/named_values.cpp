@@ -56,7 +56,7 @@ std::vector<std::string> named_values(std::string const& option) {
   if (option == "--kernel") return kernel_values();
   if (option == "--formats") return format_values();
   if (option == "--engine") return accepted({"varve", "kokkos-kernels", "reference"}, parse_engine);
-  if (option == "--edge-order") return accepted({"auto", "wide", "ascending", "balanced"}, parse_edge_order);
+  if (option == "--edge-order") return accepted({"balanced", "ascending"}, parse_edge_order);
   if (option == "--schedule") return accepted({"dynamic", "static"}, parse_schedule);
   if (option == "--optimizer") return accepted({"sgd", "momentum", "nesterov", "adam"}, parse_optimizer);
   if (option == "--pattern") return accepted({"keep", "set", "rigl"}, parse_pattern_kind);

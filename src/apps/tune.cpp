@@ -34,7 +34,7 @@ struct TuneOptions {
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
   std::string reductions = "auto";
-  std::string edge_order = "auto";
+  std::string edge_order = "balanced";
   std::size_t repeat = 7;
 };
 

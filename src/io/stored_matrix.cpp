@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "core/spare_vectors.hpp"
 #include "io/line_error.hpp"
 #include "io/row_check.hpp"
 #include "io/same_bits.hpp"
@@ -57,7 +58,7 @@ StoredMatrix::StoredMatrix(File& file, std::string const& name, std::uint64_t nu
 
 /// The pointers of the rows [first, last) and the one behind them.
 std::vector<EdgeOffset> StoredMatrix::pointers(std::uint64_t first, std::uint64_t last) const {
-  std::vector<EdgeOffset> pointers(last - first + 1);
+  auto pointers = SpareVectors<EdgeOffset>::of_process().take(last - first + 1);
   file_->read(*pointers_, first, std::span(pointers));
   if (first == 0 && pointers.front() != 0) fail_at(place_, fmt::format("the first pointer {}", pointers.front()), "0");
   if (last == num_rows_ && pointers.back() != num_entries())
@@ -78,7 +79,7 @@ std::vector<EdgeOffset> StoredMatrix::pointers(std::uint64_t first, std::uint64_
 
 std::vector<double> StoredMatrix::values(EdgeOffset first, std::size_t count) const {
   if (has_one_value()) return file_->read_all<double>(*values_);
-  std::vector<double> values(count);
+  auto values = SpareVectors<double>::of_process().take(count);
   file_->read(*values_, first, std::span(values));
   return values;
 }
@@ -95,7 +96,7 @@ SparseMatrix StoredMatrix::rows(std::uint64_t first, std::uint64_t last) const {
   SparseMatrix matrix{last - first, num_columns_, pointers(first, last), {}, {}};
   auto const begin = matrix.row_pointers.front();
   for (auto& pointer : matrix.row_pointers) pointer -= begin;
-  matrix.column_indices.resize(matrix.row_pointers.back());
+  matrix.column_indices = SpareVectors<NeuronIndex>::of_process().take(matrix.row_pointers.back());
   file_->read(*indices_, begin, std::span(matrix.column_indices));
   matrix.values = values(begin, matrix.num_entries());
   return matrix;

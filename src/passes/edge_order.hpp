@@ -53,16 +53,16 @@ std::vector<NeuronIndex> balance_outputs(SparseMatrix const& weights);
 std::vector<NeuronIndex> balance_edges(SparseMatrix& weights);
 
 /// Largest number of inputs or outputs of a layer whose tile fits in scratch.
-inline constexpr std::size_t kWidestBalanced = 1024;
+inline constexpr std::size_t kWidestInScratch = 1024;
 
 /// The same for tiles that take most of the large scratch of a GPU (core/large_scratch.hpp).
 inline constexpr std::size_t kWidestInLargeScratch = 4096;
 
 /// Tells from the pattern alone whether a layer may gain from balance_edges() and no backend loses. This requires that
 /// the layer is not so dense that a dense product is faster, that it is wide enough to have tiles with lines of 32
-/// bytes but has at most `widest` neurons, so that they fit scratch, that its outputs have edges for several steps, and
+/// bytes but has at most kWidestInLargeScratch neurons, that its outputs have edges for several steps, and
 /// that outputs do not share so many inputs that blocks of outputs, which read each input once, are faster anyway.
-bool suits_balanced_edges(SparseMatrix const& weights, std::size_t widest = kWidestBalanced);
+bool suits_balanced_edges(SparseMatrix const& weights);
 
 /// Density up to which edges are reordered. Denser layers keep ascending edges, so that they may be computed as dense
 /// ones (formats/dense_blocks.hpp), which have no bank conflicts.

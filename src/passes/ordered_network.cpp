@@ -4,47 +4,24 @@
 #include "core/stopwatch.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 namespace varve {
 
-std::string to_string(EdgeOrder order) {
-  switch (order) {
-  case EdgeOrder::ascending:
-    return "ascending";
-  case EdgeOrder::automatic:
-    return "auto";
-  case EdgeOrder::wide:
-    return "wide";
-  case EdgeOrder::balanced:
-    return "balanced";
-  }
-  throw std::logic_error("varve: unknown edge order");
-}
+std::string to_string(EdgeOrder order) { return order == EdgeOrder::ascending ? "ascending" : "balanced"; }
 
 EdgeOrder parse_edge_order(std::string const& name) {
-  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::wide, EdgeOrder::balanced}) {
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::balanced})
     if (name == to_string(order)) return order;
-  }
-  throw UsageError("there is no edge order '" + name + "'; there are: auto, wide, ascending, balanced");
+  throw UsageError("there is no edge order '" + name + "'; there are: ascending, balanced");
 }
 
 OrderedNetwork::OrderedNetwork(std::shared_ptr<NetworkSource const> source, EdgeOrder order)
     : source_(std::move(source)), order_(order), reports_(source_->num_layers()) {}
 
 bool OrderedNetwork::changes(Layer const& layer) const {
-  switch (order_) {
-  case EdgeOrder::ascending:
-    return false;
-  case EdgeOrder::automatic:
-    return suits_balanced_edges(layer.weights);
-  case EdgeOrder::wide:
-    return suits_balanced_edges(layer.weights, kWidestInLargeScratch);
-  case EdgeOrder::balanced:
-    return std::max(layer.num_inputs(), layer.num_outputs()) <= kWidestBalanced;
-  }
-  throw std::logic_error("varve: unknown edge order");
+  if (order_ == EdgeOrder::forced) return std::max(layer.num_inputs(), layer.num_outputs()) <= kWidestInScratch;
+  return order_ == EdgeOrder::balanced && suits_balanced_edges(layer.weights);
 }
 
 Layer OrderedNetwork::layer(std::size_t number) const {
@@ -59,7 +36,7 @@ Layer OrderedNetwork::layer(std::size_t number) const {
   report.seconds = stopwatch.seconds();
   auto const gain =
       static_cast<double>(report.ascending.num_wavefronts) / static_cast<double>(report.chosen.num_wavefronts);
-  if (order_ != EdgeOrder::balanced && gain < least_gain) return layer;
+  if (order_ != EdgeOrder::forced && gain < least_gain) return layer;
   std::lock_guard const lock(guard_);
   reports_[number] = report;
   return ordered;

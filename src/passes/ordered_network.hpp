@@ -14,12 +14,11 @@ namespace varve {
 /// The order in which the products of an output are added up.
 enum class EdgeOrder {
   ascending, ///< by input
-  automatic, ///< balanced in layers of at most 1024 neurons that gain from it by fewer bank conflicts; else ascending
-  wide,      ///< as automatic, and in layers of at most 4096 neurons, which gain on GPUs with large scratch
-  balanced   ///< balanced in all layers of at most 1024 neurons, whether they gain or not
+  balanced,  ///< balanced in layers of at most 4096 neurons that gain from it by fewer bank conflicts; else ascending
+  forced     ///< balanced in all layers of at most 1024 neurons, whether they gain or not: no option, for tests
 };
 
-/// The option value of an edge order: "ascending", "auto", "wide" or "balanced".
+/// The option value of an edge order: "ascending" or "balanced".
 std::string to_string(EdgeOrder order);
 
 /// The edge order with this name. Throws UsageError, which lists the valid names, if there is none.

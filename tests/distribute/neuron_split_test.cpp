@@ -82,7 +82,7 @@ TEST_P(NeuronSplit, EveryRankSeesTheSameOrderOfEdges) {
   RandomNetwork const network(recipe);
   auto const samples = random_samples(300, 40, 0.4, 2);
   auto options = test::options_at(GetParam());
-  options.edge_order = EdgeOrder::automatic;
+  options.edge_order = EdgeOrder::balanced;
   auto const alone = test::run_all(network, samples, options).result;
   EXPECT_NE(alone.activations, test::reference_of(network, samples, options.precision)) << "which is ascending";
   options.exchange = exchange_between_ranks(false);

@@ -59,7 +59,7 @@ TEST_P(DenseNetworks, AreDenseInThePlanUnlessTheirEdgesAreReordered) {
   recipe.widths = {300, 300, 300};
   recipe.density = 0.8;
   EXPECT_THAT(plan_of(RandomNetwork(recipe), options).front(), testing::HasSubstr("dense blocks"));
-  options.edge_order = EdgeOrder::balanced;
+  options.edge_order = EdgeOrder::forced;
   options.formats = {FormatName::dense};
   EXPECT_THAT(plan_of(network_of(0.3), options).front(), testing::HasSubstr("sliced ELL")) << "sums have another order";
   options.edge_order = EdgeOrder::ascending;

@@ -55,11 +55,11 @@ TEST_P(EdgeOrders, EveryFormatAndKernelKeepsThemForRandomNetworks) {
   int num_told_apart = 0; // networks whose last bits show the order
   for (std::uint64_t seed = 2000; seed < 2150; ++seed) {
     auto options = choices.at(seed % choices.size());
-    options.edge_order = EdgeOrder::balanced;
+    options.edge_order = EdgeOrder::forced;
     if (seed % 5 == 4) options.batch = 1 + seed % 40;
     SCOPED_TRACE(testing::Message() << "seed " << seed << " on " << test::describe(options));
     auto const [network, samples] = test::random_case(seed);
-    auto const expected = expected_of(network, samples, EdgeOrder::balanced);
+    auto const expected = expected_of(network, samples, EdgeOrder::forced);
     auto const result = test::run_all(network, samples, options).result;
     ASSERT_EQ(result.activations, expected);
     ASSERT_EQ(result.activation_hash, hash(expected, GetParam().precision));
@@ -71,10 +71,10 @@ TEST_P(EdgeOrders, EveryFormatAndKernelKeepsThemForRandomNetworks) {
 TEST_P(EdgeOrders, EveryFormatKernelAndBatchKeepsThemWhereLayersGain) {
   auto const network = network_that_gains();
   auto const samples = random_samples(310, 70, 0.3, 4);
-  auto const expected = expected_of(network, samples, EdgeOrder::automatic);
+  auto const expected = expected_of(network, samples, EdgeOrder::balanced);
   ASSERT_NE(expected, test::reference_of(network, samples, GetParam().precision)) << "the order shows in last bits";
   for (auto options : test::all_choices(GetParam())) {
-    options.edge_order = EdgeOrder::automatic;
+    options.edge_order = EdgeOrder::balanced;
     for (std::size_t const batch : {1U, 33U, 70U}) {
       options.batch = batch;
       SCOPED_TRACE(test::describe(options));
@@ -87,8 +87,8 @@ TEST_P(EdgeOrders, SamplesOfOneValueAreTakenInTheSameOrder) {
   auto const network = network_that_gains();
   auto samples = random_samples(310, 90, 0.3, 5);
   samples.matrix.values = {0.7};
-  auto const expected = expected_of(network, samples, EdgeOrder::automatic);
-  auto const outcome = test::run_all(network, samples, ordered_options(EdgeOrder::automatic));
+  auto const expected = expected_of(network, samples, EdgeOrder::balanced);
+  auto const outcome = test::run_all(network, samples, ordered_options(EdgeOrder::balanced));
   EXPECT_EQ(outcome.result.activations, expected);
   ASSERT_NE(expected, test::reference_of(network, samples, GetParam().precision));
 }
@@ -96,7 +96,7 @@ TEST_P(EdgeOrders, SamplesOfOneValueAreTakenInTheSameOrder) {
 TEST_P(EdgeOrders, TheReferenceEngineTakesThemToo) {
   auto const network = network_that_gains();
   auto const samples = random_samples(310, 20, 0.3, 6);
-  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::balanced}) {
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::balanced, EdgeOrder::forced}) {
     auto options = ordered_options(order);
     options.engine = Engine::reference;
     EXPECT_EQ(test::run_all(network, samples, options).result.activations, expected_of(network, samples, order));
@@ -106,8 +106,8 @@ TEST_P(EdgeOrders, TheReferenceEngineTakesThemToo) {
 TEST_P(EdgeOrders, FewSamplesAndReducedNetworksKeepThem) {
   auto const network = network_that_gains();
   auto const samples = random_samples(310, 9, 0.3, 7);
-  auto const expected = expected_of(network, samples, EdgeOrder::automatic);
-  auto options = ordered_options(EdgeOrder::automatic);
+  auto const expected = expected_of(network, samples, EdgeOrder::balanced);
+  auto options = ordered_options(EdgeOrder::balanced);
   options.expected_samples = 9;
   EXPECT_EQ(test::run_all(network, samples, options).result.activations, expected);
   options.reductions = parse_reductions("auto"); // nothing is equal here
@@ -117,8 +117,8 @@ TEST_P(EdgeOrders, FewSamplesAndReducedNetworksKeepThem) {
 TEST_P(EdgeOrders, StreamedWeightsKeepThem) {
   auto const network = network_that_gains();
   auto const samples = random_samples(310, 40, 0.3, 8);
-  auto const expected = expected_of(network, samples, EdgeOrder::automatic);
-  auto options = ordered_options(EdgeOrder::automatic);
+  auto const expected = expected_of(network, samples, EdgeOrder::balanced);
+  auto options = ordered_options(EdgeOrder::balanced);
   auto const weights = test::run_all(network, samples, options).plan.weight_bytes;
   constexpr std::size_t room = std::size_t(64) << 20U;
   options.device_memory_limit = room;
@@ -162,7 +162,7 @@ TEST_P(EdgeOrders, SaturationIsSoughtInTheOrderOfTheSums) {
                                                                            : network_that_barely_saturates<float>();
   SampleSet samples = random_samples(300, 40, 1.0, 1);
   samples.matrix.values = {1.0}; // saturated from the start
-  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic}) {
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::balanced}) {
     auto options = ordered_options(order);
     options.reductions.saturation = true;
     auto const outcome = test::run_all(network, samples, options);
@@ -175,13 +175,13 @@ TEST_P(EdgeOrders, ThePlanSaysWhatIsGained) {
   auto const network = network_that_gains();
   auto const plan_with = [&](EdgeOrder order) { return prepare(network, ordered_options(order))->plan({10, 100}); };
   EXPECT_FALSE(plan_with(EdgeOrder::ascending).edge_order.has_value());
-  auto const gained = plan_with(EdgeOrder::automatic).edge_order;
+  auto const gained = plan_with(EdgeOrder::balanced).edge_order;
   ASSERT_TRUE(gained.has_value());
   EXPECT_EQ(gained->num_layers, 7U);
   EXPECT_GT(gained->ascending.wavefronts_per_step(), 1.8);
   EXPECT_LT(gained->chosen.wavefronts_per_step(), 1.1);
   EXPECT_THAT(to_text(*gained), testing::HasSubstr("edges of 7 layers ordered against bank conflicts: 1.0"));
-  EXPECT_EQ(plan_with(EdgeOrder::balanced).edge_order->num_layers, 8U);
+  EXPECT_EQ(plan_with(EdgeOrder::forced).edge_order->num_layers, 8U);
 }
 
 /// The network without the edges that read every fifth neuron of a layer: these neurons are unread.
@@ -207,7 +207,7 @@ Network with_unread_neurons(NetworkSource const& source) {
 TEST_P(EdgeOrders, DroppedNeuronsKeepTheBitsOfAscendingEdgesOnly) { // as docs/numerics.md says
   auto const network = with_unread_neurons(network_that_gains());
   auto const samples = random_samples(network.num_inputs(), 40, 0.3, 7);
-  for (auto const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::balanced}) {
+  for (auto const order : {EdgeOrder::ascending, EdgeOrder::balanced, EdgeOrder::forced}) {
     auto options = ordered_options(order);
     auto const whole = test::run_all(network, samples, options).result.activations;
     options.reductions.drop_unread = true;

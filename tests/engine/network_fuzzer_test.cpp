@@ -54,7 +54,7 @@ InferenceOptions draw_options(RandomCases& random) {
   auto const places = test::all_places();
   auto const choices = test::all_choices(places.at(random.below(places.size())));
   auto options = choices.at(random.below(choices.size()));
-  constexpr std::array orders = {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::wide, EdgeOrder::balanced};
+  constexpr std::array orders = {EdgeOrder::ascending, EdgeOrder::balanced, EdgeOrder::forced};
   options.edge_order = orders.at(random.below(orders.size()));
   auto& reductions = options.reductions;
   for (bool* const reduction : {&reductions.saturation, &reductions.equal_samples, &reductions.merge_neurons,

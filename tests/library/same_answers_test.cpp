@@ -35,7 +35,7 @@ TEST(SameInference, GivesTheBitsOfTheEngine) {
       InferenceOptions options;
       options.backend = backend;
       options.reductions = parse_reductions("auto");
-      options.edge_order = EdgeOrder::automatic;
+      options.edge_order = EdgeOrder::balanced;
       auto const engine = prepare(drawn.network, options);
       engine->plan(shape_of(drawn.samples));
       auto const expected = engine->infer(drawn.samples, {true, true});

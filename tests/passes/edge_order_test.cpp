@@ -201,8 +201,8 @@ TEST(SuitsBalancedEdges, LayersOfManyNeuronsWithoutSharing) {
   EXPECT_TRUE(suits_balanced_edges(random_layer(257, 16, std::nullopt).weights));
   EXPECT_TRUE(suits_balanced_edges(random_layer(1024, std::nullopt, 0.1).weights));
   EXPECT_FALSE(suits_balanced_edges(random_layer(256, 16, std::nullopt).weights)) << "too narrow to have conflicts";
-  EXPECT_FALSE(suits_balanced_edges(random_layer(1025, 32, std::nullopt).weights)) << "too wide for a tile in scratch";
-  EXPECT_TRUE(suits_balanced_edges(random_layer(1025, 32, std::nullopt).weights, kWidestInLargeScratch));
+  EXPECT_TRUE(suits_balanced_edges(random_layer(4096, 32, std::nullopt).weights));
+  EXPECT_FALSE(suits_balanced_edges(random_layer(4097, 32, std::nullopt).weights)) << "too wide for a tile in scratch";
   EXPECT_FALSE(suits_balanced_edges(random_layer(1024, 7, std::nullopt).weights)) << "hardly a step to choose in";
   EXPECT_TRUE(suits_balanced_edges(random_layer(512, std::nullopt, 0.2).weights));
   EXPECT_FALSE(suits_balanced_edges(random_layer(512, std::nullopt, 0.4).weights)) << "a dense product may be faster";

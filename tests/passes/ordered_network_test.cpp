@@ -24,19 +24,19 @@ std::shared_ptr<NetworkSource const> random_network(std::vector<std::size_t> wid
 }
 
 TEST(EdgeOrders, HaveNames) {
-  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::automatic, EdgeOrder::wide, EdgeOrder::balanced})
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::balanced})
     EXPECT_EQ(parse_edge_order(to_string(order)), order);
-  EXPECT_EQ(parse_edge_order("auto"), EdgeOrder::automatic);
-  EXPECT_THROW(parse_edge_order("random"), UsageError);
+  EXPECT_EQ(parse_edge_order("balanced"), EdgeOrder::balanced);
+  EXPECT_THROW(parse_edge_order("auto"), UsageError);
 }
 
 TEST(OrderedNetworks, OrderTheLayersThatGain) {
-  auto const source = random_network({300, 400, 200, 40, 1030, 500});
-  OrderedNetwork const network(source, EdgeOrder::automatic);
-  EXPECT_EQ(network.num_layers(), 5U);
+  auto const source = random_network({300, 400, 200, 40, 1030, 4096, 4097});
+  OrderedNetwork const network(source, EdgeOrder::balanced);
+  EXPECT_EQ(network.num_layers(), 6U);
   EXPECT_EQ(network.name(), source->name());
-  std::vector<bool> const is_ordered = {true, true, false, false, false}; // 200 are too few, 1030 too many
-  for (std::size_t number = 0; number < 5; ++number) {
+  std::vector<bool> const is_ordered = {true, true, false, false, true, false}; // 200 are too few, 4097 too many
+  for (std::size_t number = 0; number < 6; ++number) {
     Layer expected = source->layer(number);
     if (is_ordered[number]) balance_edges(expected.weights);
     EXPECT_EQ(network.layer(number), expected);
@@ -44,24 +44,11 @@ TEST(OrderedNetworks, OrderTheLayersThatGain) {
   }
 }
 
-TEST(OrderedNetworks, OrderWideLayersIfTold) {
-  auto const source = random_network({300, 200, 40, 1030, 4096, 4097});
-  OrderedNetwork const automatic(source, EdgeOrder::automatic);
-  OrderedNetwork const network(source, EdgeOrder::wide);
-  std::vector<bool> const is_ordered = {true, false, false, true, false}; // 200 are too few, 4097 too many
-  for (std::size_t number = 0; number < 5; ++number) {
-    Layer expected = source->layer(number);
-    if (is_ordered[number]) balance_edges(expected.weights);
-    EXPECT_EQ(network.layer(number), expected) << number;
-  }
-  EXPECT_EQ(network.layer(0), automatic.layer(0));
-  OrderedNetwork const shared(std::make_shared<RadixNet>(4096, 2, 1), EdgeOrder::wide);
-  EXPECT_TRUE(is_ascending(shared.layer(0).weights)) << "outputs share whole lists";
-}
-
 TEST(OrderedNetworks, LeaveSharedPatternsAndAscendingOrdersAlone) {
   auto const shared = std::make_shared<RadixNet>(1024, 3, 1);
-  OrderedNetwork const network(shared, EdgeOrder::automatic);
+  auto const wide = std::make_shared<RadixNet>(4096, 2, 1);
+  EXPECT_TRUE(is_ascending(OrderedNetwork(wide, EdgeOrder::balanced).layer(0).weights)) << "outputs share whole lists";
+  OrderedNetwork const network(shared, EdgeOrder::balanced);
   OrderedNetwork const ascending(random_network({300, 300}), EdgeOrder::ascending);
   for (std::size_t number = 0; number < 3; ++number) EXPECT_EQ(network.layer(number), shared->layer(number));
   EXPECT_TRUE(is_ascending(ascending.layer(0).weights));
@@ -90,16 +77,15 @@ Network network_without_conflicts() {
 TEST(OrderedNetworks, LeaveLayersAloneThatHaveFewConflicts) {
   auto const source = std::make_shared<Network>(network_without_conflicts());
   ASSERT_TRUE(suits_balanced_edges(source->layer(0).weights));
-  OrderedNetwork const network(source, EdgeOrder::automatic);
+  OrderedNetwork const network(source, EdgeOrder::balanced);
   EXPECT_EQ(network.layer(0), source->layer(0));
   EXPECT_EQ(network.report().num_layers, 0U);
-  EXPECT_EQ(OrderedNetwork(source, EdgeOrder::wide).layer(0), source->layer(0));
-  OrderedNetwork const balanced(source, EdgeOrder::balanced);
-  EXPECT_NE(balanced.layer(0), source->layer(0));
+  OrderedNetwork const forced(source, EdgeOrder::forced);
+  EXPECT_NE(forced.layer(0), source->layer(0));
 }
 
 TEST(OrderedNetworks, OrderAllButTheWidestIfTold) {
-  OrderedNetwork const network(random_network({20, 1024, 1025, 40}), EdgeOrder::balanced);
+  OrderedNetwork const network(random_network({20, 1024, 1025, 40}), EdgeOrder::forced);
   EXPECT_FALSE(is_ascending(network.layer(0).weights));
   EXPECT_TRUE(is_ascending(network.layer(1).weights));
   EXPECT_TRUE(is_ascending(network.layer(2).weights));
@@ -107,7 +93,7 @@ TEST(OrderedNetworks, OrderAllButTheWidestIfTold) {
 
 TEST(OrderedNetworks, ReportWhatWasGained) {
   auto const source = random_network({300, 300, 300, 40});
-  OrderedNetwork const network(source, EdgeOrder::automatic);
+  OrderedNetwork const network(source, EdgeOrder::balanced);
   EXPECT_EQ(network.report().num_layers, 0U);
   BankUse ascending;
   for (std::size_t number = 0; number < 3; ++number) {
@@ -125,7 +111,7 @@ TEST(OrderedNetworks, ReportWhatWasGained) {
 }
 
 TEST(OrderedNetworks, MayBeReadByManyThreads) {
-  OrderedNetwork const network(random_network(std::vector<std::size_t>(21, 300)), EdgeOrder::automatic);
+  OrderedNetwork const network(random_network(std::vector<std::size_t>(21, 300)), EdgeOrder::balanced);
   std::vector<Layer> layers(60);
   for_each_on_host_threads(layers.size(), [&](std::size_t i) { layers[i] = network.layer(i % 20); });
   for (std::size_t i = 20; i < 60; ++i) EXPECT_EQ(layers[i], layers[i % 20]);

@@ -211,7 +211,7 @@ struct CudaNarrowTuning : CudaFusedTuning<ExecutionSpace, Scalar, 1, FusedTile::
 static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::Tile::num_samples * sizeof(float) * kNumBanks == 128 &&
               CudaFusedTuning<void, double, 1, FusedTile::small>::Tile::num_samples * sizeof(double) * kNumBanks ==
                   128);
-static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::max_neurons == kWidestBalanced &&
+static_assert(CudaFusedTuning<void, float, 1, FusedTile::small>::max_neurons == kWidestInScratch &&
               CudaFusedTuning<void, float, 1, FusedTile::wide>::max_neurons == kWidestInLargeScratch);
 
 #if defined(KOKKOS_ENABLE_CUDA)
