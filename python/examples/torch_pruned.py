@@ -45,7 +45,7 @@ network = varve.Network.from_torch(model)
 print(f"pruned: {network.num_edges} edges, accuracy {accuracy(model(X_test)):.3f}")
 
 with tempfile.TemporaryDirectory() as folder:
-    file = Path(folder) / "digits.h5"  # also for `varve infer --network digits.h5`
+    file = Path(folder) / "digits.safetensors"  # also for `varve infer --network digits.safetensors`
     network.save(file)
     exported = varve.Network.from_file(file)
 

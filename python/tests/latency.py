@@ -121,7 +121,7 @@ def measure(network, X, seconds=0.5):
 def loop_of_command(command, network, X, seconds=0.5):
     """Times of the loop of `varve benchmark` on the same network and samples, in files."""
     with tempfile.TemporaryDirectory() as folder:
-        network_file, input_file, record_file = (os.path.join(folder, name) for name in ("net.h5", "x.h5", "records.jsonl"))
+        network_file, input_file, record_file = (os.path.join(folder, name) for name in ("net.safetensors", "x.safetensors", "records.jsonl"))
         network.save(network_file)
         varve.save_samples(input_file, X)
         backend = varve.backends()[0]

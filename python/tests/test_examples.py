@@ -73,5 +73,5 @@ def test_the_page_about_python_runs(tmp_path, monkeypatch):
     labels = X[:, :10].argmax(axis=1)
     names = {"varve": varve, "X": X[:300], "labels": labels[:300], "X_test": X[300:], "labels_test": labels[300:]}
     exec(training, names)
-    assert len(names["result"].history) == 20 and (tmp_path / "run.h5").exists()
+    assert len(names["result"].history) == 20 and (tmp_path / "run.safetensors").exists()
     assert sum(epoch.dropped_edges for epoch in names["result"].history) > 0

@@ -28,11 +28,11 @@ def train(path):
     varve.train(network, X, labels, epochs=1, batch=16, checkpoint=path)
 
 writers = {
-    "network.h5": network.save,
-    "samples.h5": lambda path: varve.save_samples(path, X, labels=labels),
+    "network.safetensors": network.save,
+    "samples.safetensors": lambda path: varve.save_samples(path, X, labels=labels),
     "samples.tsv.gz": lambda path: varve.save_samples(path, X),
-    "product.h5": lambda path: varve.matmul(X, X.T, out=path),
-    "checkpoint.h5": train,
+    "product.safetensors": lambda path: varve.matmul(X, X.T, out=path),
+    "checkpoint.safetensors": train,
 }
 
 def files():
@@ -52,7 +52,7 @@ for name, write in writers.items():
     clear()
     number = 0
     for at in range(1, num_calls + 1):
-        for how in (b"ENOSPC", b"EIO", b"EINTR", b"full", b"short") + ((b"lost",) if name.endswith(".h5") else ()):
+        for how in (b"ENOSPC", b"EIO", b"EINTR", b"full", b"short") + ((b"lost",) if name.endswith(".safetensors") else ()):
             number += 1
             if number % step:
                 continue
@@ -68,7 +68,7 @@ for name, write in writers.items():
             place = f"{name}, call {at}, {how.decode()}: {outcome}"
             if outcome == "right":
                 assert found == right, f"{place}: wrong bytes"
-            if name != "checkpoint.h5":  # which is written more than once
+            if name != "checkpoint.safetensors":  # which is written more than once
                 assert all(right.get(one) == bytes for one, bytes in found.items()), f"{place}: something wrong is left"
             clear()
 print(outcomes["right"], outcomes["exception"])

@@ -86,7 +86,7 @@ def test_pickles_and_copies(network):
         assert other.weights_hash() == network.weights_hash() and other.name == network.name
 
 
-@pytest.mark.parametrize("name", ["network.h5", "folder.tsv", "folder.tsv.gz"])
+@pytest.mark.parametrize("name", ["network.safetensors", "folder.tsv", "folder.tsv.gz"])
 def test_files(tmp_path, name):
     network = varve.generate.radixnet(64, 7)
     path = tmp_path / name
@@ -97,8 +97,8 @@ def test_files(tmp_path, name):
 
 
 def test_file_of_mixed_layers(tmp_path, network):
-    network.save(tmp_path / "mixed.h5")
-    same(network, varve.Network.from_file(tmp_path / "mixed.h5"))
+    network.save(tmp_path / "mixed.safetensors")
+    same(network, varve.Network.from_file(tmp_path / "mixed.safetensors"))
 
 
 def test_reduce_merges_equal_neurons(X):
@@ -171,10 +171,10 @@ def test_generators():
         (lambda: varve.Network.from_scipy([with_pointers(0, 5, 2)]), r"layer 0 has pointers \(indptr\) that are not ascending"),
         (lambda: varve.Network.from_scipy([np.ma.masked_less(np.eye(3), 1)]), r"layer 0 is a masked array, expected a number"),
         (lambda: varve.Activation.clipped_relu("1"), "the cap of the activation clipped_relu is '1', expected a number"),
-        (lambda: varve.Network.from_file("missing.h5"), "missing.h5"),
-        (lambda: varve.Network.from_file("a\0b.h5"), r"name of a file is 'a\\x00b.h5', expected UTF-8 without null"),
-        (lambda: varve.Network.from_file(b"\xff.h5"), r"name of a file is '\\udcff.h5', expected UTF-8"),
-        (lambda: varve.Network.from_file("missing.h5", neurons=-1), "neurons is -1, expected at least 0"),
+        (lambda: varve.Network.from_file("missing.safetensors"), "missing.safetensors"),
+        (lambda: varve.Network.from_file("a\0b.safetensors"), r"name of a file is 'a\\x00b.safetensors', expected UTF-8 without null"),
+        (lambda: varve.Network.from_file(b"\xff.safetensors"), r"name of a file is '\\udcff.safetensors', expected UTF-8"),
+        (lambda: varve.Network.from_file("missing.safetensors", neurons=-1), "neurons is -1, expected at least 0"),
         (lambda: varve.Network.from_torch(3), "found int, expected a module of torch"),
         (lambda: varve.Network.from_sklearn(3), "found int, expected an MLPClassifier"),
         (lambda: varve.Network(3), "networks are made by"),
@@ -292,8 +292,8 @@ DOORS = {
     "samples of train": lambda network, eye, T, path: varve.train(network, T, [0] * 4, epochs=1),
     "targets of validation": lambda network, eye, T, path: varve.train(network, eye, targets=eye, validation=(eye, T), epochs=1),
     "weights": lambda network, eye, T, path: varve.Network.from_scipy([T]),
-    "saved samples": lambda network, eye, T, path: varve.save_samples(path / "x.h5", T),
-    "saved targets": lambda network, eye, T, path: varve.save_samples(path / "x.h5", eye, targets=T),
+    "saved samples": lambda network, eye, T, path: varve.save_samples(path / "x.safetensors", T),
+    "saved targets": lambda network, eye, T, path: varve.save_samples(path / "x.safetensors", eye, targets=T),
     "plan": lambda network, eye, T, path: network.plan(T),
 }
 

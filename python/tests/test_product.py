@@ -8,11 +8,12 @@ import os
 import re
 import signal
 
-import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import varve
+from safetensors.numpy import load_file
+from varve import _container
 
 ROWS, DEPTH, COLUMNS = 41, 67, 38  # straddle blocks and tiles
 KINDS = pytest.mark.parametrize("kind", ["float32", "float64"])
@@ -67,9 +68,8 @@ def strided(matrix, order):
     return memory[1::3, ::2]
 
 
-def write(path, name, matrix):
-    with h5py.File(path, "w") as file:
-        file[name] = matrix
+def write(path, matrix):
+    _container.write(str(path), {"kind": "matrix", "shape": matrix.shape}, {"matrix": matrix})
     return str(path)
 
 
@@ -151,18 +151,17 @@ def test_tensors_are_read_and_written(kind):
 @KINDS
 def test_files_are_read_and_written(kind, tmp_path):
     a, b, c = matrices(kind)
-    a_file, b_file = write(tmp_path / "a.h5", "left", a), write(tmp_path / "b.h5", "deep/right", b.T)
-    c_file = write(tmp_path / "c.h5", "matrix", c)
+    a_file, b_file, c_file = (write(tmp_path / f"{name}.safetensors", array) for name, array in (("a", a), ("b", b.T), ("c", c)))
     expected = varve.matmul(a, b, c=c, beta=2)
     options = dict(transpose_b=True, beta=2, c=c_file, tile=16)
-    found = varve.matmul(a_file, b_file + ":deep/right", **options)
+    found = varve.matmul(a_file, b_file, **options)
     assert found.dtype == kind
     np.testing.assert_array_equal(found, expected)
-    name = tmp_path / "product.h5"
-    assert varve.matmul(tmp_path / "a.h5", b_file + ":deep/right", out=name, **options) == name
-    with h5py.File(name) as file:
-        assert file["matrix"].dtype == kind
-        np.testing.assert_array_equal(file["matrix"][:], expected)
+    name = tmp_path / "product.safetensors"
+    assert varve.matmul(tmp_path / "a.safetensors", b_file, out=name, **options) == name
+    stored = load_file(name)["matrix"]
+    assert stored.dtype == kind
+    np.testing.assert_array_equal(stored, expected)
     np.testing.assert_array_equal(varve.matmul(name, np.eye(COLUMNS, dtype=kind)), expected)
 
 
@@ -201,7 +200,7 @@ def test_an_exception_of_progress_ends_the_call(tmp_path):
         raise LookupError(done)
 
     with pytest.raises(LookupError):
-        varve.matmul(a, b, out=tmp_path / "c.h5", progress=stop)
+        varve.matmul(a, b, out=tmp_path / "c.safetensors", progress=stop)
     assert os.listdir(tmp_path) == []
     np.testing.assert_array_equal(varve.matmul(a, b), chains(a, b))
 
@@ -246,11 +245,11 @@ def test_what_does_not_fit_is_refused(tmp_path):
     refuses(varve.UsageError, "device_memory_limit is 0", a, b, device_memory_limit=0)
     refuses(varve.UsageError, "the precision is 'half'", a, b, precision="half")
     refuses(varve.UsageError, "abacus", a, b, backend="abacus")
-    refuses(varve.InputError, "none.h5", tmp_path / "none.h5", b)
+    refuses(varve.InputError, "none.safetensors", tmp_path / "none.safetensors", b)
     refuses(varve.UsageError, "C .*c.json has an ending of another format", a, b, out=tmp_path / "c.json")
-    name = write(tmp_path / "a.h5", "matrix", a)
-    refuses(varve.UsageError, "C .*a.h5 would replace what A .*a.h5 reads", name, b, out=name)
-    assert os.listdir(tmp_path) == ["a.h5"]
+    name = write(tmp_path / "a.safetensors", a)
+    refuses(varve.UsageError, "C .*a.safetensors would replace what A .*a.safetensors reads", name, b, out=name)
+    assert os.listdir(tmp_path) == ["a.safetensors"]
 
 
 def test_numbers_that_are_not_finite_are_refused():

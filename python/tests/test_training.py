@@ -146,7 +146,7 @@ def test_a_checkpoint_continues_with_the_same_bits(start, samples, tmp_path, opt
         pass
 
     X, labels = samples
-    path = tmp_path / "state.h5"
+    path = tmp_path / "state.safetensors"
     common = {"epochs": 5, "batch": 64, "validation": (X[:50], labels[:50]), **options}
     without = {name: value for name, value in common.items() if name != "checkpoint_every"}
     whole = varve.train(start, X, labels, **without)
@@ -167,7 +167,7 @@ def test_a_checkpoint_continues_with_the_same_bits(start, samples, tmp_path, opt
     with pytest.raises(varve.UsageError, match="is of a training with batch 64, not 32"):
         varve.train(start, X, labels, checkpoint=path, **{**common, "batch": 32})
     path.write_bytes(b"broken")
-    with pytest.warns(UserWarning, match="state.h5"):
+    with pytest.warns(UserWarning, match="state.safetensors"):
         varve.train(start, X, labels, checkpoint=path, **common)
 
 
@@ -186,7 +186,7 @@ def test_the_best_network_is_that_of_all_epochs_after_an_interruption(start, sam
             if epoch.epoch == last:
                 raise Stop
 
-        options["checkpoint"] = tmp_path / f"{last}.h5"
+        options["checkpoint"] = tmp_path / f"{last}.safetensors"
         with pytest.raises(Stop):
             varve.train(start, X[:40], labels[:40], progress=stop, **options)
         for _ in range(2):  # the second time it is finished

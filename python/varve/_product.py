@@ -44,9 +44,9 @@ def matmul(
     ``c`` is added in float64, and the result is rounded once. So the bits depend neither on backend, threads, tile nor
     memory limit: they are those of the command ``varve multiply``.
 
-    A matrix is an array of NumPy with any strides, anything in host memory with DLPack (tensors of torch), or the name of an
-    HDF5 file, ``FILE`` or ``FILE:DATASET``, which may be larger than memory. ``float32`` and ``float64`` are read where they
-    lie; other numbers are copied first.
+    A matrix is an array of NumPy with any strides, anything in host memory with DLPack (tensors of torch), or the name of a
+    file of Varve, which may be larger than memory (``varve-convert --matrix`` makes one of HDF5 and ``.npy``). ``float32`` and
+    ``float64`` are read where they lie; other numbers are copied first.
 
     :param a: [rows, depth], or [depth, rows] with ``transpose_a``
     :param b: [depth, columns], or [columns, depth] with ``transpose_b``
@@ -54,7 +54,7 @@ def matmul(
     :param beta: factor of ``c``, 1 by default
     :param c: a matrix [rows, columns] to add
     :param out: where the product goes: an array [rows, columns] of the precision, with any strides, or the name of a file
-        (``.h5``), which appears whole or not at all. It shares no memory with ``a`` and ``b``; it may be ``c`` itself. By
+        (``.safetensors``), which appears whole or not at all. It shares no memory with ``a`` and ``b``; it may be ``c`` itself. By
         default a new array. If a call fails, a part of an array may be written
     :param precision: "float32" or "float64", to which all numbers are rounded; by default that of ``out`` if it is an array,
         else "float64" if ``a``, ``b`` or ``c`` holds such numbers, else "float32"

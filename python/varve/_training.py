@@ -115,7 +115,7 @@ def train(
         on it, nor on recompute, checkpoint, backend and memory limits
     :param recompute: layers whose activations are computed twice instead of kept: "auto" (as few as memory allows), "none",
         or k, all but those of every k-th layer
-    :param checkpoint: file (``.h5``) that keeps the state after each epoch, the best network and the history, and in
+    :param checkpoint: file (``.safetensors``) that keeps the state after each epoch, the best network and the history, and in
         FILE.previous the one before. If it is there, the training goes on from it and returns what an uninterrupted one
         does; its network, samples and options must be the same
     :param checkpoint_every: steps between more checkpoints
