@@ -7,7 +7,6 @@
 #include "core/runtime.hpp"
 #include "io/open.hpp"
 #include "network/kept_network.hpp"
-#include "network/layers_ahead.hpp"
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 
@@ -100,8 +99,7 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
   auto const progress = terminal_progress("converting layers");
   auto const bytes = bytes_to_keep();
   if (options.reduce) {
-    LayersAhead const ahead(network, bytes.ahead);
-    ReducedNetwork const reduced(ahead, {.merge_outputs = false}, bytes.rewritten);
+    ReducedNetwork const reduced(network, {.merge_outputs = false}, bytes.rewritten, bytes.ahead);
     save_network(reduced, target, progress);
     print_reductions(describe(reduced.report()));
   } else if (options.prune) {

@@ -130,6 +130,12 @@ HostHelpers::~HostHelpers() { end(); }
 
 void HostHelpers::end() { HostThreadPool::of_process().withdraw(*this); }
 
+namespace {
+thread_local bool works_without_helpers = false;
+}
+
+void work_without_helpers() { works_without_helpers = true; }
+
 void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)> const& work) {
   if (count == 0) return;
   std::atomic<std::size_t> next{0};
@@ -152,7 +158,7 @@ void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)
     }
   };
 
-  HostHelpers helpers(std::min(count, num_host_threads()) - 1, worker);
+  HostHelpers helpers(works_without_helpers ? 0 : std::min(count, num_host_threads()) - 1, worker);
   worker();
   helpers.end();
   if (failure) std::rethrow_exception(failure);

@@ -44,6 +44,10 @@ private:
   std::condition_variable is_over_;
 };
 
+/// To be called by a thread that does work of its own beside others: its calls of for_each_on_host_threads() get no
+/// help from now on.
+void work_without_helpers();
+
 /// Calls work(0) ... work(count - 1) on the calling thread and HostHelpers, together up to num_host_threads(), each
 /// index exactly once, in any order, and returns when all calls are done. If calls throw, no further index is started
 /// and the exception of the lowest index is rethrown, so the error a user sees does not depend on timing.

@@ -4,7 +4,6 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "engine/backends.hpp"
-#include "network/layers_ahead.hpp"
 #include "network/representable.hpp"
 
 #include <algorithm>
@@ -46,11 +45,9 @@ std::unique_ptr<Inference> prepare_varve(SharedNetwork const& network, Inference
   if (!wanted.rewrites_network()) return prepare_on_chosen(with_order(as_given(network), options.edge_order), options);
   auto const memory = std::min(available_memory(Backend::serial), options.memory_limit.value_or(SIZE_MAX));
   NetworkPasses const passes{wanted.merge_neurons, wanted.fold_constants, wanted.drop_unread};
-  auto const keep_source = [network](LayersAhead const* ahead) { delete ahead; };
-  std::shared_ptr<LayersAhead const> const ahead(new LayersAhead(*network, memory / ahead_part_of_memory), keep_source);
-  auto const keep_ahead = [ahead](ReducedNetwork const* reduced) { delete reduced; };
-  std::shared_ptr<ReducedNetwork const> const reduced(new ReducedNetwork(*ahead, passes, memory / kept_part_of_memory),
-                                                      keep_ahead);
+  auto const keep_source = [network](ReducedNetwork const* reduced) { delete reduced; };
+  std::shared_ptr<ReducedNetwork const> const reduced(
+      new ReducedNetwork(*network, passes, memory / kept_part_of_memory, memory / ahead_part_of_memory), keep_source);
   return prepare_on_chosen(with_order({reduced, reduced->report(), reduced->output_map(), nullptr}, options.edge_order),
                            options);
 }

@@ -1,5 +1,6 @@
 #include "network/layers_ahead.hpp"
 
+#include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "network/layer_bytes.hpp"
 
@@ -9,38 +10,44 @@
 
 namespace varve {
 
-LayersAhead::LayersAhead(NetworkSource const& source, std::size_t most_bytes)
-    : source_(source), most_bytes_(most_bytes), num_threads_(num_host_threads()) {}
+LayersAhead::LayersAhead(NetworkSource const& source, std::size_t most_bytes,
+                         std::function<Findings(Layer const&)> study)
+    : source_(source), most_bytes_(most_bytes), study_(std::move(study)), num_threads_(num_host_threads()) {}
 
-Layer LayersAhead::layer(std::size_t number) const {
-  source_.before_layer();
-  std::future<Layer> reading;
-  bool is_in_turn = false;
-  {
-    std::lock_guard const lock(guard_);
-    is_in_turn = number == turn_ && num_threads_ > 1;
-    if (is_in_turn) begun_ = std::max(begun_, ++turn_);
-    if (is_in_turn && !ahead_.empty()) {
-      reading = std::move(ahead_.front());
-      ahead_.pop_front();
-    }
-  }
-  Layer layer = reading.valid() ? reading.get() : source_.layer(number);
-  if (is_in_turn) read_ahead(layer);
-  return layer;
+LayersAhead::StudiedLayer LayersAhead::read(std::size_t number) const {
+  StudiedLayer studied{source_.layer(number), {}};
+  studied.findings = study_(studied.layer);
+  return studied;
 }
 
-void LayersAhead::read_ahead(Layer const& taken) const {
-  constexpr std::size_t enough_bytes = std::size_t{1} << 26U; // more would only take more memory
+LayersAhead::StudiedLayer LayersAhead::next() {
+  VARVE_REQUIRE(num_taken_ < source_.num_layers(), "more layers are read than there are");
+  source_.before_layer();
+  std::future<StudiedLayer> reading;
+  if (!ahead_.empty()) {
+    reading = std::move(ahead_.front());
+    ahead_.pop_front();
+  }
+  auto const number = num_taken_++;
+  auto studied = reading.valid() ? reading.get() : read(number);
+  if (num_threads_ > 1) read_ahead(studied.layer);
+  return studied;
+}
+
+/// Starts to read layers until as many are ahead as shall be.
+void LayersAhead::read_ahead(Layer const& taken) {
+  constexpr std::size_t enough_bytes = std::size_t{1} << 28U; // more would only take more memory
   auto const fit = std::min(most_bytes_, enough_bytes) / std::max<std::size_t>(bytes_of(taken), 1);
   auto const wanted = std::clamp<std::size_t>(fit, 1, num_threads_);
-  std::lock_guard const lock(guard_);
+  bool const are_enough = 2 * wanted > num_threads_; // to keep all threads busy, each with a layer of its own
   try {
-    for (; ahead_.size() < wanted && begun_ < source_.num_layers(); ++begun_)
-      ahead_.push_back(std::async(std::launch::async, [this, number = begun_] {
+    while (ahead_.size() < wanted && num_taken_ + ahead_.size() < source_.num_layers()) {
+      ahead_.push_back(std::async(std::launch::async, [this, are_enough, number = num_taken_ + ahead_.size()] {
         use_allowed_processors();
-        return source_.layer(number);
+        if (are_enough) work_without_helpers();
+        return read(number);
       }));
+    }
   } catch (std::system_error const&) { // the system grants no more threads
   }
 }

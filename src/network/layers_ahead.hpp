@@ -4,37 +4,40 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <future>
-#include <mutex>
-#include <string>
+#include <vector>
 
 namespace varve {
 
-/// Reads a network ahead: while the caller works on a layer, other threads read the next ones, as long as the layers
-/// are asked for in ascending order from layer 0. That happens once, up to the last layer; a layer that is asked for
-/// out of turn is read by the thread that asks. The source must outlive this object.
-class LayersAhead final : public NetworkSource {
+/// Reads the layers of a network in order, and ahead: while the caller works on one, other threads read the next ones
+/// and study them. The source must outlive this object.
+class LayersAhead {
 public:
+  /// What a study finds in a layer: a number for each of its outputs.
+  using Findings = std::vector<NeuronIndex>;
+  struct StudiedLayer {
+    Layer layer;
+    Findings findings;
+  };
+
   /// As many layers are read ahead as fit into `most_bytes`, judged by the last one that was taken: at least one, and
   /// at most one per host thread. With one host thread, none is.
-  LayersAhead(NetworkSource const& source, std::size_t most_bytes);
+  LayersAhead(NetworkSource const& source, std::size_t most_bytes, std::function<Findings(Layer const&)> study);
 
-  std::string name() const override { return source_.name(); }
-  std::size_t num_layers() const override { return source_.num_layers(); }
-  Layer layer(std::size_t number) const override;
-  void before_layer() const override { source_.before_layer(); }
+  /// The next layer, from 0 on. Calls source.before_layer() first, on this thread. Throws what reading it throws.
+  StudiedLayer next();
 
 private:
-  /// Starts to read layers until as many are ahead as shall be.
-  void read_ahead(Layer const& taken) const;
+  StudiedLayer read(std::size_t number) const;
+  void read_ahead(Layer const& taken);
 
   NetworkSource const& source_;
   std::size_t most_bytes_;
+  std::function<Findings(Layer const&)> study_;
   std::size_t num_threads_;
-  mutable std::mutex guard_;
-  mutable std::size_t turn_ = 0;                 ///< the layer whose turn it is
-  mutable std::size_t begun_ = 0;                ///< the layers before this one are or were read in turn
-  mutable std::deque<std::future<Layer>> ahead_; ///< the layers turn_ to begun_ - 1
+  std::size_t num_taken_ = 0;
+  std::deque<std::future<StudiedLayer>> ahead_; ///< the layers from num_taken_ on
 };
 
 } // namespace varve

@@ -105,10 +105,11 @@ Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::
 
 } // namespace
 
-std::optional<RewrittenLayer> rewrite(Layer layer, NeuronMap const& inputs, OutputPasses passes, NeuronHash hash) {
-  // Find outputs that are equal in the source first: this saves renaming each of them.
+std::optional<RewrittenLayer> rewrite(Layer layer, std::vector<NeuronIndex> firsts, NeuronMap const& inputs,
+                                      OutputPasses passes, NeuronHash hash) {
+  // Outputs that are equal in the source are merged first: this saves renaming each of them.
   std::size_t const num_outputs = layer.num_outputs();
-  auto firsts = passes.merge_neurons ? firsts_of_equals(layer, hash) : ascending(num_outputs);
+  if (!passes.merge_neurons || firsts.empty()) firsts = ascending(num_outputs);
   auto const distinct = distinct_neurons(firsts);
   RewrittenLayer result;
   if (inputs.is_identity() && distinct.size() == num_outputs && !has_constants_or_zeros(layer, passes)) {

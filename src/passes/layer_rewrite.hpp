@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace varve {
 
@@ -30,9 +31,11 @@ struct RewrittenLayer {
 ///   - Edges of weight 0, summed or not, are removed.
 ///   - fold_constants: outputs without edges become constants, activation(bias).
 ///   - merge_neurons: outputs with equal inputs, weights and bias, bit for bit, are merged into the first of them.
+/// `firsts` are firsts_of_equals() the layer, or none to merge nothing.
 /// The result is canonical, see make_canonical(). Returns nullopt if a sum of weights or a bias exceeds float's range:
 /// then the previous layer must stay as it was.
-std::optional<RewrittenLayer> rewrite(Layer layer, NeuronMap const& inputs, OutputPasses passes, NeuronHash hash);
+std::optional<RewrittenLayer> rewrite(Layer layer, std::vector<NeuronIndex> firsts, NeuronMap const& inputs,
+                                      OutputPasses passes, NeuronHash hash);
 
 /// Repeats the rewrite of a layer whose output map is known already; runs on the calling thread only.
 Layer rewrite(Layer const& layer, NeuronMap const& inputs, NeuronMap const& outputs);

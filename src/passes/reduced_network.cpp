@@ -4,6 +4,7 @@
 #include "core/stopwatch.hpp"
 #include "network/layer_bytes.hpp"
 #include "network/spare_layers.hpp"
+#include "passes/equal_neurons.hpp"
 #include "passes/unread_neurons.hpp"
 
 #include <stdexcept>
@@ -25,12 +26,12 @@ bool any(NetworkPasses passes) { return passes.merge_neurons || passes.fold_cons
 } // namespace
 
 ReducedNetwork::ReducedNetwork(NetworkSource const& source, NetworkPasses passes, std::size_t keep_bytes,
-                               NeuronHash hash)
+                               std::size_t ahead_bytes, NeuronHash hash)
     : source_(source) {
   Stopwatch const stopwatch;
-  bool const is_rewritten = any(passes) && sweep_forwards(passes, keep_bytes, hash);
+  bool const is_rewritten = any(passes) && sweep_forwards(passes, keep_bytes, ahead_bytes, hash);
   if (is_rewritten) sweep_backwards();
-  if (!is_rewritten) take_source();
+  if (!is_rewritten) take_source(ahead_bytes);
   if (!found_any()) entries_.clear();
   report_.seconds = stopwatch.seconds();
 }
@@ -50,26 +51,31 @@ Layer ReducedNetwork::rewritten(std::size_t number) const {
   return rewrite(layer, number == 0 ? as_they_are : *entries_[number - 1].outputs, *entry.outputs);
 }
 
-Layer ReducedNetwork::next_of_source(std::size_t number, std::size_t outputs_before) {
+LayersAhead::StudiedLayer ReducedNetwork::next_of_source(LayersAhead& ahead, std::size_t number,
+                                                         std::size_t outputs_before) {
   Stopwatch const stopwatch;
-  Layer layer = source_.layer(number);
+  auto next = ahead.next();
   report_.read_seconds += stopwatch.seconds();
-  if (number > 0) require_fit(outputs_before, layer, number);
-  report_.neurons_before += layer.num_outputs();
-  report_.edges_before += layer.num_edges();
-  return layer;
+  if (number > 0) require_fit(outputs_before, next.layer, number);
+  report_.neurons_before += next.layer.num_outputs();
+  report_.edges_before += next.layer.num_edges();
+  return next;
 }
 
-bool ReducedNetwork::sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, NeuronHash hash) {
+bool ReducedNetwork::sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, std::size_t ahead_bytes,
+                                    NeuronHash hash) {
   entries_.resize(num_layers());
+  LayersAhead ahead(source_, ahead_bytes, [&](Layer const& layer) {
+    return passes.merge_neurons ? firsts_of_equals(layer, hash) : std::vector<NeuronIndex>();
+  });
   NeuronMap inputs;
   for (std::size_t number = 0; number < num_layers(); ++number) {
-    Layer layer = next_of_source(number, inputs.num_before);
+    auto [layer, firsts] = next_of_source(ahead, number, inputs.num_before);
     if (number == 0) inputs = NeuronMap::identity(layer.num_inputs());
     bool const is_last = number + 1 == num_layers();
     OutputPasses const output_passes{passes.merge_neurons && (passes.merge_outputs || !is_last),
                                      passes.fold_constants && !is_last};
-    auto result = rewrite(std::move(layer), inputs, output_passes, hash);
+    auto result = rewrite(std::move(layer), std::move(firsts), inputs, output_passes, hash);
     if (!result) return false;
     inputs = result->outputs;
     if (passes.drop_unread && number > 0) entries_[number - 1].is_read = unless_all_read(result->layer.weights);
@@ -123,12 +129,12 @@ void ReducedNetwork::drop_outputs(std::size_t number, std::vector<bool> const& i
   if (entry.layer) entry.layer = std::move(layer);
 }
 
-void ReducedNetwork::take_source() {
+void ReducedNetwork::take_source(std::size_t ahead_bytes) {
   report_ = {.read_seconds = report_.read_seconds};
+  LayersAhead ahead(source_, ahead_bytes, [](Layer const&) { return std::vector<NeuronIndex>(); });
   std::size_t outputs = 0;
-  for (std::size_t number = 0; number < num_layers(); ++number) {
-    outputs = next_of_source(number, outputs).num_outputs();
-  }
+  for (std::size_t number = 0; number < num_layers(); ++number)
+    outputs = next_of_source(ahead, number, outputs).layer.num_outputs();
   report_.neurons_after = report_.neurons_before;
   report_.edges_after = report_.edges_before;
   output_map_ = numbers_of(NeuronMap::identity(outputs));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/types.hpp"
+#include "network/layers_ahead.hpp"
 #include "network/network.hpp"
 #include "passes/layer_rewrite.hpp"
 
@@ -56,10 +57,11 @@ struct ReductionReport {
 /// nothing, or if a sum of weights or a bias would exceed float's range, every layer is the source's, as stored there.
 class ReducedNetwork final : public NetworkSource {
 public:
-  /// Reads the layers in order, each once and one at a time; a layer that is not kept is read again if it loses unread
-  /// neurons. `hash` affects only how fast equal neurons are found. Throws what the source throws, and InputError if a
-  /// layer does not take as many inputs as the layer before it has outputs.
-  ReducedNetwork(NetworkSource const& source, NetworkPasses passes, std::size_t keep_bytes,
+  /// Reads the layers in order, each once; a layer that is not kept is read again if it loses unread neurons. Layers
+  /// that other threads read ahead take up to `ahead_bytes`. `hash` affects only how fast equal neurons are found.
+  /// Throws what the source throws, and InputError if a layer does not take as many inputs as the layer before it has
+  /// outputs.
+  ReducedNetwork(NetworkSource const& source, NetworkPasses passes, std::size_t keep_bytes, std::size_t ahead_bytes = 0,
                  NeuronHash hash = neuron_hash);
 
   std::string name() const override { return source_.name(); }
@@ -86,12 +88,12 @@ private:
   };
 
   /// Returns false if a sum was too large; then only a part of the network has been rewritten.
-  bool sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, NeuronHash hash);
+  bool sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, std::size_t ahead_bytes, NeuronHash hash);
   void sweep_backwards();
   /// Uses the source unchanged; counts its neurons and edges.
-  void take_source();
+  void take_source(std::size_t ahead_bytes);
 
-  Layer next_of_source(std::size_t number, std::size_t outputs_before);
+  LayersAhead::StudiedLayer next_of_source(LayersAhead& ahead, std::size_t number, std::size_t outputs_before);
   void count(RewrittenLayer const& rewritten);
   /// Keeps the layer in memory if it takes at most `keep_bytes`, and its map in any case. Returns the bytes that the
   /// layer takes, or 0 if it is not kept.

@@ -1,6 +1,6 @@
 # The tests fuzz_TARGET: the targets, all in one program without libFuzzer, over the corpus and over what Varve writes.
 set(seeds ${CMAKE_CURRENT_BINARY_DIR}/seeds)
-add_executable(fuzz_seeds seeds.cpp foreign_seeds.cpp)
+add_executable(fuzz_seeds seeds.cpp)
 varve_configure_test_target(fuzz_seeds FALSE)
 add_test(NAME fuzz_seeds COMMAND fuzz_seeds ${seeds})
 set_tests_properties(fuzz_seeds PROPERTIES LABELS fuzz TIMEOUT 60 FIXTURES_SETUP fuzz_seeds ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
@@ -18,7 +18,7 @@ foreach(name IN LISTS fuzz_targets)
   list(TRANSFORM folders PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/corpus/ OUTPUT_VARIABLE corpora)
   list(TRANSFORM folders PREPEND ${seeds}/ OUTPUT_VARIABLE seed_folders)
   add_test(NAME fuzz_${name} COMMAND tests_fuzz ${name} ${corpora} --seeds ${seed_folders})
-  # HDF5 1.10 itself loses memory over broken files; freed memory that the sanitizer keeps back must not look like an input's.
+  # Freed memory that the sanitizer keeps back must not look like that of an input.
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 120 FIXTURES_REQUIRED fuzz_seeds
                                                ENVIRONMENT "${VARVE_TEST_ENVIRONMENT};ASAN_OPTIONS=quarantine_size_mb=8")
 endforeach()

@@ -54,17 +54,19 @@ void await(CountingSource const& source, std::size_t num_read) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST(LayersAhead, AreReadOnceInTurnAndThenWheneverAskedFor) {
+LayersAhead::Findings nothing(Layer const&) { return {}; }
+
+TEST(LayersAhead, AreReadAndStudiedOnce) {
   for (std::size_t const most_bytes : {std::size_t{0}, 3 * bytes_of_layer, unlimited}) {
     CountingSource const source;
-    LayersAhead const network(source, most_bytes);
-    EXPECT_EQ(network.name(), "counting");
-    ASSERT_EQ(network.num_layers(), depth);
-    for (int round = 1; round <= 2; ++round) {
-      for (std::size_t number = 0; number < depth; ++number) {
-        EXPECT_EQ(weight_of(network.layer(number)), 1.0 + static_cast<double>(number));
-        EXPECT_EQ(source.count(number), round);
-      }
+    LayersAhead layers(source, most_bytes, [](Layer const& layer) {
+      return LayersAhead::Findings{static_cast<NeuronIndex>(weight_of(layer))};
+    });
+    for (std::size_t number = 0; number < depth; ++number) {
+      auto const [layer, findings] = layers.next();
+      EXPECT_EQ(weight_of(layer), 1.0 + static_cast<double>(number));
+      EXPECT_EQ(findings, LayersAhead::Findings{static_cast<NeuronIndex>(number + 1)});
+      EXPECT_EQ(source.count(number), 1);
     }
   }
 }
@@ -72,8 +74,8 @@ TEST(LayersAhead, AreReadOnceInTurnAndThenWheneverAskedFor) {
 TEST(LayersAhead, AreReadWithoutBeingAskedFor) {
   if (num_host_threads() == 1) return; // then none is, see the next test
   CountingSource const source;
-  LayersAhead const network(source, 0);
-  network.layer(0);
+  LayersAhead layers(source, 0, nothing);
+  layers.next();
   await(source, 2);
   EXPECT_EQ(source.num_read(), 2U);
 }
@@ -82,10 +84,10 @@ TEST(LayersAhead, AreAsManyAsTheMemoryAndTheThreadsAllow) {
   auto const num_threads = num_host_threads();
   for (std::size_t const fit : {std::size_t{0}, std::size_t{1}, std::size_t{2}, unlimited / bytes_of_layer}) {
     CountingSource const source;
-    LayersAhead const network(source, fit * bytes_of_layer + bytes_of_layer - 1);
+    LayersAhead layers(source, fit * bytes_of_layer + bytes_of_layer - 1, nothing);
     auto const ahead = num_threads == 1 ? 0 : std::clamp<std::size_t>(fit, 1, num_threads);
     for (std::size_t number = 0; number < 5; ++number) {
-      network.layer(number);
+      layers.next();
       auto const expected = std::min(depth, number + 1 + ahead);
       await(source, expected);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -94,22 +96,12 @@ TEST(LayersAhead, AreAsManyAsTheMemoryAndTheThreadsAllow) {
   }
 }
 
-TEST(LayersAhead, MayBeAskedForOutOfTurnByAnyThread) {
-  CountingSource const source;
-  LayersAhead const network(source, unlimited);
-  EXPECT_EQ(weight_of(network.layer(7)), 8.0);
-  for_each_on_host_threads(5 * depth, [&](std::size_t call) {
-    auto const number = call * 7 % depth;
-    EXPECT_EQ(weight_of(network.layer(number)), 1.0 + static_cast<double>(number));
-  });
-}
-
 TEST(LayersAhead, ThatAreBrokenAreComplainedOfWhenTheyAreAskedFor) {
   CountingSource const source(3);
-  LayersAhead const network(source, unlimited);
-  for (std::size_t number = 0; number < 3; ++number) network.layer(number);
-  EXPECT_THROW(network.layer(3), InputError);
-  EXPECT_EQ(weight_of(network.layer(4)), 5.0);
+  LayersAhead layers(source, unlimited, nothing);
+  for (std::size_t number = 0; number < 3; ++number) layers.next();
+  EXPECT_THROW(layers.next(), InputError);
+  EXPECT_EQ(weight_of(layers.next().layer), 5.0);
 }
 
 /// Layers that end the reading before the third, as a signal does.
@@ -132,11 +124,11 @@ private:
 TEST(LayersAhead, MayBeInterruptedByTheThreadThatAsksForThem) {
   InterruptedSource const source;
   RepresentableNetwork const checked(source, Precision::double_precision); // passes the question on
-  LayersAhead const network(checked, unlimited);
-  network.layer(0);
-  network.layer(1);
-  EXPECT_THROW(network.layer(2), InputError);
-  EXPECT_EQ(weight_of(network.layer(2)), 3.0);
+  LayersAhead layers(checked, unlimited, nothing);
+  layers.next();
+  layers.next();
+  EXPECT_THROW(layers.next(), InputError);
+  EXPECT_EQ(weight_of(layers.next().layer), 3.0);
 }
 
 } // namespace

@@ -162,7 +162,7 @@ void expect_consistent(ReducedNetwork const& reduced, NetworkSource const& sourc
 void expect_same_however_made(ReducedNetwork const& reduced, NetworkSource const& source, NetworkPasses passes) {
   auto const layers = load(reduced).layers();
   for (std::size_t const keep_bytes : {std::size_t{0}, std::size_t{2000}, kKeepAll}) {
-    ReducedNetwork const other(source, passes, keep_bytes, keep_bytes == 0 ? neuron_hash : same_hash);
+    ReducedNetwork const other(source, passes, keep_bytes, kKeepAll, keep_bytes == 0 ? neuron_hash : same_hash);
     EXPECT_EQ(load(other).layers(), layers) << keep_bytes << " bytes";
     EXPECT_EQ(other.output_map(), reduced.output_map());
     EXPECT_EQ(other.report().neurons_after, reduced.report().neurons_after);
