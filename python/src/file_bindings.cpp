@@ -7,6 +7,7 @@
 #include "core/host.hpp"
 #include "io/container.hpp"
 #include "io/labels.hpp"
+#include "io/matrix_market.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "io/targets.hpp"
@@ -89,6 +90,15 @@ nb::tuple read_samples(std::string const& path, std::optional<std::size_t> neuro
   return nb::make_tuple(with_shape(read.samples.matrix), read.samples.first_sample, labels, targets);
 }
 
+nb::tuple matrix_of_matrix_market(std::string const& path) {
+  SparseMatrix matrix;
+  {
+    WithoutGil const no_gil;
+    matrix = read_matrix_market(path);
+  }
+  return with_shape(matrix);
+}
+
 nb::object labels_of_file(std::string const& path, SampleIndex first, std::size_t num_samples) {
   std::vector<std::int64_t> labels;
   {
@@ -128,6 +138,7 @@ void add_files(nb::module_& module) {
   module.def("save_network", &save, nb::arg("network"), nb::arg("path"), NoGil());
   module.def("read_samples", &read_samples, nb::arg("path"), nb::arg("neurons").none(), nb::arg("wants_answers"),
              "((arrays, rows, columns), number of the first sample, labels, the same three of the targets).");
+  module.def("read_matrix_market", &matrix_of_matrix_market, nb::arg("path"), "(arrays, rows, columns).");
   module.def("read_labels", &labels_of_file, nb::arg("path"), nb::arg("first_sample"), nb::arg("num_samples"));
   module.def("write_samples", &write_samples, nb::arg("path"), nb::arg("rows"), nb::arg("labels").none(),
              nb::arg("targets").none(), nb::arg("first_sample"), NoGil());

@@ -136,7 +136,7 @@ def samples_in(path: str, neurons: int | None, wants_answers: bool) -> Samples:
     kind = _foreign.kind_of(path)
     if kind in ("", "mtx"):
         matrix, first_sample, labels, targets = _core.read_samples(path, neurons, wants_answers)
-        return Samples(_csr(*matrix), labels, None if targets is None else _csr(*targets), first_sample)
+        return Samples(_foreign.csr(*matrix), labels, None if targets is None else _foreign.csr(*targets), first_sample)
     if kind not in ("npy", "npz", "hdf5"):
         raise InputError(f"{path} may hold a network, expected samples")
     if kind == "hdf5" and _hdf5.content_of(path) != "binsparse":
@@ -231,9 +231,3 @@ def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets
         if is_path(targets):
             targets = targets_in(name_of(targets))
     return found.X, labels, targets
-
-
-def _csr(arrays: Any, num_rows: int, num_columns: int) -> Any:
-    from scipy.sparse import csr_array
-
-    return csr_array(arrays, shape=(num_rows, num_columns))

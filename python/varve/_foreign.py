@@ -1,4 +1,7 @@
-"""Files of other programs: their kinds, and matrices of NumPy, SciPy and Matrix Market as scipy.sparse.csr_array of float64."""
+"""Files of other programs: their kinds, and matrices of NumPy, SciPy and Matrix Market as scipy.sparse.csr_array of float64.
+
+(SciPy's own reader of Matrix Market crashes over broken files; the C++ part has one.)
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from typing import Any, BinaryIO, Iterator, NoReturn, Sequence
 
 import numpy as np
 
+from . import _core
 from ._activation import Activation
 from ._errors import Error, InputError, ResourceError
 
@@ -194,6 +198,13 @@ def require_countable(num_rows: int, num_columns: int, num_entries: int, place: 
         fail(place, f"{num_rows} rows for {num_entries} entries", f"no more than {2**21}, or than there are entries")
 
 
+def csr(arrays: Any, num_rows: int, num_columns: int) -> Any:
+    """A matrix of the C++ part."""
+    from scipy.sparse import csr_array
+
+    return csr_array(arrays, shape=(num_rows, num_columns))
+
+
 def csr_of_parts(layout: str, shape: Sequence[int], outer: np.ndarray, inner: np.ndarray, values: np.ndarray, place: str) -> Any:
     """A matrix of the lists of SciPy's formats and binsparse's.
 
@@ -205,8 +216,8 @@ def csr_of_parts(layout: str, shape: Sequence[int], outer: np.ndarray, inner: np
     if len(values) not in (len(inner), 1):
         fail(place, f"{len(values)} values for {len(inner)} entries", "one for each")
     num_rows, num_columns = shape
-    require_countable(0 if layout == "csr" else num_rows, num_columns, len(inner), place)
-    values = np.broadcast_to(values.astype(np.float64, copy=False), len(inner))
+    require_countable(num_rows, num_columns, num_rows if layout == "csr" else len(inner), place)  # pointers are content, too
+    values = values.astype(np.float64) if len(values) == len(inner) else np.full(len(inner), values[0], np.float64)
     if layout == "csc":
         return _compressed((num_columns, num_rows), outer, inner, values, ("column", "row"), place).T.tocsr()
     if layout == "coo":
@@ -307,7 +318,7 @@ def _read_array(file: Any, place: str, kinds: str = "buif") -> np.ndarray:
     if found > size:
         fail(place, "bytes behind the last number", f"{count} numbers of the shape {shown}")
     is_in_file = count > 0 and not data
-    array = np.asarray(np.memmap(file, dtype, "r", file.tell(), count)) if is_in_file else np.ndarray(count, dtype, bytes(data))
+    array = np.asarray(np.memmap(file, dtype, "r", file.tell(), count)) if is_in_file else np.ndarray(count, dtype, data)
     return array.reshape(shape, order="F" if is_fortran else "C")
 
 
@@ -374,26 +385,6 @@ def _read_npz(path: str) -> Any:
         return csr_of_parts(layout, shape, outer, inner, values, path)
 
 
-def _read_matrix_market(path: str) -> Any:
-    """Reads weights. (Samples are read by the C++ part.)"""
-    with opened(path) as file:
-        text = file.read()
-        if not text.endswith(b"\n"):
-            fail(path, "no line break at the end of the file", "one, without which the file may have been cut")
-        lines = (line for line in io.BytesIO(text) if line.strip() and not line.startswith(b"%"))
-        sizes = [int(word) for word in next(lines, b"").split()]
-        if len(sizes) not in (2, 3):
-            fail(path, f"{len(sizes)} numbers in the line of sizes", "rows and columns and, with coordinate, entries")
-        if (sizes[2] if len(sizes) == 3 else sizes[0] * sizes[1]) > 2 * len(text):  # before memory is taken for them
-            fail(path, "fewer numbers than its line of sizes says", "all of them")
-        found = library("scipy.io", path, "scipy").mmread(io.BytesIO(text))
-        if found.dtype.kind not in "biuf":
-            fail(path, f"values of the type {found.dtype}", "real numbers")
-        if isinstance(found, np.ndarray):
-            return csr_of_dense(found, path)
-        return csr_of_parts("coo", found.shape, found.row, found.col, found.data, path)
-
-
 def is_matrix(path: str) -> bool:
     """True if a file holds a matrix, or several in binsparse."""
     kind = kind_of(path)
@@ -414,4 +405,4 @@ def read_matrix(path: str, member: str = "") -> Any:
         from . import _hdf5
 
         return _hdf5.read_matrix(path, member)
-    return _read_npz(path) if kind == "npz" else _read_matrix_market(path)
+    return _read_npz(path) if kind == "npz" else csr(*_core.read_matrix_market(path))

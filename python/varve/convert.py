@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 from typing import Any, Iterator, NoReturn, Sequence
@@ -84,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left
     try:
+        _limit_time(_parts_of(given.source)[0])
         convert(given)
     except (Error, MemoryError) as error:
         reason = str(error) or f"{given.source} does not fit into memory"
@@ -94,12 +96,17 @@ def _run(given: argparse.Namespace) -> NoReturn:
     sys.exit(0)
 
 
+def _limit_time(path: str) -> None:
+    """Ends this process if it takes much longer than a file of this size can: a broken one may keep its library busy for ever."""
+    if os.path.isfile(path):
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        seconds = 120 + os.path.getsize(path) // 100_000  # of the processor
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds if most < 0 else min(seconds, most), most))
+
+
 def convert(given: argparse.Namespace) -> None:
     """Converts a file. Raises Error."""
-    source, target = _files.name_of(given.source), _files.name_of(given.target)
-    dataset = ""
-    if not os.path.exists(source) and os.path.exists(source.rpartition(":")[0]):
-        source, _, dataset = source.rpartition(":")
+    (source, dataset), target = _parts_of(given.source), _files.name_of(given.target)
     if not os.path.exists(source):
         raise InputError(f"{source} cannot be read: No such file or directory")
     _require_own_file(target, [source, given.labels, given.targets])
@@ -124,6 +131,12 @@ def convert(given: argparse.Namespace) -> None:
         _core.save_network(network, target)
     else:
         _convert_samples(source, given, target)
+
+
+def _parts_of(source: str) -> tuple[str, str]:
+    """The names of a file and of a dataset in it, "" without one."""
+    file, _, dataset = _files.name_of(source).rpartition(":")
+    return (file, dataset) if os.path.exists(file) and not os.path.exists(source) else (source, "")
 
 
 def _refuse(source: str, options: dict[str, Any], what: str, holds: str) -> None:
