@@ -3,6 +3,7 @@
 #include "apps/benchmark_cases.hpp"
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "apps/usage.hpp"
 #include "core/error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -68,6 +69,7 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   command.add_option("--output", options.output, "write one JSON record a line, for perf/compare.py (.jsonl)");
   command.add_option("--trace", options.trace,
                      "write all launches of the traced runs for chrome://tracing or Perfetto (.json)");
+  group_options(command, "How it computes", {"--reductions", "--formats", "--kernel", "--edge-order", "--batch"});
 }
 
 void require_sound(BenchmarkOptions const& options) {

@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "apps/usage.hpp"
 #include "core/backend.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
@@ -35,7 +36,7 @@ void add_files(CLI::App& command, InferOptions& options) {
   add_network_options(command, options.challenge);
   command.add_option(
       "--samples", options.samples,
-      "run only the samples FIRST:LAST, both included; numbers begin at 1, or at the first number that an .safetensors "
+      "run only the samples FIRST:LAST, both included; numbers begin at 1, or at the first number that a sample "
       "file states");
   command
       .add_option("--repeat-input", options.repeat_input,
@@ -76,6 +77,8 @@ void add_memory_limits(CLI::App& command, InferOptions& options) {
       .add_option("--input-memory", options.input_memory,
                   "host memory (GiB) for samples being read (default: an eighth of what is available)")
       ->check(above_zero());
+  group_options(command, "Memory",
+                {"--device-memory-limit", "--device-weight-limit", "--memory-limit", "--input-memory"});
 }
 
 void add_ranks(CLI::App& command, InferOptions& options) {
@@ -99,6 +102,7 @@ void add_ranks(CLI::App& command, InferOptions& options) {
   command.add_option("--repeat", options.repeat, "run the layer loop K times and report the median")
       ->check(above_zero())
       ->capture_default_str();
+  group_options(command, "Several ranks", {"--schedule", "--split", "--exchange", "--share-devices"});
 }
 
 void add_choices(CLI::App& command, InferOptions& options) {
@@ -113,6 +117,8 @@ void add_choices(CLI::App& command, InferOptions& options) {
       "--kernel", options.kernel,
       "kernel of all layers that it can run: direct, stationary, staged, fused, dense, cones, spread or few "
       "(default: chosen per layer)");
+  group_options(command, "For studies",
+                {"--engine", "--formats", "--kernel", "--repeat", "--repeat-input", "--zero-based"});
 }
 
 } // namespace
@@ -149,6 +155,8 @@ void add_run_options(CLI::App& command, InferOptions& options) {
           "order in which outputs add their products, which decides last bits: balanced (in layers of at most 4096 "
           "neurons that gain from fewer bank conflicts on GPUs, else ascending) or ascending")
       ->capture_default_str();
+  group_options(command, "Memory", {"--batch"});
+  group_options(command, "Arithmetic", {"--reductions", "--edge-order"});
 }
 
 InferenceOptions engine_options(InferOptions const& options) {

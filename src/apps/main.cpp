@@ -96,6 +96,7 @@ constexpr char const* description = "Exact inference of very deep sparse neural 
 /// Declares all commands and their options.
 void declare(CLI::App& command_line, varve::Action& action) {
   command_line.footer(main_footer);
+  varve::add_help(command_line);
   command_line.set_version_flag("--version", version_text());
   command_line.add_option("--document", "print a document made from all options, and end: man or bash (completion)");
   command_line.require_subcommand(1);

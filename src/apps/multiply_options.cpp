@@ -1,6 +1,7 @@
 #include "apps/multiply_options.hpp"
 
 #include "apps/command.hpp"
+#include "apps/usage.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "io/checksum.hpp"
@@ -76,6 +77,8 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
   command.add_flag("--cut-last-tiles", options.cut_last_tiles,
                    "cut the last tiles into quarters, so that ranks end together: for few tiles that take long each");
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
+  group_options(command, "Tiles and memory", {"--tile", "--device-memory-limit", "--product"});
+  group_options(command, "Several ranks", {"--no-stealing", "--no-peer-tiles", "--cut-last-tiles", "--share-devices"});
 }
 
 void require_valid(MultiplyOptions const& options) {

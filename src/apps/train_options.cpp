@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "apps/usage.hpp"
 #include "core/error.hpp"
 #include "io/file_kind.hpp"
 #include "io/output_file.hpp"
@@ -172,6 +173,17 @@ void add_options(CLI::App& command, TrainOptions& options) {
   add_recipe(command, options);
   add_pattern(command, options);
   add_engine(command, options);
+  group_options(command, "Rates and optimizers",
+                {"--rate-schedule", "--rate-every", "--rate-factor", "--warm-up", "--momentum", "--beta1", "--beta2",
+                 "--epsilon", "--l2", "--seed", "--patience"});
+  group_options(command, "Edges that move",
+                {"--pattern-fraction", "--pattern-every", "--pattern-until", "--pattern-schedule"});
+  group_options(command, "More files",
+                {"--validation-labels", "--validation-targets", "--checkpoint-every", "--history", "--report"});
+  group_options(
+      command, "Memory and precision",
+      {"--precision", "--recompute", "--formats", "--micro-batch", "--device-memory-limit", "--memory-limit"});
+  group_options(command, "Several ranks", {"--share-devices", "--no-peer-memory"});
 }
 
 Recipe recipe_of(TrainOptions const& options) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -85,7 +86,50 @@ std::string about_unknown(CLI::App const& command, std::string const& path, std:
   return fmt::format("{} has no {} '{}'{} (try {} --help)", path, kind, name, suggestion, path);
 }
 
+/// The command line that names a command: "varve generate images".
+std::string path_of(CLI::App const& command) {
+  auto const* const parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : path_of(*parent) + " " + command.get_name();
+}
+
+class HelpFormat final : public CLI::Formatter {
+public:
+  std::string make_help(CLI::App const* command, std::string name, CLI::AppFormatMode mode) const override {
+    if (mode == CLI::AppFormatMode::Sub) return CLI::Formatter::make_help(command, std::move(name), mode);
+    bool const is_whole = mode == CLI::AppFormatMode::All;
+    return make_description(command) + make_usage(command, path_of(*command)) + make_positionals(command) +
+           options_of(*command, is_whole) + make_subcommands(command, mode) + "\n" + make_footer(command);
+  }
+
+private:
+  std::string options_of(CLI::App const& command, bool is_whole) const {
+    std::string text;
+    std::string left_out;
+    for (auto const& title : command.get_groups()) {
+      auto const options = command.get_options(
+          [&](CLI::Option const* option) { return option->get_group() == title && option->nonpositional(); });
+      if (title.empty() || options.empty()) continue;
+      if (is_whole || title == "Options") {
+        text += make_group(title, false, options);
+      } else {
+        left_out += (left_out.empty() ? "" : "; ") + title;
+      }
+    }
+    if (left_out.empty()) return text;
+    return text + fmt::format("\nMore options ({} --help-all): {}\n", path_of(command), left_out);
+  }
+};
+
 } // namespace
+
+void add_help(CLI::App& command_line) {
+  command_line.formatter(std::make_shared<HelpFormat>());
+  command_line.set_help_all_flag("--help-all", "Print help with all options and exit");
+}
+
+void group_options(CLI::App& command, std::string const& title, std::vector<std::string> const& names) {
+  for (auto const& name : names) command.get_option(name)->group(title);
+}
 
 std::string explain(CLI::App const& command_line, CLI::ParseError const& error) {
   CLI::App const* command = &command_line;

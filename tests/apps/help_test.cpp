@@ -15,6 +15,7 @@ using test::expect_sentence;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Help, NamesSubcommandsAndExitCodes) {
@@ -26,7 +27,7 @@ TEST(Help, NamesSubcommandsAndExitCodes) {
 }
 
 TEST(Help, OfInferNamesItsOptions) {
-  auto const help = succeed({"infer", "--help"});
+  auto const help = succeed({"infer", "--help-all"});
   for (char const* const option : {"--network",
                                    "--input",
                                    "--neurons",
@@ -55,6 +56,35 @@ TEST(Help, OfInferNamesItsOptions) {
   }
 }
 
+/// The options that the help of a command shows.
+std::size_t num_options(std::string const& help) {
+  std::size_t count = 0;
+  for (auto at = help.find("\n  --"); at != std::string::npos; at = help.find("\n  --", at + 1)) ++count;
+  return count;
+}
+
+TEST(Help, ShowsWhatUsersNeedAndNamesTheRest) {
+  auto const infer = succeed({"infer", "--help"}).out;
+  for (char const* const option : {"--network", "--input", "--categories", "--backend", "--help-all"})
+    EXPECT_THAT(infer, HasSubstr(option));
+  EXPECT_THAT(infer, Not(HasSubstr("--kernel")));
+  EXPECT_THAT(infer, HasSubstr("\nMore options (varve infer --help-all): "));
+  for (auto const& [command, most] : std::vector<std::pair<std::string, std::size_t>>{{"infer", 13},
+                                                                                      {"train", 16},
+                                                                                      {"multiply", 13},
+                                                                                      {"benchmark", 13},
+                                                                                      {"evaluate", 13},
+                                                                                      {"verify", 13},
+                                                                                      {"tune", 13},
+                                                                                      {"info", 13},
+                                                                                      {"convert", 13}}) {
+    auto const shown = num_options(succeed({command, "--help"}).out);
+    EXPECT_GE(shown, 5U) << command;
+    EXPECT_LE(shown, most) << command;
+    EXPECT_GE(num_options(succeed({command, "--help-all"}).out), shown) << command;
+  }
+}
+
 TEST(Help, OfTheOtherSubcommands) {
   EXPECT_THAT(succeed({"generate", "--help"}).out, HasSubstr("radixnet"));
   for (char const* const option : {"--neurons", "--layers", "--seed", "--output"}) {
@@ -76,23 +106,23 @@ TEST(Help, OfTheOtherSubcommands) {
     EXPECT_THAT(succeed({"generate", "weights", "--help"}).out, HasSubstr(option));
   }
   for (char const* const option : {"--labels", "--targets", "--loss", "--top", "--report", "--backend", "--batch"}) {
-    EXPECT_THAT(succeed({"evaluate", "--help"}).out, HasSubstr(option));
+    EXPECT_THAT(succeed({"evaluate", "--help-all"}).out, HasSubstr(option));
   }
   for (char const* const option :
        {"--labels", "--targets", "--validation", "--loss", "--optimizer", "--rate-schedule", "--l2", "--checkpoint",
         "--recompute", "--micro-batch", "--history", "--patience", "--pattern", "--pattern-fraction", "--pattern-every",
         "--pattern-until", "--pattern-schedule"}) {
-    EXPECT_THAT(succeed({"train", "--help"}).out, HasSubstr(option));
+    EXPECT_THAT(succeed({"train", "--help-all"}).out, HasSubstr(option));
   }
   for (char const* const option : {"--transpose-a", "--transpose-b", "--alpha", "--beta", "--add", "--precision",
                                    "--tile", "--backend", "--device-memory-limit", "--journal", "--report",
                                    "--no-stealing", "--no-peer-tiles", "--share-devices", "--output"}) {
-    EXPECT_THAT(succeed({"multiply", "--help"}).out, HasSubstr(option));
+    EXPECT_THAT(succeed({"multiply", "--help-all"}).out, HasSubstr(option));
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   for (char const* const option : {"--network", "--suite", "quick", "--backend", "--reductions", "--samples",
                                    "--repeats", "--seconds", "--check", "--steps", "--output", "--trace"})
-    EXPECT_THAT(succeed({"benchmark", "--help"}).out, HasSubstr(option));
+    EXPECT_THAT(succeed({"benchmark", "--help-all"}).out, HasSubstr(option));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }
 
@@ -165,7 +195,8 @@ TEST(Help, UnknownWordsAreNamedWithTheNearestKnownOne) {
       {{"infr"}, "varve has no subcommand 'infr'; the nearest is infer (try varve --help)"},
       {{"infre"}, "varve has no subcommand 'infre'; the nearest is infer (try varve --help)"},
       {{"tnue"}, "varve has no subcommand 'tnue'; the nearest is tune (try varve --help)"},
-      {{"Tune", "--network", "a.safetensors"}, "varve has no subcommand 'Tune'; the nearest is tune (try varve --help)"},
+      {{"Tune", "--network", "a.safetensors"},
+       "varve has no subcommand 'Tune'; the nearest is tune (try varve --help)"},
       {{"help"}, "varve has no subcommand 'help'; the nearest is --help (try varve --help)"},
       {{"-V"}, "varve has no option '-V'; the nearest is --version (try varve --help)"},
       {{"--nonsense"}, "varve has no option '--nonsense' (try varve --help)"},
@@ -178,7 +209,8 @@ TEST(Help, UnknownWordsAreNamedWithTheNearestKnownOne) {
        "varve generate has no subcommand 'image'; the nearest is images (try varve generate --help)"},
       {{"generate", "images", "--number", "3"},
        "varve generate images has no option '--number' (try varve generate images --help)"},
-      {{"info", "a.safetensors", "b.safetensors"}, "varve info has no further argument 'b.safetensors' (try varve info --help)"},
+      {{"info", "a.safetensors", "b.safetensors"},
+       "varve info has no further argument 'b.safetensors' (try varve info --help)"},
   };
   for (auto const& [words, sentence] : sentences) {
     auto const ended = run_varve(words);
