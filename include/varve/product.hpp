@@ -48,8 +48,8 @@ MatrixDescription describe_matrix(MatrixFile const& file);
 /// A matrix that a product reads. Its numbers are rounded to the precision of the product.
 using ProductOperand = std::variant<DenseView<float const>, DenseView<double const>, MatrixFile>;
 
-/// Where a product goes: memory of the type of its precision, or a file FILE.safetensors, and
-/// which appears whole or not at all.
+/// Where a product goes: memory of the type of its precision, or a file NAME.safetensors, which appears whole or not at
+/// all.
 using ProductTarget = std::variant<DenseView<float>, DenseView<double>, MatrixFile>;
 
 /// How a product is computed. Names and defaults are those of `varve multiply` (`varve multiply --help`).

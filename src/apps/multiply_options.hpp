@@ -14,7 +14,7 @@ namespace varve {
 
 /// The options of `varve multiply` as given by the user.
 struct MultiplyOptions {
-  std::string a, b, added; ///< FILE or FILE:DATASET; `added` is C0
+  std::string a, b, added; ///< files; `added` is C0
   std::string output, report, journal;
   bool transpose_a = false;
   bool transpose_b = false;

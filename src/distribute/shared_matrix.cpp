@@ -20,7 +20,7 @@ SharedMatrix::SharedMatrix(Communicator const& ranks, std::filesystem::path cons
   bool is_open = true;
   if (!ranks_.is_root()) {
     try {
-      blocks_ = std::make_unique<DenseBlocks>(DensePlace::from_bytes(places));
+      blocks_ = std::make_unique<DenseFileBlocks>(DensePlace::from_bytes(places));
     } catch (ResourceError const&) {
       is_open = false;
     }

@@ -35,7 +35,7 @@ public:
 private:
   Communicator const& ranks_;
   std::unique_ptr<DenseFileWriter> writer_; ///< of rank 0
-  std::unique_ptr<DenseBlocks> blocks_;     ///< of the other ranks
+  std::unique_ptr<DenseFileBlocks> blocks_; ///< of the other ranks
   bool is_open_everywhere_ = false;
 };
 

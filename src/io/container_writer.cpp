@@ -27,6 +27,11 @@ constexpr std::size_t bytes_at_once = 16 * piece_size;
 
 std::size_t parts_of(std::size_t size) { return (size + bytes_at_once - 1) / bytes_at_once; }
 
+fs::path const& readable_back(fs::path const& path) {
+  require_file_to_read_back(path);
+  return path;
+}
+
 } // namespace
 
 std::vector<Digest> hashes_of(std::string_view bytes) {
@@ -79,7 +84,8 @@ void GrowingBytes::swap(GrowingBytes& other) {
   hashes_.swap(other.hashes_);
 }
 
-Writer::Writer(fs::path const& path, std::size_t most_arrays, std::size_t description_bytes) : output_(path) {
+Writer::Writer(fs::path const& path, std::size_t most_arrays, std::size_t description_bytes)
+    : output_(readable_back(path)) {
   begin_ = (512 + (most_arrays + 1) * 2 * bytes_per_array + description_bytes) / 8 * 8;
   end_ = begin_;
   descriptor_ = open(output_.partial_path().c_str(), O_RDWR | O_CLOEXEC);

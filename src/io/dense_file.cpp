@@ -100,27 +100,29 @@ void DenseFile::read(MatrixBlock const& block, double* values) const {
 }
 
 std::string DensePlace::to_bytes() const {
-  return nlohmann::json{place.file.string(), place.name.string(), place.begin, num_columns, element_size}.dump();
+  auto const bytes = // names need not be UTF-8, as the text of JSON is
+      nlohmann::json::to_cbor({place.file.string(), place.name.string(), place.begin, num_columns, element_size});
+  return {bytes.begin(), bytes.end()};
 }
 
 DensePlace DensePlace::from_bytes(std::string_view bytes) {
-  auto const found = nlohmann::json::parse(bytes, nullptr, false);
+  auto const found = nlohmann::json::from_cbor(bytes, true, false);
   if (!found.is_array() || found.size() != 5) throw InputError("the place of a matrix was not sent whole");
   return {{found[0].get<std::string>(), found[1].get<std::string>(), found[2].get<std::uint64_t>()},
           found[3].get<std::uint64_t>(),
           found[4].get<std::uint64_t>()};
 }
 
-DenseBlocks::DenseBlocks(DensePlace place) : place_(std::move(place)) {
+DenseFileBlocks::DenseFileBlocks(DensePlace place) : place_(std::move(place)) {
   descriptor_ = open(place_.place.file.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) fail_to_write(place_.place.name, errno);
 }
 
-DenseBlocks::~DenseBlocks() {
+DenseFileBlocks::~DenseFileBlocks() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-void DenseBlocks::write(MatrixBlock const& block, char const* values) {
+void DenseFileBlocks::write(MatrixBlock const& block, char const* values) {
   auto const size = place_.element_size;
   for_each_part(block, [&](MatrixBlock const& part) {
     auto const* const from = values + (part.first_row - block.first_row) * block.num_columns * size;
@@ -131,7 +133,7 @@ void DenseBlocks::write(MatrixBlock const& block, char const* values) {
   });
 }
 
-void DenseBlocks::finish() {
+void DenseFileBlocks::finish() {
   if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(place_.place.name, errno);
   if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(place_.place.name, errno);
 }
@@ -141,7 +143,7 @@ DenseFileWriter::DenseFileWriter(fs::path const& path, std::uint64_t num_rows, s
     : file_(path, 1, 128), description_{{"kind", "matrix"}, {"version", 1}, {"shape", {num_rows, num_columns}}} {
   auto const type = precision == Precision::single_precision ? NumberType::f32 : NumberType::f64;
   place_ = {file_.reserve("matrix", type, {num_rows, num_columns}), num_columns, container::size_of(type)};
-  blocks_ = std::make_unique<DenseBlocks>(place_);
+  blocks_ = std::make_unique<DenseFileBlocks>(place_);
 }
 
 void DenseFileWriter::write(MatrixBlock const& block, float const* values) {

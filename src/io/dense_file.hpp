@@ -51,13 +51,13 @@ struct DensePlace {
 };
 
 /// Writes blocks of a matrix to its place; several processes may do so at a time.
-class DenseBlocks {
+class DenseFileBlocks {
 public:
   /// Opens the file. Throws ResourceError if it cannot be written.
-  explicit DenseBlocks(DensePlace place);
-  ~DenseBlocks();
-  DenseBlocks(DenseBlocks const&) = delete;
-  DenseBlocks& operator=(DenseBlocks const&) = delete;
+  explicit DenseFileBlocks(DensePlace place);
+  ~DenseFileBlocks();
+  DenseFileBlocks(DenseFileBlocks const&) = delete;
+  DenseFileBlocks& operator=(DenseFileBlocks const&) = delete;
 
   /// Writes a block, row by row in `values`. Throws ResourceError if the disk is full or fails.
   void write(MatrixBlock const& block, char const* values);
@@ -91,7 +91,7 @@ private:
   container::Writer file_;
   nlohmann::ordered_json description_;
   DensePlace place_;
-  std::unique_ptr<DenseBlocks> blocks_;
+  std::unique_ptr<DenseFileBlocks> blocks_;
 };
 
 } // namespace varve

@@ -160,6 +160,7 @@ void FileRoles::require_sound() const {
       }
     }
     require_fitting_ending(shown(output.role, output.path), output.path, output.content);
+    if (output.content == Content::container) require_file_to_read_back(output.path);
     for (std::size_t number = 0; number < earlier.size(); ++number) {
       auto const& other = outputs_[number];
       bool const is_journals = other.content == Content::journal && is_journal_of_rank(here, earlier[number]);

@@ -19,7 +19,8 @@ public:
 
   /// Throws UsageError if an output is an input or another output (also under another name or through a link), lies in
   /// the folder of a network that is read, is the file that standard output or standard error goes to, or has the
-  /// ending of another format. Throws ResourceError if the name of an output is a cyclic link.
+  /// ending of another format. Throws ResourceError if the name of an output is a cyclic link, or a pipe or device
+  /// where a file is to be read back.
   void require_sound() const;
 
   /// Throws InputError if an input, or a file of a network that is an input, is a pipe and there are several ranks,

@@ -121,6 +121,13 @@ void require_writable(fs::path const& path) {
   }
 }
 
+void require_file_to_read_back(fs::path const& path) {
+  if (!is_special(path)) return;
+  throw ResourceError(fmt::format("{} cannot be written: it is a pipe or a device, expected a file, because what is "
+                                  "written there is read back",
+                                  path.string()));
+}
+
 OutputFolder::OutputFolder(fs::path path) : path_(target_of(std::move(path))) {
   std::error_code error;
   if (fs::exists(path_, error)) {

@@ -56,6 +56,9 @@ private:
 /// Throws what OutputFile(path) would throw and leaves nothing behind. For outputs that are written much later.
 void require_writable(std::filesystem::path const& path);
 
+/// Throws ResourceError if the name is that of a pipe or a device, whose bytes cannot be read back.
+void require_file_to_read_back(std::filesystem::path const& path);
+
 /// The file or folder that the name of an output refers to: symbolic links are followed, a trailing separator is
 /// removed. Throws UsageError if the name is empty, ResourceError if the links form a cycle.
 std::filesystem::path target_of(std::filesystem::path path);

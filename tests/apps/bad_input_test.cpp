@@ -1,5 +1,5 @@
+#include "apps/container_edit.hpp"
 #include "apps/shared_folder.hpp"
-#include "io/hdf5_edit.hpp"
 
 #include "distribute/finished_batch.hpp"
 #include "distribute/record_file.hpp"
@@ -12,6 +12,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -61,10 +62,19 @@ protected:
   /// Expects one sentence that holds `parts`, exit code 3, and nothing written.
   void expect_refused(std::string const& network, std::string const& input, std::vector<std::string> const& parts,
                       std::vector<std::string> const& options = {}) const {
-    std::vector<std::string> words = {
-        "infer",        "--network",      network,           "--input",       input,
-        "--categories", out("alive.tsv"), "--predictions",   out("best.tsv"), "--activations",
-        out("last.safetensors"), "--report",       out("report.json")};
+    std::vector<std::string> words = {"infer",
+                                      "--network",
+                                      network,
+                                      "--input",
+                                      input,
+                                      "--categories",
+                                      out("alive.tsv"),
+                                      "--predictions",
+                                      out("best.tsv"),
+                                      "--activations",
+                                      out("last.safetensors"),
+                                      "--report",
+                                      out("report.json")};
     if (std::filesystem::is_directory(network)) words.insert(words.end(), {"--bias", "-0.2"});
     expect_sentence(run_varve(joined(words, options)), parts);
   }
@@ -106,8 +116,8 @@ TEST_F(BadInput, MissingFiles) {
 /// A journal whose records are whole, but not those of a run.
 TEST_F(BadInput, JournalsThatSayOtherThings) {
   auto const journal = bad("run.journal");
-  succeed({"infer", "--network", good("net.safetensors"), "--input", good("img.safetensors"), "--journal", journal, "--predictions",
-           bad("best.tsv"), "--activations", bad("last.safetensors")});
+  succeed({"infer", "--network", good("net.safetensors"), "--input", good("img.safetensors"), "--journal", journal,
+           "--predictions", bad("best.tsv"), "--activations", bad("last.safetensors")});
   std::vector<std::string> records;
   {
     RecordFile const file(journal, RecordFile::Purpose::read);
@@ -159,7 +169,7 @@ TEST_F(BadInput, TruncatedCompressedLayer) {
   }
 }
 
-TEST_F(BadInput, TruncatedHdf5) {
+TEST_F(BadInput, TruncatedContainers) {
   auto const network = cut("net.safetensors");
   expect_refused(network, good("img.safetensors"), {network});
   auto const images = cut("img.safetensors");
@@ -239,18 +249,15 @@ TEST_F(BadInput, LayersThatDoNotFitTogether) {
     layer.weights.row_pointers.assign(outputs + 1, 0);
     return layer;
   };
-  NetworkFileWriter writer(bad("misfit.safetensors"));
+  NetworkFileWriter writer(bad("whole.safetensors"), 2);
   writer.append(layer_of(32, 20));
   writer.append(layer_of(20, 32));
-  writer.append(layer_of(32, 20));
   writer.commit();
-  {
-    auto const lock = hdf5::lock();
-    auto const file = varve::testing::open_to_edit(bad("misfit.safetensors"));
-    ASSERT_GE(H5Ldelete(file.id(), "layers/000001", H5P_DEFAULT), 0);
-    ASSERT_GE(H5Lmove(file.id(), "layers/000002", file.id(), "layers/000001", H5P_DEFAULT, H5P_DEFAULT), 0);
-  }
-  std::vector<std::string> const parts = {bad("misfit.safetensors"), "layer 1 takes 32 inputs, but layer 0 has 20 outputs"};
+  test::ContainerEdit file(bad("whole.safetensors"));
+  file.description["layers"][1]["shape"] = {32, 32};
+  file.write(bad("misfit.safetensors"));
+  std::vector<std::string> const parts = {bad("misfit.safetensors"),
+                                          "layer 1 takes 32 inputs, but layer 0 has 20 outputs"};
   expect_refused(bad("misfit.safetensors"), good("img.safetensors"), parts);
   expect_not_converted(bad("misfit.safetensors"), "x.safetensors", parts);
   EXPECT_EQ(run_varve({"info", bad("misfit.safetensors")}).exit_code, 3);
@@ -258,17 +265,19 @@ TEST_F(BadInput, LayersThatDoNotFitTogether) {
 
 TEST_F(BadInput, NumbersInANetworkFile) {
   auto const network = copy("net.safetensors");
-  varve::testing::replace_list(network, "layers/000001/bias", H5T_IEEE_F64LE,
-                               std::vector<double>(32, std::numeric_limits<double>::quiet_NaN()));
+  test::ContainerEdit const whole(network);
+  auto edit = whole;
+  edit.set("layers.1.bias", std::vector<double>(32, std::numeric_limits<double>::quiet_NaN()));
+  edit.write(network);
   expect_refused(network, good("img.safetensors"), {network, "layer 1", "nan"});
-  std::filesystem::remove(network);
-  copy("net.safetensors");
-  varve::testing::replace_number(network, "layers/000002", "cap", -1.0);
-  expect_refused(network, good("img.safetensors"), {network, "layer 2", "cap"});
-  std::filesystem::remove(network);
-  copy("net.safetensors");
-  varve::testing::remove_link(network, "layers/000002/weights");
-  expect_refused(network, good("img.safetensors"), {network, "layer 2", "weights"});
+  edit = whole;
+  edit.description["layers"][2]["cap"] = -1.0;
+  edit.write(network);
+  expect_refused(network, good("img.safetensors"), {network, "layers.2", "cap"});
+  edit = whole;
+  edit.arrays.erase("layers.0.values");
+  edit.write(network);
+  expect_refused(network, good("img.safetensors"), {network, "no array \"layers.0.values\""});
 }
 
 TEST_F(BadInput, ImagesForAnotherWidth) {
@@ -279,12 +288,29 @@ TEST_F(BadInput, ImagesForAnotherWidth) {
 }
 
 TEST_F(BadInput, FilesOfAnotherKind) {
-  expect_refused(good("img.safetensors"), good("img.safetensors"), {good("img.safetensors"), "varve-network"});
-  expect_refused(good("net.safetensors"), good("net.safetensors"), {good("net.safetensors"), "varve-samples"});
+  expect_refused(good("img.safetensors"), good("img.safetensors"),
+                 {good("img.safetensors"), "the kind \"samples\", expected \"network\""});
+  expect_refused(good("net.safetensors"), good("net.safetensors"),
+                 {good("net.safetensors"), "the kind \"network\", expected \"samples\""});
   auto const text = write_bytes(bad("notes.txt"), "a note\n").string();
   expect_refused(text, good("img.safetensors"), {text});
   expect_refused(good("net.safetensors"), text, {text + ":1:"});
   expect_refused(good("net.safetensors"), good("net.tsv"), {good("net.tsv")}); // a folder
+}
+
+TEST_F(BadInput, FilesOfOtherProgramsAreForThePythonPackage) {
+  for (auto const& [begin, what] :
+       {std::pair("\x89HDF\r\n\x1a\n", "an HDF5 file"), std::pair("\x93NUMPY\x01", "an array of NumPy"),
+        std::pair("PK\x03\x04", "a zip archive, as those of SciPy")}) {
+    auto const file = write_bytes(bad("other"), begin + std::string(100, 'x')).string();
+    auto const sentence = file + " is " + what + ", which Varve's Python package reads: varve-convert " + file;
+    expect_refused(file, good("img.safetensors"), {sentence});
+    expect_refused(good("net.safetensors"), file, {sentence});
+    expect_not_converted(file, "x.safetensors", {sentence});
+    test::expect_sentence(run_varve({"info", file}), 3, {sentence});
+  }
+  auto const text = write_bytes(bad("model.onnx"), "a model\n").string();
+  expect_refused(text, good("img.safetensors"), {text + " is no network", "varve-convert " + text});
 }
 
 TEST_F(BadInput, Truth) {

@@ -31,7 +31,8 @@ class Benchmark : public test::SharedFolder<Benchmark> {
 public:
   static void make_files() {
     test::generate_medium(path("net.safetensors"), path("images.safetensors"), 300);
-    succeed({"generate", "random", "--widths", "30,70,20,9", "--density", "0.3", "--output", path("mixed.safetensors")});
+    succeed(
+        {"generate", "random", "--widths", "30,70,20,9", "--density", "0.3", "--output", path("mixed.safetensors")});
     succeed({"generate", "samples", "--neurons", "30", "--samples", "100", "--output", path("samples.safetensors")});
   }
 
@@ -105,8 +106,8 @@ TEST_F(Benchmark, RecordsAnswersThatAreThoseOfInfer) {
 }
 
 TEST_F(Benchmark, StepsAreThoseOfThePlanAndTheirWorkIsThatOfTheRun) {
-  auto const of_other_widths =
-      measure({"--network", path("mixed.safetensors"), "--input", path("samples.safetensors"), "--backend", all_backends()});
+  auto const of_other_widths = measure(
+      {"--network", path("mixed.safetensors"), "--input", path("samples.safetensors"), "--backend", all_backends()});
   for (auto const* const records : {&on_all_backends().records, &of_other_widths}) {
     for (auto const& record : *records) {
       auto const& steps = record["steps"];

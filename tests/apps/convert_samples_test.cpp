@@ -90,12 +90,17 @@ TEST_F(ConvertSamples, ImagesAreSamplesForEveryCommand) {
   EXPECT_NE(hash, "");
   EXPECT_EQ(hash, hash_of(path("four.safetensors"), path("converted.safetensors")));
   EXPECT_THAT(succeed({"info", path("images.gz")}).out, HasSubstr("3 samples of 4 neurons, 3 entries"));
-  succeed({"infer", "--network", path("four.safetensors"), "--input", path("images.gz"), "--categories", path("alive.tsv")});
-  succeed({"verify", "--network", path("four.safetensors"), "--input", path("images.gz"), "--result", path("alive.tsv")});
+  succeed({"infer", "--network", path("four.safetensors"), "--input", path("images.gz"), "--categories",
+           path("alive.tsv")});
+  succeed(
+      {"verify", "--network", path("four.safetensors"), "--input", path("images.gz"), "--result", path("alive.tsv")});
 }
 
 TEST_F(ConvertSamples, AnswersComeAlongUnlessTheyAreReplacedOrLeftOut) {
-  EXPECT_EQ(convert("images.gz", "all.safetensors", {"--labels", path("labels"), "--targets", path("outputs.safetensors")}).exit_code, 0);
+  EXPECT_EQ(
+      convert("images.gz", "all.safetensors", {"--labels", path("labels"), "--targets", path("outputs.safetensors")})
+          .exit_code,
+      0);
   EXPECT_EQ(convert("all.safetensors", "copy.safetensors").exit_code, 0);
   EXPECT_EQ(read_sample_labels(path("copy.safetensors")), (Labels{{7, 0, 2}, 0}));
   EXPECT_EQ(SampleFileReader(path("copy.safetensors"), std::nullopt, SamplePart::targets).read_set(0, 3),
@@ -111,7 +116,8 @@ TEST_F(ConvertSamples, AnswersComeAlongUnlessTheyAreReplacedOrLeftOut) {
   EXPECT_EQ(read_sample_labels(path("others.safetensors")), (Labels{{1, 1, 1}, 0}));
   EXPECT_EQ(read_sample_header(path("others.safetensors")).num_targets, 2U);
   EXPECT_EQ(convert("outputs.safetensors", "later.safetensors", {"--targets", path("all.safetensors")}).exit_code, 0);
-  EXPECT_EQ(read_sample_header(path("later.safetensors")).num_targets, 2U); // the targets of all.safetensors, not its samples
+  EXPECT_EQ(read_sample_header(path("later.safetensors")).num_targets,
+            2U); // the targets of all.safetensors, not its samples
 
   EXPECT_EQ(convert("all.safetensors", "bare.safetensors", {"--samples-only"}).exit_code, 0);
   EXPECT_FALSE(read_sample_header(path("bare.safetensors")).has_labels);
@@ -134,7 +140,8 @@ TEST_F(ConvertSamples, WhatDoesNotFitIsRefused) {
   expect_refused(3, "images.gz", "x.safetensors", {"--neurons", "5"}, "holds samples of 4 neurons");
   expect_refused(2, "images.gz", "x.safetensors", {"--pixels", "grey"}, "grey");
   expect_refused(2, "images.gz", "labels", {"--labels", path("labels")}, "would replace what --labels");
-  expect_refused(2, "images.gz", "outputs.safetensors", {"--targets", path("outputs.safetensors")}, "would replace what --targets");
+  expect_refused(2, "images.gz", "outputs.safetensors", {"--targets", path("outputs.safetensors")},
+                 "would replace what --targets");
   expect_refused(2, "net.safetensors", "x.safetensors", {"--labels", path("labels")}, "--labels is for samples");
   expect_refused(2, "net.safetensors", "x.safetensors", {"--samples-only"}, "--samples-only is for samples");
   expect_refused(2, "images.gz", "x.safetensors", {"--prune", "0.5"}, "only a network can be pruned");

@@ -1,7 +1,7 @@
 #include "apps/shared_folder.hpp"
 
 #include "core/backend.hpp"
-#include "io/network_file.hpp"
+#include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "radixnet/random_samples.hpp"
 #include "reference/infer.hpp"
@@ -34,10 +34,10 @@ constexpr std::size_t num_outputs = 10;
 class Evaluate : public test::SharedFolder<Evaluate> {
 public:
   static void make_files() {
-    succeed(
-        {"generate", "random", "--widths", "60,40,10", "--density", "0.3", "--init", "he", "--output", path("net.safetensors")});
+    succeed({"generate", "random", "--widths", "60,40,10", "--density", "0.3", "--init", "he", "--output",
+             path("net.safetensors")});
     samples_ = random_samples(60, num_samples, 0.5, 3);
-    auto const outputs = infer<float>(*open_network_file(path("net.safetensors")), samples_);
+    auto const outputs = infer<float>(*open_network(path("net.safetensors")), samples_);
     rows_.assign(num_samples, std::vector<double>(num_outputs, 0.0));
     for (std::size_t row = 0; row < num_samples; ++row) {
       for (auto entry = outputs.matrix.row_pointers[row]; entry < outputs.matrix.row_pointers[row + 1]; ++entry)
@@ -54,7 +54,8 @@ public:
     write_bytes(path("labels.tsv"), text);
     write_sample_file(path("targets.safetensors"), random_samples(num_outputs, num_samples, 0.7, 4));
     succeed({"convert", path("bare.safetensors"), path("labelled.safetensors"), "--labels", path("labels.tsv")});
-    succeed({"convert", path("bare.safetensors"), path("valued.safetensors"), "--targets", path("targets.safetensors")});
+    succeed(
+        {"convert", path("bare.safetensors"), path("valued.safetensors"), "--targets", path("targets.safetensors")});
     succeed({"convert", path("valued.safetensors"), path("both.safetensors"), "--labels", path("labels.tsv")});
   }
 
@@ -154,9 +155,10 @@ TEST_F(Evaluate, MeanSquareTakesTargetsOrLabels) {
   by_targets /= num_samples * num_outputs;
   by_labels /= num_samples * num_outputs;
   for (std::string const input : {"bare.safetensors", "valued.safetensors", "both.safetensors"}) {
-    auto const options = input == "bare.safetensors"   ? std::vector<std::string>{"--targets", path("targets.safetensors")}
+    auto const options = input == "bare.safetensors"
+                             ? std::vector<std::string>{"--targets", path("targets.safetensors")}
                          : input == "both.safetensors" ? std::vector<std::string>{"--loss", "mean-square"}
-                                              : std::vector<std::string>{};
+                                                       : std::vector<std::string>{};
     auto const report = report_of(input, options);
     EXPECT_EQ(report["loss"]["name"], "mean-square") << input;
     EXPECT_NEAR(loss_of(report), by_targets, 1e-13) << input;
@@ -173,7 +175,8 @@ TEST_F(Evaluate, PrintsWhatItMeasures) {
     EXPECT_THAT(out, HasSubstr(word));
   }
   succeed({"generate", "random", "--widths", "60,30", "--density", "1", "--output", path("wide.safetensors")});
-  auto const wide = run_varve({"evaluate", "--network", path("wide.safetensors"), "--input", path("labelled.safetensors")});
+  auto const wide =
+      run_varve({"evaluate", "--network", path("wide.safetensors"), "--input", path("labelled.safetensors")});
   EXPECT_THAT(wide.out, HasSubstr("confusion the most frequent of "));
   EXPECT_THAT(wide.out, HasSubstr(" taken for "));
 }
@@ -200,12 +203,15 @@ TEST_F(Evaluate, WhatDoesNotFitIsASentence) {
          "large.tsv: sample 7 has the label 10, expected 0 to 9, a class for each of 10 outputs");
   refuse(3, "bare.safetensors", {"--labels", path("few.tsv")},
          "found labels of the samples 1:2, expected labels of the samples 1:500");
-  refuse(3, "bare.safetensors", {"--labels", path("few.tsv"), "--samples", "2:3"}, "expected labels of the samples 2:3");
-  refuse(3, "bare.safetensors", {"--targets", path("narrow.safetensors")}, "holds targets of 9 neurons, the network has 10 outputs");
+  refuse(3, "bare.safetensors", {"--labels", path("few.tsv"), "--samples", "2:3"},
+         "expected labels of the samples 2:3");
+  refuse(3, "bare.safetensors", {"--targets", path("narrow.safetensors")},
+         "holds targets of 9 neurons, the network has 10 outputs");
   refuse(3, "bare.safetensors", {"--labels", path("missing.tsv")}, "missing.tsv");
   refuse(3, "none.safetensors", {"--labels", path("labels.tsv")}, "holds no samples to evaluate");
   refuse(2, "valued.safetensors", {"--loss", "cross-entropy"}, "cross-entropy needs labels");
-  refuse(2, "labelled.safetensors", {"--loss", "cross-entropy", "--targets", path("targets.safetensors")}, "--targets is for");
+  refuse(2, "labelled.safetensors", {"--loss", "cross-entropy", "--targets", path("targets.safetensors")},
+         "--targets is for");
   refuse(2, "labelled.safetensors", {"--loss", "hinge"}, "hinge");
   refuse(2, "labelled.safetensors", {"--top", "0"}, "--top");
   refuse(2, "labelled.safetensors", {"--samples", "500:501"}, "501");

@@ -48,10 +48,10 @@ TEST_F(Files, GeneratedNetworksComeFromTheirSeed) {
   generate_network("a.safetensors", {"--neurons", "64", "--layers", "20", "--seed", "7"});
   generate_network("b.safetensors", {"--neurons", "64", "--layers", "20", "--seed", "7"});
   generate_network("c.safetensors", {"--neurons", "64", "--layers", "20", "--seed", "8"});
-  auto const network = load(*open_network_file(path("a.safetensors")));
+  auto const network = load(*open_network(path("a.safetensors")));
   EXPECT_EQ(network.layers(), load(RadixNet(64, 20, 7)).layers());
-  EXPECT_EQ(network.layers(), load(*open_network_file(path("b.safetensors"))).layers());
-  EXPECT_NE(network.layers(), load(*open_network_file(path("c.safetensors"))).layers());
+  EXPECT_EQ(network.layers(), load(*open_network(path("b.safetensors"))).layers());
+  EXPECT_NE(network.layers(), load(*open_network(path("c.safetensors"))).layers());
   generate_network("a", {"--neurons", "64", "--layers", "3", "--seed", "7"});
   generate_network("b", {"--neurons", "64", "--layers", "3", "--seed", "7"});
   EXPECT_EQ(read_bytes(path("a/n64-l3.tsv")), read_bytes(path("b/n64-l3.tsv")));
@@ -72,7 +72,7 @@ TEST_F(Files, GeneratedRandomNetworksAreWhatTheirOptionsSay) {
   auto const layers_of = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"generate", "random", "--output", path("net.safetensors")});
     succeed(words);
-    return load(*open_network_file(path("net.safetensors"))).layers();
+    return load(*open_network(path("net.safetensors"))).layers();
   };
   RandomNetworkRecipe recipe;
   recipe.widths = {40, 50, 10};
@@ -107,14 +107,15 @@ TEST_F(Files, GeneratedSamplesComeFromTheirSeed) {
 
 TEST_F(Files, NetworksConvertToEveryFormatAndBack) {
   generate_network("net.safetensors", {"--neurons", "64", "--layers", "7", "--bias", "-0.25", "--cap", "16"});
-  auto const layers = load(*open_network_file(path("net.safetensors"))).layers();
-  for (std::string const name : {"plain", "text.tsv", "text.tsv.gz", "text.tsv.xz", "text.tsv.zst", "copy.safetensors"}) {
+  auto const layers = load(*open_network(path("net.safetensors"))).layers();
+  for (std::string const name :
+       {"plain", "text.tsv", "text.tsv.gz", "text.tsv.xz", "text.tsv.zst", "copy.safetensors"}) {
     succeed({"convert", path("net.safetensors"), path(name)});
     bool const is_text = name != "copy.safetensors"; // text stores neither bias nor cap
     std::vector<std::string> const extra =
         is_text ? std::vector<std::string>{"--bias", "-0.25", "--cap", "16"} : std::vector<std::string>{};
     succeed(joined({"convert", path(name), path("back-" + name + ".safetensors")}, extra));
-    EXPECT_EQ(load(*open_network_file(path("back-" + name + ".safetensors"))).layers(), layers) << name;
+    EXPECT_EQ(load(*open_network(path("back-" + name + ".safetensors"))).layers(), layers) << name;
   }
   EXPECT_TRUE(std::filesystem::exists(path("text.tsv.zst/n64-l7.tsv.zst")));
 }
@@ -122,7 +123,7 @@ TEST_F(Files, NetworksConvertToEveryFormatAndBack) {
 TEST_F(Files, SamplesConvertToEveryFormatAndBack) {
   generate_images("img.safetensors", {"--neurons", "256", "--samples", "40", "--seed", "2"});
   auto const samples = read_sample_file(path("img.safetensors"));
-  for (std::string const name : {"img.tsv", "img.tsv.gz", "img.tsv.xz", "img.tsv.zst", "img.safetensors"}) {
+  for (std::string const name : {"img.tsv", "img.tsv.gz", "img.tsv.xz", "img.tsv.zst", "copy.safetensors"}) {
     succeed({"convert", path("img.safetensors"), path(name)});
     succeed({"convert", path(name), path("back.safetensors"), "--neurons", "256"});
     EXPECT_EQ(read_sample_file(path("back.safetensors")), samples) << name;
@@ -136,7 +137,7 @@ TEST_F(Files, ConvertRefusesWhatTextCannotHold) {
   layer.weights.row_pointers = {0, 1, 1};
   layer.weights.column_indices = {2};
   layer.weights.values = {0.5};
-  NetworkFileWriter writer(path("wide.safetensors"));
+  NetworkFileWriter writer(path("wide.safetensors"), 1);
   writer.append(layer);
   writer.commit();
   for (std::string const name : {"text", "text.tsv.gz"}) {
@@ -151,7 +152,7 @@ TEST_F(Files, ConvertRefusesWhatTextCannotHold) {
 TEST_F(Files, ConvertReplacesFilesButNoFolders) {
   generate_network("net.safetensors", {"--neurons", "32", "--layers", "2"});
   generate_network("net.safetensors", {"--neurons", "32", "--layers", "3"});
-  EXPECT_EQ(open_network_file(path("net.safetensors"))->num_layers(), 3U);
+  EXPECT_EQ(open_network(path("net.safetensors"))->num_layers(), 3U);
   succeed({"convert", path("net.safetensors"), path("text")});
   auto const ended = run_varve({"convert", path("net.safetensors"), path("text")});
   EXPECT_EQ(ended.exit_code, 2);
@@ -184,7 +185,7 @@ TEST_F(Files, InfoExplainsThePlan) {
   generate_network("net.safetensors", {"--neurons", "64", "--layers", "7"});
   generate_images("img.safetensors", {"--neurons", "64", "--samples", "4"});
   std::vector<std::string> const command{"info",   path("net.safetensors"), "--plan", "--backend",
-                                         "serial", "--reductions", "none"};
+                                         "serial", "--reductions",          "none"};
   auto const text = succeed(command).out;
   for (char const* const word :
        {"layers 0-6: fused kernel, pattern blocks of ", "share whole input lists", "B of weights on serial"}) {
@@ -217,8 +218,8 @@ TEST_F(Files, InfoExplainsThePlanThatInferCarriesOut) {
   generate_images("img.safetensors", {"--neurons", "1024", "--samples", "90"});
   for (std::string const reductions : {"none", "auto"}) {
     for (std::string const samples : {"1:90", "1:20", "5:5"}) {
-      std::vector<std::string> const options{"--input",      path("img.safetensors"), "--samples", samples,
-                                             "--reductions", reductions,     "--backend", "serial"};
+      std::vector<std::string> const options{
+          "--input", path("img.safetensors"), "--samples", samples, "--reductions", reductions, "--backend", "serial"};
       auto info = options;
       info.insert(info.begin(), {"info", path("net.safetensors"), "--plan"});
       auto infer = options;
@@ -228,11 +229,13 @@ TEST_F(Files, InfoExplainsThePlanThatInferCarriesOut) {
       EXPECT_EQ(explained, plan_lines(succeed(infer).out)) << samples << " " << reductions;
     }
   }
-  EXPECT_EQ(run_varve({"info", path("net.safetensors"), "--plan", "--samples", "1:2"}).exit_code, 2) << "of which input?";
+  EXPECT_EQ(run_varve({"info", path("net.safetensors"), "--plan", "--samples", "1:2"}).exit_code, 2)
+      << "of which input?";
 }
 
 TEST_F(Files, InfoSaysWhichEdgesAreOrdered) {
-  succeed({"generate", "random", "--neurons", "300", "--layers", "3", "--degree", "16", "--output", path("random.safetensors")});
+  succeed({"generate", "random", "--neurons", "300", "--layers", "3", "--degree", "16", "--output",
+           path("random.safetensors")});
   EXPECT_THAT(succeed({"info", path("random.safetensors"), "--plan", "--backend", "serial"}).out,
               HasSubstr("edges of 3 layers ordered against bank conflicts: 1."));
   auto const json = info({path("random.safetensors"), "--plan", "--backend", "serial"});
@@ -247,15 +250,16 @@ TEST_F(Files, AReducedNetworkIsSmallerAndHasTheSameOutputs) {
   generate_images("img.safetensors", {"--neurons", "256", "--samples", "60"});
   EXPECT_THAT(succeed({"convert", "--reduce", path("net.safetensors"), path("small.safetensors")}).out,
               HasSubstr("neurons from 2304 to "));
-  auto const small = open_network_file(path("small.safetensors"));
+  auto const small = open_network(path("small.safetensors"));
   EXPECT_EQ(small->layer(0).num_inputs(), 256U);
   EXPECT_EQ(small->layer(2).num_outputs(), 16U);
   EXPECT_EQ(small->layer(8).num_outputs(), 256U);
-  succeed({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--reductions", "none", "--categories",
-           path("alive.tsv")});
-  EXPECT_THAT(
-      succeed({"infer", "--network", path("small.safetensors"), "--input", path("img.safetensors"), "--truth", path("alive.tsv")}).out,
-      HasSubstr("truth: match"));
+  succeed({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--reductions", "none",
+           "--categories", path("alive.tsv")});
+  EXPECT_THAT(succeed({"infer", "--network", path("small.safetensors"), "--input", path("img.safetensors"), "--truth",
+                       path("alive.tsv")})
+                  .out,
+              HasSubstr("truth: match"));
   EXPECT_EQ(run_varve({"convert", "--reduce", path("img.safetensors"), path("img2.safetensors")}).exit_code, 2);
 }
 

@@ -1,7 +1,6 @@
 #include "apps/shared_folder.hpp"
 
 #include "core/backend.hpp"
-#include "io/network_file.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "network/activations.hpp"
@@ -54,7 +53,7 @@ class Infer : public test::SharedFolder<Infer> {
 public:
   static void make_files() {
     test::generate_medium(path("net.safetensors"), path("img.safetensors"), 150);
-    auto const network = open_network_file(path("net.safetensors"));
+    auto const network = open_network(path("net.safetensors"));
     auto const samples = read_sample_file(path("img.safetensors"));
     last_ = infer<float>(*network, samples);
     exact_last_ = infer<double>(*network, samples);
@@ -64,7 +63,8 @@ public:
 protected:
   /// Without reductions, which may change last bits, unless asked for.
   static std::vector<std::string> infer_with(std::vector<std::string> const& options) {
-    std::vector<std::string> words = {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors")};
+    std::vector<std::string> words = {"infer", "--network", path("net.safetensors"), "--input",
+                                      path("img.safetensors")};
     if (std::ranges::find(options, "--reductions") == options.end())
       words.insert(words.end(), {"--reductions", "none"});
     return joined(words, options);
@@ -96,7 +96,8 @@ TEST_F(Infer, OutputsHoldWhatTheReferenceSays) {
     for (std::string const precision : {"float", "double"}) {
       auto const& expected = precision == "float" ? last_ : exact_last_;
       succeed(infer_with({"--backend", to_string(backend), "--precision", precision, "--batch", "40", "--categories",
-                          path("alive.tsv"), "--predictions", path("best.tsv"), "--activations", path("last.safetensors")}));
+                          path("alive.tsv"), "--predictions", path("best.tsv"), "--activations",
+                          path("last.safetensors")}));
       EXPECT_EQ(read_bytes(path("alive.tsv")), lines_of(categories(expected)));
       EXPECT_EQ(read_sample_file(path("last.safetensors")), expected);
       std::string predictions;
@@ -207,11 +208,13 @@ TEST_F(Infer, ReductionsKeepTheCategoriesAndAreReported) {
 }
 
 TEST_F(Infer, EdgeOrdersArePartOfTheAnswer) {
-  succeed({"generate", "random", "--neurons", "320", "--layers", "4", "--degree", "12", "--output", path("random.safetensors")});
+  succeed({"generate", "random", "--neurons", "320", "--layers", "4", "--degree", "12", "--output",
+           path("random.safetensors")});
   succeed({"generate", "samples", "--neurons", "320", "--samples", "60", "--output", path("values.safetensors")});
   auto const infer_random = [](std::vector<std::string> options) {
-    std::vector<std::string> words = {"infer",           "--network", path("random.safetensors"),  "--input",
-                                      path("values.safetensors"), "--report",  path("report.json")};
+    std::vector<std::string> words = {
+        "infer",    "--network",        path("random.safetensors"), "--input", path("values.safetensors"),
+        "--report", path("report.json")};
     auto const printed = succeed(joined(words, options)).out;
     auto const report = read_json(path("report.json"));
     bool const is_ordered = report.contains("edge_order");
@@ -305,15 +308,15 @@ TEST_F(Infer, RepeatedInputsGiveWhatTheyGiveWrittenOut) {
     for (int repetition = 1; repetition < 5; ++repetition) all.append(once);
     save_samples(to_set(all), path("five.safetensors"));
     auto const outputs = [&](std::vector<std::string> options) {
-      options.insert(options.end(), {"--network", path("net.safetensors"), "--categories", path("alive.tsv"), "--predictions",
-                                     path("best.tsv"), "--activations", path("last.safetensors")});
+      options.insert(options.end(), {"--network", path("net.safetensors"), "--categories", path("alive.tsv"),
+                                     "--predictions", path("best.tsv"), "--activations", path("last.safetensors")});
       options.insert(options.end(), {"--report", path("report.json")});
       options.insert(options.begin(), "infer");
       succeed(options);
       auto const report = read_json(path("report.json"));
       EXPECT_EQ(report["input"]["samples"], all.num_samples());
-      return AllOutputs{read_bytes(path("alive.tsv")), read_bytes(path("best.tsv")), read_bytes(path("last.safetensors")),
-                        report["activation_hash"]};
+      return AllOutputs{read_bytes(path("alive.tsv")), read_bytes(path("best.tsv")),
+                        read_bytes(path("last.safetensors")), report["activation_hash"]};
     };
     for (std::string const reductions : {"none", "auto"}) {
       auto const expected = outputs({"--input", path("five.safetensors"), "--reductions", reductions});
@@ -418,18 +421,19 @@ TEST_F(Infer, RangesOfSamplesKeepTheirNumbers) {
 TEST_F(Infer, RangesCountAsTheFileDoes) {
   save_samples(samples_of(read_sample_file(path("img.safetensors")), 100, 150), path("later.safetensors"));
   auto const infer_later = [&](std::string const& input, std::string const& range) {
-    return run_varve({"infer", "--network", path("net.safetensors"), "--input", path(input), "--samples", range, "--activations",
-                      path("last.safetensors"), "--reductions", "none"});
+    return run_varve({"infer", "--network", path("net.safetensors"), "--input", path(input), "--samples", range,
+                      "--activations", path("last.safetensors"), "--reductions", "none"});
   };
   for (auto const& [range, first, last] : {std::tuple("101:150", 100U, 150U), std::tuple("120:120", 119U, 120U)}) {
     EXPECT_EQ(infer_later("later.safetensors", range).exit_code, 0) << range;
-    EXPECT_EQ(without_unused_value(read_sample_file(path("last.safetensors"))), samples_of(last_, first, last)) << range;
+    EXPECT_EQ(without_unused_value(read_sample_file(path("last.safetensors"))), samples_of(last_, first, last))
+        << range;
   }
   for (char const* const range : {"1:10", "100:101", "150:151", "59990:60010"}) {
     auto const ended = infer_later("later.safetensors", range);
     EXPECT_EQ(ended.exit_code, 2) << ended.err;
-    EXPECT_EQ(ended.err, std::string("varve: the samples ") + range + " were asked for, but " + path("later.safetensors") +
-                             " holds the samples 101:150\n");
+    EXPECT_EQ(ended.err, std::string("varve: the samples ") + range + " were asked for, but " +
+                             path("later.safetensors") + " holds the samples 101:150\n");
   }
   succeed({"convert", path("later.safetensors"), path("later.tsv")});
   auto const text = infer_later("later.tsv", "59990:60010");
@@ -475,9 +479,9 @@ TEST_F(Infer, EmptySampleFile) {
   SampleSet none;
   none.matrix.num_columns = 256;
   write_sample_file(path("none.safetensors"), none);
-  succeed({"infer", "--network", path("net.safetensors"), "--input", path("none.safetensors"), "--categories", path("nobody.tsv"),
-           "--activations", path("nothing.safetensors"), "--predictions", path("nobody_best.tsv"), "--report",
-           path("none.json")});
+  succeed({"infer", "--network", path("net.safetensors"), "--input", path("none.safetensors"), "--categories",
+           path("nobody.tsv"), "--activations", path("nothing.safetensors"), "--predictions", path("nobody_best.tsv"),
+           "--report", path("none.json")});
   EXPECT_EQ(read_bytes(path("nobody.tsv")), "");
   EXPECT_EQ(read_bytes(path("nobody_best.tsv")), "");
   EXPECT_EQ(without_unused_value(read_sample_file(path("nothing.safetensors"))), none);

@@ -1,6 +1,6 @@
 #include "apps/shared_folder.hpp"
 
-#include "io/network_file.hpp"
+#include "io/open.hpp"
 #include "radixnet/initial_network.hpp"
 #include "radixnet/random_network.hpp"
 
@@ -32,7 +32,7 @@ TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
     words.insert(words.begin(), "generate");
     words.insert(words.end(), {"--output", path("start.safetensors")});
     succeed(words);
-    return load(*open_network_file(path("start.safetensors"))).layers();
+    return load(*open_network(path("start.safetensors"))).layers();
   };
   RandomNetworkRecipe random;
   random.widths = {40, 50, 50, 10};
@@ -51,7 +51,7 @@ TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
             load(InitialNetwork(RandomNetwork(random), recipe)).layers());
 
   succeed({"generate", "radixnet", "--neurons", "64", "--layers", "3", "--output", path("net.safetensors")});
-  auto const source = load(*open_network_file(path("net.safetensors")));
+  auto const source = load(*open_network(path("net.safetensors")));
   recipe = {InitialWeights::identity, std::nullopt, std::nullopt, 9};
   EXPECT_EQ(layers_of({"weights", "--network", path("net.safetensors"), "--init", "identity", "--seed", "9"}),
             load(InitialNetwork(source, recipe)).layers());
@@ -86,12 +86,12 @@ TEST_F(InitialWeightsCommand, InitialWeightsThatMakeNoSenseAreRefused) {
     expect_sentence(run_varve(joined(joined({"generate"}, words), {"--output", path("start.safetensors")})), 2, {},
                     ::testing::PrintToString(words));
   }
-  expect_sentence(
-      run_varve({"generate", "weights", "--network", path("net.safetensors"), "--init", "he", "--output", path("net.safetensors")}), 2,
-      {"would replace what --network"});
-  expect_sentence(
-      run_varve({"generate", "weights", "--network", path("no.safetensors"), "--init", "he", "--output", path("x.safetensors")}), 3,
-      {"no.safetensors"});
+  expect_sentence(run_varve({"generate", "weights", "--network", path("net.safetensors"), "--init", "he", "--output",
+                             path("net.safetensors")}),
+                  2, {"would replace what --network"});
+  expect_sentence(run_varve({"generate", "weights", "--network", path("no.safetensors"), "--init", "he", "--output",
+                             path("x.safetensors")}),
+                  3, {"no.safetensors"});
   EXPECT_EQ(read_bytes(path("net.safetensors")), bytes);
   EXPECT_EQ(folder_.num_entries(), 1);
 }

@@ -1,6 +1,6 @@
 #include "apps/shared_folder.hpp"
 
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 #include "products/plain_product.hpp"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ protected:
   }
   static void make_matrix(std::string const& name, unsigned seed) {
     auto const matrix = test::random_dense<float>(90, 90, seed);
-    MatrixWriter writer(path(name), matrix.num_rows, matrix.num_columns, Precision::single_precision);
+    DenseFileWriter writer(path(name), matrix.num_rows, matrix.num_columns, Precision::single_precision);
     writer.write({0, matrix.num_rows, 0, matrix.num_columns}, matrix.values.data());
     writer.commit();
   }
@@ -95,8 +95,8 @@ protected:
 
   static inline std::string const infer = "infer --network net.safetensors --input s.safetensors --share-devices";
   static inline std::string const multiply = "multiply a.safetensors b.safetensors --tile 32 --share-devices";
-  static inline std::string const train =
-      "train --network net.safetensors --input s.safetensors --labels labels.txt --output out.safetensors --share-devices";
+  static inline std::string const train = "train --network net.safetensors --input s.safetensors --labels labels.txt "
+                                          "--output out.safetensors --share-devices";
 };
 
 TEST_F(Agreement, OtherFilesOfOneNameAreRefused) {
@@ -170,10 +170,11 @@ TEST_F(Agreement, OtherCommandsAreRefused) {
 
 TEST_F(Agreement, CommandsOfOneRankSaySo) {
   for (std::string const command :
-       {"info net.safetensors", "convert net.safetensors other.safetensors", "generate images --neurons 64 --output i.safetensors",
+       {"info net.safetensors", "convert net.safetensors other.safetensors",
+        "generate images --neurons 64 --output i.safetensors",
         "verify --network net.safetensors --input s.safetensors --result s.safetensors",
-        "evaluate --network net.safetensors --input s.safetensors --labels labels.txt", "tune --network net.safetensors --input s.safetensors",
-        "benchmark --suite quick"}) {
+        "evaluate --network net.safetensors --input s.safetensors --labels labels.txt",
+        "tune --network net.safetensors --input s.safetensors", "benchmark --suite quick"}) {
     auto const name = command.substr(0, command.find(' '));
     expect_refusal(run_both(2, command, "same", command), 2, "varve " + name + " runs as one rank", "");
   }

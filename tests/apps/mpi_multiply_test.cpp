@@ -1,7 +1,6 @@
 #include "apps/shared_folder.hpp"
 
-#include "io/matrix_dataset.hpp"
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 #include "products/plain_product.hpp"
 
 #include <gmock/gmock.h>
@@ -38,14 +37,14 @@ public:
 
 protected:
   static void write(std::string const& name, Dense<float> const& matrix) {
-    MatrixWriter writer(path(name), matrix.num_rows, matrix.num_columns, Precision::single_precision);
+    DenseFileWriter writer(path(name), matrix.num_rows, matrix.num_columns, Precision::single_precision);
     writer.write({0, matrix.num_rows, 0, matrix.num_columns}, matrix.values.data());
     writer.commit();
   }
 
   static std::vector<std::string> words(std::vector<std::string> const& more) {
-    return joined({VARVE_COMMAND, "multiply", path("a.safetensors"), path("b.safetensors"), "--output", path("c.safetensors"), "--tile", "32",
-                   "--share-devices"},
+    return joined({VARVE_COMMAND, "multiply", path("a.safetensors"), path("b.safetensors"), "--output",
+                   path("c.safetensors"), "--tile", "32", "--share-devices"},
                   more);
   }
   static std::vector<std::string> on(int ranks, std::vector<std::string> const& command) {
@@ -53,7 +52,7 @@ protected:
   }
 
   static void expect_product() {
-    MatrixDataset const matrix(path("c.safetensors"));
+    DenseFile const matrix(path("c.safetensors"));
     std::vector<float> values(300 * 260);
     ASSERT_EQ(matrix.num_rows(), 300U);
     matrix.read({0, 300, 0, 260}, values.data());
@@ -99,9 +98,10 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   write("long.safetensors", random_dense<float>(1100, 20, 3));
   write("wide.safetensors", random_dense<float>(20, 1300, 4));
   auto const run = [&](int ranks, std::vector<std::string> const& more) {
-    auto const ended = test::run(on(ranks, joined({VARVE_COMMAND, "multiply", path("long.safetensors"), path("wide.safetensors"),
-                                                   "--output", path("c.safetensors"), "--share-devices"},
-                                                  more)));
+    auto const ended =
+        test::run(on(ranks, joined({VARVE_COMMAND, "multiply", path("long.safetensors"), path("wide.safetensors"),
+                                    "--output", path("c.safetensors"), "--share-devices"},
+                                   more)));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     auto const hash = ended.out.find("hash ");
     EXPECT_NE(hash, std::string::npos) << ended.out;
@@ -115,8 +115,8 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   EXPECT_EQ(run(2, {"--tile", "1024", "--cut-last-tiles"}) == expected, true);
   EXPECT_EQ(run(2, {"--tile", "512", "--cut-last-tiles"}) == expected, true) << "quarters are no whole chunks";
   EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
-  auto const kept_nowhere = test::run(
-      on(3, {VARVE_COMMAND, "multiply", path("long.safetensors"), path("wide.safetensors"), "--tile", "512", "--share-devices"}));
+  auto const kept_nowhere = test::run(on(3, {VARVE_COMMAND, "multiply", path("long.safetensors"),
+                                             path("wide.safetensors"), "--tile", "512", "--share-devices"}));
   EXPECT_EQ(kept_nowhere.exit_code, 0) << kept_nowhere.err;
   EXPECT_TRUE(kept_nowhere.out.ends_with(expected.substr(expected.rfind("hash ")))) << kept_nowhere.out;
 }

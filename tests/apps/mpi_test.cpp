@@ -51,10 +51,19 @@ protected:
   };
 
   static Outputs infer_on(int ranks, std::vector<std::string> const& options) {
-    std::vector<std::string> words = {
-        "infer",         "--network",       path("net.safetensors"),     "--input",        path("img.safetensors"),
-        "--categories",  path("alive.tsv"), "--predictions",    path("best.tsv"), "--activations",
-        path("last.safetensors"), "--report",        path("report.json")};
+    std::vector<std::string> words = {"infer",
+                                      "--network",
+                                      path("net.safetensors"),
+                                      "--input",
+                                      path("img.safetensors"),
+                                      "--categories",
+                                      path("alive.tsv"),
+                                      "--predictions",
+                                      path("best.tsv"),
+                                      "--activations",
+                                      path("last.safetensors"),
+                                      "--report",
+                                      path("report.json")};
     auto const ended = run_on(ranks, joined(words, options));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     Outputs outputs;
@@ -205,8 +214,8 @@ TEST_F(Ranks, SplitNeuronsWhereSamplesDoNotFit) {
   EXPECT_FALSE(splits_over(in_strips.report, 4));
   EXPECT_GT(num_strips(in_strips.report), 1);
 
-  auto const ended = run_on(4, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--split", "samples",
-                                "--device-weight-limit", "0.000001"});
+  auto const ended = run_on(4, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"),
+                                "--split", "samples", "--device-weight-limit", "0.000001"});
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
 }
@@ -265,8 +274,8 @@ TEST_F(Ranks, SplitNeuronsClassifyTheOfficialImages) {
 }
 
 TEST_F(Ranks, RefuseToSplitNeuronsWhereTheyCannot) {
-  std::vector<std::string> const options = {"infer",        "--network", path("net.safetensors"), "--input",
-                                            path("img.safetensors"), "--split",   "neurons"};
+  std::vector<std::string> const options = {
+      "infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--split", "neurons"};
   auto const expect_refusal = [&](std::vector<std::string> const& more, std::string const& part) {
     auto const ended = run_on(2, joined(options, more));
     EXPECT_EQ(ended.exit_code, 2) << ended.err;
@@ -281,9 +290,9 @@ TEST_F(Ranks, MayBeOfDifferentKinds) {
   std::vector<std::string> words = {VARVE_MPIRUN};
   for (Backend const backend : {compiled_backends().back(), compiled_backends().front()}) {
     if (words.size() > 1) words.emplace_back(":");
-    words.insert(words.end(),
-                 {VARVE_MPIRUN_RANKS, "1", VARVE_COMMAND, "infer", "--network", path("net.safetensors"), "--input",
-                  path("img.safetensors"), "--categories", path("mixed.tsv"), "--batch", "10", "--backend", to_string(backend)});
+    words.insert(words.end(), {VARVE_MPIRUN_RANKS, "1", VARVE_COMMAND, "infer", "--network", path("net.safetensors"),
+                               "--input", path("img.safetensors"), "--categories", path("mixed.tsv"), "--batch", "10",
+                               "--backend", to_string(backend)});
   }
   auto const ended = run(words);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
@@ -303,8 +312,8 @@ TEST_F(Ranks, MayOutnumberTheSamples) {
 }
 
 TEST_F(Ranks, FailTogetherWithOneSentence) {
-  auto const missing =
-      run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("no.safetensors"), "--categories", path("never.tsv")});
+  auto const missing = run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("no.safetensors"),
+                                  "--categories", path("never.tsv")});
   EXPECT_EQ(missing.exit_code, 3) << missing.err;
   ASSERT_EQ(sentences(missing).size(), 1U) << missing.err;
   EXPECT_THAT(sentences(missing).front(), HasSubstr(path("no.safetensors")));
@@ -314,7 +323,8 @@ TEST_F(Ranks, FailTogetherWithOneSentence) {
 TEST_F(Ranks, DoNotWaitForAPipeInTheFolderOfANetwork) { // of which only one would get the bytes
   std::filesystem::create_directory(path("net"));
   ASSERT_EQ(mkfifo(path("net/n256-l1.tsv").c_str(), 0600), 0);
-  auto const ended = run_on(2, {"infer", "--network", path("net"), "--bias", "-0.15", "--input", path("img.safetensors")});
+  auto const ended =
+      run_on(2, {"infer", "--network", path("net"), "--bias", "-0.15", "--input", path("img.safetensors")});
   EXPECT_EQ(ended.exit_code, 3) << ended.err;
   ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
   EXPECT_THAT(sentences(ended).front(),
@@ -322,12 +332,13 @@ TEST_F(Ranks, DoNotWaitForAPipeInTheFolderOfANetwork) { // of which only one wou
 }
 
 TEST_F(Ranks, WriteNothingWhenOneFails) {
-  auto const ended = run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--categories",
-                                path("no/such/folder.tsv"), "--activations", path("no/such/last.safetensors")});
+  auto const ended =
+      run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--categories",
+                 path("no/such/folder.tsv"), "--activations", path("no/such/last.safetensors")});
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
-  auto const memory = run_on(
-      2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--device-memory-limit", "0.0000001"});
+  auto const memory = run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"),
+                                 "--device-memory-limit", "0.0000001"});
   EXPECT_EQ(memory.exit_code, 4) << memory.err;
   EXPECT_EQ(sentences(memory).size(), 1U) << memory.err;
 }
@@ -343,8 +354,8 @@ TEST_F(Ranks, WrongUsageAndHelpAreSaidOnce) {
 
 TEST_F(Ranks, WrongTruthIsExitCode1) {
   varve::testing::write_bytes(path("wrong.tsv"), "");
-  auto const ended =
-      run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--truth", path("wrong.tsv")});
+  auto const ended = run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"),
+                                "--truth", path("wrong.tsv")});
   EXPECT_EQ(ended.exit_code, 1) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("truth: differ\n"));
 }

@@ -60,7 +60,8 @@ protected:
   }
   /// Options that name outputs of this name.
   static Words outputs(std::string const& name) {
-    return {"--output", path(name + ".safetensors"), "--checkpoint", path(name + ".ckpt.safetensors"), "--history", path(name + ".tsv")};
+    return {"--output",  path(name + ".safetensors"), "--checkpoint", path(name + ".ckpt.safetensors"),
+            "--history", path(name + ".tsv")};
   }
   static void expect_same_files(std::string const& one, std::string const& other) {
     for (std::string const ending : {".safetensors", ".ckpt.safetensors", ".tsv"})
@@ -201,8 +202,8 @@ TEST_F(TrainRanks, StopTogetherWhenMomentsOfAdamAreInfinite) {
       lines += std::to_string(sample) + "\t" + std::to_string(output) + "\t1e30\n";
   write_bytes(path("huge.tsv"), lines);
   succeed({"convert", path("huge.tsv"), path("huge.safetensors"), "--neurons", "4"});
-  auto words = mpirun(
-      3, {"--output", path("never.safetensors"), "--loss", "mean-square", "--targets", path("huge.safetensors"), "--optimizer", "adam"});
+  auto words = mpirun(3, {"--output", path("never.safetensors"), "--loss", "mean-square", "--targets",
+                          path("huge.safetensors"), "--optimizer", "adam"});
   words.erase(std::ranges::find(words, "--labels"), std::ranges::find(words, "--labels") + 2);
   expect_failure(words, 3, "has a moment of Adam that is no finite number");
 }

@@ -55,7 +55,8 @@ protected:
   }
 
   static std::vector<std::string> infer(std::vector<std::string> const& options) {
-    std::vector<std::string> words = {"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors")};
+    std::vector<std::string> words = {"infer", "--network", file("net.safetensors"), "--input",
+                                      file("img.safetensors")};
     return joined(words, options);
   }
 
@@ -100,17 +101,22 @@ TEST_F(NothingLost, OutputsThatAreInputsAreRefusedByEverySubcommand) {
   expect_refused(infer({"--truth", file("truth.tsv"), "--categories", file("truth.tsv")}), lost);
   expect_refused(infer({"--options", file("tuning.json"), "--report", file("tuning.json")}), lost);
   expect_refused(infer({"--truth", file("truth.tsv"), "--journal", file("truth.tsv")}), "");
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"), "--categories",
-                  file("net/n32-l2.tsv")},
+  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"),
+                  "--categories", file("net/n32-l2.tsv")},
                  lost);
-  expect_refused({"infer", "--network", file("net.safetensors"), "--input", file("img.tsv"), "--predictions", file("img.tsv")},
-                 lost);
+  expect_refused(
+      {"infer", "--network", file("net.safetensors"), "--input", file("img.tsv"), "--predictions", file("img.tsv")},
+      lost);
   expect_refused({"convert", file("net.safetensors"), file("hard.safetensors")}, lost);
   expect_refused({"convert", file("img.tsv"), file("img.tsv")}, lost);
   expect_refused({"convert", file("net"), file("net"), "--bias", "-0.2"}, lost);
-  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", file("net.safetensors")}, "");
+  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
+                  file("net.safetensors")},
+                 "");
   fs::create_hard_link(file("net.safetensors"), file("tuned"));
-  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", file("tuned")}, lost);
+  expect_refused(
+      {"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", file("tuned")},
+      lost);
   for (std::string const name : {"hard.safetensors", "link.safetensors", "tuned"}) fs::remove(file(name));
 }
 
@@ -121,8 +127,8 @@ TEST_F(NothingLost, AnInputWithTheNameOfALeftoverStays) {
   EXPECT_EQ(read_bytes(input), read_bytes(file("img.safetensors")));
   auto const network = out("last.safetensors.partial-0123456789abcdef");
   fs::copy_file(file("net.safetensors"), network);
-  auto const ended =
-      succeed({"infer", "--network", network, "--input", file("img.safetensors"), "--activations", out("last.safetensors")});
+  auto const ended = succeed(
+      {"infer", "--network", network, "--input", file("img.safetensors"), "--activations", out("last.safetensors")});
   EXPECT_EQ(survivors(ended), expected_);
   EXPECT_EQ(read_bytes(network), read_bytes(file("net.safetensors")));
   fs::create_directory(out("res.safetensors.partial-00112233445566ff")); // the user's
@@ -136,8 +142,8 @@ TEST_F(NothingLost, OutputsInTheFolderOfANetworkAreRefused) {
   expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"), "--report",
                   file("net/network.json")},
                  part);
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"), "--activations",
-                  file("net/last.safetensors")},
+  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"),
+                  "--activations", file("net/last.safetensors")},
                  part);
 }
 
@@ -166,10 +172,12 @@ TEST_F(NothingLost, EndingsOfAnotherFormatAreRefused) {
   expect_refused(infer({"--categories", out("a.tsv.GZ")}), other);
   expect_refused(infer({"--report", out("a.md")}), other);
   for (std::string const ending : {".tsv.gz", ".tsv.zst"}) // the history is not compressed
-    expect_refused({"train", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", out("b.safetensors"),
-                    "--history", out("a" + ending)},
+    expect_refused({"train", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
+                    out("b.safetensors"), "--history", out("a" + ending)},
                    other);
-  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", out("a.safetensors")}, other);
+  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
+                  out("a.safetensors")},
+                 other);
   EXPECT_EQ(out_.num_entries(), 0);
 }
 
@@ -225,9 +233,9 @@ TEST_F(NothingLost, PipesGiveWhatTheirFilesGive) {
     ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
     EXPECT_EQ(survivors(shell("cat " + input + " > " + fifo + " & " + infer_line(fifo))), expected_) << ending;
   }
-  EXPECT_EQ(
-      survivors(shell("cat " + file("net.safetensors") + " | $VARVE infer --network /dev/stdin --input " + file("img.safetensors"))),
-      expected_);
+  EXPECT_EQ(survivors(shell("cat " + file("net.safetensors") + " | $VARVE infer --network /dev/stdin --input " +
+                            file("img.safetensors"))),
+            expected_);
   auto const info = shell("cat " + file("img.tsv.gz") + " | $VARVE info --neurons 32 /dev/stdin");
   EXPECT_THAT(info.out, HasSubstr("2000 samples of 32 neurons"));
 }
@@ -248,8 +256,11 @@ TEST_F(NothingLost, WhatIsNoFileIsASentence) {
            {{"infer", "--network", file("net.safetensors"), "--input", "/dev/zero"}, "/dev/zero is a device"},
            {{"infer", "--network", "/dev/zero", "--input", file("img.safetensors")}, "/dev/zero is a device"},
            {{"infer", "--network", file("net.safetensors"), "--input", file("net")}, "is a folder"},
-           {{"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--truth", file("net")}, "is a folder"},
-           {{"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--truth", "/dev/random"}, "is a device"},
+           {{"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--truth", file("net")},
+            "is a folder"},
+           {{"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--truth",
+             "/dev/random"},
+            "is a device"},
            {{"convert", "/dev/zero", out("x.safetensors")}, "is a device"},
            {{"info", "/dev/zero"}, "is a device"}}) {
     expect_sentence(run_varve(words), 3, {part});
@@ -264,9 +275,9 @@ TEST_F(NothingLost, LimitsOfTheShellAreSentences) {
   EXPECT_EQ(pipe.exit_code, 4);
   EXPECT_THAT(pipe.err, StartsWith("varve: /dev/stdin is a pipe, and its bytes cannot be kept in the folder /"));
   EXPECT_THAT(pipe.err, HasSubstr("File too large; set TMPDIR to a folder with more room"));
-  for (std::string const& command :
-       {"convert " + file("img.safetensors") + " " + out("x.tsv"), "generate radixnet --neurons 64 --output " + out("x.safetensors"),
-        "generate radixnet --neurons 64 --output " + out("x")}) {
+  for (std::string const& command : {"convert " + file("img.safetensors") + " " + out("x.tsv"),
+                                     "generate radixnet --neurons 64 --output " + out("x.safetensors"),
+                                     "generate radixnet --neurons 64 --output " + out("x")}) {
     auto const size = shell("ulimit -f 1; $VARVE " + command);
     expect_sentence(size, 4, {"cannot be written", "File too large"}, command);
     EXPECT_EQ(out_.num_entries(), 0) << command;
@@ -277,15 +288,10 @@ TEST_F(NothingLost, WhoReadsNoFurtherGetsNoSentence) {
   auto const ended = shell("$VARVE info --json " + file("net.safetensors") + " | head -c 1; exit ${PIPESTATUS[0]}");
   EXPECT_THAT(ended.exit_code, ::testing::AnyOf(0, 128 + SIGPIPE)); // 0 if all was written before
   EXPECT_EQ(ended.err, "");
-  auto const none = shell("(sleep 0.3; $VARVE info --json " + file("net.safetensors") + ") | true; exit ${PIPESTATUS[0]}");
+  auto const none =
+      shell("(sleep 0.3; $VARVE info --json " + file("net.safetensors") + ") | true; exit ${PIPESTATUS[0]}");
   EXPECT_EQ(none.exit_code, 128 + SIGPIPE);
   EXPECT_EQ(none.err, "");
-}
-
-TEST_F(NothingLost, TheUsersLocksOfHdf5DoNotGetIntoTheWay) {
-  auto const ended =
-      shell("HDF5_USE_FILE_LOCKING=TRUE $VARVE convert " + file("img.tsv") + " --neurons 32 " + out("x.safetensors"));
-  EXPECT_EQ(ended.exit_code, 0) << ended.err;
 }
 
 TEST_F(NothingLost, TuneTakesTheFirstSamplesByWhateverNumber) {
@@ -293,16 +299,16 @@ TEST_F(NothingLost, TuneTakesTheFirstSamplesByWhateverNumber) {
   samples.first_sample = 100;
   write_sample_file(out("later.safetensors"), samples);
   auto const tune = [&](std::string const& count) {
-    return run_varve({"tune", "--network", file("net.safetensors"), "--input", out("later.safetensors"), "--samples", count, "--repeat",
-                      "1", "--output", out("tuning.json")});
+    return run_varve({"tune", "--network", file("net.safetensors"), "--input", out("later.safetensors"), "--samples",
+                      count, "--repeat", "1", "--output", out("tuning.json")});
   };
   EXPECT_EQ(tune("20").exit_code, 0);
   auto const tuning = read_json(out("tuning.json"));
   EXPECT_EQ(tuning["samples"], 20);
   auto const ended = tune("2001");
   EXPECT_EQ(ended.exit_code, 2);
-  EXPECT_THAT(ended.err,
-              HasSubstr("the samples 101:2101 were asked for, but " + out("later.safetensors") + " holds the samples 101:2100"));
+  EXPECT_THAT(ended.err, HasSubstr("the samples 101:2101 were asked for, but " + out("later.safetensors") +
+                                   " holds the samples 101:2100"));
 }
 
 TEST_F(NothingLost, ALoopingLinkIsNoOutput) {

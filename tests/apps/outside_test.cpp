@@ -75,7 +75,8 @@ bool starts_threads_alone() {
 
 TEST_F(Outside, ThreadsWithoutRoomForTheirStacksAreExitCode4) { // the OpenMP library would end the process with 1
   if (!starts_threads_alone()) return;
-  auto const infer = " " VARVE_COMMAND " infer --network " + path("net.safetensors") + " --input " + path("img.safetensors");
+  auto const infer =
+      " " VARVE_COMMAND " infer --network " + path("net.safetensors") + " --input " + path("img.safetensors");
   for (auto const& [limit, variables, sentence] :
        {std::tuple("3000000", "OMP_NUM_THREADS=512 OMP_STACKSIZE=8M", "512 threads with stacks of 8192 KiB"),
         std::tuple("2000000", "OMP_NUM_THREADS=4 OMP_STACKSIZE=1G", "4 threads with stacks of 1048576 KiB")}) {
@@ -94,15 +95,15 @@ TEST_F(Outside, ThreadsThatCannotStartAreExitCode4) {
        "unavailable"});
 #if !defined(__clang__) // whose OpenMP library aborts
   if (!starts_threads_alone()) return;
-  auto const infer = test::run(
-      test::joined(without_threads, {VARVE_COMMAND, "infer", "--network", path("net.safetensors"), "--input", path("img.safetensors")}));
+  auto const infer =
+      test::run(test::joined(without_threads, {VARVE_COMMAND, "infer", "--network", path("net.safetensors"), "--input",
+                                               path("img.safetensors")}));
   EXPECT_EQ(infer.exit_code, 4) << infer.err;
   EXPECT_EQ(infer.out, "");
   EXPECT_THAT(infer.err, HasSubstr("varve: 2 threads cannot be started; lower OMP_NUM_THREADS"));
 #endif
 }
 
-/// HDF5's own library crashes over some failed allocations; what it says of others is no fault of the file.
 TEST_F(Outside, GoodFilesAreNotCalledBrokenWhereMemoryEnds) {
   test::generate_medium(path("medium.safetensors"), path("medium-img.safetensors"), 600);
   for (std::string const name : {"medium.safetensors", "medium-img.safetensors"}) {
@@ -129,8 +130,8 @@ TEST_F(Outside, CommandsOfTheHostMayTakeTheMemoryThatIsAvailable) { // more is a
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
   before.rlim_cur = before.rlim_max; // this program has a limit of its own, which the command would get
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
-  auto const process =
-      test::start({VARVE_COMMAND, "convert", pipe, path("piped.safetensors"), "--neurons", "4"}, path("out"), path("err"));
+  auto const process = test::start({VARVE_COMMAND, "convert", pipe, path("piped.safetensors"), "--neurons", "4"},
+                                   path("out"), path("err"));
   rlimit limit = before; // the process waits for the bytes of the pipe
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (limit.rlim_cur == before.rlim_cur && std::chrono::steady_clock::now() < deadline) {
@@ -152,8 +153,8 @@ TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has
   auto const network = path("made.safetensors");
   auto const samples = path("made-samples.safetensors");
   EXPECT_FALSE(starts_kokkos({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", network}));
-  EXPECT_FALSE(
-      starts_kokkos({"generate", "weights", "--network", network, "--init", "he", "--output", path("start.safetensors")}));
+  EXPECT_FALSE(starts_kokkos(
+      {"generate", "weights", "--network", network, "--init", "he", "--output", path("start.safetensors")}));
   EXPECT_FALSE(starts_kokkos({"generate", "images", "--neurons", "32", "--samples", "9", "--output", samples}));
   EXPECT_FALSE(starts_kokkos({"convert", samples, path("made.tsv")}));
   EXPECT_FALSE(starts_kokkos({"convert", network, path("pruned.safetensors"), "--prune", "0.5"}));
@@ -170,8 +171,8 @@ TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has
 TEST_F(Outside, NamesOfAnyBytesAreQuotedSafely) {
   for (std::string const name : {"two\nlines.safetensors", "escape\x1b[2J.safetensors", "bytes\xff\xfe.safetensors"}) {
     std::filesystem::copy_file(path("net.safetensors"), path(name), std::filesystem::copy_options::overwrite_existing);
-    auto const ended =
-        succeed({"infer", "--network", path(name), "--input", path("img.safetensors"), "--report", path("report.json")});
+    auto const ended = succeed(
+        {"infer", "--network", path(name), "--input", path("img.safetensors"), "--report", path("report.json")});
     EXPECT_THAT(ended.out, Not(HasSubstr("\x1b")));
     EXPECT_THAT(ended.out, Not(HasSubstr("two\nlines")));
     EXPECT_THAT(ended.out, Not(HasSubstr("\xff")));

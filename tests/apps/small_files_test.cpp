@@ -1,15 +1,16 @@
 #include "apps/shared_folder.hpp"
 #include "io/byte_stream.hpp"
-#include "io/hdf5_edit.hpp"
-#include "io/network_file.hpp"
-#include "io/sample_file.hpp"
+#include "io/container_header.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -81,7 +82,8 @@ private:
 
 TEST_F(SmallFiles, OneImageOfALargeNumber) {
   auto const images = write_bytes(bad("big.tsv"), "100000000\t1\t1\n").string();
-  expect_refused({"infer", "--network", good("net.safetensors"), "--input", images}, "a text of 14 bytes for 100000000 rows");
+  expect_refused({"infer", "--network", good("net.safetensors"), "--input", images},
+                 "a text of 14 bytes for 100000000 rows");
   expect_refused({"info", images, "--neurons", "32"}, "a text of 14 bytes for 100000000 rows");
   expect_refused({"convert", images, bad("x.safetensors"), "--neurons", "32"}, "a text of 14 bytes for 100000000 rows");
 }
@@ -107,55 +109,32 @@ TEST_F(SmallFiles, AnEmptyLayerOfManyNeurons) {
   expect_refused({"info", bad("net"), "--bias", "-0.2"}, "a text of 0 bytes for 200000000 rows");
 }
 
-TEST_F(SmallFiles, MoreEntriesThanTheMatrixHasPlaces) {
-  auto const network = bad("net.safetensors");
-  std::filesystem::copy_file(good("net.safetensors"), network);
-  varve::testing::replace_text(network, "layers/000000/weights", "binsparse", R"({"version": "0.1", "format": "CSR",
-    "shape": [32, 32], "number_of_stored_values": 268435456, "data_types": {"values": "float64"}})");
-  for (std::string const name : {"indices_1", "values"}) {
-    auto const lock = hdf5::lock();
-    auto const file = varve::testing::open_to_edit(network);
-    auto const place = "layers/000000/weights/" + name;
-    ASSERT_GE(H5Ldelete(file.id(), place.c_str(), H5P_DEFAULT), 0);
-    hsize_t const length = hsize_t{1} << 28;
-    hdf5::Dataspace const space(H5Screate_simple(1, &length, nullptr));
-    hdf5::Dataset const list(
-        H5Dcreate2(file.id(), place.c_str(), H5T_STD_U8LE, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-    ASSERT_GE(list.id(), 0);
-  }
-  expect_refused({"info", network}, "268435456 stored values in a matrix of the shape 32 x 32");
+TEST_F(SmallFiles, AHeaderThatTheFileDoesNotHold) {
+  std::uint64_t const length = 99'999'999;
+  auto const network =
+      write_bytes(bad("net.safetensors"), std::string(reinterpret_cast<char const*>(&length), sizeof(length)) + "{}");
+  expect_refused({"info", network.string()}, "found no header of 99999999 bytes in a file of 10");
 }
 
-/// Replaces a list by one number in a chunk of 256 MiB.
-void write_large_chunk(std::string const& path, char const* place) {
-  auto const lock = hdf5::lock();
-  auto const file = varve::testing::open_to_edit(path);
-  H5Ldelete(file.id(), place, H5P_DEFAULT);
-  hsize_t const length = 1;
-  hsize_t const unlimited = H5S_UNLIMITED;
-  hsize_t const chunk = hsize_t{1} << 25;
-  hdf5::Dataspace const space(H5Screate_simple(1, &length, &unlimited));
-  hdf5::Properties const properties(H5Pcreate(H5P_DATASET_CREATE));
-  H5Pset_chunk(properties.id(), 1, &chunk);
-  H5Pset_deflate(properties.id(), 1);
-  hdf5::Dataset const list(
-      H5Dcreate2(file.id(), place, H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT));
-  double const value = 1.0;
-  H5Dwrite(list.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value);
-}
-
-TEST_F(SmallFiles, AChunkThatDecompressesToGigabytes) {
-  auto const network = bad("net.safetensors");
-  std::filesystem::copy_file(good("net.safetensors"), network);
-  pid_t const writer = fork(); // a program that is started counts what the one that starts it has used
-  if (writer == 0) {
-    write_large_chunk(network, "layers/000000/weights/values");
-    _exit(0);
+TEST_F(SmallFiles, ArraysThatTheFileDoesNotHold) {
+  auto const bytes = varve::testing::read_bytes(good("net.safetensors"));
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  auto const whole = container::parse_header(bytes.substr(sizeof(length), length), "net");
+  for (auto const& [name, part] :
+       {std::pair("layers.0.bias", "where the one before ends"), std::pair("sha256", "by the header")}) {
+    auto header = whole;
+    auto& array = header.arrays.at(name);
+    array.type = container::NumberType::u8;
+    array.shape = {std::uint64_t{1} << 28U, 32};
+    array.end = array.begin + (std::uint64_t{1} << 33U);
+    auto text = container::header_text(header);
+    ASSERT_LE(text.size(), length);
+    text.resize(length, ' ');
+    auto const network = write_bytes(bad("net.safetensors"),
+                                     bytes.substr(0, sizeof(length)) + text + bytes.substr(sizeof(length) + length));
+    expect_refused({"info", network.string()}, part);
   }
-  int status = -1;
-  waitpid(writer, &status, 0);
-  ASSERT_EQ(status, 0);
-  expect_refused({"info", network}, "values: found chunks of 268435456 bytes for 1 elements");
 }
 
 } // namespace

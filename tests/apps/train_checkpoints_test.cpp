@@ -38,30 +38,34 @@ TEST_F(TrainCheckpoints, OfOtherDataAreRefused) {
     expect_failure(joined(here, options), 3, part);
     EXPECT_TRUE(read_bytes(path("data.ckpt.safetensors")) == before) << part;
   };
-  fails({"--network", path("d2.safetensors")}, "data.ckpt.safetensors is a checkpoint of a training started from another network");
+  fails({"--network", path("d2.safetensors")},
+        "data.ckpt.safetensors is a checkpoint of a training started from another network");
   fails({"--input", path("others.safetensors"), "--labels", path("labels.txt")}, "of a training with other samples");
   auto labels = read_bytes(path("labels.txt"));
   labels[0] = labels[0] == '0' ? '1' : '0';
   write_bytes(path("changed.txt"), labels);
-  fails({"--input", path("samples.safetensors"), "--labels", path("changed.txt")}, "of a training with other labels or targets");
-  auto const same = succeed(words(joined(here, {"--input", path("samples.safetensors"), "--labels", path("labels.txt")})));
+  fails({"--input", path("samples.safetensors"), "--labels", path("changed.txt")},
+        "of a training with other labels or targets");
+  auto const same =
+      succeed(words(joined(here, {"--input", path("samples.safetensors"), "--labels", path("labels.txt")})));
   EXPECT_THAT(same.out, HasSubstr("resumed   after step 9 of 9")) << "the same data in other files";
   EXPECT_EQ(hash_of(same), expected);
 }
 
 TEST_F(TrainCheckpoints, InAnEpochOfInfiniteLossGoOn) {
-  succeed({"generate", "random", "--widths", "16,24,4", "--density", "1", "--init", "he", "--output", path("he.safetensors")});
+  succeed({"generate", "random", "--widths", "16,24,4", "--density", "1", "--init", "he", "--output",
+           path("he.safetensors")});
   auto const start = load(NetworkFile(path("he.safetensors")));
-  NetworkFileWriter writer(path("huge-start.safetensors"));
+  NetworkFileWriter writer(path("huge-start.safetensors"), start.num_layers());
   for (auto layer : start.layers()) {
     for (auto& weight : layer.weights.values) weight *= 1e80; // squares of outputs exceed the largest double
     writer.append(layer);
   }
   writer.commit();
-  auto const here =
-      joined(files("huge"), {"--network", path("huge-start.safetensors"), "--loss", "mean-square", "--precision", "double",
-                             "--rate", "1e-300", "--epochs", "1", "--checkpoint-every", "1", "--validation",
-                             path("train.safetensors"), "--best", path("huge.best.safetensors"), "--report", path("huge.json")});
+  auto const here = joined(files("huge"), {"--network", path("huge-start.safetensors"), "--loss", "mean-square",
+                                           "--precision", "double", "--rate", "1e-300", "--epochs", "1",
+                                           "--checkpoint-every", "1", "--validation", path("train.safetensors"),
+                                           "--best", path("huge.best.safetensors"), "--report", path("huge.json")});
   auto const expected = train(here);
   EXPECT_THAT(read_bytes(path("huge.json")), HasSubstr("\"validation_loss\": \"Infinity\""));
   EXPECT_TRUE(std::filesystem::exists(path("huge.best.safetensors"))) << "no epoch was better";
@@ -118,9 +122,10 @@ TEST_F(TrainCheckpoints, AreNamedAfterADivergence) {
   expect_sentence(alone, 3, {"training diverges: after step 2"});
   EXPECT_THAT(alone.err, ::testing::Not(HasSubstr("holds the network")));
   auto const kept = run_varve(words(joined(joined(wild, checkpoint("wild")), {"--checkpoint-every", "1"})));
-  expect_sentence(kept, 3,
-                  {"training diverges: after step 2", "take a lower rate",
-                   "wild.ckpt.safetensors holds the network after step 1, from which a training with other options can start"});
+  expect_sentence(
+      kept, 3,
+      {"training diverges: after step 2", "take a lower rate",
+       "wild.ckpt.safetensors holds the network after step 1, from which a training with other options can start"});
   succeed({"info", path("wild.ckpt.safetensors")});
 }
 
@@ -140,12 +145,13 @@ TEST_F(TrainCheckpoints, GiveTheBestNetworkAndTheHistory) {
   ASSERT_TRUE(std::filesystem::exists(path("best.safetensors")));
   EXPECT_TRUE(read_bytes(path("best.safetensors")) == read_bytes(path("falling.safetensors")));
 
-  Words const wild = {"--validation",    path("train.safetensors"), "--rate",     "3",
-                      "--rate-schedule", "constant",       "--patience", "2"};
+  Words const wild = {
+      "--validation", path("train.safetensors"), "--rate", "3", "--rate-schedule", "constant", "--patience", "2"};
   auto const rising = joined(joined(wild, files("rising")), {"--epochs", "60"});
   succeed(words(joined(rising, {"--best", path("early.safetensors")})));
   auto const history = read_bytes(path("rising.tsv"));
-  EXPECT_FALSE(read_bytes(path("early.safetensors")) == read_bytes(path("rising.safetensors"))) << "the last network is not the best";
+  EXPECT_FALSE(read_bytes(path("early.safetensors")) == read_bytes(path("rising.safetensors")))
+      << "the last network is not the best";
   write_bytes(path("late.safetensors"), "of another training");
   std::filesystem::remove(path("rising.tsv"));
   auto const again = succeed(words(joined(rising, {"--best", path("late.safetensors")})));
@@ -158,7 +164,8 @@ TEST_F(TrainCheckpoints, GiveTheBestNetworkAndTheHistory) {
   auto const late = run_varve(words(joined(rising, {"--best", path("late.safetensors")})));
   EXPECT_EQ(late.exit_code, 0);
   ASSERT_EQ(late.complaints().size(), 1U) << late.err;
-  EXPECT_THAT(late.err, HasSubstr("late.safetensors is missing, and is written when an epoch has a lower validation loss than"));
+  EXPECT_THAT(late.err,
+              HasSubstr("late.safetensors is missing, and is written when an epoch has a lower validation loss than"));
   EXPECT_FALSE(std::filesystem::exists(path("late.safetensors")));
 }
 

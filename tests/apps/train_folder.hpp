@@ -9,8 +9,9 @@
 
 namespace varve::test {
 
-/// A suite whose folder holds two dense networks with the same edges and other weights (d1.safetensors, d2.safetensors), 300 samples
-/// (samples.safetensors), others (others.safetensors), labels (labels.txt), and samples with these labels (train.safetensors).
+/// A suite whose folder holds two dense networks with the same edges and other weights (d1.safetensors,
+/// d2.safetensors), 300 samples (samples.safetensors), others (others.safetensors), labels (labels.txt), and samples
+/// with these labels (train.safetensors).
 template <class Suite>
 class TrainFolder : public SharedFolder<Suite> {
 public:
@@ -26,7 +27,8 @@ public:
       succeed({"generate", "samples", "--neurons", "16", "--samples", "300", "--density", "0.6", "--seed",
                name == "samples" ? "1" : "5", "--output", path(name + ".safetensors")});
     }
-    succeed({"infer", "--network", path("d2.safetensors"), "--input", path("samples.safetensors"), "--predictions", path("found.tsv")});
+    succeed({"infer", "--network", path("d2.safetensors"), "--input", path("samples.safetensors"), "--predictions",
+             path("found.tsv")});
     std::istringstream found(varve::testing::read_bytes(path("found.tsv")));
     std::string labels;
     for (std::size_t sample = 0, neuron = 0; found >> sample >> neuron;)
@@ -38,8 +40,17 @@ public:
 protected:
   /// The command with these options, which replace defaults of these tests.
   static Words words(Words const& options) {
-    Words all = {"train",   "--network", path("d1.safetensors"), "--input", path("train.safetensors"), "--output", path("trained.safetensors"),
-                 "--batch", "100",       "--epochs",    "3"};
+    Words all = {"train",
+                 "--network",
+                 path("d1.safetensors"),
+                 "--input",
+                 path("train.safetensors"),
+                 "--output",
+                 path("trained.safetensors"),
+                 "--batch",
+                 "100",
+                 "--epochs",
+                 "3"};
     for (std::size_t i = 0; i + 1 < options.size(); i += 2) {
       auto const before = std::ranges::find(all, options[i]);
       if (before == all.end()) {

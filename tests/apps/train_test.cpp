@@ -53,8 +53,19 @@ public:
 protected:
   /// The command with these options, which replace defaults of these tests.
   static Words words(Words const& options, std::string const& output = "trained.safetensors") {
-    Words all = {"train",   "--network", path("start.safetensors"), "--input", path("train.safetensors"), "--output", path(output),
-                 "--batch", "400",       "--epochs",       "3",       "--l2",           "1e-4"};
+    Words all = {"train",
+                 "--network",
+                 path("start.safetensors"),
+                 "--input",
+                 path("train.safetensors"),
+                 "--output",
+                 path(output),
+                 "--batch",
+                 "400",
+                 "--epochs",
+                 "3",
+                 "--l2",
+                 "1e-4"};
     for (std::size_t i = 0; i + 1 < options.size(); i += 2) {
       auto const before = std::ranges::find(all, options[i]);
       if (before == all.end()) {
@@ -84,8 +95,8 @@ protected:
 };
 
 TEST_F(Train, MakesANetworkThatIsRightMoreOften) {
-  auto const ended = succeed(words({"--epochs", "12", "--validation", path("train.safetensors"), "--report", path("report.json"),
-                                    "--history", path("loss.tsv")}));
+  auto const ended = succeed(words({"--epochs", "12", "--validation", path("train.safetensors"), "--report",
+                                    path("report.json"), "--history", path("loss.tsv")}));
   EXPECT_THAT(ended.out, HasSubstr("epoch 12"));
   auto const report = read_json(path("report.json"));
   auto const& epochs = report["epochs"];
@@ -97,8 +108,8 @@ TEST_F(Train, MakesANetworkThatIsRightMoreOften) {
   auto const history = read_bytes(path("loss.tsv"));
   EXPECT_EQ(std::count(history.begin(), history.end(), '\n'), 13);
   // the trained network is an ordinary one
-  succeed({"infer", "--network", path("trained.safetensors"), "--input", path("train.safetensors"), "--reductions", "none",
-           "--predictions", path("found.tsv")});
+  succeed({"infer", "--network", path("trained.safetensors"), "--input", path("train.safetensors"), "--reductions",
+           "none", "--predictions", path("found.tsv")});
   std::istringstream found(read_bytes(path("found.tsv")));
   std::istringstream wanted(read_bytes(path("labels.txt")));
   std::size_t num_right = 0;
@@ -231,7 +242,8 @@ TEST_F(Train, GoesOnAfterItWasKilledAsIfNothingHadHappened) {
   EXPECT_EQ(hash_of(ended), hash_of(whole));
   EXPECT_TRUE(read_bytes(path("killed.safetensors")) == read_bytes(path("whole.safetensors"))) << "killed.safetensors";
   EXPECT_TRUE(read_bytes(path("killed.tsv")) == read_bytes(path("whole.tsv"))) << "killed.tsv";
-  EXPECT_TRUE(read_bytes(path("killed.ckpt.safetensors")) == read_bytes(path("whole.ckpt.safetensors"))) << "killed.ckpt.safetensors";
+  EXPECT_TRUE(read_bytes(path("killed.ckpt.safetensors")) == read_bytes(path("whole.ckpt.safetensors")))
+      << "killed.ckpt.safetensors";
 }
 
 TEST_F(Train, StopsBySignalWithACheckpoint) {
@@ -248,9 +260,9 @@ TEST_F(Train, StopsBySignalWithACheckpoint) {
 }
 
 TEST_F(Train, StopsEarlyAndKeepsTheBest) {
-  auto const ended =
-      succeed(words({"--epochs", "60", "--rate", "3", "--rate-schedule", "constant", "--validation", path("train.safetensors"),
-                     "--patience", "2", "--best", path("best.safetensors"), "--report", path("early.json")}));
+  auto const ended = succeed(
+      words({"--epochs", "60", "--rate", "3", "--rate-schedule", "constant", "--validation", path("train.safetensors"),
+             "--patience", "2", "--best", path("best.safetensors"), "--report", path("early.json")}));
   auto const epochs = read_json(path("early.json"))["epochs"];
   ASSERT_LT(epochs.size(), 60U);
   ASSERT_GT(epochs.size(), 2U);
@@ -263,10 +275,11 @@ TEST_F(Train, StopsEarlyAndKeepsTheBest) {
 
 TEST_F(Train, TakesTargetsAndLabelsOfOtherFiles) {
   EXPECT_EQ(train({"--input", path("samples.safetensors"), "--labels", path("labels.txt")}), train({}));
-  succeed(
-      {"infer", "--network", path("teacher.safetensors"), "--input", path("samples.safetensors"), "--activations", path("wanted.safetensors")});
-  auto const ended = succeed(words({"--loss", "mean-square", "--targets", path("wanted.safetensors"), "--validation",
-                                    path("samples.safetensors"), "--validation-targets", path("wanted.safetensors"), "--epochs", "10"}));
+  succeed({"infer", "--network", path("teacher.safetensors"), "--input", path("samples.safetensors"), "--activations",
+           path("wanted.safetensors")});
+  auto const ended = succeed(
+      words({"--loss", "mean-square", "--targets", path("wanted.safetensors"), "--validation",
+             path("samples.safetensors"), "--validation-targets", path("wanted.safetensors"), "--epochs", "10"}));
   EXPECT_THAT(ended.out, ::testing::Not(HasSubstr("accuracy")));
 }
 

@@ -25,14 +25,16 @@ using varve::testing::write_bytes;
 class Tune : public test::SharedFolder<Tune> {
 public:
   static void make_files() {
-    succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--output", path("net.safetensors")});
+    succeed({"generate", "random", "--neurons", "64", "--layers", "6", "--degree", "8", "--output",
+             path("net.safetensors")});
     succeed({"generate", "samples", "--neurons", "64", "--samples", "3000", "--output", path("samples.safetensors")});
   }
 
 protected:
   static std::vector<std::string> with_data(std::vector<std::string> const& words,
                                             std::vector<std::string> const& options) {
-    return joined(joined(words, {"--network", path("net.safetensors"), "--input", path("samples.safetensors")}), options);
+    return joined(joined(words, {"--network", path("net.safetensors"), "--input", path("samples.safetensors")}),
+                  options);
   }
 
   static nlohmann::json report_of(std::vector<std::string> options) {
@@ -62,7 +64,7 @@ TEST_F(Tune, FindsOptionsThatInferTakes) {
     EXPECT_EQ(tuning["options"]["backend"], name);
     EXPECT_EQ(tuning["network"]["layers"], 6);
     EXPECT_EQ(tuning["samples"], 2500);
-    EXPECT_EQ(tuning["edge_order"], "auto");
+    EXPECT_EQ(tuning["edge_order"], "balanced");
     EXPECT_GE(tuning["trials"].size(), 11U);
     EXPECT_LE(tuning["loop_seconds"].get<double>(), tuning["default_loop_seconds"].get<double>());
     auto const report = report_of({"--options", path("tuning.json"), "--samples", "1:2500"});
@@ -119,7 +121,8 @@ TEST_F(Tune, SaysWhatNothingBeats) {
 TEST_F(Tune, ATuningForSomethingElseIsTakenAndNamed) {
   succeed(with_data({"tune"}, {"--repeat", "1", "--samples", "5", "--output", path("tuning.json")}));
   std::vector<std::string> const infer = {
-      "infer", "--input", path("samples.safetensors"), "--options", path("tuning.json"), "--report", path("report.json")};
+      "infer",    "--input",          path("samples.safetensors"), "--options", path("tuning.json"),
+      "--report", path("report.json")};
   auto const remarks = [&](std::string const& network, std::vector<std::string> const& more = {}) {
     auto const ended = run_varve(joined(joined(infer, {"--network", path(network)}), more));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;

@@ -1,6 +1,6 @@
 #include "apps/shared_folder.hpp"
 
-#include "io/network_file.hpp"
+#include "io/open.hpp"
 #include "io/sample_file.hpp"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST_F(Values, NumbersWithLeadingZerosAreDecimal) {
     EXPECT_EQ(read_sample_file(made).num_samples(), number) << text;
   }
   succeed({"generate", "random", "--widths", "010,020", "--degree", "010", "--output", made});
-  auto const network = open_network_file(made);
+  auto const network = open_network(made);
   EXPECT_EQ(network->layer(0).num_inputs(), 10U);
   EXPECT_EQ(network->layer(0).num_outputs(), 20U);
 }
@@ -63,12 +63,13 @@ TEST_F(Values, WholeNumbersAreDigitsThatFit) {
   for (std::string const option : {"--warm-up", "--seed", "--pattern-every", "--rate-every", "--batch", "--epochs",
                                    "--patience", "--checkpoint-every", "--micro-batch", "--neurons", "--layers"})
     expect_refused(training({option + "=-3"}), {option + ": found '-3'"});
-  for (auto const& words : {with_data("infer", {"--batch=0x10"}), with_data("tune", {"--samples=-1"}),
-                            with_data("evaluate", {"--top=-1"}), with_data("benchmark", {"--samples", "5,0x10"}),
-                            with_data("verify", {"--result", path("a.tsv"), "--layers=-1"}),
-                            std::vector<std::string>{"info", path("net.safetensors"), "--neurons=0x20"},
-                            std::vector<std::string>{"convert", path("net.safetensors"), path("made.safetensors"), "--layers=0x3"},
-                            std::vector<std::string>{"multiply", "a", "b", "--output", path("made.safetensors"), "--tile=0x10"}})
+  for (auto const& words :
+       {with_data("infer", {"--batch=0x10"}), with_data("tune", {"--samples=-1"}), with_data("evaluate", {"--top=-1"}),
+        with_data("benchmark", {"--samples", "5,0x10"}),
+        with_data("verify", {"--result", path("a.tsv"), "--layers=-1"}),
+        std::vector<std::string>{"info", path("net.safetensors"), "--neurons=0x20"},
+        std::vector<std::string>{"convert", path("net.safetensors"), path("made.safetensors"), "--layers=0x3"},
+        std::vector<std::string>{"multiply", "a", "b", "--output", path("made.safetensors"), "--tile=0x10"}})
     expect_refused(words, {"found '", "in decimal digits"});
 }
 
@@ -97,7 +98,8 @@ TEST_F(Values, EmptyNamesAndTextsAreRefused) { // as an unset variable of a scri
 }
 
 TEST_F(Values, NothingBehindAnEqualsSignIsRefused) { // CLI11 would take the next argument
-  expect_refused(with_data("infer", {"--truth=", path("img.safetensors")}), {"--truth= has nothing behind the equals sign"});
+  expect_refused(with_data("infer", {"--truth=", path("img.safetensors")}),
+                 {"--truth= has nothing behind the equals sign"});
   expect_refused(with_data("infer", {"--report="}), {"--report= has nothing behind the equals sign"});
 }
 

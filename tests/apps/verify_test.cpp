@@ -30,14 +30,14 @@ class Verify : public test::SharedFolder<Verify> {
 public:
   static void make_files() {
     test::generate_medium(path("net.safetensors"), path("img.safetensors"), 150);
-    succeed({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--categories", path("alive.tsv"),
-             "--activations", path("last.safetensors")});
+    succeed({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--categories",
+             path("alive.tsv"), "--activations", path("last.safetensors")});
   }
 
 protected:
   static Ended verify(std::string const& result, std::vector<std::string> const& options = {}) {
-    std::vector<std::string> words = {"verify",       "--network", path("net.safetensors"), "--input",
-                                      path("img.safetensors"), "--result",  path(result)};
+    std::vector<std::string> words = {
+        "verify", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--result", path(result)};
     return run_varve(joined(words, options));
   }
 };
@@ -65,21 +65,22 @@ TEST_F(Verify, CallsNothingCertainThatUnderflowOfASlopeDecides) {
   Layer revives = scales;
   revives.weights.values = {-1e300};
   revives.activation = Activation::relu();
-  NetworkFileWriter writer(path("tiny.safetensors"));
+  NetworkFileWriter writer(path("tiny.safetensors"), 2);
   writer.append(scales);
   writer.append(revives);
   writer.commit();
   write_sample_file(path("tiny-samples.safetensors"), {{1, 1, {0, 1}, {0}, {1e-30}}, 0});
   write_bytes(path("tiny.tsv"), ""); // dead, as a run in double says; in exact arithmetic 1e-30 is left
-  auto const ended = run_varve({"verify", "--network", path("tiny.safetensors"), "--input", path("tiny-samples.safetensors"), "--result",
-                                path("tiny.tsv"), "--exact"});
+  auto const ended = run_varve({"verify", "--network", path("tiny.safetensors"), "--input",
+                                path("tiny-samples.safetensors"), "--result", path("tiny.tsv"), "--exact"});
   EXPECT_EQ(ended.exit_code, 1) << ended.err << ended.out;
   EXPECT_THAT(ended.out, HasSubstr("certain   0 of 1"));
 }
 
 TEST_F(Verify, SaysThatAResultHasAnotherWidthThanTheOutputs) {
   write_sample_file(path("wide.safetensors"), {{150, 300, std::vector<EdgeOffset>(151, 0), {}, {}}, 0});
-  expect_sentence(verify("wide.safetensors"), 3, {"wide.safetensors holds samples of 300 neurons, the network has 256 outputs"});
+  expect_sentence(verify("wide.safetensors"), 3,
+                  {"wide.safetensors holds samples of 300 neurons, the network has 256 outputs"});
 }
 
 TEST_F(Verify, NamesTheSamplesOfATamperedResult) {
@@ -120,7 +121,8 @@ TEST_F(Verify, NamesTheSamplesOfTamperedActivations) {
 
   tampered.matrix.values[entry] = 0.0;
   save_samples(tampered, path("tampered.safetensors"));
-  EXPECT_THAT(verify("tampered.safetensors", {"--tolerance", "2"}).out, HasSubstr("other sets of nonzeros in 1 samples"));
+  EXPECT_THAT(verify("tampered.safetensors", {"--tolerance", "2"}).out,
+              HasSubstr("other sets of nonzeros in 1 samples"));
 }
 
 TEST_F(Verify, TakesAPartOfTheSamples) {
@@ -141,7 +143,8 @@ TEST_F(Verify, RefusesResultsOfOtherSamples) {
   auto const last = read_sample_file(path("last.safetensors"));
   save_samples(samples_of(last, 0, 149), path("part.safetensors"));
   refused(verify("part.safetensors"), "part.safetensors holds samples 1:149, expected 1:150");
-  refused(verify("part.safetensors", {"--samples", "100:150"}), "part.safetensors holds samples 1:149, expected 100:150");
+  refused(verify("part.safetensors", {"--samples", "100:150"}),
+          "part.safetensors holds samples 1:149, expected 100:150");
   EXPECT_EQ(verify("part.safetensors", {"--samples", "100:149"}).exit_code, 0);
   auto other = last;
   other.matrix.num_columns = 300;
@@ -158,15 +161,16 @@ TEST_F(Verify, SaysWhichWayTiesFall) {
   save_network(test::network_of(tie), path("tie.safetensors"));
   save_samples(test::sample_of(tie), path("tie_sample.safetensors"));
   auto const survivors = [](std::string const& reductions) {
-    succeed({"infer", "--network", path("tie.safetensors"), "--input", path("tie_sample.safetensors"), "--precision", "double",
-             "--reductions", reductions, "--categories", path("tie_" + reductions + ".tsv")});
+    succeed({"infer", "--network", path("tie.safetensors"), "--input", path("tie_sample.safetensors"), "--precision",
+             "double", "--reductions", reductions, "--categories", path("tie_" + reductions + ".tsv")});
     return read_categories(path("tie_" + reductions + ".tsv")).size();
   };
   EXPECT_EQ(survivors("none"), 0U);
   EXPECT_EQ(survivors("auto"), 1U);
   auto const verify_tie = [](std::string const& result, std::vector<std::string> const& options) {
-    std::vector<std::string> words = {"verify",   "--network", path("tie.safetensors"), "--input", path("tie_sample.safetensors"),
-                                      "--result", path(result)};
+    std::vector<std::string> words = {
+        "verify",   "--network", path("tie.safetensors"), "--input", path("tie_sample.safetensors"),
+        "--result", path(result)};
     return run_varve(joined(words, options));
   };
   auto const merged = verify_tie("tie_auto.tsv", {"--exact"});

@@ -10,7 +10,8 @@ namespace {
 using namespace std::string_literals;
 
 TEST(Printable, TextStaysAsItIs) {
-  for (std::string const text : {"", "net.safetensors", "a folder/Größe 網絡 🧠.safetensors", "C:\\n is no escape"})
+  for (std::string const text :
+       {"", "net.safetensors", "a folder/Größe 網絡 🧠.safetensors", "C:\\n is no escape"})
     EXPECT_EQ(printable(text), text);
 }
 

@@ -104,13 +104,14 @@ TEST_P(Overflow, OfWhatIsGivenIsRefused) {
                 testing::ThrowsMessage<InputError>(testing::HasSubstr("layer 0: the weight from input 0 to output 0")));
     auto samples = ones(3, 8);
     samples.matrix.values = {1e39};
-    EXPECT_THAT(
-        [&] { test::run_all(chain(2, 1.0, Activation::relu()), samples, options); },
-        testing::ThrowsMessage<InputError>(testing::HasSubstr("img.safetensors: sample 2: the value of neuron 1 is 1e+39")));
+    EXPECT_THAT([&] { test::run_all(chain(2, 1.0, Activation::relu()), samples, options); },
+                testing::ThrowsMessage<InputError>(
+                    testing::HasSubstr("img.safetensors: sample 2: the value of neuron 1 is 1e+39")));
     samples = test::ramp_samples(4, 8);
     samples.matrix.values.back() = -1e39;
-    EXPECT_THAT([&] { test::run_all(chain(2, 1.0, Activation::relu()), samples, options); },
-                testing::ThrowsMessage<InputError>(testing::HasSubstr("img.safetensors: sample 4: the value of neuron 8")));
+    EXPECT_THAT(
+        [&] { test::run_all(chain(2, 1.0, Activation::relu()), samples, options); },
+        testing::ThrowsMessage<InputError>(testing::HasSubstr("img.safetensors: sample 4: the value of neuron 8")));
   }
 }
 

@@ -1,5 +1,5 @@
+#include "apps/container_edit.hpp"
 #include "apps/subprocess.hpp"
-#include "io/hdf5_edit.hpp"
 
 #include "io/sample_file.hpp"
 
@@ -34,13 +34,14 @@ protected:
     files_ = std::make_unique<TemporaryFolder>();
     test::succeed({"generate", "radixnet", "--neurons", "1024", "--layers", "4", "--seed", "3", "--bias", "-0.2",
                    "--output", file("net.safetensors")});
-    test::succeed(
-        {"generate", "images", "--neurons", "1024", "--samples", "300", "--seed", "5", "--output", file("img.safetensors")});
-    std::filesystem::copy(file("img.safetensors"), file("bad.safetensors"));
+    test::succeed({"generate", "images", "--neurons", "1024", "--samples", "300", "--seed", "5", "--output",
+                   file("img.safetensors")});
     auto const samples = read_sample_file(file("img.safetensors"));
-    std::vector<double> columns(samples.matrix.column_indices.begin(), samples.matrix.column_indices.end());
+    auto columns = samples.matrix.column_indices;
     columns[samples.matrix.row_pointers[200]] = 1024; // sample 200 has a pixel too many
-    varve::testing::replace_list(file("bad.safetensors"), "samples/indices_1", H5T_STD_U32LE, columns);
+    test::ContainerEdit edit(file("img.safetensors"));
+    edit.set("samples.indices", columns);
+    edit.write(file("bad.safetensors"));
   }
   static void TearDownTestSuite() { files_.reset(); }
 
@@ -75,8 +76,9 @@ TEST_F(Failures, OfOneRankWithinTheQueueEndTheJobSoon) {
   for (auto const& [option, value] :
        {Option("--schedule", "dynamic"), Option("--schedule", "static"), Option("--split", "neurons")}) {
     auto const begin = std::chrono::steady_clock::now();
-    auto const ended = test::run(infer(several, {"--input", file("bad.safetensors"), "--batch", "10", option, value,
-                                                 "--categories", out("alive.tsv"), "--activations", out("last.safetensors")}));
+    auto const ended =
+        test::run(infer(several, {"--input", file("bad.safetensors"), "--batch", "10", option, value, "--categories",
+                                  out("alive.tsv"), "--activations", out("last.safetensors")}));
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
     EXPECT_THAT(sentence(ended), StartsWith("varve: " + file("bad.safetensors") + ": samples"));
     EXPECT_THAT(ended.out, Not(HasSubstr("survivors")));
@@ -87,7 +89,7 @@ TEST_F(Failures, OfOneRankWithinTheQueueEndTheJobSoon) {
 
 TEST_F(Failures, LeaveTheJournalOfWhatWasFinished) {
   std::vector<std::string> const options = {"--input",   file("bad.safetensors"), "--batch",      "10",
-                                            "--journal", out("journal"), "--categories", out("alive.tsv")};
+                                            "--journal", out("journal"),          "--categories", out("alive.tsv")};
   auto const ended = test::run(infer(1, options));
   EXPECT_EQ(ended.exit_code, 3) << ended.err;
   EXPECT_EQ(out_.num_entries(), 1);
@@ -111,10 +113,12 @@ TEST_F(Failures, OfAFullDiskAreSentences) {
   EXPECT_EQ(sentence(full), "varve: /dev/full cannot be written: No space left on device");
 
   // A limit to the size of files, in KiB, stands for a full disk.
-  for (auto const& [option, name] : {std::pair("--journal", out("journal")), std::pair("--activations", out("last.safetensors")),
-                                     std::pair("--predictions", out("best.tsv"))}) {
+  for (auto const& [option, name] :
+       {std::pair("--journal", out("journal")), std::pair("--activations", out("last.safetensors")),
+        std::pair("--predictions", out("best.tsv"))}) {
     std::string command = "ulimit -f 1; exec";
-    for (auto const& word : infer(1, {"--input", file("img.safetensors"), "--batch", "50", option, name})) command += " " + word;
+    for (auto const& word : infer(1, {"--input", file("img.safetensors"), "--batch", "50", option, name}))
+      command += " " + word;
     auto const ended = test::run({"bash", "-c", command});
     EXPECT_EQ(ended.exit_code, 4) << ended.err;
     EXPECT_THAT(sentence(ended), HasSubstr("cannot be written")) << option;

@@ -1,6 +1,5 @@
 #include "apps/shared_folder.hpp"
-
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +45,7 @@ std::vector<Call> calls_in(fs::path const& log) {
   return calls;
 }
 
-/// The ways in which a call may fail. What is lost is noticed in HDF5 files, which are read back.
+/// The ways in which a call may fail. What is lost is noticed in containers, which are read back.
 std::vector<std::string> ways_of(Call const& call) {
   std::vector<std::string> ways = {"ENOSPC", "EIO", "EINTR"};
   if (call.writes()) ways.push_back("full");
@@ -92,11 +91,13 @@ public:
     fs::create_directory(path("in"));
     test::succeed({"generate", "random", "--widths", "64,96,10", "--density", "0.3", "--init", "he", "--seed", "7",
                    "--output", path("in/net.safetensors")});
-    test::succeed({"generate", "samples", "--neurons", "64", "--samples", "60", "--output", path("in/bare.safetensors")});
+    test::succeed(
+        {"generate", "samples", "--neurons", "64", "--samples", "60", "--output", path("in/bare.safetensors")});
     std::string labels;
     for (int sample = 0; sample < 60; ++sample) labels += std::to_string(sample * 7 % 10) + "\n";
     varve::testing::write_bytes(path("in/labels.tsv"), labels);
-    test::succeed({"convert", path("in/bare.safetensors"), path("in/samples.safetensors"), "--labels", path("in/labels.tsv")});
+    test::succeed(
+        {"convert", path("in/bare.safetensors"), path("in/samples.safetensors"), "--labels", path("in/labels.tsv")});
   }
 
 protected:
@@ -220,10 +221,12 @@ private:
 };
 
 TEST_F(FailingCalls, OfGenerateNeverLeaveAWrongFile) {
-  fail_in_turn({"generate", "random", "--neurons", "64", "--layers", "3", "--degree", "16", "--output", out("net.safetensors")},
-               false, 3.0);
+  fail_in_turn(
+      {"generate", "random", "--neurons", "64", "--layers", "3", "--degree", "16", "--output", out("net.safetensors")},
+      false, 3.0);
   fail_in_turn({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", out("net.tsv.gz")});
-  fail_in_turn({"generate", "weights", "--network", path("in/net.safetensors"), "--init", "he", "--output", out("net.safetensors")});
+  fail_in_turn({"generate", "weights", "--network", path("in/net.safetensors"), "--init", "he", "--output",
+                out("net.safetensors")});
   fail_in_turn({"generate", "images", "--neurons", "64", "--samples", "20", "--output", out("images.safetensors")});
   fail_in_turn({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", out("samples.tsv.zst")});
 }
@@ -231,19 +234,30 @@ TEST_F(FailingCalls, OfGenerateNeverLeaveAWrongFile) {
 TEST_F(FailingCalls, OfConvertNeverLeaveAWrongFile) {
   fail_in_turn({"convert", path("in/net.safetensors"), out("net.safetensors")});
   fail_in_turn({"convert", path("in/samples.safetensors"), out("samples.tsv.xz"), "--samples-only"});
-  fail_in_turn({"convert", path("in/bare.safetensors"), out("samples.safetensors"), "--labels", path("in/labels.tsv"), "--targets",
-                path("in/bare.safetensors")});
+  fail_in_turn({"convert", path("in/bare.safetensors"), out("samples.safetensors"), "--labels", path("in/labels.tsv"),
+                "--targets", path("in/bare.safetensors")});
 }
 
 TEST_F(FailingCalls, OfInferNeverLeaveAWrongFile) {
-  std::vector<std::string> const words = {
-      "infer",        "--network",    path("in/net.safetensors"), "--input",       path("in/bare.safetensors"), "--batch",
-      "20",           "--categories", out("alive.tsv"),  "--predictions", out("best.tsv"),    "--activations",
-      out("last.safetensors"), "--report",     out("report.json")};
+  std::vector<std::string> const words = {"infer",
+                                          "--network",
+                                          path("in/net.safetensors"),
+                                          "--input",
+                                          path("in/bare.safetensors"),
+                                          "--batch",
+                                          "20",
+                                          "--categories",
+                                          out("alive.tsv"),
+                                          "--predictions",
+                                          out("best.tsv"),
+                                          "--activations",
+                                          out("last.safetensors"),
+                                          "--report",
+                                          out("report.json")};
   fail_in_turn(words);
   fail_in_turn(test::joined(words, {"--journal", out("state-journal")}), true);
-  fail_in_turn(
-      {"evaluate", "--network", path("in/net.safetensors"), "--input", path("in/samples.safetensors"), "--report", out("report.json")});
+  fail_in_turn({"evaluate", "--network", path("in/net.safetensors"), "--input", path("in/samples.safetensors"),
+                "--report", out("report.json")});
 }
 
 TEST_F(FailingCalls, OfTrainNeverLeaveAWrongFile) {
@@ -273,14 +287,15 @@ TEST_F(FailingCalls, OfTrainNeverLeaveAWrongFile) {
 TEST_F(FailingCalls, OfMultiplyNeverLeaveAWrongFile) {
   empty_out();
   for (std::string const name : {"a", "b"}) {
-    MatrixWriter writer(path("in/" + name + ".safetensors"), 80, 80, Precision::single_precision);
+    DenseFileWriter writer(path("in/" + name + ".safetensors"), 80, 80, Precision::single_precision);
     std::vector<float> values(80 * 80);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.001F * static_cast<float>(i % 997) - 0.4F;
     writer.write({0, 80, 0, 80}, values.data());
     writer.commit();
   }
-  std::vector<std::string> const words = {"multiply", path("in/a.safetensors"), path("in/b.safetensors"), "--tile",          "32",
-                                          "--output", out("c.safetensors"),     "--report",      out("report.json")};
+  std::vector<std::string> const words = {
+      "multiply", path("in/a.safetensors"), path("in/b.safetensors"), "--tile", "32", "--output", out("c.safetensors"),
+      "--report", out("report.json")};
   fail_in_turn(words);
   fail_in_turn(test::joined(words, {"--journal", out("state-journal")}), true);
 }
@@ -294,7 +309,8 @@ TEST_F(FailingCalls, AreNotMoreForADeepNetworkThatIsOpened) {
       test::succeed({"generate", "radixnet", "--neurons", "32", "--layers", layers, "--output", network});
       words_ = {"info", network};
       if (command == "infer") {
-        test::succeed({"generate", "images", "--neurons", "32", "--samples", "5", "--output", path("in/img.safetensors")});
+        test::succeed(
+            {"generate", "images", "--neurons", "32", "--samples", "5", "--output", path("in/img.safetensors")});
         words_ = {"infer", "--network", network, "--input", path("in/img.safetensors")};
       }
       EXPECT_EQ(run(0, "none").exit_code, 0);
@@ -308,11 +324,11 @@ TEST_F(FailingCalls, AreNotMoreForADeepNetworkThatIsOpened) {
 }
 
 TEST_F(FailingCalls, OfMeasurementsNeverLeaveAWrongFile) {
-  fail_in_turn({"tune", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--repeat", "1", "--output",
-                out("tuned.json")},
+  fail_in_turn({"tune", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--repeat",
+                "1", "--output", out("tuned.json")},
                false, 0.25);
-  fail_in_turn({"benchmark", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--repeats", "1",
-                "--seconds", "0", "--backend", "serial", "--output", out("records.jsonl"), "--trace",
+  fail_in_turn({"benchmark", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
+                "--repeats", "1", "--seconds", "0", "--backend", "serial", "--output", out("records.jsonl"), "--trace",
                 out("trace.json")},
                false, 0.25);
 }

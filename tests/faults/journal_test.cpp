@@ -44,8 +44,8 @@ protected:
     files_ = std::make_unique<TemporaryFolder>();
     test::succeed({"generate", "radixnet", "--neurons", "1024", "--layers", "24", "--seed", "3", "--bias", "-0.2",
                    "--output", file("net.safetensors")});
-    test::succeed(
-        {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "5", "--output", file("img.safetensors")});
+    test::succeed({"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "5", "--output",
+                   file("img.safetensors")});
     Faults undisturbed;
     EXPECT_EQ(undisturbed.run_to_end(1).exit_code, 0);
     expected_ = undisturbed.outputs();
@@ -64,10 +64,16 @@ protected:
 #if defined(VARVE_MPIRUN)
     if (ranks > 1) words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)};
 #endif
-    words.insert(words.end(), {VARVE_COMMAND,   "infer",         "--network",    file("net.safetensors"),   "--input",
-                               file("img.safetensors"),  "--reductions",  "none",         "--batch",        "10",
-                               "--journal",     out("journal"),  "--categories", out("alive.tsv"), "--predictions",
-                               out("best.tsv"), "--activations", out("last.safetensors"), "--report",       out("report.json")});
+    words.insert(words.end(), {VARVE_COMMAND,   "infer",
+                               "--network",     file("net.safetensors"),
+                               "--input",       file("img.safetensors"),
+                               "--reductions",  "none",
+                               "--batch",       "10",
+                               "--journal",     out("journal"),
+                               "--categories",  out("alive.tsv"),
+                               "--predictions", out("best.tsv"),
+                               "--activations", out("last.safetensors"),
+                               "--report",      out("report.json")});
     words.insert(words.end(), {"--share-devices", "--split", split_});
     return words;
   }
@@ -246,15 +252,15 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
   EXPECT_EQ(run_to_end(1).exit_code, 0);
   auto const journal = read_bytes(out("journal"));
   auto const categories = read_bytes(out("alive.tsv"));
-  test::succeed(
-      {"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "6", "--output", out("other.safetensors")});
+  test::succeed({"generate", "images", "--neurons", "1024", "--samples", "400", "--seed", "6", "--output",
+                 out("other.safetensors")});
   std::vector<std::pair<std::vector<std::string>, std::string>> const others = {
       {{"--precision", "double"}, "precision is \"float\" there and \"double\" here"},
       {{"--batch", "11"}, "batch is 10 there and 11 here"},
       {{"--samples", "1:399"}, "number of samples is 400 there and 399 here"},
       {{"--samples", "1:200", "--repeat-input", "2"}, "repetitions of the input is 1 there and 2 here"},
       {{"--reductions", "saturation"}, "saturation is false there and true here"},
-      {{"--edge-order", "ascending"}, "edge order is \"auto\" there and \"ascending\" here"},
+      {{"--edge-order", "ascending"}, "edge order is \"balanced\" there and \"ascending\" here"},
       {{"--input", out("other.safetensors")}, "another run: input is "}};
   for (auto const& [options, sentence] : others) {
     auto command = words(1);

@@ -1,8 +1,7 @@
 #include "apps/subprocess.hpp"
 #include "faults/children.hpp"
 #include "faults/gate.hpp"
-
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +34,7 @@ protected:
     constexpr std::uint64_t size = 512;
     std::vector<float> values(size * size);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.001F * static_cast<float>(i % 997) - 0.4F;
-    MatrixWriter writer(file(name), size, size, Precision::single_precision);
+    DenseFileWriter writer(file(name), size, size, Precision::single_precision);
     writer.write({0, size, 0, size}, values.data());
     writer.commit();
   }
@@ -51,8 +50,16 @@ protected:
   }
 
   std::vector<std::string> command(bool has_journal, std::string const& tile = "32") const {
-    std::vector<std::string> words = {VARVE_COMMAND, "multiply", file("a.safetensors"), file("b.safetensors"), "--output",
-                                      file("c.safetensors"),  "--tile",   tile,         "--report",   file("report.json")};
+    std::vector<std::string> words = {VARVE_COMMAND,
+                                      "multiply",
+                                      file("a.safetensors"),
+                                      file("b.safetensors"),
+                                      "--output",
+                                      file("c.safetensors"),
+                                      "--tile",
+                                      tile,
+                                      "--report",
+                                      file("report.json")};
     if (has_journal) words.insert(words.end(), {"--journal", file("journal")});
     return words;
   }

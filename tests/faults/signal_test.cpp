@@ -29,9 +29,10 @@ protected:
 
   static void SetUpTestSuite() {
     files_ = std::make_unique<TemporaryFolder>();
-    test::succeed({"generate", "images", "--neurons", "1024", "--samples", "20000", "--output", file("img.safetensors")});
     test::succeed(
-        {"generate", "radixnet", "--neurons", "1024", "--layers", "24", "--bias", "-0.2", "--output", file("net.safetensors")});
+        {"generate", "images", "--neurons", "1024", "--samples", "20000", "--output", file("img.safetensors")});
+    test::succeed({"generate", "radixnet", "--neurons", "1024", "--layers", "24", "--bias", "-0.2", "--output",
+                   file("net.safetensors")});
   }
   static void TearDownTestSuite() { files_.reset(); }
 

@@ -116,7 +116,8 @@ TEST_F(GoldenRuns, FromEveryFormatAndCompression) {
 }
 
 TEST_F(GoldenRuns, SurvivorsAreSaturated) {
-  classify(path("net.safetensors"), path("img.safetensors"), {"--activations", path("last.safetensors"), "--predictions", path("best.tsv")});
+  classify(path("net.safetensors"), path("img.safetensors"),
+           {"--activations", path("last.safetensors"), "--predictions", path("best.tsv")});
   auto const last = read_sample_file(path("last.safetensors"));
   EXPECT_EQ(last.num_samples(), 600U);
   EXPECT_EQ(last.matrix.num_entries(), 7U * 1024);
@@ -125,16 +126,17 @@ TEST_F(GoldenRuns, SurvivorsAreSaturated) {
 
 TEST_F(GoldenRuns, WrongTruthIsExitCode1) {
   write_bytes(path("wrong.tsv"), "287\n295\n386\n427\n429\n529\n571\n");
-  auto const ended =
-      run_varve({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--truth", path("wrong.tsv")});
+  auto const ended = run_varve({"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"),
+                                "--truth", path("wrong.tsv")});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.out, HasSubstr("not alive here: 429\n"));
   EXPECT_THAT(ended.out, HasSubstr("not in the truth: 428\n"));
 }
 
 TEST_F(GoldenRuns, PartOfTheImages) {
-  auto const ended = succeed({"infer", "--network", path("net.safetensors"), "--input", text_images(), "--samples", "290:430",
-                              "--truth", golden("neuron1024-l120-categories.tsv"), "--categories", path("part.tsv")});
+  auto const ended =
+      succeed({"infer", "--network", path("net.safetensors"), "--input", text_images(), "--samples", "290:430",
+               "--truth", golden("neuron1024-l120-categories.tsv"), "--categories", path("part.tsv")});
   EXPECT_THAT(ended.out, HasSubstr("truth: match\n"));
   EXPECT_EQ(read_bytes(path("part.tsv")), "295\n386\n427\n428\n");
 }

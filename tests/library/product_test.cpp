@@ -1,5 +1,4 @@
-#include "io/matrix_dataset.hpp"
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 #include "products/plain_product.hpp"
 
 #include <varve/error.hpp>
@@ -165,7 +164,7 @@ TYPED_TEST(PublicProduct, ReadsAndWritesFiles) {
   auto const folder = fs::path(::testing::TempDir()) / ("varve_public_product_" + std::to_string(sizeof(TypeParam)));
   fs::create_directories(folder);
   auto const path = [&](char const* name) { return (folder / name).string(); };
-  MatrixWriter writer(path("a.safetensors"), rows, depth, Precision::single_precision);
+  DenseFileWriter writer(path("a.safetensors"), rows, depth, Precision::single_precision);
   auto const a = random_dense<float>(rows, depth, 7);
   writer.write({0, rows, 0, depth}, a.values.data());
   writer.commit();
@@ -174,11 +173,11 @@ TYPED_TEST(PublicProduct, ReadsAndWritesFiles) {
   EXPECT_EQ(description.num_columns, depth);
   EXPECT_EQ(description.precision, face::Precision::single_precision);
   this->options_.tile = 32;
-  auto const result = face::multiply(face::MatrixFile{path("a.safetensors:matrix")}, view_of(this->b_),
+  auto const result = face::multiply(face::MatrixFile{path("a.safetensors")}, view_of(this->b_),
                                      face::MatrixFile{path("c.safetensors")}, this->options_);
   Dense<TypeParam> const rounded{rows, depth, {a.values.begin(), a.values.end()}};
   auto const expected = plain_product(rounded, this->b_);
-  MatrixDataset const c(path("c.safetensors"));
+  DenseFile const c(path("c.safetensors"));
   EXPECT_EQ(c.stored(), sizeof(TypeParam) == 8 ? Precision::double_precision : Precision::single_precision);
   c.read({0, rows, 0, columns}, this->c_.data());
   EXPECT_EQ(this->c_, expected.values);
@@ -187,9 +186,13 @@ TYPED_TEST(PublicProduct, ReadsAndWritesFiles) {
   EXPECT_THAT([&] { face::multiply(view_of(this->a_), view_of(this->b_), face::MatrixFile{path("c.json")}); },
               ThrowsMessage<face::UsageError>(HasSubstr("C " + path("c.json") + " has an ending of another format")));
   EXPECT_THAT(
-      [&] { face::multiply(face::MatrixFile{path("c.safetensors")}, view_of(this->b_), face::MatrixFile{path("c.safetensors")}); },
+      [&] {
+        face::multiply(face::MatrixFile{path("c.safetensors")}, view_of(this->b_),
+                       face::MatrixFile{path("c.safetensors")});
+      },
       ThrowsMessage<face::UsageError>(HasSubstr("would replace what A")));
-  EXPECT_THAT([&] { face::describe_matrix({path("none.safetensors")}); }, ThrowsMessage<face::InputError>(HasSubstr("none.safetensors")));
+  EXPECT_THAT([&] { face::describe_matrix({path("none.safetensors")}); },
+              ThrowsMessage<face::InputError>(HasSubstr("none.safetensors")));
   fs::remove_all(folder);
 }
 

@@ -48,10 +48,9 @@ TEST(Representable, TellsWhichWeightOrBiasIsTooLarge) {
   auto const check = [](Layer const& layer) {
     return sentence_of([&] { require_representable(layer, 7, Precision::single_precision, "net.safetensors"); });
   };
-  EXPECT_EQ(
-      check(layer_with_weight(1e39)),
-      "net.safetensors: layer 7: the weight from input 2 to output 2 is 1e+39, beyond 3.40282347e+38, the largest number of "
-      "single precision; --precision double can hold it");
+  EXPECT_EQ(check(layer_with_weight(1e39)), "net.safetensors: layer 7: the weight from input 2 to output 2 is 1e+39, "
+                                            "beyond 3.40282347e+38, the largest number of "
+                                            "single precision; --precision double can hold it");
   EXPECT_THAT(check(layer_with_weight(-kFirstTooLarge)), HasSubstr("from input 2 to output 2 is -3.40282356"));
   EXPECT_EQ(check(layer_with_weight(std::nextafter(kFirstTooLarge, 0.0))), "nothing was thrown");
   EXPECT_EQ(check(layer_with_weight(1e-300)), "nothing was thrown") << "it rounds to 0, which is a number";
@@ -67,7 +66,8 @@ TEST(Representable, TellsWhichSampleIsTooLarge) {
   };
   EXPECT_THAT(check(samples_with_value(1e39)),
               StartsWith("img.safetensors: sample 103: the value of neuron 5 is 1e+39, beyond 3.40282347e+38"));
-  EXPECT_THAT(check(samples_with_value(1e39).part(2, 3)), StartsWith("img.safetensors: sample 103: the value of neuron 5"));
+  EXPECT_THAT(check(samples_with_value(1e39).part(2, 3)),
+              StartsWith("img.safetensors: sample 103: the value of neuron 5"));
   EXPECT_EQ(check(samples_with_value(1e39).part(0, 2)), "nothing was thrown");
   EXPECT_EQ(check(samples_with_value(1e38)), "nothing was thrown");
   auto const ramp = test::ramp_samples(3, 2);

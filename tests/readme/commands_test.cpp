@@ -2,7 +2,7 @@
 
 #include "core/backend.hpp"
 #include "core/version.hpp"
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
 #include "reference/tie_network.hpp"
 
 #include <fmt/format.h>
@@ -114,7 +114,7 @@ void write_idx(std::string const& folder, std::string const& name) {
 void write_square_matrix(std::string const& path) {
   std::vector<double> values(20 * 20);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.5 * static_cast<double>(i % 17) - 3.0;
-  MatrixWriter writer(path, 20, 20, Precision::double_precision);
+  DenseFileWriter writer(path, 20, 20, Precision::double_precision);
   writer.write({0, 20, 0, 20}, values.data());
   writer.commit();
 }
@@ -198,8 +198,8 @@ TEST(Readme, ThousandsOfLayersGiveTheReferencesBits) {
                  "--output", path("net.safetensors")});
   test::succeed({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", path("samples.safetensors")});
   auto const result = [&](std::string const& engine) {
-    test::succeed({"infer", "--network", path("net.safetensors"), "--input", path("samples.safetensors"), "--engine", engine,
-                   "--reductions", "none", "--report", path("report.json")});
+    test::succeed({"infer", "--network", path("net.safetensors"), "--input", path("samples.safetensors"), "--engine",
+                   engine, "--reductions", "none", "--report", path("report.json")});
     auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
     EXPECT_EQ(report["network"]["layers"], 3000);
     return std::pair(report["survivors"].get<int>(), report["activation_hash"].get<std::string>());

@@ -105,7 +105,8 @@ TEST(Checkpoints, HoldTheBestNetworkAndAllEpochs) {
   write_checkpoint(folder / "run.safetensors", checkpoint);
   auto const found = read_checkpoint(folder / "run.safetensors", {});
   expect_equal(found, checkpoint);
-  EXPECT_EQ(load(NetworkFile(folder / "run.safetensors")).layers(), checkpoint.network.layers()) << "the best one is another";
+  EXPECT_EQ(load(NetworkFile(folder / "run.safetensors")).layers(), checkpoint.network.layers())
+      << "the best one is another";
 }
 
 TEST(Checkpoints, OfOtherEpochsAreRefused) {
@@ -203,8 +204,9 @@ TEST(Checkpoints, OfOtherNetworksAreRefused) {
   EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.safetensors"), InputError);
   other = {layers[0]};
   EXPECT_THROW(require_same_shape(checkpoint, Network(other), "run.safetensors"), InputError);
-  EXPECT_THROW(require_same_shape(
-                   checkpoint, test::training_case({{7, 5, 3}, 2, 0.6, {Activation::identity()}, 2}).network, "run.safetensors"),
+  EXPECT_THROW(require_same_shape(checkpoint,
+                                  test::training_case({{7, 5, 3}, 2, 0.6, {Activation::identity()}, 2}).network,
+                                  "run.safetensors"),
                InputError);
 }
 
@@ -231,15 +233,16 @@ TEST(Checkpoints, OfChangedPatternsAreTakenWherePatternsChange) {
     require_same_shape(checkpoint, Network(other), "run.safetensors", true);
     FAIL() << "no complaint";
   } catch (InputError const& error) {
-    EXPECT_STREQ(error.what(), "run.safetensors is a checkpoint of another network: its layer 1 has another number of edges or "
-                               "neurons or another activation than that of network in memory");
+    EXPECT_STREQ(error.what(),
+                 "run.safetensors is a checkpoint of another network: its layer 1 has another number of edges or "
+                 "neurons or another activation than that of network in memory");
   }
 }
 
 TEST(Checkpoints, AreToldFromNetworks) {
   TemporaryFolder const folder;
-  NetworkFileWriter writer(folder / "net.safetensors");
   auto const checkpoint = checkpoint_of(1);
+  NetworkFileWriter writer(folder / "net.safetensors", checkpoint.network.num_layers());
   for (auto const& layer : checkpoint.network.layers()) writer.append(layer);
   writer.commit();
   try {

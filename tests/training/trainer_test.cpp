@@ -249,8 +249,9 @@ TEST(Recipe, IsComparedWithThatOfACheckpoint) {
     require_same(to_json(other, 10), to_json(recipe, 10), "run.safetensors");
     FAIL() << "no complaint";
   } catch (UsageError const& error) {
-    EXPECT_STREQ(error.what(), "run.safetensors is of a training with l2 0.5, not 0.0; go on with the same options, or name "
-                               "another checkpoint");
+    EXPECT_STREQ(error.what(),
+                 "run.safetensors is of a training with l2 0.5, not 0.0; go on with the same options, or name "
+                 "another checkpoint");
   }
   EXPECT_THROW(require_same(to_json(recipe, 10), to_json(recipe, 11), "run.safetensors"), UsageError);
   EXPECT_THROW(require_same("{}", to_json(recipe, 10), "run.safetensors"), UsageError);
