@@ -94,6 +94,9 @@ def test_checkpoints_of_0_2_remain_checkpoints(tmp_path):
                         arrays[f"training.{layer}.{kind}.{moment}"], old[f"training/{layer:06}/{kind}_{moment}"][()]
                     )
             np.testing.assert_array_equal(arrays[f"best.{layer}.bias"], old[f"best/{layer:06}/bias"][()])
+    samples = varve.read_samples(OLD / "samples.h5")
+    with pytest.raises(varve.UsageError, match="out.safetensors is of a training with rate 2.0, not 0.001"):  # what it says is read
+        varve.train(varve.Network.from_file(OLD / "network.h5"), samples.X, samples.labels, checkpoint=tmp_path / "out.safetensors")
 
 
 def test_the_number_of_the_first_sample_stays(tmp_path):
@@ -248,8 +251,8 @@ def test_the_matrices_of_a_folder_are_layers_in_the_order_of_their_numbers(tmp_p
     assert (network.num_inputs, network.num_outputs) == (3, 4) and network.layer(1).bias.tolist() == [-1]
     with pytest.raises(varve.UsageError, match="the number of layers 3 was asked for, but .* says 2"):
         varve.Network.from_file(tmp_path, activation="relu", layers=3)
-    names = ["x1y2", "a9b", "layer10", "layer2", "layer", "layer0", "x01y3", "b1"]
-    assert sorted(names, key=_hdf5.natural) == ["a9b", "b1", "layer", "layer0", "layer2", "layer10", "x1y2", "x01y3"]
+    names = ["-", "1", "02", "10", "a9b", "b1", "layer", "layer0", "layer2", "layer10", "x1y2", "x01y3", "\u00b2"]
+    assert sorted(reversed(names), key=_hdf5.natural) == names
 
 
 def test_groups_of_a_file_are_layers_too(tmp_path):
@@ -296,7 +299,7 @@ def test_orientation_is_asked_for_and_noted(tmp_path, recwarn):
         ('{"layers": [{"weights": "a9.npy", "bias": "bias.npy\\u0000"}]}', ", expected one without NUL characters"),
         ('{"layers": ["a9.npy"], "layers": []}', ': found the JSON key "layers" twice in one object, expected it once'),
         ('{"layers": ["a9.npy"], "activations": "relu"}', ': found the key "activations", expected one of file, layers'),
-        ('{"layers": ["a9.npy"], "activation": "gelu"}', ': layer 0: found the activation "gelu", expected one of relu'),
+        ('{"layers": ["a9.npy"], "activation": "gelu"}', ': layer 0: found the activation "gelu", expected one of identity, relu'),
         ('{"layers": ["a9.npy"], "activation": 3}', ': found "activation": "3", expected a name'),
         ('{"layers": ["a9.npy"], "activation": "clipped_relu", "cap": true}', ': found "cap": "true", expected a number'),
         ('{"layers": ["a9.npy"], "activation": "clipped_relu", "cap": NaN}', ": found the word NaN, expected a number"),

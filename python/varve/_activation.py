@@ -8,7 +8,7 @@ from typing import Union
 
 from ._errors import UsageError
 
-_PARAMETERS = {"identity": None, "relu": None, "clipped_relu": "cap", "leaky_relu": "slope", "sigmoid": None, "tanh": None}
+PARAMETERS = {"identity": None, "relu": None, "clipped_relu": "cap", "leaky_relu": "slope", "sigmoid": None, "tanh": None}
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Activation:
     parameter: float | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in _PARAMETERS:
-            raise UsageError(f"there is no activation {self.name!r}; there are: {', '.join(_PARAMETERS)}")
-        wanted = _PARAMETERS[self.name]
+        if self.name not in PARAMETERS:
+            raise UsageError(f"there is no activation {self.name!r}; there are: {', '.join(PARAMETERS)}")
+        wanted = PARAMETERS[self.name]
         if wanted is not None and self.parameter is None:
             raise UsageError(f"the activation {self.name} needs its {wanted}: varve.Activation({self.name!r}, {wanted})")
         if self.parameter is not None and not isinstance(self.parameter, numbers.Real):
@@ -69,4 +69,4 @@ def to_activation(activation: ActivationLike) -> Activation:
 
 def from_core(pair: tuple[str, float]) -> Activation:
     name, parameter = pair
-    return Activation(name, parameter if _PARAMETERS[name] else None)
+    return Activation(name, parameter if PARAMETERS[name] else None)

@@ -96,7 +96,7 @@ def narrow(numbers: np.ndarray) -> np.ndarray:
 
 def _written(file: BinaryIO, block: np.ndarray) -> memoryview:
     """Writes the bytes of a block, and returns them."""
-    data = memoryview(np.ascontiguousarray(block).reshape(-1).view(np.uint8))
+    data = np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
     file.write(data)
     return data
 

@@ -12,7 +12,7 @@ from typing import Any, Iterator, Union
 import numpy as np
 
 from . import _arrays, _core, _foreign, _hdf5, _layer_lists
-from ._activation import Activation, ActivationLike, to_activation
+from ._activation import to_activation
 from ._errors import Error, InputError, ResourceError, UsageError
 from ._options import to_optional_count, to_optional_number
 
@@ -77,16 +77,9 @@ def sentences() -> Iterator[None]:
         raise in_names_of_python(error) from None
 
 
-def open_network(path: Path, activation: ActivationLike | None, **given: Any) -> _core.Network:
-    """See Network.from_file. `given`: its other options."""
-    options = _layer_lists.Options(
-        *(to_optional_count(given[name], name) for name in ("neurons", "layers")),
-        *(to_optional_number(given[name], name) for name in ("bias", "cap")),
-        slope=to_optional_number(given["slope"], "slope"),
-        transposed=bool(given["transposed"]),
-    )
-    if activation is not None:
-        options = _with_activation(options, activation)
+def open_network(path: Path, options: _layer_lists.Options) -> _core.Network:
+    """See Network.from_file."""
+    options = _checked(options)
     with sentences():
         network, note = network_of(name_of(path), options)
     if note:
@@ -104,18 +97,19 @@ def network_of(path: str, options: _layer_lists.Options) -> tuple[_core.Network,
     return _core.open_network(path, own), ""
 
 
-def _with_activation(options: _layer_lists.Options, activation: ActivationLike) -> _layer_lists.Options:
-    """A name alone may have its parameter in cap or slope."""
-    if isinstance(activation, str) and activation in ("clipped_relu", "leaky_relu"):
-        return options._replace(activation=activation)
-    found: Activation = to_activation(activation)
-    options = options._replace(activation=found.name)
-    if found.parameter is None:
-        return options
-    name = "cap" if found.name == "clipped_relu" else "slope"
-    if getattr(options, name) is not None:
-        raise UsageError(f"the {name} stands in the activation and in {name}; give it once")
-    return options._replace(**{name: float(found.parameter)})
+def _checked(given: _layer_lists.Options) -> _layer_lists.Options:
+    """The options of a user, with the activation as a name; a name alone may have its parameter in cap or slope."""
+    changed: dict[str, Any] = {name: to_optional_count(getattr(given, name), name) for name in ("neurons", "layers")}
+    changed.update({name: to_optional_number(getattr(given, name), name) for name in ("bias", "cap", "slope")})
+    if given.activation is not None and given.activation not in ("clipped_relu", "leaky_relu"):
+        found = to_activation(given.activation)
+        changed["activation"] = found.name
+        if found.parameter is not None:
+            name = "cap" if found.name == "clipped_relu" else "slope"
+            if changed[name] is not None:
+                raise UsageError(f"the {name} stands in the activation and in {name}; give it once")
+            changed[name] = float(found.parameter)
+    return given._replace(**changed)
 
 
 def read_samples(path: Path, *, neurons: int | None = None) -> Samples:
@@ -153,7 +147,7 @@ def labels_in(path: str, first_sample: int, num_samples: int) -> np.ndarray:
     """The labels of these samples."""
     kind = _foreign.kind_of(path)
     if kind not in ("npy", "hdf5"):
-        return _core.read_labels(path, first_sample, num_samples)
+        return np.asarray(_core.read_labels(path, first_sample, num_samples))
     first, labels = 0, None
     if kind == "npy":
         labels = _foreign.read_labels(path)

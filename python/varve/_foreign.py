@@ -13,19 +13,19 @@ import lzma
 import math
 import os
 import zipfile
+from collections import Counter
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Iterator, NoReturn, Sequence
 
 import numpy as np
 
 from . import _core
-from ._activation import Activation
+from ._activation import PARAMETERS, Activation
 from ._errors import Error, InputError, ResourceError
 
 LARGEST_INDEX = 2**32 - 1  # of rows and columns
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _LONGEST_JSON = 100_000_000
-_MATRIX_KINDS = ("npy", "npz", "mtx", "hdf5")
 
 
 def quote(value: Any) -> str:
@@ -175,7 +175,7 @@ def read_json(path: str) -> Any:
 
 def activation_of(name: str, cap: float | None, slope: float | None, place: str) -> Activation:
     """An activation with the parameter that it has, and no other."""
-    known = {"relu": None, "clipped_relu": "cap", "leaky_relu": "slope", "identity": None, "sigmoid": None, "tanh": None}
+    known = PARAMETERS
     if name not in known:
         fail(place, f"the activation {quote(name)}", f"one of {', '.join(known)}")
     for key, value in (("cap", cap), ("slope", slope)):
@@ -350,9 +350,9 @@ def read_labels(path: str) -> np.ndarray:
 
 def _read_npz(path: str) -> Any:
     with reading(path), zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        for name in names:
-            if names.count(name) > 1:
+        names = Counter(archive.namelist())
+        for name, count in names.items():
+            if count > 1:
                 fail(path, f"two members of the name {quote(name)}", "one")
         if not {"format.npy", "shape.npy", "data.npy"} <= set(names):
             fail(
@@ -392,7 +392,7 @@ def is_matrix(path: str) -> bool:
         from . import _hdf5
 
         return bool(_hdf5.matrix_names(path))
-    return kind in _MATRIX_KINDS
+    return kind in ("npy", "npz", "mtx")
 
 
 def read_matrix(path: str, member: str = "") -> Any:

@@ -166,7 +166,8 @@ def content_of(path: str) -> str:
 
 def natural(name: str) -> Any:
     """A key that sorts names with their runs of digits as numbers: layer2 before layer10."""
-    return [(True, int(part), "") if part.isdigit() else (False, ord(part), "") for part in re.findall("[0-9]+|[^0-9]", name)], name
+    parts = re.findall("[0-9]+|[^0-9]", name)
+    return [(ord("0"), int(part)) if "0" <= part[0] <= "9" else (ord(part), 0) for part in parts], name
 
 
 def matrix_names(path: str) -> list[str]:

@@ -26,7 +26,7 @@ class Options(NamedTuple):
     layers: int | None = None
     bias: float | None = None
     cap: float | None = None
-    activation: str | None = None
+    activation: Any = None  # an ActivationLike of users, then its name
     slope: float | None = None
     transposed: bool = False
 
@@ -146,8 +146,8 @@ def _listed(path: str) -> list[_Description]:
         if not name or not file and not os.path.basename(name):
             fail(place, 'empty "weights"', "a name")
         before = replace(common, cap=None, slope=None) if "activation" in layer else common  # those belong to its own
-        where = {"member": name} if file else {"file": os.path.join(folder, name)}
-        descriptions.append(replace(_settings(layer, before, folder, place), **where))
+        found_layer = _settings(layer, before, folder, place)
+        descriptions.append(replace(found_layer, member=name) if file else replace(found_layer, file=os.path.join(folder, name)))
     return descriptions
 
 
@@ -239,6 +239,7 @@ class _Reader:
         is_turned = self.options.transposed if layer.transpose is None else layer.transpose
         weights = self._weights(layer, place)
         if is_turned:
+            _foreign.require_countable(weights.shape[1], weights.shape[0], weights.nnz, place)
             weights = weights.T.tocsr()
         bias = self._bias(layer)
         if len(bias) not in (1, weights.shape[0]):

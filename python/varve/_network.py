@@ -108,8 +108,7 @@ class Network:
 
         If all matrices are square and nothing says what their rows are, they are taken as outputs, with a warning.
         """
-        given = {"neurons": neurons, "layers": layers, "bias": bias, "cap": cap, "slope": slope, "transposed": transposed}
-        return cls(_files.open_network(path, activation, **given))
+        return cls(_files.open_network(path, _layer_lists.Options(neurons, layers, bias, cap, activation, slope, transposed)))
 
     @classmethod
     def from_onnx(cls, path: Union[str, os.PathLike[str]]) -> Network:

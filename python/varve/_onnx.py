@@ -84,7 +84,8 @@ class _Chain:
         self.may_get_bias = self.may_get_activation = self.is_finished = False
 
     def take(self, node: Any) -> None:
-        self.node, self.attributes = node, {}
+        self.node: Any = node
+        self.attributes: dict[str, Any] = {}
         self._require_known()
         operation = node.op_type
         if operation == "Constant":
