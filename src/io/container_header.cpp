@@ -15,6 +15,7 @@ namespace varve::container {
 namespace {
 
 constexpr std::size_t most_dimensions = 8;
+constexpr std::size_t most_texts = 2; ///< of the metadata: one more is kept, for it makes the file another program's
 
 constexpr std::array<std::pair<NumberType, char const*>, 6> type_names = {{{NumberType::u8, "U8"},
                                                                            {NumberType::u16, "U16"},
@@ -54,14 +55,14 @@ public:
     bool const is_known = name == "dtype" || name == "shape" || name == "data_offsets";
     if (!is_metadata_ && !is_known) fail(fmt::format("the key {}", quote(name)), "dtype, shape and data_offsets");
     if (std::ranges::find(keys_, name) != keys_.end()) fail(fmt::format("the key {} twice", quote(name)), "once");
-    keys_.push_back(name);
+    if (!is_metadata_ || keys_.size() <= most_texts) keys_.push_back(name);
     return true;
   }
 
   bool string(std::string& value) override {
     if (depth_ != 2 || is_in_list_) unexpected();
     if (is_metadata_) {
-      header_.metadata.emplace(key_, std::move(value));
+      if (header_.metadata.size() <= most_texts) header_.metadata.emplace(key_, std::move(value));
     } else if (key_ == "dtype") {
       type_ = std::move(value);
     } else {

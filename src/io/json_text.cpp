@@ -9,7 +9,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -33,41 +32,53 @@ std::size_t depth_of(std::string_view text) {
   return deepest;
 }
 
-/// Finds a key that an object has twice. (The parser itself keeps the last of them, other programs the first.)
-class RepeatedKeySearch final : public nlohmann::json_sax<nlohmann::ordered_json> {
+/// Finds a key that an object has twice (the parser itself keeps the last of them, other programs the first), and more
+/// than the limits allow.
+class FaultSearch final : public nlohmann::json_sax<nlohmann::ordered_json> {
 public:
   bool start_object(std::size_t /*size*/) override {
     keys_.emplace_back();
-    return true;
+    return count();
   }
   bool end_object() override {
     keys_.pop_back();
     return true;
   }
   bool key(std::string& name) override {
-    if (keys_.back().insert(name).second) return true;
-    found_ = name;
-    return false;
+    auto& keys = keys_.back();
+    if (!keys.insert(name).second) {
+      fault_ = fmt::format("the JSON key {} twice in one object, expected it once", quote(name));
+    } else if (keys.size() > most_json_keys) {
+      fault_ = fmt::format("a JSON object of more than {} keys, expected no more", most_json_keys);
+    }
+    return fault_.empty();
   }
-  bool null() override { return true; }
-  bool boolean(bool /*value*/) override { return true; }
-  bool number_integer(number_integer_t /*value*/) override { return true; }
-  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
-  bool number_float(number_float_t /*value*/, std::string const& /*text*/) override { return true; }
-  bool string(std::string& /*value*/) override { return true; }
-  bool binary(binary_t& /*value*/) override { return true; }
-  bool start_array(std::size_t /*size*/) override { return true; }
+  bool null() override { return count(); }
+  bool boolean(bool /*value*/) override { return count(); }
+  bool number_integer(number_integer_t /*value*/) override { return count(); }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return count(); }
+  bool number_float(number_float_t /*value*/, std::string const& /*text*/) override { return count(); }
+  bool string(std::string& /*value*/) override { return count(); }
+  bool binary(binary_t& /*value*/) override { return count(); }
+  bool start_array(std::size_t /*size*/) override { return count(); }
   bool end_array() override { return true; }
   bool parse_error(std::size_t /*place*/, std::string const& /*token*/,
                    nlohmann::detail::exception const& /*error*/) override {
     return false;
   }
 
-  std::optional<std::string> const& found() const { return found_; }
+  std::string const& fault() const { return fault_; }
 
 private:
+  bool count() {
+    if (++num_values_ > most_json_values)
+      fault_ = fmt::format("JSON of more than {} values, expected no more", most_json_values);
+    return fault_.empty();
+  }
+
   std::vector<std::unordered_set<std::string>> keys_; ///< those of each open object
-  std::optional<std::string> found_;
+  std::size_t num_values_ = 0;
+  std::string fault_;
 };
 
 /// The words for numbers for which JSON has none: those of JavaScript, which Python's float() takes, too.
@@ -105,11 +116,9 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
     throw InputError(
         fmt::format("{}: found JSON that nests {} deep, expected no more than {}", place, depth, deepest_json));
   }
-  RepeatedKeySearch search;
+  FaultSearch search;
   nlohmann::ordered_json::sax_parse(text, &search);
-  if (search.found())
-    throw InputError(
-        fmt::format("{}: found the JSON key {} twice in one object, expected it once", place, quote(*search.found())));
+  if (!search.fault().empty()) throw InputError(fmt::format("{}: found {}", place, search.fault()));
   return nlohmann::ordered_json::parse(text, nullptr, false);
 }
 
@@ -130,7 +139,10 @@ double real_of(nlohmann::ordered_json const& json) {
 }
 
 std::string member_text(nlohmann::ordered_json const& object, std::string const& name) {
-  return object.contains(name) ? json_text(object[name]) : "not there";
+  constexpr std::size_t longest = 100;
+  auto text = object.contains(name) ? json_text(object[name]) : "not there";
+  if (text.size() > longest) text.replace(longest, std::string::npos, "...");
+  return text;
 }
 
 } // namespace varve

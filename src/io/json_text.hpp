@@ -13,10 +13,12 @@ namespace varve {
 constexpr std::size_t longest_json = std::size_t{1} << 16; ///< in bytes
 constexpr std::size_t deepest_json = 32;                   ///< greatest nesting of brackets
 
-constexpr std::size_t longest_long_json = std::size_t{1} << 20; ///< in bytes, for lists of layers and of tensors
+/// Limits for all JSON, so that a small text does not become much memory or work.
+constexpr std::size_t most_json_values = std::size_t{1} << 19; ///< each takes up to 80 bytes
+constexpr std::size_t most_json_keys = 1024;                   ///< of one object, which compares each with all others
 
 /// Parses a JSON text; the result is discarded (is_discarded()) if the text is not JSON. Throws InputError "PLACE: ..."
-/// if the text has more than `most_bytes`, nests deeper than the limit, or has a key twice in one object.
+/// if the text has more than `most_bytes`, exceeds another limit, or has a key twice in one object.
 nlohmann::ordered_json parse_json(std::string_view text, std::string const& place,
                                   std::size_t most_bytes = longest_json);
 
@@ -28,7 +30,7 @@ std::string json_text(nlohmann::ordered_json const& json, int indent = -1);
 /// A number as json_text() writes it. Throws nlohmann::json::type_error if it is none.
 double real_of(nlohmann::ordered_json const& json);
 
-/// The member of this name as text; "not there" if the object has none.
+/// The member of this name as text for messages, of which a long one is cut; "not there" if the object has none.
 std::string member_text(nlohmann::ordered_json const& object, std::string const& name);
 
 } // namespace varve

@@ -161,7 +161,11 @@ struct NetworkFile::Contents {
   std::uint64_t num_moments = 0;
 
   explicit Contents(fs::path const& path) : file(path) {
-    file.require_kind("network", {own_layers, best_layers, "training"});
+    if (is_checkpoint()) {
+      file.require_kind("network", {own_layers, best_layers, "training"});
+    } else {
+      file.require_kind("network", {own_layers});
+    }
     layers.emplace(file, own_layers);
     if (is_checkpoint()) {
       open_training();

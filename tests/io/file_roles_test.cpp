@@ -143,18 +143,16 @@ TEST(FileRoles, LeftoversAreNeverFilesOfThisRun) {
   };
   FileRoles files;
   files.reads("--input", write_bytes(mark("out.safetensors", '0'), "input"));
-  fs::create_symlink(write_bytes(mark("out.safetensors", '1'), "input"), folder / "link"); // an input under another name
+  fs::create_symlink(write_bytes(mark("out.safetensors", '1'), "input"),
+                     folder / "link"); // an input under another name
   files.reads("--truth", folder / "link");
-  write_bytes(mark("out.safetensors", '2'), "a layer"); // a layer that a list names
-  write_bytes(folder / "net.json", R"({"layers": [")" + mark("out.safetensors", '2') + R"("]})");
-  files.reads("--network", folder / "net.json");
   fs::create_directory(mark("out.safetensors", '3')); // the folder of an input
   files.reads("--labels", write_bytes(mark("out.safetensors", '3') + "/n32-l1.tsv", "labels"));
-  files.writes("--output", folder / "out.safetensors", Content::hdf5);
+  files.writes("--output", folder / "out.safetensors", Content::container);
   files.writes("--journal", write_bytes(mark("out.safetensors", '4'), "journal"), Content::journal);
   auto const left = write_bytes(mark("out.safetensors", '5'), "half");
   EXPECT_TRUE(files.remove_leftovers().empty());
-  for (char const digit : {'0', '1', '2', '4'}) EXPECT_TRUE(fs::is_regular_file(mark("out.safetensors", digit))) << digit;
+  for (char const digit : {'0', '1', '4'}) EXPECT_TRUE(fs::is_regular_file(mark("out.safetensors", digit))) << digit;
   EXPECT_TRUE(fs::exists(mark("out.safetensors", '3') + "/n32-l1.tsv"));
   EXPECT_FALSE(fs::exists(left));
 }
@@ -162,11 +160,10 @@ TEST(FileRoles, LeftoversAreNeverFilesOfThisRun) {
 TEST(FileRoles, EndingsDoNotContradictTheFormat) {
   TemporaryFolder const folder;
   std::string const none = folder / "nothing";
-  for (auto const& [name, content] : {std::pair("a.tsv", Content::hdf5),
-                                      std::pair("a.tsv.gz", Content::hdf5),
-                                      std::pair("a.safetensors.gz", Content::hdf5),
-                                      std::pair("a.json", Content::hdf5),
-                                      std::pair("a.safetensors", Content::lines),
+  for (auto const& [name, content] : {std::pair("a.tsv", Content::container),
+                                      std::pair("a.tsv.gz", Content::container),
+                                      std::pair("a.safetensors.gz", Content::container),
+                                      std::pair("a.json", Content::container),
                                       std::pair("a.safetensors", Content::lines),
                                       std::pair("a.json", Content::lines),
                                       std::pair("a.json.gz", Content::json),
@@ -175,13 +172,15 @@ TEST(FileRoles, EndingsDoNotContradictTheFormat) {
                                       std::pair("a.safetensors", Content::journal),
                                       std::pair("a.json", Content::journal),
                                       std::pair("a.tsv.zst", Content::journal),
-                                      std::pair("a.npy", Content::hdf5),
-                                      std::pair("a.TSV", Content::hdf5),
+                                      std::pair("a.npy", Content::container),
+                                      std::pair("a.h5", Content::container),
+                                      std::pair("a.hdf5", Content::lines),
+                                      std::pair("a.TSV", Content::container),
                                       std::pair("a.npy", Content::lines),
-                                      std::pair("a.H5", Content::lines),
+                                      std::pair("a.Safetensors", Content::lines),
                                       std::pair("a.tsv.bz2", Content::lines),
                                       std::pair("a.tsv.GZ", Content::lines),
-                                      std::pair("a.H5.gz", Content::lines),
+                                      std::pair("a.Safetensors.gz", Content::lines),
                                       std::pair("a.md", Content::json),
                                       std::pair("a.journal", Content::lines),
                                       std::pair("a.tsv.gz", Content::plain_lines),
@@ -191,13 +190,13 @@ TEST(FileRoles, EndingsDoNotContradictTheFormat) {
                  "--categories " + (folder / name).string() + " has an ending of another format: ");
   }
   for (auto const& [name, content] :
-       {std::pair("a.safetensors", Content::hdf5), std::pair("a.safetensors", Content::hdf5), std::pair("a", Content::hdf5),
+       {std::pair("a.safetensors", Content::container), std::pair("a", Content::container),
         std::pair("a.tsv", Content::lines), std::pair("a.tsv.xz", Content::lines), std::pair("a.alive", Content::lines),
         std::pair("a.json", Content::json), std::pair("a", Content::json), std::pair("a.journal", Content::journal),
         std::pair("a", Content::journal), std::pair("a.tsv", Content::network_or_samples),
-        std::pair("a.H5", Content::hdf5), std::pair("a.TSV", Content::lines), std::pair("a.alive.gz", Content::lines),
-        std::pair("a.jsonl", Content::json), std::pair("a.tsv", Content::plain_lines),
-        std::pair("a.safetensors.previous", Content::hdf5)}) {
+        std::pair("a.SAFETENSORS", Content::container), std::pair("a.TSV", Content::lines),
+        std::pair("a.alive.gz", Content::lines), std::pair("a.jsonl", Content::json),
+        std::pair("a.tsv", Content::plain_lines), std::pair("a.safetensors.previous", Content::container)}) {
     expect_taken(none, folder / name, content);
   }
 }
@@ -214,12 +213,10 @@ TEST(FileRoles, OnlyOneRankCanReadAPipe) {
 
 TEST(FileRoles, OnlyOneRankCanReadAPipeOfANetwork) {
   TemporaryFolder const folder;
-  for (std::string const below : {"challenge", "all/neuron32", "matrices", "listed"})
-    fs::create_directories(folder / below);
-  std::string const list = write_bytes(folder / "net.json", R"({"layers": ["pipes.npy", "listed/pipe"]})");
+  for (std::string const below : {"challenge", "all/neuron32", "other"}) fs::create_directories(folder / below);
   for (auto const& [network, pipe] :
        {std::pair("challenge", "challenge/n32-l2.tsv"), std::pair("all", "all/neuron32/n32-l1.tsv.gz"),
-        std::pair("matrices", "matrices/layer.npy"), std::pair("net.json", "listed/pipe")}) {
+        std::pair("other", "other/pipe")}) {
     std::string const name = folder / pipe;
     FileRoles files;
     files.reads("--network", folder / network);

@@ -1,8 +1,8 @@
 #include "io/network_file.hpp"
 
 #include "core/host_threads.hpp"
+#include "io/container_edit.hpp"
 #include "io/files.hpp"
-#include "io/hdf5_edit.hpp"
 #include "io/random_data.hpp"
 
 #include <fmt/format.h>
@@ -13,19 +13,21 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::edit;
 using testing::expect_holds;
 using testing::random_network;
 using testing::sentence_of;
 using testing::TemporaryFolder;
 
 void write(NetworkSource const& network, fs::path const& path) {
-  NetworkFileWriter writer(path);
+  NetworkFileWriter writer(path, network.num_layers());
   for (std::size_t number = 0; number < network.num_layers(); ++number) writer.append(network.layer(number));
   writer.commit();
 }
@@ -37,20 +39,13 @@ Network small_network() {
   return Network({first, second});
 }
 
-std::string descriptor(std::string const& version, std::string const& rest) {
-  return R"({"binsparse": {"version": ")" + version + R"(", )" + rest + "}}";
-}
-
-std::string const first_descriptor = R"("format": "CSR", "shape": [2, 3], "number_of_stored_values": 4,
-    "data_types": {"pointers_to_1": "int64", "indices_1": "int32", "values": "float64"})";
-
 TEST(NetworkFile, RandomNetworksComeBack) {
   TemporaryFolder const folder;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     auto const network = random_network(seed);
     auto const path = folder / "network.safetensors";
     write(network, path);
-    auto const back = load(*open_network_file(path));
+    auto const back = load(NetworkFile(path));
     ASSERT_EQ(back.layers(), network.layers()) << "seed " << seed;
     EXPECT_EQ(back.name(), path.string());
   }
@@ -91,75 +86,75 @@ TEST(NetworkFile, LayersWithoutOutputsOrEdgesComeBack) {
   Layer const other_curve{{1, 1, {0, 0}, {}, {}}, {1.0}, Activation::tanh()};
   Network const network({no_edges, shared_value_of_none, leaky, narrow, curved, other_curve, no_outputs});
   write(network, folder / "network.safetensors");
-  EXPECT_EQ(load(*open_network_file(folder / "network.safetensors")).layers(), network.layers());
-}
-
-/// The size in bytes of the stored type of a dataset.
-std::size_t stored_size(fs::path const& path, std::string const& name) {
-  testing::StoredDataset const dataset(path, name);
-  hdf5::Datatype const type(H5Dget_type(dataset.id()));
-  return H5Tget_size(type.id());
+  EXPECT_EQ(load(NetworkFile(folder / "network.safetensors")).layers(), network.layers());
 }
 
 TEST(NetworkFile, StoresTheNarrowestTypes) {
   TemporaryFolder const folder;
+  auto const path = folder / "network.safetensors";
   testing::Generator generator(1);
   for (auto const values : {testing::Values::floats, testing::Values::doubles}) {
-    Layer const layer{testing::random_matrix(generator, 40, 300, 0.5, values), {0.0}, Activation::relu()};
-    write(Network({layer}), folder / "network.safetensors");
-    auto const weights = std::string("layers/000000/weights/");
-    EXPECT_EQ(stored_size(folder / "network.safetensors", weights + "values"), values == testing::Values::floats ? 4U : 8U);
-    EXPECT_EQ(stored_size(folder / "network.safetensors", weights + "indices_1"), 2U);
-    EXPECT_EQ(stored_size(folder / "network.safetensors", weights + "pointers_to_1"), 2U);
-    EXPECT_EQ(stored_size(folder / "network.safetensors", "layers/000000/bias"), 8U);
+    for (std::size_t const inputs : {300U, 65536U, 65537U}) {
+      Layer layer{testing::random_matrix(generator, 40, 300, 0.5, values), {0.25}, Activation::relu()};
+      layer.weights.num_columns = inputs;
+      write(Network({layer}), path);
+      EXPECT_EQ(load(NetworkFile(path)).layers().front(), layer);
+      auto const arrays = testing::ContainerEdit(path).arrays;
+      EXPECT_EQ(arrays.at("layers.0.pointers").type, "U32");
+      EXPECT_EQ(arrays.at("layers.0.indices").type, inputs > 65536 ? "U32" : "U16");
+      EXPECT_EQ(arrays.at("layers.0.values").type, values == testing::Values::floats ? "F32" : "F64");
+      EXPECT_EQ(arrays.at("layers.0.bias").type, "F32");
+    }
   }
-}
-
-TEST(NetworkFile, LargeIndicesAreCompressed) {
-  TemporaryFolder const folder;
-  SparseMatrix matrix{1000, 5000, {0}, {}, {0.5}};
-  for (NeuronIndex row = 0; row < 1000; ++row) {
-    for (NeuronIndex edge = 0; edge < 32; ++edge) matrix.column_indices.push_back((row % 4) + edge * 128);
-    matrix.row_pointers.push_back(matrix.column_indices.size());
-  }
-  Network const network({{matrix, {-0.5}, Activation::relu()}});
-  write(network, folder / "network.safetensors");
-  EXPECT_LT(fs::file_size(folder / "network.safetensors"), 16000U) << "64000 bytes of indices without compression";
-  EXPECT_EQ(load(*open_network_file(folder / "network.safetensors")).layers(), network.layers());
 }
 
 TEST(NetworkFile, ReadsEveryNumberType) {
   TemporaryFolder const folder;
   auto const path = folder / "network.safetensors";
-  auto const network = small_network();
-  for (auto const index : {H5T_STD_U8LE, H5T_STD_U16BE, H5T_STD_U32LE, H5T_STD_U64LE, H5T_STD_I32LE, H5T_STD_I64BE}) {
-    for (auto const value : {H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_STD_I8LE, H5T_STD_I64LE, H5T_STD_U16LE}) {
-      write(network, path);
-      testing::replace_list(path, "layers/000000/weights/pointers_to_1", index, {0, 3, 4});
-      testing::replace_list(path, "layers/000000/weights/indices_1", index, {0, 1, 2, 1});
-      testing::replace_list(path, "layers/000000/weights/values", value, {1, 2, 3, 4});
-      EXPECT_EQ(load(*open_network_file(path)).layers(), network.layers());
-    }
-  }
+  auto const with = [&](std::string const& name, auto const& numbers) {
+    write(small_network(), path);
+    edit(path, [&](auto& file) { file.set("layers.0." + name, numbers); });
+    EXPECT_EQ(load(NetworkFile(path)).layers(), small_network().layers());
+  };
+  with("pointers", std::vector<std::uint32_t>{0, 3, 4});
+  with("pointers", std::vector<std::uint64_t>{0, 3, 4});
+  with("indices", std::vector<std::uint16_t>{0, 1, 2, 1});
+  with("indices", std::vector<std::uint32_t>{0, 1, 2, 1});
+  with("values", std::vector<float>{1, 2, 3, 4});
+  with("values", std::vector<double>{1, 2, 3, 4});
+  with("bias", std::vector<float>{0.5, -0.5});
+  with("bias", std::vector<double>{0.5, -0.5});
 }
 
-TEST(NetworkFile, ReadsBothVersionsAndBothKindsOfText) {
+TEST(NetworkFile, LayersOfEqualWeightsShareThem) {
   TemporaryFolder const folder;
   auto const path = folder / "network.safetensors";
-  for (std::string const version : {"0.1", "0.1.0"}) {
-    for (bool const variable : {false, true}) {
-      write(small_network(), path);
-      testing::replace_text(path, "/", "format", "varve-network", variable);
-      testing::replace_text(path, "layers/000000", "activation", "clipped_relu", variable);
-      testing::replace_text(path, "layers/000000/weights", "binsparse", descriptor(version, first_descriptor),
-                            variable);
-      EXPECT_EQ(load(*open_network_file(path)).layers(), small_network().layers());
-    }
+  SparseMatrix const square{2, 2, {0, 1, 2}, {0, 1}, {1.0, 2.0}};
+  SparseMatrix const others{2, 2, {0, 1, 2}, {0, 1}, {1.0, 3.0}};
+  SparseMatrix const narrow{1, 2, {0, 0}, {}, {}};
+  SparseMatrix const wide{2, 1, {0, 0, 0}, {}, {}};
+  Network const network({{square, {0.5}, Activation::relu()},
+                         {others, {0.5}, Activation::relu()},
+                         {square, {0.5, 1.5}, Activation::clipped_relu(2.0)},
+                         {others, {0.25}, Activation::tanh()},
+                         {narrow, {0.0}, Activation::relu()},
+                         {wide, {0.0}, Activation::relu()},
+                         {square, {0.5}, Activation::relu()}});
+  write(network, path);
+  NetworkFile const file(path);
+  EXPECT_EQ(load(file).layers(), network.layers());
+  EXPECT_EQ(file.header(2).bias, (std::vector{0.5, 1.5}));
+  testing::ContainerEdit const stored(path);
+  auto const& layers = stored.description["layers"];
+  for (auto const& [number, source] : {std::pair(2, 0), std::pair(3, 1), std::pair(6, 0)}) {
+    EXPECT_EQ(layers[number]["weights_of"], source);
+    EXPECT_FALSE(stored.arrays.contains(fmt::format("layers.{}.values", number)));
   }
+  for (int const number : {0, 1, 4, 5}) EXPECT_FALSE(layers[number].contains("weights_of")) << number;
 }
 
 /// Opens the file and reads all layers.
-void read(fs::path const& path) { load(*open_network_file(path)); }
+void read(fs::path const& path) { load(NetworkFile(path)); }
 
 /// The sentence about a changed copy of the small network, which must begin with the name of the file.
 template <class Change>
@@ -167,153 +162,184 @@ std::string sentence_after(Change const& change) {
   TemporaryFolder const folder;
   auto const path = folder / "network.safetensors";
   write(small_network(), path);
-  change(path);
+  edit(path, change);
   return testing::sentence_about(path, [&] { read(path); });
 }
 
+TEST(NetworkFile, WrongSharesAreNamed) {
+  auto const with = [](std::size_t layer, testing::Json const& source) {
+    return sentence_after([&](auto& file) {
+      file.description["layers"][layer]["weights_of"] = source;
+      for (auto const* const name : {"pointers", "indices", "values"})
+        file.arrays.erase(fmt::format("layers.{}.{}", layer, name));
+    });
+  };
+  EXPECT_EQ(with(1, 0), ": layers.1: found the weights of layer 0, which has another shape, expected one of the same "
+                        "shape");
+  EXPECT_EQ(with(0, 0), ": layers.0: found the weights of layer 0, expected those of an earlier layer");
+  EXPECT_EQ(with(0, 1), ": layers.0: found the weights of layer 1, expected those of an earlier layer");
+  EXPECT_EQ(with(1, -1), ": layers.1: found the weights_of -1, expected a whole number from 0");
+  EXPECT_EQ(sentence_after([](auto& file) {
+              file.description["layers"][1]["shape"] = {3, 2};
+              file.description["layers"].push_back(file.description["layers"][1]);
+              file.description["layers"][1] = file.description["layers"][0];
+              file.description["layers"][1]["weights_of"] = 0;
+            }),
+            ": layer 1 takes 3 inputs, but layer 0 has 2 outputs");
+}
+
 TEST(NetworkFile, MissingPiecesAreNamed) {
-  auto const without = [](std::string const& name) {
-    return sentence_after([&](fs::path const& path) { testing::remove_link(path, name); });
+  for (std::string const name : {"layers.1.pointers", "layers.1.indices", "layers.1.values", "layers.0.bias"}) {
+    EXPECT_EQ(sentence_after([&](auto& file) { file.arrays.erase(name); }), " has no array \"" + name + "\"");
+  }
+  auto const without = [](char const* key) {
+    return sentence_after([&](auto& file) { file.description["layers"][0].erase(key); });
   };
-  EXPECT_EQ(without("layers"), ": found no group \"layers\", expected one");
-  EXPECT_EQ(without("layers/000000"), ": layer 0: found no group \"000000\", expected one");
-  EXPECT_EQ(without("layers/000001/weights"), ": layer 1: found no group \"weights\", expected one");
-  EXPECT_EQ(without("layers/000001/bias"), ": layer 1: found no dataset \"bias\", expected one");
-  EXPECT_EQ(without("layers/000001/weights/values"), ": layer 1: found no dataset \"values\", expected one");
-  EXPECT_EQ(without("layers/000000/weights/indices_1"), ": layer 0: found no dataset \"indices_1\", expected one");
-  EXPECT_EQ(without("layers/000000/weights/pointers_to_1"),
-            ": layer 0: found no dataset \"pointers_to_1\", expected one");
-
-  auto const without_attribute = [](std::string const& object, std::string const& name) {
-    return sentence_after([&](fs::path const& path) { testing::remove_attribute(path, object, name); });
-  };
-  EXPECT_EQ(without_attribute("/", "format"), ": found no attribute \"format\", expected one");
-  EXPECT_EQ(without_attribute("/", "version"), ": found no attribute \"version\", expected one");
-  EXPECT_EQ(without_attribute("layers/000001", "activation"),
-            ": layer 1: found no attribute \"activation\", expected one");
-  EXPECT_EQ(without_attribute("layers/000000", "cap"), ": layer 0: found no attribute \"cap\", expected one");
-  EXPECT_EQ(without_attribute("layers/000000/weights", "binsparse"),
-            ": layer 0: found no attribute \"binsparse\", expected one");
+  EXPECT_EQ(without("shape"), ": layers.0: found the shape not there, expected [rows, columns]");
+  EXPECT_EQ(without("activation"), ": layers.0: found no activation, expected the name of one");
+  EXPECT_EQ(without("cap"), ": layers.0: found no cap, expected a number");
+  for (auto const& layers : {testing::Json(), testing::Json::array(), testing::Json(2)}) {
+    EXPECT_EQ(sentence_after([&](auto& file) { file.description["layers"] = layers; }),
+              ": found no layers in \"layers\", expected at least one");
+  }
+  EXPECT_EQ(sentence_after([](auto& file) { file.description["layers"].erase(1); }),
+            ": found the array \"layers.1.bias\", expected those that its description tells of");
 }
 
-TEST(NetworkFile, WrongAttributesAreNamed) {
-  auto const with_text = [](std::string const& object, std::string const& name, std::string const& text) {
-    return sentence_after([&](fs::path const& path) { testing::replace_text(path, object, name, text); });
+TEST(NetworkFile, WrongDescriptionsAreNamed) {
+  auto const with = [](char const* key, testing::Json const& value) {
+    return sentence_after([&](auto& file) { file.description[key] = value; });
   };
-  auto const with_number = [](std::string const& object, std::string const& name, double number) {
-    return sentence_after([&](fs::path const& path) { testing::replace_number(path, object, name, number); });
+  auto const with_member = [](char const* key, testing::Json const& value) {
+    return sentence_after([&](auto& file) { file.description["layers"][0][key] = value; });
   };
-  EXPECT_EQ(with_text("/", "format", "varve-samples"),
-            ": found the format \"varve-samples\", expected \"varve-network\"");
-  EXPECT_EQ(with_number("/", "format", 1), ": found no text in the attribute \"format\", expected some");
-  EXPECT_EQ(with_number("/", "version", 2), ": found version 2 of the format, expected 1");
-  EXPECT_EQ(with_number("/", "version", 1.7),
-            ": found 1.7 in the attribute \"version\", expected a whole number from 0");
-  EXPECT_EQ(with_text("/", "version", "1"), ": found no number in the attribute \"version\", expected one");
-  EXPECT_EQ(with_text("layers/000000", "activation", "step"),
-            ": layer 0: found the activation \"step\", expected one of \"identity\", \"relu\", "
-            "\"clipped_relu\", \"leaky_relu\", \"sigmoid\", \"tanh\"");
-  EXPECT_EQ(with_text("layers/000000", "activation", "leaky_relu"),
-            ": layer 0: found a cap beside the activation \"leaky_relu\", which has none; expected \"clipped_relu\"");
-  EXPECT_EQ(with_text("layers/000000", "activation", "relu"),
-            ": layer 0: found a cap beside the activation \"relu\", which has none; expected \"clipped_relu\"");
-  EXPECT_EQ(with_text("layers/000000", "activation", "identity"),
-            ": layer 0: found a cap beside the activation \"identity\", which has none; expected \"clipped_relu\"");
-  EXPECT_EQ(with_number("layers/000000", "cap", -1), ": layer 0: the cap is -1, expected a positive finite number");
-  EXPECT_EQ(with_number("layers/000000", "cap", std::nan("")),
-            ": layer 0: the cap is nan, expected a positive finite number");
+  EXPECT_EQ(with("kind", "samples"), ": found the kind \"samples\", expected \"network\"");
+  EXPECT_EQ(with("kind", 1), ": found the kind 1, expected \"network\"");
+  for (testing::Json const& version : {testing::Json(2), testing::Json(1.7), testing::Json("1")})
+    EXPECT_EQ(with("version", version), ": found the version " + version.dump() + ", expected 1");
+  EXPECT_EQ(with("shape", {3, 2}), ": found the key \"shape\", expected one of kind, version, layers");
+  EXPECT_EQ(with("layers", {1}), ": layers.0: found no JSON object, expected one for each layer");
+  EXPECT_EQ(with("training", 1), ": training: found no JSON object, expected one with steps and moments");
+  EXPECT_EQ(with_member("activation", "step"),
+            ": layers.0: found the activation \"step\", expected one of \"identity\", \"relu\", \"clipped_relu\", "
+            "\"leaky_relu\", \"sigmoid\", \"tanh\"");
+  for (std::string const name : {"leaky_relu", "relu", "identity"}) {
+    expect_holds(with_member("activation", name),
+                 ": layers.0: found the key \"cap\", expected one of shape, activation, weights_of");
+  }
+  EXPECT_EQ(with_member("cap", -1), ": layers.0: the cap is -1, expected a positive finite number");
+  EXPECT_EQ(with_member("cap", "8"), ": layers.0: found no cap, expected a number");
+  EXPECT_EQ(with_member("shape", {2, 2}), ": layer 1 takes 2 inputs, but layer 0 has 3 outputs");
+  EXPECT_EQ(with_member("shape", {3, 3}), ": layers.0.bias: found the shape 2, expected 1 or 3");
+  EXPECT_EQ(with_member("shape", {2, 4294967296}),
+            ": layers.0: found the shape 2 x 4294967296, expected no more than 4294967295");
 }
 
-TEST(NetworkFile, WrongDescriptorsAreNamed) {
-  auto const with = [](std::string const& text) {
-    return sentence_after(
-        [&](fs::path const& path) { testing::replace_text(path, "layers/000001/weights", "binsparse", text); });
-  };
-  std::string const types = R"("data_types": {"values": "float32"})";
-  EXPECT_EQ(with("{"), ": layer 1: found a binsparse descriptor that is no JSON object, expected one");
-  EXPECT_EQ(with("[1]"), ": layer 1: found a binsparse descriptor that is no JSON object, expected one");
-  expect_holds(with(descriptor("0.2", types)), ": layer 1: found \"version\": \"\"0.2\"\" in the binsparse descriptor");
-  expect_holds(with(descriptor("0.1", R"("format": "CSC")")), "\"format\"");
-  expect_holds(with(descriptor("0.1", R"("format": "CSR")")), "found no \"shape\" in the binsparse descriptor");
-  expect_holds(with(descriptor("0.1", R"("format": "CSR", "shape": [2])")), "expected two numbers");
-  expect_holds(with(descriptor("0.1", R"("format": "CSR", "shape": [2, -2])")),
-               "expected a number from 0 to 4294967295");
-  expect_holds(with(descriptor("0.1", R"("format": "CSR", "shape": [2, 2], "number_of_stored_values": 1.5)")),
-               "expected a number from 0 to");
-  expect_holds(with(descriptor("0.1", R"("format": "CSR", "shape": [2, 2], "number_of_stored_values": 2)")),
-               "expected an object that names the type of the values");
-  std::string const shape = R"("format": "CSR", "shape": [2, 2], "number_of_stored_values": )";
-  expect_holds(with(descriptor("0.1", shape + R"(2, "data_types": {"values": "complex[float32]"})")),
-               "expected real numbers");
-  EXPECT_EQ(with(descriptor("0.1", shape + "3, " + types)),
-            ": layer 1: found the last row pointer 2, expected the number of stored values, 3");
-  EXPECT_EQ(
-      with(descriptor("0.1", R"("format": "CSR", "shape": [2, 2], "number_of_stored_values": 268435456, )" + types)),
-      ": layer 1: found 268435456 stored values in a matrix of the shape 2 x 2, expected each entry of a matrix once");
-  expect_holds(with(descriptor("0.1", "\"format\": " + std::string(40000, '['))), "nests 40002 deep");
-  expect_holds(sentence_after([](fs::path const& path) {
-                 testing::replace_text(path, "layers/000001/weights", "binsparse", std::string(65537, ' '), true);
-               }),
-               "more than 65536 bytes in the attribute \"binsparse\"");
-  EXPECT_EQ(with(descriptor("0.1", R"("format": "CSR", "shape": [3, 2], "number_of_stored_values": 2, )" + types)),
-            ": layer 1: found 3 numbers in pointers_to_1, expected 4 as the descriptor says");
-}
-
-TEST(NetworkFile, TheValuesSayWhetherOneIsSharedNotTheDescriptor) {
+TEST(NetworkFile, TheValuesSayWhetherOneIsShared) {
   TemporaryFolder const folder;
   auto const path = folder / "network.safetensors";
   write(small_network(), path);
-  auto const weights = small_network().layers()[1].weights;
-  auto const shape =
-      fmt::format(R"("format": "CSR", "shape": [2, 2], "number_of_stored_values": {}, )", weights.num_entries());
-  auto const group = std::string("layers/000001/weights");
-  testing::replace_text(path, group, "binsparse",
-                        descriptor("0.1", shape + R"("data_types": {"values": "iso[float32]"})"));
-  EXPECT_EQ(load(*open_network_file(path)).layers()[1].weights, weights);
-  testing::replace_text(path, group, "binsparse", descriptor("0.1", shape + R"("data_types": {"values": "float32"})"));
-  testing::replace_list(path, group + "/values", H5T_IEEE_F32LE, {0.25});
-  EXPECT_EQ(load(*open_network_file(path)).layers()[1].weights.values, std::vector{0.25});
+  edit(path, [](auto& file) { file.set("layers.1.values", std::vector<float>{0.25}); });
+  EXPECT_EQ(load(NetworkFile(path)).layers()[1].weights.values, std::vector{0.25});
 }
 
 TEST(NetworkFile, LayersThatDoNotFitAreSeenWhenOpened) {
   TemporaryFolder const folder;
   auto const path = folder / "network.safetensors";
   write(small_network(), path);
-  testing::replace_text(path, "layers/000001/weights", "binsparse",
-                        descriptor("0.1", R"("format": "CSR", "shape": [2, 5], "number_of_stored_values": 2,
-                                             "data_types": {"values": "float32"})"));
-  EXPECT_EQ(sentence_of<InputError>([&] { open_network_file(path); }),
+  edit(path, [](auto& file) { file.description["layers"][1]["shape"] = {2, 5}; });
+  EXPECT_EQ(sentence_of<InputError>([&] { NetworkFile{path}; }),
             path.string() + ": layer 1 takes 5 inputs, but layer 0 has 2 outputs");
 }
 
 TEST(NetworkFile, WrongContentsAreNamed) {
-  auto const with = [](std::string const& name, hid_t stored, std::vector<double> const& numbers) {
-    return sentence_after(
-        [&](fs::path const& path) { testing::replace_list(path, "layers/000000/" + name, stored, numbers); });
+  auto const with = [](std::string const& name, auto const& numbers) {
+    return sentence_after([&](auto& file) { file.set("layers.0." + name, numbers); });
   };
+  using Columns = std::vector<std::uint16_t>;
+  using Pointers = std::vector<std::uint32_t>;
+  using Reals = std::vector<double>;
   auto const nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(with("weights/values", H5T_IEEE_F64LE, {1, nan, 3, 4}),
-            ": layer 0: entry 1 has the value nan, expected a finite number");
-  EXPECT_EQ(with("weights/values", H5T_IEEE_F64LE, {1, 2, 3}),
-            ": layer 0: found 3 numbers in values, expected 4 as the descriptor says");
-  EXPECT_EQ(with("weights/indices_1", H5T_STD_I32LE, {1, 0, 2, 1}),
+  EXPECT_EQ(with("values", Reals{1, nan, 3, 4}), ": layer 0: entry 1 has the value nan, expected a finite number");
+  EXPECT_EQ(with("values", Reals{1, 2, 3}), ": layers.0.values: found the shape 3, expected 1 or 4");
+  EXPECT_EQ(with("indices", Columns{1, 0, 2, 1}),
             ": layer 0: row 0 has column index 0 after 1; indices must ascend and be distinct");
-  EXPECT_EQ(with("weights/indices_1", H5T_STD_I32LE, {0, 1, 3, 1}),
-            ": layer 0: row 0 has column index 3, expected 0 to 2");
-  EXPECT_EQ(with("weights/indices_1", H5T_STD_I32LE, {-1, 1, 2, 1}),
-            ": layer 0: indices_1: found -1 at position 0, expected no negative number");
-  expect_holds(with("weights/indices_1", H5T_STD_U64LE, {0, 1, 4294967297.0, 1}), "row 0 has column index 4294967295");
-  expect_holds(with("weights/indices_1", H5T_STD_I64LE, {0, 1, 4294967297.0, 1}), "row 0 has column index 4294967295");
-  EXPECT_EQ(with("weights/indices_1", H5T_IEEE_F32LE, {0, 1, 2, 1}),
-            ": layer 0: indices_1: found a type that is no integer, expected integers");
-  EXPECT_EQ(with("weights/pointers_to_1", H5T_STD_I32LE, {1, 3, 4}),
-            ": layer 0: found the first row pointer 1, expected 0");
-  EXPECT_EQ(with("weights/pointers_to_1", H5T_STD_I32LE, {0, 9, 4}),
-            ": layer 0: found the row pointer 9 after row 0, expected 0 to 4");
-  EXPECT_EQ(with("weights/pointers_to_1", H5T_STD_I32LE, {0, 3, 3}),
-            ": layer 0: found the last row pointer 3, expected the number of stored values, 4");
-  EXPECT_EQ(with("bias", H5T_IEEE_F64LE, {1, 2, 3}), ": layer 0: found 3 biases, expected 1 or 2");
-  EXPECT_EQ(with("bias", H5T_IEEE_F64LE, {1, nan}), ": layer 0: the bias of output 1 is nan, expected a finite number");
+  EXPECT_EQ(with("indices", Columns{0, 1, 3, 1}), ": layer 0: row 0 has column index 3, expected 0 to 2");
+  EXPECT_EQ(with("indices", Pointers{0, 4294967295, 2, 1}),
+            ": layer 0: row 0 has column index 4294967295, expected 0 to 2");
+  EXPECT_EQ(with("indices", std::vector<float>{0, 1, 2, 1}),
+            ": layers.0.indices: found numbers of the type F32, expected U16 or U32");
+  EXPECT_EQ(with("pointers", Pointers{1, 3, 4}), ": layers.0: found the first pointer 1, expected 0");
+  EXPECT_EQ(with("pointers", Pointers{0, 9, 4}),
+            ": layers.0: found the pointer 4 after 9 at row 1, expected ascending numbers");
+  EXPECT_EQ(with("pointers", Pointers{0, 3, 3}),
+            ": layers.0: found the last pointer 3, expected 4, the number of entries");
+  EXPECT_EQ(with("pointers", Pointers{0, 4}), ": layers.0.pointers: found the shape 2, expected 3");
+  EXPECT_EQ(with("bias", Reals{1, 2, 3}), ": layers.0.bias: found the shape 3, expected 1 or 2");
+  EXPECT_EQ(with("bias", Reals{1, nan}), ": layer 0: the bias of output 1 is nan, expected a finite number");
+}
+
+/// A checkpoint of the small network after three epochs.
+TrainingRecord some_record(std::size_t num_moments) {
+  TrainingRecord record{R"({"rate": 0.5})", "{}", {{}, 7}, std::vector<double>(33, -1.0)};
+  for (auto const& layer : small_network().layers()) {
+    record.optimizer.layers.push_back({std::vector(num_moments, std::vector<double>(layer.num_edges(), 0.1)),
+                                       std::vector(num_moments, std::vector<double>(layer.bias.size(), 0.25))});
+  }
+  return record;
+}
+
+TEST(Checkpoint, ComesBackWithItsRecordAndItsBestNetwork) {
+  TemporaryFolder const folder;
+  auto const path = folder / "checkpoint.safetensors";
+  auto best = small_network().layers();
+  best[0].weights.values[0] = 0.1;
+  Network const best_network(best);
+  for (std::size_t const num_moments : {0U, 1U, 2U}) {
+    for (auto const* const stored : {static_cast<Network const*>(nullptr), &best_network}) {
+      auto record = some_record(num_moments);
+      if (num_moments == 0) record.history.clear();
+      NetworkFileWriter(path, small_network(), record, stored).commit();
+      NetworkFile const file(path);
+      EXPECT_EQ(load(file).layers(), small_network().layers());
+      EXPECT_EQ(file.training_record(), record);
+      ASSERT_EQ(file.best() != nullptr, stored != nullptr);
+      EXPECT_EQ(stored == nullptr || load(*file.best()).layers() == best, true);
+    }
+  }
+  write(small_network(), path);
+  EXPECT_EQ(NetworkFile(path).best(), nullptr);
+  EXPECT_EQ(testing::sentence_about(path, [&] { NetworkFile(path).training_record(); }),
+            " is no checkpoint: its description has no \"training\", as of those that varve train writes");
+}
+
+TEST(Checkpoint, WhatIsWrongIsNamed) {
+  TemporaryFolder const folder;
+  auto const path = folder / "checkpoint.safetensors";
+  auto const network = small_network();
+  auto const after = [&](auto const& change) {
+    NetworkFileWriter(path, network, some_record(2), &network).commit();
+    edit(path, change);
+    return testing::sentence_about(path, [&] { NetworkFile(path).training_record(); });
+  };
+  auto const with = [&](char const* key, testing::Json const& value) {
+    return after([&](auto& file) { file.description["training"][key] = value; });
+  };
+  EXPECT_EQ(with("steps", -1), ": training: found the steps -1, expected a whole number from 0");
+  EXPECT_EQ(with("moments", 3), ": training: found 3 moments, expected 0 to 2");
+  EXPECT_EQ(with("moments", 1),
+            ": found the array \"training.0.bias.1\", expected those that its description tells of");
+  EXPECT_EQ(with("epochs", 1), ": training: found the key \"epochs\", expected one of steps, moments");
+  EXPECT_EQ(after([](auto& file) { file.set("training.recipe", std::vector<float>{1}); }),
+            ": training.recipe: found numbers of the type F32, expected U8");
+  EXPECT_EQ(after([](auto& file) {
+              file.arrays["history"].shape = {11, 3};
+            }),
+            ": training: found a history of another shape, expected 11 numbers for each epoch");
+  EXPECT_EQ(after([](auto& file) { file.description.erase("training"); }),
+            ": found the key \"best\", expected one of kind, version, layers");
+  for (std::string const name : {"training.progress", "training.1.weights.1", "best.0.bias"})
+    EXPECT_EQ(after([&](auto& file) { file.arrays.erase(name); }), " has no array \"" + name + "\"");
 }
 
 TEST(NetworkFile, OtherFilesAreRefused) {
@@ -322,23 +348,25 @@ TEST(NetworkFile, OtherFilesAreRefused) {
   EXPECT_EQ(sentence_of<InputError>([&] { read(missing); }),
             missing.string() + " cannot be read: No such file or directory");
   auto const text = testing::write_bytes(folder / "text.safetensors", "1\t2\t3\n");
-  expect_holds(sentence_of<InputError>([&] { read(text); }), text.string() + " is no whole HDF5 file");
+  EXPECT_EQ(sentence_of<InputError>([&] { read(text); }),
+            text.string() + ": found no header of 0 bytes in a file of 6, expected a safetensors file of Varve");
 }
 
 TEST(NetworkFileWriter, LeavesNothingBehindWhenItFails) {
   TemporaryFolder const folder;
   auto const layers = small_network().layers();
   {
-    NetworkFileWriter writer(folder / "network.safetensors");
+    NetworkFileWriter writer(folder / "network.safetensors", 2);
     writer.append(layers[0]);
+    EXPECT_THROW(writer.commit(), std::logic_error);
     expect_holds(sentence_of<InputError>([&] { writer.append(layers[0]); }), "layer 1 takes 3 inputs");
     auto broken = layers[1];
     broken.weights.values[0] = std::nan("");
     expect_holds(sentence_of<InputError>([&] { writer.append(broken); }), "layer 1: entry 0 has the value nan");
   }
   EXPECT_EQ(folder.num_entries(), 0);
-  EXPECT_THROW(NetworkFileWriter(folder / "network.safetensors").commit(), std::logic_error);
-  EXPECT_THROW(NetworkFileWriter(folder / "no/network.safetensors"), ResourceError);
+  EXPECT_THROW(NetworkFileWriter(folder / "network.safetensors", 0).commit(), std::logic_error);
+  EXPECT_THROW(NetworkFileWriter(folder / "no/network.safetensors", 1), ResourceError);
   EXPECT_EQ(folder.num_entries(), 0);
 }
 

@@ -23,7 +23,7 @@ using testing::Values;
 using testing::with_bias;
 
 TEST(Open, NetworksComeBackThroughEveryEnding) {
-  for (std::string const name : {"net", "net.tsv", "net.tsv.gz", "net.tsv.xz", "net.tsv.zst", "net.safetensors", "net.safetensors"}) {
+  for (std::string const name : {"net", "net.tsv", "net.tsv.gz", "net.tsv.xz", "net.tsv.zst", "net.safetensors"}) {
     TemporaryFolder const folder;
     auto const network = random_challenge_network(4, 20, 7, Values::doubles);
     std::vector<std::size_t> steps;
@@ -34,13 +34,13 @@ TEST(Open, NetworksComeBackThroughEveryEnding) {
     EXPECT_EQ(steps, (std::vector<std::size_t>{1, 2, 3, 4, 5, 6, 7}));
     EXPECT_EQ(load(*open_network(folder / name, with_bias())).layers(), network.layers()) << name;
     auto const ending = name.substr(3).starts_with(".tsv") ? name.substr(3) : std::string(".tsv");
-    EXPECT_EQ(fs::is_directory(folder / name), name.find(".h") == std::string::npos);
+    EXPECT_EQ(fs::is_directory(folder / name), name != "net.safetensors");
     EXPECT_EQ(fs::exists(folder / name / ("n20-l7" + ending)), fs::is_directory(folder / name));
   }
 }
 
 TEST(Open, SamplesComeBackThroughEveryEnding) {
-  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".safetensors", ".safetensors"}) {
+  for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst", ".safetensors"}) {
     TemporaryFolder const folder;
     auto const samples = random_samples(4, 50, 20, Values::floats);
     save_samples(samples, folder / ("samples" + ending));
@@ -59,7 +59,7 @@ TEST(Open, FirstSamplesBeginWhereTheFileDoes) {
   EXPECT_EQ(first_samples(folder / "samples.tsv", 30), SampleRange(0, 30));
 }
 
-TEST(Open, GeneralNetworksGoIntoHdf5Only) {
+TEST(Open, GeneralNetworksGoIntoContainersOnly) {
   TemporaryFolder const folder;
   auto const network = random_network(4);
   save_network(network, folder / "net.safetensors");
@@ -104,16 +104,48 @@ TEST(Open, WhatIsNotExpectedIsNamed) {
   expect_holds(sentence_of<InputError>([&] { open_network(folder / "missing"); }), "No such file or directory");
   EXPECT_EQ(sentence_of<InputError>([&] { open_network(text); }),
             text.string() +
-                " is no network: expected an HDF5 network file, a folder of nN-lK.tsv files, an ONNX model, "
-                "matrices of other programs, or a JSON file that lists them");
+                " is no network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv files; of ONNX "
+                "models and others, varve-convert " +
+                text.string() + " NAME.safetensors makes one");
   expect_holds(sentence_of<InputError>([&] { open_network(folder / "samples.safetensors"); }),
-               "found the format \"varve-samples\"");
+               ": found the kind \"samples\", expected \"network\"");
   expect_holds(sentence_of<InputError>([&] { open_samples(folder / "net.safetensors", 4); }),
-               "found the format \"varve-network\"");
+               ": found the kind \"network\", expected \"samples\"");
   expect_holds(sentence_of<InputError>([&] { open_samples(folder.path(), 4); }), "is a folder, expected a file");
-  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "missing.safetensors", 4); }), "No such file or directory");
+  expect_holds(sentence_of<InputError>([&] { open_samples(folder / "missing.safetensors", 4); }),
+               "No such file or directory");
   EXPECT_EQ(sentence_of<InputError>([&] { open_samples(folder / "samples.safetensors", 6); }),
             (folder / "samples.safetensors").string() + " holds samples of 4 neurons, the network has 6 inputs");
+}
+
+TEST(Open, FilesAreKnownByTheirContent) {
+  TemporaryFolder const folder;
+  auto const samples = random_samples(1, 5, 4, Values::floats);
+  save_samples(samples, folder / "samples.safetensors");
+  save_network(random_network(1), folder / "net.safetensors");
+  fs::rename(folder / "samples.safetensors", folder / "samples.tsv");
+  fs::rename(folder / "net.safetensors", folder / "net");
+  EXPECT_EQ(open_samples(folder / "samples.tsv", 4), samples);
+  EXPECT_EQ(load(*open_network(folder / "net")).layers(), random_network(1).layers());
+  EXPECT_TRUE(holds_samples(folder / "samples.tsv"));
+  EXPECT_TRUE(holds_samples(testing::write_bytes(folder / "text", "1\t1\t1\n")));
+  for (std::string const name : {"net", "missing", "."}) EXPECT_FALSE(holds_samples(folder / name)) << name;
+}
+
+TEST(Open, FilesOfOtherProgramsAreNamed) {
+  TemporaryFolder const folder;
+  for (auto const& [bytes, what] : {std::pair<std::string, std::string>{"\x89HDF\r\n\x1a\n rest", "an HDF5 file"},
+                                    {"\x93NUMPY rest", "an array of NumPy"},
+                                    {"PK\x03\x04 rest", "a zip archive, as those of SciPy"}}) {
+    for (std::string const name : {"x", "x.safetensors"}) {
+      auto const path = testing::write_bytes(folder / name, bytes);
+      auto const expected =
+          " is " + what + ", which Varve's Python package reads: varve-convert " + path.string() + " NAME.safetensors";
+      EXPECT_EQ(testing::sentence_about(path, [&] { open_network(path); }), expected);
+      EXPECT_EQ(testing::sentence_about(path, [&] { open_samples(path, 4); }), expected);
+      EXPECT_FALSE(holds_samples(path));
+    }
+  }
 }
 
 TEST(Open, UnknownEndingsAreRefused) {

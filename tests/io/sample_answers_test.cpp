@@ -1,7 +1,6 @@
 #include "io/challenge.hpp"
+#include "io/container_edit.hpp"
 #include "io/files.hpp"
-#include "io/growing_matrix.hpp"
-#include "io/hdf5_edit.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
@@ -80,7 +79,7 @@ TEST(SampleAnswers, LabelsAndTargetsAndTheirRangesComeBack) {
 TEST(SampleAnswers, BatchesGrowIntoTheSameContent) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
-  constexpr std::size_t num_samples = 70000; // more labels than a block holds
+  constexpr std::size_t num_samples = 70000; // more labels than a piece holds
   SampleSet samples{{num_samples, 3, std::vector<EdgeOffset>(num_samples + 1, 0), {}, {0.0}}, first_sample};
   auto const targets = samples_numbered(2, num_samples, 2);
   for (std::size_t const batch_size : {std::size_t{4099}, num_samples}) {
@@ -109,12 +108,12 @@ TEST(SampleAnswers, FilesWithoutThemSaySo) {
   write_sample_file(path, samples_numbered(1, 10, 4));
   EXPECT_FALSE(read_sample_header(path).has_labels);
   EXPECT_EQ(read_sample_header(path).num_targets, std::nullopt);
-  EXPECT_EQ(sentence_about(path, [&] { read_sample_labels(path); }),
-            " has no labels, expected a dataset \"labels\" with the class of each sample (varve convert --labels adds "
-            "one)");
+  EXPECT_EQ(
+      sentence_about(path, [&] { read_sample_labels(path); }),
+      " has no labels, expected an array \"labels\" with the class of each sample (varve convert --labels adds one)");
   EXPECT_EQ(sentence_about(path, [&] { SampleFileReader(path, std::nullopt, SamplePart::targets); }),
-            " has no targets, expected a group \"targets\" with the wanted outputs of each sample (varve convert "
-            "--targets adds one)");
+            " has no targets, expected the arrays \"targets.*\" with the wanted outputs of each sample (varve convert "
+            "--targets adds them)");
 }
 
 TEST(SampleAnswers, EachSampleNeedsOne) {
@@ -147,109 +146,66 @@ TEST(SampleAnswers, TextHasNoPlaceForThem) {
 }
 
 /// The sentence about a file of two samples after a change to it.
-template <class Change, class Read>
-std::string sentence_after(Change const& change, Read const& read) {
+template <class Change>
+std::string sentence_after(Change const& change) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
   auto const samples = samples_numbered(1, 2, 3);
   write_answers(path, samples, {{0, 1}, first_sample}, {{2, 2, {0, 1, 2}, {0, 1}, {0.5, 1.5}}, first_sample}, 2);
-  change(path);
-  return sentence_about(path, [&] { read(path); });
+  testing::edit(path, change);
+  return sentence_about(path, [&] {
+    read_sample_labels(path);
+    SampleFileReader(path, std::nullopt, SamplePart::targets).read_set(0, 2);
+  });
 }
 
 TEST(SampleAnswers, BrokenOnesAreNamed) {
-  auto const read_all = [](fs::path const& path) {
-    read_sample_labels(path);
-    SampleFileReader(path, std::nullopt, SamplePart::targets).read_set(0, 2);
+  auto const with = [](char const* name, auto const& numbers) {
+    return sentence_after([&](auto& file) { file.set(name, numbers); });
   };
-  EXPECT_EQ(
-      sentence_after([](auto const& path) { testing::replace_list(path, "labels", H5T_STD_U8LE, {1}); }, read_all),
-      ": found 1 labels for 2 samples, expected one for each");
-  EXPECT_EQ(sentence_after(
-                [](auto const& path) {
-                  testing::replace_list(path, "labels", H5T_STD_U8LE, {1, 2, 3});
-                },
-                read_all),
-            ": found 3 labels for 2 samples, expected one for each");
-  EXPECT_EQ(sentence_after(
-                [](auto const& path) {
-                  testing::replace_list(path, "labels", H5T_STD_I32LE, {1, -2});
-                },
-                read_all),
-            ": labels: found -2 at position 1, expected no negative number");
-  EXPECT_EQ(sentence_after(
-                [](auto const& path) {
-                  testing::replace_list(path, "labels", H5T_IEEE_F32LE, {1, 2});
-                },
-                read_all),
-            ": labels: found a type that is no integer, expected integers");
-  EXPECT_EQ(sentence_after(
-                [](auto const& path) {
-                  testing::remove_link(path, "labels");
-                  auto const lock = hdf5::lock();
-                  hdf5::create_group(testing::open_to_edit(path).id(), "labels", path);
-                },
-                read_all)
-                .find(": the dataset \"labels\" cannot be read"),
-            0U);
-  EXPECT_EQ(sentence_after(
-                [](auto const& path) {
-                  testing::replace_list(path, "targets/values", H5T_IEEE_F32LE, {1, std::nan("")});
-                },
-                read_all),
+  using Classes = std::vector<std::uint32_t>;
+  EXPECT_EQ(with("labels", Classes{1}), ": labels: found the shape 1, expected 2");
+  EXPECT_EQ(with("labels", Classes{1, 2, 3}), ": labels: found the shape 3, expected 2");
+  EXPECT_EQ(with("labels", std::vector<float>{1, 2}), ": labels: found numbers of the type F32, expected U32");
+  EXPECT_EQ(with("targets.pointers", std::vector<std::uint64_t>{0, 1, 2, 2}),
+            ": targets.pointers: found the shape 4, expected 3");
+  EXPECT_EQ(with("targets.values", std::vector<float>{1, std::nanf("")}),
             ": targets: entry 1 has the value nan, expected a finite number");
-  EXPECT_EQ(sentence_after([](auto const& path) { testing::remove_link(path, "targets/values"); }, read_all),
-            ": targets: found no dataset \"values\", expected one");
-}
-
-/// Gives samples the targets of another number of samples.
-void replace_targets(fs::path const& path) {
-  testing::remove_link(path, "targets");
-  auto const lock = hdf5::lock();
-  auto const file = testing::open_to_edit(path);
-  GrowingMatrix targets(file.id(), "targets", 2, path);
-  targets.append({{3, 2, {0, 1, 2, 2}, {0, 1}, {0.5, 1.5}}, 0});
-  targets.finish();
+  EXPECT_EQ(sentence_after([](auto& file) { file.arrays.erase("targets.values"); }),
+            " has no array \"targets.values\"");
+  EXPECT_EQ(sentence_after([](auto& file) { file.description.erase("targets"); }),
+            ": found the array \"targets.indices\", expected those that its description tells of");
+  EXPECT_EQ(sentence_after([](auto& file) { file.description["targets"] = 4294967296; }),
+            ": found 4294967296 targets, expected fewer");
 }
 
 TEST(SampleAnswers, AWrongNumberOfTargetsStopsEveryReader) {
-  for (auto const part : {SamplePart::samples, SamplePart::targets}) {
-    EXPECT_EQ(sentence_after(replace_targets, [&](auto const& path) { SampleFileReader(path, std::nullopt, part); }),
-              ": found 3 targets for 2 samples, expected one for each");
-  }
-}
-
-TEST(SampleAnswers, LabelsBeyondAllClassesAreNoClass) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
-  auto const samples = samples_numbered(1, 2, 3);
-  write_answers(path, samples, {{0, 1}, first_sample}, {{2, 2, {0, 0, 0}, {}, {}}, first_sample}, 2);
-  testing::replace_list(path, "labels", H5T_STD_I64LE, {7, 1e15});
-  EXPECT_EQ(read_sample_labels(path), (Labels{{7, no_class}, first_sample}));
+  write_answers(path, samples_numbered(1, 2, 3), {{0, 1}, first_sample}, {{2, 2, {0, 0, 0}, {}, {}}, first_sample}, 2);
+  testing::edit(path, [](auto& file) { file.set("targets.pointers", std::vector<std::uint64_t>{0, 0, 0, 0}); });
+  for (auto const part : {SamplePart::samples, SamplePart::targets}) {
+    EXPECT_EQ(sentence_about(path, [&] { SampleFileReader(path, std::nullopt, part); }),
+              ": targets.pointers: found the shape 4, expected 3");
+  }
 }
 
 TEST(SampleAnswers, DamagedBytesAreNoticed) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
   SampleFileWriter writer(path, 3);
-  auto const samples = samples_numbered(1, 2000, 3);
-  writer.append(samples);
-  writer.append_labels(some_labels(2000));
+  writer.append(samples_numbered(1, 2000, 3));
+  writer.append_labels({std::vector<NeuronIndex>(2000, 0x01020304), first_sample});
   writer.commit();
-  haddr_t place = 0;
-  {
-    testing::StoredDataset const labels(path, "labels");
-    hsize_t size = 0;
-    hsize_t const origin = 0;
-    unsigned mask = 0;
-    ASSERT_GE(H5Dget_chunk_info_by_coord(labels.id(), &origin, &mask, &place, &size), 0);
-  }
   auto bytes = read_bytes(path);
-  bytes[place + 5] = static_cast<char>(bytes[place + 5] ^ 1);
+  auto const place = bytes.find("\4\3\2\1");
+  ASSERT_NE(place, std::string::npos);
+  bytes[place + 4 * 1999] = '\5';
   testing::write_bytes(path, bytes);
-  EXPECT_NE(
-      sentence_about(path, [&] { read_sample_labels(path); }).find(": labels: found a chunk that does not inflate"),
-      std::string::npos);
+  EXPECT_EQ(sentence_about(path, [&] { read_sample_labels(path); }),
+            ": labels: found bytes from 0 on whose SHA-256 is not what the file says, expected the right one; the file "
+            "is damaged");
+  EXPECT_EQ(read_sample_file(path).num_samples(), 2000U) << "the samples are whole";
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "io/sample_file.hpp"
 
+#include "io/container_edit.hpp"
 #include "io/files.hpp"
-#include "io/hdf5_edit.hpp"
 #include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -18,6 +19,7 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::edit;
 using testing::expect_holds;
 using testing::random_samples;
 using testing::sentence_of;
@@ -118,53 +120,91 @@ std::string sentence_after(Change const& change) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
   write_sample_file(path, {{2, 3, {0, 2, 3}, {0, 2, 1}, {1.0, 2.0, 3.0}}, 0});
-  change(path);
+  edit(path, change);
   return testing::sentence_about(path, [&] { read_sample_file(path); });
 }
 
-TEST(SampleFile, WrongFilesAreNamed) {
-  EXPECT_EQ(sentence_after([](auto const& path) { testing::remove_link(path, "samples"); }),
-            ": found no group \"samples\", expected one");
-  EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_text(path, "/", "format", "varve-network"); }),
-            ": found the format \"varve-network\", expected \"varve-samples\"");
-  EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_number(path, "/", "version", 3); }),
-            ": found version 3 of the format, expected 1");
-  EXPECT_EQ(sentence_after([](auto const& path) { testing::replace_number(path, "/", "first_sample", -3); }),
-            ": found -3 in the attribute \"first_sample\", expected a whole number from 0");
+TEST(SampleFile, WrongDescriptionsAreNamed) {
+  auto const with = [](char const* key, testing::Json const& value) {
+    return sentence_after([&](auto& file) { file.description[key] = value; });
+  };
+  EXPECT_EQ(with("kind", "network"), ": found the kind \"network\", expected \"samples\"");
+  EXPECT_EQ(with("version", 3), ": found the version 3, expected 1");
+  EXPECT_EQ(with("version", "1"), ": found the version \"1\", expected 1");
+  EXPECT_EQ(with("first_sample", -3), ": found the first_sample -3, expected a whole number from 0");
+  EXPECT_EQ(with("first_sample", 1.5), ": found the first_sample 1.5, expected a whole number from 0");
   for (auto const first : {std::numeric_limits<std::uint64_t>::max(), std::numeric_limits<std::uint64_t>::max() - 2}) {
-    expect_holds(sentence_after([&](auto const& path) {
-                   testing::remove_attribute(path, "/", "first_sample");
-                   auto const lock = hdf5::lock();
-                   hdf5::write_integer(testing::open_to_edit(path).id(), "first_sample", first, path);
-                 }),
+    expect_holds(with("first_sample", first),
                  ": found " + std::to_string(first) + " as the number of the first of 2 samples");
   }
-  EXPECT_EQ(sentence_after([](auto const& path) {
-              testing::replace_list(path, "samples/indices_1", H5T_STD_U8LE, {2, 0, 1});
-            }),
+  EXPECT_EQ(with("shape", {2, 3, 1}), ": found the shape [2,3,1], expected [rows, columns]");
+  EXPECT_EQ(with("shape", {-2, 3}), ": found the shape [-2,3], expected [rows, columns]");
+  EXPECT_EQ(with("shape", {4294967296, 3}), ": found the shape 4294967296 x 3, expected no more than 4294967295");
+  EXPECT_EQ(with("shape", {3, 3}), ": samples.pointers: found the shape 3, expected 4");
+  EXPECT_EQ(with("neurons", 3),
+            ": found the key \"neurons\", expected one of kind, version, shape, first_sample, targets");
+  for (char const* const key : {"kind", "version", "shape"}) {
+    expect_holds(sentence_after([&](auto& file) { file.description.erase(key); }),
+                 std::string(": found the ") + key + " not there, expected ");
+  }
+}
+
+TEST(SampleFile, WrongArraysAreNamed) {
+  auto const with = [](std::string const& name, auto const& numbers) {
+    return sentence_after([&](auto& file) { file.set("samples." + name, numbers); });
+  };
+  using Columns = std::vector<std::uint16_t>;
+  using Pointers = std::vector<std::uint64_t>;
+  EXPECT_EQ(with("indices", Columns{2, 0, 1}),
             ": samples: row 0 has column index 0 after 2; indices must ascend and be distinct");
-  EXPECT_EQ(sentence_after([](auto const& path) {
-              testing::replace_list(path, "samples/values", H5T_IEEE_F32LE, {2, std::nan(""), 1});
-            }),
+  EXPECT_EQ(with("indices", Columns{0, 3, 1}), ": samples: row 0 has column index 3, expected 0 to 2");
+  EXPECT_EQ(with("indices", Pointers{0, 2, 1}),
+            ": samples.indices: found numbers of the type U64, expected U16 or U32");
+  EXPECT_EQ(with("values", std::vector<float>{2, std::nanf(""), 1}),
             ": samples: entry 1 has the value nan, expected a finite number");
+  EXPECT_EQ(with("values", std::vector<float>{2, 1}), ": samples.values: found the shape 2, expected 1 or 3");
+  EXPECT_EQ(with("pointers", Pointers{1, 2, 3}), ": samples: found the first pointer 1, expected 0");
+  EXPECT_EQ(with("pointers", Pointers{0, 2, 2}),
+            ": samples: found the last pointer 2, expected 3, the number of entries");
+  EXPECT_EQ(with("pointers", Pointers{0, 4, 3}),
+            ": samples: found the pointer 3 after 4 at row 1, expected ascending numbers");
+  EXPECT_EQ(with("pointers", Columns{0, 2, 3}),
+            ": samples.pointers: found numbers of the type U16, expected U32 or U64");
+  EXPECT_EQ(with("others", Columns{0}),
+            ": found the array \"samples.others\", expected those that its description tells of");
+  for (std::string const name : {"samples.pointers", "samples.indices", "samples.values"}) {
+    EXPECT_EQ(sentence_after([&](auto& file) { file.arrays.erase(name); }), " has no array \"" + name + "\"");
+    expect_holds(sentence_after([&](auto& file) { file.arrays[name].shape.push_back(1); }), "expected");
+  }
+}
+
+TEST(SampleFile, NarrowAndWideNumbersAreTheSame) {
+  TemporaryFolder const folder;
+  auto const path = folder / "samples.safetensors";
+  SampleSet const samples{{2, 3, {0, 2, 3}, {0, 2, 1}, {1.0, 2.0, 3.0}}, 0};
+  write_sample_file(path, samples);
+  edit(path, [](auto& file) {
+    file.set("samples.pointers", std::vector<std::uint32_t>{0, 2, 3});
+    file.set("samples.indices", std::vector<std::uint32_t>{0, 2, 1});
+    file.set("samples.values", std::vector<double>{1, 2, 3});
+    file.description.erase("first_sample");
+  });
+  EXPECT_EQ(read_sample_file(path), samples);
 }
 
 TEST(SampleFile, NamedLikeOneIsNoText) {
   TemporaryFolder const folder;
-  for (std::string const content : {"", "1\t2\t1\n"}) {
-    for (std::string const name : {"x.safetensors", "x.safetensors"}) {
-      auto const path = folder / name;
-      testing::write_bytes(path, content);
-      expect_holds(sentence_of<InputError>([&] { open_samples(path, 12, std::nullopt); }),
-                   "found no HDF5 file, expected one");
-      expect_holds(sentence_of<InputError>([&] { open_samples(path, 12); }), "found no HDF5 file, expected one");
-      expect_holds(sentence_of<InputError>([&] { open_sample_reader(path, 12, std::nullopt, 1 << 20U); }),
-                   "found no HDF5 file, expected one");
-      expect_holds(sentence_of<InputError>([&] {
-                     open_labels(path, {0, 1}, OtherSamples::refused);
-                   }),
-                   "found no HDF5 file, expected one");
-    }
+  auto const path = folder / "x.safetensors";
+  for (std::string const content : {"", "1\t2\t1\n", "%%MatrixMarket matrix coordinate real general\n1 1 0\n"}) {
+    testing::write_bytes(path, content);
+    auto const refuse = [&](auto const& read) {
+      EXPECT_EQ(testing::sentence_about(path, read),
+                ": found no safetensors file, expected one by the ending of its name");
+    };
+    refuse([&] { open_samples(path, 12, std::nullopt); });
+    refuse([&] { open_samples(path, 12); });
+    refuse([&] { open_sample_reader(path, 12, std::nullopt, 1 << 20U); });
+    refuse([&] { open_labels(path, {0, 1}, OtherSamples::refused); });
   }
 }
 
@@ -185,15 +225,6 @@ TEST(SampleFile, RangesOutsideTheFileAreRefused) {
               fmt::format("the samples {}:{} were asked for, but {} holds the samples 101:104", range.first + 1,
                           range.second, path.string()));
   }
-}
-
-TEST(SampleFile, FirstSampleIsZeroWhereAbsent) {
-  TemporaryFolder const folder;
-  auto const path = folder / "samples.safetensors";
-  auto const samples = random_samples(1, 10, 4, Values::floats);
-  write_sample_file(path, samples);
-  testing::remove_attribute(path, "/", "first_sample");
-  EXPECT_EQ(read_sample_file(path), samples);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "io/sample_reader.hpp"
 
+#include "io/container_edit.hpp"
 #include "io/files.hpp"
-#include "io/hdf5_edit.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
@@ -84,7 +84,7 @@ TEST(SampleReaders, PutSamplesIntoTheMemoryOfADevice) {
   auto const path = folder / "samples.safetensors";
   for (auto const values : {Values::one_for_all, Values::doubles}) {
     for (std::size_t const neurons : {std::size_t{300}, std::size_t{65536}, std::size_t{65537}}) {
-      auto samples = random_samples(4, 700, 300, values); // more entries than a chunk holds
+      auto samples = random_samples(4, 700, 300, values); // more entries than a piece holds
       samples.matrix.num_columns = neurons;
       samples.matrix.column_indices.back() = static_cast<NeuronIndex>(neurons - 1);
       save_samples(samples, path);
@@ -114,15 +114,18 @@ TEST(SampleReaders, SayWhatIsWrongWhateverTheMemory) {
     return sentence_of<InputError>([&] { reader.read(0, 700); });
   };
   // the first, a middle and the last entry of a row, and a number that 16 bits do not hold
-  for (auto const& [entry, column] : {std::pair<std::size_t, double>{rows[2], 300},
+  for (auto const& [entry, column] : {std::pair<std::size_t, NeuronIndex>{rows[2], 300},
                                       {rows[3] - 1, 300},
                                       {rows[400] + 1, 0},
                                       {rows[401] - 1, 0},
                                       {rows[5] - 1, 65541}}) {
     write_sample_file(path, good);
-    std::vector<double> columns(good.matrix.column_indices.begin(), good.matrix.column_indices.end());
+    auto columns = good.matrix.column_indices;
     columns[entry] = column;
-    testing::replace_list(path, "samples/indices_1", column > 65535 ? H5T_STD_U32LE : H5T_STD_U16LE, columns);
+    testing::edit(path, [&](auto& file) {
+      if (column > 65535) return file.set("samples.indices", columns);
+      file.set("samples.indices", std::vector<std::uint16_t>(columns.begin(), columns.end()));
+    });
     auto const expected = sentence_with(nullptr);
     expect_holds(expected, "has column index");
     EXPECT_EQ(sentence_with(some_memory(false)), expected);
@@ -162,9 +165,9 @@ TEST(SampleReaders, SayWhatIsWrongWithSamplesThatAreReadAhead) {
   auto const path = folder / "samples.safetensors";
   auto const samples = random_samples(4, 90, 20, Values::one_for_all);
   write_sample_file(path, samples);
-  std::vector<double> columns(samples.matrix.column_indices.begin(), samples.matrix.column_indices.end());
+  auto columns = samples.matrix.column_indices;
   columns.back() = 20;
-  testing::replace_list(path, "samples/indices_1", H5T_STD_U16LE, columns);
+  testing::edit(path, [&](auto& file) { file.set("samples.indices", columns); });
   auto const reader = read_ahead(std::make_unique<SampleFileReader>(path), nullptr);
   expect_holds(sentence_of<InputError>([&] { reader->read(0, 90); }), "has column index 20");
 }
@@ -236,8 +239,9 @@ TEST(SampleReaders, NameWhatIsWrong) {
                  "the samples 4:9 were asked for, but " + path.string() + " ends with sample 3");
   }
   save_samples(random_samples(4, 50, 20, Values::floats), folder / "samples.safetensors");
-  expect_holds(sentence_of<InputError>([&] { open_sample_reader(folder / "samples.safetensors", 21, std::nullopt, plenty); }),
-               "holds samples of 20 neurons, the network has 21 inputs");
+  expect_holds(
+      sentence_of<InputError>([&] { open_sample_reader(folder / "samples.safetensors", 21, std::nullopt, plenty); }),
+      "holds samples of 20 neurons, the network has 21 inputs");
   expect_holds(sentence_of<UsageError>([&] {
                  open_sample_reader(folder / "samples.safetensors", 20, SampleRange{20, 51}, plenty);
                }),
