@@ -71,7 +71,7 @@ def write(path: str, description: dict[str, Any], arrays: dict[str, ArrayLike]) 
             first, last = (begin + offset for offset in header[name]["data_offsets"])
             if _hashes(_read(file, first, last)) != hashes[name]:
                 raise ResourceError(
-                    f"{path} cannot be written: it holds other numbers than were written; its disk or file system lost some"
+                    f"{path} cannot be written: it holds other numbers than were written; its disk lost some"
                 )
 
 
@@ -123,8 +123,10 @@ def _hashes(blocks: Iterable[memoryview]) -> bytes:
 
 @contextmanager
 def _appearing(path: str) -> Iterator[BinaryIO]:
-    """A file beside its name, which it gets when the block ends without an error. Named and locked as the C++ part does it,
-    which removes what a process that was killed has left."""
+    """A file beside its name, which it gets when the block ends without an error.
+
+    It is named and locked as the C++ part does it, which removes what a process that was killed has left.
+    """
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
         raise UsageError(f"{path} is a folder or a device, expected the name of a file to write")

@@ -1,4 +1,4 @@
-"""Files of networks and samples: Varve's own and the challenge's by the C++ part, those of other programs by their libraries."""
+"""Files of networks and samples: those of other programs by their libraries, all others by the C++ part."""
 
 from __future__ import annotations
 
@@ -209,8 +209,8 @@ def samples_of(X: Any, num_inputs: int) -> Any:
 
 
 def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets: bool = False) -> tuple[Any, Any, Any]:
-    """Samples, labels and targets, where each may be a file. Without labels and targets, those of the samples' file: its
-    targets if they are preferred or it has no labels, else its labels."""
+    """Samples, labels and targets, where each may be a file. Without labels and targets, those of the samples' file:
+    its targets if they are preferred or it has no labels, else its labels."""
     with sentences():
         if is_path(X):
             X = samples_in(name_of(X), num_inputs, labels is None and targets is None)

@@ -1,4 +1,4 @@
-"""Files of other programs: their kinds, and matrices of NumPy, SciPy and Matrix Market as scipy.sparse.csr_array of float64.
+"""Files of other programs: their kinds, and matrices of NumPy, SciPy and Matrix Market as csr_array of float64.
 
 (SciPy's own reader of Matrix Market crashes over broken files; the C++ part has one.)
 """
@@ -58,7 +58,9 @@ def library(name: str, path: str, package: str = "") -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         package = package or name
-        raise ResourceError(f"{path} is read by the Python package {package}, which is missing: pip install {package}") from error
+        raise ResourceError(
+            f"{path} is read by the Python package {package}, which is missing: pip install {package}"
+        ) from error
 
 
 @contextmanager
@@ -87,7 +89,7 @@ def _zstd(path: str) -> Any:
 
 
 def kind_of(path: str) -> str:
-    """npy, npz, mtx, hdf5, onnx, json, or safetensors for one that is not Varve's; "" for what the C++ part reads or refuses."""
+    """npy, npz, mtx, hdf5, onnx, json, or foreign safetensors; "" for what the C++ part reads or refuses."""
     if not os.path.isfile(path):
         return ""
     try:
@@ -117,8 +119,10 @@ def kind_of(path: str) -> str:
 
 
 def _is_onnx(file: BinaryIO, size: int) -> bool:
-    """True if all bytes are fields of an ONNX model, with a version and a graph among them, or if it begins like one that was
-    cut. (Protocol Buffers have no signature.)"""
+    """True if all bytes are fields of an ONNX model, with a version and a graph among them, or if it begins like one.
+
+    (Protocol Buffers have no signature.)
+    """
     file.seek(0)
     head = file.read(3)
     if len(head) == 3 and head[0] == 8 and 0 < head[1] < 64 and head[2] in b"\x12\x1a\x22\x28\x32\x3a\x42\x72":
@@ -161,7 +165,9 @@ def parse_json(text: str | bytes, place: str) -> Any:
     if len(text) > _LONGEST_JSON:
         fail(place, f"JSON of more than {_LONGEST_JSON} bytes", "no more")
     try:
-        return json.loads(text, object_pairs_hook=once, parse_constant=lambda word: fail(place, f"the word {word}", "a number"))
+        return json.loads(
+            text, object_pairs_hook=once, parse_constant=lambda word: fail(place, f"the word {word}", "a number")
+        )
     except InputError:
         raise
     except (ValueError, RecursionError):
@@ -186,7 +192,6 @@ def activation_of(name: str, cap: float | None, slope: float | None, place: str)
     return Activation(name, cap if cap is not None else slope)
 
 
-
 # --- matrices
 
 
@@ -205,7 +210,9 @@ def csr(arrays: Any, num_rows: int, num_columns: int) -> Any:
     return csr_array(arrays, shape=(num_rows, num_columns))
 
 
-def csr_of_parts(layout: str, shape: Sequence[int], outer: np.ndarray, inner: np.ndarray, values: np.ndarray, place: str) -> Any:
+def csr_of_parts(
+    layout: str, shape: Sequence[int], outer: np.ndarray, inner: np.ndarray, values: np.ndarray, place: str
+) -> Any:
     """A matrix of the lists of SciPy's formats and binsparse's.
 
     :param layout: csr, csc or coo
@@ -216,7 +223,9 @@ def csr_of_parts(layout: str, shape: Sequence[int], outer: np.ndarray, inner: np
     if len(values) not in (len(inner), 1):
         fail(place, f"{len(values)} values for {len(inner)} entries", "one for each")
     num_rows, num_columns = shape
-    require_countable(num_rows, num_columns, num_rows if layout == "csr" else len(inner), place)  # pointers are content, too
+    require_countable(
+        num_rows, num_columns, num_rows if layout == "csr" else len(inner), place
+    )  # pointers are content, too
     values = values.astype(np.float64) if len(values) == len(inner) else np.full(len(inner), values[0], np.float64)
     if layout == "csc":
         return _compressed((num_columns, num_rows), outer, inner, values, ("column", "row"), place).T.tocsr()
@@ -239,7 +248,12 @@ def _indices(numbers: np.ndarray, limit: int, what: str, place: str) -> np.ndarr
 
 
 def _compressed(
-    shape: tuple[int, int], pointers: np.ndarray, columns: np.ndarray, values: np.ndarray, names: tuple[str, str], place: str
+    shape: tuple[int, int],
+    pointers: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    names: tuple[str, str],
+    place: str,
 ) -> Any:
     """Sorts the entries of each row by their columns. `names`: what the rows and columns are called."""
     from scipy.sparse import csr_array
@@ -287,7 +301,9 @@ def csr_of_dense(array: np.ndarray, place: str) -> Any:
         columns.append(where[1].astype(np.uint32))
         values.append(block[where].astype(np.float64))
     pointers = np.cumsum(np.concatenate(counts))
-    return _compressed((num_rows, num_columns), pointers, np.concatenate(columns), np.concatenate(values), ("row", "column"), place)
+    return _compressed(
+        (num_rows, num_columns), pointers, np.concatenate(columns), np.concatenate(values), ("row", "column"), place
+    )
 
 
 # --- NumPy and SciPy
@@ -318,7 +334,9 @@ def _read_array(file: Any, place: str, kinds: str = "buif") -> np.ndarray:
     if found > size:
         fail(place, "bytes behind the last number", f"{count} numbers of the shape {shown}")
     is_in_file = count > 0 and not data
-    array = np.asarray(np.memmap(file, dtype, "r", file.tell(), count)) if is_in_file else np.ndarray(count, dtype, data)
+    array = (
+        np.asarray(np.memmap(file, dtype, "r", file.tell(), count)) if is_in_file else np.ndarray(count, dtype, data)
+    )
     return array.reshape(shape, order="F" if is_fortran else "C")
 
 
@@ -342,7 +360,11 @@ def read_labels(path: str) -> np.ndarray:
     """The classes of samples in a NumPy array."""
     labels = read_npy(path)
     if labels.ndim != 1:
-        fail(path, f"an array of the shape ({', '.join(map(str, labels.shape))})", "one dimension, the class of each sample")
+        fail(
+            path,
+            f"an array of the shape ({', '.join(map(str, labels.shape))})",
+            "one dimension, the class of each sample",
+        )
     if labels.dtype.kind == "f":
         fail(path, f"elements of NumPy's type {quote(labels.dtype.str)}", "integers")
     return _indices(labels, 2**63, "label", path)

@@ -1,4 +1,4 @@
-"""HDF5, read by h5py: networks, checkpoints, samples and dense matrices of Varve 0.2, and sparse matrices of binsparse."""
+"""HDF5, read by h5py: networks, checkpoints, samples and dense matrices of Varve 0.2, and matrices of binsparse."""
 
 from __future__ import annotations
 
@@ -126,7 +126,11 @@ def _matrix(group: Any, place: str, formats: tuple[str, ...] = ("CSR",)) -> Any:
         fail(place, f"the fill value {value}", "0 for all entries that are not stored")
     count = _count(found.get("number_of_stored_values"), 2**60, place, _shown(found, "number_of_stored_values"))
     if count > shape[0] * shape[1]:
-        fail(place, f"{count} stored values in a matrix of the shape {shape[0]} x {shape[1]}", "each entry of a matrix once")
+        fail(
+            place,
+            f"{count} stored values in a matrix of the shape {shape[0]} x {shape[1]}",
+            "each entry of a matrix once",
+        )
     types = found.get("data_types")
     kind = types.get("values") if isinstance(types, dict) else None
     if not isinstance(kind, str):
@@ -218,7 +222,11 @@ def read_layers(path: str, group: str = "layers") -> Iterator[Layer]:
             if len(bias) not in (1, weights.shape[0]):
                 fail(place, f"{len(bias)} biases", f"1 or {weights.shape[0]}")
             found = {name: _number(layer, name, place) for name in ("cap", "slope") if name in layer.attrs}
-            yield Layer(weights, bias, activation_of(_text(layer, "activation", place), found.get("cap"), found.get("slope"), place))
+            yield Layer(
+                weights,
+                bias,
+                activation_of(_text(layer, "activation", place), found.get("cap"), found.get("slope"), place),
+            )
 
 
 def read_training(path: str, layers: list[Layer]) -> Training:
@@ -234,7 +242,9 @@ def read_training(path: str, layers: list[Layer]) -> Training:
             where = f"{place}: layer {number}"
             stored = _child(group, f"{number:06}", "Group", where)
             weights = [_list(stored, f"weights_{moment}", where, "f", layer.weights.nnz) for moment in range(count)]
-            moments.append((weights, [_list(stored, f"bias_{moment}", where, "f", len(layer.bias)) for moment in range(count)]))
+            moments.append(
+                (weights, [_list(stored, f"bias_{moment}", where, "f", len(layer.bias)) for moment in range(count)])
+            )
         history = _list(file, "history", path, "f") if "history" in file else np.zeros(0)
         if len(history) % 11:
             fail(f"{path}: history", f"{len(history)} numbers", "eleven for each epoch")
@@ -253,7 +263,11 @@ def read_samples(path: str) -> tuple[Any, np.ndarray | None, Any, int]:
         labels = _list(file, "labels", path, "iu") if "labels" in file else None
         targets = _matrix(_child(file, "targets", "Group", path), f"{path}: targets") if "targets" in file else None
     if first + X.shape[0] >= 2**64 - 1:
-        fail(path, f"{first} as the number of the first of {X.shape[0]} samples", f"no more than {2**64 - 2 - X.shape[0]}")
+        fail(
+            path,
+            f"{first} as the number of the first of {X.shape[0]} samples",
+            f"no more than {2**64 - 2 - X.shape[0]}",
+        )
     for what, found in (("labels", labels), ("targets", targets)):
         if found is not None and found.shape[0] != X.shape[0]:
             fail(path, f"{found.shape[0]} {what} for {X.shape[0]} samples", "one for each")
@@ -274,7 +288,11 @@ def dense(path: str, name: str = "") -> Iterator[tuple[Any, tuple[int, int]]]:
         if not name and "binsparse" not in file.attrs:
             names = ["matrix"] if "matrix" in file else [key for key in file if _is_dense(file, key, h5py)]
             if len(names) != 1:
-                fail(place, f"{len(names)} datasets of two dimensions", "one, or FILE:DATASET" if names else "a dense matrix")
+                fail(
+                    place,
+                    f"{len(names)} datasets of two dimensions",
+                    "one, or FILE:DATASET" if names else "a dense matrix",
+                )
             name = names[0]
         found = file
         for part in filter(None, name.split("/")):
@@ -302,4 +320,6 @@ def dense(path: str, name: str = "") -> Iterator[tuple[Any, tuple[int, int]]]:
 
 def _is_dense(file: Any, name: str, h5py: Any) -> bool:
     is_own = not isinstance(file.get(name, getlink=True), h5py.ExternalLink)
-    return is_own and isinstance(data := file.get(name), h5py.Dataset) and data.shape is not None and len(data.shape) == 2
+    return (
+        is_own and isinstance(data := file.get(name), h5py.Dataset) and data.shape is not None and len(data.shape) == 2
+    )

@@ -1,4 +1,4 @@
-"""Networks of matrices of other programs: lists of layers in JSON, folders, single files, ONNX and HDF5 of Varve 0.2."""
+"""Networks of other programs: lists of layers in JSON, folders, single matrices, ONNX, and HDF5 of Varve 0.2."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def is_network(path: str) -> bool:
 
 
 def open_network(path: str, options: Options) -> tuple[_core.Network, str]:
-    """The network, and a remark about its orientation, "" without one. Raises InputError or UsageError as Network.from_file."""
+    """The network, and a remark about its orientation, "" without one. Raises as Network.from_file does."""
     kind = _foreign.kind_of(path)
     content = _hdf5.content_of(path) if kind == "hdf5" else ""
     if kind == "onnx" or content in ("network", "checkpoint"):
@@ -82,7 +82,11 @@ def core_of(layers: Iterable[Layer], path: str) -> _core.Network:
 
 
 def require_no_matrix_options(path: str, options: Options) -> None:
-    named = (("--activation", options.activation), ("--slope", options.slope), ("--transpose-weights", options.transposed or None))
+    named = (
+        ("--activation", options.activation),
+        ("--slope", options.slope),
+        ("--transpose-weights", options.transposed or None),
+    )
     for option, value in named:
         if value is not None:
             raise UsageError(f"{option} is for matrices of other programs, which do not say it; {path} says it")
@@ -94,10 +98,12 @@ def _require_asked(asked: int | None, found: int, what: str, path: str) -> None:
 
 
 def _matrices_in(folder: str) -> list[str]:
-    """The matrices of a folder in the order of their names; hidden files and the challenge's layers are none of them."""
+    """The matrices of a folder in the order of their names, without hidden files and layers of the challenge."""
     with _foreign.reading(folder):
         names = sorted((name for name in os.listdir(folder) if not name.startswith(".")), key=_hdf5.natural)
-    files = (os.path.join(folder, name) for name in names if not re.fullmatch(r"n\d+-l\d+\.tsv(\.gz|\.xz|\.zst)?", name))
+    files = (
+        os.path.join(folder, name) for name in names if not re.fullmatch(r"n\d+-l\d+\.tsv(\.gz|\.xz|\.zst)?", name)
+    )
     return [file for file in files if _foreign.is_matrix(file)]
 
 
@@ -107,8 +113,8 @@ def _matrices_in(folder: str) -> list[str]:
 def _descriptions_of(path: str, kind: str) -> list[_Description]:
     if kind == "safetensors":
         raise UsageError(
-            f"{path} is a safetensors file, which does not say which tensors are layers, in which order; list them in a JSON file "
-            "and give that"
+            f"{path} is a safetensors file, which does not say which tensors are layers, in which order; list them in a "
+            "JSON file and give that"
         )
     listed = os.path.join(path, _LIST)
     if kind == "json" or os.path.isfile(listed):
@@ -147,7 +153,9 @@ def _listed(path: str) -> list[_Description]:
             fail(place, 'empty "weights"', "a name")
         before = replace(common, cap=None, slope=None) if "activation" in layer else common  # those belong to its own
         found_layer = _settings(layer, before, folder, place)
-        descriptions.append(replace(found_layer, member=name) if file else replace(found_layer, file=os.path.join(folder, name)))
+        descriptions.append(
+            replace(found_layer, member=name) if file else replace(found_layer, file=os.path.join(folder, name))
+        )
     return descriptions
 
 
@@ -214,8 +222,8 @@ class _Reader:
 
         network = core_of(layers(), self.path)
         note = (
-            f"all weights of {self.path} are square, so nothing tells whether their rows are outputs; they are taken as outputs "
-            "(if they are inputs: --transpose-weights)"
+            f"all weights of {self.path} are square, so nothing tells whether their rows are outputs; they are taken "
+            "as outputs (if they are inputs: --transpose-weights)"
         )
         return network, "" if has_orientation else note
 
@@ -229,7 +237,8 @@ class _Reader:
         hint = "; they fit if the rows of the weights are inputs: add --transpose-weights" if is_turned else ""
         number = len(shapes) - 1
         raise InputError(
-            f"{self.path}: layer {number} takes {inputs} inputs, but layer {number - 1} has {shapes[-2][0]} outputs{hint}"
+            f"{self.path}: layer {number} takes {inputs} inputs, but layer {number - 1} has {shapes[-2][0]} outputs"
+            + hint
         )
 
     def _layer(self, layer: _Description, place: str) -> Layer:
@@ -250,8 +259,14 @@ class _Reader:
         kind = self.kinds[layer.file]
         if kind == "safetensors":
             if not layer.member:
-                fail(place, f"{layer.file}, a safetensors file", 'the name of a tensor, with the file as "file" of the list')
-            return _foreign.csr_of_dense(_tensor(layer.file, layer.member, 2), f"{layer.file}: tensor {quote(layer.member)}")
+                fail(
+                    place,
+                    f"{layer.file}, a safetensors file",
+                    'the name of a tensor, with the file as "file" of the list',
+                )
+            return _foreign.csr_of_dense(
+                _tensor(layer.file, layer.member, 2), f"{layer.file}: tensor {quote(layer.member)}"
+            )
         if not _foreign.is_matrix(layer.file):
             fail(place, f"no matrix in {layer.file}", "one of NumPy, SciPy, Matrix Market, binsparse or safetensors")
         if kind != "hdf5" and layer.member:
@@ -275,11 +290,13 @@ class _Reader:
         is_named = layer.activation is not None
         cap = layer.cap if layer.cap is not None or is_named else self.options.cap
         slope = layer.slope if layer.slope is not None or is_named else self.options.slope
-        name = layer.activation if is_named else self.options.activation or ("clipped_relu" if cap is not None else None)
+        name = (
+            layer.activation if is_named else self.options.activation or ("clipped_relu" if cap is not None else None)
+        )
         if name is None:
             raise UsageError(
-                f"{layer.file} holds weights, but nothing says which activation follows them; add --activation, or list the layers "
-                "in a JSON file"
+                f"{layer.file} holds weights, but nothing says which activation follows them; add --activation, or "
+                "list the layers in a JSON file"
             )
         return _foreign.activation_of(name, cap, slope, place)
 

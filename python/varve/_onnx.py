@@ -13,7 +13,8 @@ from ._results import Layer
 
 #: The most inputs of each operation.
 _INPUTS = {
-    "Gemm": 3, "MatMul": 2, "Add": 2, "Relu": 1, "Clip": 3, "LeakyRelu": 1, "Sigmoid": 1, "Tanh": 1, "Softmax": 1, "Constant": 0,
+    "Gemm": 3, "MatMul": 2, "Add": 2, "Relu": 1, "Clip": 3, "LeakyRelu": 1, "Sigmoid": 1, "Tanh": 1, "Softmax": 1,
+    "Constant": 0,
 }  # fmt: skip
 
 #: The versions of ONNX's operations in which these are what the tables say.
@@ -76,7 +77,11 @@ class _Chain:
         if len(versions) > 1:
             fail(path, "two versions of ONNX's operations (opset_import)", "one")
         if not versions or versions[0] not in _VERSIONS:
-            found = f"version {versions[0]} of ONNX's operations" if versions else "no version of ONNX's operations (opset_import)"
+            found = (
+                f"version {versions[0]} of ONNX's operations"
+                if versions
+                else "no version of ONNX's operations (opset_import)"
+            )
             fail(path, found, f"one from {_VERSIONS[0]} to {_VERSIONS[-1]}")
         self.version, self.output, self.value = versions[0], outputs[0], inputs[0]
         self.names = {self.value, *self.constants}
@@ -124,14 +129,20 @@ class _Chain:
                 self._fail(f"the axis {self._number('axis')}", "1 or -1: over the outputs of a sample")
             self.is_finished = True
         else:
-            self._set_activation(Activation(_SIMPLE[operation]) if operation in _SIMPLE else Activation.leaky_relu(self._number("alpha")))
+            self._set_activation(
+                Activation(_SIMPLE[operation]) if operation in _SIMPLE else Activation.leaky_relu(self._number("alpha"))
+            )
         self.value = node.output[0]
 
     def finish(self) -> list[Layer]:
         if not self.layers:
             fail(self.path, "a model without Gemm and MatMul", "at least one")
         if self.value != self.output:
-            fail(self.path, f"a chain of operations that ends with {quote(self.value)}", f"{quote(self.output)}, the output of the model")
+            fail(
+                self.path,
+                f"a chain of operations that ends with {quote(self.value)}",
+                f"{quote(self.output)}, the output of the model",
+            )
         return self.layers
 
     def _shown(self) -> str:
@@ -185,7 +196,11 @@ class _Chain:
         tensor = self.constants[name]
         what = f"the constant {quote(tensor.name)}"
         if tensor.data_location == 1:
-            fail(self.path, f"{what} that lies in another file", "all in this file (torch.onnx.export: external_data=False)")
+            fail(
+                self.path,
+                f"{what} that lies in another file",
+                "all in this file (torch.onnx.export: external_data=False)",
+            )
         if tensor.data_type not in _TYPES:
             fail(self.path, f"{what} of the data type {tensor.data_type}", "float, double, float16 or bfloat16")
         for bits in tensor.int32_data:

@@ -43,8 +43,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser("varve-convert", description=_ABOUT, epilog=_MORE, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", metavar="FILE", help="file or folder of another program; FILE:DATASET for a dense matrix in HDF5")
+    parser = _Parser(
+        "varve-convert", description=_ABOUT, epilog=_MORE, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "source", metavar="FILE", help="file or folder of another program; FILE:DATASET for a dense matrix in HDF5"
+    )
     parser.add_argument("target", metavar="OUT.safetensors", help="file of Varve, which appears whole or not at all")
     network = parser.add_argument_group("networks of matrices")
     names = ("relu", "clipped_relu", "leaky_relu", "identity", "sigmoid", "tanh")
@@ -52,10 +56,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     network.add_argument("--cap", type=float, help="of clipped_relu, which is the activation then")
     network.add_argument("--slope", type=float, help="of leaky_relu: by what sums below zero are multiplied, 0 to 1")
     network.add_argument("--bias", type=float, help="of all neurons (default: 0)")
-    network.add_argument("--transpose-weights", action="store_true", help="the rows are inputs, as in scikit-learn and Keras")
+    network.add_argument(
+        "--transpose-weights", action="store_true", help="the rows are inputs, as in scikit-learn and Keras"
+    )
     samples = parser.add_argument_group("samples")
-    samples.add_argument("--labels", metavar="FILE", help="the class of each sample: NumPy, IDX, lines, or a file of samples with labels")
-    samples.add_argument("--targets", metavar="FILE", help="the wanted outputs of each sample: any matrix, or a file of samples")
+    samples.add_argument(
+        "--labels", metavar="FILE", help="the class of each sample: NumPy, IDX, lines, or a file of samples with labels"
+    )
+    samples.add_argument(
+        "--targets", metavar="FILE", help="the wanted outputs of each sample: any matrix, or a file of samples"
+    )
     matrix = parser.add_argument_group("dense matrices")
     matrix.add_argument("--matrix", action="store_true", help="FILE is a dense matrix: a file for varve multiply")
     return parser.parse_args(arguments)
@@ -64,7 +74,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code.
 
-    A child process converts: libraries may crash over a broken file, HDF5 above all, which then becomes a sentence, too.
+    A child process converts: libraries may crash over a broken file, HDF5 above all, which becomes a sentence, too.
     """
     given = _parse(arguments)
     child = multiprocessing.get_context("spawn").Process(target=_run, args=(given,), daemon=True)
@@ -97,7 +107,7 @@ def _run(given: argparse.Namespace) -> NoReturn:
 
 
 def _limit_time(path: str) -> None:
-    """Ends this process if it takes much longer than a file of this size can: a broken one may keep its library busy for ever."""
+    """Ends this process if it takes much longer than a file of this size can: libraries may hang over a broken one."""
     if os.path.isfile(path):
         most = resource.getrlimit(resource.RLIMIT_CPU)[1]
         seconds = 120 + os.path.getsize(path) // 100_000  # of the processor
@@ -114,8 +124,15 @@ def convert(given: argparse.Namespace) -> None:
     content = _hdf5.content_of(source) if kind == "hdf5" and not dataset else ""
     options = Options(None, None, given.bias, given.cap, given.activation, given.slope, given.transpose_weights)
     is_dense = given.matrix or dataset != "" or content == "matrix"
-    is_single = kind in ("npy", "npz", "mtx", "") and os.path.isfile(source) or content == "binsparse" and len(_hdf5.matrix_names(source)) == 1
-    is_network = not is_dense and content != "samples" and not (is_single and given.activation is None and given.cap is None)
+    is_single = (
+        kind in ("npy", "npz", "mtx", "")
+        and os.path.isfile(source)
+        or content == "binsparse"
+        and len(_hdf5.matrix_names(source)) == 1
+    )
+    is_network = (
+        not is_dense and content != "samples" and not (is_single and given.activation is None and given.cap is None)
+    )
     if not is_network:
         _refuse(source, options._asdict(), "networks of matrices", "none of their kind")
     if is_dense or is_network:
@@ -154,7 +171,9 @@ def _require_own_file(target: str, sources: list[str | None]) -> None:
         if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
             raise UsageError(f"{target} would replace what {source} is read from; give it another name")
         if os.path.isdir(source) and os.path.realpath(source) == folder:
-            raise UsageError(f"{target} would become a part of the folder {source}, which is read; give it another folder")
+            raise UsageError(
+                f"{target} would become a part of the folder {source}, which is read; give it another folder"
+            )
 
 
 def _convert_samples(source: str, given: argparse.Namespace, target: str) -> None:
@@ -204,18 +223,24 @@ def _convert_dense(source: str, dataset: str, target: str) -> None:
     place = f"{source}: {_foreign.quote(dataset)}" if dataset else source
     if _foreign.kind_of(source) == "hdf5":
         with _hdf5.dense(source, dataset) as (numbers, shape):
-            _write_dense(target, numbers, shape, numbers.chunks[0] if numbers.chunks and numbers.ndim == 2 else 1, place)
+            _write_dense(
+                target, numbers, shape, numbers.chunks[0] if numbers.chunks and numbers.ndim == 2 else 1, place
+            )
     elif _foreign.kind_of(source) == "npy" and not dataset:
         array = _foreign.read_npy(source)
         if array.ndim != 2 or not array.size:
-            _foreign.fail(source, f"an array of the shape ({', '.join(map(str, array.shape))})", "two dimensions, rows and columns")
+            _foreign.fail(
+                source,
+                f"an array of the shape ({', '.join(map(str, array.shape))})",
+                "two dimensions, rows and columns",
+            )
         _write_dense(target, array, array.shape, 1, place)
     else:
         raise InputError(f"{place} is no dense matrix, expected HDF5 or a NumPy array")
 
 
 def _write_dense(target: str, numbers: Any, shape: tuple[int, int], chunk: int, place: str) -> None:
-    """Writes a matrix block by block. `numbers`: its rows, or its numbers row by row; `chunk`: rows that are read together."""
+    """Writes a matrix block by block. `numbers`: its rows, or its numbers in a list; `chunk`: rows to read together."""
     num_rows, num_columns = shape
     kind = np.dtype("float32" if np.can_cast(numbers.dtype, np.float32, casting="safe") else "float64")
     step = max(1, min(-(-(2**22 // num_columns) // chunk) * chunk, 2**28 // num_columns))
@@ -227,10 +252,14 @@ def _write_dense(target: str, numbers: Any, shape: tuple[int, int], chunk: int, 
                 rows = numbers[first:last] if numbers.ndim == 2 else numbers[first * num_columns : last * num_columns]
             rows = np.asarray(rows, kind).reshape(-1, num_columns)
             for row, column in np.argwhere(~np.isfinite(rows))[:1]:
-                _foreign.fail(place, f"the value {rows[row, column]} in row {first + row}, column {column}", "a finite number")
+                _foreign.fail(
+                    place, f"the value {rows[row, column]} in row {first + row}, column {column}", "a finite number"
+                )
             yield rows
 
-    _container.write(target, {"kind": "matrix", "shape": list(shape)}, {"matrix": _container.Blocks(kind, shape, blocks())})
+    _container.write(
+        target, {"kind": "matrix", "shape": list(shape)}, {"matrix": _container.Blocks(kind, shape, blocks())}
+    )
 
 
 if __name__ == "__main__":
