@@ -113,8 +113,8 @@ def _matrices_in(folder: str) -> list[str]:
 def _descriptions_of(path: str, kind: str) -> list[_Description]:
     if kind == "safetensors":
         raise UsageError(
-            f"{path} is a safetensors file, which does not say which tensors are layers, in which order; list them in a "
-            "JSON file and give that"
+            f"{path} is a safetensors file, which does not say which tensors are layers, in which order; list them in "
+            "a JSON file and give that"
         )
     listed = os.path.join(path, _LIST)
     if kind == "json" or os.path.isfile(listed):
