@@ -146,6 +146,8 @@ Header parse_header(std::string_view text, std::string const& place) {
   Header header;
   HeaderReader reader(header, place);
   // What is nested more deeply than the reader allows ends the parsing at once, so the parser does not recurse.
+  auto const end = text.find('\0'); // at which the parser would take the text to be over
+  if (end != std::string_view::npos) fail_at(place, fmt::format("a zero at byte {} of its header", end), "JSON");
   nlohmann::json::sax_parse(text, &reader);
   return header;
 }

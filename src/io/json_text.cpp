@@ -116,6 +116,7 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
     throw InputError(
         fmt::format("{}: found JSON that nests {} deep, expected no more than {}", place, depth, deepest_json));
   }
+  if (text.find('\0') != std::string_view::npos) return nlohmann::ordered_json::value_t::discarded; // not an end
   FaultSearch search;
   nlohmann::ordered_json::sax_parse(text, &search);
   if (!search.fault().empty()) throw InputError(fmt::format("{}: found {}", place, search.fault()));

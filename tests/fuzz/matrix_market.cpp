@@ -1,10 +1,7 @@
 #include "fuzz/target.hpp"
 
-#include "io/matrix_file.hpp"
-#include "io/open.hpp"
+#include "io/matrix_market.hpp"
 #include "network/sample_batch.hpp"
-
-#include <algorithm>
 
 namespace varve::fuzz {
 namespace {
@@ -13,31 +10,26 @@ constexpr std::size_t most_entries = std::size_t{1} << 20;
 
 } // namespace
 
-/// A matrix of another program (NumPy, SciPy, Matrix Market, binsparse), read as samples, part by part, and as a
-/// network of one layer. All readings find the same entries, but for zeros that are stored.
-VARVE_FUZZ_TARGET(matrices) {
+/// A Matrix Market file, read as a matrix, as samples, and as samples part by part. All readings find the same entries,
+/// but for zeros that are stored.
+VARVE_FUZZ_TARGET(matrix_market) {
   auto const path = file_of(bytes, "matrix");
-  auto const format = matrix_format(path);
-  if (!format) return;
-  auto const reader = open_matrix_samples(path, *format);
+  if (!is_matrix_market(path)) return;
+  auto const reader = open_matrix_market_samples(path);
   if (reader->num_entries() > most_entries || reader->num_samples() > most_entries) return;
   auto const all = to_set(reader->read(0, reader->num_samples()));
   require_valid(all.matrix, "matrix");
   require(all.matrix.num_entries() == reader->num_entries(), "samples have other entries than were counted");
   auto const middle = reader->num_samples() / 2;
-  auto const end = to_set(reader->read(middle, reader->num_samples()));
+  auto const end = to_set(open_matrix_market_samples(path, SampleRange{middle, reader->num_samples()})
+                              ->read(0, reader->num_samples() - middle));
   auto const begin = to_set(reader->read(0, middle));
   require(begin.matrix.num_entries() + end.matrix.num_entries() == all.matrix.num_entries(),
           "samples that are read part by part differ");
-  ChallengeOptions options;
-  options.activation = "relu";
-  auto const rows = open_network(path, options)->layer(0).weights;
-  require(rows.num_rows == all.num_samples() && rows.num_entries() >= all.matrix.num_entries(),
-          "weights have other entries than samples");
-  options.transposes_weights = true;
-  auto const columns = open_network(path, options)->layer(0).weights;
-  require(columns.num_rows == rows.num_columns && columns.num_entries() == rows.num_entries(),
-          "transposed weights have other entries");
+  auto const rows = read_matrix_market(path);
+  require(rows.num_rows == all.num_samples() && rows.num_columns == all.num_neurons() &&
+              rows.num_entries() >= all.matrix.num_entries(),
+          "the matrix has other entries than its samples");
 }
 
 } // namespace varve::fuzz

@@ -17,7 +17,12 @@ foreach(name IN LISTS fuzz_targets)
   endif()
   list(TRANSFORM folders PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/corpus/ OUTPUT_VARIABLE corpora)
   list(TRANSFORM folders PREPEND ${seeds}/ OUTPUT_VARIABLE seed_folders)
-  add_test(NAME fuzz_${name} COMMAND tests_fuzz ${name} ${corpora} --seeds ${seed_folders})
+  set(mutants)
+  if(name IN_LIST fuzz_containers)
+    set(corpora) # mutants instead
+    set(mutants --mutants 2000)
+  endif()
+  add_test(NAME fuzz_${name} COMMAND tests_fuzz ${name} ${corpora} --seeds ${seed_folders} ${mutants})
   # Freed memory that the sanitizer keeps back must not look like that of an input.
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 120 FIXTURES_REQUIRED fuzz_seeds
                                                ENVIRONMENT "${VARVE_TEST_ENVIRONMENT};ASAN_OPTIONS=quarantine_size_mb=8")

@@ -1,3 +1,4 @@
+#include "fuzz/container_mutants.hpp"
 #include "fuzz/target.hpp"
 
 #include <fmt/format.h>
@@ -6,23 +7,32 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <iterator>
-#include <span>
 #include <string>
 #include <vector>
 
 /// Main of the tests of the ordinary builds: reads the files of some folders through one fuzz target, without
 /// libFuzzer.
-///   tests_fuzz TARGET FOLDER... [--seeds FOLDER...]
-/// All of them may be refused, those of folders behind --seeds must be accepted.
+///   tests_fuzz TARGET FOLDER... [--seeds FOLDER...] [--mutants COUNT]
+/// All of them may be refused, those of folders behind --seeds must be accepted. With --mutants, which is for
+/// containers, so many mutants of the files of folders behind --seeds are read, too, or as many as VARVE_FUZZ_MUTANTS
+/// says.
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr double most_seconds = 10.0;  ///< limit for one input
 constexpr long most_kibibytes = 98304; ///< limit of the growth of this process or a child: 64 MiB and room to run
+
+/// Inputs that were read.
+struct Counts {
+  std::size_t read = 0;
+  std::size_t accepted = 0;
+  std::size_t bad = 0;
+};
 
 std::vector<fs::path> files_of(fs::path const& folder) {
   std::vector<fs::path> files;
@@ -44,10 +54,13 @@ long peak_memory(int who) {
 }
 
 /// What is wrong with how this input was read; nothing if all is well.
-std::string judge(varve::fuzz::Target target, std::string const& bytes, bool must_be_accepted, long memory_before) {
+std::string judge(varve::fuzz::Target target, std::string const& bytes, bool must_be_accepted, long memory_before,
+                  Counts& counts) {
   auto const begin = std::chrono::steady_clock::now();
   try {
     bool const is_accepted = varve::fuzz::read_and_check(target, bytes);
+    ++counts.read;
+    counts.accepted += is_accepted ? 1 : 0;
     if (must_be_accepted && !is_accepted) return "a file that Varve wrote was refused";
   } catch (std::exception const& failure) {
     return failure.what();
@@ -59,37 +72,57 @@ std::string judge(varve::fuzz::Target target, std::string const& bytes, bool mus
   return "";
 }
 
+/// Reads mutants of all of these files, as many of each. A crash leaves its mutant in the scratch folder.
+void read_mutants(varve::fuzz::Target target, std::vector<fs::path> const& files, std::size_t count, long memory,
+                  Counts& counts) {
+  for (std::size_t number = 0; number < count; ++number) {
+    auto const& file = files[number % files.size()];
+    auto const mutant = varve::fuzz::ContainerMutator(number).mutant_of(bytes_of(file));
+    auto const wrong = judge(target, mutant, false, memory, counts);
+    if (wrong.empty()) continue;
+    ++counts.bad;
+    auto const kept = fs::temp_directory_path() / fmt::format("varve-mutant-{}", number);
+    std::ofstream(kept, std::ios::binary) << mutant;
+    fmt::print("{}, mutant {} of {}: {}\n", kept.string(), number, file.string(), wrong);
+  }
+}
+
 } // namespace
 
 int main(int num_arguments, char** arguments) {
   std::vector<std::string> const words(arguments + 1, arguments + num_arguments);
   if (words.size() < 2) {
-    fmt::print(stderr, "usage: tests_fuzz TARGET FOLDER... [--seeds FOLDER...]\n");
+    fmt::print(stderr, "usage: tests_fuzz TARGET FOLDER... [--seeds FOLDER...] [--mutants COUNT]\n");
     return 2;
   }
   auto const target = varve::fuzz::find_target(words[0]);
-  std::size_t num_read = 0;
-  std::size_t num_bad = 0;
+  Counts counts;
+  std::vector<fs::path> seeds;
   bool are_seeds = false;
   varve::fuzz::scratch_folder();
   auto const memory = peak_memory(RUSAGE_SELF);
-  for (auto const& argument : std::span(words).subspan(1)) {
-    if (argument == "--seeds") {
+  for (std::size_t number = 1; number < words.size(); ++number) {
+    if (words[number] == "--seeds") {
       are_seeds = true;
       continue;
     }
-    auto const files = files_of(argument);
-    if (files.empty()) fmt::print("{} holds no file\n", argument);
-    num_bad += files.empty() ? 1 : 0;
+    if (words[number] == "--mutants" && number + 1 < words.size()) {
+      char const* const wanted = std::getenv("VARVE_FUZZ_MUTANTS");
+      read_mutants(target, seeds, std::stoul(wanted != nullptr ? wanted : words[number + 1]), memory, counts);
+      break;
+    }
+    auto const files = files_of(words[number]);
+    if (files.empty()) fmt::print("{} holds no file\n", words[number]);
+    counts.bad += files.empty() ? 1 : 0;
     for (auto const& file : files) {
       std::fputs((file.string() + "\n").c_str(), stderr); // the last one named is that of a crash
-      auto const wrong = judge(target, bytes_of(file), are_seeds, memory);
-      ++num_read;
+      auto const wrong = judge(target, bytes_of(file), are_seeds, memory, counts);
+      if (are_seeds) seeds.push_back(file);
       if (wrong.empty()) continue;
-      ++num_bad;
+      ++counts.bad;
       fmt::print("{}: {}\n", file.string(), wrong);
     }
   }
-  fmt::print("{} inputs, {} of them badly read\n", num_read, num_bad);
-  return num_read > 0 && num_bad == 0 ? 0 : 1;
+  fmt::print("{} inputs, {} of them accepted, {} badly read\n", counts.read, counts.accepted, counts.bad);
+  return counts.read > 0 && counts.bad == 0 ? 0 : 1;
 }

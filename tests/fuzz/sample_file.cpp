@@ -7,8 +7,8 @@
 
 namespace varve::fuzz {
 
-/// Samples in HDF5, with labels and targets where there are any. Read as a whole or part by part, they are the same.
-VARVE_FUZZ_TARGET(hdf5_samples) {
+/// Samples with labels and targets where there are any. Read as a whole or part by part, they are the same.
+VARVE_FUZZ_TARGET(sample_file) {
   auto const path = file_of(bytes, "samples.safetensors");
   auto const all = read_sample_file(path);
   require_valid(all.matrix, "samples");
@@ -17,8 +17,7 @@ VARVE_FUZZ_TARGET(hdf5_samples) {
   auto const middle = reader.num_samples() / 2;
   auto const begin = reader.read_set(0, middle);
   auto const end = reader.read_set(middle, reader.num_samples());
-  require(begin.num_samples() + end.num_samples() == all.num_samples() &&
-              begin.matrix.num_entries() + end.matrix.num_entries() == all.matrix.num_entries(),
+  require(begin == samples_of(all, 0, middle) && end == samples_of(all, middle, all.num_samples()),
           "samples that are read part by part differ");
   auto const header = read_sample_header(path);
   if (header.has_labels) require(read_sample_labels(path).num_samples() == all.num_samples(), "some labels lack");

@@ -1,11 +1,9 @@
 #include "core/error.hpp"
 #include "distribute/journal.hpp"
-#include "fuzz/foreign_seeds.hpp"
 #include "fuzz/seed_files.hpp"
-#include "io/binsparse.hpp"
 #include "io/categories.hpp"
-#include "io/hdf5.hpp"
-#include "io/matrix_writer.hpp"
+#include "io/dense_file.hpp"
+#include "io/network_file.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
@@ -78,59 +76,6 @@ void write_compressed(fs::path const& folder, char const* ending) {
   empty.commit();
 }
 
-/// A file as other programs write it: in the oldest format that holds it, whose structures have no checksums.
-hdf5::File create_old_file(fs::path const& path, char const* format) {
-  hdf5::File file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-  if (file.id() < 0) throw ResourceError(path.string() + " cannot be written");
-  hdf5::write_text(file.id(), "format", format, path);
-  hdf5::write_integer(file.id(), "version", 1, path);
-  return file;
-}
-
-/// Writes the text of an attribute anew with variable length, as h5py does: it lies in a heap without checksums then.
-void make_variable(hid_t object, char const* name, fs::path const& path) {
-  auto const text = hdf5::read_text(object, name, path.string());
-  hdf5::Datatype const type(H5Tcopy(H5T_C_S1));
-  hdf5::Dataspace const space(H5Screate(H5S_SCALAR));
-  H5Tset_size(type.id(), H5T_VARIABLE);
-  bool is_written = H5Adelete(object, name) >= 0;
-  hdf5::Attribute const attribute(H5Acreate2(object, name, type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT));
-  char const* const begin = text.c_str();
-  is_written = is_written && attribute.id() >= 0 && H5Awrite(attribute.id(), type.id(), &begin) >= 0;
-  if (!is_written) throw ResourceError(path.string() + " cannot be written");
-}
-
-void write_old_network(fs::path const& path, bool has_variable_texts) {
-  auto const lock = hdf5::lock();
-  auto const file = create_old_file(path, "varve-network");
-  auto const layers = hdf5::create_group(file.id(), "layers", path);
-  auto const network = random_challenge_network(6, 12, 2, Values::doubles);
-  if (has_variable_texts) make_variable(file.id(), "format", path);
-  for (std::size_t number = 0; number < network.num_layers(); ++number) {
-    auto const layer = network.layer(number);
-    auto const group = hdf5::create_group(layers.id(), fmt::format("{:06}", number), path);
-    auto const weights = hdf5::create_group(group.id(), "weights", path);
-    binsparse::write_matrix(weights, layer.weights, path);
-    hdf5::write_list(group.id(), "bias", H5T_IEEE_F64LE, std::vector<double>(12, -0.25), false, path);
-    hdf5::write_text(group.id(), "activation", "clipped_relu", path);
-    hdf5::write_real(group.id(), "cap", 32.0, path);
-    if (!has_variable_texts) continue;
-    make_variable(weights.id(), "binsparse", path);
-    make_variable(group.id(), "activation", path);
-  }
-}
-
-void write_old_samples(fs::path const& path, bool has_variable_texts) {
-  auto const lock = hdf5::lock();
-  auto const file = create_old_file(path, "varve-samples");
-  auto const samples = random_samples(7, 8, 12, Values::doubles);
-  auto const group = hdf5::create_group(file.id(), "samples", path);
-  binsparse::write_matrix(group, samples.matrix, path);
-  if (!has_variable_texts) return;
-  make_variable(file.id(), "format", path);
-  make_variable(group.id(), "binsparse", path);
-}
-
 /// Rectangular layers with each activation, one bias and many.
 Network rectangular_network() {
   testing::Generator generator(2);
@@ -143,11 +88,20 @@ Network rectangular_network() {
   return Network(std::move(layers));
 }
 
-void write_hdf5_networks(fs::path const& folder) {
-  save_network(rectangular_network(), folder / "rectangular.safetensors");
+void write_networks(fs::path const& folder) {
+  auto const network = rectangular_network();
+  save_network(network, folder / "rectangular.safetensors");
   save_network(random_challenge_network(3, 12, 2, Values::one_for_all), folder / "ones.safetensors");
-  write_old_network(folder / "old-format.safetensors", false);
-  write_old_network(folder / "variable-texts.safetensors", true);
+  auto shared = random_challenge_network(6, 12, 2, Values::doubles).layers();
+  shared.push_back(shared.front());
+  save_network(Network(shared), folder / "shared.safetensors");
+  TrainingRecord record{R"({"rate":0.5})", R"({"epoch":1})", {{}, 7}, std::vector<double>(22, -1.0)};
+  for (auto const& layer : network.layers()) {
+    record.optimizer.layers.push_back(
+        {{std::vector<double>(layer.num_edges(), 0.1)}, {std::vector<double>(layer.bias.size(), 0.25)}});
+  }
+  auto const best = random_challenge_network(7, 12, 1, Values::floats);
+  NetworkFileWriter(folder / "checkpoint.safetensors", network, record, &best).commit();
 }
 
 /// The bytes of an IDX file: its dimensions and its elements.
@@ -186,33 +140,34 @@ void write_answers(fs::path const& path) {
   writer.commit();
 }
 
-void write_hdf5_samples(fs::path const& folder) {
+void write_samples(fs::path const& folder) {
   write_answers(folder / "answers.safetensors");
   save_samples(random_samples(2, 8, 12, Values::doubles), folder / "doubles.safetensors");
   save_samples(random_samples(3, 300, 12, Values::one_for_all), folder / "ones.safetensors");
-  write_old_samples(folder / "old-format.safetensors", false);
-  write_old_samples(folder / "variable-texts.safetensors", true);
 }
 
-/// Dense matrices: in chunks as Varve writes them, in one piece as other programs do, and in the layout DMATR.
-void write_hdf5_dense(fs::path const& folder) {
-  std::vector<double> numbers(6 * 5);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i) - 3.0;
-  MatrixWriter writer(folder / "chunks.safetensors", 6, 5, Precision::double_precision);
-  writer.write({0, 6, 0, 5}, numbers.data());
-  writer.commit();
-  auto const lock = hdf5::lock();
-  hdf5::File const plain(H5Fcreate((folder / "plain.safetensors").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-  hsize_t const sizes[] = {6, 5};
-  hdf5::Dataspace const space(H5Screate_simple(2, sizes, nullptr));
-  hdf5::Dataset const dataset(
-      H5Dcreate2(plain.id(), "x", H5T_IEEE_F32BE, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-  if (H5Dwrite(dataset.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0)
-    throw ResourceError((folder / "plain.safetensors").string() + " cannot be written");
-  hdf5::File const listed(H5Fcreate((folder / "list.safetensors").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-  hdf5::write_list(listed.id(), "values", H5T_IEEE_F64LE, numbers, true, folder / "list.safetensors");
-  hdf5::write_text(listed.id(), "binsparse", R"({"version": "0.1", "format": "DMATR", "shape": [6, 5]})",
-                   folder / "list.safetensors");
+void write_matrices(fs::path const& folder) {
+  std::vector<float> numbers(6 * 5);
+  for (std::size_t place = 0; place < numbers.size(); ++place)
+    numbers[place] = 0.25F * static_cast<float>(place) - 3.0F;
+  std::vector<double> const doubles(numbers.begin(), numbers.end());
+  DenseFileWriter narrow(folder / "floats.safetensors", 6, 5, Precision::single_precision);
+  narrow.write({0, 6, 0, 5}, numbers.data());
+  narrow.commit();
+  DenseFileWriter wide(folder / "doubles.safetensors", 5, 6, Precision::double_precision);
+  wide.write({0, 5, 0, 6}, doubles.data());
+  wide.commit();
+}
+
+void write_matrix_markets(fs::path const& folder) {
+  std::string const banner = "%%MatrixMarket matrix ";
+  write_bytes(folder / "coordinate", banner + "coordinate real general\n% a note\n3 4 3\n1 1 0.5\n3 4 -2\n3 1 1e3\n");
+  write_bytes(folder / "pattern", banner + "coordinate pattern symmetric\n3 3 2\n1 1\n3 1\n");
+  write_bytes(folder / "array", banner + "array integer general\n2 3\n1\n0\n-3\n4\n5\n6\n");
+  write_bytes(folder / "skew", banner + "array real skew-symmetric\n3 3\n1\n2.5\n-3\n");
+  TextWriter compressed(folder / "matrix.gz");
+  compressed.write(banner + "coordinate unsigned-integer general\n2 2 1\n2 2 7\n");
+  compressed.commit();
 }
 
 FinishedBatch finished_batch(SampleIndex first, SampleIndex last) {
@@ -264,7 +219,8 @@ void write_command_lines(fs::path const& folder) {
       "generate\nrandom\n--widths\n784,512,10\n--density\n0.6\n--bias\n-0.1\n0.1\n--output\nnet.safetensors",
       "generate\nimages\n--neurons\n1024\n--samples\n60000\n--output\nimages.safetensors",
       "generate\nsamples\n--neurons\n256\n--samples\n10000\n--density\n0.5\n--output\nvalues.safetensors",
-      "generate\nrandom\n--widths\n784,512,10\n--density\n0.05\n--init\nhe\n--activation\nsigmoid\n--output\nnet.safetensors",
+      "generate\nrandom\n--widths\n784,512,10\n--density\n0.05\n--init\nhe\n--activation\nsigmoid\n--output\nnet."
+      "safetensors",
       "generate\nweights\n--network\nnet.safetensors\n--init\nidentity\n--cap\n2\n--output\nstart.safetensors",
       "convert\n--reduce\nnet.safetensors\nsmall.safetensors",
       "convert\n--prune\n0.05\n--prune-over\nnetwork\nnet.safetensors\nsmall.safetensors",
@@ -288,10 +244,10 @@ void write_seeds(fs::path const& folder) {
   write_compressed(made(folder / "gzip"), ".gz");
   write_compressed(made(folder / "xz"), ".xz");
   write_compressed(made(folder / "zstd"), ".zst");
-  write_hdf5_networks(made(folder / "hdf5_network"));
-  write_hdf5_samples(made(folder / "hdf5_samples"));
-  write_hdf5_dense(made(folder / "hdf5_dense"));
-  write_foreign_seeds(folder);
+  write_networks(made(folder / "network_file"));
+  write_samples(made(folder / "sample_file"));
+  write_matrices(made(folder / "dense_file"));
+  write_matrix_markets(made(folder / "matrix_market"));
   write_journals(made(folder / "journal"));
   write_options(made(folder / "options_json"));
   write_command_lines(made(folder / "command_line"));

@@ -169,7 +169,7 @@ TEST(Container, EachPieceIsCheckedWhenItIsRead) {
   EXPECT_NO_THROW(file.read(array, 0, std::span(numbers).first(32768)));
   auto const sentence = ": list.0: found bytes from 131072 on whose SHA-256 is not what the file says, expected the "
                         "right one; the file is damaged";
-  EXPECT_EQ(sentence_about(path, [&] { file.read(array, 49999, std::span(numbers).first(1)); }), sentence);
+  EXPECT_EQ(sentence_about(path, [&] { file.read(array, 40000, std::span(numbers).first(1)); }), sentence);
   EXPECT_EQ(sentence_about(path, [&] { file.read_all<std::uint64_t>(array); }), sentence);
   EXPECT_EQ(sentence_about(path, [&] { file.check_all(); }), sentence);
 }
@@ -219,16 +219,15 @@ TEST(ContainerHeader, ItsLengthIsThatOfJson) {
   auto longer = bytes;
   longer[3] = 5;
   EXPECT_EQ(wrong_with(longer).find(": found no header of"), 0U);
-  EXPECT_EQ(wrong_with(joined(std::string(100'000'001, ' '), "")),
-            ": found no header of 100000001 bytes in a file of 100000009" + expected);
+  auto const path = write_bytes(folder / "long", std::string("\1\xe1\xf5\5\0\0\0\0{", 9));
+  std::filesystem::resize_file(path, 200'000'000);
+  EXPECT_EQ(sentence_about(path, [&] { container::File{path}; }),
+            ": found no header of 100000001 bytes in a file of 200000000" + expected);
   auto const header = small().parts().header.dump();
-  for (std::string const& text :
-       {std::string("  "), header.substr(1), header.substr(0, header.size() - 1), header + "x", header + header,
-        "/**/" + header, header.substr(0, header.size() - 1) + ",}", std::string("{\"\xff\":{}}"),
-        header.substr(0, 30) + '\0' + header.substr(30)})
-    EXPECT_NE(wrong_with(joined(text, "")).find(" of its header, expected that of a safetensors file"),
-              std::string::npos)
-        << text;
+  for (std::string const& text : {std::string("  "), header.substr(0, header.size() - 1), header + "x", header + header,
+                                  "/**/" + header, header.substr(0, header.size() - 1) + ",}",
+                                  std::string("{\"\xff\":{}}"), header + '\0', header + '\0' + header})
+    EXPECT_NE(wrong_with(joined(text, "")).find(" of its header, expected "), std::string::npos) << text;
 }
 
 TEST(ContainerHeader, OtherJsonIsRefused) {
@@ -267,17 +266,18 @@ TEST(ContainerHeader, OtherJsonIsRefused) {
   for (std::string const other : {R"("dtype":8,)", R"("dtype":["U8"],)", R"("dtype":false,)"})
     EXPECT_EQ(x(other + shape + places).find(begin + "something else for \"dtype\""), 0U) << other;
   for (std::string const text :
-       {"[]", "8", "null", R"("x")", R"({"x":[]})", R"({"x":8})", R"({"x":"y"})", R"({"__metadata__":[]})",
+       {"[]", "88", "null", R"("x")", R"({"x":[]})", R"({"x":8})", R"({"x":"y"})", R"({"__metadata__":[]})",
         R"({"__metadata__":{"varve":8}})", R"({"__metadata__":{"varve":["x"]}})"})
     EXPECT_NE(wrong_with(joined(text, "")).find("something else for"), std::string::npos) << text;
-  for (std::string const text : {R"({"x":{"y":{}}})", R"({"x":{"shape":[{}]}})", R"({"__metadata__":{"varve":{}}})"})
+  for (std::string const text :
+       {R"({"x":{"shape":{}}})", R"({"x":{"shape":[{}]}})", R"({"__metadata__":{"varve":{}}})"})
     EXPECT_NE(wrong_with(joined(text, "")).find("found an object within an object"), std::string::npos) << text;
 }
 
 TEST(ContainerHeader, DeepNestingEndsTheReading) {
   std::string deep;
   for (int level = 0; level < 1'000'000; ++level) deep += "{\"a\":";
-  EXPECT_NE(wrong_with(joined(deep, "")).find("an object within an object"), std::string::npos);
+  EXPECT_NE(wrong_with(joined(deep, "")).find("the key \"a\""), std::string::npos);
   EXPECT_NE(wrong_with(joined(std::string(5'000'000, '['), "")).find("something else"), std::string::npos);
 }
 
@@ -378,7 +378,8 @@ TEST(ContainerHeader, TheDescriptionIsAnObjectOfKnownKeys) {
     parts.hash();
     return wrong_with(parts.bytes());
   };
-  for (std::string const text : {"", "x", "[]", "8", "{} {}", R"({"kind":1e999})"})
+  for (std::string const& text : {std::string(), std::string("x"), std::string("[]"), std::string("{} {}"),
+                                  std::string(R"({"kind":1e999})"), std::string("{}\0x", 4)})
     EXPECT_EQ(described(text), ": found no JSON object in \"varve\", expected a description") << text;
   EXPECT_EQ(described(R"({"kind":"a","kind":"b"})"),
             ": found the JSON key \"kind\" twice in one object, expected it once");

@@ -157,7 +157,7 @@ TEST_P(DamagedFiles, EveryChangedByteIsAnErrorOrSaysNothing) {
   std::size_t num_accepted = 0;
   for (std::size_t place = 0; place < bytes_.size(); ++place) {
     auto const byte = static_cast<unsigned char>(bytes_[place]);
-    for (unsigned const other : {byte ^ 1U << place % 8, byte ^ 0xffU, 0U, unsigned{' '}, unsigned{'0'}}) {
+    for (unsigned const other : {byte ^ 1U << place % 8, 0U, unsigned{' '}}) {
       if (other == byte) continue;
       ASSERT_FALSE(HasFailure()) << "at byte " << place;
       num_accepted += is_refused_with(place, std::string(1, static_cast<char>(other))) ? 0 : 1;
@@ -167,7 +167,7 @@ TEST_P(DamagedFiles, EveryChangedByteIsAnErrorOrSaysNothing) {
   std::size_t num_padded = 0; // bytes of which nothing depends, and the numbers in the names of their arrays
   for (auto const& [name, array] : parts.header.items())
     num_padded += name.starts_with("padding.") ? parts.bytes_of(array).size() + 2 : 0;
-  EXPECT_LE(num_accepted, 5 * num_padded);
+  EXPECT_LE(num_accepted, 3 * num_padded);
 }
 
 TEST_P(DamagedFiles, HolesOfZerosAreErrorsOrSayNothing) {

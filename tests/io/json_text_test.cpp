@@ -19,6 +19,7 @@ TEST(JsonText, FlatTextsAreParsed) {
   EXPECT_FALSE(parse_json('"' + std::string(1000, '[') + '"', "x").is_discarded());
   EXPECT_TRUE(parse_json("no JSON", "x").is_discarded());
   EXPECT_TRUE(parse_json("", "x").is_discarded());
+  EXPECT_TRUE(parse_json(std::string("{}\0", 3), "x").is_discarded());
 }
 
 TEST(JsonText, DeepAndLongTextsAreRefused) {

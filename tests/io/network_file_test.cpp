@@ -229,7 +229,7 @@ TEST(NetworkFile, WrongDescriptionsAreNamed) {
   }
   EXPECT_EQ(with_member("cap", -1), ": layers.0: the cap is -1, expected a positive finite number");
   EXPECT_EQ(with_member("cap", "8"), ": layers.0: found no cap, expected a number");
-  EXPECT_EQ(with_member("shape", {2, 2}), ": layer 1 takes 2 inputs, but layer 0 has 3 outputs");
+  EXPECT_EQ(with_member("shape", {2, 2}), ": layer 0: row 0 has column index 2, expected 0 to 1");
   EXPECT_EQ(with_member("shape", {3, 3}), ": layers.0.bias: found the shape 2, expected 1 or 3");
   EXPECT_EQ(with_member("shape", {2, 4294967296}),
             ": layers.0: found the shape 2 x 4294967296, expected no more than 4294967295");

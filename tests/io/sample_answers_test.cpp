@@ -80,7 +80,7 @@ TEST(SampleAnswers, BatchesGrowIntoTheSameContent) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
   constexpr std::size_t num_samples = 70000; // more labels than a piece holds
-  SampleSet samples{{num_samples, 3, std::vector<EdgeOffset>(num_samples + 1, 0), {}, {0.0}}, first_sample};
+  SampleSet samples{{num_samples, 3, std::vector<EdgeOffset>(num_samples + 1, 0), {}, {}}, first_sample};
   auto const targets = samples_numbered(2, num_samples, 2);
   for (std::size_t const batch_size : {std::size_t{4099}, num_samples}) {
     write_answers(path, samples, some_labels(num_samples), targets, batch_size);
