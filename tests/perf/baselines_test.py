@@ -72,18 +72,13 @@ class Answers(unittest.TestCase):
         self.expect_none_wrong(case)
 
     def test_every_activation(self):
-        source = numpy.random.default_rng(5)
-        weights = source.uniform(-1, 1, (12, 12)).astype(numpy.float32)
-        (self.folder / "layers").mkdir()
-        for name in ("a.npy", "b.npy"):
-            numpy.save(self.folder / "layers" / name, weights)
-        numpy.save(self.folder / "samples.npy", source.uniform(0, 1, (40, 12)).astype(numpy.float32))
-        self.varve("convert", self.folder / "samples.npy", self.folder / "samples.safetensors")
+        self.varve("generate", "random", "--widths", "12,12,12", "--density", 1, "--output", self.folder / "edges.safetensors")
+        self.varve("generate", "samples", "--neurons", 12, "--samples", 40, "--density", 1, "--output", self.folder / "samples.safetensors")
         for options in (["relu"], ["clipped_relu", "--cap", 0.5], ["leaky_relu", "--slope", 0.1], ["sigmoid"], ["tanh"], ["identity"]):
-            self.varve("convert", self.folder / "layers", self.folder / "net.safetensors", "--activation", *options)
+            self.varve("generate", "weights", "--network", self.folder / "edges.safetensors", "--init", "he", "--activation", *options,
+                       "--last-activation", options[0], "--output", self.folder / "net.safetensors")
             case = self.read()
-            self.assertEqual(case[0][0].activation, options[0])
-            self.assertTrue((case[0][0].weights.toarray() == weights).all())
+            self.assertEqual([layer.activation for layer in case[0]], 2 * [options[0]])
             for kind in (peer_scipy.DenseActivations, peer_numpy.Dense):
                 self.assertIsNone(self.enter(kind, *case), (options, kind.name))
             self.expect_none_wrong(case)
