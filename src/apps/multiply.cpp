@@ -13,10 +13,10 @@
 #include "distribute/tile_queue.hpp"
 #include "distribute/tile_sharing.hpp"
 #include "distribute/tile_store.hpp"
+#include "io/block_hash.hpp"
 #include "io/dense_file.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
-#include "io/dense_file.hpp"
 #include "io/output_file.hpp"
 #include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
@@ -294,8 +294,8 @@ private:
   void finish() {
     ranks_.together([&] { require_unchanged_inputs(); });
     if (store_) write_stored();
-    if (output_) output_->commit();
     facts_.hash = ranks_.sum(facts_.hash);
+    if (output_) output_->commit(facts_.hash);
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
       facts_.total_seconds = total_time_.seconds();
@@ -327,7 +327,7 @@ private:
     values_.resize(static_cast<std::size_t>(block.size()));
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(values_.data()));
     output_->write(block, values_.data());
-    facts_.hash += hash_of_tile(block, values_.data());
+    facts_.hash += hash_of_block(block, values_.data());
   }
 
   MultiplyOptions const& options_;

@@ -28,12 +28,12 @@ SharedMatrix::SharedMatrix(Communicator const& ranks, std::filesystem::path cons
   is_open_everywhere_ = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{is_open ? 1U : 0U}})) == 1;
 }
 
-void SharedMatrix::commit() {
+void SharedMatrix::commit(std::uint64_t hash) {
   ranks_.together([&] {
     if (blocks_) blocks_->finish();
   });
   ranks_.together([&] {
-    if (writer_) writer_->commit();
+    if (writer_) writer_->commit(hash);
   });
 }
 

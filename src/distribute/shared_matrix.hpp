@@ -29,8 +29,9 @@ public:
     blocks_->write(block, reinterpret_cast<char const*>(values));
   }
 
-  /// Makes the file appear. Throws as DenseFileWriter::commit does.
-  void commit();
+  /// Makes the file appear. `hash`: hash_of_block() summed over all that the ranks have written. Throws as
+  /// DenseFileWriter::commit does.
+  void commit(std::uint64_t hash);
 
 private:
   Communicator const& ranks_;

@@ -167,7 +167,7 @@ void Writer::hash_reserved() {
   }
 }
 
-void Writer::commit(nlohmann::ordered_json const& description) {
+void Writer::commit(nlohmann::ordered_json const& description, std::function<bool(fs::path const&)> const& holds) {
   hash_reserved();
   std::vector<Digest> all;
   for (auto const& [name, hashes] : hashes_) all.insert(all.end(), hashes.begin(), hashes.end());
@@ -195,7 +195,7 @@ void Writer::commit(nlohmann::ordered_json const& description) {
   output_.commit([&](fs::path const& written) {
     File const file(written);
     file.check_all();
-    return file.identity() == identity;
+    return file.identity() == identity && (!holds || holds(written));
   });
 }
 

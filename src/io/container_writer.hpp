@@ -87,8 +87,10 @@ public:
   /// An array of zeros, over which others may write until commit().
   Place reserve(std::string const& name, NumberType type, std::vector<std::uint64_t> shape);
 
-  /// Writes the hashes and the header, reads everything back, and makes the file appear. Throws as OutputFile::commit.
-  void commit(nlohmann::ordered_json const& description);
+  /// Writes the hashes and the header, reads everything back, and makes the file appear. holds(partial file) returns
+  /// false unless what was written to reserved places is there. Throws as OutputFile::commit.
+  void commit(nlohmann::ordered_json const& description,
+              std::function<bool(std::filesystem::path const&)> const& holds = {});
 
 private:
   Array& place(std::string const& name, NumberType type, std::vector<std::uint64_t> shape);

@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "io/block_hash.hpp"
 #include "io/finite_block.hpp"
 #include "io/line_error.hpp"
 #include "io/partial_output.hpp"
@@ -48,6 +49,24 @@ void for_each_run(MatrixBlock const& block, std::uint64_t num_columns, std::size
     auto const row = block.first_row + at / (block.num_columns * element_size);
     work((row * num_columns + block.first_column) * element_size, at, count);
   }
+}
+
+/// hash_of_block() of all numbers of a file, which have this type.
+template <class Scalar>
+std::uint64_t hash_of_file(fs::path const& path) {
+  constexpr std::uint64_t numbers_at_a_time = std::uint64_t{1} << 22U;
+  DenseFile const matrix(path);
+  auto const num_columns = matrix.num_columns();
+  auto const num_rows = std::max<std::uint64_t>(1, numbers_at_a_time / std::max<std::uint64_t>(1, num_columns));
+  std::vector<Scalar> values;
+  std::uint64_t hash = 0;
+  for (std::uint64_t row = 0; row < matrix.num_rows(); row += num_rows) {
+    MatrixBlock const band{row, std::min(num_rows, matrix.num_rows() - row), 0, num_columns};
+    values.resize(band.size());
+    matrix.read(band, values.data());
+    hash += hash_of_block(band, values.data());
+  }
+  return hash;
 }
 
 } // namespace
@@ -156,11 +175,14 @@ void DenseFileWriter::write(MatrixBlock const& block, double const* values) {
   blocks_->write(block, reinterpret_cast<char const*>(values));
 }
 
-void DenseFileWriter::commit() {
+void DenseFileWriter::commit(std::optional<std::uint64_t> hash) {
   VARVE_REQUIRE(blocks_, "a matrix is committed twice");
   blocks_->finish();
   blocks_.reset();
-  file_.commit(description_);
+  bool const are_floats = place_.element_size == sizeof(float);
+  file_.commit(description_, [&](fs::path const& path) {
+    return !hash || *hash == (are_floats ? hash_of_file<float>(path) : hash_of_file<double>(path));
+  });
 }
 
 } // namespace varve

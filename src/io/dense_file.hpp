@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -84,8 +85,9 @@ public:
   void write(MatrixBlock const& block, float const* values);
   void write(MatrixBlock const& block, double const* values);
 
-  /// Makes the file appear; numbers that were never written are 0. Throws as OutputFile::commit does.
-  void commit();
+  /// Makes the file appear; numbers that were never written are 0. `hash`: hash_of_block() of all that were written, by
+  /// whatever process, with which the file is compared. Throws as OutputFile::commit does.
+  void commit(std::optional<std::uint64_t> hash = std::nullopt);
 
 private:
   container::Writer file_;

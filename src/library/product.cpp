@@ -98,7 +98,7 @@ public:
         add_nothing();
       }
     }
-    if (writer_) writer_->commit();
+    if (writer_) writer_->commit(hash_);
     return {shape_.rows, shape_.columns, tile_, hash_};
   }
 

@@ -2,43 +2,17 @@
 
 #include "core/error.hpp"
 #include "core/finite.hpp"
-#include "core/host_threads.hpp"
-#include "network/activations.hpp"
+#include "io/block_hash.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <type_traits>
 
 namespace varve {
 namespace {
-
-constexpr std::uint64_t rows_at_a_time = 64; ///< for a thread
-
-/// Calls work(first row, last row) on host threads, rows of the block from 0.
-template <class Work>
-void for_each_rows(MatrixBlock const& block, Work const& work) {
-  auto const parts = (block.num_rows + rows_at_a_time - 1) / rows_at_a_time;
-  for_each_on_host_threads(parts, [&](std::size_t part) {
-    auto const first = part * rows_at_a_time;
-    work(first, std::min(first + rows_at_a_time, block.num_rows));
-  });
-}
-
-template <class Scalar>
-std::uint64_t hash_of_row(MatrixBlock const& block, std::uint64_t row, Scalar const* values) {
-  using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
-  std::uint64_t hash = 0;
-  for (std::uint64_t column = 0; column < block.num_columns; ++column) {
-    auto const bits = std::bit_cast<Bits>(values[column]);
-    auto const fingerprint = activation_fingerprint(block.first_row + row, block.first_column + column, bits);
-    hash += bits == 0 ? 0 : fingerprint; // without a branch compilers vectorize the loop
-  }
-  return hash;
-}
 
 /// alpha * sum + beta * added for a row.
 template <class Scalar>
@@ -98,18 +72,5 @@ std::uint64_t finish_tile(TileSums<Scalar> const& sums, ProductScaling const& sc
 }
 template std::uint64_t finish_tile(TileSums<float> const&, ProductScaling const&, float const*, float*);
 template std::uint64_t finish_tile(TileSums<double> const&, ProductScaling const&, double const*, double*);
-
-template <class Scalar>
-std::uint64_t hash_of_tile(MatrixBlock const& block, Scalar const* values) {
-  std::atomic<std::uint64_t> hash = 0;
-  for_each_rows(block, [&](std::uint64_t first, std::uint64_t last) {
-    std::uint64_t part = 0;
-    for (auto row = first; row < last; ++row) part += hash_of_row(block, row, values + row * block.num_columns);
-    hash += part;
-  });
-  return hash;
-}
-template std::uint64_t hash_of_tile(MatrixBlock const&, float const*);
-template std::uint64_t hash_of_tile(MatrixBlock const&, double const*);
 
 } // namespace varve

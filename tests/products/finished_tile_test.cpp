@@ -1,6 +1,8 @@
-#include "core/error.hpp"
-#include "io/files.hpp"
 #include "products/finished_tile.hpp"
+
+#include "core/error.hpp"
+#include "io/block_hash.hpp"
+#include "io/files.hpp"
 
 #include <gtest/gtest.h>
 
@@ -69,13 +71,14 @@ TEST(FinishedTiles, HashDependsOnPlacesAndNotOnTiles) {
   SmallTile small;
   std::vector<float> values(15);
   auto const hash = finish_tile<float>(small.tile, {}, nullptr, values.data());
-  EXPECT_EQ(hash, hash_of_tile<float>(small.tile.block, values.data()));
+  EXPECT_EQ(hash, hash_of_block<float>(small.tile.block, values.data()));
   std::uint64_t sum = 0; // of tiles of one row
-  for (std::uint64_t row = 0; row < 3; ++row) sum += hash_of_tile<float>({10 + row, 1, 20, 5}, values.data() + 5 * row);
+  for (std::uint64_t row = 0; row < 3; ++row)
+    sum += hash_of_block<float>({10 + row, 1, 20, 5}, values.data() + 5 * row);
   EXPECT_EQ(hash, sum);
-  EXPECT_NE(hash, hash_of_tile<float>({11, 3, 20, 5}, values.data()));
+  EXPECT_NE(hash, hash_of_block<float>({11, 3, 20, 5}, values.data()));
   std::swap(values[0], values[1]);
-  EXPECT_NE(hash, hash_of_tile<float>(small.tile.block, values.data()));
+  EXPECT_NE(hash, hash_of_block<float>(small.tile.block, values.data()));
 }
 
 TEST(FinishedTiles, HaveNoNegativeZero) {
