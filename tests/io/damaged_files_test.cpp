@@ -6,18 +6,18 @@
 #include "io/sample_file.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <cstdlib>
+#include <fstream>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -171,12 +171,12 @@ TEST_P(DamagedFiles, EveryChangedByteIsAnErrorOrSaysNothing) {
 }
 
 TEST_P(DamagedFiles, HolesOfZerosAreErrorsOrSayNothing) {
-  for (std::size_t const length : {2U, 8U, 64U, 512U, 4096U}) {
-    for (std::size_t place = 0; place < bytes_.size(); place += std::max<std::size_t>(1, length / 4)) {
+  auto const begin_of_arrays = bytes_.size() - ContainerParts::of(bytes_).arrays.size();
+  for (std::size_t const length : {8U, 64U, 512U, 4096U}) {
+    for (std::size_t place = 0; place < bytes_.size(); place += length / 4) {
       std::string const zeros(std::min(length, bytes_.size() - place), '\0');
       bool const changes = bytes_.compare(place, zeros.size(), zeros) != 0;
-      bool const is_in_arrays = place >= bytes_.size() - ContainerParts::of(bytes_).arrays.size();
-      EXPECT_TRUE(is_refused_with(place, zeros) || !changes || is_in_arrays);
+      EXPECT_TRUE(is_refused_with(place, zeros) || !changes || place >= begin_of_arrays);
       ASSERT_FALSE(HasFailure()) << length << " from byte " << place << " on";
     }
   }
@@ -197,6 +197,113 @@ TEST_P(DamagedFiles, EveryOtherLengthIsAnError) {
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, DamagedFiles, ::testing::ValuesIn(kinds),
                          [](auto const& kind) { return std::string(kind.param.name); });
+
+/// Numbers of /proc/self/status, in bytes.
+std::uint64_t status_of_process(std::string const& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    std::uint64_t kibibytes = 0;
+    if (word == name + ":" && file >> kibibytes) return kibibytes << 10U;
+  }
+  return 0;
+}
+
+/// The most memory that a process takes to read a file, besides what it has before, and whether the file was refused.
+struct Cost {
+  std::uint64_t bytes = 0;
+  bool is_refused = false;
+
+  template <class Read>
+  static Cost of(Read const& read) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(pipe(ends), 0);
+    if (auto const child = fork(); child != 0) {
+      Cost cost;
+      EXPECT_EQ(::read(ends[0], &cost, sizeof(cost)), static_cast<ssize_t>(sizeof(cost)));
+      close(ends[0]);
+      close(ends[1]);
+      EXPECT_EQ(waitpid(child, nullptr, 0), child);
+      return cost;
+    }
+    malloc_trim(0);
+    Cost cost;
+    auto const before = status_of_process("VmRSS");
+    try {
+      read();
+    } catch (InputError const&) {
+      cost.is_refused = true;
+    }
+    cost.bytes = status_of_process("VmHWM") - before;
+    _exit(write(ends[1], &cost, sizeof(cost)) == sizeof(cost) ? 0 : 1);
+  }
+};
+
+/// A network of so many layers, all of which have the weights of the first.
+ContainerEdit tied_network(std::size_t num_layers) {
+  ContainerEdit file;
+  file.description = {{"kind", "network"}, {"version", 1}, {"layers", Json::array()}};
+  auto& layers = file.description["layers"];
+  for (std::size_t number = 0; number < num_layers; ++number) {
+    layers.push_back({{"shape", {2, 2}}, {"activation", "relu"}});
+    if (number > 0) layers.back()["weights_of"] = 0;
+    file.set(fmt::format("layers.{}.bias", number), std::vector<float>{0.5});
+  }
+  file.set("layers.0.pointers", std::vector<std::uint32_t>{0, 1, 2});
+  file.set("layers.0.indices", std::vector<std::uint16_t>{0, 1});
+  file.set("layers.0.values", std::vector<float>{1, 2});
+  return file;
+}
+
+/// A text many times over.
+std::string repeated(std::string const& text, std::size_t count) {
+  std::string all;
+  for (std::size_t number = 0; number < count; ++number) all += text;
+  return all;
+}
+
+void expect_cheap(std::string const& what, std::string const& bytes, bool is_refused) {
+  TemporaryFolder const folder;
+  auto const path = write_bytes(folder / "file", bytes);
+  auto const cost = Cost::of([&] { load(NetworkFile(path)); });
+  EXPECT_EQ(cost.is_refused, is_refused) << what;
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LT(cost.bytes, std::max<std::uint64_t>(std::uint64_t{64} << 20U, 8 * bytes.size()))
+      << what << " of " << bytes.size() << " bytes";
+#endif
+}
+
+TEST(SmallFiles, CostNoMoreThanTheyHold) {
+  expect_cheap("layers that share weights", tied_network(1500).parts().bytes(), false);
+  auto tied = tied_network(2);
+  auto const with_shapes = [&](std::uint64_t outputs, std::uint64_t inputs) {
+    for (auto& layer : tied.description["layers"]) layer["shape"] = {outputs, inputs};
+    return tied.parts().bytes();
+  };
+  expect_cheap("many outputs", with_shapes(4294967295, 4294967295), true);
+  expect_cheap("many inputs", with_shapes(2, 4294967295), true); // of a layer of 2 outputs
+  auto const described = [](std::string const& text) {
+    ContainerParts parts;
+    parts.header["__metadata__"]["varve"] = text;
+    parts.hash();
+    return parts.bytes();
+  };
+  for (auto const& [text, count] : {std::pair("{},", 500'000), std::pair("{},", 3'000'000), std::pair("0,", 500'000),
+                                    std::pair("[[]],", 250'000), std::pair(R"({"a":0},)", 250'000)}) {
+    expect_cheap(text, described(R"({"kind":"network","version":1,"layers":[)" + repeated(text, count) + "0]}"), true);
+  }
+  expect_cheap("a kind", described(R"({"kind":")" + std::string(12'000'000, 'a') + "\"}"), true);
+  std::string arrays;
+  std::string texts;
+  for (int number = 0; number < 200'000; ++number) {
+    arrays += fmt::format(R"("{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}},)", number);
+    texts += fmt::format(R"("{}":"",)", number);
+  }
+  expect_cheap("arrays", joined("{" + arrays + R"("x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x"), true);
+  auto parts = tied_network(1).parts();
+  auto const header = parts.header.dump();
+  expect_cheap("arrays besides a network", joined("{" + arrays + header.substr(1), parts.arrays), true);
+  expect_cheap("metadata", joined(R"({"__metadata__":{)" + texts + R"("":""}})", ""), true);
+}
 
 } // namespace
 } // namespace varve

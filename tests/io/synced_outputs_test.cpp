@@ -1,14 +1,20 @@
 #include "io/output_file.hpp"
 
 #include "io/files.hpp"
+#include "io/open.hpp"
+#include "io/random_data.hpp"
+#include "io/sample_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +27,8 @@ using Calls = std::vector<std::string>;
 // What the calls of the operating system below are told; zero until a test begins.
 Calls* record = nullptr; ///< null: calls are not recorded
 int sync_error = 0;      ///< fsync fails with this error; 0: it does what it does
+std::string counted;     ///< the path whose openings are counted
+std::atomic<int> num_opened = 0;
 
 /// The last part of a path, without the random digits of a partial output.
 std::string short_name(std::string const& path) {
@@ -46,6 +54,7 @@ int open_recorded(char const* name, int flags, mode_t mode) {
     if ((flags & O_NOFOLLOW) != 0) call += " O_NOFOLLOW";
     record->push_back(call);
   }
+  if (name == counted) ++num_opened;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, flags, mode));
 }
 
@@ -151,6 +160,31 @@ TEST(SyncedOutputs, AFileSystemThatCannotSyncIsTaken) {
   EXPECT_NO_THROW(file.commit());
   sync_error = 0;
   EXPECT_EQ(testing::read_bytes(folder / "out.txt"), "text");
+}
+
+/// Calls `read`; returns how often it opens the file.
+template <class Read>
+int openings_of(std::filesystem::path const& path, Read const& read) {
+  counted = path.string();
+  num_opened = 0;
+  read();
+  counted.clear();
+  return num_opened;
+}
+
+TEST(OpenedInputs, AreOpenedAFewTimesHoweverManyLayersOrPartsAreRead) {
+  TemporaryFolder const folder;
+  auto const network = testing::random_challenge_network(1, 8, 480, testing::Values::floats);
+  save_network(network, folder / "net.safetensors");
+  auto const samples = testing::random_samples(2, 3000, 8, testing::Values::doubles);
+  save_samples(samples, folder / "samples.safetensors");
+  EXPECT_LE(openings_of(folder / "net.safetensors", [&] { load(*open_network(folder / "net.safetensors")); }), 3);
+  EXPECT_LE(openings_of(folder / "samples.safetensors",
+                        [&] {
+                          auto const reader = open_sample_reader(folder / "samples.safetensors", 8, std::nullopt, 0);
+                          for (std::size_t first = 0; first < 3000; ++first) reader->read(first, first + 1);
+                        }),
+            3);
 }
 
 } // namespace
