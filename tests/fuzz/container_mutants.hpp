@@ -84,7 +84,8 @@ private:
       if (!bytes.empty()) bytes[place] = static_cast<char>(bytes[place] ^ 1 << below(8));
       break;
     default:
-      bytes.replace(place, std::min(word.size(), bytes.size() - place), word, 0, std::min(word.size(), bytes.size() - place));
+      bytes.replace(place, std::min(word.size(), bytes.size() - place), word, 0,
+                    std::min(word.size(), bytes.size() - place));
     }
   }
 

@@ -16,7 +16,8 @@ VARVE_FUZZ_TARGET(options_json) {
   add_infer_options(command, options);
   add_options_file(command, options.options_file, {"--activations", "--categories", "--report"});
   try {
-    command.parse(std::vector<std::string>{path.string(), "--options", "images.safetensors", "--input", "net.safetensors", "--network"});
+    command.parse(std::vector<std::string>{path.string(), "--options", "images.safetensors", "--input",
+                                           "net.safetensors", "--network"});
   } catch (CLI::ParseError const& error) {
     throw UsageError(error.what());
   }

@@ -100,9 +100,7 @@ struct ContainerEdit {
   /// Makes an array a list of these numbers.
   template <class Number>
   void set(std::string const& name, std::vector<Number> const& numbers) {
-    arrays[name] = {name_of(container::type_of<Number>()),
-                    {numbers.size()},
-                    std::string(container::bytes_of(numbers))};
+    arrays[name] = {name_of(container::type_of<Number>()), {numbers.size()}, std::string(container::bytes_of(numbers))};
   }
 
   ContainerParts parts() const {
