@@ -86,9 +86,11 @@ std::uint64_t checksum_of(Communicator const& communicator, RankInput const& inp
 void require_agreement(Communicator const& communicator, nlohmann::ordered_json const& mine, ErrorKind kind,
                        std::string const& ending) {
   if (communicator.size() == 1) return;
-  auto const theirs = nlohmann::ordered_json::parse(communicator.broadcast(json_text(mine)));
+  auto const text = json_text(mine); // in which names of files that are no UTF-8 are others
+  auto const here = nlohmann::ordered_json::parse(text);
+  auto const theirs = nlohmann::ordered_json::parse(communicator.broadcast(text));
   communicator.together([&] {
-    for (auto const& [name, value] : mine.items()) {
+    for (auto const& [name, value] : here.items()) {
       auto const other = theirs.value(name, nlohmann::ordered_json());
       if (other == value) continue;
       throw Error(kind, fmt::format("{} is {} here and {} on rank 0; {}", name, shown(value), shown(other), ending));

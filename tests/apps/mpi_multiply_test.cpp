@@ -93,7 +93,7 @@ TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
   }
 }
 
-/// Tiles of whole chunks, which each rank writes to the output itself.
+/// Tiles that each rank writes to the output itself.
 TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   write("long.safetensors", random_dense<float>(1100, 20, 3));
   write("wide.safetensors", random_dense<float>(20, 1300, 4));
@@ -113,7 +113,7 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   EXPECT_EQ(run(3, {"--tile", "300"}) == expected, true) << "one rank writes all";
   EXPECT_EQ(run(3, {"--tile", "512"}) == expected, true);
   EXPECT_EQ(run(2, {"--tile", "1024", "--cut-last-tiles"}) == expected, true);
-  EXPECT_EQ(run(2, {"--tile", "512", "--cut-last-tiles"}) == expected, true) << "quarters are no whole chunks";
+  EXPECT_EQ(run(2, {"--tile", "512", "--cut-last-tiles"}) == expected, true);
   EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
   auto const kept_nowhere = test::run(on(3, {VARVE_COMMAND, "multiply", path("long.safetensors"),
                                              path("wide.safetensors"), "--tile", "512", "--share-devices"}));
@@ -155,6 +155,15 @@ TEST_F(MultiplyOnRanks, OfDifferentBackendsAndMemoryShareTheWork) {
                               joined({VARVE_MPIRUN_RANKS, "2"}, words({})));
   auto const ended = test::run(command);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  expect_product();
+}
+
+TEST_F(MultiplyOnRanks, WriteAFileWhoseNameIsNoUtf8) {
+  auto const name = path("c\xff.safetensors");
+  auto const ended = test::run(on(2, {VARVE_COMMAND, "multiply", path("a.safetensors"), path("b.safetensors"),
+                                      "--output", name, "--tile", "32", "--share-devices"}));
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  fs::rename(name, path("c.safetensors"));
   expect_product();
 }
 

@@ -23,6 +23,7 @@ using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using varve::testing::read_bytes;
 using varve::testing::write_bytes;
 
 /// A network of 256 neurons and 12 layers, 150 images of which some survive, and what varve infer says of them.
@@ -56,6 +57,28 @@ TEST_F(Verify, AgreesWithWhatInferWrites) {
       EXPECT_THAT(ended.out, HasSubstr(options.empty() ? "plain loops in double" : "exact arithmetic"));
     }
   }
+}
+
+TEST_F(Verify, CategoriesCountFromZeroIfAsked) {
+  // Two outputs, the second of which doubles; of four samples the second and the last have no activation at the end.
+  NetworkFileWriter writer(path("four.safetensors"), 1);
+  writer.append({{2, 2, {0, 1, 2}, {0, 1}, {1.0, 2.0}}, {0.0}, Activation::relu()});
+  writer.commit();
+  write_sample_file(path("four-samples.safetensors"), {{4, 2, {0, 1, 1, 2, 4}, {0, 1, 0, 1}, {1, 1, -1, -1}}, 0});
+  std::vector<std::string> const infer = {"infer", "--network", path("four.safetensors"), "--input",
+                                          path("four-samples.safetensors")};
+  succeed(joined(infer, {"--categories", path("one.tsv"), "--predictions", path("one-p.tsv")}));
+  EXPECT_EQ(read_bytes(path("one.tsv")), "1\n3\n");
+  EXPECT_EQ(read_bytes(path("one-p.tsv")), "1\t1\n2\t1\n3\t2\n4\t1\n");
+  succeed(joined(infer, {"--categories", path("zero.tsv"), "--predictions", path("zero-p.tsv"), "--zero-based"}));
+  EXPECT_EQ(read_bytes(path("zero.tsv")), "0\n2\n");
+  EXPECT_EQ(read_bytes(path("zero-p.tsv")), "0\t0\n1\t0\n2\t1\n3\t0\n");
+  succeed(joined(infer, {"--truth", path("zero.tsv"), "--zero-based"}));
+  EXPECT_EQ(run_varve(joined(infer, {"--truth", path("zero.tsv")})).exit_code, 3); // there is no sample 0
+  std::vector<std::string> const verify = {
+      "verify", "--network", path("four.safetensors"), "--input", path("four-samples.safetensors"), "--result"};
+  succeed(joined(verify, {path("zero.tsv"), "--zero-based"}));
+  succeed(joined(verify, {path("one.tsv")}));
 }
 
 TEST_F(Verify, CallsNothingCertainThatUnderflowOfASlopeDecides) {
