@@ -20,7 +20,7 @@ struct InferenceOptions {
   Precision precision = Precision::single_precision; ///< float, or double
   std::string engine = "varve";                      ///< for comparison also "reference", "kokkos-kernels"
   std::string reductions = "auto";                   ///< "auto", "none", or a list of names with commas
-  std::string edge_order = "balanced";                   ///< "balanced" or "ascending"
+  std::string edge_order = "balanced";               ///< "balanced" or "ascending"
   std::string formats = "auto";                      ///< formats that the plan may use, with commas
   std::string kernel = "auto";                       ///< the kernel of all layers that it can run
   std::optional<std::size_t> batch;                  ///< samples at a time; empty: the plan chooses
