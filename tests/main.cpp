@@ -67,9 +67,6 @@ bool choose_files(std::vector<std::string> const& names) {
 
 } // namespace
 
-/// HDF5 1.10 itself loses memory where a structure is broken, or where a link that it follows is refused.
-extern "C" char const* __lsan_default_suppressions() { return "leak:libhdf5"; }
-
 int main(int num_arguments, char** arguments) {
   auto const files = take_option(num_arguments, arguments, "--files");
   bool const is_on_host = take_option(num_arguments, arguments, "--host").has_value();
