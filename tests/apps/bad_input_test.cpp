@@ -1,5 +1,5 @@
-#include "apps/container_edit.hpp"
 #include "apps/shared_folder.hpp"
+#include "io/container_edit.hpp"
 
 #include "distribute/finished_batch.hpp"
 #include "distribute/record_file.hpp"
@@ -253,7 +253,7 @@ TEST_F(BadInput, LayersThatDoNotFitTogether) {
   writer.append(layer_of(32, 20));
   writer.append(layer_of(20, 32));
   writer.commit();
-  test::ContainerEdit file(bad("whole.safetensors"));
+  testing::ContainerEdit file(bad("whole.safetensors"));
   file.description["layers"][1]["shape"] = {32, 32};
   file.write(bad("misfit.safetensors"));
   std::vector<std::string> const parts = {bad("misfit.safetensors"),
@@ -265,7 +265,7 @@ TEST_F(BadInput, LayersThatDoNotFitTogether) {
 
 TEST_F(BadInput, NumbersInANetworkFile) {
   auto const network = copy("net.safetensors");
-  test::ContainerEdit const whole(network);
+  testing::ContainerEdit const whole(network);
   auto edit = whole;
   edit.set("layers.1.bias", std::vector<double>(32, std::numeric_limits<double>::quiet_NaN()));
   edit.write(network);

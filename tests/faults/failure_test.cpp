@@ -1,5 +1,5 @@
-#include "apps/container_edit.hpp"
 #include "apps/subprocess.hpp"
+#include "io/container_edit.hpp"
 
 #include "io/sample_file.hpp"
 
@@ -39,7 +39,7 @@ protected:
     auto const samples = read_sample_file(file("img.safetensors"));
     auto columns = samples.matrix.column_indices;
     columns[samples.matrix.row_pointers[200]] = 1024; // sample 200 has a pixel too many
-    test::ContainerEdit edit(file("img.safetensors"));
+    testing::ContainerEdit edit(file("img.safetensors"));
     edit.set("samples.indices", columns);
     edit.write(file("bad.safetensors"));
   }
