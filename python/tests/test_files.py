@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import pathlib
 import struct
+import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -316,3 +319,18 @@ def broken(folder, name):
     head = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}" if name.endswith("npy") else b"1 1 1\n"
     (folder / name).write_bytes(head)
     return folder / name
+
+
+def test_the_python_of_the_format_writes_what_varve_reads(tmp_path):
+    document = (pathlib.Path(__file__).parents[2] / "src/io/FORMAT.md").read_text()
+    script = document.split("```python\n")[1].split("```")[0]
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    network = varve.Network.from_file(tmp_path / "network.safetensors")
+    assert network.num_layers == 3
+    for number, layer in enumerate(network.layers()):
+        np.testing.assert_array_equal(layer.weights.toarray(), sp.random(8, 8, density=0.5, random_state=number).toarray())
+        assert layer.bias == -0.25 and layer.activation == varve.Activation.clipped_relu(32)
+    samples = varve.read_samples(tmp_path / "samples.safetensors")
+    np.testing.assert_array_equal(samples.X.toarray(), sp.random(5, 8, density=0.5, random_state=7).toarray())
+    np.testing.assert_array_equal(samples.targets.toarray(), sp.random(5, 8, density=0.5, random_state=8).toarray())
+    assert samples.labels.tolist() == [3, 0, 7, 2, 0]
