@@ -148,7 +148,6 @@ void File::place_arrays(std::uint64_t begin, std::uint64_t size) {
   }
   if (next != size - begin)
     fail_at(path_.string(), fmt::format("{} bytes of arrays", size - begin), fmt::format("{} by the header", next));
-  hashes_.resize(0);
   auto const& hashes = array("sha256", {NumberType::u8});
   if (hashes.shape != std::vector<std::uint64_t>{num_pieces, sizeof(Digest)})
     fail_at(path_.string(), fmt::format("the shape {} of \"sha256\"", fmt::join(hashes.shape, " x ")),

@@ -120,6 +120,7 @@ Sha256::Sha256()
     : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {}
 
 void Sha256::add(std::string_view bytes) {
+  if (bytes.empty()) return;
   num_bytes_ += bytes.size();
   if (num_rest_ > 0) {
     auto const taken = std::min(bytes.size(), block_size - num_rest_);
