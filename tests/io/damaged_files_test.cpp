@@ -54,7 +54,8 @@ Network some_network() {
 
 TrainingRecord some_record() {
   TrainingRecord record{R"({"rate":0.5})", R"({"epoch":1})", {{}, 7}, std::vector<double>(11, -1.0)};
-  for (auto const& layer : some_network().layers())
+  auto const network = some_network();
+  for (auto const& layer : network.layers())
     record.optimizer.layers.push_back({{std::vector<double>(layer.num_edges(), 0.1)}, {{0.25}}});
   return record;
 }

@@ -282,7 +282,8 @@ TEST(NetworkFile, WrongContentsAreNamed) {
 /// A checkpoint of the small network after three epochs.
 TrainingRecord some_record(std::size_t num_moments) {
   TrainingRecord record{R"({"rate": 0.5})", "{}", {{}, 7}, std::vector<double>(33, -1.0)};
-  for (auto const& layer : small_network().layers()) {
+  auto const network = small_network();
+  for (auto const& layer : network.layers()) {
     record.optimizer.layers.push_back({std::vector(num_moments, std::vector<double>(layer.num_edges(), 0.1)),
                                        std::vector(num_moments, std::vector<double>(layer.bias.size(), 0.25))});
   }
