@@ -37,6 +37,7 @@ public:
   /// Throws ResourceError if the disk is full or fails.
   void append(std::string_view bytes);
   std::uint64_t size() const { return num_stored_ + tail_.size(); }
+  std::vector<Digest> hashes() const; ///< hashes_of() all bytes
 
   /// Calls visit(bytes) for all bytes in order, in whole pieces but for the last. Throws ResourceError if what comes
   /// back has another hash than what was appended.
@@ -87,8 +88,9 @@ public:
   /// An array of zeros, over which others may write until commit().
   Place reserve(std::string const& name, NumberType type, std::vector<std::uint64_t> shape);
 
-  /// Writes the hashes and the header, reads everything back, and makes the file appear. holds(partial file) returns
-  /// false unless what was written to reserved places is there. Throws as OutputFile::commit.
+  /// Writes the hashes and the header, reads everything back, and makes the file appear. holds(partial file), if
+  /// there is one, reads all of it, and returns false unless what was written to reserved places is there. Throws as
+  /// OutputFile::commit.
   void commit(nlohmann::ordered_json const& description,
               std::function<bool(std::filesystem::path const&)> const& holds = {});
 
