@@ -66,6 +66,13 @@ def test_the_first_ten_minutes_say_what_the_page_says(tmp_path, monkeypatch):
     assert runner.summarize(verbose=False).failed == 0, "".join(complaints)
 
 
+def test_the_lines_of_readme_run():
+    (code,) = re.findall(r"```python\n(.*?)```", (PAGE.parent.parent / "README.md").read_text(), re.DOTALL)
+    names = {"varve": varve}
+    exec(code, names)
+    assert 0 < len(names["alive"]) < 600
+
+
 def test_the_page_about_python_runs(tmp_path, monkeypatch):
     (training,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
