@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -22,6 +23,7 @@ import scipy.io
 import scipy.sparse as sp
 import varve
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from test_files import write_binsparse
@@ -682,6 +684,7 @@ def node(operation, inputs, output, **attributes):
 
 
 GEMM = node("Gemm", ["x", "w"], "a", transB=1)
+GEMM_X3 = node("Gemm", ["x3", "w"], "a", transB=1)
 
 
 def model(folder, nodes=(node("Gemm", ["x", "w"], "y", transB=1),), version=17, change=lambda model: None, **constants):
@@ -702,13 +705,15 @@ def test_chains_of_fully_connected_layers_are_read(tmp_path):
         node("Add", ["two", "e"], "f"), node("Clip", ["f", "zero", "six"], "g"), node("Gemm", ["g", "w"], "h", transB=1),
         node("Softmax", ["h"], "y"),
     ], two=np.float32([[1, 2]]))  # fmt: skip
-    for network in (varve.Network.from_file(path), varve.Network.from_onnx(path)):
+    for read in (varve.Network.from_file, varve.Network.from_onnx):
+        with pytest.warns(UserWarning, match="model.onnx ends with Softmax, left out: the network gives the numbers before"):
+            network = read(path)
         first, second, third = network.layers()
         np.testing.assert_array_equal(first.weights.toarray(), W)
         np.testing.assert_array_equal(second.weights.toarray(), W.T)
         assert first.weights.nnz == 3 and first.bias.tolist() == [1, 2, 3] and second.bias.tolist() == [1, 2]
         assert first.activation == varve.Activation.leaky_relu(0.5) and second.activation == varve.Activation.clipped_relu(6)
-        assert third.activation == varve.Activation("identity") and third.bias.tolist() == [0]
+        assert third.activation == varve.Activation("identity") and third.bias.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -717,6 +722,12 @@ def test_chains_of_fully_connected_layers_are_read(tmp_path):
         ([node("Gemm", ["x", "w"], "a", transB=1), node("Add", ["a", "b"], "c"), node("Relu", ["c"], "y")], varve.Activation("relu")),
         ([GEMM, node("Sigmoid", ["a"], "y")], varve.Activation("sigmoid")),
         ([GEMM, node("Tanh", ["a"], "y")], varve.Activation("tanh")),
+        ([GEMM, node("PRelu", ["a", "half"], "y")], varve.Activation.leaky_relu(0.5)),
+        ([GEMM, node("LeakyRelu", ["a"], "y", alpha=0.0)], varve.Activation("relu")),
+        ([node("Cast", ["x"], "x2", to=1), node("Identity", ["x2"], "x3"), GEMM_X3, node("Dropout", ["a"], "y")], varve.Activation("identity")),
+        ([node("Transpose", ["wt"], "w2"), node("Gemm", ["x", "w2"], "y", transB=1)], varve.Activation("identity")),
+        ([node("Mul", ["w", "mask"], "w2"), node("Gemm", ["x", "w2"], "y", transB=1)], varve.Activation("identity")),
+        ([GEMM, node("LogSoftmax", ["a"], "b2"), node("ArgMax", ["b2"], "y", axis=1)], varve.Activation("identity")),
         ([GEMM, node("LeakyRelu", ["a"], "y")], varve.Activation.leaky_relu(float(np.float32(0.01)))),
         ([GEMM, node("Clip", ["a", "zero"], "y")], varve.Activation("relu")),
         ([GEMM, node("Softmax", ["a"], "y", axis=1)], varve.Activation("identity")),
@@ -725,13 +736,17 @@ def test_chains_of_fully_connected_layers_are_read(tmp_path):
     ],
 )  # fmt: skip
 def test_activations_of_onnx(tmp_path, nodes, activation):
-    (layer,) = varve.Network.from_onnx(model(tmp_path, nodes)).layers()
+    path = model(tmp_path, nodes, half=np.float32(0.5), wt=W.T, mask=np.ones((3, 2), np.float32))
+    has_end = any("max" in node.op_type.lower() for node in nodes)
+    with pytest.warns(UserWarning, match="model.onnx ends with .*max.*, left out") if has_end else contextlib.nullcontext():
+        (layer,) = varve.Network.from_onnx(path).layers()
     assert layer.activation == activation
     np.testing.assert_array_equal(layer.weights.toarray(), W)
 
 
 def test_limits_of_clip_were_attributes(tmp_path):
-    path = model(tmp_path, [GEMM, node("Clip", ["a"], "y", min=0.0, max=6.0)], version=10)
+    nodes = [node("Gemm", ["x", "w", "zero3"], "a", transB=1), node("Clip", ["a"], "y", min=0.0, max=6.0)]
+    path = model(tmp_path, nodes, version=10, zero3=np.zeros(3, np.float32))
     assert varve.Network.from_onnx(path).layer(0).activation == varve.Activation.clipped_relu(6)
 
 
@@ -744,7 +759,83 @@ def test_constants_of_all_types(tmp_path, kind, raw):
         constant = onnx.TensorProto(name="w", data_type=kind, dims=W.shape, raw_data=array.tobytes())
         if kind == TensorProto.BFLOAT16 and array.dtype == np.float32:
             constant.raw_data = (array.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-    np.testing.assert_array_equal(varve.Network.from_onnx(model(tmp_path, w=constant)).layer(0).weights.toarray(), W)
+
+    def change(made):
+        for value in (*made.graph.input, *made.graph.output):
+            value.type.tensor_type.elem_type = kind
+        for name in ("v", "b", "zero", "six"):
+            del made.graph.initializer[1:]
+
+    np.testing.assert_array_equal(varve.Network.from_onnx(model(tmp_path, change=change, w=constant)).layer(0).weights.toarray(), W)
+
+
+def reference_of(path, X):
+    """What the reference evaluator of the package gives."""
+    return ReferenceEvaluator(str(path)).run(None, {"x": X})[0]
+
+
+def test_every_form_of_gemm_and_arithmetic_is_folded(tmp_path):
+    """Against the reference evaluator: alpha and beta, both orders of subtraction, normalizations on both sides of layers, and limits."""
+    generator = np.random.default_rng(1)
+    width = 6
+    constants = {name: generator.standard_normal((width, width)).astype(np.float32) for name in "pqr"}
+    constants |= {name: generator.uniform(0.5, 2, width).astype(np.float32) for name in ("scale", "shift", "mean", "variance", "c")}
+    nodes = [
+        node("Flatten", ["x"], "x0"), node("Sub", ["x0", "mean"], "x1"), node("Div", ["x1", "variance"], "x2"),
+        node("Gemm", ["x2", "p", "c"], "a", alpha=0.5, beta=2.0), node("BatchNormalization", ["a", "scale", "shift", "mean", "variance"], "a1"),
+        node("Clip", ["a1", "minus", "six"], "a2"), node("Mul", ["scale", "a2"], "a3"),
+        node("MatMul", ["a3", "q"], "b0"), node("Add", ["c", "b0"], "b1"), node("LeakyRelu", ["b1"], "b2", alpha=2.0),
+        node("BatchNormalization", ["b2", "scale", "shift", "mean", "variance"], "b3"), node("Tanh", ["b3"], "b4"),
+        node("Gemm", ["b4", "r"], "d", transB=1), node("Sub", ["c", "d"], "d1"), node("Relu", ["d1"], "d2"), node("Mul", ["d2", "six"], "y"),
+    ]  # fmt: skip
+    path = model(tmp_path, nodes, minus=np.float32(-1), **constants)
+    X = generator.standard_normal((40, width)).astype(np.float32)
+    network = varve.Network.from_onnx(path)
+    np.testing.assert_allclose(network.infer(X, precision="float64"), reference_of(path, X), rtol=1e-4, atol=1e-4)
+    first = network.layer(0)  # exactly as described, in double
+    p, c, mean, variance, scale, shift = (constants[name].astype(np.float64) for name in ("p", "c", "mean", "variance", "scale", "shift"))
+    inner = 1 / variance
+    weights, bias = 0.5 * p.T * inner, 2 * c + 0.5 * p.T @ (-mean * inner)
+    factor = scale / np.sqrt(variance + np.float32(1e-5))
+    np.testing.assert_allclose(first.weights.toarray(), factor[:, None] * weights, rtol=1e-14)
+    np.testing.assert_allclose(first.bias, factor * bias + (shift - factor * mean) + 1, rtol=1e-13)
+
+
+def test_samples_of_several_dimensions_are_flattened_first(tmp_path):
+    images = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 2, 1])
+
+    def change(made):
+        made.graph.input[0].CopyFrom(images)
+
+    nodes = [node("Div", ["x", "six"], "x0"), node("Reshape", ["x0", "to"], "x1"), node("Gemm", ["x1", "w"], "y", transB=1)]
+    network = varve.Network.from_onnx(model(tmp_path, nodes, change=change, to=np.int64([-1, 2])))
+    np.testing.assert_allclose(network.layer(0).weights.toarray(), W.astype(np.float64) / 6, rtol=1e-14)
+    with pytest.raises(varve.InputError, match="cannot be read|gets samples of 3 dimensions"):
+        varve.Network.from_onnx(model(tmp_path, [node("MatMul", ["x", "one"], "y")], change=change, one=np.ones((1, 2), np.float32)))
+
+
+def test_weights_in_a_file_beside_the_model(tmp_path):
+    made = onnx.load(model(tmp_path))
+    onnx.save(made, tmp_path / "external.onnx", save_as_external_data=True, location="external.onnx.data", size_threshold=0)
+    for read in (varve.Network.from_onnx, varve.Network.from_file):
+        np.testing.assert_array_equal(read(tmp_path / "external.onnx").layer(0).weights.toarray(), W)
+    (tmp_path / "external.onnx.data").unlink()
+    with pytest.raises(varve.InputError, match="external.onnx cannot be read"):
+        varve.Network.from_onnx(tmp_path / "external.onnx")
+
+
+@pytest.mark.parametrize("is_linear", [True, False])
+def test_sparse_constants_keep_their_stored_zeros(tmp_path, is_linear):
+    def change(made):
+        values = numpy_helper.from_array(np.float32([1, 0, 3]), "w")
+        places = np.int64([0, 3, 4]) if is_linear else np.int64([[0, 0], [1, 1], [2, 0]])
+        sparse = onnx.SparseTensorProto(values=values, indices=numpy_helper.from_array(places, "places"), dims=[3, 2])
+        del made.graph.initializer[0]
+        made.graph.sparse_initializer.append(sparse)
+
+    (layer,) = varve.Network.from_onnx(model(tmp_path, change=change)).layers()
+    np.testing.assert_array_equal(layer.weights.toarray(), [[1, 0], [0, 0], [3, 0]])
+    assert layer.weights.nnz == 3
 
 
 def test_fields_of_a_model_may_come_in_any_order(tmp_path):
@@ -772,43 +863,39 @@ def with_attributes(operation, inputs, output, *attributes):
 @pytest.mark.parametrize(
     "nodes, sentence",
     [
-        ([node("Conv", ["x", "w"], "y")], ': found the operation "Conv", expected one of Gemm'),
-        ([helper.make_node("Gemm", ["x", "w"], ["y"], domain="mine")], ': found the operation "mine.Gemm"'),
+        ([node("Conv", ["x", "w"], "y")], ': found the operation "Conv", expected a chain without branches of Gemm, MatMul'),
+        ([helper.make_node("Gemm", ["x", "w"], ["y"], domain="mine")], "No opset import for domain 'mine'"),
         ([helper.make_node("Conv", ["x", "w"], ["y"], name="first")], ': found the operation "Conv" (node "first")'),
-        ([GEMM, node("Relu", ["x"], "y")], 'with the input "x", expected "a", the output of the operation before'),
-        ([GEMM, node("Relu", ["a"], "c"), node("Tanh", ["c"], "y")], "one activation per layer"),
-        ([GEMM, node("Softmax", ["a"], "c"), node("Relu", ["c"], "y")], 'the operation "Relu" behind Softmax'),
+        ([GEMM, node("Relu", ["x"], "y")], 'the operation "Gemm" beside other uses of "x"'),
+        ([GEMM, node("Softmax", ["a"], "c"), node("Relu", ["c"], "y")], 'the operation "Relu" behind "Softmax"'),
         ([GEMM, node("Softmax", ["a"], "y", axis=0)], 'the operation "Softmax" with the axis 0'),
         ([GEMM, node("Softmax", ["a"], "y", axis=-2)], 'the operation "Softmax" with the axis -2'),
-        ([GEMM, with_attributes("Softmax", ["a"], "y", attribute("axis", 2))], 'the operation "Softmax" with the axis 0'),
-        ([GEMM], 'ends with "a", expected "y"'),
-        ([], ": found a model without Gemm and MatMul, expected at least one"),
-        ([node("Gemm", ["x", "w"], "y", alpha=2.0)], "alpha or beta, expected 1"),
-        ([with_attributes("Gemm", ["x", "w"], "y", attribute("alpha", 1))], "alpha or beta, expected 1 for both"),
-        ([with_attributes("Gemm", ["x", "w"], "y", attribute("beta", 1))], "alpha or beta, expected 1 for both"),
-        ([node("Gemm", ["x", "w"], "y", transA=1)], "transA, expected 0"),
-        ([node("Gemm", ["x", "z"], "y")], 'with the input "z" that is no constant'),
-        ([node("Gemm", ["x", "b"], "y")], "weights of 1 dimensions"),
-        ([node("Gemm", ["x", "w", "b"], "y")], "a bias of the shape (3), expected 1 or 2 numbers"),
-        ([node("Gemm", ["x", "w", "b"], "a", transB=1), node("Add", ["a", "b"], "y")], "with no MatMul or Gemm without a bias before it"),
-        ([GEMM, node("Clip", ["a", "six"], "y")], "another lower limit than 0"),
-        ([GEMM, node("Clip", ["a", "b"], "y")], "3 limits, expected one number"),
-        ([GEMM, node("Clip", ["a", "zero", "zero"], "y")], "the cap is 0"),
-        ([GEMM, with_attributes("LeakyRelu", ["a"], "y", attribute("alpha", 1))], "the slope is 0"),
-        ([GEMM, node("Gemm", ["a", "w"], "y", transB=1)], "layer 1 takes 2 inputs, but layer 0 has 3 outputs"),
-        ([node("Gemm", ["x", "w"], "y", alpha=2)], 'with the attribute "alpha" of the type 2, expected the type 1'),
-        ([GEMM, node("Clip", ["a"], "y", min=0.0)], 'with the attribute "min", expected none of this name'),
-        ([GEMM, node("Relu", ["a"], "y", alpha=1.0)], 'with the attribute "alpha", expected none of this name'),
-        ([with_attributes("Gemm", ["x", "w"], "y", *2 * [attribute("beta", 1, f=1.0)])], 'two attributes "beta" of a node'),
-        ([GEMM, node("Relu", ["a", "b"], "y")], "with 2 inputs, expected 1 at most"),
-        ([helper.make_node("Gemm", ["x", "w"], ["a", "y"])], "with 2 outputs, expected one"),
-        ([helper.make_node("Constant", [], ["b"], value=numpy_helper.from_array(W)), GEMM], 'the output "b", a name given before'),
-        ([helper.make_node("Constant", [], ["y"])], 'no attribute "value", expected a tensor'),
-        ([GEMM, node("Relu", ["a"], "a")], 'the output "a", a name given before'),
+        ([GEMM, node("ArgMax", ["a"], "y")], 'the operation "ArgMax" with the axis 0'),
+        ([GEMM, node("Mul", ["a", "a"], "y")], 'the operation "Mul" beside other uses of "a"'),
+        ([GEMM, node("Div", ["zero", "a"], "y")], '"Div" divides by a sample'),
+        ([GEMM, node("LeakyRelu", ["a"], "y", alpha=-0.5)], '"LeakyRelu" has the slope -0.5, expected 0 or more'),
+        ([GEMM, node("PRelu", ["a", "b"], "y")], '"PRelu" has 3 slopes, expected one'),
+        ([GEMM, node("Clip", ["a", "", "six"], "y")], '"Clip" has no lower limit, expected one'),
+        ([GEMM, node("Clip", ["a", "zero", "zero"], "y")], '"Clip" clips from 0.0 to 0.0, expected ascending limits'),
+        ([GEMM, node("Reshape", ["a", "back"], "y")], '"Reshape" changes its input, expected what leaves samples as they are'),
+        ([GEMM], "Graph output 'y' is not an output of any node"),
+        ([node("Relu", ["x"], "y")], "found a model without Gemm and MatMul, expected at least one"),
+        ([node("Gemm", ["w", "x"], "y")], 'the operation "Gemm" of samples from the right, or transposed, expected samples times weights'),
+        ([node("Gemm", ["x", "z"], "y")], "input 'z' of node"),
+        ([node("Gemm", ["x", "b"], "y")], "Input 1 expected to have rank 2 but has rank 1"),
+        ([node("Gemm", ["x", "w"], "y", transA=1)], 'the operation "Gemm" of samples from the right, or transposed'),
+        ([node("MatMul", ["x", "b3"], "y")], "has weights of the shape (2, 2, 2), expected (outputs, 2)"),
+        ([node("Gemm", ["x", "w", "b"], "y")], "cannot be read: operands could not be broadcast"),
+        ([GEMM, node("Gemm", ["a", "w"], "y", transB=1)], "Dimension mismatch in unification between 2 and 3"),
+        ([node("Gemm", ["x", "w"], "y", alpha=2)], "Mismatched attribute type"),
+        ([GEMM, node("Relu", ["a"], "y", alpha=1.0)], "Unrecognized attribute: alpha for operator Relu"),
+        ([with_attributes("Gemm", ["x", "w"], "y", *2 * [attribute("beta", 1, f=1.0)])], "Attribute 'beta' appeared multiple times"),
+        ([GEMM, node("Relu", ["a", "b"], "y")], "input size 2 not in range"),
+        ([helper.make_node("Constant", [], ["b"], value=numpy_helper.from_array(W)), GEMM], "single static assignment"),
     ],
 )  # fmt: skip
 def test_what_the_tables_do_not_know_is_refused(tmp_path, nodes, sentence):
-    path = model(tmp_path, nodes)
+    path = model(tmp_path, nodes, back=np.int64([3, -1]), b3=np.zeros((2, 2, 2), np.float32))
     with pytest.raises(varve.InputError) as refused:
         varve.Network.from_onnx(path)
     assert sentence in str(refused.value) and str(refused.value).startswith(str(path))
@@ -821,13 +908,13 @@ def tensor(**changed):
 @pytest.mark.parametrize(
     "constant, sentence",
     [
-        (tensor(data_location=1), "in another file, expected all in this file (torch.onnx.export: external_data=False)"),
-        (tensor(data_type=6), "of the data type 6, expected float, double, float16 or bfloat16"),
-        (tensor(dims=[3, 3]), "cannot be read"),
-        (tensor(dims=[3, -1]), "of the shape (3, -1)"),
-        (tensor(dims=[2**40, 2**20]), "cannot be read"),
-        (tensor(data_type=10, raw_data=b"", dims=[2, 1], int32_data=[0x3C00, 0x10000]), "the number 65536 in the int32_data of a constant"),
-        (numpy_helper.from_array(np.float32([[np.inf]]), "w"), 'model.onnx: "w": found the value inf in row 0, column 0'),
+        (onnx.TensorProto(name="w", data_type=1, dims=[3, 2], data_location=1, external_data=[onnx.StringStringEntryProto(key="location", value="no")]), "cannot be read"),
+        (onnx.TensorProto(name="w", data_type=1, dims=[3, 2], data_location=1, external_data=[onnx.StringStringEntryProto(key="location", value="../w")]), "cannot be read"),
+        (tensor(data_type=6), "B has inconsistent type tensor(int32)"),
+        (tensor(dims=[3, 3]), "raw_data size (24 bytes) is too small"),
+        (tensor(dims=[3, -1]), "Negative dimension value"),
+        (tensor(dims=[2**40, 2**20]), "raw_data size (24 bytes) is too small"),
+        (numpy_helper.from_array(np.float32([[np.inf], [0], [0]]).reshape(1, 3), "w"), "model.onnx: layer 0: entry 0 has the value inf"),
     ],
 )
 def test_broken_constants_are_refused(tmp_path, constant, sentence):
@@ -844,13 +931,13 @@ def import_of(domain, version):
     "change, sentence",
     [
         (lambda model: model.ClearField("opset_import"), "no version of ONNX's operations (opset_import)"),
-        (import_of("ai.onnx", 17), "two versions of ONNX's operations"),
+        (import_of("ai.onnx", 16), "version 17 and 16 of ONNX's operations"),
         (lambda model: model.ClearField("graph"), "an ONNX model without a graph"),
-        (lambda model: model.graph.input.add(name="second"), "a model of 2 inputs and 1 outputs, expected one of each"),
-        (lambda model: model.graph.initializer.add(name="w"), 'two constants of the name "w", expected one'),
-        (lambda model: model.graph.sparse_initializer.add(), "a sparse constant (sparse_initializer), expected dense ones"),
+        (lambda model: model.graph.input.append(helper.make_tensor_value_info("second", TensorProto.FLOAT, None)), "a model of 2 inputs, expected one"),
+        (lambda model: model.graph.initializer.add(name="w"), "w initializer name is not unique"),
+        (lambda model: model.graph.sparse_initializer.add(), "cannot be read"),
         (import_of("ai.onnx.ml", 3), None),
-        (lambda model: model.graph.input.add(name="w"), None),
+        (lambda model: model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, None)), None),
     ],
 )
 def test_broken_models_are_refused(tmp_path, change, sentence):
@@ -865,13 +952,13 @@ def test_broken_models_are_refused(tmp_path, change, sentence):
 
 @pytest.mark.parametrize("version", [0, 1, 6, 29, 999])
 def test_other_versions_of_operations_are_refused(tmp_path, version):
-    with pytest.raises(varve.InputError, match=f"found version {version} of ONNX's operations, expected one from 7 to 28"):
+    with pytest.raises(varve.InputError, match=rf"found version {version} of ONNX's operations \(opset_import\), expected one from 7 to 2"):
         varve.Network.from_onnx(model(tmp_path, version=version))
 
 
 def test_constants_that_many_layers_share_are_limited(tmp_path):
     nodes = [node("Gemm", ["x" if number == 0 else f"x{number}", "w"], "y" if number == 29 else f"x{number + 1}") for number in range(30)]
-    with pytest.raises(varve.InputError, match="layers that share constants, expected as many numbers as the file holds"):
+    with pytest.raises(varve.InputError, match="shares its weights with other layers, expected as many numbers as the file holds"):
         varve.Network.from_onnx(model(tmp_path, nodes, w=np.eye(300, dtype=np.float32)))
 
 

@@ -52,10 +52,20 @@ def test_regressor(digits):
     )
 
 
-def test_models_with_other_functions_at_the_output_are_refused(digits):
+def test_a_regressor_with_exp_at_the_output_is_read_without_it(digits):
     X, y = digits
     model = MLPRegressor("poisson", hidden_layer_sizes=(16,), max_iter=5, random_state=1).fit(X, y)
-    with pytest.raises(varve.InputError, match="layer 1 has the output function 'exp', .* which no layer can hold"):
+    with pytest.warns(UserWarning, match="MLPRegressor ends with Exp, left out"):
+        network = varve.Network.from_sklearn(model)
+    np.testing.assert_allclose(np.exp(network.infer(X, precision="float64")[:, 0]), model.predict(X), rtol=1e-10)
+
+
+def test_models_with_another_function_at_the_output_are_refused(digits):
+    X, y = digits
+    model = MLPRegressor(hidden_layer_sizes=(16,), max_iter=5, random_state=1).fit(X, y)
+    model.out_activation_ = "logistic"
+    with pytest.raises(varve.InputError, match="layer 1 has another output function than 'identity'|answers a random sample"):
+        model.__class__ = type("Own", (MLPRegressor,), {"predict": lambda self, X: np.exp(MLPRegressor.predict(self, X))})
         varve.Network.from_sklearn(model)
 
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from . import _layers
 from ._activation import Activation
+from ._chain import Chain
 from ._errors import InputError
 
 _ACTIVATIONS = {"identity": "identity", "logistic": "sigmoid", "tanh": "tanh", "relu": "relu"}
 
 
-def layers_of(model: Any) -> tuple[list[Any], list[Any], list[Activation]]:
-    """Weights [outputs, inputs], biases and activations of a fitted MLPClassifier or MLPRegressor.
+def chain_of(model: Any) -> Chain:
+    """The layers of a fitted MLPClassifier or MLPRegressor.
 
     One random batch runs through the model. Raises InputError unless the layers that were read give its own answers.
     """
@@ -26,39 +27,45 @@ def layers_of(model: Any) -> tuple[list[Any], list[Any], list[Activation]]:
         raise InputError(f"this {name} is not fitted: it has no coefs_; call its fit first")
     if model.activation not in _ACTIVATIONS:
         raise InputError(f"{name} has the activation {model.activation!r}, expected one of {', '.join(_ACTIVATIONS)}")
-    hidden = Activation(_ACTIVATIONS[model.activation])
-    activations = [hidden] * (len(model.coefs_) - 1) + [Activation("identity")]
-    layers = [weights.T for weights in model.coefs_], list(model.intercepts_), activations
-    _require_same_answers(model, name, *layers)
-    return layers
+    chain = Chain(model.coefs_[0].shape[0])
+    for number, (weights, bias) in enumerate(zip(model.coefs_, model.intercepts_)):
+        chain.linear(weights.T, bias)
+        is_last = number + 1 == len(model.coefs_)
+        chain.activate(Activation("identity" if is_last else _ACTIVATIONS[model.activation]))
+    function = getattr(model, "out_activation_", "identity")
+    _require_same_answers(model, name, chain, function)
+    if function == "exp":
+        chain.left_out.append("Exp")
+    return chain
 
 
-def _require_same_answers(model: Any, name: str, weights: list[Any], bias: list[Any], activation: list[Activation]) -> None:
+def _require_same_answers(model: Any, name: str, chain: Chain, function: str) -> None:
     """scikit-learn adds in float64 as its input is, so answers differ by roundings only: a millionth of the largest is far
     above what networks of a few layers add up, and far below what another function makes."""
-    batch = _layers.random_batch([matrix.shape for matrix in weights])
+    batch = _layers.random_batch(model.coefs_[0].shape[0], sum(matrix.size for matrix in model.coefs_))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the names of columns, if the model was fitted with some
         answers = getattr(model, "predict_proba", model.predict)(batch)
-    outputs = _layers.outputs_of(weights, bias, activation, batch)
-    function = getattr(model, "out_activation_", "identity")
-    expected = _answers_of(outputs, function if hasattr(model, "predict_proba") else "identity")
+    expected = _answers_of(_layers.outputs_of(*chain.parts(), batch), function)
     found = np.reshape(answers, (len(batch), -1)).astype(np.float64)
-    tolerance = 1e-6 * np.abs(expected).max(initial=1.0)
-    if found.shape == expected.shape and (np.abs(found - expected) <= tolerance).all():
+    of_largest = 0.0 if function == "exp" else 1e-6 * np.abs(expected).max(initial=1.0)
+    if found.shape == expected.shape and np.allclose(found, expected, 1e-6, of_largest):
         return
     raise InputError(
         f"{name} answers a random sample by {found[0]}, expected {expected[0]} by its coefs_, intercepts_ and {model.activation}: "
-        f"layer {len(weights) - 1} has the output function {function!r}, or a method of the model is its own, which no layer can hold"
+        f"layer {len(model.coefs_) - 1} has another output function than {function!r}, or a method of the model is its own, which no layer can hold"
     )
 
 
 def _answers_of(outputs: np.ndarray, function: str) -> np.ndarray:
     """The probabilities of a classifier, or the numbers of a regressor, from the sums of its last layer."""
-    if function == "identity":
-        return outputs
+    if function == "exp":
+        with np.errstate(over="ignore"):
+            return np.exp(outputs)
     if function == "softmax":
         powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
-    positive = 0.5 * (1 + np.tanh(0.5 * outputs))  # the logistic function
-    return np.hstack([1 - positive, positive]) if outputs.shape[1] == 1 else positive
+    if function == "logistic":
+        positive = 0.5 * (1 + np.tanh(0.5 * outputs))
+        return np.hstack([1 - positive, positive]) if outputs.shape[1] == 1 else positive
+    return outputs

@@ -59,9 +59,13 @@ def open_network(path: str, options: Options) -> tuple[_core.Network, str]:
         require_no_matrix_options(path, options)
         if any(option is not None for option in (options.neurons, options.bias, options.cap)):
             raise UsageError(f"--neurons, --bias and --cap are for networks in text and matrices; {path} says them")
-        layers = _onnx.read_layers(path) if kind == "onnx" else list(_hdf5.read_layers(path))
-        _require_asked(options.layers, len(layers), "the number of layers", path)
-        return core_of(layers, path), ""
+        if kind == "onnx":
+            chain = _onnx.chain_of(path)
+            network, note = chain.network("", path), chain.note(path)
+        else:
+            network, note = core_of(_hdf5.read_layers(path), path), ""
+        _require_asked(options.layers, network.num_layers, "the number of layers", path)
+        return network, note
     if kind == "hdf5" and content != "binsparse":
         fail(path, f"{content or 'something else'} in HDF5", "a network or sparse matrices")
     descriptions = _descriptions_of(path, kind)

@@ -32,8 +32,8 @@ def make_network(
     if transposed:
         matrices = [matrix.T for matrix in matrices]
     require_chain([matrix.shape for matrix in matrices], transposed)
-    biases = _per_layer(bias, len(matrices), "biases")
-    activations = _per_layer(activation, len(matrices), "activations")
+    biases = per_layer(bias, len(matrices), "biases")
+    activations = per_layer(activation, len(matrices), "activations")
     layers = _core.LayerList()
     for number, matrix in enumerate(matrices):
         place = f"layer {number}"
@@ -46,10 +46,10 @@ def make_network(
     return _core.make_network(layers, str(name))
 
 
-def random_batch(shapes: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Random samples of several scales for a network of these matrices, by which an import is checked; few for large ones."""
-    num_samples = max(4, min(64, (1 << 24) // max(sum(outputs * inputs for outputs, inputs in shapes), 1)))
-    samples = np.random.default_rng(1).standard_normal((num_samples, shapes[0][1]))
+def random_batch(width: int, num_weights: int) -> np.ndarray:
+    """Random samples of several scales [samples, width], by which an import is checked; few for many weights."""
+    num_samples = max(4, min(64, (1 << 24) // max(num_weights, 1)))
+    samples = np.random.default_rng(1).standard_normal((num_samples, width))
     return samples * np.resize([1.0, 8.0, 0.125], (num_samples, 1))
 
 
@@ -84,7 +84,7 @@ def require_chain(shapes: list[tuple[int, int]], transposed: bool) -> None:
         raise InputError(sentence)
 
 
-def _per_layer(given: Any, num_layers: int, what: str) -> list[Any]:
+def per_layer(given: Any, num_layers: int, what: str) -> list[Any]:
     """One entry per layer, from one for all or from a list."""
     if np.ndim(given) == 0 if not isinstance(given, (list, tuple)) else False:
         return [given] * num_layers

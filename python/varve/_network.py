@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
@@ -17,6 +18,8 @@ from ._running import Wanted, expected_samples
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ._chain import Chain
 
 class Network:
     """A network of sparse layers; it is never changed.
@@ -112,16 +115,21 @@ class Network:
 
     @classmethod
     def from_onnx(cls, path: Union[str, os.PathLike[str]]) -> Network:
-        """Read an ONNX model of fully connected layers.
+        """Read an ONNX model that is a chain of layers; weights may lie in a file beside it, or be sparse.
 
-        Gemm, or MatMul and Add, with Relu, Clip from 0, LeakyRelu, Sigmoid or Tanh. A Softmax at the end is left out: the
-        order of the outputs is the same. Weights that are exactly 0 are no edges.
+        Gemm and MatMul; Add, Sub, Mul and Div with constants, and BatchNormalization, which become parts of weights and
+        biases in double as in :meth:`from_torch`; Relu, Clip, LeakyRelu, PRelu of one slope, Sigmoid, Tanh; Flatten,
+        Reshape, Squeeze, Unsqueeze, Identity, Cast and Dropout, which change nothing. Constants may be computed by other
+        operations. Softmax, LogSoftmax, ArgMax, ZipMap and Exp at the end are left out with a warning. Weights that are
+        exactly 0 are no edges; those that a sparse constant stores are.
 
-        :raises InputError: if the file is missing, broken, or has another operation, naming the operation
+        A random batch runs through the model, by the reference evaluator of the package onnx, and through what was read.
+
+        :raises InputError: if the file is missing or broken, has another operation, or gives other results, naming it
         :raises ResourceError: if the package onnx is missing
         """
         name = _files.name_of(path)
-        return cls(_layer_lists.core_of(_onnx.read_layers(name), name))
+        return cls._from_chain(_onnx.chain_of(name), name)
 
     @classmethod
     def from_sklearn(cls, model: Any) -> Network:
@@ -129,31 +137,48 @@ class Network:
 
         Its coefficients, [inputs, outputs] there, are transposed. The last layer has the identity in place of softmax
         and logistic: the largest output is the same, and :class:`SparseClassifier` computes probabilities. A
-        classifier of two classes has one output, which is positive for the second class.
+        classifier of two classes has one output, which is positive for the second class. Exp (``loss="poisson"``) is left
+        out with a warning: ``numpy.exp`` of the outputs is what ``predict`` gives.
 
         A random batch runs through the model and through what was read.
 
-        :raises InputError: if their answers differ, as where the last layer has another function (``loss="poisson"``)
+        :raises InputError: if their answers differ, as where a method is a class's own
         """
-        from ._from_sklearn import layers_of
+        from ._from_sklearn import chain_of
 
-        return cls(_core_of(*layers_of(model), name=type(model).__name__))
+        return cls._from_chain(chain_of(model), type(model).__name__)
 
     @classmethod
-    def from_torch(cls, module: Any) -> Network:
-        """The network of a torch.nn.Sequential of Linear, each with or without an activation behind it.
+    def from_torch(cls, module: Any, *, activation: Any = None) -> Network:
+        """The network of a module of torch that is a chain of layers, or of a state_dict.
 
-        Activations: ReLU, LeakyReLU, Hardtanh from 0 (clipped ReLU), ReLU6, Sigmoid, Tanh, Identity; Flatten and
-        Dropout are skipped. Weights that are exactly 0, such as pruned ones, are no edges. Modules may occur several times.
+        :param module: any module that ``torch.fx`` traces: a class with ``forward``, Sequential, nested ones, subclasses,
+            what ``torch.compile`` and DataParallel make of one; or a state_dict, whose weights [outputs, inputs] and biases
+            are layers in its order
+        :param activation: of a state_dict, which does not say it: one for all layers, or one per layer
+
+        Operations: Linear and products with weights; ReLU, LeakyReLU, PReLU of one slope, ReLU6, Hardtanh, clamp, Sigmoid,
+        Tanh, as modules, functions or methods; BatchNorm1d, and sums and products with constants, which become parts of
+        weights and biases in double, W' = diag(s) W and b' = s b + t behind a layer; Flatten, Dropout and Identity, which
+        change nothing. Softmax, LogSoftmax, argmax and exp at the end are left out with a warning. Weights that are exactly
+        0, such as pruned ones, are no edges; those that a sparse tensor stores are.
 
         A random batch runs through the module, in eval mode and with its hooks, and through what was read; masks of
         torch.nn.utils.prune are applied by that. The module stays as it was.
 
-        :raises InputError: if a result differs, as where a hook or a class of one's own changes it, naming the part
+        :raises InputError: if an operation is none of these, naming it, or if a result differs, as where a hook changes it
+        :raises UsageError: if a state_dict comes without activation, or a module with one
         """
-        from ._from_torch import layers_of
+        from ._from_torch import chain_of
 
-        return cls(_core_of(*layers_of(module), name=type(module).__name__))
+        return cls._from_chain(chain_of(module, activation), type(module).__name__)
+
+    @classmethod
+    def _from_chain(cls, chain: Chain, name: str) -> Network:
+        network = cls(chain.network("", name))
+        if chain.left_out:
+            warnings.warn(chain.note(name), stacklevel=3)
+        return network
 
     # --- what a network is
 

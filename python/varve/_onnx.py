@@ -1,251 +1,225 @@
-"""ONNX models of fully connected layers, read by the package onnx."""
+"""ONNX models of fully connected layers: read, checked and run by the package onnx, and written by it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from ._activation import Activation
-from ._foreign import csr_of_dense, fail, library, opened, quote, reading
-from ._results import Layer
-
-#: The most inputs of each operation.
-_INPUTS = {
-    "Gemm": 3, "MatMul": 2, "Add": 2, "Relu": 1, "Clip": 3, "LeakyRelu": 1, "Sigmoid": 1, "Tanh": 1, "Softmax": 1,
-    "Constant": 0,
-}  # fmt: skip
-
-#: The versions of ONNX's operations in which these are what the tables say.
-_VERSIONS = range(7, 29)
-
-_REAL, _INTEGER, _TENSOR = 1, 2, 4  # of AttributeProto.AttributeType
-
-#: The attributes of the operations: type, value of one that is absent, and the last version that has it.
-_ATTRIBUTES: dict[tuple[str, str], tuple[int, float, int]] = {
-    ("Gemm", "alpha"): (_REAL, 1.0, 28),
-    ("Gemm", "beta"): (_REAL, 1.0, 28),
-    ("Gemm", "transA"): (_INTEGER, 0, 28),
-    ("Gemm", "transB"): (_INTEGER, 0, 28),
-    ("LeakyRelu", "alpha"): (_REAL, float(np.float32(0.01)), 28),
-    ("Clip", "min"): (_REAL, 0.0, 10),  # then inputs
-    ("Clip", "max"): (_REAL, 0.0, 10),
-    ("Softmax", "axis"): (_INTEGER, -1, 28),
-    ("Constant", "value"): (_TENSOR, 0, 28),
-}
-
-_TYPES = (1, 10, 11, 16)  # of TensorProto.DataType: float, float16, double, bfloat16
+from ._chain import Chain, arithmetic, run_first
+from ._errors import InputError
+from ._foreign import csr_of_parts, fail, library, opened, quote, reading
 
 _SIMPLE = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
+_SAME = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "CastLike", "Dropout")
+_PRODUCTS = ("Gemm", "MatMul")
+_LAYERS = (*_PRODUCTS, "Add", "Sub", "Mul", "Div", *_SIMPLE, "Clip", "LeakyRelu", "PRelu", "BatchNormalization", "Scaler", *_SAME)
+#: What may stand behind the last layer, in any arrangement, and is left out.
+_ENDS = ("Softmax", "LogSoftmax", "ArgMax", "ZipMap", "Exp")
+_BESIDE = ("Normalizer", "ArrayFeatureExtractor", "Binarizer", "Concat", "Round", "Sub", "Greater", *_SAME)  # with one of them
+_DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+
+_UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}  # largest relative roundings
+_MOST_BYTES = 2**31  # of what Protocol Buffers take at a time
+_MOST_DENSE = 2**28  # numbers of sparse constants that are made dense for the random batch
 
 
-def read_layers(path: str) -> list[Layer]:
-    """The layers of a model. Raises InputError, naming the operation, if it is more than a chain of them."""
+def chain_of(path: str) -> Chain:
+    """The layers of a model. The package's reference evaluator runs a random batch, with which they are compared.
+
+    Raises InputError, naming the operation, if the model is more than a chain of layers.
+    """
     onnx = library("onnx", path)
+    library("onnx.reference", path, "onnx")
     library("scipy.sparse", path, "scipy")
-    with opened(path) as file:
+    with opened(path) as file, reading(path):
         content = file.read()
         model = onnx.load_model_from_string(content)
-    if not model.HasField("graph"):
-        fail(path, "an ONNX model without a graph", "one")
-    if len(model.graph.sparse_initializer):
-        fail(path, "a sparse constant (sparse_initializer)", "dense ones")
-    with reading(path):
-        chain = _Chain(model, path, max(2**21, len(content) // 2), onnx.numpy_helper)
-        for node in model.graph.node:
-            chain.take(node)
-        return chain.finish()
+        if not model.HasField("graph"):
+            fail(path, "an ONNX model without a graph", "one")
+        onnx.external_data_helper.load_external_data_for_model(model, os.path.dirname(os.path.abspath(path)))
+        _require_valid(onnx, model, path)
+        return _Reader(onnx, model, path, max(2**21, len(content) // 2)).chain()
 
 
-class _Chain:
-    """Follows the operations from the input to the output and makes layers of them."""
+def _require_valid(onnx: Any, model: Any, path: str) -> None:
+    """Raises what the package says against a model: its nodes, attributes and constants."""
+    for value in [*model.graph.input, *model.graph.output]:
+        kind = value.type.tensor_type
+        if value.type.WhichOneof("value") == "tensor_type" and not kind.HasField("shape"):  # which the checker demands
+            kind.shape.dim.extend([onnx.TensorShapeProto.Dimension(), onnx.TensorShapeProto.Dimension()])
+    versions = [found.version for found in model.opset_import if found.domain in ("", "ai.onnx")]
+    most = onnx.defs.onnx_opset_version()
+    if len(versions) != 1 or not 7 <= versions[0] <= most:
+        shown = f"version {' and '.join(map(str, versions))}" if versions else "no version"
+        fail(path, f"{shown} of ONNX's operations (opset_import)", f"one from 7 to {most}, the last that this package onnx knows")
+    onnx.checker.check_model(model if model.ByteSize() < _MOST_BYTES else path)
 
-    def __init__(self, model: Any, path: str, most_numbers: int, helper: Any) -> None:
-        self.path, self.helper = path, helper
+
+class _Reader:
+    """Follows the operations from the input to the output."""
+
+    def __init__(self, onnx: Any, model: Any, path: str, most_numbers: int) -> None:
+        self.onnx, self.path = onnx, path
         self.most_numbers = most_numbers  # of the weights of all layers, because many may name the same constant
-        self.constants: dict[str, Any] = {}
-        for tensor in model.graph.initializer:
-            if tensor.name in self.constants:
-                fail(path, f"two constants of the name {quote(tensor.name)}", "one")
-            self.constants[tensor.name] = tensor
-        inputs = [found.name for found in model.graph.input if found.name not in self.constants]
-        outputs = [found.name for found in model.graph.output]
-        if len(inputs) != 1 or len(outputs) != 1:
-            fail(path, f"a model of {len(inputs)} inputs and {len(outputs)} outputs", "one of each")
-        versions = [found.version for found in model.opset_import if found.domain in ("", "ai.onnx")]
-        if len(versions) > 1:
-            fail(path, "two versions of ONNX's operations (opset_import)", "one")
-        if not versions or versions[0] not in _VERSIONS:
-            found = (
-                f"version {versions[0]} of ONNX's operations"
-                if versions
-                else "no version of ONNX's operations (opset_import)"
-            )
-            fail(path, found, f"one from {_VERSIONS[0]} to {_VERSIONS[-1]}")
-        self.version, self.output, self.value = versions[0], outputs[0], inputs[0]
-        self.names = {self.value, *self.constants}
-        self.layers: list[Layer] = []
-        self.may_get_bias = self.may_get_activation = self.is_finished = False
+        graph = model.graph
+        self.sparse = {tensor.values.name: self._matrix(tensor) for tensor in graph.sparse_initializer}
+        self.constants = {tensor.name for tensor in graph.initializer} | set(self.sparse)
+        inputs = [found for found in graph.input if found.name not in self.constants]
+        if len(inputs) != 1:
+            fail(path, f"a model of {len(inputs)} inputs", "one")
+        self.input = inputs[0]
+        self.nodes, self.tail = self._divided(graph)
+        self.outputs = [output.name for output in graph.output]
+        self.version = next(found.version for found in model.opset_import if found.domain in ("", "ai.onnx"))
+        self.model = self._without_tail(model)
 
-    def take(self, node: Any) -> None:
-        self.node: Any = node
-        self.attributes: dict[str, Any] = {}
-        self._require_known()
-        operation = node.op_type
-        if operation == "Constant":
-            if "value" not in self.attributes:
-                self._fail('no attribute "value"', "a tensor")
-            self.constants[node.output[0]] = self.attributes["value"].t
-            return
-        if self.is_finished:
-            fail(self.path, f"the operation {self._shown()} behind Softmax", "none")
-        if operation != "Add":
-            self._require_value(0)
-        if operation == "Gemm":
-            if self._number("alpha") != 1 or self._number("beta") != 1:
-                self._fail("alpha or beta", "1 for both")
-            if self._number("transA") != 0:
-                self._fail("transA", "0")
-            self._add_layer(self._number("transB") != 0)
-            if self._input(2):
-                self._set_bias(self._input(2))
-        elif operation == "MatMul":
-            self._add_layer(False)
-        elif operation == "Add":
-            is_first = self._input(0) == self.value
-            if not is_first:
-                self._require_value(1)
-            if not self.may_get_bias:
-                self._fail("no MatMul or Gemm without a bias before it", "one directly before it, whose bias it adds")
-            self._set_bias(self._input(1 if is_first else 0))
-        elif operation == "Clip":
-            highest = self._limit(2, "max")
-            if self._limit(1, "min") != 0:
-                self._fail("another lower limit than 0", "0")
-            self._set_activation(Activation("relu") if highest is None else Activation.clipped_relu(highest))
-        elif operation == "Softmax":  # over the outputs: values are [samples, outputs]
-            if self._number("axis") not in (1, -1):
-                self._fail(f"the axis {self._number('axis')}", "1 or -1: over the outputs of a sample")
-            self.is_finished = True
-        else:
-            self._set_activation(
-                Activation(_SIMPLE[operation]) if operation in _SIMPLE else Activation.leaky_relu(self._number("alpha"))
-            )
-        self.value = node.output[0]
+    def _divided(self, graph: Any) -> tuple[list[Any], list[Any]]:
+        """The nodes of the layers, and those behind them that depend on the input. Constants' nodes are left to the evaluator."""
+        on_samples, value = {self.input.name}, self.input.name
+        chain: list[Any] = []
+        tail: list[Any] = []
+        uses = Counter([name for node in graph.node for name in node.input] + [output.name for output in graph.output])
+        self.constant_nodes = []
+        for node in graph.node:
+            given = [name for name in node.input if name in on_samples]
+            if not given:
+                self.constant_nodes.append(node)
+                continue
+            on_samples.update(node.output)
+            if not tail and given == [value] and uses[value] == 1 and node.op_type in _LAYERS and node.domain in _DOMAINS:
+                if node.op_type in _PRODUCTS and (node.input[0] != value or any(found.name == "transA" and found.i for found in node.attribute)):
+                    fail(self.path, f"the operation {self._shown(node)} of samples from the right, or transposed", "samples times weights")
+                chain.append(node)
+                value = node.output[0]
+            else:
+                tail.append(node)
+        for node in tail:
+            axis = next((found.i for found in node.attribute if found.name == "axis"), 0 if node.op_type == "ArgMax" else -1)
+            if node.op_type in _ENDS and axis not in (1, -1):
+                fail(self.path, f"the operation {self._shown(node)} with the axis {axis}", "1 or -1: over the outputs of a sample")
+        is_end = any(node.op_type in _ENDS for node in tail)
+        for node in tail:
+            if node.op_type in (*_ENDS, *_BESIDE) and is_end and node.domain in _DOMAINS:
+                continue
+            where = f" behind {self._shown(tail[0])}" if node is not tail[0] else f" beside other uses of {quote(value)}" if node.op_type in _LAYERS else ""
+            expected = f"a chain without branches of {', '.join(_LAYERS)}, and {', '.join(_ENDS)} at the end"
+            fail(self.path, f"the operation {self._shown(node)}{where}", expected)
+        return chain, tail
 
-    def finish(self) -> list[Layer]:
-        if not self.layers:
+    def _without_tail(self, model: Any) -> Any:
+        """The model up to the end of the chain, with dense constants."""
+        made = self.onnx.ModelProto()
+        made.CopyFrom(model)
+        graph = made.graph
+        del graph.node[:], graph.output[:], graph.sparse_initializer[:], graph.value_info[:]
+        graph.node.extend([*self.constant_nodes, *self.nodes])
+        graph.output.add(name=self.nodes[-1].output[0] if self.nodes else self.input.name)
+        for name, matrix in self.sparse.items():
+            if matrix.shape[0] * matrix.shape[1] > _MOST_DENSE:
+                fail(self.path, f"the sparse constant {quote(name)} of {matrix.shape[0]} x {matrix.shape[1]}", f"no more than {_MOST_DENSE} places")
+            graph.initializer.append(self.onnx.numpy_helper.from_array(matrix.toarray(), name))
+        if made.ByteSize() < _MOST_BYTES:
+            self.onnx.shape_inference.infer_shapes(made, check_type=True, strict_mode=True)
+        return made
+
+    def chain(self) -> Chain:
+        kind = self.input.type.tensor_type
+        dtype = self.onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or 1)
+        lengths = [dimension.dim_value for dimension in kind.shape.dim]
+        evaluator = self.onnx.reference.ReferenceEvaluator(self.model)
+        shapes = [tensor.dims for tensor in self.model.graph.initializer if len(tensor.dims) == 2]
+        inner = int(np.prod(lengths[1:])) if len(lengths) > 1 and all(lengths[1:]) else 0
+        candidates = [inner] if inner else list(dict.fromkeys(length for shape in shapes for length in shape))
+
+        def run(batch: np.ndarray) -> Any:
+            if lengths and lengths[0]:
+                batch = np.resize(batch, (lengths[0], batch.shape[1]))
+            samples = batch.astype(dtype)
+            shape = (len(batch), *lengths[1:]) if inner else batch.shape
+            return samples.astype(np.float64), evaluator.run(None, {self.input.name: samples.reshape(shape)}, intermediate=True)
+
+        sizes = sum(int(np.prod(tensor.dims)) for tensor in self.model.graph.initializer)
+        with np.errstate(all="ignore"):
+            _, (batch, self.values) = run_first(candidates, run, sizes)
+        chain, value = Chain(batch.shape[1]), self.input.name
+        for node in self.nodes:
+            try:
+                self._take(chain, node, value)
+            except InputError as error:
+                raise InputError(f"{self.path}: {self._shown(node)} {error}") from None
+            value = node.output[0]
+            chain.mark(self._shown(node), self._flat(value, batch))
+        if not any(node.op_type in _PRODUCTS for node in self.nodes):
             fail(self.path, "a model without Gemm and MatMul", "at least one")
-        if self.value != self.output:
-            fail(
-                self.path,
-                f"a chain of operations that ends with {quote(self.value)}",
-                f"{quote(self.output)}, the output of the model",
-            )
-        return self.layers
+        if not self.tail and self.outputs != [value]:
+            fail(self.path, f"the outputs {', '.join(map(quote, self.outputs))}", f"{quote(value)}, the end of a chain without branches")
+        chain.left_out = list(dict.fromkeys(node.op_type for node in self.tail))
+        chain.finish()
+        chain.mark("the model", self._flat(value, batch))
+        chain.network(f"{self.path}: ", self.path)  # refuses what is not finite
+        kinds = {np.asarray(found).dtype.name for found in self.values.values()}
+        chain.require_same(batch, max(_UNITS.get(name, 0.0) for name in kinds), f"{self.path}: ")
+        return chain
 
-    def _shown(self) -> str:
-        node = self.node
+    def _flat(self, name: str, batch: np.ndarray) -> np.ndarray:
+        return np.asarray(self.values[name], np.float64).reshape(len(batch), -1)
+
+    def _take(self, chain: Chain, node: Any, value: str) -> None:
+        operation = node.op_type
+        options = {found.name: self.onnx.helper.get_attribute_value(found) for found in node.attribute}
+        given, result = np.asarray(self.values[value]), np.asarray(self.values[node.output[0]])
+        inputs: list[Any] = [None if name == value else self.sparse.get(name, self.values.get(name)) for name in node.input]
+        if operation in (*_PRODUCTS, "BatchNormalization") and given.ndim != 2:
+            raise InputError(f"gets samples of {given.ndim - 1} dimensions, expected one: Flatten before it")
+        if operation == "Gemm":
+            weights, alpha, beta = self._weights(inputs[1]), options.get("alpha", 1.0), options.get("beta", 1.0)
+            weights = weights if options.get("transB", 0) else weights.T
+            bias = 0.0 if len(inputs) < 3 or inputs[2] is None else inputs[2]
+            chain.linear(weights if alpha == 1 else alpha * weights, bias if beta == 1 else beta * np.asarray(bias, np.float64))
+        elif operation == "MatMul":
+            chain.linear(self._weights(inputs[1]).T, 0.0)
+        elif operation in ("Add", "Sub", "Mul", "Div"):
+            is_first = inputs[0] is None
+            arithmetic(chain, operation.lower(), inputs[1 if is_first else 0], is_first)
+        elif operation in _SIMPLE:
+            chain.activate(Activation(_SIMPLE[operation]))
+        elif operation == "Clip":
+            limits = [options.get("min"), options.get("max")] if self.version < 11 else [*inputs[1:], None, None][:2]
+            chain.clip(*(None if limit is None else float(np.reshape(limit, ())) for limit in limits))
+        elif operation == "LeakyRelu":
+            chain.leaky(float(options.get("alpha", np.float32(0.01))))
+        elif operation == "PRelu":
+            if np.size(inputs[1]) != 1:
+                raise InputError(f"has {np.size(inputs[1])} slopes, expected one")
+            chain.leaky(float(np.reshape(inputs[1], ())))
+        elif operation == "Scaler":
+            scale = np.array(options["scale"])
+            chain.affine(scale, -np.array(options["offset"]) * scale)
+        elif operation == "BatchNormalization":
+            scale, shift, mean, variance = inputs[1:5]
+            chain.normalize(mean, variance, scale, shift, options.get("epsilon", float(np.float32(1e-5))))
+        elif len(result) != len(given) or not np.array_equal(result.reshape(-1), given.reshape(-1), equal_nan=True):
+            raise InputError("changes its input, expected what leaves samples as they are")
+
+    def _weights(self, weights: Any) -> Any:
+        self.most_numbers -= np.prod(weights.shape) + weights.shape[0] if not hasattr(weights, "nnz") else weights.nnz
+        if self.most_numbers < 0:
+            raise InputError("shares its weights with other layers, expected as many numbers as the file holds")
+        return weights if weights.dtype.kind != "V" and weights.dtype.itemsize > 1 else weights.astype(np.float32)
+
+    def _matrix(self, tensor: Any) -> Any:
+        """A sparse constant as a matrix of scipy.sparse."""
+        values, indices = (self.onnx.numpy_helper.to_array(part) for part in (tensor.values, tensor.indices))
+        place, shape = f"{self.path}: {quote(tensor.values.name)}", tuple(tensor.dims)
+        if len(shape) != 2:
+            fail(place, f"a sparse constant of {len(shape)} dimensions", "2")
+        rows, columns = (indices // shape[1], indices % shape[1]) if indices.ndim == 1 else indices.T
+        return csr_of_parts("coo", shape, rows, columns, values, place).astype(values.dtype)
+
+    def _shown(self, node: Any) -> str:
         what = quote(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
         return f"{what} (node {quote(node.name)})" if node.name else what
-
-    def _fail(self, what: str, expected: str) -> None:
-        fail(self.path, f"the operation {self._shown()} with {what}", expected)
-
-    def _require_known(self) -> None:
-        """Raises InputError unless the node has nothing but what the tables say, and one output of a new name."""
-        node = self.node
-        if node.op_type not in _INPUTS or node.domain not in ("", "ai.onnx"):
-            names = ", ".join(name for name in _INPUTS if name not in ("Softmax", "Constant"))
-            fail(self.path, f"the operation {self._shown()}", f"one of {names}, Softmax as the last one, and Constant")
-        if len(node.input) > _INPUTS[node.op_type]:
-            self._fail(f"{len(node.input)} inputs", f"{_INPUTS[node.op_type]} at most")
-        if len(node.output) != 1:
-            self._fail(f"{len(node.output)} outputs", "one")
-        if node.output[0] in self.names:
-            self._fail(f"the output {quote(node.output[0])}, a name given before", "a new name")
-        self.names.add(node.output[0])
-        for attribute in node.attribute:
-            if attribute.name in self.attributes:
-                fail(self.path, f"two attributes {quote(attribute.name)} of a node", "one")
-            self.attributes[attribute.name] = attribute
-            kind, _, last = _ATTRIBUTES.get((node.op_type, attribute.name), (0, 0, 0))
-            if last < self.version:
-                self._fail(f"the attribute {quote(attribute.name)}", "none of this name")
-            if attribute.type != kind:
-                self._fail(f"the attribute {quote(attribute.name)} of the type {attribute.type}", f"the type {kind}")
-
-    def _input(self, number: int) -> str:
-        return self.node.input[number] if number < len(self.node.input) else ""
-
-    def _require_value(self, number: int) -> None:
-        if self._input(number) != self.value:
-            expected = f"{quote(self.value)}, the output of the operation before (a chain without branches)"
-            self._fail(f"the input {quote(self._input(number))}", expected)
-
-    def _number(self, name: str) -> float:
-        kind, otherwise, _ = _ATTRIBUTES[self.node.op_type, name]
-        if name not in self.attributes:
-            return otherwise
-        return self.attributes[name].f if kind == _REAL else self.attributes[name].i
-
-    def _constant(self, name: str) -> np.ndarray:
-        if name not in self.constants:
-            self._fail(f"the input {quote(name)} that is no constant", "a constant")
-        tensor = self.constants[name]
-        what = f"the constant {quote(tensor.name)}"
-        if tensor.data_location == 1:
-            fail(
-                self.path,
-                f"{what} that lies in another file",
-                "all in this file (torch.onnx.export: external_data=False)",
-            )
-        if tensor.data_type not in _TYPES:
-            fail(self.path, f"{what} of the data type {tensor.data_type}", "float, double, float16 or bfloat16")
-        for bits in tensor.int32_data:
-            if not 0 <= bits < 2**16:
-                fail(self.path, f"the number {bits} in the int32_data of a constant", "16 bits")
-        if any(length < 0 for length in tensor.dims):
-            fail(self.path, f"{what} of the shape ({', '.join(map(str, tensor.dims))})", "whole numbers")
-        with reading(f"{self.path}: {what}"):
-            array = np.asarray(self.helper.to_array(tensor))
-        return array if array.dtype.kind == "f" else array.astype(np.float32)  # bfloat16
-
-    def _add_layer(self, has_output_rows: bool) -> None:
-        name = self._input(1)
-        weights = self._constant(name)
-        if weights.ndim != 2:
-            self._fail(f"weights of {weights.ndim} dimensions", "2 dimensions")
-        place = f"{self.path}: {quote(name)}"
-        self.most_numbers -= weights.size + weights.shape[0]
-        if self.most_numbers < 0:
-            fail(place, "layers that share constants", "as many numbers as the file holds")
-        matrix = csr_of_dense(weights if has_output_rows else weights.T, place)
-        self.layers.append(Layer(matrix, np.zeros(1), Activation("identity")))
-        self.may_get_bias = self.may_get_activation = True
-
-    def _set_bias(self, name: str) -> None:
-        bias = self._constant(name)
-        num_outputs = self.layers[-1].weights.shape[0]
-        if bias.size not in (1, num_outputs) or bias.ndim > 2 or bias.ndim == 2 and bias.shape[0] != 1:
-            self._fail(f"a bias of the shape ({', '.join(map(str, bias.shape))})", f"1 or {num_outputs} numbers")
-        self.layers[-1] = replace(self.layers[-1], bias=bias.reshape(-1))
-        self.may_get_bias = False
-
-    def _set_activation(self, activation: Activation) -> None:
-        if not self.may_get_activation:
-            self._fail("no Gemm, MatMul or Add before it", "one of them directly before it: one activation per layer")
-        self.layers[-1] = replace(self.layers[-1], activation=activation)
-        self.may_get_bias = self.may_get_activation = False
-
-    def _limit(self, number: int, name: str) -> float | None:
-        """A limit of Clip: an input since version 11 of the operations, before an attribute."""
-        if name in self.attributes:
-            return float(self.attributes[name].f)
-        if not self._input(number):
-            return None
-        limit = self._constant(self._input(number))
-        if limit.size != 1:
-            self._fail(f"{limit.size} limits", "one number")
-        return float(limit.reshape(-1)[0])
