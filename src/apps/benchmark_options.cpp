@@ -34,7 +34,7 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   command.add_option("--network", options.network, network_help);
   command.add_option("--input", options.input, input_help);
   add_network_options(command, options.challenge);
-  command.add_option("--suite", options.suite, "networks and samples from fixed seeds, in place of files of your own")
+  command.add_option("--suite", options.suite, "networks and samples from fixed seeds, instead of files of your own")
       ->check(CLI::IsMember(suite_names()));
   command
       .add_option("--samples", options.samples, "N,N,...: measure the first N samples, each N by itself (default: all)")
@@ -57,7 +57,7 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
       ->capture_default_str();
   command
       .add_option("--seconds", options.seconds,
-                  "measure on, up to 1000 times, until each case has taken so long: for percentiles of short runs")
+                  "measure each case for at least this many seconds, at most 1000 times: for percentiles of short runs")
       ->capture_default_str();
   command
       .add_option("--check", options.check,

@@ -182,7 +182,7 @@ void generate_weights(WeightOptions const& options) {
 
 void add_weights(CLI::App& generate, Action& action) {
   auto* const command = generate.add_subcommand(
-      "weights", "Generate weights to begin training with, on the edges of a network; its weights and biases are lost");
+      "weights", "Generate initial weights for training, on the edges of a network; its weights and biases are lost");
   auto const options = std::make_shared<WeightOptions>();
   command
       ->add_option("--network", options->network,

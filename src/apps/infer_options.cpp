@@ -113,10 +113,10 @@ void add_choices(CLI::App& command, InferOptions& options) {
                   "formats in which layers may be stored: auto, or a comma-separated list of cones, dense, "
                   "pattern_blocks, staged_blocks, sliced_ell, csr")
       ->capture_default_str();
-  command.add_option(
-      "--kernel", options.kernel,
-      "kernel of all layers that it can run: direct, stationary, staged, fused, dense, cones, spread or few "
-      "(default: chosen per layer)");
+  command.add_option("--kernel", options.kernel,
+                     "use this kernel for every layer that supports it: direct, stationary, staged, fused, dense, "
+                     "cones, spread or few "
+                     "(default: chosen per layer)");
   group_options(command, "For studies",
                 {"--engine", "--formats", "--kernel", "--repeat", "--repeat-input", "--zero-based"});
 }

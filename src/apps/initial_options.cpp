@@ -45,7 +45,7 @@ CLI::Option* add_initial_options(CLI::App& command, InitialOptions& options, Ini
   auto* const init =
       command
           .add_option("--init", options.init,
-                      "weights to begin training with, biases 0: he (random, so that activations keep their size from "
+                      "initial weights for training, biases 0: he (random, so that activations keep their size from "
                       "layer to layer) or identity (in layers with as many inputs as outputs 1 on the diagonal and "
                       "small numbers elsewhere: for hundreds and thousands of layers)")
           ->check(CLI::IsMember({"he", "identity"}));

@@ -42,7 +42,7 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
   command.add_option("B", options.b, "right matrix (.safetensors)")->required();
   command.add_option(
       "--output", options.output,
-      "write C (.safetensors); without it C is kept nowhere, and its hash tells whether products are equal");
+      "write C (.safetensors); without it only the hash of C is printed, by which products can be compared");
   command.add_flag("--transpose-a", options.transpose_a, "op(A) is A transposed");
   command.add_flag("--transpose-b", options.transpose_b, "op(B) is B transposed");
   command.add_option("--alpha", options.alpha, "factor of the product")->capture_default_str();
