@@ -133,14 +133,17 @@ def on_page_markdown(markdown, page, config, files):
             return match[0]
         return match[1] if "`" in match[1] else f"`{match[1]}`"
 
-    out, fenced = [], False
+    out, fenced, added = [], False, ""  # added: what indents the continuation of a list item to four spaces, as Python-Markdown wants it
+    has_blank = False  # within the list
     for line in markdown.splitlines():
+        item = None if fenced else re.match(r"([-*]|\d+\.) +", line)
+        if item and out and out[-1].strip() and (not added or has_blank):
+            out.append("")  # Python-Markdown wants it before a list and after an item of several paragraphs
+        if line.startswith("  ") and added:
+            line = added + line
+        elif line.strip() and not fenced and (item or not added or has_blank):
+            added, has_blank = (" " * (4 - len(item[0])) if item else ""), has_blank and bool(item)
+        has_blank = has_blank or (bool(added) and not line.strip())
         fenced ^= line.lstrip().startswith("```")
-        if not fenced:
-            line = LINK.sub(link, line)
-            item = re.match(r" *([-*]|\d+\.) ", line)
-            before = out[-1] if out else ""
-            if item and before.strip() and not re.match(r" *([-*]|\d+\.) |  ", before):
-                out.append("")  # Python-Markdown wants a blank line before a list
-        out.append(line)
+        out.append(line if fenced else LINK.sub(link, line))
     return "\n".join(out)
