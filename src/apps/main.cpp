@@ -46,8 +46,9 @@ std::string version_text() {
   using namespace varve;
   std::string backends;
   for (Backend const backend : compiled_backends()) backends += (backends.empty() ? "" : ", ") + to_string(backend);
-  return fmt::format("varve {} (commit {}, {}, {}, Kokkos {}, backends: {})", provenance.version, provenance.git_commit,
-                     provenance.compiler, provenance.build_type, provenance.kokkos_version, backends);
+  return fmt::format("varve {} (numerics {}, commit {}, {}, {}, Kokkos {}, backends: {})", provenance.version,
+                     kNumerics, provenance.git_commit, provenance.compiler, provenance.build_type,
+                     provenance.kokkos_version, backends);
 }
 
 int fail(int exit_code, std::string const& sentence, bool speaks) {

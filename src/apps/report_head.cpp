@@ -12,6 +12,7 @@ namespace varve {
 nlohmann::ordered_json report_head(std::string const& program) {
   return {{"program", program},
           {"version", provenance.version},
+          {"numerics", kNumerics},
           {"git_commit", provenance.git_commit},
           {"compiler", provenance.compiler},
           {"build_type", provenance.build_type},

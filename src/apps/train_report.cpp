@@ -46,6 +46,7 @@ nlohmann::ordered_json report_begin(TrainOptions const& options, TrainSummary co
   }
   nlohmann::ordered_json json = {{"command", "train"},
                                  {"version", provenance.version},
+                                 {"numerics", kNumerics},
                                  {"commit", provenance.git_commit},
                                  {"network", options.network}};
   json.update(files_of(summary));

@@ -4,6 +4,9 @@
 
 namespace varve {
 
+/// Version of the numerics of docs/numerics.md: the same inputs and options give the same bits with each binary of it.
+inline constexpr int kNumerics = 1;
+
 /// What this binary was built from; shown in reports.
 struct Provenance {
   std::string_view version; ///< version of Varve

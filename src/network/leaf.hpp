@@ -4,7 +4,7 @@
 
 namespace varve {
 
-/// The order in which sums over the samples of a mini-batch are added, the same on every backend (docs/training.md).
+/// The order in which sums over the samples of a mini-batch are added, the same on every backend (docs/numerics.md).
 /// A *leaf* is as many neighbouring positions of the mini-batch as fit four vector registers of 64 bytes. Its sum
 /// consists of kLeafChains chains; chain c adds the positions c, c + kLeafChains, c + 2 kLeafChains, ... of the leaf.
 /// The sums of chains are added by a tree: chain c and chain c + d for d = kLeafChains / 2, ..., 2, 1.

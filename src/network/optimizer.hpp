@@ -15,7 +15,7 @@ namespace varve {
 ///             w -= rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon), where t counts steps from 1
 /// Sources: Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013; Kingma and Ba,
 /// "Adam: a method for stochastic optimization", 2014. Biases take the same steps in double, without l2.
-/// docs/training.md says where each operation rounds.
+/// docs/numerics.md says where each operation rounds.
 enum class OptimizerKind { sgd, momentum, nesterov, adam };
 
 /// "sgd", "momentum", "nesterov" or "adam".

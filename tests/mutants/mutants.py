@@ -20,6 +20,17 @@ TESTS = {
     "passes/regrow.cpp": ["passes_regrow"],
     "network/network.cpp": ["network_network", "network_analysis"],
     "network/analysis.cpp": ["network_analysis"],
+    "network/optimizer.cpp": ["vectors_program"],
+    "core/elementary.hpp": ["vectors_program"],
+    "kernels/update_step.hpp": ["vectors_program"],
+    "network/loss.hpp": ["vectors_program"],
+}
+
+# The file, in the build folder, that is compiled where a header is broken.
+UNITS = {
+    "core/elementary.hpp": "generated/engine/backend_openmp_float.cpp",
+    "kernels/update_step.hpp": "generated/engine/backend_training_openmp_float.cpp",
+    "network/loss.hpp": "generated/engine/backend_training_openmp_float.cpp",
 }
 
 SATURATION = "passes/saturation.cpp"
@@ -345,4 +356,11 @@ MUTANTS = [
      "sum.keeps_zero = layer.keeps_zero;"),
     (ANALYSIS, "one layer that keeps zero suffices", "sum.keeps_zero = sum.keeps_zero && layer.keeps_zero;",
      "sum.keeps_zero = sum.keeps_zero || layer.keeps_zero;"),
+
+    # --- roundings (docs/numerics.md), which the test vectors notice ---
+    ("core/elementary.hpp", "exp in float ends a term earlier", "exponential_terms = 7; ", "exponential_terms = 6; "),
+    ("network/loss.hpp", "sums over outputs have 16 chains", "kOutputChains = 32;", "kOutputChains = 16;"),
+    ("kernels/update_step.hpp", "Adam multiplies by a reciprocal", "Kokkos::sqrt(second) / factors.root_correction",
+     "Kokkos::sqrt(second) * (Number(1) / factors.root_correction)"),
+    ("network/optimizer.cpp", "the rate of Adam is multiplied by a reciprocal", "rate / correction1", "rate * (1.0 / correction1)"),
 ]

@@ -6,7 +6,8 @@
 
 Nothing of the source tree changes: a mutated copy of one file is compiled by the command that the build has for it
 (without optimisation), linked in front of the library into the programs of the tests that mutants.py names, and these are
-run. Needs a build in which those tests are up to date and pass. Ends with 1 if a mutant lived.
+run. Of a header, the file that UNITS names is compiled with the mutated copy in place of it. Needs a build in which those
+tests are up to date and pass. Ends with 1 if a mutant lived.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutants import EQUIVALENT, MUTANTS, TESTS  # noqa: E402
+from mutants import EQUIVALENT, MUTANTS, TESTS, UNITS  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 300  # a mutant that runs longer hangs: that is noticed, too
@@ -37,7 +38,8 @@ class Build:
         shown = subprocess.run(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], text=True, capture_output=True, check=True)
         self.tests = json.loads(shown.stdout)["tests"]
 
-    def compile(self, source, mutated, target):
+    def compile(self, source, mutated, target, folder):
+        """folder: where headers are looked for first"""
         command = self.command_of(source)
         text = command.get("command") or shlex.join(command["arguments"])
         words = [word for word in shlex.split(text) if not re.fullmatch(r"-O\d|-Werror|-g", word)]
@@ -45,6 +47,7 @@ class Build:
             words = words[1:]
         words[words.index("-o") + 1] = str(target)
         words[words.index("-c") + 1] = str(mutated)
+        words.insert(1, f"-I{folder}")
         return run(words + ["-O0", "-w"], command["directory"])
 
     def command_of(self, source):
@@ -70,9 +73,10 @@ class Build:
         return [word for word in words if word not in (":", "&&")], self.folder
 
     def test(self, name):
-        """The program of a ctest, and the words behind it."""
+        """The program of a ctest, the words before it (those of Python) and the words behind it."""
         command = next(test["command"] for test in self.tests if test["name"] == name)
-        return command[0], command[1:]
+        place = next(place for place, word in enumerate(command) if word.startswith(str(self.folder)))
+        return command[:place], command[place], command[place + 1:]
 
 
 def run(words, folder=None):
@@ -85,14 +89,14 @@ def run(words, folder=None):
         return None, ""
 
 
-def killer(program, options, test):
+def killer(words, program, options, test):
     """The first case that fails, or how else the program noticed; nothing if all pass."""
-    code, output = run([program, *options, "--gtest_fail_fast", "--gtest_brief=1"])
+    code, output = run([*words, program, *options] if words else [program, *options, "--gtest_fail_fast", "--gtest_brief=1"])
     if code == 0:
         return None
-    failed = re.search(r"\[  FAILED  \] (\S+?),? ", output + " ")
+    failed = re.search(r"\[  FAILED  \] (\S+?),? |DIFFERS +(.+?): ", output + " ")
     if failed:
-        return f"{test}: {failed.group(1)}"
+        return f"{test}: {' '.join((failed.group(1) or failed.group(2)).split())}"
     return f"{test}: " + ("did not end" if code is None else "crashed")
 
 
@@ -104,30 +108,32 @@ def try_mutant(build, mutant):
     if text.count(old) != 1:
         return f"!! {text.count(old)} places to change, expected one"
     with tempfile.TemporaryDirectory() as folder:
-        mutated = Path(folder) / source.name
+        mutated = Path(folder) / file
+        mutated.parent.mkdir()
         mutated.write_text(text.replace(old, new))
-        code, output = build.compile(source, mutated, Path(folder) / "mutated.o")
+        unit = build.folder / UNITS[file] if file in UNITS else None
+        code, output = build.compile(unit or source, unit or mutated, Path(folder) / "mutated.o", folder)
         if code != 0:
             return "!! does not compile: " + next((l for l in output.splitlines() if "error" in l), output[-200:])
         linked = set()
         for test in TESTS[file]:
-            program, options = build.test(test)
+            words, program, options = build.test(test)
             mutated_program = Path(folder) / Path(program).name
             if program not in linked:
                 code, output = build.link(program, Path(folder) / "mutated.o", mutated_program)
                 if code != 0:
                     return "!! does not link: " + output[-200:]
                 linked.add(program)
-            found = killer(mutated_program, options, test)
+            found = killer(words, mutated_program, options, test)
             if found:
                 return found
     return f"(equivalent: {EQUIVALENT[mutant[1]]})" if mutant[1] in EQUIVALENT else None
 
 
 def table_of(results):
-    lines = ["# Mutants of the passes", "",
+    lines = ["# Mutants of the passes and of the numerics", "",
              "Written by `tests/mutants/run.py build/openmp --table tests/mutants/RESULTS.md`: each line is one condition "
-             "of a pass, broken on purpose, and the test that noticed first.", "",
+             "of a pass or one rounding, broken on purpose, and the test that noticed first.", "",
              "| file | mutation | killed by |", "|---|---|---|"]
     lines += [f"| {file} | {name} | {found or '**nobody**'} |" for (file, name, _, _), found in results]
     return "\n".join(lines) + "\n"
