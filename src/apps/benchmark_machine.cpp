@@ -5,7 +5,7 @@
 #include "core/host.hpp"
 #include "core/host_threads.hpp"
 #include "core/version.hpp"
-#include "distribute/mpi_library.hpp"
+#include "distribute/communicator.hpp"
 
 #include <sys/utsname.h>
 #include <unistd.h>

@@ -60,14 +60,14 @@ void read_samples_ahead(InferJob& job) {
 }
 
 /// Prepares the network and runs the samples that are left.
-void run_left(InferJob& job, Journal* journal) {
+void run_left(InferJob& job) {
   auto const& communicator = job.communicator;
   read_samples_ahead(job);
   Stopwatch const prepare_time;
   Prepared const prepared = prepare_job(job);
   communicator.together([&] {
     job.facts = facts_of(*prepared.inference);
-    if (journal != nullptr) journal->begin(job.facts);
+    if (job.has_journal()) job.store.begin(job.facts);
   });
   job.report.phase("prepare", communicator.max(prepare_time.seconds()));
   job.report.network(job.network->name(), job.facts);
@@ -78,15 +78,16 @@ void run_left(InferJob& job, Journal* journal) {
   auto const progress = communicator.is_root() ? terminal_progress("inferring samples") : Progress();
   BatchQueue queue(communicator, job.left, prepared.rules);
   bool const keeps_batches = !job.splits_neurons() || communicator.is_root(); // else all ranks have the same
-  auto const nowhere = store_nowhere();
-  auto& store = keeps_batches ? *job.store : *nowhere;
+  auto const keep = [&](FinishedBatch const& batch) {
+    if (keeps_batches) job.store.add(batch.samples, to_bytes(batch));
+  };
   auto const wanted = keeps_batches ? job.options.wanted() : WantedOutputs{};
   RankTimes times;
   Stopwatch const run_time;
   communicator.together([&] {
-    times = run_batches(*prepared.inference, *job.samples, queue, store, prepared.plan.batch, wanted, [&] {
+    times = run_batches(*prepared.inference, *job.samples, queue, keep, prepared.plan.batch, wanted, [&] {
       if (progress) progress(num_found + queue.num_taken(), job.num_samples());
-      return journal == nullptr || !has_to_stop(job);
+      return !job.has_journal() || !has_to_stop(job);
     });
   });
   if (progress) progress(job.num_samples(), job.num_samples());
@@ -110,19 +111,19 @@ int infer(InferOptions const& options) {
 
   InferJob job{.options = options};
   open_job(job);
-  Journal* const journal = find_finished(job);
+  find_finished(job);
   job.report.phase("read", total_time.seconds());
 
   bool const is_all_known = job.left.empty() && !job.facts.is_null();
   if (!is_all_known) {
-    run_left(job, journal);
+    run_left(job);
   } else {
     job.report.network(job.network->name(), job.facts);
     print_start(job);
   }
-  auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store->ranges())});
+  auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store.ranges())});
   if (num_finished == job.num_samples()) return finish_job(job, total_time);
-  VARVE_REQUIRE(journal != nullptr, "a run without a journal ends before its last sample");
+  VARVE_REQUIRE(job.has_journal(), "a run without a journal ends before its last sample");
   return say_stopped(job, num_finished);
 }
 

@@ -23,6 +23,7 @@
 #include <filesystem>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace varve {
@@ -118,33 +119,25 @@ void compare_tuning(InferJob& job) {
   });
 }
 
-std::unique_ptr<Journal> open_journal(InferJob const& job) {
+/// Opens the journal and takes the batches in it.
+void open_journal(InferJob& job) {
   std::string run;
   job.communicator.together([&] {
     if (job.communicator.is_root()) run = json_text(describe_run(job.options, *job.samples));
   });
   run = job.communicator.broadcast(run);
-  std::unique_ptr<Journal> journal;
   job.communicator.together([&] {
-    journal = std::make_unique<Journal>(job.options.journal, nlohmann::ordered_json::parse(run),
-                                        job.communicator.rank(), job.communicator.size());
+    job.store = RecordStore(job.options.journal, job.communicator.rank(), job.communicator.size());
+    job.store.resume(nlohmann::ordered_json::parse(run), [](std::string_view record, std::string const& place) {
+      return batch_of_bytes(record, place).samples;
+    });
   });
-  return journal;
-}
-
-/// The store of a run without a journal: in memory, or, because activations may be larger than memory, in a file.
-std::unique_ptr<BatchStore> open_temporary_store(InferJob const& job) {
-  if (job.options.activations.empty()) return store_in_memory();
-  std::unique_ptr<BatchStore> store;
-  job.communicator.together(
-      [&] { store = store_in_temporary_file(std::filesystem::path(job.options.activations).parent_path()); });
-  return store;
 }
 
 /// The samples that no rank's store has.
 std::vector<SampleRange> find_left(InferJob const& job) {
   std::vector<std::uint64_t> bounds;
-  for (auto const& [first, last] : job.store->ranges()) bounds.insert(bounds.end(), {first, last});
+  for (auto const& [first, last] : job.store.ranges()) bounds.insert(bounds.end(), {first, last});
   auto const all = job.communicator.gather_everywhere(bounds);
   std::vector<SampleRange> finished;
   for (std::size_t place = 0; place < all.size(); place += 2) finished.emplace_back(all[place], all[place + 1]);
@@ -167,26 +160,26 @@ SampleIndex length_of(std::vector<SampleRange> const& ranges) {
                          [](SampleIndex sum, SampleRange range) { return sum + range.second - range.first; });
 }
 
-Journal* find_finished(InferJob& job) {
-  if (job.options.journal.empty()) {
-    job.store = open_temporary_store(job);
+void find_finished(InferJob& job) {
+  if (!job.has_journal()) {
+    auto const& activations = job.options.activations; // may be larger than memory
+    job.communicator.together([&] {
+      if (!activations.empty()) job.store = RecordStore(std::filesystem::path(activations).parent_path());
+    });
     job.left = find_left(job);
-    return nullptr;
+    return;
   }
-  auto journal = open_journal(job);
-  auto* const opened = journal.get();
-  job.store = std::move(journal);
+  open_journal(job);
   job.left = find_left(job);
   std::string facts;
-  for (auto const& found : job.communicator.gather(json_text(opened->network())))
+  for (auto const& found : job.communicator.gather(json_text(job.store.network())))
     if (facts.empty() || facts == "null") facts = found;
   job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
   job.communicator.together([&] {
     if (!job.facts.is_null()) require_facts(job.facts, job.options.journal);
   });
   job.report.journal(job.options.journal, job.num_samples() - length_of(job.left),
-                     job.communicator.sum(opened->num_discarded_bytes()));
-  return opened;
+                     job.communicator.sum(job.store.num_discarded_bytes()));
 }
 
 } // namespace varve

@@ -2,9 +2,8 @@
 
 #include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
-#include "distribute/batch_store.hpp"
 #include "distribute/communicator.hpp"
-#include "distribute/journal.hpp"
+#include "distribute/record_store.hpp"
 #include "engine/inference.hpp"
 #include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
@@ -32,11 +31,12 @@ struct InferJob {
   std::unique_ptr<SampleReader> samples = {};
   std::optional<std::vector<SampleIndex>> truth = {}; ///< true categories, without the repetitions of --repeat-input
 
-  std::unique_ptr<BatchStore> store = {}; ///< finished batches until the end of the run
-  std::vector<SampleRange> left = {};     ///< samples still to be run, on all ranks together
-  nlohmann::ordered_json facts = {};      ///< the network's numbers of layers, inputs, outputs and edges
+  RecordStore store = {};             ///< finished batches until the end of the run
+  std::vector<SampleRange> left = {}; ///< samples still to be run, on all ranks together
+  nlohmann::ordered_json facts = {};  ///< the network's numbers of layers, inputs, outputs and edges
 
   SampleIndex num_samples() const { return samples->num_samples(); }
+  bool has_journal() const { return !options.journal.empty(); }
   bool splits_neurons() const { return engine.exchange != nullptr; }
 };
 
@@ -44,9 +44,8 @@ struct InferJob {
 /// that errors appear before the work begins.
 void open_job(InferJob& job);
 
-/// Finds the samples that earlier runs have finished. Returns the journal, which is then the job's store, or null
-/// without a journal.
-Journal* find_finished(InferJob& job);
+/// Opens the job's store and finds the samples that earlier runs have finished.
+void find_finished(InferJob& job);
 
 /// Number of samples in these ranges.
 SampleIndex length_of(std::vector<SampleRange> const& ranges);

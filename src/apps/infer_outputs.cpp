@@ -45,7 +45,8 @@ Outcome collect(InferJob const& job) {
       writer.emplace(job.options.activations, none.num_neurons());
       writer->append(none);
     }
-    for_each_in_order(job.communicator, *job.store, [&](FinishedBatch const& batch) {
+    for_each_in_order(job.communicator, job.store, [&](std::string const& record) {
+      auto const batch = batch_of_bytes(record, "finished batches");
       require_fit(batch, job.options.wanted(), job.samples->first_sample(), num_outputs, job.options.journal);
       outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
       outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());

@@ -8,11 +8,11 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/agreement.hpp"
+#include "distribute/record_store.hpp"
 #include "distribute/shared_matrix.hpp"
 #include "distribute/stop_signal.hpp"
 #include "distribute/tile_queue.hpp"
 #include "distribute/tile_sharing.hpp"
-#include "distribute/tile_store.hpp"
 #include "io/block_hash.hpp"
 #include "io/dense_file.hpp"
 #include "io/input_files.hpp"
@@ -54,7 +54,7 @@ public:
     open_files();
     place_ranks();
     choose_tiles();
-    open_store();
+    find_finished();
     ranks_.together([&] { make_engine(); });
     order_tasks();
     cut_last_wave();
@@ -136,8 +136,11 @@ private:
     std::uint64_t of_journal = 0; // 0: none
     ranks_.together([&] {
       tile = options_.tile ? *options_.tile : default_product_tile<Scalar>(facts_.tiles.shape, backend_, memory_limit_);
-      if (!options_.tile && !options_.journal.empty())
-        of_journal = tile_of_journal(options_.journal, ranks_.rank(), ranks_.size()).value_or(0);
+      if (options_.journal.empty()) return;
+      store_.emplace(options_.journal, ranks_.rank(), ranks_.size());
+      auto const found = store_->found_run();
+      if (!options_.tile && found.contains("tile") && found["tile"].is_number_unsigned()) of_journal = found["tile"];
+      if (of_journal > largest_product_tile) of_journal = 0;
     });
     tile = std::ranges::min(ranks_.gather_everywhere({tile}));
     of_journal = std::ranges::max(ranks_.gather_everywhere({of_journal}));
@@ -145,21 +148,22 @@ private:
     ranks_.together([&] { facts_.tiles = tiles_of(facts_.tiles.shape, is_tile_of_journal_ ? of_journal : tile); });
   }
 
-  /// Opens the journal, if there is one, and finds the tiles in it.
-  void open_store() {
+  /// Finds the tiles in the journal, if there is one.
+  void find_finished() {
+    if (!store_) return;
     std::string run;
     ranks_.together([&] {
-      if (ranks_.is_root() && !options_.journal.empty()) run = json_text(describe_run(options_, facts_.tiles.tile));
+      if (ranks_.is_root()) run = json_text(describe_run(options_, facts_.tiles.tile));
     });
     run = ranks_.broadcast(run);
     ranks_.together([&] {
-      if (!options_.journal.empty()) {
-        store_.emplace(options_.journal, nlohmann::ordered_json::parse(run), facts_.tiles, sizeof(Scalar),
-                       ranks_.rank(), ranks_.size());
-      }
+      store_->resume(nlohmann::ordered_json::parse(run), [&](std::string_view record, std::string const& place) {
+        return range_of_tile(facts_.tiles, sizeof(Scalar), record, place);
+      });
+      store_->begin();
     });
-    facts_.num_found = ranks_.sum(store_ ? std::uint64_t{store_->tasks().size()} : std::uint64_t{0});
-    facts_.num_discarded_bytes = ranks_.sum(store_ ? store_->num_discarded_bytes() : std::uint64_t{0});
+    facts_.num_found = ranks_.sum(std::uint64_t{store_->ranges().size()});
+    facts_.num_discarded_bytes = ranks_.sum(store_->num_discarded_bytes());
   }
 
   /// Without a journal: finished tiles go to the output at once, or to temporary files if ranks cannot all write there.
@@ -168,8 +172,7 @@ private:
     create_output();
     bool const is_shared = output_->is_open_everywhere();
     ranks_.together([&] {
-      if (!is_shared)
-        store_.emplace(std::filesystem::path(options_.output).parent_path(), facts_.tiles, sizeof(Scalar));
+      if (!is_shared) store_.emplace(std::filesystem::path(options_.output).parent_path());
     });
   }
 
@@ -205,7 +208,7 @@ private:
       if (word >= 4 && (narrowest == 0 || word < narrowest)) narrowest = word;
     ProductOrder const order{static_cast<std::size_t>(narrowest / 4), narrowest / 2 % 2 == 1, narrowest % 2 == 1};
     left_ = tasks_left(ranks_, facts_.tiles, order_of_tasks(facts_.tiles, order),
-                       store_ ? store_->tasks() : std::vector<std::uint64_t>());
+                       store_ ? store_->ranges() : std::vector<SampleRange>());
     auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{facts_.memory.num_lanes}}));
     if (ranks_.size() == 1 || order.band == 0) return;
     auto const wanted = std::max<std::size_t>(1, order.stays ? order.band : static_cast<std::size_t>(num_lanes));
@@ -274,7 +277,8 @@ private:
     }
     auto const hash = finish_tile(sums, scaling_, added_ ? added_values_.data() : nullptr, values_.data());
     if (store_) {
-      store_->add(task, {reinterpret_cast<char const*>(values_.data()), size * sizeof(Scalar)});
+      store_->add({task, task + 1},
+                  record_of_tile(task, {reinterpret_cast<char const*>(values_.data()), size * sizeof(Scalar)}));
     } else {
       if (output_) output_->write(sums.block, values_.data());
       facts_.hash += hash;
@@ -311,19 +315,17 @@ private:
   /// Writes the stored tiles: each rank its own, or rank 0 those of all.
   void write_stored() {
     if (!output_) create_output();
-    auto const consume = [&](std::uint64_t task, std::string_view numbers) { write(task, numbers); };
     ranks_.together([&] {
-      if (output_->is_open_everywhere()) {
-        for_each_own_tile(*store_, consume);
-      } else {
-        for_each_tile(ranks_, *store_, consume);
-      }
+      if (!output_->is_open_everywhere())
+        return for_each_in_order(ranks_, *store_, [&](std::string const& record) { write(record); });
+      for (std::size_t number = 0; number < store_->ranges().size(); ++number) write(store_->read(number));
     });
   }
 
   /// Writes a stored tile to the output.
-  void write(std::uint64_t task, std::string_view bytes) {
-    auto const block = facts_.tiles.block(task);
+  void write(std::string_view record) {
+    auto const block = facts_.tiles.block(task_of_record(record));
+    auto const bytes = numbers_of_record(record);
     values_.resize(static_cast<std::size_t>(block.size()));
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(values_.data()));
     output_->write(block, values_.data());
@@ -338,7 +340,7 @@ private:
   Backend backend_ = Backend::serial;
   std::size_t memory_limit_ = 0;
   std::unique_ptr<DenseFile> a_, b_, added_;
-  std::optional<TileStore> store_;
+  std::optional<RecordStore> store_;
   std::optional<SharedMatrix> output_;
   std::vector<std::uint64_t> left_;
   std::size_t run_length_ = 1;

@@ -3,7 +3,7 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "distribute/agreement.hpp"
-#include "distribute/gradient_exchange.hpp"
+#include "distribute/rank_exchange.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "network/weights_hash.hpp"

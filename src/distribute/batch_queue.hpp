@@ -1,7 +1,7 @@
 #pragma once
 
 #include "distribute/communicator.hpp"
-#include "distribute/shared_counters.hpp"
+#include "distribute/shared_words.hpp"
 #include "io/sample_range.hpp"
 
 #include <cstddef>
@@ -74,7 +74,7 @@ SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules);
 /// rank should leave.
 bool is_too_slow(QueueState const& state, BatchRules const& rules);
 
-/// The samples still to be run, shared by all ranks. No rank serves the others (see SharedCounters).
+/// The samples still to be run, shared by all ranks. No rank serves the others (see SharedWords).
 class BatchQueue {
 public:
   /// Collective, as is the destructor. All ranks must pass the same ranges, from left_over().
@@ -115,7 +115,7 @@ private:
   /// Position in the queue of the first sample of each range, followed by the end of the queue.
   std::vector<SampleIndex> places_;
   BatchRules rules_;
-  SharedCounters counters_;
+  SharedWords counters_;
   SampleRange part_; ///< queue positions left for this rank; the dynamic schedule does not use it
   /// Ranges taken but not yet handed out, last first: the rest of a batch that spans several ranges.
   std::vector<SampleRange> rest_;

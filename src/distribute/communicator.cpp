@@ -4,7 +4,6 @@
 #include "core/error.hpp"
 #include "core/failure.hpp"
 #include "core/stopwatch.hpp"
-#include "distribute/mpi_state.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -180,6 +179,22 @@ std::optional<Error> error_in(std::function<void()> const& work) {
 
 } // namespace
 
+bool mpi_runs() {
+  int has_begun = 0;
+  int has_ended = 0;
+  MPI_Initialized(&has_begun);
+  MPI_Finalized(&has_ended);
+  return has_begun != 0 && has_ended == 0;
+}
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string const whole(text, static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n")); // what follows tells who built it and where
+}
+
 ParallelEnvironment::ParallelEnvironment(int& num_arguments, char**& arguments, StartMpi when) {
   if (when == StartMpi::if_launched && !is_launched(environ)) return;
   // without mpirun, Open MPI then starts no daemon, which would take 0.2 s
@@ -292,6 +307,9 @@ void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
 }
 
 #else
+
+bool mpi_runs() { return false; }
+std::string mpi_library() { return "none"; }
 
 ParallelEnvironment::ParallelEnvironment(int&, char**&, StartMpi) {}
 ParallelEnvironment::~ParallelEnvironment() = default;

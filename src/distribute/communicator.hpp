@@ -39,6 +39,12 @@ private:
 /// that starts ranks or of a batch system. `environment`: texts NAME=VALUE, then a null pointer.
 bool is_launched(char const* const* environment);
 
+/// True from MPI_Init in this process to MPI_Finalize; false in builds without MPI.
+bool mpi_runs();
+
+/// The name and version of the MPI library in use, such as "Open MPI v4.1.4"; "none" in builds without MPI.
+std::string mpi_library();
+
 /// All ranks of the job; one where MPI does not run. Every member function is collective: all ranks must call it, in
 /// the same order.
 class Communicator {

@@ -73,14 +73,14 @@ private:
 /// Stores finished batches on a thread while the next one is computed.
 class Recorder {
 public:
-  explicit Recorder(BatchStore& store) : store_(store) {}
+  explicit Recorder(KeepBatch const& keep) : keep_(keep) {}
 
   /// Starts storing a batch after the previous one is stored. Throws what storing the previous one threw.
   void add(FinishedBatch batch) {
     finish();
     kept_ = std::async(std::launch::async, [this, batch = std::move(batch)] {
       Stopwatch const time;
-      store_.add(batch);
+      keep_(batch);
       return time.seconds();
     });
   }
@@ -93,7 +93,7 @@ public:
   double seconds() const { return seconds_; }
 
 private:
-  BatchStore& store_;
+  KeepBatch const& keep_;
   std::future<double> kept_;
   double seconds_ = 0.0;
 };
@@ -155,13 +155,13 @@ std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const&
   return all;
 }
 
-RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, BatchStore& store,
+RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, KeepBatch const& keep,
                       std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on) {
   RankTimes times;
   samples.read_into(inference.sample_memory());
   try {
     BatchesAhead ahead(queue, samples, inference);
-    Recorder recorder(store);
+    Recorder recorder(keep);
     ahead.look();
     while (ahead.has_next()) {
       Stopwatch const batch_time;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "distribute/batch_queue.hpp"
-#include "distribute/batch_store.hpp"
+#include "distribute/finished_batch.hpp"
 #include "engine/inference.hpp"
 #include "io/sample_reader.hpp"
 
@@ -41,10 +41,13 @@ std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const&
 /// same.
 using GoesOn = std::function<bool()>;
 
-/// Runs this rank's batches of the queue, each in parts of at most `batch` samples, and puts the results in the store.
+/// Stores the results of a batch. Another thread calls it, for one batch after the other.
+using KeepBatch = std::function<void(FinishedBatch const&)>;
+
+/// Runs this rank's batches of the queue, each in parts of at most `batch` samples, and gives the results to keep().
 /// While one batch runs, separate threads upload the samples of the next, read those of the batch after it, and store
 /// the results of the batch before. If anything throws, the queue is stopped, so that the other ranks end as well.
-RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, BatchStore& store,
+RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, KeepBatch const& keep,
                       std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on);
 
 } // namespace varve

@@ -1,78 +1,14 @@
 #include "distribute/tile_queue.hpp"
 
-#include "core/config.hpp"
+#include "core/error.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <unordered_set>
 #include <utility>
 
-#if VARVE_HAVE_MPI
-#include <mpi.h>
-#endif
-
 namespace varve {
-
-struct TaskStations::Window {
-  std::vector<std::uint64_t> own; ///< used if there is one rank
-#if VARVE_HAVE_MPI
-  MPI_Win window = MPI_WIN_NULL;
-#endif
-};
-
-#if VARVE_HAVE_MPI
-
-TaskStations::TaskStations(Communicator const& communicator, std::size_t words_per_rank)
-    : window_(std::make_unique<Window>()) {
-  if (communicator.size() == 1) {
-    window_->own.assign(words_per_rank, 0);
-    return;
-  }
-  std::uint64_t* words = nullptr;
-  MPI_Win_allocate(static_cast<MPI_Aint>(words_per_rank * sizeof(*words)), sizeof(*words), MPI_INFO_NULL,
-                   MPI_COMM_WORLD, static_cast<void*>(&words), &window_->window);
-  MPI_Win_lock_all(MPI_MODE_NOCHECK, window_->window);
-  std::fill_n(words, words_per_rank, 0);
-  MPI_Win_sync(window_->window);
-  MPI_Barrier(MPI_COMM_WORLD);
-}
-
-TaskStations::~TaskStations() {
-  if (window_->window == MPI_WIN_NULL) return;
-  MPI_Win_unlock_all(window_->window);
-  MPI_Win_free(&window_->window);
-}
-
-std::uint64_t TaskStations::read(int rank, std::size_t word) {
-  if (window_->window == MPI_WIN_NULL) return window_->own[word];
-  std::uint64_t const nothing = 0;
-  std::uint64_t found = 0;
-  MPI_Fetch_and_op(&nothing, &found, MPI_UINT64_T, rank, static_cast<MPI_Aint>(word), MPI_NO_OP, window_->window);
-  MPI_Win_flush(rank, window_->window);
-  return found;
-}
-
-std::uint64_t TaskStations::exchange(int rank, std::size_t word, std::uint64_t wanted) {
-  if (window_->window == MPI_WIN_NULL) return std::exchange(window_->own[word], wanted);
-  std::uint64_t found = 0;
-  MPI_Fetch_and_op(&wanted, &found, MPI_UINT64_T, rank, static_cast<MPI_Aint>(word), MPI_REPLACE, window_->window);
-  MPI_Win_flush(rank, window_->window);
-  return found;
-}
-
-#else
-
-TaskStations::TaskStations(Communicator const&, std::size_t words_per_rank) : window_(std::make_unique<Window>()) {
-  window_->own.assign(words_per_rank, 0);
-}
-
-TaskStations::~TaskStations() = default;
-
-std::uint64_t TaskStations::read(int, std::size_t word) { return window_->own[word]; }
-
-std::uint64_t TaskStations::exchange(int, std::size_t word, std::uint64_t wanted) {
-  return std::exchange(window_->own[word], wanted);
-}
-
-#endif
 
 TileQueue::TileQueue(Communicator const& communicator, std::vector<std::uint64_t> tasks, std::size_t station_size,
                      Stealing stealing, std::size_t run_length)
@@ -81,8 +17,7 @@ TileQueue::TileQueue(Communicator const& communicator, std::vector<std::uint64_t
       station_size_(station_size),
       run_length_(run_length),
       stealing_(stealing),
-      counter_(communicator, 1),
-      stations_(communicator, station_size) {}
+      words_(communicator, station_size + 1) {}
 
 std::optional<std::uint64_t> TileQueue::next(Priority const& priority) {
   fill();
@@ -103,12 +38,12 @@ void TileQueue::fill() {
   int const own = communicator_.rank();
   std::vector<std::size_t> empty;
   for (std::size_t word = 0; word < station_size_ && num_taken_ < tasks_.size(); ++word) {
-    if (stations_.read(own, word) != 0) continue;
+    if (words_.read(own, word) != 0) continue;
     empty.push_back(word);
     if (empty.size() < run_length_) continue;
-    auto const first = counter_.add(0, run_length_);
+    auto const first = words_.add(0, station_size_, run_length_);
     num_taken_ = std::min<std::uint64_t>(first + run_length_, tasks_.size());
-    for (auto place = first; place < num_taken_; ++place) stations_.exchange(own, empty[place - first], place + 1);
+    for (auto place = first; place < num_taken_; ++place) words_.exchange(own, empty[place - first], place + 1);
     empty.clear();
   }
 }
@@ -119,7 +54,7 @@ std::optional<std::uint64_t> TileQueue::take_from(int rank, Priority const& prio
     std::optional<std::pair<std::uint64_t, std::size_t>> best; // value and word
     std::uint64_t found = 0;
     for (std::size_t word = 0; word < station_size_; ++word) {
-      auto const content = stations_.read(rank, word);
+      auto const content = words_.read(rank, word);
       if (content == 0) continue;
       auto const value = priority(tasks_[content - 1]);
       if (best && (value < best->first || (value == best->first && content > found))) continue;
@@ -127,8 +62,57 @@ std::optional<std::uint64_t> TileQueue::take_from(int rank, Priority const& prio
       found = content;
     }
     if (!best) return std::nullopt;
-    if (auto const taken = stations_.exchange(rank, best->second, 0); taken != 0) return tasks_[taken - 1];
+    if (auto const taken = words_.exchange(rank, best->second, 0); taken != 0) return tasks_[taken - 1];
   }
+}
+
+std::string record_of_tile(std::uint64_t task, std::string_view numbers) {
+  std::string record(sizeof(task), '\0');
+  std::memcpy(record.data(), &task, sizeof(task));
+  return record.append(numbers);
+}
+
+std::uint64_t task_of_record(std::string_view record) {
+  std::uint64_t task = 0;
+  std::memcpy(&task, record.data(), sizeof(task));
+  return task;
+}
+
+std::string_view numbers_of_record(std::string_view record) { return record.substr(sizeof(std::uint64_t)); }
+
+SampleRange range_of_tile(ProductTiles const& tiles, std::size_t element_size, std::string_view record,
+                          std::string const& place) {
+  bool const has_task = record.size() >= sizeof(std::uint64_t) && tiles.has_task(task_of_record(record));
+  if (has_task && numbers_of_record(record).size() == tiles.block(task_of_record(record)).size() * element_size)
+    return {task_of_record(record), task_of_record(record) + 1};
+  throw InputError(fmt::format("{} has {} bytes, expected a tile of this product", place, record.size()));
+}
+
+std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductTiles const& tiles,
+                                      std::vector<std::uint64_t> const& order,
+                                      std::vector<SampleRange> const& finished) {
+  std::vector<std::uint64_t> all;
+  for (auto const& range : finished) all.push_back(range.first);
+  all = communicator.gather_everywhere(all);
+  std::vector<std::uint64_t> left;
+  communicator.together([&] {
+    std::unordered_set<std::uint64_t> known;
+    std::unordered_set<std::uint64_t> begun; // tiles of which quarters are known
+    for (auto const task : all) {
+      if (!known.insert(task).second) throw InputError(fmt::format("the journal holds tile {} twice", task));
+      if (tiles.is_quarter(task)) begun.insert(tiles.tile_of(task));
+    }
+    for (auto const task : order) {
+      if (known.contains(task) && begun.contains(task))
+        throw InputError(fmt::format("the journal holds tile {} and a quarter of it", task));
+      if (!begun.contains(task) && !known.contains(task)) left.push_back(task);
+      for (std::uint64_t quarter = 0; quarter < 4 && begun.contains(task); ++quarter) {
+        auto const number = tiles.first_quarter(task) + quarter;
+        if (!known.contains(number)) left.push_back(number);
+      }
+    }
+  });
+  return left;
 }
 
 } // namespace varve

@@ -1,44 +1,25 @@
 #pragma once
 
 #include "distribute/communicator.hpp"
-#include "distribute/shared_counters.hpp"
+#include "distribute/shared_words.hpp"
+#include "io/sample_range.hpp"
+#include "products/product_tiles.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace varve {
 
-/// Words that all ranks of a job read and exchange atomically, a few on each rank, without a serving rank:
-/// MPI_Fetch_and_op on memory of that rank, or plain numbers if there is one rank. They start at 0. Ranks need not be
-/// inside MPI while others exchange their words, see SharedCounters. (An exchange does what a compare and swap would do
-/// here, for only the owner puts tasks into its empty words; MPI_Compare_and_swap on a rank's own memory ends Open MPI
-/// 4.1 with a segmentation fault.)
-class TaskStations {
-public:
-  /// Collective, as is the destructor.
-  TaskStations(Communicator const& communicator, std::size_t words_per_rank);
-  ~TaskStations();
-  TaskStations(TaskStations const&) = delete;
-  TaskStations& operator=(TaskStations const&) = delete;
-
-  std::uint64_t read(int rank, std::size_t word);
-
-  /// Stores `wanted` and returns what was there.
-  std::uint64_t exchange(int rank, std::size_t word, std::uint64_t wanted);
-
-private:
-  struct Window;
-  std::unique_ptr<Window> window_;
-};
-
 /// The tasks of a product, shared by all ranks; no rank serves the others. A rank moves tasks from the head of a common
 /// list, which a shared counter marks, to its reservation station, and takes from there the one whose inputs it has at
 /// hand. A rank with an empty station that finds the list at its end takes a task from another rank's station (Wang,
-/// Wu, Xu, Xiao and Yang, "BLASX", 2016). So ranks of any speeds finish together, up to a task.
+/// Wu, Xu, Xiao and Yang, "BLASX", 2016). So ranks of any speeds finish together, up to a task. (Only the owner puts
+/// tasks into its empty words, so an exchange does what a compare and swap would do.)
 class TileQueue {
 public:
   /// The value of a task to this rank, such as the number of its inputs that are on the device.
@@ -73,10 +54,25 @@ private:
   std::size_t station_size_;
   std::size_t run_length_;
   Stealing stealing_;
-  SharedCounters counter_;
-  TaskStations stations_;
+  SharedWords words_; ///< of each rank: its station, then, of rank 0, the number of tasks that have left the list
   std::uint64_t num_taken_ = 0;
   std::uint64_t num_stolen_ = 0;
 };
+
+/// The record of a finished tile (JOURNAL.md): the number of its task in 8 bytes, and its numbers row by row.
+std::string record_of_tile(std::uint64_t task, std::string_view numbers);
+std::uint64_t task_of_record(std::string_view record);
+std::string_view numbers_of_record(std::string_view record);
+
+/// The range [task, task + 1) of a record. Throws InputError, naming `place`, unless it is a tile of this product.
+SampleRange range_of_tile(ProductTiles const& tiles, std::size_t element_size, std::string_view record,
+                          std::string const& place);
+
+/// The tiles of `order` of which no rank has finished a part, and of the others the quarters that are not finished.
+/// `finished`: the ranges of this rank's records. Collective. Throws InputError if a tile is stored twice, or beside a
+/// quarter of it.
+std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductTiles const& tiles,
+                                      std::vector<std::uint64_t> const& order,
+                                      std::vector<SampleRange> const& finished);
 
 } // namespace varve

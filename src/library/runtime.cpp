@@ -3,7 +3,6 @@
 #include "core/config.hpp"
 #include "core/runtime.hpp"
 #include "distribute/communicator.hpp"
-#include "distribute/mpi_state.hpp"
 #include "library/crossing.hpp"
 #include "library/kokkos_state.hpp"
 

@@ -1,5 +1,4 @@
 #include "distribute/communicator.hpp"
-#include "distribute/gradient_exchange.hpp"
 #include "distribute/rank_exchange.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "distribute/gradient_exchange.hpp"
+#include "distribute/rank_exchange.hpp"
 
 #include "distribute/communicator.hpp"
 

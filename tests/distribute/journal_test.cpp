@@ -1,6 +1,6 @@
-#include "distribute/journal.hpp"
-
 #include "core/error.hpp"
+#include "distribute/finished_batch.hpp"
+#include "distribute/record_store.hpp"
 #include "io/files.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -49,20 +50,32 @@ FinishedBatch batch(std::uint64_t number) {
   return finished;
 }
 
+SampleRange range_of(std::string_view record, std::string const& place) {
+  return batch_of_bytes(record, place).samples;
+}
+
+RecordStore open_journal(std::filesystem::path const& path, nlohmann::ordered_json const& of, int rank, int num_ranks) {
+  RecordStore journal(path, rank, num_ranks);
+  journal.resume(of, range_of);
+  return journal;
+}
+
+void add(RecordStore& store, FinishedBatch const& finished) { store.add(finished.samples, to_bytes(finished)); }
+
 class JournalFile : public ::testing::Test {
 protected:
   TemporaryFolder folder_;
   std::filesystem::path const path_ = folder_ / "run.journal";
 
-  Journal open(int rank = 0, int num_ranks = 1) const { return {path_, run, rank, num_ranks}; }
+  RecordStore open(int rank = 0, int num_ranks = 1) const { return open_journal(path_, run, rank, num_ranks); }
 
   void write(std::uint64_t first, std::uint64_t last, int rank = 0, int num_ranks = 1) const {
     auto journal = open(rank, num_ranks);
     journal.begin(facts);
-    for (auto number = first; number < last; ++number) journal.add(batch(number));
+    for (auto number = first; number < last; ++number) add(journal, batch(number));
   }
 
-  static void expect_batches(Journal const& journal, std::vector<std::uint64_t> const& numbers) {
+  static void expect_batches(RecordStore const& journal, std::vector<std::uint64_t> const& numbers) {
     ASSERT_EQ(journal.ranges().size(), numbers.size());
     for (std::size_t place = 0; place < numbers.size(); ++place) {
       EXPECT_EQ(journal.ranges()[place], batch(numbers[place]).samples);
@@ -75,9 +88,10 @@ TEST_F(JournalFile, GivesBackWhatItWasGiven) {
   write(0, 3);
   auto journal = open();
   EXPECT_EQ(journal.network(), facts);
+  EXPECT_EQ(journal.found_run(), run);
   expect_batches(journal, {0, 1, 2});
   journal.begin({{"layers", 99}}); // no effect, because the journal has begun
-  journal.add(batch(5));
+  add(journal, batch(5));
   expect_batches(journal, {0, 1, 2, 5});
   EXPECT_EQ(journal.num_discarded_bytes(), 0U);
 }
@@ -85,6 +99,7 @@ TEST_F(JournalFile, GivesBackWhatItWasGiven) {
 TEST_F(JournalFile, OfNoRunIsEmpty) {
   auto const journal = open();
   EXPECT_TRUE(journal.network().is_null());
+  EXPECT_TRUE(journal.found_run().is_null());
   EXPECT_TRUE(journal.ranges().empty());
   EXPECT_TRUE(std::filesystem::exists(path_)); // created at once, to detect a folder that cannot be written
 }
@@ -110,7 +125,7 @@ TEST_F(JournalFile, CutAnywhereKeepsItsWholeRecords) {
       ASSERT_EQ(journal.ranges().size(), num_whole) << size;
       EXPECT_EQ(journal.network().is_null(), size < size_of_head);
       journal.begin(facts);
-      for (auto number = num_whole; number < 2; ++number) journal.add(batch(number));
+      for (auto number = num_whole; number < 2; ++number) add(journal, batch(number));
     }
     ASSERT_EQ(read_bytes(path_), whole) << size; // what was torn off is written again, and nothing else
   }
@@ -145,7 +160,7 @@ TEST_F(JournalFile, OfAnotherRunIsRefusedByWhatDiffers) {
   for (auto const& [name, value] : run.items()) {
     auto other = run;
     other[name] = 7;
-    auto const sentence = sentence_of<InputError>([&] { Journal(path_, other, 0, 1); });
+    auto const sentence = sentence_of<InputError>([&] { open_journal(path_, other, 0, 1); });
     expect_holds(sentence, path_.string() + " is the journal of another run: " + name + " is " + value.dump());
     expect_holds(sentence, "7 here");
     EXPECT_EQ(read_bytes(path_), before);
@@ -161,10 +176,18 @@ TEST_F(JournalFile, IsNotMadeOfOtherFiles) {
   RecordFile(folder_ / "records", RecordFile::Purpose::append).append("no description");
   std::filesystem::rename(folder_ / "records", path_);
   expect_holds(sentence_of<InputError>([&] { open(); }), "does not begin with the description of a run");
+  auto const write_head = [&](nlohmann::ordered_json const& head) {
+    std::filesystem::remove(path_);
+    RecordFile(path_, RecordFile::Purpose::append).append(head.dump());
+  };
+  write_head({{"version", 2}, {"run", run}});
+  expect_holds(sentence_of<InputError>([&] { open(); }), "has version 2 of the journal, expected 1");
+  write_head({{"version", 1}, {"run", {1, 2}}});
+  expect_holds(sentence_of<InputError>([&] { open(); }), "does not begin with the description of a run");
 }
 
 TEST_F(JournalFile, CannotLieInAMissingFolder) {
-  expect_holds(sentence_of<ResourceError>([&] { Journal(folder_ / "no/such/journal", run, 0, 1); }),
+  expect_holds(sentence_of<ResourceError>([&] { RecordStore(folder_ / "no/such/journal", 0, 1); }),
                "cannot be written: No such file or directory");
 }
 
@@ -242,11 +265,10 @@ TEST(FinishedBatchParts, AreJoined) {
 
 TEST(TemporaryStore, LeavesNothingBehind) {
   TemporaryFolder const folder;
-  auto const store = store_in_temporary_file(folder.path());
-  for (std::uint64_t number = 0; number < 3; ++number) store->add(batch(number));
+  RecordStore store(folder.path());
+  for (std::uint64_t number = 0; number < 3; ++number) add(store, batch(number));
   EXPECT_EQ(folder.num_entries(), 0);
-  for (std::uint64_t number = 0; number < 3; ++number)
-    EXPECT_EQ(batch_of_bytes(store->read(number), ""), batch(number));
+  for (std::uint64_t number = 0; number < 3; ++number) EXPECT_EQ(batch_of_bytes(store.read(number), ""), batch(number));
 }
 
 } // namespace

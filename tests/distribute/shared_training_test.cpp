@@ -1,6 +1,6 @@
 #include "distribute/communicator.hpp"
-#include "distribute/gradient_exchange.hpp"
 #include "distribute/rank_device.hpp"
+#include "distribute/rank_exchange.hpp"
 
 #include "core/repeated.hpp"
 #include "core/runtime.hpp"

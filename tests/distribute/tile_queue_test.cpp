@@ -1,6 +1,6 @@
 #include "distribute/tile_queue.hpp"
 
-#include "distribute/tile_store.hpp"
+#include "distribute/record_store.hpp"
 #include "io/files.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -106,7 +105,7 @@ TEST_F(Tiles, WithTheirInputsAtHandComeFirst) {
 }
 
 TEST_F(Tiles, StationsExchangeWordsOfAllRanks) {
-  TaskStations stations(ranks_, 2);
+  SharedWords stations(ranks_, 2);
   auto const own = ranks_.rank();
   auto const next = (own + 1) % ranks_.size();
   EXPECT_EQ(stations.exchange(own, 1, 100 + static_cast<std::uint64_t>(own)), 0U);
@@ -119,21 +118,30 @@ TEST_F(Tiles, StationsExchangeWordsOfAllRanks) {
   EXPECT_EQ(stations.read(own, 0), 0U);
 }
 
+/// Ranges of records of these tasks.
+std::vector<SampleRange> ranges_of(std::vector<std::uint64_t> const& tasks) {
+  std::vector<SampleRange> ranges;
+  for (auto const task : tasks) ranges.emplace_back(task, task + 1);
+  return ranges;
+}
+
 /// Tiles of 2 x 2 numbers of one byte.
 ProductTiles small_tiles() { return {{6, 5, 1}, 2, 64}; }
 
 TEST_F(Tiles, AreGatheredInOrderFromTheStoresOfAllRanks) {
   auto const tiles = small_tiles(); // 3 x 3 tasks
-  TileStore store(std::filesystem::temp_directory_path(), tiles, 1);
+  RecordStore store(std::filesystem::temp_directory_path());
   for (std::uint64_t task = tiles.num_tasks(); task-- > 0;) {
     if (task % static_cast<std::uint64_t>(ranks_.size()) != static_cast<std::uint64_t>(ranks_.rank())) continue;
-    store.add(task, std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
+    auto const record = record_of_tile(task, std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
+    store.add(range_of_tile(tiles, 1, record, "here"), record);
   }
-  EXPECT_TRUE(tasks_left(ranks_, tiles, order_of_tasks(tiles), store.tasks()).empty());
+  EXPECT_TRUE(tasks_left(ranks_, tiles, order_of_tasks(tiles), store.ranges()).empty());
   std::vector<std::uint64_t> gathered;
-  for_each_tile(ranks_, store, [&](std::uint64_t task, std::string_view numbers) {
+  for_each_in_order(ranks_, store, [&](std::string const& record) {
+    auto const task = task_of_record(record);
     gathered.push_back(task);
-    EXPECT_EQ(numbers, std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
+    EXPECT_EQ(numbers_of_record(record), std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
   });
   EXPECT_EQ(gathered.size(), ranks_.is_root() ? 9U : 0U);
   EXPECT_TRUE(std::ranges::is_sorted(gathered));
@@ -142,11 +150,11 @@ TEST_F(Tiles, AreGatheredInOrderFromTheStoresOfAllRanks) {
 TEST_F(Tiles, ThatNobodyHasAreLeft) {
   std::vector<std::uint64_t> mine;
   if (ranks_.is_root()) mine = {2, 7};
-  auto const left = tasks_left(ranks_, small_tiles(), {8, 7, 6, 5, 4, 3, 2, 1, 0}, mine);
+  auto const left = tasks_left(ranks_, small_tiles(), {8, 7, 6, 5, 4, 3, 2, 1, 0}, ranges_of(mine));
   EXPECT_EQ(left, (std::vector<std::uint64_t>{8, 6, 5, 4, 3, 1, 0}));
   auto const refused = [&](std::vector<std::uint64_t> const& finished) {
     auto const own = ranks_.is_root() ? finished : std::vector<std::uint64_t>();
-    EXPECT_THROW(tasks_left(ranks_, small_tiles(), {0, 1}, own), Error);
+    EXPECT_THROW(tasks_left(ranks_, small_tiles(), {0, 1}, ranges_of(own)), Error);
   };
   refused({1, 1});
   refused({1, small_tiles().first_quarter(1) + 2}); // a tile and a quarter of it
@@ -157,8 +165,27 @@ TEST_F(Tiles, OfWhichQuartersAreThereAreLeftInQuarters) {
   std::vector<std::uint64_t> mine;
   if (ranks_.is_root()) mine = {1, tiles.first_quarter(4) + 1, tiles.first_quarter(4) + 2};
   if (ranks_.rank() == ranks_.size() - 1) mine.push_back(tiles.first_quarter(4) + 3);
-  auto const left = tasks_left(ranks_, tiles, {0, 1, 2, 3, 4, 5}, mine);
+  auto const left = tasks_left(ranks_, tiles, {0, 1, 2, 3, 4, 5}, ranges_of(mine));
   EXPECT_EQ(left, (std::vector<std::uint64_t>{0, 2, 3, tiles.first_quarter(4), 5}));
+}
+
+TEST(TileRecords, OfOtherProductsAreRefused) {
+  auto const refuse = [&](std::string const& record) {
+    testing::expect_holds(
+        testing::sentence_of<InputError>([&] { range_of_tile(small_tiles(), 1, record, "there: record 3"); }),
+        "there: record 3 has " + std::to_string(record.size()) + " bytes, expected a tile of this product");
+  };
+  auto const record_of = [](std::uint64_t task, std::size_t size) {
+    return record_of_tile(task, std::string(size, 'x'));
+  };
+  EXPECT_EQ(range_of_tile(small_tiles(), 1, record_of(8, 2), ""), SampleRange(8, 9));
+  refuse("");
+  refuse("short");
+  refuse(record_of(9, 4)); // there are 9 tasks
+  refuse(record_of(~0ULL, 4));
+  refuse(record_of(0, 3)); // a tile of 4 numbers
+  refuse(record_of(8, 4)); // a tile of 2 numbers at the corner
+  refuse(record_of(0, 0));
 }
 
 } // namespace

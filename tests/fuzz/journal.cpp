@@ -1,8 +1,8 @@
 #include "fuzz/target.hpp"
 
 #include "distribute/batch_queue.hpp"
-#include "distribute/batch_store.hpp"
-#include "distribute/journal.hpp"
+#include "distribute/finished_batch.hpp"
+#include "distribute/record_store.hpp"
 #include "io/checksum.hpp"
 #include "io/sample_file.hpp"
 
@@ -43,14 +43,17 @@ std::string with_checksums(std::string_view rest) {
 VARVE_FUZZ_TARGET(journal) {
   auto const path = file_of(bytes.starts_with(signature) ? std::string(bytes) : with_checksums(bytes), "run.journal");
   constexpr SampleIndex num_samples = 100;
-  Journal journal(path, {{"samples", num_samples}}, 0, 1);
+  RecordStore journal(path, 0, 1);
+  journal.resume({{"samples", num_samples}}, [](std::string_view record, std::string const& place) {
+    return batch_of_bytes(record, place).samples;
+  });
   left_over(num_samples, journal.ranges());
   for (std::size_t number = 0; number < journal.ranges().size(); ++number)
     batch_of_bytes(journal.read(number), "a batch");
   FinishedBatch batch;
   batch.samples = {90, 91};
   journal.begin({{"outputs", 4}});
-  journal.add(batch);
+  journal.add(batch.samples, to_bytes(batch));
   require(batch_of_bytes(journal.read(journal.ranges().size() - 1), "the batch added") == batch,
           "a batch that is added is not read again");
 }

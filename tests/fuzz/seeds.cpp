@@ -1,5 +1,6 @@
 #include "core/error.hpp"
-#include "distribute/journal.hpp"
+#include "distribute/finished_batch.hpp"
+#include "distribute/record_store.hpp"
 #include "fuzz/seed_files.hpp"
 #include "io/categories.hpp"
 #include "io/dense_file.hpp"
@@ -186,10 +187,10 @@ FinishedBatch finished_batch(SampleIndex first, SampleIndex last) {
 void write_journals(fs::path const& folder) {
   auto const path = folder / "journal";
   {
-    Journal journal(path, {{"samples", 100}}, 0, 1);
+    RecordStore journal(path, 0, 1);
+    journal.resume({{"samples", 100}}, {});
     journal.begin({{"layers", 2}, {"inputs", 12}, {"outputs", 4}, {"edges", 57}});
-    journal.add(finished_batch(0, 8));
-    journal.add(finished_batch(8, 16));
+    for (auto const& batch : {finished_batch(0, 8), finished_batch(8, 16)}) journal.add(batch.samples, to_bytes(batch));
   }
   std::string records;
   RecordFile const file(path, RecordFile::Purpose::read);

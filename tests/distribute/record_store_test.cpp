@@ -1,11 +1,12 @@
-#include "distribute/batch_store.hpp"
+#include "distribute/record_store.hpp"
 
-#include "distribute/communicator.hpp"
+#include "distribute/finished_batch.hpp"
 #include "io/files.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -25,22 +26,20 @@ TEST(Stores, GiveTheBatchesOfAllRanksInTheOrderOfTheirSamples) {
   auto const size = static_cast<std::uint64_t>(ranks.size());
   for (bool const is_in_memory : {true, false}) {
     varve::testing::TemporaryFolder const folder;
-    auto const store = is_in_memory ? store_in_memory() : store_in_temporary_file(folder.path());
-    for (std::uint64_t const number : {4U, 1U, 0U, 3U}) store->add(batch(number * size + rank)); // 2 is nobody's
+    auto store = is_in_memory ? RecordStore() : RecordStore(folder.path());
+    for (std::uint64_t const number : {4U, 1U, 0U, 3U}) { // 2 is nobody's
+      auto const finished = batch(number * size + rank);
+      store.add(finished.samples, to_bytes(finished));
+    }
     std::vector<FinishedBatch> found;
-    for_each_in_order(ranks, *store, [&](FinishedBatch const& next) { found.push_back(next); });
+    for_each_in_order(ranks, store,
+                      [&](std::string const& record) { found.push_back(batch_of_bytes(record, "here")); });
     std::vector<FinishedBatch> expected;
     for (std::uint64_t number = 0; number < 5 * size && ranks.is_root(); ++number) {
       if (number / size != 2) expected.push_back(batch(number));
     }
     EXPECT_EQ(found, expected);
   }
-}
-
-TEST(Stores, MayBeNowhere) {
-  auto const store = store_nowhere();
-  store->add(batch(1));
-  EXPECT_TRUE(store->ranges().empty());
 }
 
 } // namespace

@@ -1,0 +1,152 @@
+#include "distribute/record_store.hpp"
+
+#include "core/error.hpp"
+#include "io/input_files.hpp"
+#include "io/json_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace varve {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int journal_version = 1;
+
+fs::path journal_of_rank(fs::path const& path, int rank) {
+  return rank == 0 ? path : fs::path(fmt::format("{}.{}", path.string(), rank));
+}
+
+/// The rank in a file name: 3 for FILE.3; nullopt for other names.
+std::optional<int> rank_of_file(fs::path const& path, std::string const& file) {
+  auto const begin = path.filename().string() + ".";
+  if (!file.starts_with(begin)) return std::nullopt;
+  auto const number = std::string_view(file).substr(begin.size());
+  int rank = 0;
+  auto const [next, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
+  bool const is_rank = error == std::errc() && next == number.data() + number.size() && rank > 0;
+  return is_rank && journal_of_rank(path, rank).filename() == file ? std::optional(rank) : std::nullopt;
+}
+
+/// The ranks beyond this job's whose files this rank reads: every num_ranks-th one.
+std::vector<int> ranks_left(fs::path const& path, int rank, int num_ranks) {
+  std::vector<int> ranks;
+  std::error_code error;
+  for (auto const& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : ".", error)) {
+    auto const found = rank_of_file(path, entry.path().filename().string());
+    if (found && *found >= num_ranks && *found % num_ranks == rank) ranks.push_back(*found);
+  }
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+/// The first record of a journal's file: the description of its run.
+Json head_of(RecordFile const& file) {
+  if (file.num_records() == 0) return nullptr;
+  auto head = parse_json(file.read(0), file.path().string());
+  if (!head.is_object() || !head.contains("run") || !head["run"].is_object())
+    throw InputError(fmt::format("{} does not begin with the description of a run", file.path().string()));
+  if (head.contains("version") && head["version"] == journal_version) return head;
+  throw InputError(fmt::format("{} has version {} of the journal, expected {}", file.path().string(),
+                               member_text(head, "version"), journal_version));
+}
+
+/// Throws InputError, naming the first difference, unless the head of a file holds all that `run` holds.
+void require_same_run(Json const& head, Json const& run, fs::path const& file) {
+  for (auto const& [name, value] : run.items()) {
+    if (head.contains(name) && head[name] == value) continue;
+    throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.string(), name,
+                                 member_text(head, name), json_text(value)));
+  }
+}
+
+} // namespace
+
+RecordStore::RecordStore(fs::path const& folder) {
+  files_.emplace_back(folder.empty() ? fs::path(".") : folder, RecordFile::Purpose::temporary);
+}
+
+RecordStore::RecordStore(fs::path const& journal, int rank, int num_ranks) {
+  files_.emplace_back(journal_of_rank(journal, rank), RecordFile::Purpose::append);
+  for (int const left : ranks_left(journal, rank, num_ranks))
+    files_.emplace_back(journal_of_rank(journal, left), RecordFile::Purpose::read);
+  for (auto const& file : files_) heads_.push_back(head_of(file));
+}
+
+Json RecordStore::found_run() const {
+  auto const found = std::ranges::find_if(heads_, [](Json const& head) { return !head.is_null(); });
+  return found == heads_.end() ? Json() : found->at("run");
+}
+
+void RecordStore::resume(Json const& run, RangeOf const& range_of) {
+  run_ = run;
+  for (std::size_t number = 0; number < heads_.size(); ++number) {
+    auto const& file = files_[number];
+    if (heads_[number].is_null()) continue;
+    require_same_run(heads_[number]["run"], run, file.path());
+    for (std::size_t record = 1; record < file.num_records(); ++record) {
+      ranges_.push_back(range_of(file.read(record), fmt::format("{}: record {}", file.path().string(), record)));
+      places_.push_back({number, record});
+    }
+  }
+}
+
+Json RecordStore::network() const {
+  auto const found = std::ranges::find_if(heads_, [](Json const& head) { return head.contains("network"); });
+  return found == heads_.end() ? Json() : found->at("network");
+}
+
+void RecordStore::begin(Json const& network) {
+  if (files_.front().num_records() > 0) return;
+  Json head = {{"version", journal_version}, {"run", run_}};
+  if (!network.is_null()) head["network"] = network;
+  files_.front().append(json_text(head));
+}
+
+void RecordStore::add(SampleRange range, std::string record) {
+  if (files_.empty()) {
+    in_memory_.push_back(std::move(record));
+  } else {
+    auto& file = files_.front();
+    if (!heads_.empty()) {
+      VARVE_REQUIRE(file.num_records() > 0, "a journal is written before it has begun");
+      require_unchanged_inputs(); // otherwise a later run on the changed inputs would accept this record as its own
+    }
+    places_.push_back({0, file.num_records()});
+    file.append(record);
+  }
+  ranges_.push_back(range);
+}
+
+std::string RecordStore::read(std::size_t number) const {
+  if (files_.empty()) return in_memory_.at(number);
+  auto const place = places_.at(number);
+  return files_[place.file].read(place.record);
+}
+
+std::uint64_t RecordStore::num_discarded_bytes() const {
+  return std::accumulate(files_.begin(), files_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, RecordFile const& file) { return sum + file.num_discarded_bytes(); });
+}
+
+void for_each_in_order(Communicator const& communicator, RecordStore const& store,
+                       std::function<void(std::string const& record)> const& consume) {
+  auto const& ranges = store.ranges();
+  std::vector<std::size_t> order(ranges.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t number) { return ranges[number]; });
+  std::vector<std::uint64_t> keys;
+  for (auto const number : order) keys.push_back(ranges[number].first);
+  communicator.gather_in_order(
+      keys, [&](std::size_t place) { return store.read(order[place]); }, consume);
+}
+
+} // namespace varve
