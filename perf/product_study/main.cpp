@@ -13,9 +13,7 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "core/version.hpp"
-#include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
-#include "products/product_setup.hpp"
 #include "products/strided_matrix.hpp"
 
 #include <CLI/CLI.hpp>

@@ -4,7 +4,6 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
-#include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
 
 #include <fmt/format.h>

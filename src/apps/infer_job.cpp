@@ -59,14 +59,11 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
 void place_ranks(InferJob& job) {
   auto const& communicator = job.communicator;
   communicator.together([&] { job.engine = engine_options(job.options); });
-  auto const mine = device_of_this_rank(job.engine.backend);
-  auto const ranks = gather(communicator, mine);
-  communicator.together([&] {
-    if (!job.options.share_devices) require_own_devices(ranks);
-  });
-  job.report.devices(job.options.backend, job.options.precision, ranks);
-  job.ranks_on_host = num_ranks_with(communicator, mine.host);
-  auto const kind = fmt::format("{} {} {}", kind_of(mine), job.options.formats, job.options.kernel.value_or("auto"));
+  auto const places = varve::place_ranks(communicator, job.engine.backend, job.options.share_devices);
+  job.report.devices(job.options.backend, job.options.precision, places.devices);
+  job.ranks_on_host = places.num_ranks_on_host;
+  auto const kind =
+      fmt::format("{} {} {}", kind_of(places.own), job.options.formats, job.options.kernel.value_or("auto"));
   job.are_ranks_alike = num_ranks_with(communicator, kind) == static_cast<std::size_t>(communicator.size());
   limit_memory(job.engine, job.ranks_on_host);
 }

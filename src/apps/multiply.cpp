@@ -9,7 +9,6 @@
 #include "core/stopwatch.hpp"
 #include "distribute/agreement.hpp"
 #include "distribute/record_store.hpp"
-#include "distribute/shared_matrix.hpp"
 #include "distribute/stop_signal.hpp"
 #include "distribute/tile_queue.hpp"
 #include "distribute/tile_sharing.hpp"
@@ -18,9 +17,7 @@
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/output_file.hpp"
-#include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
-#include "products/product_setup.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -115,13 +112,9 @@ private:
 
   void place_ranks() {
     ranks_.together([&] { backend_ = parse_backend(options_.backend); });
-    auto const mine = device_of_this_rank(backend_);
-    facts_.devices = gather(ranks_, mine);
-    ranks_.together([&] {
-      if (!options_.share_devices) require_own_devices(facts_.devices);
-    });
-    auto const sharing = num_ranks_with(ranks_, mine.identity.empty() ? mine.host : mine.identity);
-    ranks_.together([&] { memory_limit_ = memory_limit(sharing); });
+    auto const places = varve::place_ranks(ranks_, backend_, options_.share_devices);
+    facts_.devices = places.devices;
+    ranks_.together([&] { memory_limit_ = memory_limit(places.num_ranks_on_device); });
   }
 
   std::size_t memory_limit(std::size_t ranks_on_device) const {
@@ -170,16 +163,36 @@ private:
   void open_output() {
     if (store_ || options_.output.empty()) return;
     create_output();
-    bool const is_shared = output_->is_open_everywhere();
     ranks_.together([&] {
-      if (!is_shared) store_.emplace(std::filesystem::path(options_.output).parent_path());
+      if (!is_output_open_) store_.emplace(std::filesystem::path(options_.output).parent_path());
     });
   }
 
+  /// Rank 0 creates the file. The others open it, unless it lies in a folder that only the machine of rank 0 has.
   void create_output() {
     auto const& shape = facts_.tiles.shape;
     auto const precision = sizeof(Scalar) == 4 ? Precision::single_precision : Precision::double_precision;
-    output_.emplace(ranks_, options_.output, shape.rows, shape.columns, precision);
+    std::string place;
+    ranks_.together([&] {
+      if (!ranks_.is_root()) return;
+      output_.emplace(options_.output, shape.rows, shape.columns, precision);
+      place = output_->place();
+    });
+    place = ranks_.broadcast(place);
+    try {
+      if (!ranks_.is_root()) output_.emplace(place);
+    } catch (ResourceError const&) { // all hear of it
+    }
+    is_output_open_ = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{output_ ? 1U : 0U}})) == 1;
+  }
+
+  void commit_output() {
+    ranks_.together([&] {
+      if (output_ && !ranks_.is_root()) output_->finish();
+    });
+    ranks_.together([&] {
+      if (output_ && ranks_.is_root()) output_->commit(facts_.hash);
+    });
   }
 
   void make_engine() {
@@ -262,9 +275,8 @@ private:
     mine.num_stolen = queue.num_stolen();
     mine.memory_bytes = facts_.memory.bytes();
     mine.traffic = engine_->traffic();
-    facts_.ranks = gather(ranks_, mine);
-    if (sharing) gather_peers(ranks_, sharing->peers(), facts_.ranks);
-    if (!options_.report.empty()) gather_events(ranks_, engine_->timeline(), facts_.ranks);
+    if (sharing) mine.peers = sharing->peers();
+    facts_.ranks = gather_json(ranks_, describe_rank(mine, options_.report.empty() ? nullptr : &engine_->timeline()));
   }
 
   /// Scales a finished tile and stores or writes it.
@@ -299,7 +311,7 @@ private:
     ranks_.together([&] { require_unchanged_inputs(); });
     if (store_) write_stored();
     facts_.hash = ranks_.sum(facts_.hash);
-    if (output_) output_->commit(facts_.hash);
+    commit_output();
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
       facts_.total_seconds = total_time_.seconds();
@@ -314,9 +326,9 @@ private:
 
   /// Writes the stored tiles: each rank its own, or rank 0 those of all.
   void write_stored() {
-    if (!output_) create_output();
+    if (!options_.journal.empty()) create_output();
     ranks_.together([&] {
-      if (!output_->is_open_everywhere())
+      if (!is_output_open_)
         return for_each_in_order(ranks_, *store_, [&](std::string const& record) { write(record); });
       for (std::size_t number = 0; number < store_->ranges().size(); ++number) write(store_->read(number));
     });
@@ -341,7 +353,8 @@ private:
   std::size_t memory_limit_ = 0;
   std::unique_ptr<DenseFile> a_, b_, added_;
   std::optional<RecordStore> store_;
-  std::optional<SharedMatrix> output_;
+  std::optional<DenseFileWriter> output_;
+  bool is_output_open_ = false; ///< on all ranks; else rank 0 alone writes
   std::vector<std::uint64_t> left_;
   std::size_t run_length_ = 1;
   bool is_tile_of_journal_ = false;

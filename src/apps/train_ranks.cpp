@@ -35,16 +35,10 @@ void share_memory(TrainingOptions& engine, std::size_t ranks_on_device, std::siz
 
 std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptions const& options,
                                     TrainingOptions& engine) {
-  auto const mine = device_of_this_rank(engine.backend);
-  auto ranks = gather(communicator, mine);
-  communicator.together([&] {
-    if (!options.share_devices) require_own_devices(ranks);
-  });
-  auto const sharing = num_ranks_with(communicator, mine.identity.empty() ? mine.host : mine.identity);
-  auto const on_host = num_ranks_with(communicator, mine.host);
-  communicator.together([&] { share_memory(engine, sharing, on_host); });
+  auto places = place_ranks(communicator, engine.backend, options.share_devices);
+  communicator.together([&] { share_memory(engine, places.num_ranks_on_device, places.num_ranks_on_host); });
   engine.exchange = gradient_exchange_between_ranks();
-  return ranks;
+  return places.devices;
 }
 
 void require_same_start(Communicator const& communicator, TrainOptions const& options, std::string const& recipe,

@@ -83,6 +83,12 @@ std::uint64_t checksum_of(Communicator const& communicator, RankInput const& inp
 
 } // namespace
 
+std::vector<nlohmann::ordered_json> gather_json(Communicator const& communicator, nlohmann::ordered_json const& mine) {
+  std::vector<nlohmann::ordered_json> all;
+  for (auto const& text : communicator.gather(json_text(mine))) all.push_back(nlohmann::ordered_json::parse(text));
+  return all;
+}
+
 void require_agreement(Communicator const& communicator, nlohmann::ordered_json const& mine, ErrorKind kind,
                        std::string const& ending) {
   if (communicator.size() == 1) return;

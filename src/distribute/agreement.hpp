@@ -17,6 +17,9 @@ namespace varve {
 void require_agreement(Communicator const& communicator, nlohmann::ordered_json const& mine, ErrorKind kind,
                        std::string const& ending);
 
+/// What all ranks pass, in rank order, on rank 0; other ranks get an empty list. Collective.
+std::vector<nlohmann::ordered_json> gather_json(Communicator const& communicator, nlohmann::ordered_json const& mine);
+
 /// An input of a command: the option that names it, with its value, and the files that it consists of.
 struct RankInput {
   std::string name;

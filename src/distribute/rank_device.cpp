@@ -4,6 +4,7 @@
 #include "core/host.hpp"
 #include "core/repeated.hpp"
 #include "core/runtime.hpp"
+#include "distribute/agreement.hpp"
 #include "io/checksum.hpp"
 
 #include <algorithm>
@@ -14,16 +15,6 @@ namespace varve {
 
 RankDevice device_of_this_rank(Backend backend) {
   return {host_name(), device_name(backend), device_identity(backend)};
-}
-
-std::vector<RankDevice> gather(Communicator const& communicator, RankDevice const& device) {
-  auto const hosts = communicator.gather(device.host);
-  auto const devices = communicator.gather(device.device);
-  auto const identities = communicator.gather(device.identity);
-  std::vector<RankDevice> ranks;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-    ranks.push_back({hosts[rank], devices[rank], identities[rank]});
-  return ranks;
 }
 
 std::size_t num_ranks_with(Communicator const& communicator, std::string const& text) {
@@ -42,6 +33,18 @@ void require_own_devices(std::vector<RankDevice> const& devices) {
   throw ResourceError("ranks " + std::to_string(ranks->first) + " and " + std::to_string(ranks->second) + " on " +
                       shared.host + " would share " + shared.device +
                       "; start as many ranks as there are devices, or add --share-devices");
+}
+
+RankPlaces place_ranks(Communicator const& communicator, Backend backend, bool share_devices) {
+  auto const own = device_of_this_rank(backend);
+  std::vector<RankDevice> devices;
+  for (auto const& one : gather_json(communicator, {own.host, own.device, own.identity}))
+    devices.push_back({one[0], one[1], one[2]});
+  communicator.together([&] {
+    if (!share_devices) require_own_devices(devices);
+  });
+  return {own, devices, num_ranks_with(communicator, own.identity.empty() ? own.host : own.identity),
+          num_ranks_with(communicator, own.host)};
 }
 
 } // namespace varve

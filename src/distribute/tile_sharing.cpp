@@ -1,6 +1,7 @@
 #include "distribute/tile_sharing.hpp"
 
 #include "core/host.hpp"
+#include "distribute/agreement.hpp"
 #include "io/json_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -14,21 +15,15 @@ TileSharing::~TileSharing() {
 
 std::vector<std::optional<PeerOffer>> TileSharing::exchange(PeerOffer const& mine) const {
   auto const host = host_name();
-  auto const texts = communicator_.gather(json_text(nlohmann::ordered_json{{"host", host},
-                                                                           {"layout", mine.layout},
-                                                                           {"words", mine.words},
-                                                                           {"slots", mine.slots},
-                                                                           {"device", mine.device},
-                                                                           {"obstacle", mine.obstacle}}));
-  auto const all = nlohmann::json::parse(communicator_.broadcast(json_text(nlohmann::ordered_json(texts))));
+  auto const gathered =
+      gather_json(communicator_, {host, mine.layout, mine.words, mine.slots, mine.device, mine.obstacle});
   std::vector<std::optional<PeerOffer>> offers;
-  for (auto const& text : all) {
-    auto const their = nlohmann::json::parse(text.get<std::string>());
+  for (auto const& their : nlohmann::json::parse(communicator_.broadcast(json_text(gathered)))) {
     bool const is_own = offers.size() == static_cast<std::size_t>(communicator_.rank());
-    if (is_own || their["host"] != host) {
+    if (is_own || their[0] != host) {
       offers.emplace_back();
     } else {
-      offers.push_back(PeerOffer{their["layout"], their["words"], their["slots"], their["device"], their["obstacle"]});
+      offers.push_back(PeerOffer{their[1], their[2], their[3], their[4], their[5]});
     }
   }
   return offers;

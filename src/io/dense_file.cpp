@@ -118,70 +118,60 @@ void DenseFile::read(MatrixBlock const& block, double* values) const {
   matrix_->type == NumberType::f32 ? read_rows<float>(block, values) : read_rows<double>(block, values);
 }
 
-std::string DensePlace::to_bytes() const {
-  auto const bytes = // names need not be UTF-8, as the text of JSON is
-      nlohmann::json::to_cbor({place.file.string(), place.name.string(), place.begin, num_columns, element_size});
-  return {bytes.begin(), bytes.end()};
+DenseFileWriter::DenseFileWriter(fs::path const& path, std::uint64_t num_rows, std::uint64_t num_columns,
+                                 Precision precision)
+    : description_{{"kind", "matrix"}, {"version", 1}, {"shape", {num_rows, num_columns}}}, num_columns_(num_columns) {
+  auto const type = precision == Precision::single_precision ? NumberType::f32 : NumberType::f64;
+  file_.emplace(path, 1, 128);
+  place_ = file_->reserve("matrix", type, {num_rows, num_columns});
+  element_size_ = container::size_of(type);
+  open_file();
 }
 
-DensePlace DensePlace::from_bytes(std::string_view bytes) {
-  auto const found = nlohmann::json::from_cbor(bytes, true, false);
+DenseFileWriter::DenseFileWriter(std::string_view place) {
+  auto const found = nlohmann::json::from_cbor(place, true, false);
   if (!found.is_array() || found.size() != 5) throw InputError("the place of a matrix was not sent whole");
-  return {{found[0].get<std::string>(), found[1].get<std::string>(), found[2].get<std::uint64_t>()},
-          found[3].get<std::uint64_t>(),
-          found[4].get<std::uint64_t>()};
+  place_ = {found[0].get<std::string>(), found[1].get<std::string>(), found[2].get<std::uint64_t>()};
+  num_columns_ = found[3].get<std::uint64_t>();
+  element_size_ = found[4].get<std::uint64_t>();
+  open_file();
 }
 
-DenseFileBlocks::DenseFileBlocks(DensePlace place) : place_(std::move(place)) {
-  descriptor_ = open(place_.place.file.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor_ < 0) fail_to_write(place_.place.name, errno);
-}
-
-DenseFileBlocks::~DenseFileBlocks() {
+DenseFileWriter::~DenseFileWriter() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-void DenseFileBlocks::write(MatrixBlock const& block, char const* values) {
-  auto const size = place_.element_size;
+void DenseFileWriter::open_file() {
+  descriptor_ = open(place_.file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail_to_write(place_.name, errno);
+}
+
+std::string DenseFileWriter::place() const {
+  auto const bytes = // names need not be UTF-8, as the text of JSON is
+      nlohmann::json::to_cbor({place_.file.string(), place_.name.string(), place_.begin, num_columns_, element_size_});
+  return {bytes.begin(), bytes.end()};
+}
+
+void DenseFileWriter::write_bytes(MatrixBlock const& block, char const* values, std::size_t element_size) {
+  VARVE_REQUIRE(descriptor_ >= 0 && element_size == element_size_, "a matrix takes its own precision");
   for_each_part(block, [&](MatrixBlock const& part) {
-    auto const* const from = values + (part.first_row - block.first_row) * block.num_columns * size;
-    for_each_run(part, place_.num_columns, size, [&](std::uint64_t first, std::uint64_t at, std::uint64_t count) {
-      if (!write_at(descriptor_, place_.place.begin + first, {from + at, count}))
-        fail_to_write(place_.place.name, errno);
+    auto const* const from = values + (part.first_row - block.first_row) * block.num_columns * element_size;
+    for_each_run(part, num_columns_, element_size, [&](std::uint64_t first, std::uint64_t at, std::uint64_t count) {
+      if (!write_at(descriptor_, place_.begin + first, {from + at, count})) fail_to_write(place_.name, errno);
     });
   });
 }
 
-void DenseFileBlocks::finish() {
-  if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(place_.place.name, errno);
-  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(place_.place.name, errno);
-}
-
-DenseFileWriter::DenseFileWriter(fs::path const& path, std::uint64_t num_rows, std::uint64_t num_columns,
-                                 Precision precision)
-    : file_(path, 1, 128), description_{{"kind", "matrix"}, {"version", 1}, {"shape", {num_rows, num_columns}}} {
-  auto const type = precision == Precision::single_precision ? NumberType::f32 : NumberType::f64;
-  place_ = {file_.reserve("matrix", type, {num_rows, num_columns}), num_columns, container::size_of(type)};
-  blocks_ = std::make_unique<DenseFileBlocks>(place_);
-}
-
-void DenseFileWriter::write(MatrixBlock const& block, float const* values) {
-  VARVE_REQUIRE(blocks_ && place_.element_size == sizeof(float), "a matrix takes its own precision");
-  blocks_->write(block, reinterpret_cast<char const*>(values));
-}
-
-void DenseFileWriter::write(MatrixBlock const& block, double const* values) {
-  VARVE_REQUIRE(blocks_ && place_.element_size == sizeof(double), "a matrix takes its own precision");
-  blocks_->write(block, reinterpret_cast<char const*>(values));
+void DenseFileWriter::finish() {
+  if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(place_.name, errno);
+  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(place_.name, errno);
 }
 
 void DenseFileWriter::commit(std::optional<std::uint64_t> hash) {
-  VARVE_REQUIRE(blocks_, "a matrix is committed twice");
-  blocks_->finish();
-  blocks_.reset();
-  bool const are_floats = place_.element_size == sizeof(float);
-  file_.commit(description_, [&](fs::path const& path) {
-    return !hash || *hash == (are_floats ? hash_of_file<float>(path) : hash_of_file<double>(path));
+  VARVE_REQUIRE(file_ && descriptor_ >= 0, "a matrix is committed twice");
+  finish();
+  file_->commit(description_, [&](fs::path const& path) {
+    return !hash || *hash == (element_size_ == sizeof(float) ? hash_of_file<float>(path) : hash_of_file<double>(path));
   });
 }
 

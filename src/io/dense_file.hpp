@@ -40,60 +40,49 @@ private:
   std::uint64_t num_columns_ = 0;
 };
 
-/// Where the numbers of a matrix lie in a file that is being written.
-struct DensePlace {
-  container::Place place;
-  std::uint64_t num_columns = 0;
-  std::uint64_t element_size = 0;
-
-  /// As bytes, for other processes of the same machine type, and back. Throws InputError if bytes are missing.
-  std::string to_bytes() const;
-  static DensePlace from_bytes(std::string_view bytes);
-};
-
-/// Writes blocks of a matrix to its place; several processes may do so at a time.
-class DenseFileBlocks {
-public:
-  /// Opens the file. Throws ResourceError if it cannot be written.
-  explicit DenseFileBlocks(DensePlace place);
-  ~DenseFileBlocks();
-  DenseFileBlocks(DenseFileBlocks const&) = delete;
-  DenseFileBlocks& operator=(DenseFileBlocks const&) = delete;
-
-  /// Writes a block, row by row in `values`. Throws ResourceError if the disk is full or fails.
-  void write(MatrixBlock const& block, char const* values);
-  /// Syncs the file to the disk. Throws ResourceError.
-  void finish();
-
-private:
-  DensePlace place_;
-  int descriptor_ = -1;
-};
-
-/// Writes a dense matrix in blocks, in any order, into a file that appears on commit(). Equal matrices give equal
-/// files.
+/// Writes a dense matrix in blocks, in any order, into a file that appears on commit(). Several processes may write
+/// into one file at a time. Equal matrices give equal files.
 class DenseFileWriter {
 public:
   /// Creates the partial file. Throws as OutputFile does.
   DenseFileWriter(std::filesystem::path const& path, std::uint64_t num_rows, std::uint64_t num_columns,
                   Precision precision);
 
-  /// Where other processes may write.
-  DensePlace const& place() const { return place_; }
+  /// Opens the partial file of another process, whose writer gave its place(). Throws InputError if bytes are missing,
+  /// ResourceError if the file cannot be written.
+  explicit DenseFileWriter(std::string_view place);
+  ~DenseFileWriter();
+  DenseFileWriter(DenseFileWriter const&) = delete;
+  DenseFileWriter& operator=(DenseFileWriter const&) = delete;
 
-  /// Writes a block of numbers of the writer's precision. Throws ResourceError if the disk is full or fails.
-  void write(MatrixBlock const& block, float const* values);
-  void write(MatrixBlock const& block, double const* values);
+  /// Bytes that tell processes of the same machine type where to write.
+  std::string place() const;
 
-  /// Makes the file appear; numbers that were never written are 0. `hash`: hash_of_block() of all that were written, by
-  /// whatever process, with which the file is compared. Throws as OutputFile::commit does.
+  /// Writes a block of numbers of the writer's precision, row by row in `values`. Throws ResourceError if the disk is
+  /// full or fails.
+  template <class Scalar>
+  void write(MatrixBlock const& block, Scalar const* values) {
+    write_bytes(block, reinterpret_cast<char const*>(values), sizeof(Scalar));
+  }
+
+  /// Syncs what this process wrote to the disk; nothing is written after that. Throws ResourceError.
+  void finish();
+
+  /// Finishes and makes the file appear, in the process that created it, after all others have finished; numbers that
+  /// were never written are 0. `hash`: hash_of_block() of all that were written, by whatever process, with which the
+  /// file is compared. Throws as OutputFile::commit does.
   void commit(std::optional<std::uint64_t> hash = std::nullopt);
 
 private:
-  container::Writer file_;
+  void open_file();
+  void write_bytes(MatrixBlock const& block, char const* values, std::size_t element_size);
+
+  std::optional<container::Writer> file_; ///< of the process that created it
   nlohmann::ordered_json description_;
-  DensePlace place_;
-  std::unique_ptr<DenseFileBlocks> blocks_;
+  container::Place place_;
+  std::uint64_t num_columns_ = 0;
+  std::uint64_t element_size_ = 0;
+  int descriptor_ = -1;
 };
 
 } // namespace varve

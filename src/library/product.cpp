@@ -5,9 +5,7 @@
 #include "io/file_roles.hpp"
 #include "library/crossing.hpp"
 #include "library/turn.hpp"
-#include "products/finished_tile.hpp"
 #include "products/product_engine.hpp"
-#include "products/product_setup.hpp"
 #include "products/strided_matrix.hpp"
 
 #include <fmt/format.h>

@@ -6,9 +6,8 @@
 #include "core/stopwatch.hpp"
 #include "core/work_mark.hpp"
 #include "products/job_thread.hpp"
-#include "products/loose_tile.hpp"
-#include "products/peer_offer.hpp"
 #include "products/product_blocks.hpp"
+#include "products/product_engine.hpp"
 #include "products/product_parts.hpp"
 #include "products/tile_directory.hpp"
 

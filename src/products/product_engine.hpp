@@ -1,11 +1,11 @@
 #pragma once
 
 #include "core/backend.hpp"
-#include "products/peer_offer.hpp"
+#include "core/stopwatch.hpp"
 #include "products/product_tiles.hpp"
-#include "products/product_timeline.hpp"
 #include "products/tile_reader.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,6 +43,39 @@ struct TileSums {
   }
 };
 
+/// What is made of the sums of op(A) op(B): C = alpha * sum + beta * C0.
+struct ProductScaling {
+  double alpha = 1.0;
+  double beta = 0.0; ///< without C0 it has no effect
+};
+
+/// Writes the numbers of a tile row by row to `values` and returns their hash: alpha * sum in double, or with `added`
+/// fma(alpha, sum, beta * added), rounded once more to Scalar; never -0. The hash is the sum over all tiles of the
+/// fingerprints of nonzero numbers, modulo 2^64 (see activation_fingerprint), so it does not depend on the tiles.
+/// It is that of hash_of_block(). `added`: the numbers of C0 row by row, or null. Throws InputError, naming row and
+/// column, if a number is not finite.
+template <class Scalar>
+std::uint64_t finish_tile(TileSums<Scalar> const& sums, ProductScaling const& scaling, Scalar const* added,
+                          Scalar* values);
+
+/// How other ranks of a machine can copy the packed tiles of a rank.
+struct PeerOffer {
+  std::string layout; ///< how tiles are packed, and where they lie: only ranks of one layout share tiles
+  std::string words;  ///< handle of the words of its TileDirectory
+  std::string slots;  ///< handle of the memory of its tiles
+  std::string device; ///< identity of its GPU; empty on hosts
+
+  std::string obstacle; ///< why the rank offers no tiles; empty if it does
+};
+
+/// What came from other ranks of the machine, to this rank's device.
+struct PeerTraffic {
+  std::uint64_t num_copied = 0; ///< tiles
+  std::uint64_t num_lost = 0;   ///< tiles that were expected there, but had to be read
+  double bytes = 0.0;           ///< numbers of A and B
+  double wait_seconds = 0.0; ///< for tiles that others bring, and for others to finish copies of tiles to be replaced
+};
+
 /// What a device read and kept.
 struct ProductTraffic {
   std::uint64_t num_hits = 0;   ///< tiles found on the device
@@ -53,6 +86,50 @@ struct ProductTraffic {
   double wait_seconds = 0.0;    ///< the thread that starts kernels waited for tiles, or for room for finished sums
   double take_seconds = 0.0;    ///< handing over finished sums, while the device computes
   PeerTraffic peers;            ///< part of the misses and of the bytes brought: from other ranks of the machine
+};
+
+/// Something that a rank did for a product, in seconds from the start of its run.
+struct ProductEvent {
+  enum class What {
+    task,   ///< from the first step of a task until its numbers were handed over
+    copy,   ///< reading a tile of A or B
+    wait,   ///< of the thread that starts kernels: for a tile, or for room for finished sums
+    finish, ///< scaling and storing a finished task
+    steal   ///< taking a task from another rank's station
+  };
+  static constexpr std::size_t num_kinds = 5;
+
+  What what = What::task;
+  std::size_t lane = 0; ///< of the tasks that a rank has side by side
+  std::uint64_t task = 0;
+  double begin = 0.0;
+  double end = 0.0;
+};
+
+/// The name of a kind of event in reports.
+char const* name_of(ProductEvent::What what);
+
+/// The events of a rank. Of each kind at most `most_of_a_kind` are kept: if there are more, the shorter half goes.
+class ProductTimeline {
+public:
+  static constexpr std::size_t most_of_a_kind = 1000;
+
+  /// Begins anew, at 0 seconds.
+  void restart();
+  double now() const { return clock_.seconds(); }
+
+  void add(ProductEvent const& event);
+
+  /// All kept events, by their begin.
+  std::vector<ProductEvent> events() const;
+
+  /// Events that are not kept.
+  std::uint64_t num_dropped() const { return num_dropped_; }
+
+private:
+  Stopwatch clock_;
+  std::array<std::vector<ProductEvent>, ProductEvent::num_kinds> kinds_;
+  std::uint64_t num_dropped_ = 0;
 };
 
 /// Who adds up the products of a tile.
@@ -109,7 +186,15 @@ bool has_library_product();
 template <class Scalar>
 ProductDevice product_device(Backend backend, std::size_t memory_limit);
 
-/// The same for one backend, in a file that the build makes from backend.cpp.in.
+/// The bytes that a product takes of a device, which so many processes share, if nothing else is said: nine tenths of
+/// what is free, on hosts half of it.
+std::size_t default_product_memory(Backend backend, std::size_t num_sharing = 1);
+
+/// The rows of a tile if nothing else is said: many tiles that fit the device. (float and double)
+template <class Scalar>
+std::uint64_t default_product_tile(ProductShape const& shape, Backend backend, std::size_t memory_limit);
+
+/// make_product_engine() and product_device() for one backend, in a file that the build makes from backend.cpp.in.
 template <Backend backend, class Scalar>
 std::unique_ptr<ProductEngine<Scalar>> product_engine_on(ProductTiles const& tiles, std::size_t memory_limit,
                                                          ProductInputs<Scalar> const& inputs);

@@ -6,7 +6,6 @@
 #include "core/views.hpp"
 #include "products/add_tile.hpp"
 #include "products/job_thread.hpp"
-#include "products/pack_tile.hpp"
 #include "products/peer_tiles.hpp"
 #include "products/product_engine.hpp"
 #include "products/product_parts.hpp"

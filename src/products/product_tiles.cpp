@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 namespace varve {
 namespace {
@@ -22,12 +23,13 @@ constexpr std::size_t passing_slots = 4;   ///< for tiles that pass by a band: o
 
 constexpr std::uint64_t fewest_lines_to_cut = 16;
 
-/// The lines of a half of a tile that has `count`. Large halves begin at chunks of files, or at blocks of GPUs.
+std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
+
+/// The lines of a half of a tile that has `count`. Large halves begin at blocks of GPUs.
 TileLines lines_of(std::uint64_t count, TileHalf half) {
   if (half == TileHalf::whole) return {0, count};
-  auto middle = (count + 1) / 2;
-  for (std::uint64_t const unit : {128U, 512U})
-    if (count >= 4 * unit) middle = ((count + 1) / 2 + unit - 1) / unit * unit;
+  constexpr std::uint64_t block = 128;
+  auto const middle = rounded_up((count + 1) / 2, count >= 4 * block ? block : 1);
   return half == TileHalf::first ? TileLines{0, middle} : TileLines{middle, count - middle};
 }
 
@@ -68,8 +70,6 @@ std::vector<std::uint64_t> tasks_of_bands(ProductTiles const& tiles, ProductOrde
   }
   return order;
 }
-
-std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
 
 /// Memory for each task and tile; no tasks and tiles yet.
 ProductMemory parts_of(ProductTiles const& tiles, ProductDevice const& device) {
@@ -169,6 +169,28 @@ std::optional<ProductMemory> least_plan(ProductTiles const& tiles, ProductMemory
 
 } // namespace
 
+ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::optional<ProductSide> const& added,
+                              std::size_t element_size) {
+  auto const sizes = [](ProductSide const& side) {
+    return side.is_transposed ? std::pair(side.num_columns, side.num_rows) : std::pair(side.num_rows, side.num_columns);
+  };
+  auto const [rows, depth] = sizes(a);
+  auto const [depth_of_b, columns] = sizes(b);
+  auto const shown = [](ProductSide const& side) { return side.is_transposed ? " transposed" : ""; };
+  if (depth_of_b != depth) {
+    throw InputError(fmt::format("{}{} has {} rows, expected {}, the columns of {}{}", b.place, shown(b), depth_of_b,
+                                 depth, a.place, shown(a)));
+  }
+  if (added && (added->num_rows != rows || added->num_columns != columns)) {
+    throw InputError(fmt::format("{} has {} x {} numbers, expected {} x {} as in the product", added->place,
+                                 added->num_rows, added->num_columns, rows, columns));
+  }
+  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 60U;
+  if (capped_multiply(capped_multiply(rows, columns), element_size) > most_bytes)
+    throw InputError(fmt::format("a product of {} x {} numbers is too large for a file", rows, columns));
+  return {rows, columns, depth};
+}
+
 TileHalf ProductTiles::row_half(std::uint64_t task) const {
   if (!is_quarter(task)) return TileHalf::whole;
   return (task - num_tasks()) % 4 < 2 ? TileHalf::first : TileHalf::second;
@@ -203,12 +225,11 @@ MatrixBlock ProductTiles::block(std::uint64_t task) const {
 }
 
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
-  constexpr std::uint64_t step = 512;         // rows and columns of the chunks in files
-  constexpr std::uint64_t smallest_step = 64; // each step of a task is a launch
+  constexpr std::uint64_t shortest_step = 64; // each step of a task is a launch
+  constexpr std::uint64_t usual_step = 512;   // as fast as longer ones, which take more memory
   if (tile < 1 || tile > largest_product_tile)
     throw UsageError(fmt::format("a tile has {} rows, expected 1 to {}", tile, largest_product_tile));
-  ProductTiles const tiles{
-      shape, tile, tile <= step ? std::max(tile, smallest_step) : step * std::max<std::uint64_t>(1, tile / (4 * step))};
+  ProductTiles const tiles{shape, tile, std::max(tile / 4, std::clamp(tile, shortest_step, usual_step))};
   auto const num_tasks = checked_multiply(tiles.num_row_tiles(), tiles.num_column_tiles());
   if (!num_tasks || *num_tasks > most_product_tasks) {
     throw UsageError(fmt::format("a product of {} x {} numbers has too many tiles of {} rows, expected no more than {}",
@@ -238,10 +259,6 @@ std::vector<std::uint64_t> cut_last(ProductTiles const& tiles, std::vector<std::
     }
   }
   return cut;
-}
-
-double least_traffic(ProductShape const& shape, std::size_t element_size, double memory) {
-  return least_traffic(shape, element_size, std::vector<double>{memory});
 }
 
 double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories) {

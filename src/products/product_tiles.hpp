@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -15,6 +17,19 @@ struct ProductShape {
   std::uint64_t depth = 0;
 };
 
+/// What the shape of a product depends on, of one of its matrices as it is stored.
+struct ProductSide {
+  std::string place; ///< for messages
+  std::uint64_t num_rows = 0;
+  std::uint64_t num_columns = 0;
+  bool is_transposed = false; ///< whether op() transposes it
+};
+
+/// The shape of C = op(A) op(B) + C0. Throws InputError if the shapes of the matrices do not fit, or if C would have
+/// 2^60 bytes or more.
+ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::optional<ProductSide> const& added,
+                              std::size_t element_size);
+
 /// Which lines of a tile (rows of op(A), columns of op(B)) a task takes.
 enum class TileHalf { whole, first, second };
 
@@ -22,6 +37,21 @@ enum class TileHalf { whole, first, second };
 struct TileLines {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
+};
+
+/// How the numbers of a tile lie before they are packed: number (line, k) is at line * line_stride + k * depth_stride.
+/// A line is a row of op(A) or a column of op(B).
+struct LooseTile {
+  std::int64_t num_lines = 0;
+  std::int64_t depth = 0;
+  std::int64_t line_stride = 0;
+  std::int64_t depth_stride = 0;
+};
+
+/// What a tile holds of its matrix as it is stored, and how the numbers of that block lie, read row by row.
+struct TileExtent {
+  MatrixBlock block;
+  LooseTile shape;
 };
 
 /// How a product is cut: C into tiles of `tile` x `tile` numbers, and the sums of a tile into steps of `step` products.
@@ -92,7 +122,6 @@ std::vector<std::uint64_t> cut_last(ProductTiles const& tiles, std::vector<std::
 /// The bytes of A and B that any order must bring to a device with `memory` bytes: each number once, and no less than
 /// the bound of Smith, Lowery, Langou and van de Geijn ("A tight I/O lower bound for matrix multiplication", 2019).
 /// Several devices with a memory each: what all must bring together, however they share the product.
-double least_traffic(ProductShape const& shape, std::size_t element_size, double memory);
 double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories);
 
 /// The bytes that a device needs for one task at a time, and for each tile it keeps.

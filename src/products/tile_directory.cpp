@@ -1,5 +1,6 @@
 #include "products/tile_directory.hpp"
 
+#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 
@@ -11,6 +12,8 @@
 
 namespace varve {
 namespace {
+
+constexpr std::size_t num_halves = 3; ///< the whole tile, and its halves
 
 /// A word from its lowest bit on: 12 bits of readers, 2 of state, 22 of slot, 28 of generation. Zero: not there.
 enum class State : std::uint64_t { absent, coming, ready };
@@ -49,6 +52,17 @@ std::optional<std::uint64_t> replace(Word const& word, Change const& change) {
 }
 
 } // namespace
+
+std::size_t num_tiles(ProductTiles const& tiles) {
+  auto const lines = capped_add(tiles.num_row_tiles(), tiles.num_column_tiles());
+  return static_cast<std::size_t>(capped_multiply(capped_multiply(lines, tiles.num_steps()), num_halves));
+}
+
+std::size_t number_of_tile(ProductTiles const& tiles, TileKey const& key) {
+  auto const line = key.operand == TileKey::Operand::a ? key.tile : tiles.num_row_tiles() + key.tile;
+  return static_cast<std::size_t>((line * tiles.num_steps() + key.step) * num_halves) +
+         static_cast<std::size_t>(key.half);
+}
 
 TileDirectory::TileDirectory(std::span<std::uint64_t> own, std::vector<std::uint64_t*> peers)
     : own_(own), peers_(std::move(peers)) {}

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "products/product_schedule.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,6 +9,14 @@
 #include <vector>
 
 namespace varve {
+
+inline constexpr std::size_t most_shared_tiles = std::size_t{1} << 22U;
+
+/// The tiles of A and B that a product may keep, and halves of them: each has a word in the directory of each rank.
+std::size_t num_tiles(ProductTiles const& tiles);
+
+/// The number of a tile among them.
+std::size_t number_of_tile(ProductTiles const& tiles, TileKey const& key);
 
 /// Which devices of a machine hold which tiles of a product, so that one copies a tile from another: words in memory
 /// that all its ranks share, one for each tile on each rank. A word tells the slot of the tile on that rank, whether

@@ -2,7 +2,7 @@
 
 #include "io/matrix_block.hpp"
 #include "products/job_thread.hpp"
-#include "products/tile_cache.hpp"
+#include "products/product_schedule.hpp"
 
 #include <cstddef>
 #include <cstdint>

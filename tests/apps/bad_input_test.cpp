@@ -2,7 +2,7 @@
 #include "io/container_edit.hpp"
 
 #include "distribute/finished_batch.hpp"
-#include "distribute/record_file.hpp"
+#include "distribute/record_store.hpp"
 #include "io/network_file.hpp"
 #include "io/sample_file.hpp"
 

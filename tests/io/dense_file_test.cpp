@@ -226,8 +226,9 @@ TEST(DenseFileWriters, LetOtherProcessesWrite) {
   MatrixBlock const left{0, 1000, 0, 333};
   MatrixBlock const right{0, 1000, 333, 367};
   {
-    DenseFileBlocks other(DensePlace::from_bytes(writer.place().to_bytes()));
-    other.write(right, reinterpret_cast<char const*>(part_of_matrix(values, 700, right).data()));
+    DenseFileWriter other(writer.place());
+    EXPECT_EQ(other.place(), writer.place());
+    other.write(right, part_of_matrix(values, 700, right).data());
     other.finish();
   }
   writer.write(left, part_of_matrix(values, 700, left).data());
@@ -235,11 +236,10 @@ TEST(DenseFileWriters, LetOtherProcessesWrite) {
   auto expected = values; // what nobody has written is 0
   std::fill(expected.begin() + 1000 * 700, expected.end(), 0.0F);
   expect_blocks(path, {expected.begin(), expected.end()}, 700);
-  auto const bytes = DensePlace{}.to_bytes();
-  EXPECT_EQ(DensePlace::from_bytes(bytes).to_bytes(), bytes);
+  auto const bytes = writer.place();
   for (auto const& broken : {bytes.substr(1), bytes + "x", std::string()})
-    EXPECT_THROW(DensePlace::from_bytes(broken), InputError);
-  EXPECT_THROW(DenseFileBlocks(DensePlace{{folder / "none", path, 0}, 4, 4}), ResourceError);
+    EXPECT_THROW(DenseFileWriter{broken}, InputError);
+  EXPECT_THROW(DenseFileWriter{bytes}, ResourceError); // the partial file has gone
 }
 
 TEST(DenseFileWriters, LeaveNothingWithoutCommit) {

@@ -1,4 +1,4 @@
-#include "products/finished_tile.hpp"
+#include "products/product_engine.hpp"
 
 #include "core/error.hpp"
 #include "io/block_hash.hpp"

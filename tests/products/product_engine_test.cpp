@@ -241,7 +241,7 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
   EXPECT_EQ(traffic.num_hits, 2U * 3U * 25U - traffic.num_misses);
   EXPECT_EQ(traffic.brought_bytes, 2.0 * 160 * 160 * sizeof(TypeParam));
   EXPECT_EQ(traffic.all_bytes, 2.0 * 5 * 160 * 160 * sizeof(TypeParam));
-  EXPECT_EQ(traffic.brought_bytes, least_traffic(shape, sizeof(TypeParam), 1e9));
+  EXPECT_EQ(traffic.brought_bytes, least_traffic(shape, sizeof(TypeParam), {1e9}));
 
   auto const whole = engine->memory();
   auto const limit = 4 * whole.lane_bytes + 8 * whole.slot_bytes;

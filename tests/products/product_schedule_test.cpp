@@ -90,7 +90,7 @@ std::pair<double, double> traffic_of(ProductShape const& shape, std::uint64_t ti
   ProductSchedule schedule({tiles, 12, 32, false, false, plan.num_lanes, plan.num_slots, plan.order});
   schedule.begin(true);
   steps_of(schedule, order_of_tasks(tiles, plan.order));
-  auto const least = least_traffic(shape, 4, static_cast<double>(plan.bytes()));
+  auto const least = least_traffic(shape, 4, {static_cast<double>(plan.bytes())});
   return {schedule.brought_numbers() / schedule.all_numbers(), 4.0 * schedule.brought_numbers() / least};
 }
 

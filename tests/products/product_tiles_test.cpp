@@ -50,7 +50,7 @@ TEST(ProductTiles, QuartersCoverTheirTile) {
     EXPECT_FALSE(tiles.has_task(5 * tiles.num_tasks()));
     EXPECT_FALSE(tiles.has_task(~std::uint64_t{0}));
   }
-  EXPECT_EQ(tiles_of({2900, 2900, 5}, 2900).row_lines(0, TileHalf::second).first, 1536U); // a chunk of a file begins
+  EXPECT_EQ(tiles_of({2900, 2900, 5}, 2900).row_lines(0, TileHalf::second).first, 1536U); // a multiple of 128
 }
 
 TEST(ProductTiles, OfTheLastWaveAreCut) {
@@ -63,10 +63,11 @@ TEST(ProductTiles, OfTheLastWaveAreCut) {
   EXPECT_EQ(cut_last(tiles, {0, 26, 27}, 3), (std::vector<std::uint64_t>{9, 10, 11, 12, 26, 27})); // not again
 }
 
-TEST(ProductTiles, StepsAreWholeChunksOfFiles) {
+TEST(ProductTiles, StepsAreLongInLargeTiles) {
   EXPECT_EQ(tiles_of({10, 10, 10}, 1).step, 64U);
   EXPECT_EQ(tiles_of({10, 10, 10}, 100).step, 100U);
   EXPECT_EQ(tiles_of({10, 10, 10}, 1024).step, 512U);
+  EXPECT_EQ(tiles_of({10, 10, 10}, 3000).step, 750U);
   EXPECT_EQ(tiles_of({10, 10, 10}, 4096).step, 1024U);
 }
 
@@ -148,8 +149,8 @@ TEST(ProductMemory, TileIsLargeButLeavesManyTasks) {
 }
 
 TEST(ProductTraffic, IsNeverLessThanEachNumberOnce) {
-  EXPECT_EQ(least_traffic({100, 200, 300}, 4, 1e9), 4.0 * 300 * 300);
-  EXPECT_NEAR(least_traffic({1000, 1000, 1000}, 4, 4.0 * 100), 4.0 * (2e9 / 10.0 - 200.0), 1.0);
+  EXPECT_EQ(least_traffic({100, 200, 300}, 4, {1e9}), 4.0 * 300 * 300);
+  EXPECT_NEAR(least_traffic({1000, 1000, 1000}, 4, {4.0 * 100}), 4.0 * (2e9 / 10.0 - 200.0), 1.0);
   std::vector<double> const memories = {4.0 * 25, 4.0 * 100, 4.0 * 25};
   EXPECT_NEAR(least_traffic({1000, 1000, 1000}, 4, memories), 4.0 * (2e9 / 10.0 - 300.0), 1.0);
 }

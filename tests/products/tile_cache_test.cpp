@@ -1,4 +1,4 @@
-#include "products/tile_cache.hpp"
+#include "products/product_schedule.hpp"
 
 #include <gtest/gtest.h>
 
