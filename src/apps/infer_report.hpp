@@ -1,7 +1,7 @@
 #pragma once
 
 #include "distribute/batch_queue.hpp"
-#include "distribute/rank_device.hpp"
+#include "distribute/ranks.hpp"
 #include "distribute/run_batches.hpp"
 #include "engine/inference.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "distribute/finished_batch.hpp"
+#include "distribute/run_batches.hpp"
 
 #include <nlohmann/json.hpp>
 

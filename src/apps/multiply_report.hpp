@@ -1,8 +1,8 @@
 #pragma once
 
 #include "apps/multiply_options.hpp"
-#include "distribute/rank_device.hpp"
-#include "distribute/tile_sharing.hpp"
+#include "distribute/ranks.hpp"
+#include "distribute/shared_product.hpp"
 #include "products/product_engine.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include "apps/same_command.hpp"
 
 #include "core/version.hpp"
-#include "distribute/agreement.hpp"
+#include "distribute/ranks.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "distribute/agreement.hpp"
 #include "distribute/rank_exchange.hpp"
+#include "distribute/ranks.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "network/weights_hash.hpp"

@@ -2,7 +2,7 @@
 
 #include "apps/train_options.hpp"
 #include "distribute/communicator.hpp"
-#include "distribute/rank_device.hpp"
+#include "distribute/ranks.hpp"
 
 #include <cstdint>
 #include <string>

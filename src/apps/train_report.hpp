@@ -2,7 +2,7 @@
 
 #include "apps/train_options.hpp"
 #include "apps/train_samples.hpp"
-#include "distribute/rank_device.hpp"
+#include "distribute/ranks.hpp"
 #include "network/network.hpp"
 #include "training/trainer.hpp"
 

@@ -108,42 +108,10 @@ List receive(int source) {
 }
 
 template <class T>
-std::vector<T> gather_numbers(std::vector<T> const& numbers, int rank, int size) {
-  if (rank != 0) {
-    send(numbers, 0);
-    return {};
-  }
-  std::vector<T> all = numbers;
-  for (int source = 1; source < size; ++source) {
-    auto const part = receive<std::vector<T>>(source);
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
-}
-
-template <class T>
 T reduce(T number, MPI_Op operation) {
   T result{};
   MPI_Allreduce(&number, &result, 1, mpi_type<T>(), operation, MPI_COMM_WORLD);
   return result;
-}
-
-/// One item of gather_in_order.
-struct Item {
-  std::uint64_t key = 0;
-  int rank = 0;
-  std::size_t place = 0;
-};
-
-/// On rank 0: the items of all ranks, sorted by key.
-std::vector<Item> order_of_items(std::vector<std::uint64_t> const& own, int size) {
-  std::vector<Item> items;
-  for (int rank = 0; rank < size; ++rank) {
-    auto const keys = rank == 0 ? own : receive<std::vector<std::uint64_t>>(rank);
-    for (std::size_t place = 0; place < keys.size(); ++place) items.push_back({keys[place], rank, place});
-  }
-  std::ranges::sort(items, {}, &Item::key);
-  return items;
 }
 
 struct LastWords {
@@ -250,23 +218,76 @@ std::uint64_t Communicator::sum(std::uint64_t number) const { return size_ == 1 
 double Communicator::sum(double number) const { return size_ == 1 ? number : reduce(number, MPI_SUM); }
 double Communicator::max(double number) const { return size_ == 1 ? number : reduce(number, MPI_MAX); }
 
+#else
+
+bool mpi_runs() { return false; }
+std::string mpi_library() { return "none"; }
+
+ParallelEnvironment::ParallelEnvironment(int&, char**&, StartMpi) {}
+ParallelEnvironment::~ParallelEnvironment() = default;
+void ParallelEnvironment::abort_if_several(int) {}
+void ParallelEnvironment::set_last_words(std::function<void(Error const&)>, double) {}
+
+Communicator::Communicator() = default;
+
+void Communicator::together(std::function<void()> const& work) const { work(); }
+std::uint64_t Communicator::sum(std::uint64_t number) const { return number; }
+double Communicator::sum(double number) const { return number; }
+double Communicator::max(double number) const { return number; }
+
+namespace {
+
+template <class List>
+void send(List const&, int) {} // there are no other ranks
+template <class List>
+List receive(int) {
+  return {};
+}
+
+} // namespace
+
+#endif
+
+namespace {
+
+/// The lists of all ranks in rank order on rank 0; nothing on other ranks.
+template <class List>
+std::vector<List> gather_lists(List const& list, int rank, int size) {
+  if (rank != 0) {
+    send(list, 0);
+    return {};
+  }
+  std::vector<List> lists = {list};
+  for (int source = 1; source < size; ++source) lists.push_back(receive<List>(source));
+  return lists;
+}
+
+template <class List>
+List joined(std::vector<List> const& lists) {
+  List all;
+  for (auto const& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+/// One item of gather_in_order.
+struct Item {
+  std::uint64_t key = 0;
+  int rank = 0;
+  std::size_t place = 0;
+};
+
+} // namespace
+
 std::vector<double> Communicator::gather(std::vector<double> const& numbers) const {
-  return gather_numbers(numbers, rank_, size_);
+  return joined(gather_lists(numbers, rank_, size_));
 }
 
 std::vector<std::string> Communicator::gather(std::string const& text) const {
-  std::vector<std::string> texts;
-  if (!is_root()) {
-    send(text, 0);
-    return texts;
-  }
-  texts.push_back(text);
-  for (int source = 1; source < size_; ++source) texts.push_back(receive<std::string>(source));
-  return texts;
+  return gather_lists(text, rank_, size_);
 }
 
 std::vector<std::uint64_t> Communicator::gather_everywhere(std::vector<std::uint64_t> const& numbers) const {
-  auto all = gather_numbers(numbers, rank_, size_);
+  auto const all = joined(gather_lists(numbers, rank_, size_));
   for (int target = 1; target < size_ && is_root(); ++target) send(all, target);
   return is_root() ? all : receive<std::vector<std::uint64_t>>(0);
 }
@@ -292,48 +313,22 @@ void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
     attempt([&] { bytes = produce(place); });
     return bytes;
   };
+  auto const lists = gather_lists(keys, rank_, size_);
   if (!is_root()) {
-    send(keys, 0);
     for (std::size_t place = 0; place < keys.size(); ++place) send(bytes_of(place), 0);
-  } else {
-    for (auto const& [key, rank, place] : order_of_items(keys, size_)) {
-      auto const bytes = rank == 0 ? bytes_of(place) : receive<std::string>(rank);
-      attempt([&, &sent = bytes] {
-        if (!sent.empty()) consume(sent); // empty bytes: the sending rank has failed and reports it itself
-      });
-    }
+  }
+  std::vector<Item> items;
+  for (std::size_t rank = 0; rank < lists.size(); ++rank)
+    for (std::size_t place = 0; place < lists[rank].size(); ++place)
+      items.push_back({lists[rank][place], static_cast<int>(rank), place});
+  std::ranges::sort(items, {}, &Item::key);
+  for (auto const& [key, rank, place] : items) {
+    auto const bytes = rank == 0 ? bytes_of(place) : receive<std::string>(rank);
+    attempt([&, &sent = bytes] {
+      if (!sent.empty()) consume(sent); // empty bytes: the sending rank has failed and reports it itself
+    });
   }
   if (failure) std::rethrow_exception(failure);
 }
-
-#else
-
-bool mpi_runs() { return false; }
-std::string mpi_library() { return "none"; }
-
-ParallelEnvironment::ParallelEnvironment(int&, char**&, StartMpi) {}
-ParallelEnvironment::~ParallelEnvironment() = default;
-void ParallelEnvironment::abort_if_several(int) {}
-void ParallelEnvironment::set_last_words(std::function<void(Error const&)>, double) {}
-
-Communicator::Communicator() = default;
-
-void Communicator::together(std::function<void()> const& work) const { work(); }
-std::uint64_t Communicator::sum(std::uint64_t number) const { return number; }
-double Communicator::sum(double number) const { return number; }
-double Communicator::max(double number) const { return number; }
-std::vector<double> Communicator::gather(std::vector<double> const& numbers) const { return numbers; }
-std::vector<std::string> Communicator::gather(std::string const& text) const { return {text}; }
-std::vector<std::uint64_t> Communicator::gather_everywhere(std::vector<std::uint64_t> const& numbers) const {
-  return numbers;
-}
-std::string Communicator::broadcast(std::string text) const { return text; }
-void Communicator::gather_in_order(std::vector<std::uint64_t> const& keys,
-                                   std::function<std::string(std::size_t place)> const& produce,
-                                   std::function<void(std::string const& bytes)> const& consume) const {
-  for (std::size_t place = 0; place < keys.size(); ++place) consume(produce(place));
-}
-
-#endif
 
 } // namespace varve

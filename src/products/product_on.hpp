@@ -8,7 +8,6 @@
 #include "products/job_thread.hpp"
 #include "products/peer_tiles.hpp"
 #include "products/product_engine.hpp"
-#include "products/product_parts.hpp"
 #include "products/product_schedule.hpp"
 
 #include <algorithm>

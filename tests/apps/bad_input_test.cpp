@@ -1,8 +1,8 @@
 #include "apps/shared_folder.hpp"
 #include "io/container_edit.hpp"
 
-#include "distribute/finished_batch.hpp"
 #include "distribute/record_store.hpp"
+#include "distribute/run_batches.hpp"
 #include "io/network_file.hpp"
 #include "io/sample_file.hpp"
 

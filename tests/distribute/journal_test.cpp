@@ -1,6 +1,6 @@
 #include "core/error.hpp"
-#include "distribute/finished_batch.hpp"
 #include "distribute/record_store.hpp"
+#include "distribute/run_batches.hpp"
 #include "io/files.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "distribute/rank_device.hpp"
+#include "distribute/ranks.hpp"
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"

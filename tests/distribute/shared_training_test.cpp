@@ -1,6 +1,6 @@
 #include "distribute/communicator.hpp"
-#include "distribute/rank_device.hpp"
 #include "distribute/rank_exchange.hpp"
+#include "distribute/ranks.hpp"
 
 #include "core/repeated.hpp"
 #include "core/runtime.hpp"

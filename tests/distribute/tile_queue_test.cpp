@@ -1,4 +1,4 @@
-#include "distribute/tile_queue.hpp"
+#include "distribute/shared_product.hpp"
 
 #include "distribute/record_store.hpp"
 #include "io/files.hpp"

@@ -1,8 +1,7 @@
-#include "distribute/tile_sharing.hpp"
+#include "distribute/shared_product.hpp"
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "distribute/tile_queue.hpp"
 #include "products/product_run.hpp"
 
 #include <gmock/gmock.h>

@@ -1,8 +1,8 @@
 #include "fuzz/target.hpp"
 
 #include "distribute/batch_queue.hpp"
-#include "distribute/finished_batch.hpp"
 #include "distribute/record_store.hpp"
+#include "distribute/run_batches.hpp"
 #include "io/checksum.hpp"
 #include "io/sample_file.hpp"
 

@@ -1,6 +1,6 @@
 #include "core/error.hpp"
-#include "distribute/finished_batch.hpp"
 #include "distribute/record_store.hpp"
+#include "distribute/run_batches.hpp"
 #include "fuzz/seed_files.hpp"
 #include "io/categories.hpp"
 #include "io/dense_file.hpp"

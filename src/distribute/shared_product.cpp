@@ -1,8 +1,12 @@
-#include "distribute/tile_queue.hpp"
+#include "distribute/shared_product.hpp"
 
 #include "core/error.hpp"
+#include "core/host.hpp"
+#include "distribute/ranks.hpp"
+#include "io/json_text.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <cstring>
 #include <unordered_set>
@@ -113,6 +117,33 @@ std::vector<std::uint64_t> tasks_left(Communicator const& communicator, ProductT
     }
   });
   return left;
+}
+
+TileSharing::~TileSharing() {
+  leave_();
+  communicator_.sum(std::uint64_t{0}); // the memory of a rank goes after all others have let it go
+}
+
+std::vector<std::optional<PeerOffer>> TileSharing::exchange(PeerOffer const& mine) const {
+  auto const host = host_name();
+  auto const gathered =
+      gather_json(communicator_, {host, mine.layout, mine.words, mine.slots, mine.device, mine.obstacle});
+  std::vector<std::optional<PeerOffer>> offers;
+  for (auto const& their : nlohmann::json::parse(communicator_.broadcast(json_text(gathered)))) {
+    bool const is_own = offers.size() == static_cast<std::size_t>(communicator_.rank());
+    if (is_own || their[0] != host) {
+      offers.emplace_back();
+    } else {
+      offers.push_back(PeerOffer{their[1], their[2], their[3], their[4], their[5]});
+    }
+  }
+  return offers;
+}
+
+void TileSharing::set_peers(std::vector<std::optional<PeerOffer>> const& offers,
+                            std::vector<std::string> const& obstacles) {
+  for (std::size_t rank = 0; rank < offers.size(); ++rank)
+    if (offers[rank]) peers_.push_back({static_cast<int>(rank), obstacles[rank]});
 }
 
 } // namespace varve

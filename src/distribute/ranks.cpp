@@ -1,5 +1,8 @@
-#include "distribute/agreement.hpp"
+#include "distribute/ranks.hpp"
 
+#include "core/host.hpp"
+#include "core/repeated.hpp"
+#include "core/runtime.hpp"
 #include "io/checksum.hpp"
 #include "io/json_text.hpp"
 
@@ -113,6 +116,40 @@ void require_same_inputs(Communicator const& communicator, nlohmann::ordered_jso
   for (auto const& input : inputs)
     checksums[fmt::format("the checksum of {}", input.name)] = fmt::format("{:016x}", checksum_of(communicator, input));
   require_agreement(communicator, checksums, ErrorKind::input, same_files);
+}
+
+RankDevice device_of_this_rank(Backend backend) {
+  return {host_name(), device_name(backend), device_identity(backend)};
+}
+
+std::size_t num_ranks_with(Communicator const& communicator, std::string const& text) {
+  auto const mine = checksum(text);
+  return static_cast<std::size_t>(std::ranges::count(communicator.gather_everywhere({mine}), mine));
+}
+
+std::string kind_of(RankDevice const& device) { return device.device.substr(0, device.device.find(" (device ")); }
+
+void require_own_devices(std::vector<RankDevice> const& devices) {
+  std::vector<std::string> identities;
+  for (auto const& device : devices) identities.push_back(device.identity);
+  auto const ranks = first_repeated(identities);
+  if (!ranks) return;
+  auto const& shared = devices[ranks->second];
+  throw ResourceError("ranks " + std::to_string(ranks->first) + " and " + std::to_string(ranks->second) + " on " +
+                      shared.host + " would share " + shared.device +
+                      "; start as many ranks as there are devices, or add --share-devices");
+}
+
+RankPlaces place_ranks(Communicator const& communicator, Backend backend, bool share_devices) {
+  auto const own = device_of_this_rank(backend);
+  std::vector<RankDevice> devices;
+  for (auto const& one : gather_json(communicator, {own.host, own.device, own.identity}))
+    devices.push_back({one[0], one[1], one[2]});
+  communicator.together([&] {
+    if (!share_devices) require_own_devices(devices);
+  });
+  return {own, devices, num_ranks_with(communicator, own.identity.empty() ? own.host : own.identity),
+          num_ranks_with(communicator, own.host)};
 }
 
 } // namespace varve
