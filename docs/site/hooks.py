@@ -145,5 +145,6 @@ def on_page_markdown(markdown, page, config, files):
             added, has_blank = (" " * (4 - len(item[0])) if item else ""), has_blank and bool(item)
         has_blank = has_blank or (bool(added) and not line.strip())
         fenced ^= line.lstrip().startswith("```")
-        out.append(line if fenced else LINK.sub(link, line))
-    return "\n".join(out)
+        out.append(line)
+    parts = re.split(r"(^ *```.*?^ *```$)", "\n".join(out), flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if number % 2 else LINK.sub(link, part) for number, part in enumerate(parts))
