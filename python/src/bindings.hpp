@@ -15,5 +15,6 @@ void add_engine(nanobind::module_& module);
 void add_training(nanobind::module_& module);
 void add_judgement(nanobind::module_& module);
 void add_products(nanobind::module_& module);
+void add_sparse_linear(nanobind::module_& module);
 
 } // namespace varve::python

@@ -73,4 +73,5 @@ NB_MODULE(_core, module) {
   add_training(module);
   add_judgement(module);
   add_products(module);
+  add_sparse_linear(module);
 }

@@ -29,7 +29,7 @@ _SAME = (
 _MODULES = {
     **{name: name.lower() for name in ("Linear", "ReLU", "ReLU6", "Hardtanh", "Sigmoid", "Tanh", "Identity", "Dropout", "Flatten", "Unflatten")},
     **{"LeakyReLU": "leaky_relu", "PReLU": "prelu", "AlphaDropout": "alphadropout", "Softmax": "softmax", "LogSoftmax": "log_softmax"},
-    **{"BatchNorm1d": "batch_norm"},
+    **{"BatchNorm1d": "batch_norm", "SparseLinear": "linear"},
 }  # fmt: skip
 _EXPECTED = (
     "expected a chain of Linear (or matmul), ReLU, ReLU6, LeakyReLU, PReLU, Hardtanh, clamp, Sigmoid, Tanh, BatchNorm1d, sums and products with "
@@ -260,8 +260,10 @@ class _Reader:
 
 def _kind_of(torch: Any, module: Any) -> str | None:
     """The class of torch.nn whose forward() the module has; None if that is its own, whatever its class is called."""
+    if type(module).__module__ == "varve.torch":
+        return "SparseLinear"
     for base in type(module).__mro__:
-        if base.__name__ in _MODULES and getattr(torch.nn, base.__name__) is base:
+        if base.__name__ in _MODULES and getattr(torch.nn, base.__name__, None) is base:
             return base.__name__ if type(module).forward is base.forward else None
     return None
 
@@ -299,6 +301,8 @@ def _interpreter(torch: Any, traced: Any, on_samples: set[Any]) -> Any:
             if node.op == "call_module":
                 part = self.fetch_attr(node.target)
                 found = {name: getattr(part, name, None) for name in _ATTRIBUTES}
+                if type(part).__module__ == "varve.torch":
+                    found["weight"] = _rows(part.rows, part.columns, part.weight, (part.out_features, part.in_features))
                 self.parts[node] = {name: _plain(torch, value) for name, value in found.items() if value is not None}
             return result
 
@@ -332,11 +336,15 @@ def _plain(torch: Any, value: Any) -> Any:
         value = value.to(torch.float64)
     if value.layout == torch.strided:
         return np.array(value.numpy())
+    rows = value.to_sparse_csr() if value.layout != torch.sparse_coo else value.coalesce().to_sparse_csr()
+    return _rows(rows.crow_indices(), rows.col_indices(), rows.values(), tuple(value.shape))
+
+
+def _rows(pointers: Any, columns: Any, values: Any, shape: tuple[int, ...]) -> Any:
+    """A matrix of scipy.sparse from tensors."""
     from scipy.sparse import csr_array
 
-    rows = value.to_sparse_csr() if value.layout != torch.sparse_coo else value.coalesce().to_sparse_csr()
-    parts = (rows.values(), rows.col_indices(), rows.crow_indices())
-    return csr_array(tuple(np.array(part.numpy()) for part in parts), shape=tuple(value.shape))
+    return csr_array(tuple(np.array(part.detach().cpu().numpy()) for part in (values, columns, pointers)), shape=shape)
 
 
 def _line(error: Exception) -> str:

@@ -1,0 +1,78 @@
+"""Times of a step (forward and backward) of varve.torch.SparseLinear, torch.sparse CSR and a dense Linear under a mask, on one thread.
+
+Medians of processor time in ms of rounds in which all three run one after the other:
+OMP_NUM_THREADS=1 python python/tests/sparse_linear_times.py [--rounds 15] [--widths 1024 4096] [--batches 64 1024]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import torch
+from varve.torch import SparseLinear
+
+
+def ways(layer):
+    """By name: what computes the outputs of samples, and its parameters."""
+    mask, dense = layer.mask().float(), layer.to_dense()
+    rows = layer.dense_weight().detach().to_sparse_csr().requires_grad_()
+
+    def masked(x):
+        return torch.nn.functional.linear(x, dense.weight * mask, dense.bias)
+
+    def sparse(x):
+        return (rows @ x.T).T + dense.bias
+
+    return {"varve": (layer, [layer.weight, layer.bias]), "sparse": (sparse, [rows, dense.bias]), "masked": (masked, [dense.weight, dense.bias])}
+
+
+def seconds(run, parameters, x, dy):
+    for tensor in (x, *parameters):
+        tensor.grad = None
+    begin = time.process_time()  # of all threads, of which there is one: other work on the machine counts less
+    run(x).backward(dy)
+    return time.process_time() - begin
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--widths", type=int, nargs="+", default=[1024, 4096])
+    parser.add_argument("--batches", type=int, nargs="+", default=[64, 1024])
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"{'width':>6} {'batch':>6} {'edges':>9} {'varve':>9} {'sparse':>9} {'masked':>9}   sparse/varve masked/varve")
+    for width in given.widths:
+        for density in (32 / width, 0.1):
+            layer = SparseLinear(width, width, density)
+            made = ways(layer)
+            for batch in given.batches:
+                x, dy = torch.randn(batch, width, requires_grad=True), torch.randn(batch, width)
+                failed = {}
+                results = {}
+                for name, (run, _) in made.items():
+                    results[name] = run(x).detach()
+                for name in made:
+                    torch.testing.assert_close(results[name], results["masked"], rtol=1e-3, atol=1e-3)
+                times = {name: [] for name in made}
+                for number in range(given.rounds + 2):
+                    for name, (run, parameters) in made.items():
+                        if name in failed:
+                            continue
+                        try:
+                            taken = seconds(run, parameters, x, dy)
+                        except (RuntimeError, NotImplementedError) as error:
+                            failed[name] = str(error)
+                            continue
+                        if number >= 2:
+                            times[name].append(1000 * taken)
+                medians = {name: statistics.median(taken) if taken else float("nan") for name, taken in times.items()}
+                shown = " ".join(f"{medians[name]:9.2f}" for name in made)
+                ratios = " ".join(f"{medians[name] / medians['varve']:12.2f}" for name in ("sparse", "masked"))
+                print(f"{width:6} {batch:6} {layer.num_edges:9} {shown}  {ratios}", *failed.values())
+
+
+if __name__ == "__main__":
+    main()
