@@ -17,6 +17,7 @@ import scipy.io
 import scipy.sparse as sp
 import varve
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from safetensors.numpy import load_file, save_file
 
 WIDTHS = (23, 40, 40, 6)
@@ -154,6 +155,88 @@ def test_a_file_of_another_program_goes_in_and_back(tmp_path, name):
     for number, matrix in enumerate(matrices()):
         parts = (arrays[f"layers.{number}.{name}"] for name in ("values", "indices", "pointers"))
         np.testing.assert_array_equal(sp.csr_matrix(tuple(parts), shape=matrix.shape).toarray(), matrix.toarray())
+
+
+def expect_same(network, again, keeps_zeros=True):
+    """All bits of two networks."""
+    assert network.num_layers == again.num_layers
+    for one, other in zip(network.layers(), again.layers()):
+        np.testing.assert_array_equal(one.weights.toarray(), other.weights.toarray())
+        np.testing.assert_array_equal(*np.broadcast_arrays(one.bias, other.bias))
+        assert one.activation == other.activation
+        assert not keeps_zeros or one.weights.nnz == other.weights.nnz
+
+
+def every_activation(dtype):
+    """A network whose numbers are of this type, with each activation, a stored zero and a bias for all outputs."""
+    rng = np.random.default_rng(3)
+    weights = [sp.random(12, 12, 0.4, "csr", random_state=rng, data_rvs=lambda size: rng.standard_normal(size).astype(dtype)) for _ in range(6)]
+    weights[1].data[2] = 0
+    biases = [0.25, *(rng.standard_normal(12).astype(dtype) for _ in range(5))]
+    activations = ["relu", varve.Activation.leaky_relu(0.125), varve.Activation.clipped_relu(0.75), "sigmoid", "tanh", "identity"]
+    return varve.Network.from_scipy(weights, biases, activations)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ending, options", [(".onnx", {}), (".onnx", {"sparse": True}), (".npz", {}), (".safetensors", {})])
+def test_networks_are_written_for_other_programs_and_read_back(tmp_path, dtype, ending, options):
+    network, path = every_activation(dtype), tmp_path / f"network{ending}"
+    network.save(path, **options)
+    again = varve.Network.from_file(path)
+    expect_same(network, again, keeps_zeros=ending != ".onnx" or options)
+    if ending == ".onnx":
+        model = onnx.load(path)
+        onnx.checker.check_model(model, full_check=not options)
+        assert model.opset_import[0].version == 17 and model.producer_name == "varve"
+        assert model.graph.input[0].type.tensor_type.elem_type == (TensorProto.FLOAT if dtype == np.float32 else TensorProto.DOUBLE)
+        assert len(model.graph.sparse_initializer) == (6 if options else 0)
+        if not options:  # the reference evaluator takes dense constants only
+            X = np.random.default_rng(1).standard_normal((20, 12)).astype(dtype)
+            (found,) = ReferenceEvaluator(model).run(None, {"x": X})
+            np.testing.assert_allclose(found, network.infer(X, precision=np.dtype(dtype).name), rtol=1e-4, atol=1e-5)
+    if ending == ".npz":
+        with np.load(path) as archive:
+            parts = (archive[f"layers.1.{name}"] for name in ("data", "indices", "indptr"))
+            matrix = sp.csr_array(tuple(parts), shape=tuple(archive["layers.1.shape"]))
+            np.testing.assert_array_equal(matrix.toarray(), network.layer(1).weights.toarray())
+            assert archive["layers.1.activation"] == "leaky_relu" and archive["layers.1.parameter"] == 0.125
+
+
+def test_the_way_out_of_memory():
+    network = every_activation(np.float64)
+    weights, bias, activation = network.to_scipy()
+    expect_same(network, varve.Network.from_scipy(weights, bias, activation))
+
+
+def test_what_a_file_cannot_hold_is_refused(tmp_path):
+    network = every_activation(np.float32)
+    with pytest.raises(varve.UsageError, match="sparse is for .onnx"):
+        network.save(tmp_path / "n.npz", sparse=True)
+    with pytest.raises(varve.UsageError, match="unknown ending|ending"):
+        network.save(tmp_path / "n.pt")
+    network.save(tmp_path / "n.npz")
+    content = (tmp_path / "n.npz").read_bytes()
+    (tmp_path / "n.npz").write_bytes(content.replace("leaky".encode("utf-32-le"), "leaks".encode("utf-32-le")))
+    with pytest.raises(varve.InputError, match="n.npz"):
+        varve.Network.from_file(tmp_path / "n.npz")
+    with pytest.raises(varve.ResourceError, match="cannot be written"):
+        network.save(tmp_path / "no" / "n.npz")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["n.npz"]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_samples_are_written_for_numpy(tmp_path, ending, make):
+    X = np.float32([[0, 1.5, 0], [2, 0, -0.25]])
+    path = tmp_path / f"x{ending}"
+    varve.save_samples(path, make(X))
+    np.testing.assert_array_equal(varve.read_samples(path).X.toarray(), X)
+    found = np.load(path) if ending == ".npy" else sp.load_npz(path)
+    assert found.shape == (2, 3) and (ending == ".npz" or found.dtype == np.float32)
+    with pytest.raises(varve.UsageError, match="holds no labels, targets or first sample"):
+        varve.save_samples(path, make(X), labels=[0, 1])
+    with pytest.raises(varve.InputError, match="not finite"):
+        varve.save_samples(path, make(np.float32([[np.nan, 1]])))
 
 
 def test_there_are_twelve_of_them():

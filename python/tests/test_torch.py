@@ -248,6 +248,26 @@ def test_state_dicts():
         varve.Network.from_torch(made, activation="relu")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_networks_go_to_torch_and_back(dtype, sparse):
+    generator = np.random.default_rng(1)
+    weights = [generator.standard_normal((12, 12)).astype(dtype) * (generator.random((12, 12)) < 0.4) for _ in range(6)]
+    biases = [0.25, *(generator.standard_normal(12).astype(dtype) for _ in range(5))]
+    activations = ["relu", varve.Activation.leaky_relu(0.1), varve.Activation.clipped_relu(0.7), "sigmoid", "tanh", "identity"]
+    network = varve.Network.from_scipy(weights, biases, activations)
+    made = network.to_torch(sparse=sparse)
+    kind = torch.float32 if dtype == np.float32 else torch.float64
+    assert all(parameter.dtype == kind and parameter.requires_grad for parameter in made.parameters())
+    again = varve.Network.from_torch(made)
+    for one, other in zip(network.layers(), again.layers()):
+        np.testing.assert_array_equal(one.weights.toarray(), other.weights.toarray())
+        np.testing.assert_array_equal(*np.broadcast_arrays(one.bias, other.bias))
+        assert one.activation == other.activation
+    X = torch.tensor(generator.standard_normal((20, 12)), dtype=kind)
+    np.testing.assert_allclose(network.infer(X, precision=np.dtype(dtype).name), made(X).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_own_classes_without_an_own_forward_are_those_of_torch():
     made = type("Mine", (nn.Sequential,), {})(OwnLinear(5, 4), nn.ReLU())
     assert_same_results(made, varve.Network.from_torch(made), samples(50, 5))

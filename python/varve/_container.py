@@ -56,7 +56,7 @@ def write(path: str, description: dict[str, Any], arrays: dict[str, ArrayLike]) 
         return len(words).to_bytes(8, "little") + words
 
     begin = len(head("0" * 64))
-    with _appearing(path) as file:
+    with appearing(path) as file:
         file.write(bytes(begin))
         hashes = {}
         for name, array in items:
@@ -122,7 +122,7 @@ def _hashes(blocks: Iterable[memoryview]) -> bytes:
 
 
 @contextmanager
-def _appearing(path: str) -> Iterator[BinaryIO]:
+def appearing(path: str) -> Iterator[BinaryIO]:
     """A file beside its name, which it gets when the block ends without an error.
 
     It is named and locked as the C++ part does it, which removes what a process that was killed has left.

@@ -11,7 +11,7 @@ from typing import Any, Iterator, Union
 
 import numpy as np
 
-from . import _arrays, _core, _foreign, _hdf5, _layer_lists
+from . import _arrays, _container, _core, _foreign, _hdf5, _layer_lists
 from ._activation import to_activation
 from ._errors import Error, InputError, ResourceError, UsageError
 from ._options import to_optional_count, to_optional_number
@@ -168,7 +168,8 @@ def targets_in(path: str) -> Any:
 
 
 def save_samples(path: Path, X: Any, labels: Any = None, targets: Any = None) -> None:
-    """Write samples: ``.safetensors``, or without labels and targets ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst``.
+    """Write samples: ``.safetensors``, or without labels and targets ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst``,
+    ``.npy`` (a dense array, float32 if that holds all numbers exactly, else float64) and ``.npz`` (a csr matrix of SciPy, float64).
 
     :param X: samples [samples, neurons]: an array, a matrix of scipy.sparse, or anything in host memory with DLPack
     :param labels: the index of the right output of each sample, [samples]
@@ -189,6 +190,11 @@ def write_samples(path: str, samples: Samples) -> None:
     classes = None if labels is None else _arrays.to_labels(labels, shape[0])
     if classes is not None and classes.size and not (classes.min() >= 0 and classes.max() < 2**32 - 1):
         raise InputError(f"labels are {classes.min()} to {classes.max()}, expected 0 to {2**32 - 2}")
+    if path.endswith((".npy", ".npz")):
+        if classes is not None or targets is not None or samples.first_sample:
+            raise UsageError(f"{path} holds no labels, targets or first sample, expected .safetensors")
+        _write_array(path, X)
+        return
     wanted = None
     if targets is not None:
         width = _arrays.shape_of(targets)
@@ -196,6 +202,19 @@ def write_samples(path: str, samples: Samples) -> None:
             raise InputError(f"targets have the shape {_arrays.shape_text(width)}, expected ({shape[0]}, outputs)")
         wanted = _arrays.to_sample_rows(targets, width[1], "targets")
     _core.write_samples(path, rows, classes, wanted, samples.first_sample)
+
+
+def _write_array(path: str, X: Any) -> None:
+    from scipy.sparse import csr_array, save_npz
+
+    matrix = _arrays.to_csr(X, "X") if _arrays.is_sparse(X) else csr_array(_arrays.to_numpy(X, "X"))
+    if not np.isfinite(matrix.data).all():
+        raise InputError("X holds a value that is not finite, expected finite numbers")
+    with _container.appearing(path) as file:
+        if path.endswith(".npz"):
+            save_npz(file, matrix.astype(np.float64))
+        else:
+            np.lib.format.write_array(file, _container.narrow(matrix.toarray()), allow_pickle=False)
 
 
 def samples_of(X: Any, num_inputs: int) -> Any:

@@ -15,13 +15,14 @@ import os
 import zipfile
 from collections import Counter
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Iterator, NoReturn, Sequence
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, NoReturn, Sequence
 
 import numpy as np
 
-from . import _core
+from . import _container, _core
 from ._activation import PARAMETERS, Activation
 from ._errors import Error, InputError, ResourceError
+from ._results import Layer
 
 LARGEST_INDEX = 2**32 - 1  # of rows and columns
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -370,41 +371,82 @@ def read_labels(path: str) -> np.ndarray:
     return _indices(labels, 2**63, "label", path)
 
 
-def _read_npz(path: str) -> Any:
+@contextmanager
+def _npz(path: str) -> Iterator[tuple[set[str], Callable[[str, str], np.ndarray]]]:
+    """The names of the members of an archive, and what reads the list of one: its name, and the kinds that it may have."""
     with reading(path), zipfile.ZipFile(path) as archive:
         names = Counter(archive.namelist())
         for name, count in names.items():
             if count > 1:
                 fail(path, f"two members of the name {quote(name)}", "one")
-        if not {"format.npy", "shape.npy", "data.npy"} <= set(names):
-            fail(
-                path, "a ZIP archive without the members format.npy, shape.npy and data.npy",
-                "a sparse matrix of SciPy (scipy.sparse.save_npz)",
-            )  # fmt: skip
 
         def member(name: str, kinds: str) -> np.ndarray:
             place = f"{path}: {name}.npy"
             with archive.open(f"{name}.npy") as file:
                 array = _read_array(file, place, kinds)
-            if name == "format" and array.size == 1:
+            if kinds == "SU" and array.size == 1:
                 return array.reshape(1)
             if array.ndim != 1:
                 fail(place, f"an array of {array.ndim} dimensions", "1")
             return array
 
-        word = member("format", "SU")[0]
-        layout = word.decode("latin1") if isinstance(word, bytes) else str(word)
-        lists = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}
-        if layout not in lists:
-            fail(path, f"SciPy's sparse format {quote(layout)}", "csr, csc or coo (SciPy: tocsr())")
-        shape = [int(length) for length in member("shape", "iu")]
-        if len(shape) != 2:
-            fail(f"{path}: shape.npy", f"{len(shape)} numbers", "2")
-        outer, inner = (member(name, "iu") for name in lists[layout])
-        values = member("data", "buif")
-        if len(values) != len(inner):
-            fail(f"{path}: data.npy", f"{len(values)} values for {len(inner)} entries", "one for each")
-        return csr_of_parts(layout, shape, outer, inner, values, path)
+        yield set(names), member
+
+
+def _word(array: np.ndarray) -> str:
+    return array[0].decode("latin1") if isinstance(array[0], bytes) else str(array[0])
+
+
+def _matrix_in_npz(path: str, member: Callable[[str, str], np.ndarray], prefix: str = "") -> Any:
+    layout = _word(member(f"{prefix}format", "SU"))
+    lists = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}
+    if layout not in lists:
+        fail(path, f"SciPy's sparse format {quote(layout)}", "csr, csc or coo (SciPy: tocsr())")
+    shape = [int(length) for length in member(f"{prefix}shape", "iu")]
+    if len(shape) != 2:
+        fail(f"{path}: {prefix}shape.npy", f"{len(shape)} numbers", "2")
+    outer, inner = (member(f"{prefix}{name}", "iu") for name in lists[layout])
+    values = member(f"{prefix}data", "buif")
+    if len(values) != len(inner):
+        fail(f"{path}: {prefix}data.npy", f"{len(values)} values for {len(inner)} entries", "one for each")
+    return csr_of_parts(layout, shape, outer, inner, values, path)
+
+
+def _read_npz(path: str) -> Any:
+    with _npz(path) as (names, member):
+        if not {"format.npy", "shape.npy", "data.npy"} <= names:
+            fail(
+                path, "a ZIP archive without the members format.npy, shape.npy and data.npy",
+                "a sparse matrix of SciPy (scipy.sparse.save_npz)",
+            )  # fmt: skip
+        return _matrix_in_npz(path, member)
+
+
+def layers_in_npz(path: str) -> list[Layer]:
+    """The layers that Network.save wrote; none if the archive is a matrix."""
+    layers: list[Layer] = []
+    with _npz(path) as (names, member):
+        while f"layers.{len(layers)}.format.npy" in names:
+            prefix = f"layers.{len(layers)}."
+            name, parameter = _word(member(f"{prefix}activation", "SU")), float(member(f"{prefix}parameter", "f")[0])
+            which = {PARAMETERS[name]: parameter} if PARAMETERS.get(name) else {}
+            activation = activation_of(name, which.get("cap"), which.get("slope"), f"{path}: {prefix}activation.npy")
+            layers.append(Layer(_matrix_in_npz(path, member, prefix), member(f"{prefix}bias", "f"), activation))
+    return layers
+
+
+def write_npz(layers: Iterable[Layer], path: str) -> None:
+    """An archive that layers_in_npz reads."""
+    with _container.appearing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for number, layer in enumerate(layers):
+            rows = layer.weights
+            parts = {
+                "format": np.array("csr"), "shape": np.array(rows.shape), "indptr": rows.indptr, "indices": rows.indices, "data": rows.data,
+                "bias": layer.bias, "activation": np.array(layer.activation.name), "parameter": np.array([layer.activation.parameter or np.nan]),
+            }  # fmt: skip
+            for name, part in parts.items():
+                with archive.open(f"layers.{number}.{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.ascontiguousarray(part), allow_pickle=False)
 
 
 def is_matrix(path: str) -> bool:

@@ -55,7 +55,8 @@ def open_network(path: str, options: Options) -> tuple[_core.Network, str]:
     """The network, and a remark about its orientation, "" without one. Raises as Network.from_file does."""
     kind = _foreign.kind_of(path)
     content = _hdf5.content_of(path) if kind == "hdf5" else ""
-    if kind == "onnx" or content in ("network", "checkpoint"):
+    found = _foreign.layers_in_npz(path) if kind == "npz" else []
+    if kind == "onnx" or found or content in ("network", "checkpoint"):
         require_no_matrix_options(path, options)
         if any(option is not None for option in (options.neurons, options.bias, options.cap)):
             raise UsageError(f"--neurons, --bias and --cap are for networks in text and matrices; {path} says them")
@@ -63,7 +64,7 @@ def open_network(path: str, options: Options) -> tuple[_core.Network, str]:
             chain = _onnx.chain_of(path)
             network, note = chain.network("", path), chain.note(path)
         else:
-            network, note = core_of(_hdf5.read_layers(path), path), ""
+            network, note = core_of(found or _hdf5.read_layers(path), path), ""
         _require_asked(options.layers, network.num_layers, "the number of layers", path)
         return network, note
     if kind == "hdf5" and content != "binsparse":

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _core, _files, _layer_lists, _layers, _onnx, _running
-from ._activation import ActivationLike, from_core
+from . import _arrays, _core, _files, _foreign, _layer_lists, _layers, _onnx, _running
+from ._activation import Activation, ActivationLike, from_core
 from ._errors import InputError, ResourceError, UsageError
 from ._options import Progress, RunOptions, to_count, to_name, to_number, to_optional_count, to_seed
 from ._results import Evaluation, Layer, Run, Verdict
@@ -228,18 +228,50 @@ class Network:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        layers = list(self.layers())
-        return (
-            _unpickle,
-            ([layer.weights for layer in layers], [layer.bias for layer in layers], [layer.activation for layer in layers], self.name),
-        )
+        return _unpickle, (*self.to_scipy(), self.name)
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Write the network: ``.safetensors`` is one file; ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst`` a folder of text files.
+    def save(self, path: Union[str, os.PathLike[str]], *, sparse: bool = False) -> None:
+        """Write the network. The file appears whole or not at all, and :meth:`from_file` reads the same bits from it.
 
-        The file appears whole or not at all.
+        - ``.safetensors``: Varve's file, also for the command;
+        - ``.tsv``, ``.tsv.gz``, ``.tsv.xz``, ``.tsv.zst``: a folder of text files;
+        - ``.npz``: an archive of NumPy. Of layer N, ``layers.N.`` and the names in an archive of scipy.sparse.save_npz are its
+          weights [outputs, inputs]; ``bias``, ``activation`` and ``parameter`` (nan for none) its other parts;
+        - ``.onnx``: Gemm and activations of version 17, from x [samples, inputs] to y [samples, outputs], in float if that
+          holds all weights and biases exactly, else in double; slopes and caps are rounded to it. Needs the package onnx.
+
+        :param sparse: for ``.onnx``: weights as ``sparse_initializer``; dense ones lose edges of weight 0
+        :raises UsageError: for another ending, or a model of ONNX of 2 GiB and more
+        :raises ResourceError: if the file cannot be written, or the package onnx is missing
         """
-        _core.save_network(self._core, _files.name_of(path))
+        name = _files.name_of(path)
+        if name.endswith(".onnx"):
+            _onnx.write(list(self.layers()), self.name, name, sparse)
+            return
+        if sparse:
+            raise UsageError(f"sparse is for .onnx; {name} holds sparse weights anyway")
+        if name.endswith(".npz"):
+            _foreign.write_npz(self.layers(), name)
+            return
+        _core.save_network(self._core, name)
+
+    def to_scipy(self) -> tuple[list[Any], list[np.ndarray], list[Activation]]:
+        """Weights (scipy.sparse.csr_array [outputs, inputs], float64), biases (float64, [outputs], or [1] for all outputs) and
+        activations, as :meth:`from_scipy` takes them."""
+        layers = list(self.layers())
+        return [layer.weights for layer in layers], [layer.bias for layer in layers], [layer.activation for layer in layers]
+
+    def to_torch(self, *, sparse: bool = False) -> Any:
+        """A torch.nn.Sequential of Linear and activations, of torch.float32 if that holds all weights and biases exactly, else of
+        torch.float64. Needs torch.
+
+        :param sparse: layers of :class:`varve.torch.SparseLinear` in place of torch.nn.Linear, which loses edges of weight 0
+
+        :meth:`from_torch` gives the same bits back.
+        """
+        from ._to_torch import module_of
+
+        return module_of(list(self.layers()), sparse)
 
     # --- other networks from it
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
+from . import _container
 from ._activation import Activation
 from ._chain import Chain, arithmetic, run_first
-from ._errors import InputError
+from ._errors import InputError, UsageError
 from ._foreign import csr_of_parts, fail, library, opened, quote, reading
+from ._results import Layer
 
 _SIMPLE = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
 _SAME = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "CastLike", "Dropout")
@@ -223,3 +225,52 @@ class _Reader:
     def _shown(self, node: Any) -> str:
         what = quote(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
         return f"{what} (node {quote(node.name)})" if node.name else what
+
+
+# --- writing
+
+_OPSET = 17  # which every runtime since 2022 knows
+
+
+def write(layers: Sequence[Layer], name: str, path: str, is_sparse: bool) -> None:
+    """A model of Gemm and activations, of float if that holds all weights and biases exactly, else of double. The input is x
+    [samples, inputs], the output y [samples, outputs]. Raises ResourceError if the package onnx is missing."""
+    onnx = library("onnx", path)
+    parts = [number for layer in layers for number in (layer.weights.data, layer.bias)]
+    is_single = all(_container.narrow(part).dtype == np.float32 for part in parts)
+    dtype, kind = (np.float32, onnx.TensorProto.FLOAT) if is_single else (np.float64, onnx.TensorProto.DOUBLE)
+    to_tensor, nodes, dense, sparse, value = onnx.numpy_helper.from_array, [], [], [], "x"
+    for number, layer in enumerate(layers):
+        outputs, inputs = layer.weights.shape
+        weights, bias, result = f"w{number}", f"b{number}", "y" if number + 1 == len(layers) else f"x{number + 1}"
+        if is_sparse:
+            rows = layer.weights.tocoo()
+            places = rows.row.astype(np.int64) * inputs + rows.col
+            values = to_tensor(rows.data.astype(dtype), weights)
+            sparse.append(onnx.SparseTensorProto(values=values, indices=to_tensor(places, f"{weights}_places"), dims=[outputs, inputs]))
+        else:
+            dense.append(to_tensor(layer.weights.toarray().astype(dtype), weights))
+        dense.append(to_tensor(np.array(np.broadcast_to(layer.bias, outputs), dtype), bias))
+        activation = layer.activation.name
+        total = result if activation == "identity" else f"sum{number}"
+        nodes.append(onnx.helper.make_node("Gemm", [value, weights, bias], [total], transB=1))
+        if activation == "clipped_relu":
+            limits = [f"lowest{number}", f"highest{number}"]
+            dense += [to_tensor(np.array(limit, dtype), name) for name, limit in zip(limits, (0.0, layer.activation.parameter))]
+            nodes.append(onnx.helper.make_node("Clip", [total, *limits], [result]))
+        elif activation == "leaky_relu":
+            slope = f"slope{number}"  # an attribute of LeakyRelu would be of float
+            dense.append(to_tensor(np.array(layer.activation.parameter, dtype).reshape(1), slope))
+            nodes.append(onnx.helper.make_node("PRelu", [total, slope], [result]))
+        elif activation != "identity":
+            nodes.append(onnx.helper.make_node({name: operation for operation, name in _SIMPLE.items()}[activation], [total], [result]))
+        value = result
+    ends = [("x", layers[0].weights.shape[1]), ("y", layers[-1].weights.shape[0])]
+    given, wanted = (onnx.helper.make_tensor_value_info(end, kind, ["samples", width]) for end, width in ends)
+    graph = onnx.helper.make_graph(nodes, name, [given], [wanted], dense, sparse_initializer=sparse)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", _OPSET)], ir_version=8, producer_name="varve")
+    if model.ByteSize() >= _MOST_BYTES:
+        raise UsageError(f"{path} would have {model.ByteSize()} bytes, expected less than 2 GiB in one file of ONNX" + ("" if is_sparse else ": sparse=True takes less"))
+    onnx.checker.check_model(model)
+    with _container.appearing(path) as file:
+        file.write(model.SerializeToString())
