@@ -13,9 +13,10 @@
 #include <vector>
 
 /// Main of the tests of a folder:
-///   tests_FOLDER [--files=a_test.cpp,b_test.cpp] [--host] [options of GoogleTest and Kokkos]
+///   tests_FOLDER [--files=a_test.cpp,b_test.cpp] [--host | --commands] [options of GoogleTest and Kokkos]
 /// --files: the cases of these files only; a name that holds no case is an error. --host: Kokkos does not start, for
-/// tests that use no device. Ranks that mpirun starts run all chosen cases each.
+/// tests that use no device. --commands: nothing starts, for tests of commands, which start what they need. Ranks that
+/// mpirun starts run all chosen cases each.
 namespace {
 
 /// Takes `name=value` out of the arguments, which keep their order.
@@ -70,12 +71,14 @@ bool choose_files(std::vector<std::string> const& names) {
 int main(int num_arguments, char** arguments) {
   auto const files = take_option(num_arguments, arguments, "--files");
   bool const is_on_host = take_option(num_arguments, arguments, "--host").has_value();
-  varve::ParallelEnvironment const parallel(num_arguments, arguments, varve::StartMpi::if_launched);
-  std::optional<varve::Runtime> runtime;
+  bool const is_of_commands = take_option(num_arguments, arguments, "--commands").has_value();
+  std::optional<varve::ParallelEnvironment> parallel;
+  if (!is_of_commands) parallel.emplace(num_arguments, arguments, varve::StartMpi::if_launched);
+  std::optional<varve::Runtime> devices;
   if (is_on_host) {
     varve::start_on_host(num_arguments, arguments);
-  } else {
-    runtime.emplace(num_arguments, arguments);
+  } else if (!is_of_commands) {
+    devices.emplace(num_arguments, arguments);
   }
   testing::InitGoogleTest(&num_arguments, arguments);
   if (files && !choose_files(split(*files))) return 2;

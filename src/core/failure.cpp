@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <new>
 #include <system_error>
 
 namespace varve {
 namespace {
-
-std::atomic<bool> lacks_memory = false;
 
 ResourceError lack_of_memory() {
   return ResourceError(
@@ -19,15 +16,8 @@ ResourceError lack_of_memory() {
 
 } // namespace
 
-void note_lack_of_memory() noexcept { lacks_memory = true; }
-
-void require_memory() {
-  if (lacks_memory) throw lack_of_memory();
-}
-
 Error error_of(std::exception const& failure) {
-  if (auto const* const error = dynamic_cast<Error const*>(&failure))
-    return lacks_memory && error->kind() == ErrorKind::input ? lack_of_memory() : *error;
+  if (auto const* const error = dynamic_cast<Error const*>(&failure)) return *error;
   if (dynamic_cast<std::bad_alloc const*>(&failure) != nullptr) return lack_of_memory();
   auto const* const of_system = dynamic_cast<std::system_error const*>(&failure);
   if (of_system == nullptr || of_system->code() != std::errc::resource_unavailable_try_again)

@@ -1,7 +1,6 @@
 #include "io/input_files.hpp"
 
 #include "core/error.hpp"
-#include "core/failure.hpp"
 #include "io/temporary_file.hpp"
 #include "io/whole_bytes.hpp"
 
@@ -182,7 +181,6 @@ void release_input(fs::path const& path) {
 }
 
 void require_unchanged_inputs() {
-  require_memory();
   auto& all = watched();
   std::lock_guard const lock(all.guard);
   for (auto const& [path, first] : all.files) {

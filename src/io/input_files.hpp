@@ -35,8 +35,8 @@ bool is_pipe(std::filesystem::path const& path);
 /// Throws InputError if it has changed since it was first opened.
 void release_input(std::filesystem::path const& path);
 
-/// Throws InputError, naming the file and the difference, if a file has changed since it was first opened, and
-/// ResourceError if memory was lacking while one was read. Call it before results computed from inputs appear.
+/// Throws InputError, naming the file and the difference, if a file has changed since it was first opened. Call it
+/// before results computed from inputs appear.
 void require_unchanged_inputs();
 
 } // namespace varve

@@ -23,6 +23,7 @@ namespace {
 
 using test::expect_sentence;
 using test::run_varve;
+using test::run_varve_process;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -34,9 +35,9 @@ public:
   static void make_files() { test::generate_small(path("net.safetensors"), path("img.safetensors"), 3, 20); }
 
 protected:
-  static test::Ended infer_with(std::vector<std::string> words) {
+  static std::vector<std::string> infer_with(std::vector<std::string> words) {
     words.insert(words.begin(), {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors")});
-    return run_varve(words);
+    return words;
   }
 
   static void expect_usage(test::Ended const& ended, std::string const& part) { expect_sentence(ended, 2, {part}); }
@@ -44,10 +45,11 @@ protected:
 
 TEST_F(Outside, OptionsOfKokkosAreChecked) {
   for (std::string const value : {"banana", "0", "-5", "100000"}) {
-    expect_usage(infer_with({"--kokkos-num-threads=" + value}), "--kokkos-num-threads is '" + value + "'");
+    expect_usage(run_varve_process(infer_with({"--kokkos-num-threads=" + value})),
+                 "--kokkos-num-threads is '" + value + "'");
   }
-  expect_usage(infer_with({"--kokkos-colour=red"}), "Kokkos has no option --kokkos-colour");
-  EXPECT_EQ(infer_with({"--kokkos-num-threads=1"}).exit_code, 0);
+  expect_usage(run_varve_process(infer_with({"--kokkos-colour=red"})), "Kokkos has no option --kokkos-colour");
+  EXPECT_EQ(run_varve_process(infer_with({"--kokkos-num-threads=1"})).exit_code, 0);
 }
 
 TEST_F(Outside, VariablesOfKokkosAndOpenMPAreChecked) {
@@ -56,7 +58,7 @@ TEST_F(Outside, VariablesOfKokkosAndOpenMPAreChecked) {
     std::string const kept = before == nullptr ? "" : before;
     for (std::string const value : {"0", "-5", "100000", "banana"}) {
       setenv(name.c_str(), value.c_str(), 1);
-      auto const ended = infer_with({});
+      auto const ended = run_varve_process(infer_with({}));
       EXPECT_EQ(ended.exit_code, 2) << ended.err;
       EXPECT_THAT(ended.err, HasSubstr("varve: the environment variable " + name + " is '" + value + "'"));
     }
@@ -128,8 +130,6 @@ TEST_F(Outside, CommandsOfTheHostMayTakeTheMemoryThatIsAvailable) { // more is a
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
-  before.rlim_cur = before.rlim_max; // this program has a limit of its own, which the command would get
-  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
   auto const process = test::start({VARVE_COMMAND, "convert", pipe, path("piped.safetensors"), "--neurons", "4"},
                                    path("out"), path("err"));
   rlimit limit = before; // the process waits for the bytes of the pipe
@@ -147,7 +147,7 @@ TEST_F(Outside, CommandsOfTheHostMayTakeTheMemoryThatIsAvailable) { // more is a
 TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has no GPU
   setenv("KOKKOS_PRINT_CONFIGURATION", "true", 1);
   auto const starts_kokkos = [](std::vector<std::string> const& words) {
-    auto const ended = succeed(words);
+    auto const ended = succeed(words, run_varve_process);
     return (ended.out + ended.err).find("Kokkos Version:") != std::string::npos;
   };
   auto const network = path("made.safetensors");
@@ -194,7 +194,7 @@ TEST_F(Outside, LongAndStrangeValuesAreQuotedSafely) {
       {"--batch", strange},     {"--kernel", strange},  {"--formats", strange}, {strange},
       {"--options", strange}};
   for (auto const& words : cases) {
-    auto const ended = infer_with(words);
+    auto const ended = run_varve(infer_with(words));
     EXPECT_TRUE(ended.exit_code == 2 || ended.exit_code == 3) << words[0] << ended.exit_code << ended.err;
     EXPECT_EQ(ended.complaints().size(), 1U) << words[0] << ended.err;
     EXPECT_LT(ended.err.size(), 2100U) << words[0];

@@ -96,15 +96,21 @@ inline Ended run(std::vector<std::string> const& words) {
   return ended;
 }
 
-/// Runs the command of this build.
-inline Ended run_varve(std::vector<std::string> words) {
+/// Runs the command of this build in this process, which starts MPI and Kokkos at most once. Its standard input is
+/// empty. What it prints goes to a file meanwhile; if it ends the process, that is printed on standard error with the
+/// name of the test.
+Ended run_varve(std::vector<std::string> words);
+
+/// Runs the command of this build in a process of its own: for what acts on a whole process, such as options and
+/// variables of Kokkos and OpenMP, and for devices that take memory from others.
+inline Ended run_varve_process(std::vector<std::string> words) {
   words.insert(words.begin(), VARVE_COMMAND);
   return run(words);
 }
 
-/// Runs the command and expects success without a word on standard error.
-inline Ended succeed(std::vector<std::string> const& words) {
-  auto const ended = run_varve(words);
+/// Runs the command, by one of the functions above, and expects success without a word on standard error.
+inline Ended succeed(std::vector<std::string> const& words, Ended (*run_one)(std::vector<std::string>) = run_varve) {
+  auto const ended = run_one(words);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_EQ(ended.err, "");
   return ended;

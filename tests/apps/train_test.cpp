@@ -87,7 +87,7 @@ protected:
   /// With so many threads, about which Kokkos may have something to say.
   static std::string train_with_threads(char const* threads, Words const& options) {
     setenv("OMP_NUM_THREADS", threads, 1);
-    auto const ended = run_varve(words(options));
+    auto const ended = test::run_varve_process(words(options));
     setenv("OMP_NUM_THREADS", "2", 1);
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     return hash_of(ended);

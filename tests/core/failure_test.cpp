@@ -22,13 +22,6 @@ TEST(Failure, IsAnErrorWithItsKindAndSentence) {
   EXPECT_EQ(std::string(thread.what()).find("a thread cannot be started: "), 0U);
   auto const memory = error_of(std::bad_alloc());
   EXPECT_EQ(memory.kind(), ErrorKind::resource);
-  EXPECT_NO_THROW(require_memory());
-
-  note_lack_of_memory(); // what follows an input that could not be read for that is no fault of the input
-  EXPECT_THROW(require_memory(), ResourceError);
-  EXPECT_EQ(error_of(InputError("net.safetensors: broken")).kind(), ErrorKind::resource);
-  EXPECT_STREQ(error_of(InputError("net.safetensors: broken")).what(), memory.what());
-  EXPECT_EQ(error_of(UsageError("no")).kind(), ErrorKind::usage);
 }
 
 } // namespace

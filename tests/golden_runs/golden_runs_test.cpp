@@ -39,7 +39,8 @@ protected:
 
   /// Classifies, expects the truth and exactly the seven categories, and gives the report.
   static nlohmann::json classify(std::string const& network, std::string const& input,
-                                 std::vector<std::string> const& options = {}) {
+                                 std::vector<std::string> const& options = {},
+                                 test::Ended (*run_one)(std::vector<std::string>) = run_varve) {
     std::vector<std::string> words = {"infer",
                                       "--network",
                                       network,
@@ -52,7 +53,7 @@ protected:
                                       "--report",
                                       path("report.json")};
     words.insert(words.end(), options.begin(), options.end());
-    auto const ended = succeed(words);
+    auto const ended = succeed(words, run_one);
     EXPECT_THAT(ended.out, HasSubstr("truth: match\n"));
     EXPECT_EQ(read_bytes(path("alive.tsv")), "287\n295\n386\n427\n428\n529\n571\n");
     auto report = nlohmann::json::parse(read_bytes(path("report.json")));
@@ -80,7 +81,8 @@ TEST_F(GoldenRuns, OnEveryBackendWithOneHashPerPrecision) {
       for (std::string const threads : {"1", "2"}) {
         auto const report =
             classify(path("net.safetensors"), path("img.safetensors"),
-                     {"--backend", to_string(backend), "--precision", precision, "--kokkos-num-threads=" + threads});
+                     {"--backend", to_string(backend), "--precision", precision, "--kokkos-num-threads=" + threads},
+                     test::run_varve_process);
         EXPECT_EQ(report["backend"], to_string(backend));
         hashes.insert(report["activation_hash"]);
         std::string const device = backend == Backend::openmp ? threads + " thread" : "";

@@ -1,0 +1,226 @@
+#include "apps/session.hpp"
+
+#include "apps/command.hpp"
+#include "apps/documents.hpp"
+#include "apps/plain_values.hpp"
+#include "apps/same_command.hpp"
+#include "apps/standard_streams.hpp"
+#include "apps/usage.hpp"
+#include "core/error.hpp"
+#include "core/failure.hpp"
+#include "core/printable.hpp"
+#include "core/version.hpp"
+#include "io/input_files.hpp"
+#include "io/open.hpp"
+#include "io/partial_output.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace varve {
+namespace {
+
+constexpr char const* main_footer = R"(
+Exit codes: 0 success; 1 results differ from the truth; 2 wrong usage; 3 bad input; 4 not enough memory, no such device,
+or an output that cannot be written; 5 stopped by SIGTERM or SIGUSR1, run again to continue from the journal or the
+checkpoint.
+Options that start with --kokkos- are passed to Kokkos (--kokkos-num-threads=8, --kokkos-device-id=1, ...).
+Under mpirun, srun or flux the ranks share the samples; start one rank per device.
+Examples:
+  varve generate radixnet --neurons 1024 --layers 120 --output net.safetensors
+  varve generate images --neurons 1024 --samples 60000 --output images.safetensors
+  varve infer --network net.safetensors --input images.safetensors --categories alive.tsv
+  varve verify --network net.safetensors --input images.safetensors --result alive.tsv --exact)";
+
+std::string version_text() {
+  std::string backends;
+  for (Backend const backend : compiled_backends()) backends += (backends.empty() ? "" : ", ") + to_string(backend);
+  return fmt::format("varve {} (numerics {}, commit {}, {}, {}, Kokkos {}, backends: {})", provenance.version,
+                     kNumerics, provenance.git_commit, provenance.compiler, provenance.build_type,
+                     provenance.kokkos_version, backends);
+}
+
+int fail(int exit_code, std::string const& sentence, bool speaks) {
+  constexpr std::size_t longest = 2000; // limit on the length of a sentence that quotes long names
+  if (speaks) say("varve: " + printable(sentence, longest));
+  return exit_code;
+}
+
+/// The error that a failure means. Other failures may be a consequence of a failed standard output.
+Error error_meant_by(std::exception const& failure) {
+  auto error = error_of(failure);
+  if (dynamic_cast<Error const*>(&failure) != nullptr) return error;
+  auto const of_output = failure_of_output();
+  return of_output.empty() ? error : ResourceError(of_output);
+}
+
+/// The arguments without those for Kokkos, which may stand anywhere.
+std::vector<char*> own_arguments(int num_arguments, char** arguments) {
+  std::vector<char*> own(arguments, arguments + num_arguments);
+  std::erase_if(own, [](char const* argument) { return std::string_view(argument).starts_with("--kokkos-"); });
+  return own;
+}
+
+/// Takes the arguments. Returns true if they ask for help or the version, which is printed then. Throws UsageError.
+bool is_answered(CLI::App& command_line, std::vector<char*> const& arguments, Communicator const& communicator) {
+  std::string answer;
+  communicator.together([&] { // each rank parses its own command line
+    require_values_behind_equals(std::span(arguments).subspan(std::min<std::size_t>(arguments.size(), 1)));
+    try {
+      command_line.parse(static_cast<int>(arguments.size()), arguments.data());
+    } catch (CLI::Success const& help_or_version) {
+      std::ostringstream text;
+      command_line.exit(help_or_version, text, text);
+      answer = text.str();
+    } catch (CLI::ParseError const& error) {
+      throw UsageError(explain(command_line, error));
+    }
+  });
+  require_same_command(communicator, command_line, answer);
+  if (communicator.is_root()) fmt::print("{}", answer);
+  return !answer.empty();
+}
+
+constexpr char const* description = "Exact inference of very deep sparse neural networks, on laptops and GPU clusters.";
+
+/// Declares all commands and their options.
+void declare(CLI::App& command_line, Action& action) {
+  command_line.footer(main_footer);
+  add_help(command_line);
+  command_line.set_version_flag("--version", version_text());
+  command_line.add_option("--document", "print a document made from all options, and end: man or bash (completion)");
+  command_line.require_subcommand(1);
+  add_infer(command_line, action);
+  add_generate(command_line, action);
+  add_convert(command_line, action);
+  add_info(command_line, action);
+  add_train(command_line, action);
+  add_tune(command_line, action);
+  add_verify(command_line, action);
+  add_evaluate(command_line, action);
+  add_benchmark(command_line, action);
+  add_multiply(command_line, action);
+  require_plain_values(command_line);
+}
+
+/// Answers `varve --document KIND`, which needs neither Kokkos nor a device. Returns the exit code; nullopt for any
+/// other command line.
+std::optional<int> answer_document(int num_arguments, char** arguments) {
+  if (num_arguments < 2 || std::string_view(arguments[1]) != "--document") return std::nullopt;
+  try {
+    if (num_arguments != 3) throw UsageError("--document takes one word, man or bash, and stands alone");
+    CLI::App command_line(description, "varve");
+    Action action;
+    declare(command_line, action);
+    fmt::print("{}", document(arguments[2], command_line, std::string(provenance.version)));
+    flush_output();
+    return 0;
+  } catch (Error const& error) {
+    return fail(static_cast<int>(error.kind()), error.what(), true);
+  } catch (std::exception const& error) { // {fmt} could not print
+    return fail(4, error_meant_by(error).what(), true);
+  }
+}
+
+/// Restores a limit of this process that a command lowers for itself (start_on_host).
+class KeptLimit {
+public:
+  KeptLimit() : is_known_(getrlimit(RLIMIT_DATA, &before_) == 0) {}
+  ~KeptLimit() {
+    if (is_known_) setrlimit(RLIMIT_DATA, &before_);
+  }
+  KeptLimit(KeptLimit const&) = delete;
+  KeptLimit& operator=(KeptLimit const&) = delete;
+
+private:
+  rlimit before_{};
+  bool is_known_ = false;
+};
+
+} // namespace
+
+Session::Session() = default;
+Session::~Session() = default;
+
+/// Starts MPI, in the first run of a program that ranks were started of.
+void Session::start_ranks(int& num_arguments, char**& arguments) {
+  if (ranks_) return;
+  ranks_.emplace(num_arguments, arguments, StartMpi::if_launched);
+  auto const say_last = [](Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); };
+  ParallelEnvironment::set_last_words(say_last);
+  set_last_words_of_start(say_last);
+}
+
+/// Starts Kokkos, in the first run that needs its devices, whose settings stay.
+void Session::start_devices(int& num_arguments, char** arguments) {
+  if (!devices_) {
+    devices_.emplace(num_arguments, arguments);
+    return;
+  }
+  if (own_arguments(num_arguments, arguments).size() < static_cast<std::size_t>(num_arguments))
+    throw UsageError("Kokkos runs already and takes no further options");
+}
+
+/// Starts the thread that removes partial outputs. Last, so that the handlers of MPI and device libraries do not
+/// replace ours.
+void Session::watch_signals() {
+  if (!std::exchange(watches_signals_, true)) remove_partial_outputs_on_signals();
+}
+
+int Session::run_on(Communicator const& communicator, int num_arguments, char** arguments) {
+  CLI::App command_line(description, "varve");
+  Action action;
+  declare(command_line, action);
+  InputFiles const inputs;
+  // before Kokkos starts, because a machine without the GPU of this build can help, too
+  if (is_answered(command_line, own_arguments(num_arguments, arguments), communicator)) {
+    flush_output();
+    return 0;
+  }
+  if (communicator.size() > 1 && !action.is_parallel) {
+    throw UsageError(fmt::format("varve {} runs as one rank", command_line.get_subcommands().front()->get_name()));
+  }
+  KeptLimit const memory;
+  communicator.together([&] {
+    if (action.uses_devices) {
+      start_devices(num_arguments, arguments);
+    } else {
+      start_on_host(num_arguments, arguments);
+    }
+  });
+  communicator.together([&] { watch_signals(); });
+  int const exit_code = action.run();
+  communicator.together(require_unchanged_inputs);
+  flush_output(); // before ending libraries flush it and discard the error
+  return exit_code;
+}
+
+int Session::run(int num_arguments, char** arguments) {
+  if (auto const answered = answer_document(num_arguments, arguments)) return *answered;
+  start_ranks(num_arguments, arguments);
+  Communicator const communicator;
+  try {
+    return run_on(communicator, num_arguments, arguments);
+  } catch (Error const& failure) {
+    // All ranks throw the same error (Communicator::together); only the root prints it.
+    auto const error = error_meant_by(failure);
+    return fail(static_cast<int>(error.kind()), error.what(), communicator.is_root());
+  } catch (std::exception const& failure) {
+    fail(4, error_meant_by(failure).what(), true);
+    ParallelEnvironment::abort_if_several(4);
+    return 4;
+  }
+}
+
+} // namespace varve
