@@ -67,11 +67,6 @@ elseif(NOT VARVE_HAVE_XZ)
   message(STATUS "xz: not used, LibLZMA was not found (liblzma-dev, xz): files that end in .xz are refused")
 endif()
 
-# hwloc reaches src/apps/ only.
-find_package(Hwloc QUIET)
-if(NOT Hwloc_FOUND)
-  message(STATUS "hwloc: not used, it was not found (libhwloc-dev, hwloc): records of varve benchmark tell no caches and NUMA nodes")
-endif()
 
 if(VARVE_BUILD_TESTS)
   find_package(GTest QUIET)

@@ -7,6 +7,7 @@
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 
+#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 #include <array>
 #include <fstream>
 #include <iterator>
-#include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -136,6 +137,17 @@ Json instruction_sets(fs::path const& root) {
   return found;
 }
 
+/// The cores of the machine, each of which runs one or more processing units; null if unknown.
+Json count_cores(fs::path const& root) {
+  std::set<std::string> cores;
+  for (int unit = 0;; ++unit) {
+    auto const siblings =
+        first_line(root / fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", unit));
+    if (siblings.is_null()) return cores.empty() ? Json() : Json(cores.size());
+    cores.insert(siblings);
+  }
+}
+
 Json describe_processor(fs::path const& root) {
   auto const model = processor_name(root);
   fs::path const clocks = root / "sys/devices/system/cpu/cpu0/cpufreq";
@@ -147,7 +159,7 @@ Json describe_processor(fs::path const& root) {
           {"governor", first_line(clocks / "scaling_governor")},
           {"max_clock_khz", number_in(clocks / "scaling_max_freq")},
           {"clock_khz", number_in(clocks / "scaling_cur_freq")},
-          {"topology", describe_topology()}};
+          {"topology", {{"cores", count_cores(root)}}}};
 }
 
 Json describe_system(fs::path const& root) {

@@ -23,7 +23,7 @@ void require_inference_for(BenchmarkOptions const& options) {
        {std::pair("--samples", !options.samples.empty()), std::pair("--reductions", !options.reductions.empty()),
         std::pair("--formats", options.formats != "auto"), std::pair("--kernel", options.kernel.has_value()),
         std::pair("--edge-order", options.edge_order != "balanced"), std::pair("--batch", options.batch.has_value()),
-        std::pair("--check", options.check > 0), std::pair("--trace", !options.trace.empty())}) {
+        std::pair("--check", options.check > 0)}) {
     if (is_given) throw UsageError(fmt::format("--suite {} takes no {}, which is for inference", options.suite, name));
   }
 }
@@ -64,11 +64,7 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
                   "samples to compare with the reference's plain loops before anything is timed (default: as many "
                   "as they compute in a few seconds)")
       ->check(above_zero());
-  command.add_option("--steps", options.shown_steps, "steps to print of each, the longest; records have all")
-      ->capture_default_str();
   command.add_option("--output", options.output, "write one JSON record a line, for perf/compare.py (.jsonl)");
-  command.add_option("--trace", options.trace,
-                     "write all launches of the traced runs for chrome://tracing or Perfetto (.json)");
   group_options(command, "How it computes", {"--reductions", "--formats", "--kernel", "--edge-order", "--batch"});
 }
 
@@ -85,11 +81,15 @@ void require_sound(BenchmarkOptions const& options) {
   for (auto const& reductions : options.reductions) static_cast<void>(parse_reductions(reductions));
 }
 
+Precision precision_of(BenchmarkOptions const& options) {
+  return options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+}
+
 InferenceOptions engine_options(BenchmarkOptions const& options, std::string const& backend,
                                 std::string const& reductions) {
   InferenceOptions engine;
   engine.backend = parse_backend(backend);
-  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  engine.precision = precision_of(options);
   engine.input_name = options.input.empty() ? options.suite : options.input;
   engine.reductions = parse_reductions(reductions);
   engine.formats = parse_formats(options.formats);

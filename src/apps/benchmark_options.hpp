@@ -13,9 +13,6 @@
 
 namespace varve {
 
-/// Rounds of a benchmark at most, however short a round is.
-inline constexpr std::size_t most_rounds = 1000;
-
 /// The options of `varve benchmark` as given by the user.
 struct BenchmarkOptions {
   std::string network, input, suite;
@@ -31,8 +28,7 @@ struct BenchmarkOptions {
   std::size_t repeats = 11;
   double seconds = 0.5;
   std::size_t check = 0; ///< samples; 0: as many as the reference computes in a few seconds
-  std::size_t shown_steps = 4;
-  std::string output, trace;
+  std::string output;
 };
 
 /// Adds all options of `varve benchmark`.
@@ -41,6 +37,8 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options);
 /// Throws UsageError unless the options name either a network and its input or a suite, every name is known, and the
 /// suite takes every option.
 void require_sound(BenchmarkOptions const& options);
+
+Precision precision_of(BenchmarkOptions const& options);
 
 /// The engine's options for one backend and choice of reductions, without memory limits.
 InferenceOptions engine_options(BenchmarkOptions const& options, std::string const& backend,

@@ -1,8 +1,4 @@
-#include "apps/benchmark_products.hpp"
-
-#include "apps/command.hpp"
-#include "core/error.hpp"
-#include "core/runtime.hpp"
+#include "apps/benchmark_run.hpp"
 #include "core/stopwatch.hpp"
 #include "products/product_engine.hpp"
 
@@ -10,18 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <optional>
 #include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t checked_numbers = 1000;
 constexpr std::size_t plenty = std::size_t{1} << 30U; ///< bytes on the device
@@ -30,13 +19,6 @@ struct ProductCase {
   std::string name;
   ProductShape shape;
   bool is_short_of_memory = false; ///< a quarter of A and B fits the device
-};
-
-std::vector<ProductCase> const product_cases = {
-    {"product-512x512x512", {512, 512, 512}},
-    {"product-1024x1024x1024", {1024, 1024, 1024}},
-    {"product-2048x64x1024", {2048, 64, 1024}},
-    {"product-1024x1024x1024-quarter-of-memory", {1024, 1024, 1024}, true},
 };
 
 /// A and B row by row, and some numbers of C as plain loops give them.
@@ -75,23 +57,68 @@ ReadBlock<Scalar> reader(std::vector<Scalar> const& values, std::uint64_t num_co
   };
 }
 
-/// A product on one backend in one way, and its times.
+/// A product of matrices in memory on one backend in one way. Its times: "run_seconds" of the whole product.
 template <class Scalar>
-class ProductContender {
+class TimedProduct final : public Contender {
 public:
-  ProductContender(ProductCase const& one, ProductData<Scalar> const& data, std::string const& backend, ProductWay way)
-      : backend_(parse_backend(backend)), way_(way), shape_(one.shape), data_(data) {
-    auto const bytes = sizeof(Scalar) * (one.shape.rows + one.shape.columns) * one.shape.depth;
+  /// `data` must outlive the object.
+  TimedProduct(ProductCase const& one, ProductData<Scalar> const& data, Backend its_backend, ProductWay way)
+      : Contender("product", its_backend, way == ProductWay::library ? "library" : "own"),
+        way_(way),
+        shape_(one.shape),
+        data_(data) {
+    auto const bytes = sizeof(Scalar) * (shape_.rows + shape_.columns) * shape_.depth;
     limit_ = one.is_short_of_memory ? static_cast<std::size_t>(bytes / 4) : plenty;
-    tiles_ = tiles_of(shape_, choose_tile(shape_, product_device<Scalar>(backend_, limit_), 4096));
+    tiles_ = tiles_of(shape_, choose_tile(shape_, product_device<Scalar>(its_backend, limit_), 4096));
     c_.resize(shape_.rows * shape_.columns);
+    rates = {{"fma_per_second", fma(), "run_seconds"}};
   }
 
-  /// Computes the product from matrices in memory to a matrix in memory.
-  double run() {
+  AnswerCheck check() override {
+    run();
+    bool const is_own = way_ == ProductWay::own;
+    double const rounding = static_cast<double>(shape_.depth) * std::numeric_limits<Scalar>::epsilon();
+    for (auto const& [place, number] : data_.expected) {
+      auto const difference = std::abs(static_cast<double>(c_[place]) - static_cast<double>(number));
+      if (!(difference <= (is_own ? 0.0 : rounding)))
+        return {false, fmt::format("number {} is {}, plain loops give {}", place, c_[place], number), checked_numbers};
+    }
+    return {true,
+            is_own ? "1000 numbers have the bits of plain loops"
+                   : "1000 numbers are those of plain loops within rounding",
+            checked_numbers};
+  }
+
+  void measure() override {
     Stopwatch const time;
+    run();
+    seconds["run_seconds"].push_back(time.seconds());
+  }
+
+  std::optional<std::pair<std::string, std::uint64_t>> answer() const override {
+    return way_ == ProductWay::own ? std::optional(std::pair(std::string("own"), hash_)) : std::nullopt;
+  }
+
+  void describe(nlohmann::ordered_json& record) override {
+    record["setup"].update(
+        {{"precision", sizeof(Scalar) == sizeof(double) ? "double" : "float"}, {"reductions", work}});
+    record.update({{"samples", shape_.rows},
+                   {"shape", {{"rows", shape_.rows}, {"columns", shape_.columns}, {"depth", shape_.depth}}},
+                   {"tiles", {{"tile", tiles_.tile}, {"step", tiles_.step}, {"tiles", tiles_.num_tasks()}}},
+                   {"memory", {{"bytes", memory_.bytes()}, {"kept_tiles", memory_.num_slots}}},
+                   {"brought_bytes", traffic_.brought_bytes},
+                   {"fma", fma()}});
+    if (way_ == ProductWay::own) record["product_hash"] = fmt::format("{:016x}", hash_);
+  }
+
+private:
+  double fma() const {
+    return static_cast<double>(shape_.rows) * static_cast<double>(shape_.columns) * static_cast<double>(shape_.depth);
+  }
+
+  void run() {
     ProductInputs<Scalar> const inputs{reader(data_.a, shape_.depth), reader(data_.b, shape_.columns)};
-    auto const engine = make_product_engine<Scalar>(backend_, tiles_, limit_, inputs, way_);
+    auto const engine = make_product_engine<Scalar>(backend, tiles_, limit_, inputs, way_);
     auto const order = order_of_tasks(tiles_, engine->memory().order);
     std::size_t place = 0;
     hash_ = 0;
@@ -99,33 +126,8 @@ public:
                 [&](std::uint64_t, TileSums<Scalar> const& sums) { keep(sums); });
     memory_ = engine->memory();
     traffic_ = engine->traffic();
-    return time.seconds();
   }
 
-  void measure() { seconds_.push_back(run()); }
-
-  /// Throws ResourceError unless the product is right.
-  void require_right(std::string const& name) const {
-    double const rounding = static_cast<double>(shape_.depth) * std::numeric_limits<Scalar>::epsilon();
-    double const allowed = way_ == ProductWay::library ? rounding : 0.0;
-    for (auto const& [place, number] : data_.expected) {
-      auto const difference = std::abs(static_cast<double>(c_[place]) - static_cast<double>(number));
-      if (difference <= allowed) continue;
-      throw ResourceError(fmt::format("{} on {} ({}): number {} is {}, plain loops give {}", name, to_string(backend_),
-                                      way_name(), place, c_[place], number));
-    }
-  }
-
-  std::string way_name() const { return way_ == ProductWay::library ? "library" : "own"; }
-  ProductWay way() const { return way_; }
-  Backend backend() const { return backend_; }
-  std::uint64_t hash() const { return hash_; }
-  ProductTiles const& tiles() const { return tiles_; }
-  ProductMemory const& memory() const { return memory_; }
-  ProductTraffic const& traffic() const { return traffic_; }
-  std::vector<double> const& seconds() const { return seconds_; }
-
-private:
   void keep(TileSums<Scalar> const& sums) {
     auto const& block = sums.block;
     values_.resize(static_cast<std::size_t>(block.size()));
@@ -137,7 +139,6 @@ private:
     }
   }
 
-  Backend backend_;
   ProductWay way_;
   ProductShape shape_;
   ProductData<Scalar> const& data_;
@@ -147,79 +148,32 @@ private:
   ProductTraffic traffic_;
   std::vector<Scalar> c_, values_;
   std::uint64_t hash_ = 0;
-  std::vector<double> seconds_;
 };
-
-template <class Scalar>
-Json describe(RecordHead const& head, ProductContender<Scalar> const& contender, BenchmarkOptions const& options) {
-  bool const is_own = contender.way() == ProductWay::own;
-  auto const& shape = contender.tiles().shape;
-  double const fma =
-      static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.depth);
-  Json record = begin_record(head, "product");
-  record["setup"] = {{"backend", to_string(contender.backend())},
-                     {"device", device_name(contender.backend())},
-                     {"precision", options.precision},
-                     {"reductions", contender.way_name()}};
-  record["samples"] = shape.rows;
-  record["shape"] = {{"rows", shape.rows}, {"columns", shape.columns}, {"depth", shape.depth}};
-  record["check"] = {{"right", true},
-                     {"way", is_own ? "1000 numbers have the bits of plain loops"
-                                    : "1000 numbers are those of plain loops within rounding"},
-                     {"numbers", checked_numbers}};
-  if (is_own) record["product_hash"] = fmt::format("{:016x}", contender.hash());
-  record["tiles"] = {
-      {"tile", contender.tiles().tile}, {"step", contender.tiles().step}, {"tiles", contender.tiles().num_tasks()}};
-  record["memory"] = {{"bytes", contender.memory().bytes()}, {"kept_tiles", contender.memory().num_slots}};
-  record["brought_bytes"] = contender.traffic().brought_bytes;
-  record["run_seconds"] = summary_of(contender.seconds());
-  record["fma"] = fma;
-  record["throughput"] = {{"fma_per_second", {{"p50", fma / record["run_seconds"]["median"].get<double>()}}}};
-  record["run_seconds_all"] = contender.seconds();
-  return record;
-}
-
-void print_product(Json const& record) {
-  auto const& seconds = record["run_seconds"];
-  fmt::print("{:41} {:7} {:8} {:>9} spread {:>5.1f} %  p95 {:>9}  {:>12}  {}\n", record["case"].get<std::string>(),
-             record["setup"]["backend"].get<std::string>(), record["setup"]["reductions"].get<std::string>(),
-             readable_seconds(seconds["median"].get<double>()), 100.0 * seconds["spread"].get<double>(),
-             readable_seconds(seconds["p95"].get<double>()),
-             with_prefix(record["throughput"]["fma_per_second"]["p50"].get<double>(), "fma/s"),
-             record["check"]["way"].get<std::string>());
-}
 
 template <class Scalar>
 void measure(ProductCase const& one, BenchmarkOptions const& options, BenchmarkRun& run) {
   auto const data = data_of<Scalar>(one.shape);
-  std::vector<ProductContender<Scalar>> field;
+  Field field;
   for (auto const& name : options.backends) {
-    field.emplace_back(one, data, name, ProductWay::own);
-    if (has_library_product()) field.emplace_back(one, data, name, ProductWay::library);
+    for (auto const way : {ProductWay::own, ProductWay::library}) {
+      if (way == ProductWay::own || has_library_product())
+        field.push_back(std::make_unique<TimedProduct<Scalar>>(one, data, parse_backend(name), way));
+    }
   }
-  for (auto& contender : field) {
-    contender.run();
-    contender.require_right(one.name);
-    if (contender.way() == ProductWay::own && contender.hash() != field.front().hash())
-      throw ResourceError(fmt::format("{}: {} and {} give other bits", one.name, to_string(field.front().backend()),
-                                      to_string(contender.backend())));
-  }
-  double const enough = options.seconds * static_cast<double>(field.size());
-  Stopwatch const time;
-  for (std::size_t round = 0; round < options.repeats || (round < most_rounds && time.seconds() < enough); ++round)
-    for (auto& contender : field) contender.measure();
-  for (auto const& contender : field) {
-    auto const record = describe(run.head_of(one.name, "random numbers from -1 to 1 in memory"), contender, options);
-    print_product(record);
-    run.add(record);
-  }
+  run.measure(one.name, "random numbers from -1 to 1 in memory", std::move(field));
 }
 
 } // namespace
 
 void measure_products(BenchmarkOptions const& options, BenchmarkRun& run) {
-  for (auto const& one : product_cases) {
-    if (options.precision == "double") {
+  std::vector<ProductCase> const cases = {
+      {"product-512x512x512", {512, 512, 512}},
+      {"product-1024x1024x1024", {1024, 1024, 1024}},
+      {"product-2048x64x1024", {2048, 64, 1024}},
+      {"product-1024x1024x1024-quarter-of-memory", {1024, 1024, 1024}, true},
+  };
+  for (auto const& one : cases) {
+    if (precision_of(options) == Precision::double_precision) {
       measure<double>(one, options, run);
     } else {
       measure<float>(one, options, run);

@@ -2,40 +2,25 @@
 
 #include "apps/benchmark_machine.hpp"
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
+#include "apps/report_head.hpp"
 #include "apps/standard_streams.hpp"
-#include "core/error.hpp"
+#include "apps/timings.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "io/json_text.hpp"
-#include "plan/memory.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace varve {
 namespace {
 
-/// Samples that the reference computes in a few seconds.
-std::size_t samples_to_check(EdgeOffset num_edges) {
-  constexpr EdgeOffset most_fma = 1'000'000'000;
-  return std::max<std::size_t>(1, most_fma / std::max<EdgeOffset>(1, num_edges));
-}
-
-std::string name_of(Setup const& setup) {
-  return fmt::format("{}, reductions {}", to_string(setup.backend), setup.reductions);
-}
-
-/// True if both add the same terms, so that their bits must be equal.
-bool add_alike(Reductions const& one, Reductions const& other) {
-  return one.merge_neurons == other.merge_neurons && one.fold_constants == other.fold_constants;
-}
+using Json = nlohmann::ordered_json;
 
 /// Says which processors these are and whether they have other work, which makes times vary.
-void print_machine(nlohmann::ordered_json const& machine) {
+void print_machine(Json const& machine) {
   auto const& processor = machine["processor"];
   auto const& load = machine["system"]["load_average_1_minute"];
   fmt::print("machine   {}: {}, {} processors, load {}\n", printable(machine["host"].get<std::string>()),
@@ -52,6 +37,52 @@ void print_ceilings(Backend backend, Ceilings const& ceilings) {
              readable_seconds(ceilings.launch_seconds));
 }
 
+Json as_json(Ceilings const& ceilings) {
+  return {{"copy_bytes", ceilings.copy_bytes},
+          {"copy_bytes_per_second", ceilings.copy_bytes_per_second},
+          {"gather_bytes_per_second", ceilings.gather_bytes_per_second},
+          {"far_gather_bytes_per_second", ceilings.far_gather_bytes_per_second},
+          {"fma_per_second", ceilings.fma_per_second},
+          {"launch_seconds", ceilings.launch_seconds}};
+}
+
+/// Median, interquartile range over median, minimum, and percentiles. (Of few measurements, the high percentiles are
+/// near the longest.)
+Json summary_of(std::vector<double> seconds) {
+  auto const timings = summarize(seconds);
+  std::ranges::sort(seconds);
+  return {{"median", timings.median},      {"spread", timings.spread},       {"min", seconds.front()},
+          {"p50", quantile(seconds, 0.5)}, {"p95", quantile(seconds, 0.95)}, {"p99", quantile(seconds, 0.99)},
+          {"measurements", seconds.size()}};
+}
+
+/// What half, 95 % and 99 % of the runs reach at least.
+Json rates_of(double count, Json const& summary) {
+  auto rates = Json::object();
+  for (char const* const percentile : {"p50", "p95", "p99"}) {
+    double const seconds = summary[percentile].get<double>();
+    rates[percentile] = seconds > 0.0 ? Json(count / seconds) : Json();
+  }
+  return rates;
+}
+
+void print_columns() {
+  fmt::print("{:37} {:7} {:7} {:>6} {:>9} {:>8} {:>9} {:>9} {:>14}  {}\n", "case", "backend", "work", "samples", "time",
+             "spread", "p95", "p99", "rate", "checked");
+}
+
+void print_record(Json const& record, Contender const& contender) {
+  auto const& rate = contender.rates.front();
+  auto const& summary = record[rate.seconds];
+  auto const seconds = [&](char const* name) { return readable_seconds(summary[name].get<double>()); };
+  auto const unit = rate.name.substr(0, rate.name.find("_per_second"));
+  fmt::print("{:37} {:7} {:7} {:>6} {:>9} {:>6.1f} % {:>9} {:>9} {:>14}  {}\n", record["case"].get<std::string>(),
+             to_string(contender.backend), contender.work, record["samples"].get<std::size_t>(), seconds("median"),
+             100.0 * summary["spread"].get<double>(), seconds("p95"), seconds("p99"),
+             with_prefix(record["throughput"][rate.name]["p50"].get<double>(), unit + "/s"),
+             record["check"]["way"].get<std::string>());
+}
+
 } // namespace
 
 BenchmarkRun::BenchmarkRun(BenchmarkOptions const& options) : options_(options), machine_(describe_machine()) {
@@ -60,112 +91,82 @@ BenchmarkRun::BenchmarkRun(BenchmarkOptions const& options) : options_(options),
     auto const backend = parse_backend(name);
     if (ceilings_.contains(backend)) continue;
     constexpr int num_rounds = 3;
-    ceilings_[backend] = measure_ceilings(backend, precision(), num_rounds);
+    ceilings_[backend] = measure_ceilings(backend, precision_of(options), num_rounds);
     print_ceilings(backend, ceilings_[backend]);
   }
+  print_columns();
 }
 
-Precision BenchmarkRun::precision() const {
-  return engine_options(options_, options_.backends.front(), "none").precision;
-}
-
+/// Measures the ceilings again, since the machine may have been busy before, and keeps the best.
 void BenchmarkRun::raise_ceilings() {
-  for (auto& [backend, best] : ceilings_) best = best_of(best, measure_ceilings(backend, precision(), 1));
+  for (auto& [backend, best] : ceilings_) best = best_of(best, measure_ceilings(backend, precision_of(options_), 1));
 }
 
-RecordHead BenchmarkRun::head_of(std::string const& case_name, std::string const& about) const {
-  return {machine_, as_json(options_), options_.suite, case_name, about};
+/// Checks an answer, also against those of the contenders before that compute the same. A wrong one is named.
+bool BenchmarkRun::is_right(std::string const& name, Contender const& contender, AnswerCheck verdict,
+                            std::span<std::unique_ptr<Contender> const> before) {
+  auto const mine = contender.answer();
+  auto const differs = [&](auto const& other) {
+    auto const theirs = other->answer();
+    return mine && theirs && mine->first == theirs->first && mine->second != theirs->second;
+  };
+  if (verdict.is_right && std::ranges::any_of(before, differs))
+    verdict = {false, "the answer has other bits than those of the backends before", verdict.num_checked};
+  if (verdict.is_right) return true;
+  is_all_right_ = false;
+  say(fmt::format("varve: {}, {}, {}: {}; its times do not count", name, to_string(contender.backend), contender.work,
+                  verdict.way));
+  return false;
 }
 
-void BenchmarkRun::add(nlohmann::ordered_json const& record) { lines_.push_back(json_text(record)); }
-
-Setup BenchmarkRun::setup_of(std::string const& backend, std::string const& reductions) const {
-  Setup setup{parse_backend(backend), reductions, engine_options(options_, backend, reductions)};
-  limit_memory(setup.options, 1);
-  setup.options.device_memory_limit = memory_limits(setup.options, setup.backend).device;
-  return setup;
+nlohmann::ordered_json BenchmarkRun::record_of(std::string const& name, std::string const& about, Contender& contender,
+                                               AnswerCheck const& verdict) const {
+  Json record = report_head("varve benchmark");
+  record.update({{"record", contender.kind},
+                 {"record_version", 1},
+                 {"suite", options_.suite},
+                 {"case", name},
+                 {"about", about},
+                 {"machine", machine_},
+                 {"options", varve::as_json(options_)},
+                 {"setup", {{"backend", to_string(contender.backend)}, {"device", device_name(contender.backend)}}},
+                 {"check", {{"right", true}, {"way", verdict.way}, {"samples", verdict.num_checked}}}});
+  contender.describe(record);
+  for (auto const& [times, seconds] : contender.seconds) record[times] = summary_of(seconds);
+  for (auto const& rate : contender.rates) record["throughput"][rate.name] = rates_of(rate.count, record[rate.seconds]);
+  for (auto const& [times, seconds] : contender.seconds) record[times + "_all"] = seconds;
+  record["ceilings"] = as_json(ceilings_.at(contender.backend));
+  return record;
 }
 
-/// Compares all activations with those of the contenders before that add the same terms.
-bool BenchmarkRun::agrees(BenchmarkContender const& contender, Field const& field) {
-  return std::ranges::none_of(field, [&](auto const& other) {
-    return add_alike(contender.setup().options.reductions, other->setup().options.reductions) &&
-           contender.activation_hash() != other->activation_hash();
-  });
-}
-
-BenchmarkRun::Group BenchmarkRun::enter(BenchmarkCase const& one, NetworkSource const& network,
-                                        SampleBatch const& samples) {
-  Group group;
-  for (auto const& backend : options_.backends) {
-    std::size_t memory_left = available_memory(parse_backend(backend)) / 3;
-    for (auto const& reductions : options_.reductions.empty() ? one.reductions : options_.reductions) {
-      auto contender = std::make_unique<BenchmarkContender>(network, samples, setup_of(backend, reductions));
-      auto const most = options_.check > 0 ? options_.check : samples_to_check(contender->inference().num_edges());
-      auto verdict = judge(*contender, network, samples, most);
-      for (int warm_up = 0; verdict.is_right && warm_up < 2; ++warm_up) contender->run();
-      if (verdict.is_right && !agrees(*contender, group.field))
-        verdict = {false, "the activations have other bits than those of the backends before", samples.num_samples()};
-      if (!verdict.is_right) {
-        is_all_right_ = false;
-        say(fmt::format("varve: {}, {}: {}; it is not timed", one.name, name_of(contender->setup()), verdict.way));
-        continue;
-      }
-      if (contender->device_bytes() > memory_left) contender->prepare_each_time();
-      memory_left -= std::min(memory_left, contender->device_bytes());
-      group.field.push_back(std::move(contender));
-      group.verdicts.push_back(std::move(verdict));
-    }
-  }
-  return group;
-}
-
-void BenchmarkRun::measure_in_turn(Field& field) const {
-  double const enough = options_.seconds * static_cast<double>(field.size());
-  Stopwatch const time;
-  for (std::size_t round = 0;
-       round < options_.repeats || (round < most_rounds && !field.empty() && time.seconds() < enough); ++round)
-    for (auto& contender : field) contender->measure();
-}
-
-void BenchmarkRun::report(BenchmarkCase const& one, NetworkSource const& network, SampleBatch const& samples,
-                          Group& group) {
-  std::map<std::string, std::vector<std::size_t>> widths; // by reductions
-  for (std::size_t number = 0; number < group.field.size(); ++number) {
-    auto& contender = *group.field[number];
-    auto const& setup = contender.setup();
-    auto record = describe(head_of(one.name, one.about), contender, network, samples, group.verdicts[number]);
-    print_record(record);
-    auto const traced = contender.trace();
-    auto& known = widths[setup.reductions];
-    if (known.empty()) known = widths_of(network, setup.options.reductions);
-    auto const& ceilings = ceilings_.at(setup.backend);
-    auto const steps = measure_steps(traced, known, setup.options.precision, ceilings);
-    add_steps(record, steps, ceilings);
-    print_steps(steps, options_.shown_steps);
-    flush_output();
-    if (!options_.trace.empty())
-      add_trace_events(trace_events_, num_traced_++,
-                       fmt::format("{}, {} samples, {}", one.name, samples.num_samples(), name_of(setup)),
-                       traced.spans);
-    add(record);
-  }
-}
-
-void BenchmarkRun::measure(BenchmarkCase const& one) {
+void BenchmarkRun::measure(std::string const& name, std::string const& about, Field field) {
   if (!lines_.empty()) raise_ceilings();
-  auto const network = one.network();
-  SampleBatch const all = one.samples();
-  auto counts = options_.samples.empty() ? one.sample_counts : options_.samples;
-  if (counts.empty()) counts = {all.num_samples()};
-  for (auto const count : counts) {
-    if (count > all.num_samples() || count == 0)
-      throw UsageError(fmt::format("{} has {} samples, {} were asked for", one.name, all.num_samples(), count));
-    auto const samples = all.part(0, count);
-    auto group = enter(one, *network, samples);
-    measure_in_turn(group.field);
-    report(one, *network, samples, group);
+  Field right;
+  std::vector<AnswerCheck> verdicts;
+  for (auto& contender : field) {
+    auto const verdict = contender->check();
+    if (!is_right(name, *contender, verdict, right)) continue;
+    right.push_back(std::move(contender));
+    verdicts.push_back(verdict);
   }
+  measure_in_turn(right, options_.repeats, options_.seconds);
+  for (std::size_t number = 0; number < right.size(); ++number) {
+    auto& contender = *right[number];
+    if (!is_right(name, contender, verdicts[number], std::span(right).first(number))) continue;
+    auto const record = record_of(name, about, contender, verdicts[number]);
+    print_record(record, contender);
+    flush_output();
+    lines_.push_back(json_text(record));
+  }
+}
+
+void measure_in_turn(Field const& field, std::size_t repeats, double seconds) {
+  constexpr std::size_t most_rounds = 1000;
+  double const enough = seconds * static_cast<double>(field.size());
+  Stopwatch const time;
+  for (std::size_t round = 0; round < repeats || (round < most_rounds && !field.empty() && time.seconds() < enough);
+       ++round)
+    for (auto const& contender : field) contender->measure();
 }
 
 } // namespace varve

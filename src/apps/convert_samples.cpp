@@ -19,7 +19,7 @@ namespace varve {
 namespace {
 
 /// The labels and targets of the samples of a file.
-struct Answers {
+struct AddedAnswers {
   std::optional<Labels> labels;
   std::unique_ptr<SampleReader> targets;
 };
@@ -35,8 +35,8 @@ std::unique_ptr<SampleReader> open_source(SampleConversion const& conversion) {
   return images;
 }
 
-Answers open_answers(SampleConversion const& conversion, SampleReader const& samples) {
-  Answers answers;
+AddedAnswers open_answers(SampleConversion const& conversion, SampleReader const& samples) {
+  AddedAnswers answers;
   if (conversion.drops_answers) return answers;
   SampleRange const range{samples.first_sample(), samples.first_sample() + samples.num_samples()};
   SampleFileHeader header;

@@ -116,7 +116,7 @@ TEST_F(Benchmark, StepsAreThoseOfThePlanAndTheirWorkIsThatOfTheRun) {
       for (auto const& step : steps) {
         EXPECT_EQ(step["first_layer"], next_layer);
         next_layer = step["last_layer"].get<std::size_t>() + 1;
-        for (char const* const name : {"seconds", "least_bytes", "copy_share", "launch_share"})
+        for (char const* const name : {"seconds", "least_bytes", "gathered_bytes", "launches"})
           EXPECT_GT(step[name].get<double>(), 0.0) << name;
       }
       EXPECT_LE(next_layer, record["network"]["layers"]);
@@ -185,26 +185,6 @@ TEST_F(Benchmark, CountsTheProcessorsThatThisProcessMayUseThoughOpenMPBindsItsTh
   EXPECT_EQ(record["machine"]["processor"]["units_allowed"], num_host_threads());
 }
 
-TEST_F(Benchmark, TracesEveryLaunch) {
-  auto const records = measure(with_data({"--samples", "50,300", "--trace", path("trace.json")}));
-  ASSERT_EQ(records.size(), 2U);
-  auto const trace = read_json(path("trace.json"));
-  std::set<int> processes;
-  std::size_t num_forward = 0;
-  double forward_seconds = 0.0;
-  for (auto const& event : trace["traceEvents"]) {
-    processes.insert(event["pid"].get<int>());
-    if (event["ph"] == "M") continue;
-    EXPECT_GE(event["dur"].get<double>(), 0.0);
-    if (event["name"].get<std::string>().find("_forward") == std::string::npos) continue;
-    ++num_forward;
-    forward_seconds += 1e-6 * event["dur"].get<double>();
-  }
-  EXPECT_EQ(processes.size(), 2U);
-  EXPECT_EQ(num_forward, records[0]["steps"].size() + records[1]["steps"].size());
-  EXPECT_NEAR(forward_seconds, sum(records[0]["steps"], "seconds") + sum(records[1]["steps"], "seconds"), 1e-9);
-}
-
 TEST_F(Benchmark, TimesTrainingWithEqualWeightsOnAllBackends) {
   auto const records = measure({"--suite", "train", "--backend", all_backends(), "--repeats", "2"});
   ASSERT_EQ(records.size(), 2 * compiled_backends().size());
@@ -246,8 +226,7 @@ TEST_F(Benchmark, TimesProductsWithEqualBitsOnAllBackends) {
 }
 
 TEST_F(Benchmark, OfASuiteMeasuresEachNumberOfSamples) {
-  auto const records =
-      measure({"--suite", "trained", "--samples", "1,3", "--repeats", "1", "--check", "1", "--steps", "1"});
+  auto const records = measure({"--suite", "trained", "--samples", "1,3", "--repeats", "1", "--check", "1"});
   ASSERT_EQ(records.size(), 8U);
   EXPECT_EQ(records[0]["samples"], 1);
   EXPECT_EQ(records[1]["samples"], 3);
@@ -271,7 +250,7 @@ TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
     for (auto const& [option, value] :
          {std::pair("--samples", "3"), std::pair("--reductions", "none"), std::pair("--formats", "csr"),
           std::pair("--kernel", "direct"), std::pair("--edge-order", "input"), std::pair("--batch", "7"),
-          std::pair("--check", "5"), std::pair("--trace", "trace.json")}) {
+          std::pair("--check", "5")}) {
       refused({"--suite", suite, option, value}, {"--suite " + suite + " takes no " + option});
     }
   }
@@ -282,15 +261,12 @@ TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
   refused(with_data({"--seconds", "-1"}), {"--seconds is -1, expected a number from 0"});
   refused(with_data({"--seconds", "nan"}), {"--seconds is nan"});
   refused(with_data({"--output", path("net.safetensors")}), {"--output"});
-  refused(with_data({"--trace", path("t.tsv")}), {"--trace", ".json"});
 }
 
 TEST_F(Benchmark, FindsOutputsThatCannotBeWrittenBeforeItMeasures) {
-  for (char const* const option : {"--output", "--trace"}) {
-    auto const ended = run_varve(joined({"benchmark"}, with_data({option, path("no-folder/r.json")})));
-    expect_sentence(ended, 4, {"no-folder/r.json cannot be written"});
-    EXPECT_EQ(ended.out, "") << option;
-  }
+  auto const ended = run_varve(joined({"benchmark"}, with_data({"--output", path("no-folder/r.json")})));
+  expect_sentence(ended, 4, {"no-folder/r.json cannot be written"});
+  EXPECT_EQ(ended.out, "");
 }
 
 } // namespace

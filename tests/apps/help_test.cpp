@@ -121,7 +121,7 @@ TEST(Help, OfTheOtherSubcommands) {
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
   for (char const* const option : {"--network", "--suite", "quick", "--backend", "--reductions", "--samples",
-                                   "--repeats", "--seconds", "--check", "--steps", "--output", "--trace"})
+                                   "--repeats", "--seconds", "--check", "--output"})
     EXPECT_THAT(succeed({"benchmark", "--help-all"}).out, HasSubstr(option));
   EXPECT_THAT(succeed({"info", "--help"}).out, HasSubstr("--json"));
 }

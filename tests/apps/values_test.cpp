@@ -89,7 +89,7 @@ TEST_F(Values, EmptyNamesAndTextsAreRefused) { // as an unset variable of a scri
     expect_refused(training({option, ""}), {option + ": found an empty value"});
   for (auto const& words :
        {with_data("tune", {"--output", ""}), with_data("evaluate", {"--labels", ""}),
-        with_data("verify", {"--result", ""}), with_data("benchmark", {"--trace", ""}),
+        with_data("verify", {"--result", ""}), with_data("benchmark", {"--output", ""}),
         std::vector<std::string>{"info", ""}, std::vector<std::string>{"convert", path("net.safetensors"), ""},
         std::vector<std::string>{"convert", path("img.safetensors"), path("made.safetensors"), "--labels", ""},
         std::vector<std::string>{"multiply", "a", "b", "--output", path("made.safetensors"), "--journal", ""},

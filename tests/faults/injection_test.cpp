@@ -328,8 +328,7 @@ TEST_F(FailingCalls, OfMeasurementsNeverLeaveAWrongFile) {
                 "1", "--output", out("tuned.json")},
                false, 0.25);
   fail_in_turn({"benchmark", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
-                "--repeats", "1", "--seconds", "0", "--backend", "serial", "--output", out("records.jsonl"), "--trace",
-                out("trace.json")},
+                "--repeats", "1", "--seconds", "0", "--backend", "serial", "--output", out("records.jsonl")},
                false, 0.25);
 }
 

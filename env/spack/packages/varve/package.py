@@ -25,7 +25,6 @@ class Varve(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("zlib-api")
     depends_on("zstd")
     depends_on("xz", when="+xz")
-    depends_on("hwloc")
     depends_on("mpi", when="+mpi")
     for arch in ("70", "80", "90"):
         depends_on(f"kokkos +cuda cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
