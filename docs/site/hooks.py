@@ -88,7 +88,7 @@ def command_page(varve):
 # --- the references of the interfaces
 
 def python_reference():
-    modules = ["varve", "varve.generate"]
+    modules = ["varve", "varve.generate", "varve.torch"]
     return "\n".join(["# Python reference", "", "Generated from the docstrings of the package. [Python](python.md) is the tour.", "",
                       *(f"::: {name}\n" for name in modules)])
 
