@@ -16,9 +16,20 @@ EdgeOffset HeldNetwork::num_edges() const {
   if (known != unknown) return known;
   InterruptibleNetwork const source(source_);
   known = 0;
-  for (std::size_t number = 0; number < source.num_layers(); ++number) known += source.layer(number).num_edges();
+  EdgeOffset places = 0;
+  for (std::size_t number = 0; number < source.num_layers(); ++number) {
+    Layer const layer = source.layer(number);
+    known += layer.num_edges();
+    places += static_cast<EdgeOffset>(layer.num_outputs()) * layer.num_inputs();
+  }
+  num_places_ = places;
   num_edges_ = known;
   return known;
+}
+
+EdgeOffset HeldNetwork::num_places() const {
+  num_edges();
+  return num_places_;
 }
 
 Layer InterruptibleNetwork::layer(std::size_t number) const {

@@ -22,13 +22,16 @@ public:
   std::size_t num_layers() const { return source_->num_layers(); }
   std::size_t num_inputs() const { return num_inputs_; }
   std::size_t num_outputs() const { return num_outputs_; }
-  /// Reads all layers on the first call.
+  /// Both read all layers on the first call of either.
   EdgeOffset num_edges() const;
+  /// Products of outputs and inputs of all layers: the edges that there could be.
+  EdgeOffset num_places() const;
 
 private:
   std::shared_ptr<NetworkSource const> source_;
   std::size_t num_inputs_ = 0, num_outputs_ = 0;
   static constexpr EdgeOffset unknown = std::numeric_limits<EdgeOffset>::max();
+  mutable std::atomic<EdgeOffset> num_places_ = 0; ///< known as soon as num_edges_ is
   mutable std::atomic<EdgeOffset> num_edges_ = unknown;
 };
 

@@ -131,6 +131,7 @@ void add_networks(nb::module_& module) {
       .def_prop_ro("num_inputs", &HeldNetwork::num_inputs)
       .def_prop_ro("num_outputs", &HeldNetwork::num_outputs)
       .def("num_edges", &HeldNetwork::num_edges, NoGil())
+      .def("num_places", &HeldNetwork::num_places, NoGil())
       .def("layer", &layer_of, nb::arg("number"))
       .def(
           "weights_hash",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import varve
-from conftest import HOST, MIXED, random_layers
+from conftest import HOST, MIXED, WIDTHS, random_layers
 
 
 def same(one, other):
@@ -327,3 +327,62 @@ def test_errors_are_errors_of_python():
     assert issubclass(varve.InputError, ValueError) and issubclass(varve.UsageError, ValueError)
     assert issubclass(varve.ResourceError, RuntimeError)
     assert all(issubclass(kind, varve.Error) for kind in (varve.InputError, varve.UsageError, varve.ResourceError))
+
+
+def test_a_network_is_a_sequence_of_layers_with_a_density(network):
+    places = sum(outputs * inputs for inputs, outputs in zip(WIDTHS, WIDTHS[1:]))
+    assert len(network) == 4 and [layer.activation for layer in network] == [layer.activation for layer in network.layers()]
+    assert network[-1].weights.shape == (WIDTHS[-1], WIDTHS[-2])
+    assert network.density == network.num_edges / places
+    assert repr(network) == (
+        f"<varve.Network 'network in memory': 4 layers, 70 inputs, 5 outputs, {network.num_edges} edges, density {network.density:.3g}>"
+    )
+    with pytest.raises(IndexError, match="there is no layer 4"):
+        network[4]
+
+
+def test_networks_are_equal_in_every_bit_or_not():
+    weights, biases, activations = random_layers(MIXED)
+    one, other = (varve.Network.from_scipy(weights, biases, activations, name=name) for name in ("one", "other"))
+    assert one == other and hash(one) == hash(other) and one != "one"
+    assert pickle.loads(pickle.dumps(one)) == one
+    biases[1][3] = np.nextafter(biases[1][3], 1)
+    assert varve.Network.from_scipy(weights, biases, activations) != one
+    assert varve.Network.from_scipy(weights, one.to_scipy()[1], ["tanh", *activations[1:]]) != one
+    assert varve.Network.from_scipy([*weights[:3], weights[3] * 2], one.to_scipy()[1], activations) != one
+    assert varve.Network.from_scipy(weights[:3], one.to_scipy()[1][:3], activations[:3]) != one
+
+
+def test_all_names_are_listed():
+    assert set(varve.__all__) <= set(dir(varve))
+
+
+@pytest.mark.parametrize("name", ["no.safetensors", "no.npy", "no.onnx"])
+def test_missing_files_are_errors_that_people_expect(tmp_path, name):
+    calls = [varve.Network.from_file, varve.read_samples] + ([varve.Network.from_onnx] if name == "no.onnx" else [])
+    for call in calls:
+        with pytest.raises(FileNotFoundError, match=f"{name}.*No such file or directory") as raised:
+            call(tmp_path / name)
+        error = raised.value
+        assert isinstance(error, (varve.InputError, ValueError)) and error.errno == 2
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    "options, own",
+    [({"learning_rate": 1}, "rate"), ({"batch_size": 1}, "batch"), ({"weight_decay": 1}, "l2"), ({"max_iter": 1}, "epochs"), ({"random_state": 1}, "seed")],
+)
+def test_names_of_others_are_known(network, options, own):
+    (name,) = options
+    with pytest.raises(TypeError, match=rf"train\(\) has no argument {name}; here it is {own}"):
+        varve.train(network, np.zeros((1, 70)), [0], **options)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        varve.train(network, np.zeros((1, 70)), [0], nonsense=1)
+
+
+def test_words_of_others_are_known(network):
+    for given, own in (("ReLU", "relu"), ("logistic", "sigmoid"), ("LeakyReLU", "leaky_relu"), ("linear", "identity")):
+        with pytest.raises(varve.UsageError, match=f"no activation {given!r}; .*; here it is {own!r}"):
+            varve.Activation(given)
+    with pytest.raises(varve.UsageError, match="double is 'float64' here"):
+        network.infer(np.zeros((1, 70)), precision="double")

@@ -145,6 +145,12 @@ def test_every_option_of_train_is_one_of_the_classifier(digits):
         varve.SparseClassifier(validation_fraction=1.5).fit(X[:100], y[:100])
 
 
+def test_names_of_others_are_known():
+    for name, own in (("hidden_layer_sizes", "hidden"), ("seed", "random_state"), ("learning_rate_init", "rate")):
+        with pytest.raises(TypeError, match=rf"SparseClassifier\(\) has no argument {name}; here it is {own}"):
+            varve.SparseClassifier(**{name: 1})
+
+
 def test_pipelines_and_searches(digits):
     X, y = digits
     pipeline = make_pipeline(StandardScaler(), varve.SparseClassifier((32,), epochs=5, random_state=1))

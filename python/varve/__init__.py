@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import _core, generate
 from ._activation import Activation
-from ._errors import Error, InputError, ResourceError, UsageError
+from ._errors import Error, InputError, MissingFileError, ResourceError, UsageError
 from ._files import Samples, read_samples, save_samples
 from ._network import Network
 from ._product import matmul
@@ -33,6 +33,7 @@ __all__ = [
     "Evaluation",
     "InputError",
     "Layer",
+    "MissingFileError",
     "Network",
     "ResourceError",
     "Run",
@@ -78,3 +79,7 @@ def __getattr__(name: str) -> object:
 
         return SparseClassifier
     raise AttributeError(f"module 'varve' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,12 @@ from ._errors import UsageError
 
 PARAMETERS = {"identity": None, "relu": None, "clipped_relu": "cap", "leaky_relu": "slope", "sigmoid": None, "tanh": None}
 
+#: Names of other libraries, in small letters without underscores.
+_NAMES_OF_OTHERS = {
+    **{"logistic": "sigmoid", "linear": "identity", "none": "identity", "hardtanh": "clipped_relu", "relu6": "clipped_relu"},
+    **{"leakyrelu": "leaky_relu", "clippedrelu": "clipped_relu", "hyperbolictangent": "tanh"},
+}
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -34,7 +40,9 @@ class Activation:
 
     def __post_init__(self) -> None:
         if self.name not in PARAMETERS:
-            raise UsageError(f"there is no activation {self.name!r}; there are: {', '.join(PARAMETERS)}")
+            own = _NAMES_OF_OTHERS.get(str(self.name).lower().replace("_", "")) or str(self.name).lower()
+            hint = f"; here it is {own!r}" if own in PARAMETERS else ""
+            raise UsageError(f"there is no activation {self.name!r}; there are: {', '.join(PARAMETERS)}{hint}")
         wanted = PARAMETERS[self.name]
         if wanted is not None and self.parameter is None:
             raise UsageError(f"the activation {self.name} needs its {wanted}: varve.Activation({self.name!r}, {wanted})")

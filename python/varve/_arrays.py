@@ -368,5 +368,7 @@ def to_precision(precision: Any) -> str:
     """"float32" or "float64", also from a type of NumPy. Python's float is ambiguous here and refused."""
     name = precision if isinstance(precision, str) else getattr(precision, "__name__", None) or getattr(precision, "name", None)
     if name not in ("float32", "float64"):
-        raise UsageError(f"the precision is {precision!r}, expected 'float32' or 'float64'")
+        own = {"double": "float64", "single": "float32", "float": "float32"}.get(str(name).lower())
+        hint = f"; {name} is {own!r} here" if own and isinstance(precision, str) else ""
+        raise UsageError(f"the precision is {precision!r}, expected 'float32' or 'float64'{hint}")
     return name

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import generate
 from ._activation import ActivationLike
 from ._network import Network
+from ._options import refuse_names_of_others
 from ._training import Epoch, Training, train
 
 
@@ -52,6 +53,7 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
     without a validation_fraction), ``classes_`` and ``n_features_in_``.
     """
 
+    @refuse_names_of_others
     def __init__(
         self,
         hidden: Sequence[int] = (128,),

@@ -204,6 +204,34 @@ class Network:
         """Stored weights of all layers."""
         return self._core.num_edges()
 
+    @property
+    def density(self) -> float:
+        """Edges, as a share of the places of all matrices (outputs * inputs)."""
+        return self.num_edges / self._core.num_places()
+
+    def __len__(self) -> int:
+        """The number of layers."""
+        return self.num_layers
+
+    def __getitem__(self, number: int) -> Layer:
+        """``network[i]`` is :meth:`layer`."""
+        return self.layer(number)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return self.layers()
+
+    def __eq__(self, other: object) -> bool:
+        """True if all edges, weights, biases and activations are equal, in every bit."""
+        if not isinstance(other, Network):
+            return NotImplemented
+        if self is other:
+            return True
+        shapes = [(network.num_layers, network.num_inputs, network.num_outputs, network.num_edges) for network in (self, other)]
+        return shapes[0] == shapes[1] and all(_are_equal(one, another) for one, another in zip(self, other))
+
+    def __hash__(self) -> int:
+        return hash((self.num_layers, self.num_inputs, self.num_outputs, self.num_edges))
+
     def layer(self, number: int) -> Layer:
         """Layer ``number``, from 0 (negative numbers count from the end), as matrices of scipy.sparse."""
         from scipy.sparse import csr_array
@@ -224,7 +252,8 @@ class Network:
 
     def __repr__(self) -> str:
         return (
-            f"<varve.Network {self.name!r}: {self.num_layers} layers, {self.num_inputs} inputs, {self.num_outputs} outputs>"
+            f"<varve.Network {self.name!r}: {self.num_layers} layers, {self.num_inputs} inputs, {self.num_outputs} outputs, "
+            f"{self.num_edges} edges, density {self.density:.3g}>"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -456,6 +485,14 @@ class Network:
         names = ((engine, "engine"), (backend or "", "backend"), (reductions, "reductions"), (edge_order, "edge_order"))
         engine, backend, reductions, edge_order = (to_name(given, name) for given, name in names)
         return _core.Engine(self._core, engine, backend, precision, reductions, edge_order, batch, memory_limit, expected)
+
+
+def _are_equal(one: Layer, other: Layer) -> bool:
+    parts = [(layer.weights.indptr, layer.weights.indices, layer.weights.data) for layer in (one, other)]
+    if one.weights.shape != other.weights.shape or one.activation != other.activation:
+        return False
+    mine, theirs = (np.broadcast_to(layer.bias, layer.weights.shape[:1]) for layer in (one, other))
+    return np.array_equal(mine, theirs) and all(np.array_equal(part, another) for part, another in zip(*parts))
 
 
 def _core_of(weights: list[Any], bias: list[Any], activation: list[Any], name: str) -> _core.Network:

@@ -2,10 +2,50 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
-from typing import Any, Callable, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, TypedDict, TypeVar
 
 from ._errors import UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    _Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+#: Names that options have elsewhere, and what to write here.
+KNOWN_ELSEWHERE = {
+    **dict.fromkeys(("learning_rate", "lr", "learning_rate_init"), "rate"),
+    **dict.fromkeys(("batch_size", "minibatch_size"), "batch"),
+    **dict.fromkeys(("weight_decay", "alpha"), "l2"),
+    **dict.fromkeys(("max_iter", "n_epochs", "num_epochs", "n_iter", "nb_epoch"), "epochs"),
+    **dict.fromkeys(("hidden_layer_sizes", "hidden_sizes", "layers"), "hidden"),
+    **dict.fromkeys(("early_stopping", "n_iter_no_change"), "patience, with validation"),
+    **dict.fromkeys(("verbose", "callbacks", "callback"), "progress=print"),
+    **dict.fromkeys(("scheduler", "lr_scheduler"), "rate_schedule"),
+    **dict.fromkeys(("device", "accelerator"), "backend"),
+    **dict.fromkeys(("y", "target"), "labels or targets"),
+    **{"dtype": "precision", "betas": "beta1 and beta2", "eps": "epsilon", "warmup": "warm_up", "sparsity": "density, 1 - sparsity"},
+    **{"validation_data": "validation", "resume": "checkpoint", "solver": "optimizer", "n_jobs": "varve.start(num_threads=...)"},
+}
+
+
+def refuse_names_of_others(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Names that options have elsewhere are refused with the names that they have here."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def checked(*args: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        for name in options:
+            own = {"seed": "random_state", "random_state": "seed"}.get(name) or KNOWN_ELSEWHERE.get(name)
+            if own and name not in signature.parameters:
+                raise TypeError(f"{method.__qualname__.removesuffix('.__init__')}() has no argument {name}; here it is {own}")
+        return method(*args, **options)
+
+    return checked
+
 
 #: Called with the number of samples done and the number of all samples.
 Progress = Callable[[int, int], Any]

@@ -10,7 +10,7 @@ from . import _arrays, _core, _files
 from ._errors import InputError, UsageError
 from ._files import Path
 from ._network import Network
-from ._options import to_count, to_name, to_number, to_optional_count, to_seed
+from ._options import refuse_names_of_others, to_count, to_name, to_number, to_optional_count, to_seed
 
 
 #: Arguments of train(): names, numbers, whole numbers, and whole numbers or None.
@@ -47,6 +47,7 @@ class Training:
     keep_every: int  #: of so many layers one kept its activations; those of the others were computed twice
 
 
+@refuse_names_of_others
 def train(
     network: Network,
     X: Any,
