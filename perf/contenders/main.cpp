@@ -4,7 +4,6 @@
 
 #include "core/error.hpp"
 #include "core/version.hpp"
-#include "io/layer_groups.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "reference/infer.hpp"

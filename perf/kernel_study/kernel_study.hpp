@@ -2,7 +2,7 @@
 
 #include "core/backend.hpp"
 #include "network/network.hpp"
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 #include <cstddef>
 #include <cstdint>

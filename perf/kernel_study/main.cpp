@@ -8,7 +8,6 @@
 #include "network/activations.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
 #include "reference/infer.hpp"
 
 #include <CLI/CLI.hpp>

@@ -15,7 +15,7 @@
 #include "kernels/device_traits.hpp"
 #include "kernels/samples.hpp"
 #include "passes/output_order.hpp"
-#include "plan/launches.hpp"
+#include "plan/cuts.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -10,7 +10,6 @@
 #include "io/matrix_market.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
-#include "io/targets.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

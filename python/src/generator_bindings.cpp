@@ -7,8 +7,6 @@
 #include "core/host_threads.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

@@ -2,7 +2,7 @@
 
 #include "process.hpp"
 
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 #include <algorithm>
 #include <cstddef>

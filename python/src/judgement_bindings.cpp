@@ -4,7 +4,7 @@
 #include "held_network.hpp"
 
 #include "core/error.hpp"
-#include "network/evaluation.hpp"
+#include "network/loss.hpp"
 #include "reference/verdict.hpp"
 
 #include <fmt/format.h>

@@ -5,10 +5,10 @@
 
 #include "core/error.hpp"
 #include "core/host.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
-#include "radixnet/initial_network.hpp"
+#include "radixnet/network.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

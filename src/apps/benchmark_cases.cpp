@@ -2,8 +2,6 @@
 
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #include "apps/benchmark_machine.hpp"
 
 #include "core/backend.hpp"
-#include "core/device_facts.hpp"
 #include "core/host.hpp"
 #include "core/host_threads.hpp"
+#include "core/runtime.hpp"
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 

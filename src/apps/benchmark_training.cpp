@@ -1,10 +1,9 @@
 #include "apps/benchmark_run.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/training.hpp"
-#include "network/weights_hash.hpp"
-#include "radixnet/initial_network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
+#include "network/network.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
 #include "reference/train.hpp"
 
 #include <fmt/format.h>

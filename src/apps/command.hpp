@@ -1,8 +1,8 @@
 #pragma once
 
 #include "apps/cli_types.hpp"
+#include "io/challenge.hpp"
 #include "io/file_roles.hpp"
-#include "io/progress.hpp"
 
 #include <functional>
 #include <string>

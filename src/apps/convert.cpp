@@ -6,7 +6,7 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "io/open.hpp"
-#include "network/kept_network.hpp"
+#include "network/layer_memory.hpp"
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 

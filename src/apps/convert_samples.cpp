@@ -3,12 +3,10 @@
 #include "apps/command.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "io/file_kind.hpp"
 #include "io/idx.hpp"
 #include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
-#include "io/targets.hpp"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,6 @@
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
-#include "io/targets.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

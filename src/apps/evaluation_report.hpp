@@ -1,6 +1,6 @@
 #pragma once
 
-#include "network/evaluation.hpp"
+#include "network/loss.hpp"
 
 #include <nlohmann/json.hpp>
 

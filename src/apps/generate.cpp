@@ -4,8 +4,6 @@
 #include "io/open.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 #include "distribute/batch_queue.hpp"
 #include "distribute/run_batches.hpp"
 #include "distribute/stop_signal.hpp"
-#include "io/samples_ahead.hpp"
+#include "io/sample_reader.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "distribute/communicator.hpp"
 #include "distribute/record_store.hpp"
 #include "engine/inference.hpp"
-#include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
 #include "network/network.hpp"
 

@@ -4,7 +4,6 @@
 #include "apps/network_options.hpp"
 #include "apps/usage.hpp"
 #include "core/backend.hpp"
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "distribute/batch_queue.hpp"

@@ -4,7 +4,6 @@
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
-#include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 #include "apps/infer_prepare.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "distribute/rank_exchange.hpp"
 

@@ -6,7 +6,6 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "engine/inference.hpp"
-#include "io/file_kind.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"

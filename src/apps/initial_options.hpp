@@ -1,7 +1,7 @@
 #pragma once
 
 #include "apps/cli_types.hpp"
-#include "radixnet/initial_network.hpp"
+#include "radixnet/network.hpp"
 
 #include <optional>
 #include <string>

@@ -6,7 +6,7 @@
 #include "engine/inference.hpp"
 #include "network/optimizer.hpp"
 #include "network/pattern_change.hpp"
-#include "passes/ordered_network.hpp"
+#include "passes/edge_order.hpp"
 #include "plan/names.hpp"
 #include "training/rate_schedule.hpp"
 

@@ -3,7 +3,7 @@
 #include "apps/benchmark_run.hpp"
 #include "engine/inference.hpp"
 #include "network/network.hpp"
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include "core/error.hpp"
 #include "io/byte_stream.hpp"
 #include "io/json_text.hpp"
-#include "io/line_error.hpp"
+#include "io/text_file.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -7,12 +7,11 @@
 #include "apps/standard_streams.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
-#include "core/failure.hpp"
 #include "core/printable.hpp"
 #include "core/version.hpp"
 #include "io/input_files.hpp"
 #include "io/open.hpp"
-#include "io/partial_output.hpp"
+#include "io/output_file.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

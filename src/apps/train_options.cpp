@@ -4,7 +4,7 @@
 #include "apps/network_options.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
-#include "io/file_kind.hpp"
+#include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"

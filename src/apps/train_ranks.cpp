@@ -6,7 +6,7 @@
 #include "distribute/ranks.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "plan/memory.hpp"
 
 #include <fmt/format.h>

@@ -1,11 +1,9 @@
 #include "apps/train_samples.hpp"
 
 #include "core/error.hpp"
-#include "io/file_kind.hpp"
 #include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
-#include "io/targets.hpp"
 
 #include <utility>
 

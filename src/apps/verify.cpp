@@ -8,7 +8,7 @@
 #include "core/stopwatch.hpp"
 #include "io/input_files.hpp"
 #include "io/open.hpp"
-#include "network/kept_network.hpp"
+#include "network/layer_memory.hpp"
 #include "reference/infer.hpp"
 
 #include <CLI/CLI.hpp>

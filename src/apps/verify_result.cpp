@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/categories.hpp"
-#include "io/file_kind.hpp"
+#include "io/open.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>

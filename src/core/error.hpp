@@ -2,6 +2,11 @@
 
 #include <varve/error.hpp>
 
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -22,3 +27,52 @@ using v0_2::UsageError;
   do {                                                                                                                 \
     if (!(condition)) throw std::logic_error(std::string("varve: ") + (sentence) + " [" #condition "]");               \
   } while (false)
+
+namespace varve {
+
+// Overflow-safe arithmetic for sizes that come from outside: options, files, the environment; and checked narrowing.
+
+/// one + other, or nullopt if the sum overflows 64 bits.
+constexpr std::optional<std::uint64_t> checked_add(std::uint64_t one, std::uint64_t other) {
+  if (one > std::numeric_limits<std::uint64_t>::max() - other) return std::nullopt;
+  return one + other;
+}
+
+/// one * other, or nullopt if the product overflows 64 bits.
+constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t one, std::uint64_t other) {
+  if (other != 0 && one > std::numeric_limits<std::uint64_t>::max() / other) return std::nullopt;
+  return one * other;
+}
+
+/// one + other and one * other, saturated at the largest 64-bit number: for comparing a size with a limit.
+constexpr std::uint64_t capped_add(std::uint64_t one, std::uint64_t other) {
+  return checked_add(one, other).value_or(std::numeric_limits<std::uint64_t>::max());
+}
+constexpr std::uint64_t capped_multiply(std::uint64_t one, std::uint64_t other) {
+  return checked_multiply(one, other).value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+/// The integer part of a number, clamped to the range of 64 bits; 0 for NaN and negative numbers.
+constexpr std::uint64_t capped_integer(double number) {
+  constexpr double too_large = 18446744073709551616.0; // 2^64
+  if (!(number > 0.0)) return 0;
+  return number < too_large ? static_cast<std::uint64_t>(number) : std::numeric_limits<std::uint64_t>::max();
+}
+
+/// The number in a narrower type. Throws InputError in every build if the type cannot hold it: kernels would read
+/// another place, without a word. `what`: what the number is, for the message. Tests, which have no memory for such
+/// numbers, lower `most`.
+template <std::integral Narrow>
+Narrow narrowed(std::uint64_t number, char const* what,
+                std::uint64_t most = static_cast<std::uint64_t>(std::numeric_limits<Narrow>::max())) {
+  if (number > most)
+    throw InputError(std::string(what) + ": found " + std::to_string(number) + ", expected at most " +
+                     std::to_string(most));
+  return static_cast<Narrow>(number);
+}
+
+/// The error that an exception means: an Error is itself, others are ResourceErrors, with a sentence about what lacks
+/// if memory or a thread does.
+Error error_of(std::exception const& failure);
+
+} // namespace varve

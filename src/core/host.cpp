@@ -1,6 +1,6 @@
 #include "core/host.hpp"
 
-#include "core/checked.hpp"
+#include "core/error.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -76,7 +76,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
 /// Host only: finish() for layers with a slope or a curve. Not inlined, by value and lane by lane, so that other layers
 /// pay nothing for it: a slope within finish() doubles the time of a fused layer.
 template <class Scalar, int Width>
-[[gnu::noinline]] Pack<Scalar, Width> finish_apart(Pack<Scalar, Width> sum, double bias, Bounds<Scalar> bounds) {
+[[gnu::noinline]] Pack<Scalar, Width> finish_noinline(Pack<Scalar, Width> sum, double bias, Bounds<Scalar> bounds) {
   Curve const curve = bounds.curve();
   double const slope = curve == Curve::none ? bounds.slope : 1.0;
   for (Scalar& lane : sum.lane) {
@@ -119,7 +119,7 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
         host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
           host::store(apart.lane + i, host::load<Vector>(sum.lane + i));
         });
-        apart = finish_apart(apart, bias, bounds);
+        apart = finish_noinline(apart, bias, bounds);
         host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
           host::store(sum.lane + i, host::load<Vector>(apart.lane + i));
         });
@@ -140,7 +140,7 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
 
 /// A curve's value in a function of its own, which costs the kernel fewer registers.
 template <class Scalar>
-[[gnu::noinline]] KOKKOS_FUNCTION Scalar curved_apart(Curve curve, Scalar x) {
+[[gnu::noinline]] KOKKOS_FUNCTION Scalar curved_noinline(Curve curve, Scalar x) {
   return curved(curve, x) + Scalar(0);
 }
 
@@ -154,7 +154,7 @@ KOKKOS_FORCEINLINE_FUNCTION void finish_with_curve(Pack<Scalar, Width>& sum, dou
     if (curve != Curve::none) bounds.slope = 1.0;
     finish(sum, bias, bounds);
     if (curve != Curve::none) {
-      for (int i = 0; i < Width; ++i) sum.lane[i] = curved_apart(curve, sum.lane[i]);
+      for (int i = 0; i < Width; ++i) sum.lane[i] = curved_noinline(curve, sum.lane[i]);
     }
   ))
   KOKKOS_IF_ON_HOST((

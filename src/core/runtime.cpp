@@ -10,11 +10,14 @@
 
 #include <unistd.h>
 
+#include <Kokkos_Core.hpp>
+
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -191,6 +194,31 @@ std::size_t available_memory(Backend backend) {
   auto const free_bytes = gpu::free_memory();
   if (!free_bytes) throw ResourceError("the GPU does not say how much memory is free");
   return *free_bytes;
+}
+
+namespace {
+
+/// The text after "NAME: " on the first such line; empty if there is none.
+std::string value_of(std::string const& text, std::string_view name) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
+    if (!line.starts_with(name) || line.size() < name.size() + 2 || line[name.size()] != ':') continue;
+    return line.substr(name.size() + 2);
+  }
+  return {};
+}
+
+} // namespace
+
+Facts device_facts(Backend backend) { return backend == gpu::backend ? gpu::facts() : Facts(); }
+
+Facts kokkos_facts() {
+  std::ostringstream text;
+  Kokkos::print_configuration(text, false);
+  return {{"cpu_architecture", value_of(text.str(), "CPU architecture")},
+          {"gpu_architecture", value_of(text.str(), "GPU architecture")},
+          {"host_threads", std::to_string(Kokkos::DefaultHostExecutionSpace().concurrency())}};
 }
 
 } // namespace varve

@@ -5,7 +5,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace varve {
 
@@ -41,5 +45,28 @@ std::string device_identity(Backend backend);
 /// Memory, in bytes, that a backend can still allocate: free device memory, or available_host_memory() on CPU backends.
 /// Throws ResourceError if the device does not report it.
 std::size_t available_memory(Backend backend);
+
+/// Facts about a device for reports, as names and values, in the order in which they are shown.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+/// The GPU behind a backend: its name, memory, caches, processors, clocks and driver, as far as the runtime library
+/// reports them; empty on CPU backends.
+Facts device_facts(Backend backend);
+
+/// What Kokkos was configured with, by its own account: the processor and GPU it was compiled for, and the number of
+/// threads of its host backend.
+Facts kokkos_facts();
+
+/// The indices of the first text that stands before already, as {where it stands first, here}: of the identities of
+/// devices (core/runtime.hpp), the two ranks that share one. Empty texts do not count.
+inline std::optional<std::pair<std::size_t, std::size_t>> first_repeated(std::vector<std::string> const& texts) {
+  std::map<std::string, std::size_t> first_of;
+  for (std::size_t index = 0; index < texts.size(); ++index) {
+    if (texts[index].empty()) continue;
+    auto const [first, is_new] = first_of.emplace(texts[index], index);
+    if (!is_new) return std::pair(first->second, index);
+  }
+  return std::nullopt;
+}
 
 } // namespace varve

@@ -1,6 +1,5 @@
 #include "distribute/batch_queue.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 
 #include "core/config.hpp"
 #include "core/error.hpp"
-#include "core/failure.hpp"
 #include "core/stopwatch.hpp"
 
 #include <fmt/format.h>

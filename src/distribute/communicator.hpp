@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/error.hpp"
-#include "io/sample_range.hpp"
+#include "io/sample_reader.hpp"
 
 #include <cstddef>
 #include <cstdint>

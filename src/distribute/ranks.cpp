@@ -1,7 +1,6 @@
 #include "distribute/ranks.hpp"
 
 #include "core/host.hpp"
-#include "core/repeated.hpp"
 #include "core/runtime.hpp"
 #include "io/checksum.hpp"
 #include "io/json_text.hpp"

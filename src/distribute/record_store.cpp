@@ -4,8 +4,7 @@
 #include "io/checksum.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
-#include "io/partial_output.hpp"
-#include "io/temporary_file.hpp"
+#include "io/output_file.hpp"
 #include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
@@ -135,7 +134,7 @@ void RecordFile::fail(char const* what, int error) const {
 
 void RecordFile::open_file(Purpose purpose) {
   if (purpose == Purpose::temporary) {
-    descriptor_ = open_temporary_file(path_);
+    descriptor_ = open_temporary_file(path_).release();
     return;
   }
   int const access = purpose == Purpose::append ? O_RDWR | O_CREAT : O_RDONLY;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "distribute/communicator.hpp"
-#include "io/sample_range.hpp"
+#include "io/sample_reader.hpp"
 
 #include <nlohmann/json.hpp>
 

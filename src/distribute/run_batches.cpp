@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
-#include "io/line_error.hpp"
+#include "io/text_file.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,6 @@
 
 #include "distribute/batch_queue.hpp"
 #include "engine/inference.hpp"
-#include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
 #include "network/sample_set.hpp"
 

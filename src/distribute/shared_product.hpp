@@ -2,7 +2,7 @@
 
 #include "distribute/communicator.hpp"
 #include "distribute/shared_words.hpp"
-#include "io/sample_range.hpp"
+#include "io/sample_reader.hpp"
 #include "products/product_engine.hpp"
 #include "products/product_tiles.hpp"
 

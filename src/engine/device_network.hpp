@@ -8,12 +8,9 @@
 #include "engine/layer_store.hpp"
 #include "engine/strip_cutter.hpp"
 #include "kernels/device_traits.hpp"
-#include "network/layer_bytes.hpp"
-#include "network/spare_layers.hpp"
-#include "passes/saturation.hpp"
+#include "network/layer_memory.hpp"
 #include "plan/cuts.hpp"
 #include "plan/names.hpp"
-#include "plan/sentences.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -59,7 +56,7 @@ public:
       for_each_on_host_threads(layers.size(), [&](std::size_t i) { layers[i] = source->layer(first + i); });
       add(layers, first);
       if (first == 0 && source->num_layers() > 1) add_first(layers.front());
-      for (auto& layer : layers) give_back(std::move(layer));
+      for (auto& layer : layers) recycle(std::move(layer));
     }
     finish(source);
     plan_for(false);
@@ -75,13 +72,13 @@ public:
   /// Makes a new plan for samples whose values are all equal, or not. True if the first step reads the samples
   /// directly, so that they need no tiles.
   bool plan_for(bool has_one_value) {
-    auto const way = has_one_value ? first_way_ : FirstLayerWay::tiles;
+    auto const way = has_one_value ? first_way_ : FirstLayerInput::tiles;
     cutter_->set_first(way, first_choice_);
     form_launches();
-    return way != FirstLayerWay::tiles;
+    return way != FirstLayerInput::tiles;
   }
   /// In a plan without input tiles: true if the first layer reads the samples as bits, false if it counts entries.
-  bool reads_bits() const { return first_way_ != FirstLayerWay::counts; }
+  bool reads_bits() const { return first_way_ != FirstLayerInput::counts; }
   /// Neurons of the widest layer that the panel must hold; without_tiles: the inputs need no room.
   std::size_t max_neurons(bool without_tiles) const {
     return without_tiles ? max_outputs_ : std::max(max_outputs_, num_inputs_);
@@ -192,7 +189,7 @@ private:
 
   void add_first(Layer const& layer) {
     auto first = chooser_.choose_first(layer, planned_.front().choice);
-    bool const has_own = first.way == FirstLayerWay::tiles || first.way == FirstLayerWay::own_bits;
+    bool const has_own = first.way == FirstLayerInput::tiles || first.way == FirstLayerInput::own_bits;
     if (!has_own && !store_.place_first(layer, first)) return;
     first_way_ = first.way;
     first_choice_ = first.choice;
@@ -200,14 +197,14 @@ private:
 
   void finish(std::shared_ptr<NetworkSource const> const& source) {
     if (cuts_layers_) StripCutter<ExecutionSpace, Scalar>(chooser_, store_, planned_).cut(*source);
-    if (!planned_.front().strips.empty()) first_way_ = FirstLayerWay::tiles; // kernels that take strips read tiles
+    if (!planned_.front().strips.empty()) first_way_ = FirstLayerInput::tiles; // kernels that take strips read tiles
     store_.finish([&](bool keeps_all) -> typename LayerStore<ExecutionSpace, Scalar>::MakeImage {
       if (keeps_all) return {};
       return PieceMaker<ExecutionSpace, Scalar>(chooser_, source, planned_);
     });
-    bool const needs_copy = first_way_ == FirstLayerWay::bits || first_way_ == FirstLayerWay::counts;
+    bool const needs_copy = first_way_ == FirstLayerInput::bits || first_way_ == FirstLayerInput::counts;
     if (needs_copy && store_.first().index() == 0)
-      first_way_ = FirstLayerWay::tiles; // memory was too small for the copy
+      first_way_ = FirstLayerInput::tiles; // memory was too small for the copy
     for (std::size_t number = 0; store_.stream() != nullptr && number < planned_.size(); ++number) {
       planned_[number].choice = chooser_.streamed(planned_[number].choice);
       planned_[number].segment = store_.segment_of({number, 0});
@@ -215,7 +212,7 @@ private:
         planned_[number].strips[strip].segment = store_.segment_of({number, strip});
     }
     cutter_.emplace(std::move(planned_), traits_,
-                    CutRequest{FirstLayerWay::tiles, {}, reductions_.saturation, reductions_.equal_samples});
+                    CutRequest{FirstLayerInput::tiles, {}, reductions_.saturation, reductions_.equal_samples});
   }
 
   void form_launches() {
@@ -243,8 +240,8 @@ private:
   std::vector<PlannedLayer> planned_; ///< moves to cutter_ when all layers are known
   std::optional<LaunchCutter> cutter_;
   std::vector<ReadyStep> steps_;
-  FirstLayerWay first_way_ = FirstLayerWay::tiles; ///< how layer 0 takes samples whose values are all equal
-  LayerChoice first_choice_;                       ///< of its second copy, if that way reads one
+  FirstLayerInput first_way_ = FirstLayerInput::tiles; ///< how layer 0 takes samples whose values are all equal
+  LayerChoice first_choice_;                           ///< of its second copy, if that way reads one
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t max_outputs_ = 0;

@@ -2,9 +2,8 @@
 
 #include "engine/growth_blocks.hpp"
 #include "engine/training_step.hpp"
-#include "kernels/free_places.hpp"
-#include "kernels/place_gradients.hpp"
-#include "kernels/subtree_sums.hpp"
+#include "kernels/growth.hpp"
+#include "kernels/leaf_sums.hpp"
 #include "passes/regrow.hpp"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include "network/activations.hpp"
 #include "network/representable.hpp"
 #include "plan/memory.hpp"
-#include "plan/sentences.hpp"
+#include "plan/names.hpp"
 
 #include <KokkosSparse_CrsMatrix.hpp>
 #include <KokkosSparse_spmv.hpp>

@@ -8,10 +8,10 @@
 #include "kernels/counted_samples.hpp"
 #include "kernels/dense_forward.hpp"
 #include "kernels/direct_forward.hpp"
-#include "kernels/few_forward.hpp"
 #include "kernels/fused_forward.hpp"
-#include "kernels/spread_dense.hpp"
-#include "kernels/spread_forward.hpp"
+#include "kernels/small_batch_forward.hpp"
+#include "kernels/split_output_forward.hpp"
+#include "kernels/split_output_operands.hpp"
 #include "kernels/staged_forward.hpp"
 #include "kernels/stationary_forward.hpp"
 
@@ -100,9 +100,9 @@ struct SpreadKernel {
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     if constexpr (requires { Format::Edges::is_dense; }) {
-      spread_dense<Tile>(space, layer, pass);
+      split_output_dense<Tile>(space, layer, pass);
     } else {
-      spread_forward<Tile>(space, layer, pass);
+      split_output_forward<Tile>(space, layer, pass);
     }
   }
 };
@@ -237,7 +237,7 @@ private:
   int saturates_from_ = 0;
 };
 
-/// Carries out several layers of one format by the few kernel.
+/// Carries out several layers of one format by the small-batch kernel.
 template <class ExecutionSpace, class Format, class Tile>
 class FewLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
 public:
@@ -261,10 +261,10 @@ public:
   void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
                typename Base::HandOver const& hand_over) const override {
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
-    FewForward<ExecutionSpace, Format, Tile> const kernel{array_in<Edges>(edges_, 0, layers_.size()), panel.samples(),
-                                                          !panel.is_expanded(), panel.reusable_source(),
-                                                          panel.next_pass()};
-    few_forward(space, kernel, weights_per_layer_);
+    SmallBatchForward<ExecutionSpace, Format, Tile> const kernel{array_in<Edges>(edges_, 0, layers_.size()),
+                                                                 panel.samples(), !panel.is_expanded(),
+                                                                 panel.reusable_source(), panel.next_pass()};
+    small_batch_forward(space, kernel, weights_per_layer_);
     for (auto const& layer : layers_) panel.advance(layer.num_outputs(), Tile::num_samples);
     if (hand_over.lists_live) panel.list_live(space);
   }

@@ -97,7 +97,7 @@ private:
 
   template <class F>
   std::unique_ptr<Work> make_few(Step const& step) const {
-    if constexpr (Tune::has_few_kernel && is_for_few<F>) {
+    if constexpr (Tune::has_small_batch_kernel && is_for_few<F>) {
       using Single = TileShape<Scalar, 1, 1, 1>;
       if (step.choice.tile_samples == 1)
         return std::make_unique<FewLaunch<ExecutionSpace, F, Single>>(formats_of<F>(step));
@@ -122,7 +122,7 @@ private:
       saturates_from =
           static_cast<int>(cutter_.saturates_from() - std::min(cutter_.saturates_from(), step.first_layer));
     return std::make_unique<FusedLaunch<ExecutionSpace, F, typename FusedTune::Tile, FusedTune>>(
-        formats_of<F>(step), cutter_.is_dead_for_ever_after(step.first_layer), saturates_from);
+        formats_of<F>(step), cutter_.stays_dead_after(step.first_layer), saturates_from);
   }
 
   template <class F>

@@ -36,7 +36,7 @@ struct LayerFormats {
   using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   using Dense = DenseBlocks<ExecutionSpace, Scalar, Tune::dense_outputs, Tune::dense_chunk>;
-  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, Tune::few_outputs, 1, 1>; ///< for the few kernel
+  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, Tune::few_outputs, 1, 1>; ///< for the small-batch kernel
   using FewDense = DenseBlocks<ExecutionSpace, Scalar, Tune::few_outputs, Tune::few_dense_chunk, Tune::few_dense_piece>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
@@ -106,7 +106,7 @@ struct LayerFormats {
   }
 
   static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice) {
-    if (choice.way == FirstLayerWay::counts) return Counted(layer);
+    if (choice.way == FirstLayerInput::counts) return Counted(layer);
     if (has_short_inputs(layer.num_inputs()))
       return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order));
     return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order));

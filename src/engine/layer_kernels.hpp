@@ -4,9 +4,6 @@
 #include "engine/leaf_levels.hpp"
 #include "kernels/fused_backward.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/pick_levels.hpp"
-#include "kernels/scratch_backward.hpp"
-#include "kernels/scratch_forward.hpp"
 #include "kernels/trained_dense.hpp"
 #include "kernels/trained_forward.hpp"
 

@@ -1,7 +1,7 @@
 #include "engine/layer_slices.hpp"
 
-#include "plan/output_strips.hpp"
-#include "plan/sentences.hpp"
+#include "plan/memory.hpp"
+#include "plan/names.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -4,8 +4,7 @@
 #include "engine/panel.hpp"
 #include "engine/weight_stream.hpp"
 #include "plan/memory.hpp"
-#include "plan/sentences.hpp"
-#include "plan/weight_segments.hpp"
+#include "plan/names.hpp"
 
 #include <algorithm>
 #include <functional>

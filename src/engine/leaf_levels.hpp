@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/layer_strips.hpp"
-#include "kernels/leaf_gradient_gpu.hpp"
+#include "kernels/leaf_gradient.hpp"
 #include "kernels/line_half.hpp"
 #include "kernels/training_tile.hpp"
 #include "kernels/tuning/training.hpp"

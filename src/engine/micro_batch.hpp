@@ -3,7 +3,7 @@
 #include "engine/mirrored_array.hpp"
 #include "kernels/derivative.hpp"
 #include "kernels/gather_positions.hpp"
-#include "kernels/output_error_gpu.hpp"
+#include "kernels/output_error.hpp"
 #include "kernels/training_tile.hpp"
 #include "network/loss.hpp"
 

@@ -3,7 +3,7 @@
 #include "core/beside_recordings.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
-#include "kernels/widen.hpp"
+#include "kernels/samples.hpp"
 
 #include <cstddef>
 #include <string>

@@ -6,7 +6,6 @@
 #include "kernels/equal_samples.hpp"
 #include "kernels/live_samples.hpp"
 #include "kernels/samples.hpp"
-#include "kernels/saturation.hpp"
 #include "kernels/tile.hpp"
 
 #include <algorithm>

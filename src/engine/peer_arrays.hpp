@@ -3,7 +3,6 @@
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/host.hpp"
-#include "core/repeated.hpp"
 #include "core/runtime.hpp"
 #include "core/shared_memory.hpp"
 #include "core/shared_work_mark.hpp"

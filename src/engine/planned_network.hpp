@@ -7,7 +7,7 @@
 #include "engine/panel.hpp"
 #include "engine/sample_upload.hpp"
 #include "plan/memory.hpp"
-#include "plan/sentences.hpp"
+#include "plan/names.hpp"
 
 #include "core/runtime.hpp"
 

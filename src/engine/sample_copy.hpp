@@ -5,7 +5,7 @@
 #include "engine/number_lane.hpp"
 #include "kernels/samples.hpp"
 #include "network/representable.hpp"
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 #include <algorithm>
 #include <atomic>

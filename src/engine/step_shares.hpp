@@ -2,8 +2,8 @@
 
 #include "engine/gradient_parts.hpp"
 #include "formats/device_layer.hpp"
-#include "kernels/subtree_sums.hpp"
-#include "network/subtrees.hpp"
+#include "kernels/leaf_sums.hpp"
+#include "network/leaf.hpp"
 
 #include <Kokkos_Core.hpp>
 

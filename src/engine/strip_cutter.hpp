@@ -4,8 +4,8 @@
 #include "engine/layer_store.hpp"
 #include "plan/choose.hpp"
 #include "plan/cuts.hpp"
-#include "plan/output_strips.hpp"
-#include "plan/sentences.hpp"
+#include "plan/memory.hpp"
+#include "plan/names.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -8,9 +8,8 @@
 #include "engine/training.hpp"
 #include "engine/training_formats.hpp"
 #include "formats/trained_edges.hpp"
-#include "kernels/subtree_sums.hpp"
+#include "kernels/leaf_sums.hpp"
 #include "kernels/tuning/training.hpp"
-#include "kernels/turn_weights.hpp"
 #include "kernels/update_step.hpp"
 
 #include <algorithm>
@@ -77,7 +76,7 @@ public:
   /// its optimizer with the moments of all ranks. Must not be called while kernels use the arrays.
   void replace(Network const& network, OptimizerState const& state) {
     layers_.clear(); // memory of the old arrays is freed before new ones take it
-    turned_.clear();
+    transposed_layers_.clear();
     shapes_.clear();
     by_input_ = by_output_ = {};
     pinned_.clear();
@@ -285,7 +284,7 @@ private:
       for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
       bool const has_all = own.format.has_dense_forward && own.num_places() == own.edges.num_edges();
       if (has_all && own.num_places() >= TrainingTuning<ExecutionSpace>::least_turned_weights)
-        turned_.push_back(layers_.size());
+        transposed_layers_.push_back(layers_.size());
       layers_.push_back(own);
       shapes_.push_back(layer);
       shapes_.back().weights.values.clear();
@@ -323,10 +322,10 @@ private:
   std::vector<Stretch> stretches(std::size_t first, std::size_t last) const {
     std::vector<Stretch> stretches;
     for (std::size_t begin = first; begin < last;) {
-      auto const turned = std::ranges::find_if(turned_, [&](std::size_t number) {
+      auto const turned = std::ranges::find_if(transposed_layers_, [&](std::size_t number) {
         return layers_[number].first_edge + layers_[number].edges.num_edges() > begin;
       });
-      auto const* layer = turned == turned_.end() ? nullptr : &layers_[*turned];
+      auto const* layer = turned == transposed_layers_.end() ? nullptr : &layers_[*turned];
       bool const is_within = layer != nullptr && layer->first_edge <= begin;
       std::size_t const end = layer == nullptr ? last
                               : is_within      ? layer->first_edge + layer->edges.num_edges()
@@ -348,10 +347,11 @@ private:
     if (stretch.turned == nullptr) return;
     auto const& layer = *stretch.turned;
     auto const stored = std::make_pair(layer.first_stored, layer.first_stored + layer.num_stored());
-    turn_weights(space, TurnWeights<ExecutionSpace, Scalar>{
-                            layer.by_input, Kokkos::subview(by_output_, stored),
-                            static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
-                            stretch.first - layer.first_edge, stretch.last - layer.first_edge});
+    transpose_weights(space,
+                      TransposeWeights<ExecutionSpace, Scalar>{
+                          layer.by_input, Kokkos::subview(by_output_, stored),
+                          static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
+                          stretch.first - layer.first_edge, stretch.last - layer.first_edge});
   }
 
   template <class T>
@@ -419,7 +419,7 @@ private:
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;
-  std::vector<std::size_t> turned_;             ///< layers whose weights by output are turned in blocks, ascending
+  std::vector<std::size_t> transposed_layers_;  ///< layers whose weights by output are turned in blocks, ascending
   std::vector<Layer> shapes_;                   ///< patterns and activations, without values
   PinnedArrays<ExecutionSpace, Scalar> pinned_; ///< the arrays of weights, if they are in memory of the host
   Array<Scalar> by_input_, by_output_;

@@ -1,6 +1,5 @@
 #include "engine/training_formats.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "engine/training.hpp"
 #include "network/network.hpp"
-#include "passes/transposed.hpp"
+#include "network/sparse_matrix.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "engine/training_passes.hpp"
 
-#include "network/subtrees.hpp"
+#include "network/leaf.hpp"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 #include "engine/peer_arrays.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_step.hpp"
+#include "network/leaf.hpp"
 #include "network/representable.hpp"
-#include "network/subtrees.hpp"
 
 #include <algorithm>
 #include <cstddef>

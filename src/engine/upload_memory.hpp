@@ -3,7 +3,7 @@
 #include "core/beside_recordings.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
-#include "network/sample_memory.hpp"
+#include "network/sample_set.hpp"
 
 #include <cstddef>
 #include <cstdlib>

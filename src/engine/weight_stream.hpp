@@ -6,7 +6,7 @@
 #include "core/stopwatch.hpp"
 #include "engine/inference.hpp"
 #include "engine/segment_loader.hpp"
-#include "plan/weight_segments.hpp"
+#include "plan/memory.hpp"
 
 #include <algorithm>
 #include <cstddef>

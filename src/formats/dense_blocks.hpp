@@ -2,8 +2,8 @@
 
 #include "core/error.hpp"
 #include "formats/device_layer.hpp"
-#include "passes/block_lists.hpp"
 #include "passes/edge_order.hpp"
+#include "passes/output_order.hpp"
 #include "plan/device_traits.hpp"
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "core/beside_recordings.hpp"
-#include "core/checked.hpp"
+#include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/pack.hpp"
 #include "core/views.hpp"
 #include "network/network.hpp"
-#include "plan/layer_image.hpp"
+#include "plan/layer_sizes.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "formats/device_layer.hpp"
-#include "passes/transposed.hpp"
+#include "network/sparse_matrix.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,9 +1,8 @@
 #include "io/byte_stream.hpp"
 
-#include "io/compressed_source.hpp"
-#include "io/compressions.hpp"
-#include "io/stored_bytes.hpp"
+#include "io/decompression.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace varve {
@@ -11,25 +10,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
-
-constexpr std::string_view gzip_magic = "\x1f\x8b"sv;
-constexpr std::string_view xz_magic = "\xfd"
-                                      "7zXZ\0"sv;
-constexpr std::string_view zstd_magic = "\x28\xb5\x2f\xfd"sv;
-
-std::string_view magic_of(Compression compression) {
-  switch (compression) {
-  case Compression::gzip:
-    return gzip_magic;
-  case Compression::xz:
-    return xz_magic;
-  case Compression::zstd:
-    return zstd_magic;
-  case Compression::none:
-    break;
-  }
-  return "";
-}
 
 class PlainSource final : public ByteSource {
 public:
@@ -50,72 +30,55 @@ private:
   OutputFile& file_;
 };
 
-constexpr Compression compressions[] = {Compression::gzip, Compression::xz, Compression::zstd};
+/// How files of a compression are named, begin, are read and written.
+struct CompressionFormat {
+  Compression compression;
+  char const* ending;
+  std::string_view magic; ///< the first bytes
+  std::unique_ptr<ByteSource> (*make_source)(std::unique_ptr<StoredBytes>);
+  std::unique_ptr<ByteSink> (*make_sink)(OutputFile&);
+};
 
-/// The compression indicated by the first bytes of a file.
-Compression compression_of_bytes(StoredBytes& stored) {
-  stored.hold(xz_magic.size());
-  for (auto const compression : compressions) {
-    if (stored.held().starts_with(magic_of(compression))) return compression;
-  }
-  return Compression::none;
+constexpr CompressionFormat compression_formats[] = {
+    {Compression::gzip, ".gz", "\x1f\x8b"sv, make_gzip_source, make_gzip_sink},
+    {Compression::xz, ".xz", "\xfd\x37zXZ\0"sv, make_xz_source, make_xz_sink},
+    {Compression::zstd, ".zst", "\x28\xb5\x2f\xfd"sv, make_zstd_source, make_zstd_sink},
+};
+constexpr std::size_t longest_magic = 6;
+
+/// Null for no compression.
+CompressionFormat const* format_of(Compression compression) {
+  auto const* const found = std::ranges::find(compression_formats, compression, &CompressionFormat::compression);
+  return found == std::end(compression_formats) ? nullptr : found;
 }
 
 } // namespace
 
 Compression compression_of_name(fs::path const& path) {
   auto const ending = path.extension().string();
-  for (auto const compression : compressions) {
-    if (ending == ending_of(compression)) return compression;
-  }
-  return Compression::none;
+  auto const* const found = std::ranges::find(compression_formats, ending, &CompressionFormat::ending);
+  return found == std::end(compression_formats) ? Compression::none : found->compression;
 }
 
 char const* ending_of(Compression compression) {
-  switch (compression) {
-  case Compression::gzip:
-    return ".gz";
-  case Compression::xz:
-    return ".xz";
-  case Compression::zstd:
-    return ".zst";
-  case Compression::none:
-    break;
-  }
-  return "";
+  auto const* const format = format_of(compression);
+  return format == nullptr ? "" : format->ending;
 }
 
 std::unique_ptr<ByteSource> open_bytes(fs::path const& path) {
   auto stored = std::make_unique<StoredBytes>(path);
-  switch (compression_of_bytes(*stored)) {
-  case Compression::gzip:
-    return make_gzip_source(std::move(stored));
-  case Compression::xz:
-    return make_xz_source(std::move(stored));
-  case Compression::zstd:
-    return make_zstd_source(std::move(stored));
-  case Compression::none:
-    break;
-  }
+  stored->hold(longest_magic);
+  for (auto const& format : compression_formats)
+    if (stored->held().starts_with(format.magic)) return format.make_source(std::move(stored));
   // A file whose name announces compression but that ends within its first bytes is truncated, not plain.
-  auto const promised = compression_of_name(path);
-  if (promised != Compression::none && magic_of(promised).starts_with(stored->held())) {
-    fail_truncated(path, ending_of(promised) + 1);
-  }
+  auto const* const promised = format_of(compression_of_name(path));
+  if (promised != nullptr && promised->magic.starts_with(stored->held())) fail_truncated(path, promised->ending + 1);
   return std::make_unique<PlainSource>(std::move(stored));
 }
 
 std::unique_ptr<ByteSink> make_byte_sink(OutputFile& file, Compression compression) {
-  switch (compression) {
-  case Compression::gzip:
-    return make_gzip_sink(file);
-  case Compression::xz:
-    return make_xz_sink(file);
-  case Compression::zstd:
-    return make_zstd_sink(file);
-  case Compression::none:
-    break;
-  }
+  auto const* const format = format_of(compression);
+  if (format != nullptr) return format->make_sink(file);
   return std::make_unique<PlainSink>(file);
 }
 

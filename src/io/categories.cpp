@@ -1,9 +1,7 @@
 #include "io/categories.hpp"
 
 #include "core/error.hpp"
-#include "io/line_error.hpp"
 #include "io/text_file.hpp"
-#include "io/text_lines.hpp"
 
 #include <fmt/format.h>
 

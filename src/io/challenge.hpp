@@ -1,15 +1,13 @@
 #pragma once
 
 #include "io/byte_stream.hpp"
-#include "io/progress.hpp"
-#include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
-#include "io/sample_writer.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +15,9 @@
 #include <vector>
 
 namespace varve {
+
+/// Callback that receives the number of finished parts and their total; called by one thread at a time. May be empty.
+using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
 /// Properties of a network that the challenge's text files do not contain.
 struct ChallengeOptions {

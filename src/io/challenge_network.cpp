@@ -1,22 +1,163 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/challenge.hpp"
-#include "io/challenge_files.hpp"
 #include "io/triple_text.hpp"
-#include "io/triple_writer.hpp"
-#include "network/challenge.hpp"
+#include "network/network.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
 #include <mutex>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
-/// The functions of io/challenge.hpp for networks.
 namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Removes `text` from the front of `rest`; false if it is not there.
+bool take(std::string_view& rest, std::string_view text) {
+  if (!rest.starts_with(text)) return false;
+  rest.remove_prefix(text.size());
+  return true;
+}
+
+/// Parses a number and removes it from the front of `rest`; false if there is none.
+bool take(std::string_view& rest, std::size_t& number) {
+  auto const [next, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  if (error != std::errc()) return false;
+  rest.remove_prefix(static_cast<std::size_t>(next - rest.data()));
+  return true;
+}
+
+/// The layer files of a folder, by number of neurons and layer number (from 1).
+using LayerFiles = std::map<std::size_t, std::map<std::size_t, fs::path>>;
+
+bool is_layer_name(std::string_view name, std::size_t& neurons, std::size_t& number) {
+  bool const begins = take(name, "n") && take(name, neurons) && take(name, "-l") && take(name, number);
+  return begins && take(name, ".tsv") && (name.empty() || name == ".gz" || name == ".xz" || name == ".zst");
+}
+
+std::vector<fs::directory_entry> entries_of(fs::path const& folder) {
+  std::error_code error;
+  fs::directory_iterator const begin(folder, error);
+  if (error) throw InputError(fmt::format("{} cannot be read: {}", folder.string(), error.message()));
+  return {begin, fs::directory_iterator()};
+}
+
+LayerFiles find_layer_files(fs::path const& folder) {
+  LayerFiles files;
+  for (auto const& entry : entries_of(folder)) {
+    std::size_t neurons = 0;
+    std::size_t number = 0;
+    auto const name = entry.path().filename().string();
+    if (!is_layer_name(name, neurons, number)) continue;
+    auto const [place, is_new] = files[neurons].emplace(number, entry.path());
+    if (!is_new) {
+      std::string names[] = {place->second.filename().string(), name};
+      std::ranges::sort(names);
+      throw InputError(
+          fmt::format("{} holds both {} and {}, expected one file per layer", folder.string(), names[0], names[1]));
+    }
+  }
+  return files;
+}
+
+/// The sub-folders neuronN, by N.
+std::map<std::size_t, fs::path> find_neuron_folders(fs::path const& folder) {
+  std::map<std::size_t, fs::path> folders;
+  for (auto const& entry : entries_of(folder)) {
+    auto const name = entry.path().filename().string();
+    std::string_view rest = name;
+    std::size_t neurons = 0;
+    if (take(rest, "neuron") && take(rest, neurons) && rest.empty() && entry.is_directory()) {
+      folders.emplace(neurons, entry.path());
+    }
+  }
+  return folders;
+}
+
+/// The requested number of neurons, or the only one present.
+template <class ByNeurons>
+std::size_t choose_neurons(ByNeurons const& present, ChallengeOptions const& options, fs::path const& folder) {
+  std::vector<std::size_t> neurons;
+  for (auto const& [number, unused] : present) neurons.push_back(number);
+  if (options.neurons) {
+    if (present.contains(*options.neurons)) return *options.neurons;
+    throw InputError(fmt::format("{} holds layer files for {} neurons, found none for {}", folder.string(),
+                                 fmt::join(neurons, ", "), *options.neurons));
+  }
+  if (neurons.size() == 1) return neurons.front();
+  throw UsageError(
+      fmt::format("{} holds networks of {} neurons: say which one to read", folder.string(), fmt::join(neurons, ", ")));
+}
+
+/// The files of layers 1, 2, ... in order.
+std::vector<fs::path> choose_layers(std::map<std::size_t, fs::path> const& files, ChallengeOptions const& options,
+                                    fs::path const& folder, std::size_t neurons) {
+  auto const num_layers = options.layers.value_or(files.rbegin()->first);
+  std::vector<fs::path> paths;
+  for (std::size_t number = 1; number <= num_layers; ++number) {
+    auto const file = files.find(number);
+    if (file == files.end()) {
+      auto const name = fmt::format("n{}-l{}.tsv", neurons, number);
+      throw InputError(fmt::format("{} (or .gz, .xz, .zst) is missing, expected the files of layers 1 to {}",
+                                   (folder / name).string(), num_layers));
+    }
+    paths.push_back(file->second);
+  }
+  if (paths.empty()) throw InputError(fmt::format("{} holds only a layer 0, expected layers from 1", folder.string()));
+  return paths;
+}
+
+void require_sensible(ChallengeOptions const& options) {
+  if (options.neurons && (*options.neurons < 1 || *options.neurons > std::numeric_limits<NeuronIndex>::max())) {
+    throw UsageError(fmt::format("{} neurons were asked for, expected 1 to {}", *options.neurons,
+                                 std::numeric_limits<NeuronIndex>::max()));
+  }
+  if (options.layers && *options.layers < 1) throw UsageError("0 layers were asked for, expected at least 1");
+  if (options.bias && !std::isfinite(*options.bias)) {
+    throw UsageError(fmt::format("the bias {} was asked for, expected a finite number", *options.bias));
+  }
+  if (options.cap && !(*options.cap > 0.0 && std::isfinite(*options.cap))) {
+    throw UsageError(fmt::format("the cap {} was asked for, expected a positive finite number", *options.cap));
+  }
+}
+
+/// The width of a network and its files in layer order.
+struct ChallengeFiles {
+  std::size_t neurons = 0;
+  std::vector<fs::path> paths;
+};
+
+/// Finds the files that open_challenge_network reads. Throws as it does.
+ChallengeFiles find_challenge_files(fs::path const& folder, ChallengeOptions const& options) {
+  require_sensible(options);
+  auto layers_in = folder;
+  auto files = find_layer_files(folder);
+  if (files.empty()) {
+    auto const folders = find_neuron_folders(folder);
+    if (!folders.empty()) layers_in = folders.at(choose_neurons(folders, options, folder));
+    if (!folders.empty()) files = find_layer_files(layers_in);
+  }
+  if (files.empty()) {
+    throw InputError(fmt::format("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
+                                 "sub-folder neuronN",
+                                 layers_in.string()));
+  }
+  auto const neurons = choose_neurons(files, options, layers_in);
+  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max()) {
+    throw InputError(fmt::format("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
+                                 std::numeric_limits<NeuronIndex>::max()));
+  }
+  return {neurons, choose_layers(files.at(neurons), options, layers_in, neurons)};
+}
 
 class ChallengeNetwork final : public NetworkSource {
 public:
@@ -75,6 +216,16 @@ void write_layer_file(Layer const& layer, fs::path const& path) {
 }
 
 } // namespace
+
+bool is_layer_file_name(std::string_view name) {
+  std::size_t neurons = 0;
+  std::size_t number = 0;
+  return is_layer_name(name, neurons, number);
+}
+
+std::vector<fs::path> challenge_layer_files(fs::path const& folder, ChallengeOptions const& options) {
+  return find_challenge_files(folder, options).paths;
+}
 
 std::unique_ptr<NetworkSource> open_challenge_network(fs::path const& folder, ChallengeOptions const& options) {
   auto [neurons, paths] = find_challenge_files(folder, options);

@@ -1,7 +1,6 @@
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/triple_text.hpp"
-#include "io/triple_writer.hpp"
 
 #include <fmt/format.h>
 

@@ -3,10 +3,9 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/input_files.hpp"
+#include "io/whole_bytes.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -33,27 +32,14 @@ std::uint64_t finished(std::uint64_t sum) {
   return sum ^ (sum >> 31U);
 }
 
-/// Closes a descriptor on destruction.
-struct OpenDescriptor {
-  int number = -1;
-  ~OpenDescriptor() {
-    if (number >= 0) close(number);
-  }
-};
-
-[[noreturn]] void fail(std::filesystem::path const& path, int error) {
-  throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(error)));
-}
-
 std::uint64_t checksum_of_piece(std::filesystem::path const& path, int descriptor, std::uint64_t first,
                                 std::uint64_t length) {
   std::string block(std::min<std::uint64_t>(length, std::uint64_t{1} << 20), '\0');
   std::uint64_t sum = 0;
   for (std::uint64_t done = 0; done < length;) {
     auto const wanted = std::min<std::uint64_t>(block.size(), length - done);
-    auto const count = pread(descriptor, block.data(), wanted, static_cast<off_t>(first + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(path, errno);
+    auto const count = read_at(descriptor, first + done, block.data(), wanted);
+    if (count < 0) fail_to_read(path, errno);
     if (count == 0) throw InputError(fmt::format("{} became shorter while it was read", path.string()));
     sum = checksum({block.data(), static_cast<std::size_t>(count)}, sum);
     done += static_cast<std::uint64_t>(count);
@@ -76,18 +62,16 @@ std::uint64_t checksum(std::string_view bytes, std::uint64_t before) {
 }
 
 std::uint64_t file_checksum(std::filesystem::path const& path) {
-  OpenDescriptor const file{open(readable_place(path).c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.number < 0) fail(path, errno);
+  auto const file = open_input(path);
   struct stat status {};
-  if (fstat(file.number, &status) != 0) fail(path, errno);
-  if (S_ISDIR(status.st_mode)) throw InputError(fmt::format("{} is a folder, expected a file", path.string()));
+  if (fstat(file.number(), &status) != 0) fail_to_read(path, errno);
   auto const length = static_cast<std::uint64_t>(status.st_size);
 
   constexpr std::uint64_t piece = std::uint64_t{1} << 24;
   std::vector<std::uint64_t> sums((length + piece - 1) / piece);
   for_each_on_host_threads(sums.size(), [&](std::size_t number) {
     auto const first = number * piece;
-    sums[number] = checksum_of_piece(path, file.number, first, std::min(piece, length - first));
+    sums[number] = checksum_of_piece(path, file.number(), first, std::min(piece, length - first));
   });
   std::uint64_t sum = length;
   for (auto const next : sums) sum = mixed(sum, next);

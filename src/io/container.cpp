@@ -3,15 +3,11 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "core/types.hpp"
-#include "io/container_header.hpp"
-#include "io/input_files.hpp"
 #include "io/json_text.hpp"
-#include "io/line_error.hpp"
+#include "io/text_file.hpp"
 #include "io/whole_bytes.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -83,24 +79,12 @@ bool is_container(fs::path const& path) {
   return length >= 2 && length <= longest_header;
 }
 
-File::File(fs::path const& path) : path_(path) {
-  descriptor_ = open(readable_place(path).c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
-  try {
-    read_header();
-  } catch (...) {
-    close(descriptor_);
-    throw;
-  }
-}
-
-File::~File() { close(descriptor_); }
+File::File(fs::path const& path) : path_(path), file_(open_input(path)) { read_header(); }
 
 void File::read_header() {
   auto const place = path_.string();
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0)
-    throw InputError(fmt::format("{} cannot be read: {}", place, std::strerror(errno)));
+  if (fstat(file_.number(), &status) != 0) fail_to_read(path_, errno);
   auto const size = static_cast<std::uint64_t>(status.st_size);
   std::uint64_t length = 0;
   if (size >= sizeof(length)) read_at(0, {reinterpret_cast<char*>(&length), sizeof(length)});
@@ -169,8 +153,8 @@ void File::read_hashes(std::string const& text, std::string const& expected) {
 }
 
 void File::read_at(std::uint64_t first, std::span<char> bytes) const {
-  auto const count = varve::read_at(descriptor_, first, bytes.data(), bytes.size());
-  if (count < 0) throw InputError(fmt::format("{} cannot be read: {}", path_.string(), std::strerror(errno)));
+  auto const count = varve::read_at(file_.number(), first, bytes.data(), bytes.size());
+  if (count < 0) fail_to_read(path_, errno);
   if (static_cast<std::uint64_t>(count) != bytes.size())
     fail_at(path_.string(), fmt::format("an end at byte {}", first + static_cast<std::uint64_t>(count)), "more bytes");
 }

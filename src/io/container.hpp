@@ -1,6 +1,7 @@
 #pragma once
 
-#include "io/sha256.hpp"
+#include "io/checksum.hpp"
+#include "io/input_files.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -69,9 +70,6 @@ class File {
 public:
   /// Reads the header and the hashes. Throws InputError, naming the file, if it is missing, no such file, or broken.
   explicit File(std::filesystem::path const& path);
-  ~File();
-  File(File const&) = delete;
-  File& operator=(File const&) = delete;
 
   std::filesystem::path const& path() const { return path_; }
   nlohmann::ordered_json const& description() const { return description_; }
@@ -132,7 +130,7 @@ private:
   };
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
   nlohmann::ordered_json description_;
   std::string identity_;
   std::map<std::string, Entry> arrays_;
@@ -150,5 +148,22 @@ std::array<std::uint64_t, 2> shape_in(nlohmann::ordered_json const& object, std:
 /// Throws InputError "PLACE: ..." if an object has other keys than these.
 void require_keys(nlohmann::ordered_json const& object, std::vector<std::string_view> const& keys,
                   std::string const& place);
+
+} // namespace varve::container
+
+namespace varve::container {
+
+/// The header of a safetensors file. Places of arrays count from the end of the header.
+struct Header {
+  std::map<std::string, Array> arrays;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Parses a header, in memory for what it says and not for its JSON. Throws InputError "PLACE: ..." if it is none, says
+/// something twice, or if the bytes of an array are not those of its type and shape.
+Header parse_header(std::string_view text, std::string const& place);
+
+/// The text of a header.
+std::string header_text(Header const& header);
 
 } // namespace varve::container

@@ -1,9 +1,8 @@
-#include "io/container_header.hpp"
+#include "io/container.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/json_text.hpp"
-#include "io/line_error.hpp"
+#include "io/text_file.hpp"
 
 #include <fmt/format.h>
 

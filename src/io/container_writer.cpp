@@ -3,9 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/json_text.hpp"
-#include "io/partial_output.hpp"
-#include "io/temporary_file.hpp"
-#include "io/whole_bytes.hpp"
+#include "io/output_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -46,17 +44,13 @@ std::vector<Digest> hashes_of(std::string_view bytes) {
 
 GrowingBytes::GrowingBytes(fs::path folder, fs::path path) : folder_(std::move(folder)), path_(std::move(path)) {}
 
-GrowingBytes::~GrowingBytes() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 void GrowingBytes::append(std::string_view bytes) {
   tail_ += bytes;
   if (tail_.size() < buffer_size) return;
-  if (descriptor_ < 0) descriptor_ = open_temporary_file(folder_);
+  if (file_.number() < 0) file_ = open_temporary_file(folder_);
   auto const whole = std::string_view(tail_).substr(0, tail_.size() / piece_size * piece_size);
   auto const hashes = hashes_of(whole);
-  if (!write_at(descriptor_, num_stored_, whole)) fail_to_write(path_, errno);
+  if (!write_at(file_.number(), num_stored_, whole)) fail_to_write(path_, errno);
   hashes_.insert(hashes_.end(), hashes.begin(), hashes.end());
   num_stored_ += whole.size();
   tail_.erase(0, whole.size());
@@ -73,7 +67,7 @@ void GrowingBytes::for_each_part(std::function<void(std::string_view)> const& vi
   std::string part;
   for (std::uint64_t first = 0; first < num_stored_; first += part.size()) {
     part.resize(std::min<std::uint64_t>(bytes_at_once, num_stored_ - first));
-    auto const count = read_at(descriptor_, first, part.data(), part.size());
+    auto const count = read_at(file_.number(), first, part.data(), part.size());
     if (count < 0) fail_to_write(path_, errno);
     auto const hashes = hashes_of(part);
     if (static_cast<std::size_t>(count) != part.size() ||
@@ -84,25 +78,16 @@ void GrowingBytes::for_each_part(std::function<void(std::string_view)> const& vi
   if (!tail_.empty()) visit(tail_);
 }
 
-void GrowingBytes::swap(GrowingBytes& other) {
-  std::swap(descriptor_, other.descriptor_);
-  tail_.swap(other.tail_);
-  std::swap(num_stored_, other.num_stored_);
-  hashes_.swap(other.hashes_);
-}
-
 Writer::Writer(fs::path const& path, std::size_t most_arrays, std::size_t description_bytes)
     : output_(readable_back(path)) {
   begin_ = (512 + (most_arrays + 1) * 2 * bytes_per_array + description_bytes) / 8 * 8;
   end_ = begin_;
-  descriptor_ = open(output_.partial_path().c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor_ < 0) fail_to_write(this->path(), errno);
+  file_ = Descriptor(open(output_.partial_path().c_str(), O_RDWR | O_CLOEXEC));
+  if (file_.number() < 0) fail_to_write(this->path(), errno);
 }
 
-Writer::~Writer() { close(descriptor_); }
-
 void Writer::write(std::uint64_t first, std::string_view bytes) {
-  if (!write_at(descriptor_, first, bytes)) fail_to_write(path(), errno);
+  if (!write_at(file_.number(), first, bytes)) fail_to_write(path(), errno);
 }
 
 /// The same by all host threads.
@@ -150,7 +135,7 @@ void Writer::add(std::string const& name, NumberType type, GrowingBytes& bytes) 
 
 Place Writer::reserve(std::string const& name, NumberType type, std::vector<std::uint64_t> shape) {
   auto const& array = place(name, type, std::move(shape));
-  if (ftruncate(descriptor_, static_cast<off_t>(array.end)) != 0) fail_to_write(path(), errno);
+  if (ftruncate(file_.number(), static_cast<off_t>(array.end)) != 0) fail_to_write(path(), errno);
   reserved_.push_back(name);
   return {output_.partial_path(), path(), array.begin};
 }
@@ -164,7 +149,7 @@ void Writer::hash_reserved() {
     for_each_on_host_threads(hashes.size(), [&](std::size_t piece) {
       auto const first = array.begin + piece * piece_size;
       std::string bytes(std::min<std::uint64_t>(piece_size, array.end - first), '\0');
-      auto const count = read_at(descriptor_, first, bytes.data(), bytes.size());
+      auto const count = read_at(file_.number(), first, bytes.data(), bytes.size());
       if (count < 0) fail_to_write(path(), errno);
       if (static_cast<std::size_t>(count) != bytes.size()) fail_to_write(path(), EIO);
       hashes[piece] = sha256(bytes);

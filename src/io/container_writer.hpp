@@ -1,9 +1,10 @@
 #pragma once
 
 #include "core/types.hpp"
-#include "io/container_header.hpp"
+#include "io/checksum.hpp"
+#include "io/container.hpp"
 #include "io/output_file.hpp"
-#include "io/sha256.hpp"
+#include "io/whole_bytes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -30,9 +31,6 @@ class GrowingBytes {
 public:
   /// `folder`: where such a file may lie. `path` is for messages.
   GrowingBytes(std::filesystem::path folder, std::filesystem::path path);
-  ~GrowingBytes();
-  GrowingBytes(GrowingBytes const&) = delete;
-  GrowingBytes& operator=(GrowingBytes const&) = delete;
 
   /// Throws ResourceError if the disk is full or fails.
   void append(std::string_view bytes);
@@ -42,13 +40,12 @@ public:
   /// Calls visit(bytes) for all bytes in order, in whole pieces but for the last. Throws ResourceError if what comes
   /// back has another hash than what was appended.
   void for_each_part(std::function<void(std::string_view)> const& visit);
-  void swap(GrowingBytes& other);
 
 private:
   static constexpr std::size_t buffer_size = 16 * piece_size;
 
   std::filesystem::path folder_, path_;
-  int descriptor_ = -1;
+  Descriptor file_{-1};
   std::string tail_; ///< of less than buffer_size bytes between calls
   std::uint64_t num_stored_ = 0;
   std::vector<Digest> hashes_; ///< of the stored bytes
@@ -66,9 +63,6 @@ class Writer {
 public:
   /// The header gets room for so many arrays and a description of so many bytes. Throws as OutputFile does.
   Writer(std::filesystem::path const& path, std::size_t most_arrays, std::size_t description_bytes);
-  ~Writer();
-  Writer(Writer const&) = delete;
-  Writer& operator=(Writer const&) = delete;
 
   std::filesystem::path const& path() const { return output_.path(); }
   /// The folder of the partial file.
@@ -102,7 +96,7 @@ private:
   void hash_reserved();
 
   OutputFile output_;
-  int descriptor_ = -1;
+  Descriptor file_{-1};
   std::uint64_t begin_ = 0; ///< of the arrays
   std::uint64_t end_ = 0;   ///< of the last array
   Header header_;

@@ -1,12 +1,10 @@
 #include "io/dense_file.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "io/block_hash.hpp"
-#include "io/finite_block.hpp"
-#include "io/line_error.hpp"
-#include "io/partial_output.hpp"
+#include "io/matrix_block.hpp"
+#include "io/output_file.hpp"
+#include "io/text_file.hpp"
 #include "io/whole_bytes.hpp"
 
 #include <fcntl.h>

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
-#include "network/labels.hpp"
+#include "network/loss.hpp"
 
 #include <cstdint>
 #include <filesystem>

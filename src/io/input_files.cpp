@@ -1,8 +1,6 @@
 #include "io/input_files.hpp"
 
 #include "core/error.hpp"
-#include "io/temporary_file.hpp"
-#include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -37,7 +35,7 @@ struct Watched {
   std::mutex guard;
   bool is_on = false;
   std::map<fs::path, struct stat> files; ///< state of each file when it was first opened
-  std::map<Identity, int> pipes;         ///< descriptors of the temporary files that hold the bytes of pipes
+  std::map<Identity, Descriptor> pipes;  ///< the temporary files that hold the bytes of pipes
 };
 
 Watched& watched() {
@@ -61,18 +59,6 @@ void require_same(fs::path const& path, struct stat const& first, struct stat co
   if (!what.empty()) fail_changed(path, what);
 }
 
-/// Closes a descriptor on destruction unless it was taken.
-struct Descriptor {
-  int number = -1;
-  explicit Descriptor(int opened) : number(opened) {}
-  ~Descriptor() {
-    if (number >= 0) close(number);
-  }
-  Descriptor(Descriptor const&) = delete;
-  Descriptor& operator=(Descriptor const&) = delete;
-  int take() { return std::exchange(number, -1); }
-};
-
 /// Opens a pipe for reading. One that this process holds already, as /dev/stdin or /dev/fd/N name it, is taken as it
 /// is: to open a named pipe a second time would wait for a second writer.
 int open_pipe(fs::path const& path) {
@@ -85,21 +71,21 @@ int open_pipe(fs::path const& path) {
   return open(path.c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-/// Copies a pipe, to its end, into a temporary file and returns its descriptor.
-int keep_bytes_of_pipe(fs::path const& path) {
+/// Copies a pipe, to its end, into a temporary file and returns that.
+Descriptor keep_bytes_of_pipe(fs::path const& path) {
   std::error_code error;
   auto folder = fs::temp_directory_path(error);
   if (error) folder = "/tmp";
   Descriptor const pipe(open_pipe(path));
-  if (pipe.number < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
-  Descriptor kept(open_temporary_file(folder));
+  if (pipe.number() < 0) fail_to_read(path, errno);
+  auto kept = open_temporary_file(folder);
   std::vector<char> buffer(std::size_t{1} << 18);
   for (;;) {
-    auto const count = read(pipe.number, buffer.data(), buffer.size());
+    auto const count = read(pipe.number(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
-    if (count == 0) return kept.take();
-    if (write_all(kept.number, {buffer.data(), static_cast<std::size_t>(count)})) continue;
+    if (count < 0) fail_to_read(path, errno);
+    if (count == 0) return kept;
+    if (write_all(kept.number(), {buffer.data(), static_cast<std::size_t>(count)})) continue;
     throw ResourceError(fmt::format("{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a "
                                     "folder with more room",
                                     path.string(), folder.string(), std::strerror(errno)));
@@ -126,7 +112,6 @@ InputFiles::InputFiles() {
 InputFiles::~InputFiles() {
   auto& all = watched();
   std::lock_guard const lock(all.guard);
-  for (auto const& [identity, descriptor] : all.pipes) close(descriptor);
   all.pipes.clear();
   all.files.clear();
   all.is_on = false;
@@ -146,20 +131,30 @@ fs::path readable_place(fs::path const& path) {
   if (!S_ISFIFO(status.st_mode)) return path;
   auto const identity = identity_of(status);
   if (!all.pipes.contains(identity)) all.pipes.emplace(identity, keep_bytes_of_pipe(path));
-  return fmt::format("/proc/self/fd/{}", all.pipes.at(identity));
+  return fmt::format("/proc/self/fd/{}", all.pipes.at(identity).number());
+}
+
+void fail_to_read(fs::path const& path, int error) {
+  throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(error)));
+}
+
+Descriptor open_input(fs::path const& path) {
+  Descriptor file(open(readable_place(path).c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) fail_to_read(path, errno);
+  struct stat status {};
+  if (fstat(file.number(), &status) == 0 && S_ISDIR(status.st_mode))
+    throw InputError(fmt::format("{} is a folder, expected a file", path.string()));
+  return file;
 }
 
 std::string bytes_of_file(fs::path const& path, std::uint64_t first, std::size_t count) {
-  auto const fail = [&] {
-    throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
-  };
   Descriptor const file(open(readable_place(path).c_str(), O_RDONLY | O_CLOEXEC));
-  bool const is_missing = file.number < 0 && (errno == ENOENT || errno == ENOTDIR);
+  bool const is_missing = file.number() < 0 && (errno == ENOENT || errno == ENOTDIR);
   if (is_missing) return {};
-  if (file.number < 0) fail();
+  if (file.number() < 0) fail_to_read(path, errno);
   std::string bytes(count, '\0');
-  auto const found = read_at(file.number, first, bytes.data(), count);
-  if (found < 0 && errno != EISDIR) fail();
+  auto const found = read_at(file.number(), first, bytes.data(), count);
+  if (found < 0 && errno != EISDIR) fail_to_read(path, errno);
   bytes.resize(static_cast<std::size_t>(std::max<std::int64_t>(found, 0)));
   return bytes;
 }

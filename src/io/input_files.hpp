@@ -1,5 +1,7 @@
 #pragma once
 
+#include "io/whole_bytes.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -23,6 +25,13 @@ public:
 /// is a device (other than /dev/null) or a socket, or if it has changed since it was first opened; ResourceError if
 /// there is no room for the bytes of a pipe.
 std::filesystem::path readable_place(std::filesystem::path const& path);
+
+/// Opens readable_place() of a file for reading. Throws as that does, and InputError if there is no such file, if it is
+/// a folder or may not be read.
+Descriptor open_input(std::filesystem::path const& path);
+
+/// Throws InputError "PATH cannot be read: " and what the system says of the error (errno).
+[[noreturn]] void fail_to_read(std::filesystem::path const& path, int error);
 
 /// Up to `count` bytes of a file from `first` on, fewer at its end; none of what does not exist or is a folder. Throws
 /// InputError as readable_place does, or if the file cannot be read: what a file holds is not to be guessed from that.

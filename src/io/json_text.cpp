@@ -1,7 +1,7 @@
 #include "io/json_text.hpp"
 
 #include "core/error.hpp"
-#include "io/line_error.hpp"
+#include "io/text_file.hpp"
 
 #include <fmt/format.h>
 

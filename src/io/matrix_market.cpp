@@ -1,10 +1,8 @@
 #include "io/matrix_market.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/byte_stream.hpp"
-#include "io/line_error.hpp"
-#include "io/text_lines.hpp"
+#include "io/text_file.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
 #include "network/sparse_matrix.hpp"
 

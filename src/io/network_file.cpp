@@ -1,8 +1,8 @@
 #include "io/network_file.hpp"
 
 #include "core/error.hpp"
-#include "io/line_error.hpp"
 #include "io/stored_matrix.hpp"
+#include "io/text_file.hpp"
 
 #include <fmt/format.h>
 

@@ -1,20 +1,38 @@
 #pragma once
 
+#include "core/host_threads.hpp"
 #include "io/challenge.hpp"
-#include "io/progress.hpp"
-#include "io/sample_range.hpp"
-#include "io/sample_writer.hpp"
+#include "io/sample_reader.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace varve {
+
+/// What a file is, by its content.
+enum class FileKind {
+  absent,        ///< nothing of this name
+  folder,        ///< a folder
+  container,     ///< a file of Varve (FORMAT.md)
+  idx,           ///< images or labels, perhaps compressed
+  matrix_market, ///< a matrix, perhaps compressed
+  text           ///< anything else
+};
+
+/// Throws InputError if the file cannot be read, if it is one of another program, which the Python package reads (HDF5,
+/// NumPy, SciPy), or if its name says that it is a container and it is none.
+FileKind kind_of(std::filesystem::path const& path);
+
+/// True if the ending of a name says that the file is a container.
+bool is_container_name(std::filesystem::path const& path);
 
 /// Opens a network, recognized by its content: a network file, or a folder of challenge layer files. Throws InputError
 /// if PATH is neither; UsageError if an option contradicts a file or is missing.
@@ -56,5 +74,18 @@ std::unique_ptr<SampleWriter> open_sample_writer(std::filesystem::path const& pa
 /// Writes samples in the format that the ending of PATH implies: .safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst. Throws
 /// UsageError for other endings.
 void save_samples(SampleSet const& samples, std::filesystem::path const& path);
+
+/// Calls visit(number, layer) for each layer in order, on the calling thread. Layers are read in groups, one layer per
+/// host thread, so that memory holds one group at a time.
+template <class Visit>
+void for_each_layer(NetworkSource const& network, Visit const& visit) {
+  auto const num_layers = network.num_layers();
+  std::vector<Layer> group(std::min(num_layers, num_host_threads()));
+  for (std::size_t first = 0; first < num_layers; first += group.size()) {
+    auto const count = std::min(group.size(), num_layers - first);
+    for_each_on_host_threads(count, [&](std::size_t member) { group[member] = network.layer(first + member); });
+    for (std::size_t member = 0; member < count; ++member) visit(first + member, std::exchange(group[member], {}));
+  }
+}
 
 } // namespace varve

@@ -1,24 +1,263 @@
 #include "io/output_file.hpp"
 
 #include "core/error.hpp"
+#include "io/challenge.hpp"
 #include "io/input_files.hpp"
 #include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view partial_mark = ".partial-";
+constexpr std::size_t num_digits = 16;
+
+/// The names of all partial outputs of this process. Adding, renaming and removing require the lock. When a signal ends
+/// the process, the lock is never released, so that nothing new appears.
+struct Registry {
+  std::mutex guard;
+  std::vector<fs::path> names;
+};
+
+Registry& registry() {
+  static auto* const all = new Registry; // never destroyed: the thread that waits for signals uses it during exit
+  return *all;
+}
+
+void forget(Registry& all, fs::path const& name) { std::erase(all.names, name); }
+
+void remove_quietly(fs::path const& name) {
+  constexpr int most_attempts = 100; // other threads may still be writing into the folder
+  std::error_code error;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    fs::remove_all(name, error);
+    if (!error) return;
+  }
+}
+
+/// 16 unpredictable hexadecimal digits.
+std::string random_digits() {
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+    throw ResourceError(fmt::format("the operating system gives no random number: {}", std::strerror(errno)));
+  }
+  return fmt::format("{:016x}", number);
+}
+
+bool is_partial_name(std::string_view name, std::string_view target) {
+  if (!name.starts_with(target) || !name.substr(target.size()).starts_with(partial_mark)) return false;
+  auto const digits = name.substr(target.size() + partial_mark.size());
+  return digits.size() == num_digits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+fs::path folder_of(fs::path const& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+/// Syncs a file or folder to the disk, if the file system supports it; false, with errno set, if the disk failed.
+bool is_synced(int descriptor) { return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP; }
+
+/// Whether a process holds the lock of a partial output: its writer does, nobody does, or neither is certain, because
+/// locks do not work on this file system or somebody else holds one.
+enum class LockState { held, free, unknown };
+
+LockState lock_of(fs::path const& name) {
+  Descriptor file(open(name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (file.number() < 0) file = Descriptor(open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC)); // for folders
+  if (file.number() < 0) return LockState::unknown;
+  if (flock(file.number(), LOCK_EX | LOCK_NB) == 0) return LockState::free;
+  bool const is_held = flock(file.number(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK; // as its writer holds it
+  return is_held ? LockState::held : LockState::unknown;
+}
+
+/// The files in a partial folder; nullopt if it holds anything but layer files, which OutputFolder never does.
+std::optional<std::vector<fs::path>> only_layer_files(fs::path const& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code failure;
+    bool const is_file = fs::is_regular_file(entry->symlink_status(failure));
+    if (!is_file || !is_layer_file_name(entry->path().filename().string())) return std::nullopt;
+    files.push_back(entry->path());
+  }
+  return error ? std::nullopt : std::optional(files);
+}
+
+/// True if a process of ours may have made this file or folder, which has the name of a partial output.
+bool may_be_ours(fs::path const& name) {
+  std::error_code error;
+  auto const status = fs::symlink_status(name, error);
+  return fs::is_regular_file(status) || (fs::is_directory(status) && only_layer_files(name));
+}
+
+/// Removes a partial file, or a partial folder and the layer files in it. What cannot be removed stays.
+void remove_leftover(fs::path const& name) {
+  std::error_code failure;
+  bool const is_folder = fs::is_directory(fs::symlink_status(name, failure));
+  auto const files = is_folder ? only_layer_files(name) : std::nullopt;
+  for (auto const& file : files.value_or(std::vector<fs::path>())) fs::remove(file, failure);
+  fs::remove(name, failure); // a folder goes only if it is empty
+}
+
+constexpr int ending_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE};
+
+std::atomic<int> signal_that_came = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "only then may a signal handler change it");
+sem_t signal_has_come;
+
+extern "C" void wake_remover(int number) {
+  int const error = errno;
+  signal_that_came = number;
+  sem_post(&signal_has_come); // async-signal-safe
+  // gives the remover time, so that no error about the closed pipe is printed first
+  if (number == SIGPIPE) poll(nullptr, 0, 2000);
+  errno = error;
+}
+
+/// Waits for a signal, removes all partial outputs, and lets the signal end the process.
+[[noreturn]] void remove_when_signalled() {
+  while (sem_wait(&signal_has_come) != 0) {
+  }
+  auto& all = registry();
+  all.guard.lock(); // never unlocked
+  for (auto const& name : all.names) remove_quietly(name);
+  int const number = signal_that_came;
+  std::signal(number, SIG_DFL);
+  kill(getpid(), number); // delivered to a thread that does not block it
+  for (;;) pause();
+}
+
+} // namespace
+
+void fail_to_write(fs::path const& path, int error) {
+  throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
+}
+
+PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
+  constexpr int most_attempts = 100;
+  auto& all = registry();
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    std::lock_guard const lock(all.guard);
+    name_ = fs::path(path_.string() + std::string(partial_mark) + random_digits());
+    create(kind);
+    if (descriptor_ < 0 && errno == EEXIST) continue;
+    if (descriptor_ < 0) fail_to_write(path_, errno);
+    all.names.push_back(name_);
+    struct stat status {};
+    static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are accepted
+    if (fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
+    forget(all, name_); // another run removed it as a leftover before it was locked
+    close(std::exchange(descriptor_, -1));
+  }
+  fail_to_write(path_, EEXIST);
+}
+
+void PartialOutput::create(Kind kind) {
+  if (kind == Kind::file) {
+    descriptor_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return;
+  }
+  if (mkdir(name_.c_str(), 0777) != 0) return;
+  descriptor_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+PartialOutput::~PartialOutput() {
+  if (descriptor_ < 0) return;
+  auto& all = registry();
+  std::lock_guard const lock(all.guard);
+  remove_quietly(name_);
+  forget(all, name_);
+  close(descriptor_);
+}
+
+void PartialOutput::appear() {
+  VARVE_REQUIRE(descriptor_ >= 0, "a partial output appears twice");
+  if (!is_synced(descriptor_)) fail_to_write(path_, errno);
+  auto& all = registry();
+  {
+    std::lock_guard const lock(all.guard);
+    if (rename(name_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);
+    forget(all, name_);
+  }
+  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+  sync_folder_of(path_);
+}
+
+std::vector<fs::path> remove_leftovers(fs::path const& path, std::function<bool(fs::path const&)> const& is_needed) {
+  std::vector<fs::path> kept;
+  std::error_code error;
+  auto const target = path.filename().string();
+  for (fs::directory_iterator entry(folder_of(path), error), end; !error && entry != end; entry.increment(error)) {
+    auto const& name = entry->path();
+    if (!is_partial_name(name.filename().string(), target) || !may_be_ours(name)) continue;
+    if (is_needed && is_needed(name)) continue;
+    auto const lock = lock_of(name);
+    if (lock == LockState::free) remove_leftover(name);
+    std::error_code failure;
+    if (fs::exists(fs::symlink_status(name, failure)) && lock != LockState::held) kept.push_back(name);
+  }
+  return kept;
+}
+
+void remove_partial_outputs_on_signals() {
+  sem_init(&signal_has_come, 0, 0);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); // the new thread inherits this mask, so signals go to other threads
+  std::string failure;
+  try {
+    std::thread(remove_when_signalled).detach();
+  } catch (std::system_error const& error) {
+    failure = error.code().message();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!failure.empty()) {
+    throw ResourceError(fmt::format("the thread that removes unfinished outputs when a signal comes cannot be started: "
+                                    "{}; raise the limits of threads and memory (ulimit -u, ulimit -v)",
+                                    failure));
+  }
+  struct sigaction action {};
+  action.sa_handler = wake_remover;
+  action.sa_flags = SA_RESTART;
+  for (int const number : ending_signals) {
+    struct sigaction old {};
+    bool const is_ignored = sigaction(number, nullptr, &old) != 0 || old.sa_handler == SIG_IGN; // set by nohup
+    bool const is_free = old.sa_handler == SIG_DFL;
+    if (!is_ignored && (is_free || number != SIGUSR1)) sigaction(number, &action, nullptr); // a library may use SIGUSR1
+  }
+}
+
+void sync_folder_of(fs::path const& file) {
+  Descriptor const folder(open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.number() < 0) return; // the folder may be writable but not readable
+  if (!is_synced(folder.number())) fail_to_write(file, errno);
+}
+
+namespace {
 
 /// True if a path exists and is neither a regular file nor a folder.
 bool is_special(fs::path const& path) {

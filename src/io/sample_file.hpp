@@ -1,9 +1,7 @@
 #pragma once
 
-#include "io/sample_range.hpp"
 #include "io/sample_reader.hpp"
-#include "io/sample_writer.hpp"
-#include "network/labels.hpp"
+#include "network/loss.hpp"
 #include "network/sample_set.hpp"
 
 #include <cstddef>

@@ -1,19 +1,47 @@
 #include "io/sample_reader.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
+#include "core/host_threads.hpp"
 #include "io/challenge.hpp"
-#include "io/file_kind.hpp"
 #include "io/idx.hpp"
 #include "io/matrix_market.hpp"
+#include "io/open.hpp"
 #include "io/sample_file.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <limits>
+#include <optional>
+#include <system_error>
+#include <utility>
 
 namespace varve {
+
+std::string shown(SampleRange const& samples) {
+  if (samples.first == samples.second) return "none";
+  return fmt::format("the samples {}:{}", samples.first + 1, samples.second);
+}
+
+SampleRange rows_within(std::filesystem::path const& path, SampleIndex first_sample, std::uint64_t num_samples,
+                        OptionalSampleRange const& range) {
+  if (!range) return {0, num_samples};
+  bool const is_within =
+      range->first >= first_sample && range->first <= range->second && range->second - first_sample <= num_samples;
+  if (is_within) return {range->first - first_sample, range->second - first_sample};
+  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} holds {}", range->first + 1, range->second,
+                               path.string(), shown({first_sample, first_sample + num_samples})));
+}
+
+void require_samples(std::filesystem::path const& path, char const* what, SampleRange const& found,
+                     SampleRange const& wanted, OtherSamples others) {
+  bool const holds = found.first <= wanted.first && wanted.second <= found.second;
+  if (holds && (others == OtherSamples::ignored || found == wanted)) return;
+  throw InputError(
+      fmt::format("{}: found {} of {}, expected {} of {}", path.string(), what, shown(found), what, shown(wanted)));
+}
+
 namespace {
 
 std::size_t bytes_in_memory(SampleReader const& reader) {
@@ -94,6 +122,46 @@ std::size_t samples_that_fit(SampleReader const& reader, std::size_t bytes) {
   if (needed <= static_cast<double>(bytes)) return num_samples;
   auto const fit = static_cast<double>(bytes) / num_parts / needed * static_cast<double>(num_samples);
   return std::max<std::size_t>(1, static_cast<std::size_t>(fit));
+}
+
+namespace {
+
+class SamplesAhead final : public SampleReader {
+public:
+  SamplesAhead(std::unique_ptr<SampleReader> reader, std::future<SampleBatch> reading)
+      : reader_(std::move(reader)), reading_(std::move(reading)) {}
+
+  std::size_t num_samples() const override { return reader_->num_samples(); }
+  std::size_t num_neurons() const override { return reader_->num_neurons(); }
+  EdgeOffset num_entries() const override { return reader_->num_entries(); }
+  SampleIndex first_sample() const override { return reader_->first_sample(); }
+  bool has_one_value() const override { return reader_->has_one_value(); }
+
+  SampleBatch read(std::size_t first, std::size_t last) override {
+    VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
+    if (!samples_) samples_ = reading_.get();
+    return samples_->part(first, last);
+  }
+
+private:
+  std::unique_ptr<SampleReader> reader_;
+  std::future<SampleBatch> reading_; ///< uses the reader; waits for its thread when it is destroyed
+  std::optional<SampleBatch> samples_;
+};
+
+} // namespace
+
+std::unique_ptr<SampleReader> read_ahead(std::unique_ptr<SampleReader> reader, std::shared_ptr<SampleMemory> memory) {
+  reader->read_into(std::move(memory));
+  try {
+    auto reading = std::async(std::launch::async, [source = reader.get()] {
+      use_allowed_processors();
+      return source->read(0, source->num_samples());
+    });
+    return std::make_unique<SamplesAhead>(std::move(reader), std::move(reading));
+  } catch (std::system_error const&) {
+    return reader;
+  }
 }
 
 } // namespace varve

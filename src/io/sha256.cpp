@@ -1,4 +1,4 @@
-#include "io/sha256.hpp"
+#include "io/checksum.hpp"
 
 #include <fmt/format.h>
 

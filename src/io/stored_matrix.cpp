@@ -1,12 +1,10 @@
 #include "io/stored_matrix.hpp"
 
-#include "core/checked.hpp"
+#include "core/buffer_pool.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "core/spare_vectors.hpp"
-#include "io/line_error.hpp"
-#include "io/row_check.hpp"
-#include "io/same_bits.hpp"
+#include "io/text_file.hpp"
+#include "network/sparse_matrix.hpp"
 
 #include <fmt/format.h>
 
@@ -40,9 +38,6 @@ std::variant<std::vector<Narrow>, std::vector<Wide>> narrowed(std::vector<From> 
   return converted<Wide>(numbers);
 }
 
-/// True if 16 bits hold the columns of a matrix of this width.
-bool has_narrow_columns(std::uint64_t num_columns) { return fit_narrow_columns(num_columns); }
-
 } // namespace
 
 StoredMatrix::StoredMatrix(File& file, std::string const& name, std::uint64_t num_rows, std::uint64_t num_columns)
@@ -58,7 +53,7 @@ StoredMatrix::StoredMatrix(File& file, std::string const& name, std::uint64_t nu
 
 /// The pointers of the rows [first, last) and the one behind them.
 std::vector<EdgeOffset> StoredMatrix::pointers(std::uint64_t first, std::uint64_t last) const {
-  auto pointers = SpareVectors<EdgeOffset>::of_process().take(last - first + 1);
+  auto pointers = BufferPool<EdgeOffset>::of_process().take(last - first + 1);
   file_->read(*pointers_, first, std::span(pointers));
   if (first == 0 && pointers.front() != 0) fail_at(place_, fmt::format("the first pointer {}", pointers.front()), "0");
   if (last == num_rows_ && pointers.back() != num_entries())
@@ -79,7 +74,7 @@ std::vector<EdgeOffset> StoredMatrix::pointers(std::uint64_t first, std::uint64_
 
 std::vector<double> StoredMatrix::values(EdgeOffset first, std::size_t count) const {
   if (has_one_value()) return file_->read_all<double>(*values_);
-  auto values = SpareVectors<double>::of_process().take(count);
+  auto values = BufferPool<double>::of_process().take(count);
   file_->read(*values_, first, std::span(values));
   return values;
 }
@@ -96,7 +91,7 @@ SparseMatrix StoredMatrix::rows(std::uint64_t first, std::uint64_t last) const {
   SparseMatrix matrix{last - first, num_columns_, pointers(first, last), {}, {}};
   auto const begin = matrix.row_pointers.front();
   for (auto& pointer : matrix.row_pointers) pointer -= begin;
-  matrix.column_indices = SpareVectors<NeuronIndex>::of_process().take(matrix.row_pointers.back());
+  matrix.column_indices = BufferPool<NeuronIndex>::of_process().take(matrix.row_pointers.back());
   file_->read(*indices_, begin, std::span(matrix.column_indices));
   matrix.values = values(begin, matrix.num_entries());
   return matrix;
@@ -125,7 +120,7 @@ std::optional<ReadySamples> StoredMatrix::ready_rows(std::uint64_t first, std::u
   samples.row_pointers = pointers(first, last);
   auto const begin = samples.row_pointers.front();
   for (auto& pointer : samples.row_pointers) pointer -= begin;
-  bool const is_narrow = memory.is_narrow() && has_narrow_columns(num_columns_);
+  bool const is_narrow = memory.is_narrow() && fit_narrow_columns(num_columns_);
   if (is_narrow && indices_->type != NumberType::u16) return std::nullopt;
   bool const are_read = is_narrow ? read_ready_columns<std::uint16_t>(begin, memory, samples)
                                   : read_ready_columns<NeuronIndex>(begin, memory, samples);
@@ -139,7 +134,7 @@ NarrowMatrix::NarrowMatrix(SparseMatrix const& matrix)
     : pointers_{narrowed<std::uint32_t, std::uint64_t>(
                     matrix.row_pointers, matrix.num_entries() <= std::numeric_limits<std::uint32_t>::max()),
                 {}},
-      indices_{narrowed<std::uint16_t, std::uint32_t>(matrix.column_indices, has_narrow_columns(matrix.num_columns)),
+      indices_{narrowed<std::uint16_t, std::uint32_t>(matrix.column_indices, fit_narrow_columns(matrix.num_columns)),
                {}},
       values_{narrowed<float, double>(matrix.values, fit_float(matrix.values)), {}} {
   auto const hash = [](auto& list) {
@@ -191,7 +186,7 @@ void GrowingMatrix::append(SparseMatrix const& rows) {
   std::vector<std::uint64_t> pointers(rows.row_pointers.begin() + 1, rows.row_pointers.end());
   for (auto& pointer : pointers) pointer += num_entries_;
   pointers_.append(bytes_of(pointers));
-  if (has_narrow_columns(num_columns_)) {
+  if (fit_narrow_columns(num_columns_)) {
     indices_.append(bytes_of(converted<std::uint16_t>(rows.column_indices)));
   } else {
     indices_.append(bytes_of(rows.column_indices));
@@ -240,7 +235,7 @@ void GrowingMatrix::widen() {
     std::ranges::copy(part, reinterpret_cast<char*>(values.data()));
     doubles.append(bytes_of(converted<double>(values)));
   });
-  floats.swap(doubles);
+  floats = std::move(doubles);
   are_doubles_ = true;
 }
 
@@ -251,7 +246,7 @@ void GrowingMatrix::finish() {
     writer_.add(name_ + ".values", are_doubles_ ? NumberType::f64 : NumberType::f32, *values_);
   };
   add_values();
-  writer_.add(name_ + ".indices", has_narrow_columns(num_columns_) ? NumberType::u16 : NumberType::u32, indices_);
+  writer_.add(name_ + ".indices", fit_narrow_columns(num_columns_) ? NumberType::u16 : NumberType::u32, indices_);
 }
 
 } // namespace varve::container

@@ -1,10 +1,8 @@
 #include "io/triple_text.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
-#include "io/same_bits.hpp"
 #include "io/triple_block.hpp"
-#include "io/triple_matrix.hpp"
+#include "network/sparse_matrix.hpp"
 
 #include <fmt/format.h>
 

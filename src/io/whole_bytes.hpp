@@ -5,10 +5,32 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string_view>
+#include <utility>
 
 /// Reading and writing in as many calls as it takes: the operating system may interrupt a call, or do a part of it.
 namespace varve {
+
+/// A descriptor, or -1, that is closed on destruction.
+class Descriptor {
+public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+
+  int number() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+private:
+  int number_;
+};
 
 /// Gives bytes to write(rest), which says how many it took, until none is left. Returns false if it fails, and errno
 /// says why.
@@ -50,5 +72,9 @@ inline std::int64_t read_at(int descriptor, std::uint64_t first, char* target, s
   }
   return static_cast<std::int64_t>(done);
 }
+
+/// Opens a new file in this folder for reading and writing. The file has no name, so it disappears with its descriptor
+/// however the process ends. Throws ResourceError, naming the folder.
+Descriptor open_temporary_file(std::filesystem::path const& folder);
 
 } // namespace varve

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/intrinsics.hpp"
 #include "core/pack.hpp"
-#include "core/scratch_copy.hpp"
 #include "core/views.hpp"
 
 #include <cstddef>

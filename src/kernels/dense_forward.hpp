@@ -2,7 +2,6 @@
 
 #include "core/execution.hpp"
 #include "kernels/chunk_pipeline.hpp"
-#include "kernels/dense_team.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 

@@ -2,8 +2,7 @@
 
 #include "core/execution.hpp"
 #include "formats/cone_programs.hpp"
-#include "kernels/spread_dense.hpp"
-#include "kernels/spread_operands.hpp"
+#include "kernels/split_output_operands.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/device_traits.hpp"
 
@@ -82,7 +81,7 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
   traits.most_single_spread_samples = Tune::most_single_spread_samples;
-  traits.few_outputs = Tune::has_few_kernel ? static_cast<std::size_t>(Tune::few_outputs) : 0;
+  traits.few_outputs = Tune::has_small_batch_kernel ? static_cast<std::size_t>(Tune::few_outputs) : 0;
   traits.most_single_samples = Tune::most_single_samples;
   traits.most_stored_in_few_dense = Tune::most_stored_in_few_dense;
   traits.max_counted_outputs = Tune::max_counted_outputs;
@@ -102,7 +101,7 @@ void set_cones(DeviceTraits& traits) {
   traits.cone_other_cost = Tune::cone_other_cost;
 }
 
-/// Limits of the spread kernel: scratch holds its stages of edges, too, and what Kokkos takes.
+/// Limits of the split-output kernel: scratch holds its stages of edges, too, and what Kokkos takes.
 template <class ExecutionSpace, class Scalar, class Tune>
 void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
   using Travel = SpreadPipeline<ExecutionSpace, Scalar, std::uint16_t, Tune, 0>;
@@ -114,7 +113,7 @@ void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
   std::size_t const gathered = gathered_values<typename TravelToGather::Stages>() * sizeof(Scalar);
   if (TravelToGather::Type::size + of_kokkos + most_gathered_tiles<Tune>() * (gathered + of_sample) > team_scratch)
     traits.most_single_spread_samples = 0;
-  std::size_t const in_blocks = spread_dense_buffers(Tune::few_outputs) + traits.most_single_spread_samples * of_sample;
+  std::size_t const in_blocks = split_output_buffers(Tune::few_outputs) + traits.most_single_spread_samples * of_sample;
   if (Tune::prefers_spread && in_blocks + of_kokkos > team_scratch) traits.most_stored_in_few_dense = 0.0;
 }
 

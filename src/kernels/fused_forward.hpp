@@ -2,11 +2,9 @@
 
 #include "core/execution.hpp"
 #include "formats/layer_images.hpp"
-#include "kernels/image_pieces.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tile_hand_over.hpp"
-#include "kernels/tile_marks.hpp"
 #include "kernels/tuning.hpp"
 
 namespace varve {

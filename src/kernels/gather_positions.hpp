@@ -1,10 +1,123 @@
 #pragma once
 
-#include "kernels/device_rows.hpp"
-#include "kernels/gather_positions_host.hpp"
+#include "core/execution.hpp"
+#include "core/intrinsics.hpp"
+#include "core/types.hpp"
 #include "kernels/training_tile.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
 namespace varve {
+
+/// Rows of a sparse matrix on a device.
+template <class ExecutionSpace, class Scalar>
+struct DeviceRows {
+  ConstDeviceArray<ExecutionSpace, std::uint64_t> row_pointers;
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> columns; ///< ascending within each row
+  ConstDeviceArray<ExecutionSpace, Scalar> values;       ///< one per entry, or one for all entries
+};
+
+/// Hosts: writes row rows_of(p) of a matrix, with its zeros, to position p of a panel. league: leaves x parts of the
+/// neurons; team: one thread. It takes `block` neurons at a time, whose lines stay in the L1 while the entries of all
+/// positions of the leaf are written there: neighbouring entries of a row belong to lines of 256 bytes each. Rows come
+/// from anywhere in memory, so those entries of a row that the next block will need are fetched when it has left the
+/// one before. Reads each entry and writes each line once. Bound by the bandwidth of the memory.
+template <class ExecutionSpace, class Scalar>
+struct GatherPositionsOnHost {
+  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Member = typename Policy::member_type;
+  static constexpr int samples = Tile::num_samples;
+  static constexpr int block = 96; ///< neurons: 24 KiB
+
+  DeviceRows<ExecutionSpace, Scalar> matrix;
+  ConstDeviceArray<ExecutionSpace, std::uint64_t> rows_of;
+  TrainingPanel<ExecutionSpace, Scalar> panel;
+  int num_neurons;
+  int num_positions;
+  int num_parts; ///< of the neurons
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const leaf = team.league_rank() / num_parts;
+    int const part = team.league_rank() % num_parts;
+    int const first = first_of(part);
+    int const last = first_of(part + 1);
+    int const position = leaf * samples;
+    int const count = num_positions - position < samples ? num_positions - position : samples;
+    std::uint64_t next[samples];     // by position: the first entry that is not written yet
+    std::uint64_t in_block[samples]; // about as many entries
+    for (int p = 0; p < count; ++p) {
+      auto const row = rows_of(position + p);
+      auto const of_row = matrix.row_pointers(row + 1) - matrix.row_pointers(row);
+      next[p] = first_entry(row, static_cast<NeuronIndex>(first));
+      in_block[p] = of_row * block / static_cast<std::uint64_t>(num_neurons) + 1;
+      fetch_entries(next[p], in_block[p]);
+    }
+    std::size_t const lines = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons);
+    for (int begin = first; begin < last; begin += block) {
+      int const end = begin + block < last ? begin + block : last;
+      for (int neuron = begin; neuron < end; ++neuron)
+        panel(lines + static_cast<std::size_t>(neuron)) = typename Tile::Line{};
+      for (int p = 0; p < count; ++p) {
+        std::uint64_t const row_end = matrix.row_pointers(rows_of(position + p) + 1);
+        next[p] = matrix.values.size() == 1 ? write<true>(lines, p, next[p], row_end, static_cast<NeuronIndex>(end))
+                                            : write<false>(lines, p, next[p], row_end, static_cast<NeuronIndex>(end));
+        fetch_entries(next[p], row_end - next[p] < in_block[p] ? row_end - next[p] : in_block[p]);
+      }
+    }
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION int first_of(int part) const {
+    return static_cast<int>(static_cast<std::int64_t>(num_neurons) * part / num_parts);
+  }
+
+  /// The first entry of a row whose column is not below `column`.
+  KOKKOS_FORCEINLINE_FUNCTION std::uint64_t first_entry(std::uint64_t row, NeuronIndex column) const {
+    std::uint64_t begin = matrix.row_pointers(row);
+    if (column == 0) return begin;
+    std::uint64_t end = matrix.row_pointers(row + 1);
+    while (begin < end) {
+      std::uint64_t const middle = begin + (end - begin) / 2;
+      if (matrix.columns(middle) < column) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
+  }
+
+  /// Starts to bring these entries to the caches.
+  KOKKOS_FORCEINLINE_FUNCTION void fetch_entries(std::uint64_t entry, std::uint64_t count) const {
+    fetch(matrix.columns.data() + entry, count);
+    if (matrix.values.size() != 1) fetch(matrix.values.data() + entry, count);
+  }
+
+  /// Writes the entries of a row from `entry` on whose columns are below `last`; returns the one after them.
+  template <bool IsIso>
+  KOKKOS_FORCEINLINE_FUNCTION std::uint64_t write(std::size_t lines, int place, std::uint64_t entry,
+                                                  std::uint64_t row_end, NeuronIndex last) const {
+    Scalar const only = IsIso ? matrix.values(0) : Scalar(0);
+    for (; entry < row_end && matrix.columns(entry) < last; ++entry)
+      number_at(panel, lines + matrix.columns(entry), place) = IsIso ? only : matrix.values(entry);
+    return entry;
+  }
+};
+
+/// Launches GatherPositionsOnHost. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void gather_positions_on_host(ExecutionSpace const& space, GatherPositionsOnHost<ExecutionSpace, Scalar> kernel) {
+  using Kernel = GatherPositionsOnHost<ExecutionSpace, Scalar>;
+  constexpr int tasks_per_processor = 4;
+  int const leaves = num_tiles(kernel.num_positions, Kernel::samples);
+  int const wanted = tasks_per_processor * num_processors(space);
+  int const most = (kernel.num_neurons + Kernel::block - 1) / Kernel::block;
+  kernel.num_parts = std::clamp((wanted + leaves - 1) / leaves, 1, most);
+  launch_teams("varve::gather_positions", typename Kernel::Policy(space, leaves * kernel.num_parts, 1), kernel);
+}
 
 /// GPUs: scatters row rows_of(p) of a matrix to position p of a panel of zeros. league: positions; team threads:
 /// entries. Reads and writes each entry once.

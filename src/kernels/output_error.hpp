@@ -1,10 +1,14 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "core/lanes.hpp"
+#include "core/intrinsics.hpp"
 #include "kernels/derivative.hpp"
 #include "kernels/training_tile.hpp"
 #include "network/loss.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 
 namespace varve {
 
@@ -180,6 +184,256 @@ void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpac
   if (kernel.num_leaves == 0 || kernel.num_outputs == 0) return;
   typename Kernel::Policy const policy(space, kernel.num_leaves * Kernel::packs_per_line, 1, 1);
   launch_teams("varve::output_error", policy, kernel);
+}
+
+/// The same as OutputError, for GPUs.
+/// league: groups of eight samples; team threads: samples x outputs, 128 outputs at a time or as many as there are, a
+/// power of two. Neighbouring threads load neighbouring samples of a line, a sector of the L2 (double: two). A chain of
+/// OutputSum is one thread's, but its terms are computed by all threads and wait for it in scratch. With many outputs
+/// bound by instructions of the exponentials, with few by barriers. (Samples as vector lanes of Kokkos would cost more:
+/// the end of each loop over lanes takes fifty instructions.)
+template <class ExecutionSpace, class Scalar>
+struct OutputErrorOnGpu {
+  using Given = OutputError<ExecutionSpace, Scalar>;
+  using Tile = typename Given::Tile;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024, 1>>;
+  using Member = typename Policy::member_type;
+  static constexpr int most_rows = 128; ///< of a team: threads for each sample
+  static constexpr int num_lanes = 8;   ///< samples of a group
+  static constexpr int groups_per_line = Tile::num_samples / num_lanes;
+  static constexpr int ahead = 4; ///< outputs of a thread whose activations are loaded together
+  static constexpr int terms = 2; ///< of a thread in a round, in one of two buffers in scratch
+  static_assert(most_rows % kOutputChains == 0);
+
+  KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes(int num_threads) {
+    return static_cast<std::size_t>(num_threads) * ((2 + 2 * terms) * sizeof(double) + sizeof(int));
+  }
+
+  Given given;
+
+  /// A thread of a team, with its sample.
+  struct Thread {
+    int row;                ///< of the team, the first of its outputs
+    int num_rows;           ///< between its outputs
+    int lane;               ///< of the group
+    std::size_t first_line; ///< of the sample's leaf
+    int place;              ///< of the sample within lines
+    int position;           ///< of the sample in the micro-batch
+  };
+
+  /// What the threads of a team tell each other: a number for each row, or chain, and sample.
+  struct Shared {
+    ArrayView<double> most;  ///< the largest activation
+    ArrayView<int> largest;  ///< its output
+    ArrayView<double> sums;  ///< of chains
+    ArrayView<double> terms; ///< of the sums, in the order of outputs; two buffers
+
+    KOKKOS_FORCEINLINE_FUNCTION explicit Shared(Member const& team) {
+      auto const places = static_cast<std::size_t>(team.team_size());
+      ScratchArrays arrays(team, 0, scratch_bytes(team.team_size()), 16);
+      most = arrays.template take<double>(places);
+      sums = arrays.template take<double>(places);
+      terms = arrays.template take<double>(2 * places * OutputErrorOnGpu::terms);
+      largest = arrays.template take<int>(places);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION static std::size_t place(int number, int lane) {
+      return static_cast<std::size_t>(number * num_lanes + lane);
+    }
+    /// Takes over what another row has found: the larger activation, of equal ones the first output.
+    KOKKOS_FORCEINLINE_FUNCTION void take_larger(int row, int other, int lane) const {
+      double const found = most(place(other, lane));
+      int const output = largest(place(other, lane));
+      double& own = most(place(row, lane));
+      int& at = largest(place(row, lane));
+      if (found > own || (found == own && output < at)) {
+        own = found;
+        at = output;
+      }
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void add_sum(int chain, int other, int lane) const {
+      sums(place(chain, lane)) += sums(place(other, lane));
+    }
+  };
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    Shared const shared(team);
+    Thread const thread = thread_of(team);
+    int const num_chains = thread.num_rows < kOutputChains ? thread.num_rows : kOutputChains; // those with outputs
+    find_largest(shared, thread);
+    join(team, thread, thread.num_rows, [&](int other) { shared.take_larger(thread.row, other, thread.lane); });
+    int const in_round = terms * thread.num_rows;
+    for (int round = 0; round * in_round < given.num_outputs; ++round) {
+      int const buffer = round % 2 * in_round;
+      store_terms(shared, thread, round * in_round, buffer);
+      team.team_barrier(); // the terms are there, and those of the round before have been added
+      int const chain = thread.row - (round * kOutputChains & (thread.num_rows - 1)); // rows take turns with adding
+      if (chain >= 0 && chain < num_chains) add_terms(shared, chain, buffer, in_round, thread.lane);
+    }
+    join(team, thread, num_chains, [&](int other) { shared.add_sum(thread.row, other, thread.lane); });
+    store_errors(shared, thread);
+    if (thread.row == 0 && thread.position < given.num_positions) store_loss(shared, thread);
+  }
+
+private:
+  KOKKOS_FORCEINLINE_FUNCTION Thread thread_of(Member const& team) const {
+    int const leaf = team.league_rank() / groups_per_line;
+    int const lane = team.team_rank() % num_lanes;
+    int const place = team.league_rank() % groups_per_line * num_lanes + lane;
+    return {team.team_rank() / num_lanes,
+            team.team_size() / num_lanes,
+            lane,
+            static_cast<std::size_t>(leaf) * static_cast<std::size_t>(given.num_outputs),
+            place,
+            leaf * Tile::num_samples + PlaceInLine<Tile>::position_of(place)};
+  }
+
+  /// Joins what the first `count` rows of a team have, by a tree, to what row 0 has; begins and ends with a barrier.
+  /// count: a power of two.
+  template <class Join>
+  KOKKOS_FORCEINLINE_FUNCTION static void join(Member const& team, Thread const& thread, int count,
+                                               Join const& join_with) {
+    team.team_barrier();
+    for (int distance = count / 2; distance > 0; distance /= 2) {
+      if (thread.row < distance) join_with(thread.row + distance);
+      team.team_barrier();
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION double activation(Thread const& thread, int output) const {
+    return static_cast<double>(
+        number_at(given.outputs, thread.first_line + static_cast<std::size_t>(output), thread.place));
+  }
+
+  /// Calls work(output, activation) for each output of a thread, in order.
+  template <class Work>
+  KOKKOS_FORCEINLINE_FUNCTION void for_outputs(Thread const& thread, Work const& work) const {
+    int const step = thread.num_rows;
+    int output = thread.row;
+    for (; output + (ahead - 1) * step < given.num_outputs; output += ahead * step) {
+      double x[ahead];
+      VARVE_UNROLL
+      for (int i = 0; i < ahead; ++i) x[i] = activation(thread, output + i * step);
+      VARVE_UNROLL
+      for (int i = 0; i < ahead; ++i) work(output + i * step, x[i]);
+    }
+    for (; output < given.num_outputs; output += step) work(output, activation(thread, output));
+  }
+
+  /// Finds the largest of a thread's activations and begins its sum.
+  KOKKOS_FORCEINLINE_FUNCTION void find_largest(Shared const& shared, Thread const& thread) const {
+    double most = -Kokkos::Experimental::infinity_v<double>;
+    int largest = 0;
+    for_outputs(thread, [&](int output, double x) {
+      largest = x > most ? output : largest;
+      most = x > most ? x : most;
+    });
+    auto const place = Shared::place(thread.row, thread.lane);
+    shared.most(place) = most;
+    shared.largest(place) = largest;
+    shared.sums(place) = 0.0;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION NeuronIndex label_of(Thread const& thread) const {
+    return thread.position < given.num_positions ? given.labels(thread.position) : 0;
+  }
+  /// Target of an output for mean square.
+  KOKKOS_FORCEINLINE_FUNCTION double wanted(Thread const& thread, int output) const {
+    if (given.targets.size() != 0)
+      return static_cast<double>(
+          number_at(given.targets, thread.first_line + static_cast<std::size_t>(output), thread.place));
+    bool const is_label =
+        thread.position < given.num_positions && given.labels(thread.position) == static_cast<NeuronIndex>(output);
+    return is_label ? 1.0 : 0.0;
+  }
+
+  /// Stores what a thread adds to the sums for outputs from `first` on: exponentials, or numbers to be squared. Outputs
+  /// past the last add 0. buffer: where those of the buffer begin.
+  KOKKOS_FORCEINLINE_FUNCTION void store_terms(Shared const& shared, Thread const& thread, int first,
+                                               int buffer) const {
+    double const most = shared.most(Shared::place(0, thread.lane));
+    bool const is_softmax = given.loss == Loss::cross_entropy;
+    double x[terms];
+    VARVE_UNROLL
+    for (int i = 0; i < terms; ++i) {
+      int const output = first + i * thread.num_rows + thread.row;
+      x[i] = output < given.num_outputs ? activation(thread, output) : 0.0;
+    }
+    VARVE_UNROLL
+    for (int i = 0; i < terms; ++i) {
+      int const number = i * thread.num_rows + thread.row;
+      double term = 0.0;
+      if (first + number < given.num_outputs)
+        term = is_softmax ? exponential(x[i] - most) : x[i] - wanted(thread, first + number);
+      shared.terms(Shared::place(buffer + number, thread.lane)) = term;
+    }
+  }
+
+  /// Adds those of `count` terms to the sum of a chain that are its own, in order.
+  KOKKOS_FORCEINLINE_FUNCTION void add_terms(Shared const& shared, int chain, int buffer, int count, int lane) const {
+    bool const is_softmax = given.loss == Loss::cross_entropy;
+    double sum = shared.sums(Shared::place(chain, lane));
+    for (int number = chain; number < count; number += kOutputChains) {
+      double const term = shared.terms(Shared::place(buffer + number, lane));
+      sum = is_softmax ? sum + term : multiply_add(term, term, sum);
+    }
+    shared.sums(Shared::place(chain, lane)) = sum;
+  }
+
+  /// The errors of a thread's outputs: 0 for positions past the last sample.
+  KOKKOS_FORCEINLINE_FUNCTION void store_errors(Shared const& shared, Thread const& thread) const {
+    auto const store = [&](int output, double x, double slope) {
+      Scalar const error = given.derivative(static_cast<Scalar>(slope), static_cast<Scalar>(x));
+      number_at(given.errors, thread.first_line + static_cast<std::size_t>(output), thread.place) =
+          thread.position < given.num_positions ? error : Scalar(0);
+    };
+    if (given.loss == Loss::cross_entropy) {
+      double const most = shared.most(Shared::place(0, thread.lane));
+      double const sum = shared.sums(Shared::place(0, thread.lane));
+      auto const label = label_of(thread);
+      for_outputs(thread, [&](int output, double x) {
+        store(output, x, exponential(x - most) / sum - (label == static_cast<NeuronIndex>(output) ? 1.0 : 0.0));
+      });
+    } else {
+      auto const count = static_cast<double>(given.num_outputs);
+      for_outputs(thread, [&](int output, double x) { store(output, x, 2.0 * (x - wanted(thread, output)) / count); });
+    }
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void store_loss(Shared const& shared, Thread const& thread) const {
+    double const most = shared.most(Shared::place(0, thread.lane));
+    int const largest = shared.largest(Shared::place(0, thread.lane));
+    double const sum = shared.sums(Shared::place(0, thread.lane));
+    if (given.loss == Loss::cross_entropy) {
+      given.losses(thread.position) = logarithm(sum) - (activation(thread, static_cast<int>(label_of(thread))) - most);
+    } else {
+      given.losses(thread.position) = sum / static_cast<double>(given.num_outputs);
+    }
+    given.is_right(thread.position) =
+        given.targets.size() == 0 && static_cast<NeuronIndex>(largest) == given.labels(thread.position) ? 1 : 0;
+  }
+};
+
+/// Launches OutputErrorOnGpu. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void output_error_on_gpu(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
+  using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar>;
+  if (given.num_leaves == 0 || given.num_outputs == 0) return;
+  int const rows =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::most_rows))));
+  int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
+  typename Kernel::Policy policy(space, given.num_leaves * Kernel::groups_per_line, num_threads);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(num_threads)) + 64));
+  launch_teams("varve::output_error", policy, Kernel{given});
+}
+
+/// Launches the kernel of the execution space. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void output_error(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
+  if constexpr (kOnHost<ExecutionSpace>) {
+    output_error_on_host(space, given);
+  } else {
+    output_error_on_gpu(space, given);
+  }
 }
 
 } // namespace varve

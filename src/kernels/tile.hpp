@@ -178,7 +178,7 @@ struct BlockSums {
     KOKKOS_IF_ON_DEVICE((add_products(layer, block, tile, lane);))
     KOKKOS_IF_ON_HOST((
       if constexpr (requires { Edges::is_dense; }) {
-        *this = sums_apart(layer, block, tile, lane);
+        *this = sums_noinline(layer, block, tile, lane);
       } else {
         add_products(layer, block, tile, lane);
       }
@@ -189,8 +189,8 @@ struct BlockSums {
   /// Host only: accumulate() in a function of its own, for layers with so many edges that a call costs nothing. Within
   /// a kernel g++ 12 stores the sums to memory after every edge: a dense layer took twice as long.
   template <class Edges>
-  [[gnu::noinline]] static BlockSums sums_apart(Edges const& layer, int block,
-                                                ArrayView<typename Tile::Scalar const> const& tile, int lane) {
+  [[gnu::noinline]] static BlockSums sums_noinline(Edges const& layer, int block,
+                                                   ArrayView<typename Tile::Scalar const> const& tile, int lane) {
     BlockSums sums;
     sums.add_products(layer, block, tile, lane);
     return sums;

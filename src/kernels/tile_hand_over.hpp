@@ -1,13 +1,175 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "kernels/kept_lines.hpp"
+#include "core/views.hpp"
 #include "kernels/live_samples.hpp"
-#include "kernels/tile_marks.hpp"
+#include "kernels/tile.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 namespace varve {
+
+/// Host only: packs the activations of some samples of a tile together, neuron by neuron, by permuting the lanes of
+/// whole packs (a host tile has one lane). Reads and writes each line once; three instructions per pack.
+template <class Tile>
+class KeptLines {
+public:
+  using Scalar = typename Tile::Scalar;
+  static constexpr int width = Tile::pack_width;
+  static_assert(Tile::num_lanes == 1);
+
+  /// A line of activations, with room for the lanes that the last pack stores past its end.
+  struct alignas(sizeof(typename Tile::PackType)) Line {
+    Scalar values[Tile::num_samples + width];
+  };
+
+  /// kept: indices of the samples to keep, within the tile, ascending.
+  KeptLines(ArrayView<int const> const& kept, int num_kept) {
+    for (int pack = 0, next = 0; pack < Tile::packs_per_lane; ++pack) {
+      int& count = counts_[pack];
+      for (count = 0; next < num_kept && kept(next) < (pack + 1) * width; ++next)
+        orders_[pack].from[count++] = kept(next) - pack * width;
+      for (int i = count; i < width; ++i) orders_[pack].from[i] = 0;
+    }
+  }
+
+  /// Writes a neuron's activations of the kept samples to the front of `line`.
+  void gather(Line& line, ArrayView<Scalar const> const& tile, int neuron) const {
+    Scalar* end = line.values;
+    for (int pack = 0; pack < Tile::packs_per_lane; ++pack) {
+      typename Tile::PackType reordered;
+      reorder_lanes(reordered, Tile::pack_at(tile, neuron, 0, pack), orders_[pack]);
+      std::memcpy(end, reordered.lane, sizeof(reordered));
+      end += counts_[pack];
+    }
+  }
+
+private:
+  LaneOrder<Scalar, width> orders_[Tile::packs_per_lane];
+  int counts_[Tile::packs_per_lane];
+};
+
+/// Copies `count` values in pieces of constant length: Most values, then half as many, a quarter, and so on.
+template <int Most, class Scalar>
+inline void copy_values(Scalar* target, Scalar const* source, int count) {
+  for (; count >= Most; count -= Most, target += Most, source += Most)
+    std::memcpy(target, source, Most * sizeof(Scalar));
+  if constexpr (Most > 1) {
+    if (count > 0) copy_values<Most / 2>(target, source, count);
+  }
+}
+
+/// Marks in team scratch: which samples of a tile are live, and which are not saturated. A mark is the stamp of a
+/// layer, a number that grows from layer to layer, so marks are never cleared in between. Concurrent writers of a word
+/// write the same stamp, so no atomics are needed.
+template <class Tile, int TeamSize>
+struct TileMarks {
+  using Scalar = typename Tile::Scalar;
+  static constexpr int num_samples = Tile::num_samples;
+  static constexpr int lane_ids = TeamSize < kNumLaneIds<Tile> ? TeamSize : kNumLaneIds<Tile>;
+
+  ArrayView<int> kept_sample; ///< index in the tile of the k-th sample that is handed over
+  ArrayView<int> live;        ///< stamp of the last layer after which each sample was live
+  ArrayView<int> unsaturated; ///< stamp of the last layer after which each sample was found unsaturated
+  ArrayView<int> shared;      ///< by Word: last stamps of any live and any unsaturated sample; target slots taken
+  enum Word { any_live, any_unsaturated, first_kept, num_kept, num_words };
+
+  static constexpr int num_numbers = 3 * num_samples + num_words;
+
+  KOKKOS_FORCEINLINE_FUNCTION explicit TileMarks(ScratchArrays& scratch)
+      : kept_sample(scratch.take<int>(num_samples)),
+        live(scratch.take<int>(num_samples)),
+        unsaturated(scratch.take<int>(num_samples)),
+        shared(scratch.take<int>(num_words)) {}
+
+  KOKKOS_FORCEINLINE_FUNCTION void clear(int thread) const {
+    for (int sample = thread; sample < num_samples; sample += TeamSize) live(sample) = unsaturated(sample) = 0;
+    if (thread == 0) shared(any_live) = shared(any_unsaturated) = 0;
+  }
+
+  /// Marks a lane's samples that have a nonzero activation. Samples from `count` on are padding: they make no tile
+  /// live.
+  KOKKOS_FORCEINLINE_FUNCTION void mark_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int lane,
+                                             int count, int stamp) const {
+    bool any = false;
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      for (int i = 0; i < Tile::pack_width; ++i) {
+        int const sample = Tile::sample_of(lane, k) + i;
+        if (seen[k].lane[i] == 0) continue;
+        live(sample) = stamp;
+        any = any || sample < count;
+      }
+    }
+    if (any) shared(any_live) = stamp;
+  }
+
+  /// Marks samples that have an activation other than the cap; a thread stops once it has found one in each of its
+  /// samples. With forgets_dead, dead samples do not count for any_unsaturated.
+  KOKKOS_FORCEINLINE_FUNCTION void mark_unsaturated(int thread, ArrayView<Scalar const> const& tile, int num_neurons,
+                                                    Scalar cap, int count, bool forgets_dead, int stamp) const {
+    constexpr int neurons_at_a_time = 32;
+    constexpr int neuron_step = TeamSize / Tile::num_lanes;
+    int const lane = thread % lane_ids;
+    typename Tile::Seen seen[Tile::packs_per_lane];
+    for (auto& bits : seen) varve::clear(bits);
+    bool all_unsaturated = false;
+    for (int neuron = thread / Tile::num_lanes; neuron < num_neurons && !all_unsaturated;) {
+      for (int i = 0; i < neurons_at_a_time && neuron < num_neurons; ++i, neuron += neuron_step) {
+        for (int k = 0; k < Tile::packs_per_lane; ++k)
+          see_difference(seen[k], Tile::pack_at(tile, neuron, lane, k), cap);
+      }
+      all_unsaturated = true;
+      for (auto const& bits : seen) {
+        for (auto const bit : bits.lane) all_unsaturated = all_unsaturated && bit != 0;
+      }
+    }
+    for (int k = 0; k < Tile::packs_per_lane; ++k) {
+      for (int i = 0; i < Tile::pack_width; ++i) {
+        int const sample = Tile::sample_of(lane, k) + i;
+        if (seen[k].lane[i] == 0 || sample >= count) continue;
+        unsaturated(sample) = stamp;
+        if (!forgets_dead || live(sample) == stamp) shared(any_unsaturated) = stamp;
+      }
+    }
+  }
+};
+
+/// Prefetch of a layer's image from the L2 to team scratch through registers: one thread's part of the first 16 KiB,
+/// which are in flight while the team computes the layer before. Neighbouring threads of a team of TeamSize take
+/// neighbouring pieces of 16 bytes.
+template <int TeamSize>
+struct ImagePieces {
+  static constexpr int count = 16384 / 16 / TeamSize;
+  struct alignas(16) Piece {
+    std::uint32_t words[4];
+  };
+  Piece pieces[count];
+
+  /// Issues the loads of this thread's pieces.
+  KOKKOS_FORCEINLINE_FUNCTION void load(int thread, ArrayView<unsigned char const> const& image) {
+    auto const bytes = static_cast<int>(image.size());
+    VARVE_UNROLL
+    for (int i = 0; i < count; ++i) {
+      int const piece = thread + i * TeamSize;
+      if (piece * 16 < bytes) pieces[i] = piece_of<Piece>(image, piece);
+    }
+  }
+
+  /// Stores the pieces in scratch and copies what an image larger than 16 KiB has left.
+  KOKKOS_FORCEINLINE_FUNCTION void store(int thread, ArrayView<unsigned char> const& target,
+                                         ArrayView<unsigned char const> const& image) const {
+    auto const bytes = static_cast<int>(image.size());
+    VARVE_UNROLL
+    for (int i = 0; i < count; ++i) {
+      int const piece = thread + i * TeamSize;
+      if (piece * 16 < bytes) piece_of<Piece>(target, piece) = pieces[i];
+    }
+    for (int piece = thread + count * TeamSize; piece * 16 < bytes; piece += TeamSize)
+      piece_of<Piece>(target, piece) = piece_of<Piece>(image, piece);
+  }
+};
 
 /// Appends the live samples of a tile to a panel, packed, and saturated samples to the list of finished ones.
 /// Reads and writes each activation of a live sample once: bound by memory bandwidth.

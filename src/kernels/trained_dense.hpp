@@ -1,10 +1,8 @@
 #pragma once
 
 #include "kernels/derivative.hpp"
-#include "kernels/leaf_gradient_gpu.hpp"
-#include "kernels/leaf_gradient_host.hpp"
-#include "kernels/leaf_product_gpu.hpp"
-#include "kernels/leaf_product_host.hpp"
+#include "kernels/leaf_gradient.hpp"
+#include "kernels/leaf_product.hpp"
 #include "kernels/leaf_sums.hpp"
 
 #include <cstddef>

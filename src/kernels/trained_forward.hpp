@@ -1,6 +1,7 @@
 #pragma once
 
 #include "formats/trained_edges.hpp"
+#include "kernels/line_half.hpp"
 #include "kernels/training_tile.hpp"
 #include "kernels/tuning/training.hpp"
 
@@ -84,6 +85,96 @@ void trained_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace,
   kernel.num_blocks = Tune::forward_blocks(num_processors(space), kernel.edges.num_rows, num_leaves);
   typename Kernel::Policy const policy(space, num_leaves * kernel.num_blocks, Tune::team_size, Kernel::Tile::num_lanes);
   launch_teams("varve::trained_forward", policy, kernel);
+}
+
+/// What TrainedForward computes, on GPUs, for layers with so few inputs that half lines of all of them fit team
+/// scratch. league: halves of leaves x blocks of outputs; team threads: outputs; vector lanes: packs of samples. Per
+/// block and half of a leaf it reads the half lines of all inputs once from the L2; per edge and leaf, 256 bytes from
+/// scratch.
+template <class ExecutionSpace, class Scalar>
+struct ScratchForward {
+  using Half = LineHalf<ExecutionSpace, Scalar>;
+  using Tile = typename Half::Tile;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024, 1>>;
+  using Member = typename Policy::member_type;
+  using Weights = ConstDeviceArray<ExecutionSpace, Scalar>;
+
+  EdgeRows<ExecutionSpace> edges;                ///< the edges, by output
+  Weights weights;                               ///< weights in the order of `edges`
+  ConstDeviceArray<ExecutionSpace, double> bias; ///< by output
+  Bounds<Scalar> bounds;
+  ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
+  TrainingPanel<ExecutionSpace, Scalar> outputs;
+  int num_inputs;
+  int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if these are some outputs of a layer
+  int num_blocks;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    int const unit = team.league_rank() / num_blocks;
+    int const block = team.league_rank() % num_blocks;
+    int const leaf = unit / Half::halves;
+    int const half = unit % Half::halves;
+    int const first = static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * block / num_blocks);
+    int const last = static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * (block + 1) / num_blocks);
+    auto const lines = Half::in_scratch(team, num_inputs);
+    int const rank = team.team_rank();
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes), [&](int lane) {
+      Half::bring(lines, inputs, static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_inputs), num_inputs,
+                  half, rank, lane);
+    });
+    team.team_barrier();
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes), [&](int lane) {
+      for (int row = first + rank; row < last; row += Half::team_size) forward_row(lines, leaf, half, row, lane);
+    });
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION void forward_row(typename Half::Lines const& lines, int leaf, int half, int row,
+                                               int lane) const {
+    LanePacks<Tile> sum;
+    sum.clear_all();
+    std::uint32_t const end = edges.row_pointers(row + 1);
+    std::uint32_t edge = edges.row_pointers(row);
+    EdgesAhead<EdgeRows<ExecutionSpace>, Weights, Half::num_lanes> next;
+    next.load(edges, weights, edge, end, lane);
+    for (; edge < end; edge += Half::num_lanes) {
+      auto const now = next;
+      next.load(edges, weights, edge + Half::num_lanes, end, lane);
+      if (edge + Half::num_lanes <= end) {
+        VARVE_UNROLL
+        for (int i = 0; i < Half::num_lanes; ++i) add_edge(lines, now.neuron_of(i), now.weight_of(i), lane, sum);
+      } else {
+        int const count = static_cast<int>(end - edge);
+        for (int i = 0; i < count; ++i) add_edge(lines, now.neuron_of(i), now.weight_of(i), lane, sum);
+      }
+    }
+    double const own_bias = bias(row);
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) finish_with_curve(sum.pack[k], own_bias, bounds);
+    sum.store(
+        outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row)),
+        half * Half::num_lanes + lane);
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION static void add_edge(typename Half::Lines const& lines, int neuron, Scalar weight,
+                                                   int lane, LanePacks<Tile>& sum) {
+    LanePacks<Tile> value;
+    Half::load(value, lines, neuron, lane);
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k) add_product(sum.pack[k], weight, value.pack[k]);
+  }
+};
+
+/// Launches ScratchForward for num_leaves leaves. Does not fence.
+template <class ExecutionSpace, class Scalar>
+void scratch_forward(ExecutionSpace const& space, ScratchForward<ExecutionSpace, Scalar> kernel, int num_leaves) {
+  using Kernel = ScratchForward<ExecutionSpace, Scalar>;
+  using Half = typename Kernel::Half;
+  if (num_leaves == 0 || kernel.edges.num_rows == 0) return;
+  int const units = num_leaves * Half::halves;
+  kernel.num_blocks = TrainingTuning<ExecutionSpace>::half_blocks(num_processors(space), kernel.edges.num_rows, units);
+  typename Kernel::Policy policy(space, units * kernel.num_blocks, +Half::team_size, +Half::num_lanes);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Half::scratch_bytes(kernel.num_inputs)) + 128));
+  launch_teams("varve::scratch_forward", policy, kernel);
 }
 
 } // namespace varve

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "core/lanes.hpp"
+#include "core/intrinsics.hpp"
 #include "core/pack_sums.hpp"
 #include "kernels/tile.hpp"
 #include "network/leaf.hpp"

@@ -5,7 +5,6 @@
 #include "network/activation.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
-#include "network/sample_batch.hpp"
 #include "network/sample_set.hpp"
 
 #include <varve/error.hpp>

@@ -1,7 +1,7 @@
 #include <varve/evaluate.hpp>
 
 #include "library/crossing.hpp"
-#include "network/evaluation.hpp"
+#include "network/loss.hpp"
 #include "reference/verdict.hpp"
 
 #include <varve/verify.hpp>

@@ -2,10 +2,7 @@
 
 #include "library/crossing.hpp"
 #include "radixnet/images.hpp"
-#include "radixnet/initial_network.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
 
 namespace varve::v0_2 {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "core/host.hpp"
 #include "library/crossing.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 

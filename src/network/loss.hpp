@@ -5,10 +5,32 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
+
+/// The class of each sample. Classes count from 0; class c belongs to output c of a network, whose activation should be
+/// the largest for the samples of this class.
+struct Labels {
+  std::vector<NeuronIndex> classes; ///< one per sample
+  SampleIndex first_sample = 0;     ///< number of the sample that classes[0] belongs to, within the whole input, from 0
+
+  std::size_t num_samples() const { return classes.size(); }
+
+  bool operator==(Labels const&) const = default;
+};
+
+/// No class: networks have fewer outputs. Larger numbers in files become this one.
+constexpr NeuronIndex no_class = std::numeric_limits<NeuronIndex>::max();
+
+/// Throws InputError, naming `place` and the sample, unless every class is below `num_classes`.
+void require_classes(Labels const& labels, std::size_t num_classes, std::string const& place);
 
 /// The function that training minimizes, of the last activations x of a sample:
 ///   cross-entropy: -log(softmax(x)[label]), where softmax(x)[j] = exp(x[j]) / sum of exp(x);
@@ -63,6 +85,39 @@ struct LossSum {
 
   double mean() const { return loss / static_cast<double>(num_samples); }
   double accuracy() const { return static_cast<double>(num_right) / static_cast<double>(num_samples); }
+};
+
+/// The wanted outputs of a batch. The loss cross-entropy and all counts of classes need labels. The loss mean square
+/// takes targets; without targets it takes 1 at the output of the label and 0 elsewhere.
+struct WantedOutcome {
+  std::span<NeuronIndex const> labels;   ///< one per sample, each below the number of outputs; empty if unknown
+  SparseMatrix const* targets = nullptr; ///< shape [samples, outputs]
+};
+
+/// Measures how well the last activations of a network fit labels or targets (Loss). Activations that are not stored
+/// are 0; the predicted class of a sample is its largest output, the lowest of equal ones. All arithmetic is in double;
+/// losses are added in the order of the samples, so the division into batches changes no bit.
+class Evaluation {
+public:
+  /// A label is in the top if fewer than `top` outputs are larger, or equal with a lower index.
+  Evaluation(std::size_t num_outputs, Loss loss, std::size_t top) : num_outputs_(num_outputs), loss_(loss), top_(top) {}
+
+  /// Adds the next samples: activations of the shape [samples, outputs]. Computes on all host threads.
+  void add(SparseMatrix const& activations, WantedOutcome const& wanted);
+
+  LossSum const& sum() const { return sum_; }
+  std::size_t num_in_top() const { return num_in_top_; } ///< samples whose label is in the top
+
+  /// The number of samples by (label, predicted class); pairs without samples are absent.
+  std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> const& confusion() const { return confusion_; }
+
+private:
+  std::size_t num_outputs_;
+  Loss loss_;
+  std::size_t top_;
+  LossSum sum_;
+  std::size_t num_in_top_ = 0;
+  std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> confusion_;
 };
 
 } // namespace varve

@@ -4,6 +4,8 @@
 #include "network/sparse_matrix.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,5 +76,34 @@ Network load(NetworkSource const& source);
 
 /// Throws InputError unless layer `number` takes `outputs_before` inputs.
 void require_fit(std::size_t outputs_before, Layer const& layer, std::size_t number);
+
+/// A hash of the bits of all weights and biases (as doubles), each with its layer and place (weights: output and
+/// input): a sum modulo 2^64. Networks with equal numbers of neurons and equal hashes have equal edges, weights and
+/// biases, up to collisions of 64 bits.
+std::uint64_t weights_hash(Network const& network);
+
+/// Cap of every activation in the Sparse DNN Graph Challenge.
+inline constexpr double kChallengeCap = 32.0;
+
+/// Weight of every edge in the challenge's networks: twice the weight with which the 32 edges of a neuron would average
+/// its inputs.
+inline constexpr double kChallengeWeight = 1.0 / 16.0;
+
+/// Bias of every neuron in the challenge's networks of this width; nullopt if the challenge has no network of this
+/// width.
+constexpr std::optional<double> challenge_bias(std::size_t neurons) {
+  switch (neurons) {
+  case 1024:
+    return -0.30;
+  case 4096:
+    return -0.35;
+  case 16384:
+    return -0.40;
+  case 65536:
+    return -0.45;
+  default:
+    return std::nullopt;
+  }
+}
 
 } // namespace varve

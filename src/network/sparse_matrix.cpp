@@ -1,13 +1,14 @@
 #include "network/sparse_matrix.hpp"
 
+#include "core/buffer_pool.hpp"
 #include "core/error.hpp"
-#include "core/spare_vectors.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace varve {
 
@@ -17,7 +18,7 @@ void make_iso_if_equal(SparseMatrix& matrix) {
   auto const first = bits(matrix.values.front());
   if (std::ranges::all_of(matrix.values, [&](double value) { return bits(value) == first; })) {
     std::vector<double> shared(1, matrix.values.front());
-    SpareVectors<double>::of_process().give_back(std::exchange(matrix.values, std::move(shared)));
+    BufferPool<double>::of_process().recycle(std::exchange(matrix.values, std::move(shared)));
   }
 }
 
@@ -81,6 +82,24 @@ void require_valid(SparseMatrix const& matrix, char const* what) {
     throw InputError(fmt::format("{}: entry {} has the value {}, expected a finite number", what,
                                  bad - matrix.values.begin(), *bad));
   }
+}
+
+TransposedEdges transposed(SparseMatrix const& matrix) {
+  TransposedEdges by_input;
+  by_input.row_pointers.assign(matrix.num_columns + 1, 0);
+  for (auto const column : matrix.column_indices) ++by_input.row_pointers[column + 1];
+  std::partial_sum(by_input.row_pointers.begin(), by_input.row_pointers.end(), by_input.row_pointers.begin());
+  by_input.outputs.resize(matrix.num_entries());
+  by_input.edges.resize(matrix.num_entries());
+  auto next = by_input.row_pointers;
+  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+    for (EdgeOffset edge = matrix.row_pointers[row]; edge < matrix.row_pointers[row + 1]; ++edge) {
+      EdgeOffset const place = next[matrix.column_indices[edge]]++;
+      by_input.outputs[place] = static_cast<NeuronIndex>(row);
+      by_input.edges[place] = edge;
+    }
+  }
+  return by_input;
 }
 
 } // namespace varve

@@ -2,7 +2,9 @@
 
 #include "core/types.hpp"
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -30,6 +32,11 @@ struct SparseMatrix {
   bool operator==(SparseMatrix const&) const = default;
 };
 
+/// True if two numbers are stored as the same bits: 0 and -0 differ.
+inline bool same_bits(double left, double right) {
+  return std::bit_cast<std::uint64_t>(left) == std::bit_cast<std::uint64_t>(right);
+}
+
 /// Replaces the values by a single shared one if there are at least two and all are equal, bit for bit.
 void make_iso_if_equal(SparseMatrix& matrix);
 
@@ -39,5 +46,15 @@ SparseMatrix rows_of(SparseMatrix const& matrix, std::size_t first, std::size_t 
 /// Throws InputError, naming `what`, unless row pointers ascend from 0 to the number of entries, column indices ascend,
 /// are distinct within each row and below num_columns, and values are finite and one per entry or one for all.
 void require_valid(SparseMatrix const& matrix, char const* what);
+
+/// The edges of a layer by input (compressed sparse columns), as the backward pass of training reads them.
+struct TransposedEdges {
+  std::vector<EdgeOffset> row_pointers; ///< first edge of each input, then the number of edges
+  std::vector<NeuronIndex> outputs;     ///< output of each edge; ascending within each input
+  std::vector<EdgeOffset> edges;        ///< index of each edge in the matrix, whose rows are outputs
+};
+
+/// Sorts the edges of a valid matrix by column, then by row. Time is linear in entries, rows and columns.
+TransposedEdges transposed(SparseMatrix const& matrix);
 
 } // namespace varve

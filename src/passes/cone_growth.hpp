@@ -1,15 +1,47 @@
 #pragma once
 
-#include "passes/cone_levels.hpp"
+#include "network/network.hpp"
+#include "passes/cones.hpp"
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-/// Growth of cones: output by output, each time by the nearest output that fits.
 namespace varve {
+
+/// The neurons of a run of layers by level: level 0 are the inputs of the run, level k + 1 the outputs of its layer k.
+class ConeLevels {
+public:
+  /// The layers must outlive this object.
+  explicit ConeLevels(std::span<Layer const> layers);
+
+  std::size_t num_levels() const { return layers_.size() + 1; }
+  std::size_t size(std::size_t level) const {
+    return level == 0 ? layers_.front().num_inputs() : layers_[level - 1].num_outputs();
+  }
+
+  /// The neurons of the level below that one of this level (1 or more) reads.
+  std::span<NeuronIndex const> inputs(std::size_t level, std::size_t neuron) const {
+    return layers_[level - 1].weights.row_columns(neuron);
+  }
+
+  /// The neurons of the level above that read one of this level.
+  std::span<NeuronIndex const> readers(std::size_t level, std::size_t neuron) const {
+    auto const& pointers = reader_pointers_[level];
+    return {readers_[level].data() + pointers[neuron],
+            static_cast<std::size_t>(pointers[neuron + 1] - pointers[neuron])};
+  }
+
+private:
+  std::span<Layer const> layers_;
+  std::vector<std::vector<EdgeOffset>> reader_pointers_; ///< [level][neuron]: first of its readers in readers_[level]
+  std::vector<std::vector<NeuronIndex>> readers_;
+};
+
+// Growth of cones: output by output, each time by the nearest output that fits.
 
 /// The neurons of a cone while it grows, level by level.
 class GrowingCone {
@@ -91,6 +123,28 @@ private:
   std::vector<std::vector<bool>> is_seen_; ///< [level][neuron]: depends on a neuron of the cone
   std::vector<std::vector<NeuronIndex>> seen_;
   std::vector<std::size_t> num_new_;
+};
+
+class ConeSlots;
+
+/// Turns the neurons of a cone into steps. In each layer, neurons that free the most slots come first.
+class ConeScheduler {
+public:
+  /// The levels must outlive this object.
+  ConeScheduler(ConeLevels const& levels, ConeLimits limits);
+
+  /// The cone with its steps; nullopt if they need more slots or rounds than the limits allow.
+  std::optional<Cone> schedule(GrowingCone const& members);
+
+private:
+  void schedule_level(std::size_t level, std::vector<NeuronIndex> left, ConeSlots& slots, Cone& cone);
+  NeuronIndex take_best(std::size_t level, std::vector<NeuronIndex>& left) const;
+  void read_inputs(std::size_t level, NeuronIndex neuron, std::vector<std::uint16_t>& freed, Cone& cone);
+
+  ConeLevels const& levels_;
+  ConeLimits limits_;
+  std::vector<std::vector<std::uint16_t>> slot_of_; ///< [level][neuron]: slot in the present cone
+  std::vector<std::vector<int>> num_readers_;       ///< [level][neuron]: readers not scheduled yet; 0 between cones
 };
 
 } // namespace varve

@@ -2,8 +2,6 @@
 
 #include "core/host_threads.hpp"
 #include "passes/cone_growth.hpp"
-#include "passes/cone_levels.hpp"
-#include "passes/cone_schedule.hpp"
 
 #include <algorithm>
 #include <limits>

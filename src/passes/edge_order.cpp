@@ -1,6 +1,7 @@
 #include "passes/edge_order.hpp"
 
-#include "passes/bank_counts.hpp"
+#include "core/error.hpp"
+#include "core/stopwatch.hpp"
 #include "passes/output_order.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace varve {
 namespace {
 
 std::size_t degree_at(SparseMatrix const& weights, std::vector<NeuronIndex> const& order, std::size_t position) {
-  return static_cast<std::size_t>(weights.row_size(order.empty() ? position : order[position]));
+  return static_cast<std::size_t>(weights.row_size(output_at(order, position)));
 }
 
 /// Wavefronts for inputs read at the same time; equal inputs are read once.
@@ -163,7 +164,7 @@ double weights_in_blocks(SparseMatrix const& weights, std::size_t block_outputs)
   std::size_t stored = 0;
   for (std::size_t position = 0; position < weights.num_rows; ++position) {
     std::size_t const block = position / block_outputs;
-    for (NeuronIndex const input : weights.row_columns(order.empty() ? position : order[position])) {
+    for (NeuronIndex const input : weights.row_columns(output_at(order, position))) {
       if (std::exchange(block_of_input[input], block) != block) stored += block_outputs;
     }
   }
@@ -184,7 +185,7 @@ BankUse bank_use(SparseMatrix const& weights, std::vector<NeuronIndex> const& or
       std::size_t count = 0;
       for (std::size_t position = first; position < last; ++position) {
         if (step < degree_at(weights, order, position))
-          inputs[count++] = weights.row_columns(order.empty() ? position : order[position])[step];
+          inputs[count++] = weights.row_columns(output_at(order, position))[step];
       }
       use.num_wavefronts += num_wavefronts(std::span(inputs).first(count));
     }
@@ -221,6 +222,53 @@ bool suits_balanced_edges(SparseMatrix const& weights) {
   constexpr EdgeOffset many_edges = 64;
   bool const has_many_edges = weights.num_entries() >= many_edges * weights.num_rows;
   return weights_in_blocks(weights, 4) > 2.0 && weights_in_blocks(weights, 8) > (has_many_edges ? 2.25 : 2.0);
+}
+
+std::string to_string(EdgeOrder order) { return order == EdgeOrder::ascending ? "ascending" : "balanced"; }
+
+EdgeOrder parse_edge_order(std::string const& name) {
+  for (EdgeOrder const order : {EdgeOrder::ascending, EdgeOrder::balanced})
+    if (name == to_string(order)) return order;
+  throw UsageError("there is no edge order '" + name + "'; there are: ascending, balanced");
+}
+
+OrderedNetwork::OrderedNetwork(std::shared_ptr<NetworkSource const> source, EdgeOrder order)
+    : source_(std::move(source)), order_(order), reports_(source_->num_layers()) {}
+
+bool OrderedNetwork::changes(Layer const& layer) const {
+  if (order_ == EdgeOrder::forced) return std::max(layer.num_inputs(), layer.num_outputs()) <= kWidestInScratch;
+  return order_ == EdgeOrder::balanced && suits_balanced_edges(layer.weights);
+}
+
+Layer OrderedNetwork::layer(std::size_t number) const {
+  constexpr double least_gain = 1.1; // in wavefronts; a smaller gain does not justify another order of summation
+  Layer layer = source_->layer(number);
+  Stopwatch const stopwatch;
+  if (!changes(layer)) return layer;
+  Layer ordered = layer;
+  EdgeOrderReport report{1, bank_use(layer.weights, {}), {}, 0.0};
+  auto const order = balance_edges(ordered.weights);
+  report.chosen = bank_use(ordered.weights, order);
+  report.seconds = stopwatch.seconds();
+  auto const gain =
+      static_cast<double>(report.ascending.num_wavefronts) / static_cast<double>(report.chosen.num_wavefronts);
+  if (order_ != EdgeOrder::forced && gain < least_gain) return layer;
+  std::lock_guard const lock(guard_);
+  reports_[number] = report;
+  return ordered;
+}
+
+EdgeOrderReport OrderedNetwork::report() const {
+  std::lock_guard const lock(guard_);
+  EdgeOrderReport all;
+  for (auto const& report : reports_) {
+    if (!report) continue;
+    all.num_layers += report->num_layers;
+    all.ascending += report->ascending;
+    all.chosen += report->chosen;
+    all.seconds += report->seconds;
+  }
+  return all;
 }
 
 } // namespace varve

@@ -1,9 +1,16 @@
 #pragma once
 
+#include "network/network.hpp"
 #include "network/sparse_matrix.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -67,5 +74,72 @@ bool suits_balanced_edges(SparseMatrix const& weights);
 /// Density up to which edges are reordered. Denser layers keep ascending edges, so that they may be computed as dense
 /// ones (formats/dense_blocks.hpp), which have no bank conflicts.
 inline constexpr double kDensestBalanced = 0.35;
+
+/// The number of reads of each bank of passes/edge_order.hpp.
+using BankCounts = std::array<int, kNumBanks>;
+
+inline std::size_t bank_of(NeuronIndex neuron) { return neuron % kNumBanks; }
+
+inline BankCounts count_banks(std::span<NeuronIndex const> inputs) {
+  BankCounts counts{};
+  for (NeuronIndex const input : inputs) ++counts[bank_of(input)];
+  return counts;
+}
+
+inline BankCounts sum_of(BankCounts one, BankCounts const& other) {
+  for (std::size_t bank = 0; bank < kNumBanks; ++bank) one[bank] += other[bank];
+  return one;
+}
+
+/// An order of the outputs (position -> output) in groups of four that read different banks (passes/edge_order.hpp) in
+/// as many steps as possible, although no edge moves, so that sums keep their bits: of random inputs in ascending order
+/// it leaves 1.5 wavefronts a step of 2.1. Numbers of edges descend from group to group. Greedy: completes the output
+/// with most edges by those of the next ones that meet it least. Depends on the order of edges. Time is linear in the
+/// outputs, and in the edges of an output up to some thousand.
+std::vector<NeuronIndex> group_outputs(SparseMatrix const& weights);
+
+/// The order in which the products of an output are added up.
+enum class EdgeOrder {
+  ascending, ///< by input
+  balanced,  ///< balanced in layers of at most 4096 neurons that gain from it by fewer bank conflicts; else ascending
+  forced     ///< balanced in all layers of at most 1024 neurons, whether they gain or not: no option, for tests
+};
+
+/// The option value of an edge order: "ascending" or "balanced".
+std::string to_string(EdgeOrder order);
+
+/// The edge order with this name. Throws UsageError, which lists the valid names, if there is none.
+EdgeOrder parse_edge_order(std::string const& name);
+
+/// The gain from reordering edges, summed over all reordered layers.
+struct EdgeOrderReport {
+  std::size_t num_layers = 0; ///< number of reordered layers
+  BankUse ascending;          ///< cost of these layers in ascending order
+  BankUse chosen;
+  double seconds = 0.0; ///< time for reordering, summed over all threads
+};
+
+/// A network that reorders the edges of its layers. The order depends on the layer alone, so that every backend, format
+/// and number of ranks computes the same bits. The column indices of a reordered row do not ascend; everything else
+/// equals the source. A layer is reordered whenever it is read, in time about linear in its edges.
+class OrderedNetwork final : public NetworkSource {
+public:
+  OrderedNetwork(std::shared_ptr<NetworkSource const> source, EdgeOrder order);
+
+  std::string name() const override { return source_->name(); }
+  std::size_t num_layers() const override { return source_->num_layers(); }
+  Layer layer(std::size_t number) const override;
+
+  /// The report on the layers read so far.
+  EdgeOrderReport report() const;
+
+private:
+  bool changes(Layer const& layer) const;
+
+  std::shared_ptr<NetworkSource const> source_;
+  EdgeOrder order_;
+  mutable std::mutex guard_;
+  mutable std::vector<std::optional<EdgeOrderReport>> reports_; ///< one per layer
+};
 
 } // namespace varve

@@ -1,10 +1,9 @@
 #include "passes/layer_rewrite.hpp"
 
+#include "core/buffer_pool.hpp"
 #include "core/error.hpp"
-#include "core/spare_vectors.hpp"
-#include "network/spare_layers.hpp"
+#include "network/layer_memory.hpp"
 #include "passes/equal_neurons.hpp"
-#include "passes/renamed_rows.hpp"
 
 #include <algorithm>
 #include <span>
@@ -91,7 +90,7 @@ Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::
   }
   auto const num_edges = static_cast<std::size_t>(weights.row_pointers.back());
   weights.column_indices.reserve(num_edges); // it is kept, so not a larger one that is to spare
-  weights.values = SpareVectors<double>::of_process().take(num_edges);
+  weights.values = BufferPool<double>::of_process().take(num_edges);
   for (std::size_t output = 0; output < kept.size(); ++output) {
     auto const inputs = rows.inputs(kept[output]);
     weights.column_indices.insert(weights.column_indices.end(), inputs.begin(), inputs.end());
@@ -128,8 +127,8 @@ std::optional<RewrittenLayer> rewrite(Layer layer, std::vector<NeuronIndex> firs
     result.layer = layer_of(rows, kept_neurons(result.outputs), inputs.width(), layer.activation);
   }
   if (distinct.size() < num_outputs) map_repetitions(firsts, result);
-  SpareVectors<NeuronIndex>::of_process().give_back(std::move(firsts));
-  give_back(std::move(layer));
+  BufferPool<NeuronIndex>::of_process().recycle(std::move(firsts));
+  recycle(std::move(layer));
   return result;
 }
 
@@ -145,8 +144,8 @@ void make_canonical(Layer& layer) {
   make_iso_if_equal(layer.weights);
   if (layer.num_edges() == 0) layer.weights.values.clear();
   if (layer.bias.empty()) layer.bias = {0.0};
-  auto const first = bits_of(layer.bias.front());
-  if (std::ranges::all_of(layer.bias, [&](double bias) { return bits_of(bias) == first; })) layer.bias.resize(1);
+  auto const first = layer.bias.front();
+  if (std::ranges::all_of(layer.bias, [&](double bias) { return same_bits(bias, first); })) layer.bias.resize(1);
 }
 
 Layer stand_in(std::size_t num_inputs, Activation const& activation) {
@@ -156,6 +155,75 @@ Layer stand_in(std::size_t num_inputs, Activation const& activation) {
   layer.weights.row_pointers = {0, 0};
   layer.activation = activation;
   return layer;
+}
+
+namespace {
+
+std::size_t num_marked(std::vector<bool> const& is_kept) {
+  return static_cast<std::size_t>(std::ranges::count(is_kept, true));
+}
+
+/// For each neuron the number of marked neurons before it.
+std::vector<NeuronIndex> numbers_of_kept(std::vector<bool> const& is_kept) {
+  std::vector<NeuronIndex> numbers(is_kept.size());
+  NeuronIndex next = 0;
+  for (std::size_t neuron = 0; neuron < is_kept.size(); ++neuron) {
+    numbers[neuron] = next;
+    if (is_kept[neuron]) ++next;
+  }
+  return numbers;
+}
+
+} // namespace
+
+std::vector<bool> unless_all_read(SparseMatrix const& weights) {
+  std::vector<bool> is_read(weights.num_columns, false);
+  for (auto const input : weights.column_indices) is_read[input] = true;
+  if (std::ranges::find(is_read, false) == is_read.end()) is_read.clear();
+  return is_read;
+}
+
+void keep_outputs(Layer& layer, std::vector<bool> const& is_kept) {
+  VARVE_REQUIRE(is_kept.size() == layer.num_outputs(), "one mark for each output");
+  if (std::ranges::find(is_kept, true) == is_kept.end()) {
+    layer = stand_in(layer.num_inputs(), layer.activation);
+    return;
+  }
+  auto const& weights = layer.weights;
+  Layer kept;
+  kept.weights.num_columns = weights.num_columns;
+  kept.bias.clear();
+  kept.activation = layer.activation;
+  for (std::size_t output = 0; output < is_kept.size(); ++output) {
+    if (!is_kept[output]) continue;
+    for (EdgeOffset edge = weights.row_pointers[output]; edge < weights.row_pointers[output + 1]; ++edge) {
+      kept.weights.column_indices.push_back(weights.column_indices[edge]);
+      kept.weights.values.push_back(weights.value(edge));
+    }
+    kept.weights.row_pointers.push_back(kept.weights.num_entries());
+    kept.bias.push_back(layer.bias_of(output));
+  }
+  kept.weights.num_rows = kept.bias.size();
+  layer = std::move(kept);
+  make_canonical(layer);
+}
+
+void keep_inputs(Layer& layer, std::vector<bool> const& is_kept) {
+  VARVE_REQUIRE(is_kept.size() == layer.num_inputs(), "one mark for each input");
+  auto const numbers = numbers_of_kept(is_kept);
+  for (auto& input : layer.weights.column_indices) input = numbers[input];
+  layer.weights.num_columns = std::max<std::size_t>(1, num_marked(is_kept));
+}
+
+void keep_neurons(NeuronMap& map, std::vector<bool> const& is_kept) {
+  VARVE_REQUIRE(is_kept.size() == map.width(), "one mark for each neuron that is left");
+  auto const numbers = numbers_of_kept(is_kept);
+  if (map.numbers.empty()) map.numbers = ascending(map.num_before);
+  for (auto& number : map.numbers) {
+    if (number == NeuronMap::kConstant || number == NeuronMap::kUnread) continue;
+    number = is_kept[number] ? numbers[number] : NeuronMap::kUnread;
+  }
+  map.num_numbered = num_marked(is_kept);
 }
 
 } // namespace varve

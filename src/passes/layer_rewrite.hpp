@@ -1,8 +1,7 @@
 #pragma once
 
 #include "network/network.hpp"
-#include "passes/neuron_hash.hpp"
-#include "passes/neuron_map.hpp"
+#include "passes/equal_neurons.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -45,5 +44,21 @@ void make_canonical(Layer& layer);
 
 /// A layer of one neuron that reads nothing and is always 0.
 Layer stand_in(std::size_t num_inputs, Activation const& activation);
+
+// Finds the neurons that nothing reads and drops them.
+
+/// For each input of the layer whether any output reads it; empty if all inputs are read.
+std::vector<bool> unless_all_read(SparseMatrix const& weights);
+
+/// Drops the outputs of a canonical layer that are not marked. If none is marked, one output that reads nothing
+/// remains.
+void keep_outputs(Layer& layer, std::vector<bool> const& is_kept);
+
+/// Removes the inputs that are not marked, which no output may read, and renumbers the rest; at least one input
+/// remains.
+void keep_inputs(Layer& layer, std::vector<bool> const& is_kept);
+
+/// Maps the neurons that are not marked to kUnread; is_kept has one element for each of the map's width().
+void keep_neurons(NeuronMap& map, std::vector<bool> const& is_kept);
 
 } // namespace varve

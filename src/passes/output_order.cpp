@@ -1,6 +1,7 @@
 #include "passes/output_order.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <unordered_map>
 
@@ -175,9 +176,6 @@ std::vector<NeuronIndex> order_by_input_list(SparseMatrix const& weights, std::s
 
 std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<NeuronIndex> const& order,
                                       std::size_t block_outputs, std::size_t blocks_per_chain) {
-  auto const output_at = [&](std::size_t position) {
-    return order.empty() ? static_cast<NeuronIndex>(position) : order[position];
-  };
   std::size_t const num_whole = weights.num_rows / block_outputs; // an incomplete block stays at the end
   SparseMatrix inputs_of_blocks;
   inputs_of_blocks.num_rows = num_whole;
@@ -187,7 +185,7 @@ std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<N
   for (std::size_t block = 0; block < num_whole; ++block) {
     list.clear();
     for (std::size_t position = block * block_outputs; position < (block + 1) * block_outputs; ++position) {
-      auto const inputs = weights.row_columns(output_at(position));
+      auto const inputs = weights.row_columns(output_at(order, position));
       list.insert(list.end(), inputs.begin(), inputs.end());
     }
     std::ranges::sort(list);
@@ -199,16 +197,46 @@ std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<N
   std::vector<NeuronIndex> chained;
   chained.reserve(weights.num_rows);
   for (NeuronIndex const block : chains->order) {
-    for (std::size_t i = 0; i < block_outputs; ++i) chained.push_back(output_at(block * block_outputs + i));
+    for (std::size_t i = 0; i < block_outputs; ++i)
+      chained.push_back(static_cast<NeuronIndex>(output_at(order, block * block_outputs + i)));
   }
   for (std::size_t position = num_whole * block_outputs; position < weights.num_rows; ++position)
-    chained.push_back(output_at(position));
+    chained.push_back(static_cast<NeuronIndex>(output_at(order, position)));
   return chained;
 }
 
 std::optional<OutputStages> find_stages(SparseMatrix const& weights, std::size_t unit, std::size_t max_inputs,
                                         std::size_t max_outputs, double min_uses) {
   return StageBuilder(weights, unit, max_inputs, max_outputs).build(min_uses);
+}
+
+void list_inputs(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, std::size_t block_outputs,
+                 std::size_t block, std::vector<NeuronIndex>& inputs) {
+  std::size_t const last = std::min((block + 1) * block_outputs, matrix.num_rows);
+  auto const first_list = matrix.row_columns(output_at(order, block * block_outputs));
+  inputs.assign(first_list.begin(), first_list.end());
+  for (std::size_t position = block * block_outputs + 1; position < last; ++position) {
+    auto const list = matrix.row_columns(output_at(order, position));
+    if (std::ranges::equal(list, inputs)) continue;
+    if (!std::ranges::is_sorted(list) || !std::ranges::is_sorted(inputs)) {
+      inputs.insert(inputs.end(), list.begin(), list.end());
+      continue;
+    }
+    std::vector<NeuronIndex> merged;
+    std::ranges::set_union(inputs, list, std::back_inserter(merged));
+    inputs.swap(merged);
+  }
+}
+
+std::size_t longest_list(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order, std::size_t block_outputs,
+                         std::size_t first_block, std::size_t num_blocks, std::vector<NeuronIndex>& inputs) {
+  std::size_t longest = 0;
+  std::size_t const last = std::min(first_block + num_blocks, count_blocks(matrix, block_outputs));
+  for (std::size_t block = first_block; block < last; ++block) {
+    list_inputs(matrix, order, block_outputs, block, inputs);
+    longest = std::max(longest, inputs.size());
+  }
+  return longest;
 }
 
 } // namespace varve

@@ -2,10 +2,9 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
-#include "network/layer_bytes.hpp"
-#include "network/spare_layers.hpp"
+#include "network/layer_memory.hpp"
 #include "passes/equal_neurons.hpp"
-#include "passes/unread_neurons.hpp"
+#include "passes/layer_rewrite.hpp"
 
 #include <stdexcept>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/types.hpp"
-#include "network/layers_ahead.hpp"
+#include "network/layer_memory.hpp"
 #include "network/network.hpp"
 #include "passes/layer_rewrite.hpp"
 

@@ -1,9 +1,9 @@
 #include "plan/choose.hpp"
 
-#include "passes/block_lists.hpp"
 #include "passes/edge_order.hpp"
-#include "plan/dense_gain.hpp"
-#include "plan/sentences.hpp"
+#include "passes/output_order.hpp"
+#include "plan/layer_sizes.hpp"
+#include "plan/names.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -29,12 +29,12 @@ EdgeOffset count_stage_inputs(SparseMatrix const& matrix, OutputStages const& st
 
 /// True if at most `factor` times as many weights are stored as there are edges, or hardly more in small layers.
 bool is_cheap(EdgeOffset stored, EdgeOffset edges, double factor) {
-  constexpr double anyhow = 512.0;
-  return static_cast<double>(stored) <= static_cast<double>(edges) * factor + anyhow;
+  constexpr double always_allowed_padding = 512.0;
+  return static_cast<double>(stored) <= static_cast<double>(edges) * factor + always_allowed_padding;
 }
 
-constexpr double little_padding = 1.25;
-constexpr double much_padding = 2.0; ///< worth it for the cheaper fma of blocks, or for one format of all layers
+constexpr double max_padding_ell = 1.25;
+constexpr double max_padding_blocks = 2.0; ///< worth it for the cheaper fma of blocks, or for one format of all layers
 
 } // namespace
 
@@ -45,7 +45,7 @@ std::size_t LayerChoice::encoded_bytes(std::size_t scalar_bytes) const {
          num_staged_inputs * sizeof(NeuronIndex);
 }
 
-struct LayerChooser::Question {
+struct LayerChooser::LayerCase {
   Layer const& layer;
   std::size_t number;
   bool is_short;
@@ -63,8 +63,9 @@ LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
       has_few_samples_(request_.kernel
                            ? *request_.kernel == KernelName::spread || *request_.kernel == KernelName::few
                            : request_.expected_samples && (*request_.expected_samples < device_.few_samples ||
-                                                           takes_few_samples() || suits_few_kernel())),
-      takes_few_(request_.kernel ? *request_.kernel == KernelName::few && has_few_kernel() : suits_few_kernel()),
+                                                           takes_few_samples() || suits_small_batch_kernel())),
+      takes_small_batches_(request_.kernel ? *request_.kernel == KernelName::few && has_small_batch_kernel()
+                                           : suits_small_batch_kernel()),
       spreads_(has_few_samples_ &&
                (request_.kernel ? *request_.kernel == KernelName::spread : device_.prefers_spread)) {}
 
@@ -72,23 +73,23 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   constexpr std::size_t most = std::numeric_limits<int>::max();
   if (width_of(layer) > most) layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
   bool const may_fuse = is_short(layer) && may_run(KernelName::fused) && !has_few_samples_;
-  Question const question{layer, number, is_short(layer), may_fuse && fits_fused(width_of(layer)),
-                          may_fuse && fits_wide_tiles(width_of(layer))};
+  LayerCase const layer_case{layer, number, is_short(layer), may_fuse && fits_fused(width_of(layer)),
+                             may_fuse && fits_wide_tiles(width_of(layer))};
   std::optional<Encoding> encoding;
-  if (needs_rows(layer)) encoding = as_rows(question);
-  if (!encoding) encoding = as_few(layer);
-  if (!encoding && can_be_spread(question)) encoding = as_spread_blocks(layer);
-  if (!encoding) encoding = as_spread(question);
-  if (!encoding) encoding = as_singles_for_idle_threads(question);
-  if (!encoding) encoding = as_dense(question);
-  if (!encoding) encoding = as_blocks(question);
-  if (!encoding) encoding = as_stages(question);
-  if (!encoding) encoding = in_wide_tiles(question);
-  if (!encoding) encoding = as_singles(question);
-  if (!encoding) encoding = as_rows(question);
+  if (needs_rows(layer)) encoding = as_rows(layer_case);
+  if (!encoding) encoding = as_small_batch(layer);
+  if (!encoding && can_be_spread(layer_case)) encoding = as_spread_blocks(layer);
+  if (!encoding) encoding = as_spread(layer_case);
+  if (!encoding) encoding = single_outputs_if_underfilled(layer_case);
+  if (!encoding) encoding = as_dense(layer_case);
+  if (!encoding) encoding = as_blocks(layer_case);
+  if (!encoding) encoding = as_stages(layer_case);
+  if (!encoding) encoding = in_wide_tiles(layer_case);
+  if (!encoding) encoding = as_singles(layer_case);
+  if (!encoding) encoding = as_rows(layer_case);
   LayerChoice& choice = encoding->choice;
   choice.index_bits = index_bits_of(choice.format, layer.num_inputs());
-  choice.num_edges = question.num_edges();
+  choice.num_edges = layer_case.num_edges();
   choice.tile_samples = tile_samples_of(choice);
   return std::move(*encoding);
 }
@@ -97,40 +98,41 @@ bool LayerChooser::needs_rows(Layer const& layer) const {
   return device_.has_curves_in_rows_only && layer.activation.curve() != Curve::none;
 }
 
-bool LayerChooser::can_be_spread(Question const& question) const {
-  std::size_t const bytes = question.layer.num_inputs() * device_.spread_tile_samples * device_.scalar_bytes;
-  return spreads_ && question.is_short && bytes <= device_.max_spread_bytes;
+bool LayerChooser::can_be_spread(LayerCase const& layer_case) const {
+  std::size_t const bytes = layer_case.layer.num_inputs() * device_.spread_tile_samples * device_.scalar_bytes;
+  return spreads_ && layer_case.is_short && bytes <= device_.max_spread_bytes;
 }
 
-std::optional<Encoding> LayerChooser::as_spread(Question const& question) const {
-  if (!can_be_spread(question) || !may_use(FormatName::sliced_ell)) return std::nullopt;
-  auto encoding = in_singles(question, KernelName::spread);
+std::optional<Encoding> LayerChooser::as_spread(LayerCase const& layer_case) const {
+  if (!can_be_spread(layer_case) || !may_use(FormatName::sliced_ell)) return std::nullopt;
+  auto encoding = in_singles(layer_case, KernelName::spread);
   // With few samples, launches cost more than padding, so all layers should have one format.
-  if (is_last(FormatName::sliced_ell) || is_cheap(encoding.choice.num_stored, question.num_edges(), much_padding))
+  if (is_last(FormatName::sliced_ell) ||
+      is_cheap(encoding.choice.num_stored, layer_case.num_edges(), max_padding_blocks))
     return encoding;
   return std::nullopt;
 }
 
-std::optional<Encoding> LayerChooser::as_singles_for_idle_threads(Question const& question) const {
-  if (!question.fuses || !leaves_threads_idle_in_blocks(question.width()) || !may_use(FormatName::sliced_ell))
+std::optional<Encoding> LayerChooser::single_outputs_if_underfilled(LayerCase const& layer_case) const {
+  if (!layer_case.fuses || !leaves_threads_idle_in_blocks(layer_case.width()) || !may_use(FormatName::sliced_ell))
     return std::nullopt;
-  auto encoding = in_singles(question, KernelName::fused);
-  if (is_cheap(encoding.choice.num_stored, question.num_edges(), little_padding)) return encoding;
+  auto encoding = in_singles(layer_case, KernelName::fused);
+  if (is_cheap(encoding.choice.num_stored, layer_case.num_edges(), max_padding_ell)) return encoding;
   return std::nullopt;
 }
 
-std::optional<Encoding> LayerChooser::as_dense(Question const& question) const {
-  SparseMatrix const& matrix = question.matrix();
-  bool const at_any_cost = is_last(FormatName::dense) || request_.kernel == KernelName::dense;
+std::optional<Encoding> LayerChooser::as_dense(LayerCase const& layer_case) const {
+  SparseMatrix const& matrix = layer_case.matrix();
+  bool const unlimited_cost = is_last(FormatName::dense) || request_.kernel == KernelName::dense;
   EdgeOffset const stored = num_stored_densely(matrix, device_.dense_shape);
-  EllShape const& blocks = question.fuses ? device_.fused_blocks : device_.wide_blocks;
+  EllShape const& blocks = layer_case.fuses ? device_.fused_blocks : device_.wide_blocks;
   bool const is_wanted =
-      at_any_cost || (may_gain_from_dense(matrix) && gains_from_dense(matrix, stored, blocks, device_));
+      unlimited_cost || (may_gain_from_dense(matrix) && gains_from_dense(matrix, stored, blocks, device_));
   if (!may_use(FormatName::dense) || !is_wanted || !is_ascending(matrix)) return std::nullopt;
   Encoding encoding;
   encoding.choice.format = FormatName::dense;
   encoding.choice.kernel = device_.has_dense_kernel ? KernelName::dense
-                           : question.fuses         ? KernelName::fused
+                           : layer_case.fuses       ? KernelName::fused
                                                     : KernelName::direct;
   encoding.choice.shape = device_.dense_shape;
   encoding.choice.num_stored = stored;
@@ -146,115 +148,116 @@ bool LayerChooser::may_gain_from_dense(SparseMatrix const& matrix) const {
   return fills_device && !request_.kernel;
 }
 
-std::optional<Encoding> LayerChooser::as_blocks(Question const& question) const {
+std::optional<Encoding> LayerChooser::as_blocks(LayerCase const& layer_case) const {
   bool const is_staged = request_.kernel == KernelName::staged;
   if (!may_use(FormatName::pattern_blocks) || (is_staged && !is_last(FormatName::pattern_blocks))) return std::nullopt;
-  bool const is_early = question.number < device_.stationary_layers_before_fused && !request_.kernel &&
-                        !is_within(FusedTile::with_image, question.width());
-  if (question.fuses && is_early) { // stationary kernel if the weights fit its scratch, else fused kernel
-    auto encoding = as_blocks_of(question, device_.wide_blocks, KernelName::stationary);
+  bool const is_early = layer_case.number < device_.stationary_layers_before_fused && !request_.kernel &&
+                        !is_within(FusedTile::with_image, layer_case.width());
+  if (layer_case.fuses && is_early) { // stationary kernel if the weights fit its scratch, else fused kernel
+    auto encoding = as_blocks_of(layer_case, device_.wide_blocks, KernelName::stationary);
     if (encoding && encoding->choice.kernel == KernelName::stationary) return encoding;
   }
-  return question.fuses ? as_blocks_of(question, device_.fused_blocks, KernelName::fused)
-                        : as_blocks_of(question, device_.wide_blocks, KernelName::stationary);
+  return layer_case.fuses ? as_blocks_of(layer_case, device_.fused_blocks, KernelName::fused)
+                          : as_blocks_of(layer_case, device_.wide_blocks, KernelName::stationary);
 }
 
-std::optional<Encoding> LayerChooser::as_blocks_of(Question const& question, EllShape const& shape,
+std::optional<Encoding> LayerChooser::as_blocks_of(LayerCase const& layer_case, EllShape const& shape,
                                                    KernelName kernel) const {
   constexpr EdgeOffset many_edges = 64; // per output; with fewer, the time does not depend mainly on edges
-  SparseMatrix const& matrix = question.matrix();
-  bool const has_long_lists = question.num_edges() >= many_edges * matrix.num_rows;
-  double const most = is_within(FusedTile::with_image, question.width()) ? little_padding
-                      : question.fuses && has_long_lists                 ? device_.most_stored_in_fused_blocks
-                                                                         : much_padding;
+  SparseMatrix const& matrix = layer_case.matrix();
+  bool const has_long_lists = layer_case.num_edges() >= many_edges * matrix.num_rows;
+  double const most = is_within(FusedTile::with_image, layer_case.width()) ? max_padding_ell
+                      : layer_case.fuses && has_long_lists                 ? device_.most_stored_in_fused_blocks
+                                                                           : max_padding_blocks;
   // a block whose outputs share next to no inputs stores nearly as many weights an edge as it has outputs
   double const most_shared = 0.75 * static_cast<double>(shape.block_outputs);
   auto order = order_by_input_list(matrix, shape.block_outputs);
   auto const size = ell_size(matrix, order, shape);
   if (!is_last(FormatName::pattern_blocks) &&
-      !is_cheap(num_stored(size, shape), question.num_edges(), std::min(most, most_shared)))
+      !is_cheap(num_stored(size, shape), layer_case.num_edges(), std::min(most, most_shared)))
     return std::nullopt;
   if (kernel != KernelName::fused && device_.has_stationary) // the same blocks in another order
     order = chain_blocks(matrix, order, shape.block_outputs, device_.stationary_blocks);
-  return in_ell(question, FormatName::pattern_blocks, shape, std::move(order), size, kernel);
+  return in_ell(layer_case, FormatName::pattern_blocks, shape, std::move(order), size, kernel);
 }
 
-std::optional<Encoding> LayerChooser::as_stages(Question const& question) const {
-  bool const at_any_cost = is_last(FormatName::staged_blocks) || request_.kernel == KernelName::staged;
+std::optional<Encoding> LayerChooser::as_stages(LayerCase const& layer_case) const {
+  bool const unlimited_cost = is_last(FormatName::staged_blocks) || request_.kernel == KernelName::staged;
   // A stage is one thread's work on hosts, and few samples have few stages.
   bool const keeps_busy = device_.prefers_spread ? !takes_few_samples() : !has_few_samples_;
-  bool const may_gain = !question.fuses && !request_.kernel && keeps_busy;
-  if (!may_use(FormatName::staged_blocks) || !(at_any_cost || may_gain)) return std::nullopt;
+  bool const may_gain = !layer_case.fuses && !request_.kernel && keeps_busy;
+  if (!may_use(FormatName::staged_blocks) || !(unlimited_cost || may_gain)) return std::nullopt;
   EllShape const& shape = device_.staged_shape;
-  auto stages = find_stages(question.matrix(), shape.slice_width * shape.block_outputs, device_.max_staged_inputs,
-                            device_.max_staged_outputs, at_any_cost ? 0.0 : device_.min_staged_uses);
+  auto stages = find_stages(layer_case.matrix(), shape.slice_width * shape.block_outputs, device_.max_staged_inputs,
+                            device_.max_staged_outputs, unlimited_cost ? 0.0 : device_.min_staged_uses);
   if (!stages) return std::nullopt;
   Encoding encoding;
   encoding.choice.format = FormatName::staged_blocks;
   encoding.choice.kernel = KernelName::staged;
   encoding.choice.shape = shape;
-  encoding.choice.num_stored = num_stored(ell_size(question.matrix(), stages->order, shape), shape);
-  encoding.choice.num_staged_inputs = count_stage_inputs(question.matrix(), *stages);
+  encoding.choice.num_stored = num_stored(ell_size(layer_case.matrix(), stages->order, shape), shape);
+  encoding.choice.num_staged_inputs = count_stage_inputs(layer_case.matrix(), *stages);
   encoding.stages = std::move(stages);
   return encoding;
 }
 
-std::optional<Encoding> LayerChooser::as_singles(Question const& question) const {
+std::optional<Encoding> LayerChooser::as_singles(LayerCase const& layer_case) const {
   // Layers that cannot have dense or staged blocks get sliced ELL, even if only these were asked for.
   if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks) && !is_last(FormatName::dense))
     return std::nullopt;
-  auto encoding = in_singles(question, question.fuses            ? KernelName::fused
-                                       : can_be_spread(question) ? KernelName::spread
-                                                                 : KernelName::direct);
-  bool const is_cheap_enough = question.fuses
-                                   ? is_cheap_to_fuse(encoding.choice, question)
-                                   : is_cheap(encoding.choice.num_stored, question.num_edges(), little_padding);
+  auto encoding = in_singles(layer_case, layer_case.fuses            ? KernelName::fused
+                                         : can_be_spread(layer_case) ? KernelName::spread
+                                                                     : KernelName::direct);
+  bool const is_cheap_enough = layer_case.fuses
+                                   ? is_cheap_to_fuse(encoding.choice, layer_case)
+                                   : is_cheap(encoding.choice.num_stored, layer_case.num_edges(), max_padding_ell);
   if (is_last(FormatName::sliced_ell) || is_cheap_enough) return encoding;
   return std::nullopt;
 }
 
 /// A fused layer may be padded by a chunk per output, because a layer in CSR would end the launch.
-bool LayerChooser::is_cheap_to_fuse(LayerChoice const& choice, Question const& question) const {
-  EdgeOffset const in_chunks = question.matrix().num_rows * device_.single_shape.chunk_size;
-  return is_cheap(choice.num_stored - std::min(choice.num_stored, in_chunks), question.num_edges(), little_padding);
+bool LayerChooser::is_cheap_to_fuse(LayerChoice const& choice, LayerCase const& layer_case) const {
+  EdgeOffset const in_chunks = layer_case.matrix().num_rows * device_.single_shape.chunk_size;
+  return is_cheap(choice.num_stored - std::min(choice.num_stored, in_chunks), layer_case.num_edges(), max_padding_ell);
 }
 
-std::optional<Encoding> LayerChooser::in_wide_tiles(Question const& question) const {
-  if (!question.fuses_wide || !may_use(FormatName::sliced_ell)) return std::nullopt;
-  auto encoding = in_singles(question, KernelName::fused, order_in_wide_tiles(question.matrix()));
-  return is_cheap_to_fuse(encoding.choice, question) ? std::optional(std::move(encoding)) : std::nullopt;
+std::optional<Encoding> LayerChooser::in_wide_tiles(LayerCase const& layer_case) const {
+  if (!layer_case.fuses_wide || !may_use(FormatName::sliced_ell)) return std::nullopt;
+  auto encoding = in_singles(layer_case, KernelName::fused, order_in_wide_tiles(layer_case.matrix()));
+  return is_cheap_to_fuse(encoding.choice, layer_case) ? std::optional(std::move(encoding)) : std::nullopt;
 }
 
-Encoding LayerChooser::as_rows(Question const& question) const {
+Encoding LayerChooser::as_rows(LayerCase const& layer_case) const {
   Encoding encoding;
   encoding.choice.format = FormatName::csr;
   encoding.choice.kernel = KernelName::direct;
-  encoding.choice.num_stored = question.num_edges();
+  encoding.choice.num_stored = layer_case.num_edges();
   return encoding;
 }
 
-Encoding LayerChooser::in_singles(Question const& question, KernelName kernel) const {
-  return in_singles(question, kernel, order_of_singles(question.matrix()));
+Encoding LayerChooser::in_singles(LayerCase const& layer_case, KernelName kernel) const {
+  return in_singles(layer_case, kernel, order_of_singles(layer_case.matrix()));
 }
 
-Encoding LayerChooser::in_singles(Question const& question, KernelName kernel, std::vector<NeuronIndex> order) const {
-  auto const size = ell_size(question.matrix(), order, device_.single_shape);
-  return in_ell(question, FormatName::sliced_ell, device_.single_shape, std::move(order), size, kernel);
+Encoding LayerChooser::in_singles(LayerCase const& layer_case, KernelName kernel,
+                                  std::vector<NeuronIndex> order) const {
+  auto const size = ell_size(layer_case.matrix(), order, device_.single_shape);
+  return in_ell(layer_case, FormatName::sliced_ell, device_.single_shape, std::move(order), size, kernel);
 }
 
 /// The encoding of a layer in sliced ELL or pattern blocks for this kernel; for the direct kernel if the stationary one
 /// cannot take the layer.
-Encoding LayerChooser::in_ell(Question const& question, FormatName format, EllShape const& shape,
+Encoding LayerChooser::in_ell(LayerCase const& layer_case, FormatName format, EllShape const& shape,
                               std::vector<NeuronIndex> order, EllSize const& size, KernelName kernel) const {
   Encoding encoding;
   LayerChoice& choice = encoding.choice;
   choice.format = format;
   choice.shape = shape;
-  choice.index_bits = index_bits_of(format, question.layer.num_inputs());
+  choice.index_bits = index_bits_of(format, layer_case.layer.num_inputs());
   choice.num_stored = num_stored(size, shape);
   choice.kernel = kernel;
   if (kernel == KernelName::stationary && !is_stationary(choice, size.max_chunks)) choice.kernel = KernelName::direct;
-  if (kernel == KernelName::fused) choice.fused_tile = fused_tile_of(question.layer, shape, size);
+  if (kernel == KernelName::fused) choice.fused_tile = fused_tile_of(layer_case.layer, shape, size);
   encoding.order = std::move(order);
   return encoding;
 }
@@ -262,8 +265,8 @@ Encoding LayerChooser::in_ell(Question const& question, FormatName format, EllSh
 std::vector<InConeRun> LayerChooser::choose_cones(std::vector<Layer> const& layers, std::size_t number) const {
   std::vector<InConeRun> runs(layers.size());
   if (!may_use(FormatName::cones) || !may_run(KernelName::cones) || request_.is_split) return runs;
-  constexpr double at_any_cost = 1e9;
-  double const other_cost = is_last(FormatName::cones) || request_.kernel ? at_any_cost : device_.cone_other_cost;
+  constexpr double unlimited_cost = 1e9;
+  double const other_cost = is_last(FormatName::cones) || request_.kernel ? unlimited_cost : device_.cone_other_cost;
   ConeLimits const limits{device_.cone_slots, device_.cone_group_size, device_.max_cone_rounds};
   for (std::size_t first = number == 0 ? 1 : 0; first < layers.size();) {
     std::size_t last = first;
@@ -298,8 +301,9 @@ LayerChoice LayerChooser::choice_of(std::span<Layer const> run, ConeRun const& c
 }
 
 FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice const& choice) const {
-  if (choice.kernel == KernelName::stationary) return {FirstLayerWay::own_bits, {}, {}};
-  if (takes_few_) return {}; // the few kernel reads the samples itself, and its tiles are not those of bits
+  if (choice.kernel == KernelName::stationary) return {FirstLayerInput::own_bits, {}, {}};
+  if (takes_small_batches_)
+    return {}; // the small-batch kernel reads the samples itself, and its tiles are not those of bits
   if (choice.format == FormatName::dense || request_.kernel || !may_use(FormatName::sliced_ell) || needs_rows(layer))
     return {};
   LayerChoice own;
@@ -307,17 +311,17 @@ FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice cons
   own.num_edges = own.num_stored = layer.num_edges();
   own.index_bits = 16; // bytes that count have 16-bit places
   own.tile_samples = choice.tile_samples;
-  if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerWay::counts, own, {}};
+  if (suits_counts(layer, device_.max_counted_outputs)) return {FirstLayerInput::counts, own, {}};
   own.kernel = KernelName::bits;
   own.format = FormatName::sliced_ell;
   own.shape = device_.single_shape;
   own.index_bits = index_bits_of(own.format, layer.num_inputs());
   auto order = order_of_singles(layer.weights);
   own.num_stored = num_stored(ell_size(layer.weights, order, own.shape), own.shape);
-  EdgeOffset const anyhow =
+  EdgeOffset const always_allowed_padding =
       own.shape.slice_width * own.shape.chunk_size * (layer.num_outputs() / own.shape.slice_width + 1);
-  if (own.num_stored > 2 * layer.num_edges() + anyhow) return {};
-  return {FirstLayerWay::bits, own, std::move(order)};
+  if (own.num_stored > 2 * layer.num_edges() + always_allowed_padding) return {};
+  return {FirstLayerInput::bits, own, std::move(order)};
 }
 
 LayerChoice LayerChooser::streamed(LayerChoice choice) const {

@@ -5,8 +5,8 @@
 #include "passes/output_order.hpp"
 #include "plan/device_traits.hpp"
 #include "plan/layer_sizes.hpp"
+#include "plan/memory.hpp"
 #include "plan/names.hpp"
-#include "plan/output_strips.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -51,7 +51,7 @@ struct Encoding {
 };
 
 /// How the first layer reads samples whose values are all equal.
-enum class FirstLayerWay {
+enum class FirstLayerInput {
   tiles,    ///< like other samples: from tiles, or by the fused kernel
   own_bits, ///< as bits, by the stationary kernel of the layer
   bits,     ///< as bits, by a second copy of the layer in sliced ELL
@@ -60,7 +60,7 @@ enum class FirstLayerWay {
 
 /// The way of the first layer, and its second copy, if it has one.
 struct FirstLayerChoice {
-  FirstLayerWay way = FirstLayerWay::tiles;
+  FirstLayerInput way = FirstLayerInput::tiles;
   LayerChoice choice;             ///< of the copy; tile_samples are those of the layer itself
   std::vector<NeuronIndex> order; ///< position -> output
 };
@@ -83,9 +83,9 @@ struct InConeRun {
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel that the format is for;
-///   - on hosts, with so few samples that they fit two of the smallest tiles, the few kernel, on dense blocks or sliced
-///   ELL;
-///   - with few samples on GPUs, the spread kernel instead of the fused one, on sliced ELL.
+///   - on hosts, with so few samples that they fit two of the smallest tiles, the small-batch kernel, on dense blocks
+///   or sliced ELL;
+///   - with few samples on GPUs, the split-output kernel instead of the fused one, on sliced ELL.
 class LayerChooser {
 public:
   LayerChooser(DeviceTraits const& device, PlanRequest request);
@@ -118,7 +118,7 @@ public:
   LayerChoice of_strip(Layer const& strip, LayerChoice choice) const;
 
 private:
-  struct Question; ///< a layer and properties that decide the choice
+  struct LayerCase; ///< a layer and properties that decide the choice
 
   bool may_use(FormatName name) const;
   bool is_last(FormatName name) const;
@@ -129,41 +129,41 @@ private:
   bool has_room_in_small_tiles() const;
   bool leaves_threads_idle_in_blocks(std::size_t width) const;
 
-  std::optional<Encoding> as_few(Layer const& layer) const;
-  Encoding in_few_slices(Layer const& layer) const;
-  Encoding in_few_blocks(Layer const& layer, KernelName kernel) const;
+  std::optional<Encoding> as_small_batch(Layer const& layer) const;
+  Encoding in_small_batch_slices(Layer const& layer) const;
+  Encoding in_small_batch_blocks(Layer const& layer, KernelName kernel) const;
   std::optional<Encoding> as_spread_blocks(Layer const& layer) const;
-  bool spreads_single_samples() const; ///< the spread kernel has tiles of one sample
-  std::optional<Encoding> as_spread(Question const& question) const;
-  std::optional<Encoding> as_singles_for_idle_threads(Question const& question) const;
-  std::optional<Encoding> as_dense(Question const& question) const;
+  bool spreads_single_samples() const; ///< the split-output kernel has tiles of one sample
+  std::optional<Encoding> as_spread(LayerCase const& layer_case) const;
+  std::optional<Encoding> single_outputs_if_underfilled(LayerCase const& layer_case) const;
+  std::optional<Encoding> as_dense(LayerCase const& layer_case) const;
   bool may_gain_from_dense(SparseMatrix const& matrix) const;
-  std::optional<Encoding> as_blocks(Question const& question) const;
-  std::optional<Encoding> as_blocks_of(Question const& question, EllShape const& shape, KernelName kernel) const;
-  std::optional<Encoding> as_stages(Question const& question) const;
-  std::optional<Encoding> in_wide_tiles(Question const& question) const;
-  std::optional<Encoding> as_singles(Question const& question) const;
-  bool is_cheap_to_fuse(LayerChoice const& choice, Question const& question) const;
-  Encoding as_rows(Question const& question) const;
-  Encoding in_singles(Question const& question, KernelName kernel) const;
-  Encoding in_singles(Question const& question, KernelName kernel, std::vector<NeuronIndex> order) const;
-  Encoding in_ell(Question const& question, FormatName format, EllShape const& shape, std::vector<NeuronIndex> order,
+  std::optional<Encoding> as_blocks(LayerCase const& layer_case) const;
+  std::optional<Encoding> as_blocks_of(LayerCase const& layer_case, EllShape const& shape, KernelName kernel) const;
+  std::optional<Encoding> as_stages(LayerCase const& layer_case) const;
+  std::optional<Encoding> in_wide_tiles(LayerCase const& layer_case) const;
+  std::optional<Encoding> as_singles(LayerCase const& layer_case) const;
+  bool is_cheap_to_fuse(LayerChoice const& choice, LayerCase const& layer_case) const;
+  Encoding as_rows(LayerCase const& layer_case) const;
+  Encoding in_singles(LayerCase const& layer_case, KernelName kernel) const;
+  Encoding in_singles(LayerCase const& layer_case, KernelName kernel, std::vector<NeuronIndex> order) const;
+  Encoding in_ell(LayerCase const& layer_case, FormatName format, EllShape const& shape, std::vector<NeuronIndex> order,
                   EllSize const& size, KernelName kernel) const;
 
   bool is_stationary(LayerChoice const& choice, std::size_t max_chunks) const;
   bool needs_rows(Layer const& layer) const; ///< for its curve, which other kernels lack
-  bool can_be_spread(Question const& question) const;
+  bool can_be_spread(LayerCase const& layer_case) const;
   FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
-  bool has_few_kernel() const;
-  bool suits_few_kernel() const;
+  bool has_small_batch_kernel() const;
+  bool suits_small_batch_kernel() const;
   bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples
 
   DeviceTraits device_;
   PlanRequest request_;
-  bool has_few_samples_; ///< no fused kernel: samples are too few for it, or the spread kernel was asked for
-  bool takes_few_;       ///< the few kernel takes the layers that it can
-  bool spreads_;         ///< the spread kernel takes the layers that it can, instead of the fused kernel
+  bool has_few_samples_;     ///< no fused kernel: samples are too few for it, or the split-output kernel was asked for
+  bool takes_small_batches_; ///< the small-batch kernel takes the layers that it can
+  bool spreads_;             ///< the split-output kernel takes the layers that it can, instead of the fused kernel
 };
 
 } // namespace varve

@@ -1,12 +1,84 @@
 #include "plan/cuts.hpp"
 
-#include "passes/saturation.hpp"
-
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <span>
 
 namespace varve {
+namespace {
+
+/// Seconds of a launch of any neighbouring layers of a run.
+class LaunchSeconds {
+public:
+  LaunchSeconds(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs)
+      : layers_(layers), live_(live), costs_(costs), stored_(layers.size() + 1, 0.0) {
+    for (std::size_t i = 0; i < layers.size(); ++i) stored_[i + 1] = stored_[i] + layers[i].num_stored;
+  }
+
+  /// Seconds of one launch of layers [first, last).
+  double of(std::size_t first, std::size_t last) const {
+    double const computed = std::max(live_[first], costs_.full) * (stored_[last] - stored_[first]);
+    double const moved = live_[last] * layers_[last - 1].num_outputs;
+    return costs_.launch + costs_.weight * computed + costs_.moved_value * moved;
+  }
+
+private:
+  std::span<FusedLayer const> layers_;
+  std::span<double const> live_;
+  LaunchCosts const& costs_;
+  std::vector<double> stored_; ///< by layer: stored weights of all layers before it
+};
+
+} // namespace
+
+std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t num_layers) {
+  constexpr double least = 1e-9; // replaces a share of 0, which has no logarithm
+  std::vector<double> shares(num_layers + 1, known.back().share);
+  for (std::size_t i = 0; i + 1 < known.size(); ++i) {
+    auto const& [first, before] = known[i];
+    auto const& [last, after] = known[i + 1];
+    double const rate = std::log(std::max(after, least) / std::max(before, least)) /
+                        static_cast<double>(std::max(last - first, std::size_t(1)));
+    for (std::size_t layer = first; layer < last && layer <= num_layers; ++layer)
+      shares[layer] = before * std::exp(rate * static_cast<double>(layer - first));
+  }
+  return shares;
+}
+
+double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
+                  std::span<double const> live, LaunchCosts const& costs) {
+  LaunchSeconds const launch(layers, live, costs);
+  double seconds = 0.0;
+  std::size_t first = 0;
+  for (std::size_t const cut : cuts) {
+    seconds += launch.of(first, cut);
+    first = cut;
+  }
+  return seconds + launch.of(first, layers.size());
+}
+
+LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs) {
+  LaunchSeconds const launch(layers, live, costs);
+  // Dynamic programming. least[i]: least seconds of the first i layers; from[i]: first layer of their last launch.
+  std::vector<double> least(layers.size() + 1, std::numeric_limits<double>::infinity());
+  std::vector<std::size_t> from(layers.size() + 1, 0);
+  least[0] = 0.0;
+  for (std::size_t last = 1; last <= layers.size(); ++last) {
+    for (std::size_t first = 0; first < last; ++first) {
+      double const seconds = least[first] + launch.of(first, last);
+      if (seconds >= least[last]) continue;
+      least[last] = seconds;
+      from[last] = first;
+    }
+  }
+  LaunchCuts chosen{{}, least.back()};
+  for (std::size_t first = from.back(); first > 0; first = from[first]) chosen.cuts.push_back(first);
+  std::ranges::reverse(chosen.cuts);
+  return chosen;
+}
+
 namespace {
 
 std::vector<LayerCaps> caps_of(std::vector<PlannedLayer> const& layers) {
@@ -85,8 +157,8 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   } else if (step.kernel != KernelName::fused) {
     step.lists_live = lists_after(last, entry_of(step.kernel).reads_lists);
   }
-  if (first > 0 || request_.first == FirstLayerWay::tiles) return step;
-  step.reads_bits = request_.first == FirstLayerWay::own_bits;
+  if (first > 0 || request_.first == FirstLayerInput::tiles) return step;
+  step.reads_bits = request_.first == FirstLayerInput::own_bits;
   if (step.reads_bits) return step;
   step.choice = request_.first_choice;
   step.kernel = step.choice.kernel;
@@ -111,7 +183,7 @@ std::vector<Step> LaunchCutter::strips_of(Step const& whole) const {
 
 /// True if one launch may hold both layer `first`, where it begins, and layer `layer`.
 bool LaunchCutter::is_joinable(std::size_t first, std::size_t layer) const {
-  if (first == 0 && request_.first != FirstLayerWay::tiles) return false;
+  if (first == 0 && request_.first != FirstLayerInput::tiles) return false;
   LayerChoice const& one = layers_[first].choice;
   LayerChoice const& other = layers_[layer].choice;
   bool const are_joined = one.is_fused() || one.kernel == KernelName::few; // by these kernels
@@ -203,6 +275,35 @@ std::pair<LaunchCuts, double> LaunchCutter::cut_run(std::size_t first, std::size
   auto const& costs = has_blocks ? traits.block_costs : traits.single_costs;
   std::span<double const> const of_run(live.data() + first, layers.size() + 1);
   return {choose_cuts(layers, of_run, costs), seconds_of(cuts_so_far, layers, of_run, costs)};
+}
+
+template <class Scalar>
+double kept_cap(Layer const& layer) {
+  if (!layer.activation.has_cap()) return 0.0;
+  if (layer.num_inputs() == 0 || layer.num_outputs() == 0) return 0.0;
+  auto const& weights = layer.weights;
+  auto const cap = static_cast<Scalar>(layer.activation.cap);
+  if (!std::isfinite(cap)) return 0.0; // activations are clipped to the largest finite number
+  for (std::size_t output = 0; output < layer.num_outputs(); ++output) {
+    Scalar sum = 0;
+    for (EdgeOffset edge = weights.row_pointers[output]; edge < weights.row_pointers[output + 1]; ++edge)
+      sum = std::fma(static_cast<Scalar>(weights.value(edge)), cap, sum);
+    auto const x = static_cast<Scalar>(static_cast<double>(sum) + layer.bias_of(output));
+    if (!(x >= cap)) return 0.0;
+  }
+  return layer.activation.cap;
+}
+
+template double kept_cap<float>(Layer const&);
+template double kept_cap<double>(Layer const&);
+
+std::size_t find_saturation(std::vector<LayerCaps> const& layers) {
+  std::size_t from = layers.size();
+  if (from == 0) return from;
+  double const cap = layers.back().kept_cap;
+  while (from > 1 && layers[from - 1].kept_cap > 0.0 && layers[from - 1].kept_cap == cap) --from;
+  if (from < layers.size() && layers.at(from - 1).cap != cap) ++from;
+  return from;
 }
 
 } // namespace varve

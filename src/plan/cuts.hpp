@@ -1,14 +1,44 @@
 #pragma once
 
+#include "network/network.hpp"
 #include "plan/choose.hpp"
 #include "plan/device_traits.hpp"
-#include "plan/launches.hpp"
 
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace varve {
+
+/// The share of a batch's samples that is live after this many layers.
+struct LiveShare {
+  std::size_t layers = 0;
+  double share = 1.0;
+};
+
+/// Interpolates the shares after 0, 1, ... num_layers layers from known ones (ascending; the first is after 0 layers):
+/// samples leave at a constant rate between two known shares, and none leave after the last one.
+std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t num_layers);
+
+/// A layer that may be joined with its neighbours in one launch.
+struct FusedLayer {
+  double num_stored = 0.0; ///< stored weights, padding included
+  double num_outputs = 0.0;
+};
+
+/// Where a run of layers is cut into launches.
+struct LaunchCuts {
+  std::vector<std::size_t> cuts; ///< the layers that begin a launch, except layer 0; ascending
+  double seconds = 0.0;          ///< time of the whole run
+};
+
+/// The seconds that a run takes with these cuts. live: samples before each layer, and after the last one.
+double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
+                  std::span<double const> live, LaunchCosts const& costs);
+
+/// The cuts with which a run takes the least time, by dynamic programming in time quadratic in the number of layers.
+LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs);
 
 /// A strip of a layer, which is a launch of its own.
 struct PlannedStrip {
@@ -50,10 +80,11 @@ struct Step {
 
 /// Properties of a run that decide how launches are cut, besides the layers.
 struct CutRequest {
-  FirstLayerWay first = FirstLayerWay::tiles; ///< how layer 0 reads the samples; `tiles` unless all values are equal
-  LayerChoice first_choice = {};              ///< of the second copy of layer 0 that the way reads
-  bool finds_saturated = false;               ///< saturated samples are searched
-  bool finds_equal = false;                   ///< equal samples are searched
+  FirstLayerInput first =
+      FirstLayerInput::tiles;    ///< how layer 0 reads the samples; `tiles` unless all values are equal
+  LayerChoice first_choice = {}; ///< of the second copy of layer 0 that the way reads
+  bool finds_saturated = false;  ///< saturated samples are searched
+  bool finds_equal = false;      ///< equal samples are searched
 };
 
 /// Joins layers into launches and decides what happens to the samples between them. From the layer on after which dead
@@ -75,10 +106,10 @@ public:
   /// The last activation of every neuron of samples that are saturated for ever.
   double saturated_value() const { return layers_.back().kept_cap; }
   /// True if a sample that is dead after this layer stays dead.
-  bool is_dead_for_ever_after(std::size_t layer) const { return layer + 1 >= dead_for_ever_; }
+  bool stays_dead_after(std::size_t layer) const { return layer + 1 >= dead_for_ever_; }
 
   /// Sets CutRequest::first and first_choice for steps().
-  void set_first(FirstLayerWay way, LayerChoice const& choice) {
+  void set_first(FirstLayerInput way, LayerChoice const& choice) {
     request_.first = way;
     request_.first_choice = choice;
   }
@@ -105,5 +136,25 @@ private:
   std::size_t dead_for_ever_ = 0;    ///< a sample that is dead after this many layers, or more, stays dead
   std::vector<bool> is_learned_cut_; ///< by layer: a launch begins there; empty before learn() found better cuts
 };
+
+/// The cap of a layer that maps a saturated sample, whose activations all equal the cap, to a saturated sample;
+/// evaluated in Scalar exactly as the layer loop computes it. 0 if the layer does not, or if it has no cap, no inputs
+/// or no outputs.
+template <class Scalar>
+double kept_cap(Layer const& layer);
+
+extern template double kept_cap<float>(Layer const&);
+extern template double kept_cap<double>(Layer const&);
+
+/// The properties of one layer that find_saturation() needs.
+struct LayerCaps {
+  double cap = 0.0;      ///< cap of the layer; 0 if it has none
+  double kept_cap = 0.0; ///< result of kept_cap() for the layer
+};
+
+/// The smallest number of layers, from 1, after which a saturated sample, whose activations all equal the cap of the
+/// last layer, stays saturated to the end, so that its last activations are known without computing them: the layer
+/// before has this cap, and all later layers have and keep it. The number of layers if there is no earlier one.
+std::size_t find_saturation(std::vector<LayerCaps> const& layers);
 
 } // namespace varve

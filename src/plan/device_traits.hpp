@@ -79,12 +79,12 @@ struct DeviceTraits {
   bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes sigmoid and tanh
 
   std::size_t few_samples = 0; ///< with fewer samples, layers are launched one by one instead of fused
-  bool prefers_spread = false; ///< few samples go to the spread kernel, else to the direct kernel
+  bool prefers_spread = false; ///< few samples go to the split-output kernel, else to the direct kernel
   std::size_t spread_tile_samples = 0;
   std::size_t most_single_spread_samples = 0; ///< samples up to which that kernel has tiles of one
   std::size_t max_spread_bytes = 0;           ///< team scratch
 
-  std::size_t few_outputs = 0;         ///< outputs of a slice of the few kernel; 0: the device has no such kernel
+  std::size_t few_outputs = 0; ///< outputs of a slice of the small-batch kernel; 0: the device has no such kernel
   std::size_t most_single_samples = 0; ///< samples up to which that kernel has tiles of one, else few_tile_samples
   EllShape few_dense_shape; ///< blocks of dense layers for that kernel, and for the spread one with tiles of one
   double most_stored_in_few_dense =

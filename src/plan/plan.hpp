@@ -1,6 +1,6 @@
 #pragma once
 
-#include "passes/ordered_network.hpp"
+#include "passes/edge_order.hpp"
 #include "passes/reduced_network.hpp"
 #include "plan/cuts.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/intrinsics.hpp"
 #include "core/large_scratch.hpp"
 #include "core/pack.hpp"
-#include "core/scratch_copy.hpp"
 #include "core/views.hpp"
 #include "products/team_sums.hpp"
 

@@ -2,9 +2,8 @@
 
 #include "core/config.hpp"
 #include "core/error.hpp"
-#include "core/finite.hpp"
 #include "core/runtime.hpp"
-#include "io/block_hash.hpp"
+#include "io/matrix_block.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 #include "products/product_tiles.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "io/block_hash.hpp"
-#include "io/finite_block.hpp"
 #include "io/matrix_block.hpp"
 
 #include <cstdint>

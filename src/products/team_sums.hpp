@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "core/matrix_fma.hpp"
+#include "core/intrinsics.hpp"
 #include "core/pack.hpp"
 #include "core/views.hpp"
 

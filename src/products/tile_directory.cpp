@@ -1,6 +1,5 @@
 #include "products/tile_directory.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 

@@ -9,7 +9,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -100,6 +102,230 @@ Layer RadixNet::layer(std::size_t number) const {
     weights.row_pointers[output + 1] = (output + 1) * kDegree;
     std::ranges::copy(lists[output % num_nodes],
                       weights.column_indices.begin() + static_cast<std::ptrdiff_t>(output * kDegree));
+  }
+  return layer;
+}
+
+namespace {
+
+constexpr std::size_t kMaxWidth = std::size_t{1} << 31U;
+
+void require_widths(std::vector<std::size_t> const& widths) {
+  if (widths.size() < 2) throw UsageError("a random network needs at least 1 layer");
+  for (auto const width : widths) {
+    if (width < 1 || width > kMaxWidth)
+      throw UsageError(fmt::format("a layer cannot be {} neurons wide (expected 1 to {})", width, kMaxWidth));
+  }
+}
+
+void require_pattern(RandomNetworkRecipe const& recipe) {
+  if (recipe.degree.has_value() == recipe.density.has_value())
+    throw UsageError("a random network has either a degree or a density");
+  if (recipe.density && !(*recipe.density > 0.0 && *recipe.density <= 1.0))
+    throw UsageError(fmt::format("the density is {}, expected more than 0 and at most 1", *recipe.density));
+  auto const narrowest = std::ranges::min(recipe.widths | std::views::take(recipe.widths.size() - 1));
+  if (recipe.degree && (*recipe.degree < 1 || *recipe.degree > narrowest))
+    throw UsageError(
+        fmt::format("the degree is {}, expected 1 to {}, the fewest inputs of a layer", *recipe.degree, narrowest));
+}
+
+void require_numbers(RandomNetworkRecipe const& recipe) {
+  for (double const number : {recipe.weight.value_or(0.0), recipe.gain, recipe.lowest_bias, recipe.highest_bias}) {
+    if (!std::isfinite(number))
+      throw UsageError(fmt::format("a weight, gain or bias is {}, expected a finite number", number));
+  }
+  if (recipe.lowest_bias > recipe.highest_bias)
+    throw UsageError(
+        fmt::format("the lowest bias, {}, exceeds the highest, {}", recipe.lowest_bias, recipe.highest_bias));
+  if (!(recipe.cap > 0.0 && std::isfinite(recipe.cap)))
+    throw UsageError(fmt::format("the cap is {}, expected a positive finite number", recipe.cap));
+}
+
+/// A random number, uniform in [low, high) and exact in float.
+double real(RandomStream& random, double low, double high) {
+  double const part = std::ldexp(static_cast<double>(random.bits() >> 11U), -53);
+  return static_cast<double>(static_cast<float>(low + (high - low) * part));
+}
+
+/// Appends `degree` distinct inputs out of `inputs`, ascending, every such set being equally likely (Bentley and Floyd,
+/// "Programming pearls: a sample of brilliance", 1987). All elements of `is_taken` are false before and after the call.
+void draw_inputs(RandomStream& random, std::size_t inputs, std::size_t degree, std::vector<bool>& is_taken,
+                 std::vector<NeuronIndex>& taken) {
+  auto const begin = static_cast<std::ptrdiff_t>(taken.size());
+  for (std::size_t bound = inputs - degree + 1; bound <= inputs; ++bound) {
+    std::size_t const drawn = random.below(bound);
+    std::size_t const input = is_taken[drawn] ? bound - 1 : drawn;
+    is_taken[input] = true;
+    taken.push_back(static_cast<NeuronIndex>(input));
+  }
+  std::ranges::sort(taken.begin() + begin, taken.end());
+  for (auto const input : taken | std::views::drop(begin)) is_taken[input] = false;
+}
+
+/// Appends each input with this probability, ascending.
+void draw_inputs(RandomStream& random, std::size_t inputs, double chance, std::vector<NeuronIndex>& taken) {
+  // 2^53 for chance 1, so that every input is drawn
+  auto const bound = static_cast<std::uint64_t>(std::ldexp(chance, 53));
+  for (std::size_t input = 0; input < inputs; ++input) {
+    if ((random.bits() >> 11U) < bound) taken.push_back(static_cast<NeuronIndex>(input));
+  }
+}
+
+SparseMatrix draw_pattern(RandomNetworkRecipe const& recipe, RandomStream random, std::size_t number) {
+  SparseMatrix pattern;
+  pattern.num_columns = recipe.widths[number];
+  pattern.num_rows = recipe.widths[number + 1];
+  std::vector<bool> is_taken(pattern.num_columns, false);
+  for (std::size_t output = 0; output < pattern.num_rows; ++output) {
+    if (recipe.degree) {
+      draw_inputs(random, pattern.num_columns, *recipe.degree, is_taken, pattern.column_indices);
+    } else {
+      draw_inputs(random, pattern.num_columns, *recipe.density, pattern.column_indices);
+    }
+    pattern.row_pointers.push_back(pattern.num_entries());
+  }
+  return pattern;
+}
+
+/// Mean number of inputs per output.
+double mean_degree(RandomNetworkRecipe const& recipe, std::size_t inputs) {
+  return recipe.degree ? static_cast<double>(*recipe.degree)
+                       : std::max(1.0, *recipe.density * static_cast<double>(inputs));
+}
+
+} // namespace
+
+RandomNetwork::RandomNetwork(RandomNetworkRecipe recipe) : recipe_(std::move(recipe)) {
+  require_widths(recipe_.widths);
+  require_pattern(recipe_);
+  require_numbers(recipe_);
+}
+
+std::string RandomNetwork::name() const {
+  auto const pattern =
+      recipe_.degree ? fmt::format("degree {}", *recipe_.degree) : fmt::format("density {}", *recipe_.density);
+  return fmt::format("random network of {} inputs, {} outputs, {} layers and {} from seed {}", recipe_.widths.front(),
+                     recipe_.widths.back(), num_layers(), pattern, recipe_.seed);
+}
+
+Layer RandomNetwork::layer(std::size_t number) const {
+  VARVE_REQUIRE(number < num_layers(), "layer number lies outside the network");
+  Layer layer;
+  layer.weights = draw_pattern(recipe_, RandomStream(recipe_.seed, 2 * number), number);
+  layer.activation = Activation::clipped_relu(recipe_.cap);
+  RandomStream random(recipe_.seed, 2 * number + 1);
+  if (recipe_.weight) {
+    layer.weights.values = {*recipe_.weight};
+  } else {
+    double const bound = recipe_.gain * std::sqrt(6.0 / mean_degree(recipe_, layer.num_inputs()));
+    layer.weights.values.resize(layer.num_edges());
+    for (auto& value : layer.weights.values) value = real(random, -bound, bound);
+  }
+  layer.bias = {recipe_.lowest_bias};
+  if (recipe_.lowest_bias < recipe_.highest_bias) {
+    layer.bias.resize(layer.num_outputs());
+    for (auto& bias : layer.bias) bias = real(random, recipe_.lowest_bias, recipe_.highest_bias);
+  }
+  return layer;
+}
+
+namespace {
+
+/// The first stream of random numbers for weights. Streams for patterns have small numbers, streams for samples count
+/// down from 2^64 - 1.
+constexpr std::uint64_t first_stream = std::uint64_t{1} << 62U;
+
+bool passes_inputs_on(Layer const& layer) { return layer.num_inputs() == layer.num_outputs(); }
+
+/// Draws weights that are uniform with mean 0 and exact in float. place: output * inputs + input of an edge.
+class Weights {
+public:
+  Weights(std::uint64_t seed, std::size_t layer) : random_(seed, first_stream + layer) {}
+
+  double draw(double variance, std::uint64_t place) const {
+    double const part = std::ldexp(static_cast<double>(random_.bits_at(place) >> 11U), -53); // in [0, 1)
+    return static_cast<double>(static_cast<float>(std::sqrt(3.0 * variance) * (2.0 * part - 1.0)));
+  }
+
+private:
+  RandomStream random_;
+};
+
+/// Replaces the weights of a layer. The weights of an output with d edges have the variance variance / d.
+SparseMatrix draw_all(SparseMatrix pattern, Weights const& weights, double variance) {
+  pattern.values.resize(pattern.num_entries());
+  for (std::size_t output = 0; output < pattern.num_rows; ++output) {
+    auto const degree = static_cast<double>(pattern.row_size(output));
+    for (auto edge = pattern.row_pointers[output]; edge < pattern.row_pointers[output + 1]; ++edge) {
+      auto const place = std::uint64_t{output} * pattern.num_columns + pattern.column_indices[edge];
+      pattern.values[edge] = weights.draw(variance / degree, place);
+    }
+  }
+  return pattern;
+}
+
+/// Replaces the weights of a layer and adds missing edges on the diagonal, which have weight 1. The d other edges of an
+/// output have the variance variance / d.
+SparseMatrix draw_beside_diagonal(SparseMatrix const& pattern, Weights const& weights, double variance) {
+  SparseMatrix matrix;
+  matrix.num_rows = pattern.num_rows;
+  matrix.num_columns = pattern.num_columns;
+  for (std::size_t output = 0; output < pattern.num_rows; ++output) {
+    auto const inputs = pattern.row_columns(output);
+    auto const diagonal = static_cast<NeuronIndex>(output);
+    auto const behind = std::ranges::lower_bound(inputs, diagonal);
+    bool const has_diagonal = behind != inputs.end() && *behind == diagonal;
+    auto const degree = static_cast<double>(inputs.size() - (has_diagonal ? 1 : 0));
+    auto const append = [&](NeuronIndex input) {
+      auto const place = std::uint64_t{output} * pattern.num_columns + input;
+      matrix.column_indices.push_back(input);
+      matrix.values.push_back(input == diagonal ? 1.0 : weights.draw(variance / degree, place));
+    };
+    std::for_each(inputs.begin(), behind, append);
+    append(diagonal);
+    std::for_each(has_diagonal ? behind + 1 : behind, inputs.end(), append);
+    matrix.row_pointers.push_back(matrix.num_entries());
+  }
+  return matrix;
+}
+
+} // namespace
+
+std::string to_string(InitialWeights weights) { return weights == InitialWeights::he ? "he" : "identity"; }
+
+InitialWeights parse_initial_weights(std::string const& name) {
+  for (auto const weights : {InitialWeights::he, InitialWeights::identity})
+    if (name == to_string(weights)) return weights;
+  throw UsageError(fmt::format("there are no initial weights '{}'; there are: he, identity", name));
+}
+
+InitialNetwork::InitialNetwork(NetworkSource const& pattern, InitialRecipe const& recipe)
+    : pattern_(pattern), recipe_(recipe) {
+  if (recipe_.weights == InitialWeights::he) return;
+  for (std::size_t number = 0; number < pattern_.num_layers(); ++number)
+    depth_ += passes_inputs_on(pattern_.layer(number)) ? 1 : 0;
+  if (depth_ == 0) {
+    throw UsageError("initial weights 'identity' need a layer with as many inputs as outputs, and there is none; "
+                     "expected 'he'");
+  }
+}
+
+std::string InitialNetwork::name() const {
+  return fmt::format("initial weights '{}' of seed {} for {}", to_string(recipe_.weights), recipe_.seed,
+                     pattern_.name());
+}
+
+Layer InitialNetwork::layer(std::size_t number) const {
+  Layer layer = pattern_.layer(number);
+  auto const& activation = number + 1 == num_layers() ? recipe_.last_activation : recipe_.activation;
+  if (activation) layer.activation = *activation;
+  layer.bias = {0.0};
+  Weights const weights(recipe_.seed, number);
+  if (recipe_.weights == InitialWeights::identity && passes_inputs_on(layer)) {
+    layer.weights = draw_beside_diagonal(layer.weights, weights, 1.0 / static_cast<double>(depth_));
+  } else {
+    double const slope = layer.activation.slope;
+    layer.weights = draw_all(std::move(layer.weights), weights, 2.0 / (1.0 + slope * slope));
   }
   return layer;
 }

@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
-#include "io/partial_output.hpp"
+#include "io/output_file.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

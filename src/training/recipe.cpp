@@ -1,6 +1,5 @@
 #include "training/recipe.hpp"
 
-#include "core/checked.hpp"
 #include "core/error.hpp"
 #include "io/json_text.hpp"
 

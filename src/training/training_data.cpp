@@ -1,7 +1,7 @@
 #include "training/training_data.hpp"
 
 #include "network/activations.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 
 #include <bit>
 

@@ -3,7 +3,7 @@
 #include "core/backend.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
-#include "radixnet/random_samples.hpp"
+#include "radixnet/images.hpp"
 #include "reference/infer.hpp"
 
 #include <gmock/gmock.h>

@@ -5,8 +5,6 @@
 #include "io/sample_file.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 #include "apps/shared_folder.hpp"
 
 #include "io/open.hpp"
-#include "radixnet/initial_network.hpp"
-#include "radixnet/random_network.hpp"
+#include "radixnet/network.hpp"
 
 #include <gtest/gtest.h>
 

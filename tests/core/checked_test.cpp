@@ -1,4 +1,4 @@
-#include "core/checked.hpp"
+#include "core/error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/failure.hpp"
+#include "core/error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,7 @@ TEST(Failure, IsAnErrorWithItsKindAndSentence) {
   EXPECT_STREQ(other.what(), "odd");
   auto const thread = error_of(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
   EXPECT_EQ(std::string(thread.what()).find("a thread cannot be started: "), 0U);
-  auto const memory = error_of(std::bad_alloc());
-  EXPECT_EQ(memory.kind(), ErrorKind::resource);
+  EXPECT_EQ(error_of(std::bad_alloc()).kind(), ErrorKind::resource);
 }
 
 } // namespace

@@ -9,8 +9,6 @@
 #include "network/activations.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

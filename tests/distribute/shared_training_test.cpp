@@ -2,13 +2,12 @@
 #include "distribute/rank_exchange.hpp"
 #include "distribute/ranks.hpp"
 
-#include "core/repeated.hpp"
 #include "core/runtime.hpp"
 #include "engine/places.hpp"
 #include "engine/strip_limit.hpp"
 #include "engine/training.hpp"
 #include "engine/training_at.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "reference/training_case.hpp"
 
 #include <gmock/gmock.h>

@@ -2,8 +2,8 @@
 
 #include "engine/draw.hpp"
 #include "network/activations.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

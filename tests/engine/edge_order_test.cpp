@@ -2,9 +2,9 @@
 #include "engine/random_case.hpp"
 
 #include "network/activations.hpp"
-#include "passes/ordered_network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
+#include "passes/edge_order.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
 
-#include "kernels/spread_share.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
+#include "kernels/split_output_forward.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using test::Place;
 class FewSamples : public testing::TestWithParam<Place> {};
 INSTANTIATE_TEST_SUITE_P(Everywhere, FewSamples, testing::ValuesIn(test::all_places()), test::name_of);
 
-/// Layers of widths and densities that the spread and the few kernel can and cannot run.
+/// Layers of widths and densities that the spread and the small-batch kernel can and cannot run.
 RandomNetwork network_of(std::vector<std::size_t> widths, double density) {
   RandomNetworkRecipe recipe;
   recipe.widths = std::move(widths);

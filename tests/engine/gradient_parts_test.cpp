@@ -2,7 +2,7 @@
 
 #include "engine/rank_losses.hpp"
 #include "engine/training_passes.hpp"
-#include "network/subtrees.hpp"
+#include "network/leaf.hpp"
 #include "reference/training_case.hpp"
 
 #include <gmock/gmock.h>

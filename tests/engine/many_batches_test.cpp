@@ -2,7 +2,7 @@
 #include "engine/random_case.hpp"
 
 #include "network/activations.hpp"
-#include "network/sample_memory.hpp"
+#include "network/sample_set.hpp"
 
 #include <gtest/gtest.h>
 

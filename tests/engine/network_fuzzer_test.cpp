@@ -3,7 +3,7 @@
 
 #include "core/stopwatch.hpp"
 #include "network/activations.hpp"
-#include "passes/ordered_network.hpp"
+#include "passes/edge_order.hpp"
 #include "passes/reduced_network.hpp"
 
 #include <gtest/gtest.h>

@@ -3,8 +3,6 @@
 #include "plan/plan.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
 
 #include <Kokkos_Core.hpp>
 

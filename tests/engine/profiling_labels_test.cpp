@@ -3,7 +3,6 @@
 #include "engine/training_at.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_samples.hpp"
 #include "reference/training_case.hpp"
 
 #include <Kokkos_Core.hpp>

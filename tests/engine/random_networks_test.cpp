@@ -3,7 +3,7 @@
 #include "engine/refused_limit.hpp"
 
 #include "network/activations.hpp"
-#include "passes/saturation.hpp"
+#include "plan/cuts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "engine/draw.hpp"
 #include "engine/training.hpp"
 #include "engine/training_at.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "reference/training_case.hpp"
 
 #include <gmock/gmock.h>

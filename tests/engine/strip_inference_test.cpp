@@ -4,8 +4,8 @@
 #include "engine/refused_limit.hpp"
 
 #include "network/activations.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "engine/draw.hpp"
 #include "engine/places.hpp"
 #include "engine/strip_limit.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "reference/training_case.hpp"
 
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "engine/training_at.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "reference/training_case.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "fuzz/target.hpp"
 
 #include "io/idx.hpp"
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include "fuzz/target.hpp"
 
 #include "io/matrix_market.hpp"
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 namespace varve::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/challenge.hpp"
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 #include <algorithm>
 #include <array>

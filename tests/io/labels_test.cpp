@@ -19,11 +19,8 @@ using testing::TemporaryFolder;
 using testing::Values;
 using testing::write_bytes;
 
-TEST(Labels, ARangeAndWrongClassesAreFound) {
+TEST(Labels, WrongClassesAreFound) {
   Labels const labels{{3, 0, 9, 4}, 100};
-  EXPECT_EQ(labels_of(labels, 1, 3), (Labels{{0, 9}, 101}));
-  EXPECT_EQ(labels_of(labels, 4, 4), (Labels{{}, 104}));
-  EXPECT_THROW(labels_of(labels, 2, 5), std::logic_error);
   EXPECT_NO_THROW(require_classes(labels, 10, "here"));
   EXPECT_NO_THROW(require_classes({}, 1, "here"));
   EXPECT_EQ(sentence_of<InputError>([&] { require_classes(labels, 9, "here"); }),

@@ -1,8 +1,8 @@
 #include "io/matrix_market.hpp"
 
 #include "io/files.hpp"
+#include "io/labels.hpp"
 #include "io/open.hpp"
-#include "io/targets.hpp"
 #include "io/text_file.hpp"
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "io/row_check.hpp"
+#include "io/stored_matrix.hpp"
 
 #include <gtest/gtest.h>
 

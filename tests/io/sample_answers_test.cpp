@@ -37,6 +37,13 @@ Labels some_labels(std::size_t num_samples) {
   return labels;
 }
 
+/// The labels [first, last), counted from the first one.
+Labels labels_of(Labels const& labels, std::size_t first, std::size_t last) {
+  auto const begin = labels.classes.begin();
+  return {{begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(last)},
+          labels.first_sample + first};
+}
+
 /// Writes samples with labels and targets in batches of this size.
 void write_answers(fs::path const& path, SampleSet const& samples, Labels const& labels, SampleSet const& targets,
                    std::size_t batch_size) {

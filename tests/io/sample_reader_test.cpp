@@ -5,7 +5,6 @@
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
-#include "io/samples_ahead.hpp"
 #include "io/text_file.hpp"
 
 #include <gtest/gtest.h>

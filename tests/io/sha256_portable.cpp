@@ -1,5 +1,5 @@
 // sha256.cpp as it is compiled for processors without instructions for it; what it includes is included as it is.
-#include "io/sha256.hpp"
+#include "io/checksum.hpp"
 
 #include <fmt/format.h>
 

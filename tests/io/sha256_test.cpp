@@ -1,5 +1,5 @@
 // Of the library and, in a program of its own, of what it has for processors without instructions for it.
-#include "io/sha256.hpp"
+#include "io/checksum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@ namespace {
 using testing::sentence_of;
 using testing::TemporaryFolder;
 
-/// This program is built with an xz_stream.cpp that lacks liblzma, as on a machine that has none.
+/// This program is built with a decompression.cpp that lacks liblzma, as on a machine that has none.
 TEST(WithoutXz, ReadingIsRefusedWithTheNameOfTheFile) {
   TemporaryFolder const folder;
   auto const path = testing::write_bytes(folder / "img.tsv.xz", std::string("\xfd"

@@ -1,8 +1,7 @@
 #include "kernels/execution_spaces.hpp"
-#include "kernels/free_places.hpp"
 #include "kernels/gather_positions.hpp"
+#include "kernels/growth.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/place_gradients.hpp"
 #include "reference/train.hpp"
 #include "reference/training_case.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/kept_lines.hpp"
+#include "kernels/tile_hand_over.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
-#include "kernels/spread_dense.hpp"
-#include "kernels/spread_operands.hpp"
+#include "kernels/split_output_operands.hpp"
 #include "reference/training_case.hpp"
 
 #include <gtest/gtest.h>

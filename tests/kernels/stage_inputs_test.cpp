@@ -1,4 +1,4 @@
-#include "kernels/stage_inputs.hpp"
+#include "kernels/staged_forward.hpp"
 
 #include <gtest/gtest.h>
 

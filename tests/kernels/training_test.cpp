@@ -3,13 +3,9 @@
 #include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/output_error_gpu.hpp"
-#include "kernels/pick_levels.hpp"
-#include "kernels/scratch_backward.hpp"
-#include "kernels/scratch_forward.hpp"
+#include "kernels/output_error.hpp"
 #include "kernels/trained_dense.hpp"
 #include "kernels/trained_forward.hpp"
-#include "kernels/turn_weights.hpp"
 #include "kernels/update_step.hpp"
 #include "reference/train.hpp"
 #include "reference/training_case.hpp"
@@ -568,7 +564,7 @@ void expect_turned(std::size_t inputs, std::size_t outputs) {
            {0, all}, {0, (3 * all + 3) / 4}, {all / 3 + 1, all}, {all / 4, all / 4 + 1}, {all / 2, all / 2}}) {
     auto const to = upload<ExecutionSpace>("by_output", std::vector<float>(all, 0.0F));
     ExecutionSpace const space;
-    turn_weights(space, TurnWeights<ExecutionSpace, float>{from, to, inputs, outputs, first, last});
+    transpose_weights(space, TransposeWeights<ExecutionSpace, float>{from, to, inputs, outputs, first, last});
     space.fence("turned");
     std::vector<float> expected(all, 0.0F);
     for (std::size_t i = first; i < last; ++i) expected[i % outputs * inputs + i / outputs] = by_input[i];

@@ -2,10 +2,9 @@
 #include "engine/random_case.hpp"
 #include "engine/training.hpp"
 #include "library/public_case.hpp"
-#include "network/weights_hash.hpp"
-#include "radixnet/initial_network.hpp"
-#include "radixnet/random_network.hpp"
-#include "radixnet/random_samples.hpp"
+#include "network/network.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
 #include "training/trainer.hpp"
 
 #include <varve/evaluate.hpp>

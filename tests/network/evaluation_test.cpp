@@ -1,4 +1,4 @@
-#include "network/evaluation.hpp"
+#include "network/loss.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "network/kept_network.hpp"
+#include "network/layer_memory.hpp"
 
 #include "engine/hand_made.hpp"
 

@@ -1,4 +1,4 @@
-#include "network/layers_ahead.hpp"
+#include "network/layer_memory.hpp"
 #include "network/representable.hpp"
 
 #include "core/error.hpp"

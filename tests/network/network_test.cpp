@@ -1,7 +1,6 @@
 #include "network/network.hpp"
 
 #include "core/error.hpp"
-#include "network/challenge.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "network/challenge.hpp"
 #include "network/network.hpp"
 
 #include <algorithm>

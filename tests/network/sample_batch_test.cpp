@@ -1,4 +1,4 @@
-#include "network/sample_batch.hpp"
+#include "network/sample_set.hpp"
 
 #include <gtest/gtest.h>
 

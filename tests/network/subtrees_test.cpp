@@ -1,6 +1,5 @@
-#include "network/subtrees.hpp"
-
 #include "network/leaf.hpp"
+
 #include "radixnet/random.hpp"
 
 #include <gmock/gmock.h>

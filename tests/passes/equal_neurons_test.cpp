@@ -1,8 +1,6 @@
 #include "passes/equal_neurons.hpp"
 
 #include "network/network.hpp"
-#include "passes/neuron_map.hpp"
-#include "passes/renamed_rows.hpp"
 
 #include <gtest/gtest.h>
 

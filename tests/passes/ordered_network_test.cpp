@@ -1,9 +1,8 @@
-#include "passes/ordered_network.hpp"
+#include "passes/edge_order.hpp"
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
 
 #include <gtest/gtest.h>
 

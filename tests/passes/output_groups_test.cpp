@@ -1,6 +1,5 @@
-#include "passes/output_groups.hpp"
-
 #include "passes/edge_order.hpp"
+
 #include "passes/patterns.hpp"
 
 #include <gtest/gtest.h>

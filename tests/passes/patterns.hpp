@@ -1,7 +1,7 @@
 #pragma once
 
 #include "network/network.hpp"
-#include "radixnet/random_network.hpp"
+#include "radixnet/network.hpp"
 
 #include <cstddef>
 #include <optional>

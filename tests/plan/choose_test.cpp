@@ -7,7 +7,6 @@
 #include "passes/stride_network.hpp"
 #include "plan/devices.hpp"
 #include "radixnet/network.hpp"
-#include "radixnet/random_network.hpp"
 
 #include <gtest/gtest.h>
 
@@ -160,7 +159,7 @@ TEST_P(Choices, FewSamplesAreNotFused) {
 
 TEST_P(Choices, SingleSamplesOfGpusHaveNoIndicesInLayersOfFewGaps) {
   auto const& traits = GetParam().traits;
-  if (!is_gpu() || traits.most_single_spread_samples == 0) return; // the few kernel has a test of its own
+  if (!is_gpu() || traits.most_single_spread_samples == 0) return; // the small-batch kernel has a test of its own
   bool const has_blocks = traits.most_stored_in_few_dense > 0.0;
   auto const of = [this](std::size_t samples, double density, std::size_t width = 512) {
     PlanRequest request;
@@ -304,18 +303,18 @@ TEST_P(Choices, OfTheFirstLayer) {
   auto const way_of = [&](Layer const& layer, std::size_t number) {
     return chooser.choose_first(layer, chooser.choose(layer, number).choice).way;
   };
-  EXPECT_EQ(way_of(RadixNet(1024, 1, 1).layer(0), 0), is_gpu() ? FirstLayerWay::own_bits : FirstLayerWay::bits);
-  EXPECT_EQ(way_of(random_layer(1024, 1024, 0.03), 0), FirstLayerWay::bits);
-  EXPECT_EQ(way_of(uneven_layer(3000, 0.001), 0), is_gpu() ? FirstLayerWay::tiles : FirstLayerWay::bits)
+  EXPECT_EQ(way_of(RadixNet(1024, 1, 1).layer(0), 0), is_gpu() ? FirstLayerInput::own_bits : FirstLayerInput::bits);
+  EXPECT_EQ(way_of(random_layer(1024, 1024, 0.03), 0), FirstLayerInput::bits);
+  EXPECT_EQ(way_of(uneven_layer(3000, 0.001), 0), is_gpu() ? FirstLayerInput::tiles : FirstLayerInput::bits)
       << "on a GPU a second copy would be padded too much";
   Layer counted = random_layer(1024, 512, 0.002);
   counted.weights.values = {0.5};
   counted.bias = {-0.25};
-  EXPECT_EQ(way_of(counted, 0), FirstLayerWay::counts);
+  EXPECT_EQ(way_of(counted, 0), FirstLayerInput::counts);
   PlanRequest forced;
   forced.kernel = KernelName::fused;
   LayerChooser const other(GetParam().traits, forced);
-  EXPECT_EQ(other.choose_first(counted, other.choose(counted, 0).choice).way, FirstLayerWay::tiles);
+  EXPECT_EQ(other.choose_first(counted, other.choose(counted, 0).choice).way, FirstLayerInput::tiles);
 }
 
 TEST(StationaryBytes, AreThoseOfTheKernel) {

@@ -121,7 +121,7 @@ TEST(Cuts, SetTheFirstLayerApartWhereItTakesSamplesWithoutTiles) {
   own.kernel = KernelName::counts;
   own.index_bits = 16;
   own.num_stored = 7;
-  cutter.set_first(FirstLayerWay::counts, own);
+  cutter.set_first(FirstLayerInput::counts, own);
   auto const counted = cutter.steps();
   EXPECT_THAT(first_layers(counted), ElementsAre(0, 1, 3, 4));
   EXPECT_EQ(counted[0].kernel, KernelName::counts);
@@ -130,10 +130,10 @@ TEST(Cuts, SetTheFirstLayerApartWhereItTakesSamplesWithoutTiles) {
   EXPECT_EQ(counted[0].choice.index_bits, 16);
   own.kernel = KernelName::bits;
   own.index_bits = 32;
-  cutter.set_first(FirstLayerWay::bits, own);
+  cutter.set_first(FirstLayerInput::bits, own);
   EXPECT_EQ(cutter.steps()[0].kernel, KernelName::bits);
   EXPECT_EQ(cutter.steps()[0].choice.index_bits, 32);
-  cutter.set_first(FirstLayerWay::own_bits, {});
+  cutter.set_first(FirstLayerInput::own_bits, {});
   EXPECT_EQ(cutter.steps()[0].kernel, KernelName::fused);
   EXPECT_TRUE(cutter.steps()[0].reads_bits);
 }

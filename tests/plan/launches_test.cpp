@@ -1,4 +1,4 @@
-#include "plan/launches.hpp"
+#include "plan/cuts.hpp"
 
 #include "engine/random_case.hpp"
 

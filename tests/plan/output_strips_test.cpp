@@ -1,6 +1,6 @@
-#include "plan/output_strips.hpp"
+#include "plan/memory.hpp"
 
-#include "radixnet/random_network.hpp"
+#include "radixnet/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

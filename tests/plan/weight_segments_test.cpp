@@ -1,4 +1,4 @@
-#include "plan/weight_segments.hpp"
+#include "plan/memory.hpp"
 
 #include "core/error.hpp"
 

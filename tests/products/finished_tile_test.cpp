@@ -1,8 +1,8 @@
 #include "products/product_engine.hpp"
 
 #include "core/error.hpp"
-#include "io/block_hash.hpp"
 #include "io/files.hpp"
+#include "io/matrix_block.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "radixnet/canvas.hpp"
+#include "radixnet/images.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,10 @@
-#include "radixnet/random_network.hpp"
+#include "radixnet/network.hpp"
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "network/analysis.hpp"
-#include "network/challenge.hpp"
+#include "network/network.hpp"
 #include "radixnet/images.hpp"
-#include "radixnet/random_samples.hpp"
 #include "reference/infer.hpp"
 
 #include <gtest/gtest.h>

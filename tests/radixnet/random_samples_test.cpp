@@ -1,4 +1,4 @@
-#include "radixnet/random_samples.hpp"
+#include "radixnet/images.hpp"
 
 #include "core/error.hpp"
 

@@ -3,7 +3,7 @@
 #include "core/error.hpp"
 #include "io/files.hpp"
 #include "io/input_files.hpp"
-#include "network/weights_hash.hpp"
+#include "network/network.hpp"
 #include "reference/training_case.hpp"
 #include "training/checkpoint_lock.hpp"
 #include "training/history.hpp"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "kernels/dense_team.hpp"
 #include "kernels/tuning/host.hpp"
 #include "passes/edge_order.hpp"
 
@@ -9,6 +8,15 @@
 #include <type_traits>
 
 namespace varve {
+
+/// What a team of DenseForward computes, and how the inputs reach it (ChunkPipeline).
+template <int TeamOutputs, int ThreadOutputs, int ChunkInputs, int NumStages>
+struct DenseTeam {
+  static constexpr int team_outputs = TeamOutputs;     ///< outputs of a team
+  static constexpr int thread_outputs = ThreadOutputs; ///< of which a thread holds so many
+  static constexpr int chunk_inputs = ChunkInputs;     ///< inputs that travel together
+  static constexpr int num_stages = NumStages; ///< chunks in scratch or on their way, where copies are asynchronous
+};
 
 template <class ExecutionSpace, class Scalar>
 struct CudaNarrowTuning;
@@ -20,7 +28,7 @@ template <class ExecutionSpace, class Scalar>
 struct CudaTuning {
   static constexpr int pack_width = 16 / static_cast<int>(sizeof(Scalar));
   using Tile = TileShape<Scalar, pack_width, 1, 32 / pack_width>;
-  using FewTile = Tile; ///< no smaller tile, because few samples go to the spread kernel
+  using FewTile = Tile; ///< no smaller tile, because few samples go to the split-output kernel
 
   static constexpr int slice_width = 16; ///< blocks that a warp of the fused kernel computes at a time
   static constexpr int chunk_size = 8;   ///< edges whose 16-bit indices take one 16-byte load
@@ -107,8 +115,8 @@ struct CudaTuning {
   /// With fewer samples than this, layers are spread: a tile of 8 keeps 1/264 of the fused kernel's teams at work.
   static std::size_t few_samples(int /*processors*/) { return 256; }
   static constexpr bool has_curves_in_rows_only = true;
-  static constexpr bool has_few_kernel = false; ///< the spread kernel takes few samples
-  static constexpr int few_outputs = 8;         ///< of a block of dense layers for one or two samples
+  static constexpr bool has_small_batch_kernel = false; ///< the split-output kernel takes few samples
+  static constexpr int few_outputs = 8;                 ///< of a block of dense layers for one or two samples
   static constexpr int few_dense_chunk = 8;
   static constexpr int few_dense_piece = pack_width;
   static constexpr std::size_t most_single_samples = 0;

@@ -100,9 +100,9 @@ struct Tuning {
   static constexpr std::size_t max_spread_bytes = std::size_t(1) << 20U;
   static int spread_teams(int processors) { return processors; }
 
-  /// The few kernel takes up to two tiles FewTile. Per edge and sample, one core of an EPYC took 0.25 ns
+  /// The small-batch kernel takes up to two tiles FewTile. Per edge and sample, one core of an EPYC took 0.25 ns
   /// with tiles of one sample (dense weights: 0.05 to 0.12 ns), and 0.7 ns (dense: 0.3) for a tile of 16 samples.
-  static constexpr bool has_few_kernel = true;
+  static constexpr bool has_small_batch_kernel = true;
   static constexpr int few_outputs = pack_width; ///< outputs that a thread computes together
   static constexpr int few_dense_chunk = 1;
   static constexpr int few_dense_piece = 1;

@@ -24,8 +24,8 @@ struct TrainingTuning {
   /// Bytes of partial sums of neighbouring layers on a GPU that one launch adds up: they fit the L2 of an H100, of 50
   /// MB. On CPUs a layer's sums are added as soon as they are there, while a core's caches have them.
   static constexpr std::size_t group_bytes = on_host ? 0 : std::size_t(40) << 20U;
-  /// Weights from which on a dense layer without gaps is turned in blocks (kernels/turn_weights.hpp) after a step. On
-  /// GPUs none is: the step's own writes, one by one, take 2 % of it at most.
+  /// Weights from which on a dense layer without gaps is turned in blocks (kernels/transpose_weights.hpp) after a step.
+  /// On GPUs none is: the step's own writes, one by one, take 2 % of it at most.
   static constexpr std::size_t least_turned_weights =
       on_host ? std::size_t(1) << 15U : std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t launch_edges = 4096; ///< edges whose forward pass for a leaf takes as long as a launch

@@ -1,0 +1,25 @@
+#include "core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <system_error>
+
+namespace varve {
+
+Error error_of(std::exception const& failure) {
+  if (auto const* const error = dynamic_cast<Error const*>(&failure)) return *error;
+  if (dynamic_cast<std::bad_alloc const*>(&failure) != nullptr)
+    return ResourceError(
+        "the memory of this machine does not suffice, or what limits leave of it (ulimit, control groups); "
+        "a command that has the options --batch and --memory-limit takes less with smaller ones");
+  auto const* const of_system = dynamic_cast<std::system_error const*>(&failure);
+  if (of_system == nullptr || of_system->code() != std::errc::resource_unavailable_try_again)
+    return ResourceError(failure.what());
+  return ResourceError(
+      fmt::format("a thread cannot be started: {}; raise the limits of threads and memory (ulimit -u, ulimit -v) or "
+                  "lower OMP_NUM_THREADS",
+                  of_system->code().message()));
+}
+
+} // namespace varve
