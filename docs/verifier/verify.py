@@ -153,11 +153,7 @@ def fours_of(lists):
         for j in four:
             waiting[j % 4].remove(j)
         fours.append(four)
-    last = [fours.pop()] if len(fours[-1]) < 4 else []
-    fours.sort(key=lambda four: -max(len(lists[j]) for j in four))
-    for begin in range(64, len(fours), 128):
-        fours[begin:begin + 64] = reversed(fours[begin:begin + 64])
-    return fours + last
+    return fours
 
 def balanced(lists):
     """[5.3] The inputs of the outputs of one group in their new order."""

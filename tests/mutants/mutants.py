@@ -25,7 +25,7 @@ TESTS = {
 UNITS = {
     "core/elementary.hpp": "generated/engine/backend_openmp_float.cpp",
     "kernels/update_step.hpp": "generated/engine/backend_training_openmp_float.cpp",
-    "network/loss.hpp": "generated/engine/backend_training_openmp_float.cpp",
+    "network/loss.hpp": "generated/engine/backend_training_openmp_double.cpp",
 }
 
 CUTS = "plan/cuts.cpp"

@@ -239,6 +239,7 @@ def inference():
     numbers = [0.0, 2.0**-149, 2.0**-126, 2.0**-30, 0.1, 0.34657359027997264, 0.35, 0.6931471805599453, 1.0, 2.5, 9.9999, 10.0, 10.5, 21.9, 22.0, 22.5,
                87.3, 88.72, 88.73, 89.0, 89.5, 103.9, 104.0, 110.0, 708.3, 709.78, 709.79, 710.0, 745.0, 746.5, 1e10, 3e38]
     numbers += [draw.real(0.0, 2.0**draw.below(8)) for _ in range(14)]
+    numbers += [(half + 0.5) * 0.6931471805599453 * (1.0 + sign * 2.0**-18) for half in (0, 1, 2, 3, 5, 8, 13, 20, 60, 100) for sign in (-1, 1)]
     points = {**matrix([{0: sign * number} if number else {} for number in numbers for sign in (1, -1)], 1), "first_sample": 0}
     samples["points"] = points
     for activation in ("sigmoid", "tanh"):
@@ -287,21 +288,39 @@ def inference():
     # edge orders: layers that are balanced, and one for each condition that keeps edges ascending
     both = runs(orders=("ascending", "balanced"))
     samples["wide"] = random_samples(draw, 2, 300, 300, bits=20)
+    samples["narrow"] = random_samples(draw, 2, 40, 40, bits=20)
+
+    def tenths(lists, num_inputs, activation="identity"):
+        """Edges of weight 0.1, whose sums are rounded."""
+        return {**layer([dict.fromkeys(inputs, 0.1) for inputs in lists], num_inputs, activation, [0.1]), "values": [hexadecimal(0.1)]}
+
+    def lists_of(outputs, inputs, low, high=None):
+        return [draw.some(low + draw.below((high or low) - low + 1), inputs) for _ in range(outputs)]
+
+    def shared(degree, num_inputs):
+        """Eight lists; each four of them, and so all, read the same inputs, a little more than twice as many."""
+        universe = draw.some(2 * degree + 8, num_inputs)
+        least, middle, most = universe[:degree], universe[degree:degree + 8], universe[degree + 8:]
+        rest = least[1:] + most[:-1]
+        others = [sorted([least[0], *middle, most[-1]] + [rest[k] for k in draw.some(degree - 10, len(rest))]) for _ in range(4)]
+        return [least, most, *others[:2], [*least[1:], middle[0]], [middle[-1], *most[:-1]], *others[2:]]
+
     add("balanced", [random_layer(draw, 12, 300, 20, "identity")], "wide", both)
     add("balanced, degrees differ", [random_layer(draw, 14, 300, (8, 26), "tanh", bias=[0.1])], "wide", both)
-    add("balanced, runs turn", [{**random_layer(draw, 266, 40, (8, 9), "tanh", bias=[0.1]), "values": [hexadecimal(0.1)]}, random_layer(draw, 3, 266, 60, "identity", bits=4)],
-        random_samples(draw, 2, 40, 40, bits=8), both)
-    equal = [dict.fromkeys(draw.some(20, 300), 0.0) for _ in range(12)]
+    add("balanced, many outputs", [tenths(lists_of(266, 40, 8, 9), 40, "tanh"), random_layer(draw, 3, 266, 60, "identity", bits=4)], "narrow", both)
+    add("balanced, many outputs of one degree", [tenths(lists_of(260, 40, 8), 40, "tanh"), random_layer(draw, 3, 260, 60, "identity", bits=4)], "narrow", both)
+    add("balanced, inputs shared by fewer than 64 edges", [tenths(shared(63, 300), 300)], "wide", both)
     unread = random_layer(draw, 16, 300, 20, "relu", bits=4, bias=[0.1])
     spread = layer([{draw.below(15): draw.real(bits=5)} for _ in range(300)], 16, "tanh", [0.0])
     add("balanced after reductions", [unread, spread, random_layer(draw, 10, 300, 18, "identity", bits=4)],
         "wide", runs(orders=("balanced",), reductions=((), ["drop_unread"], REDUCTIONS)))
-    kept = {"too narrow": random_layer(draw, 8, 256, 20, "identity", bits=4), "too dense": random_layer(draw, 4, 257, 92, "identity", bits=4),
-            "too few edges": random_layer(draw, 20, 300, (7, 8), "identity", bits=4),
-            "shared inputs": layer([{i: draw.real(bits=4) for i in equal[j // 3]} for j in range(12)], 300, "identity", [0.1]),
-            "little gain": layer([{i: draw.real(bits=4) for i in range(4 * j + j % 4, 300, 37)} for j in range(8)], 300, "identity", [0.1])}
+    equal = lists_of(4, 300, 20)
+    uneven = [sorted([4 * i for i in draw.some(13, 75)] + [4 * i + 1 + draw.below(3) for i in draw.some(3, 75)]) for _ in range(8)]
+    kept = {"too narrow": tenths(lists_of(12, 256, 20), 256), "too dense": tenths(lists_of(6, 257, 92), 257),
+            "too few edges": tenths(lists_of(40, 300, 7, 8), 300), "inputs shared by four": tenths([equal[j // 3] for j in range(12)], 300),
+            "inputs shared by eight": tenths(shared(66, 300), 300), "little gain": tenths(uneven, 300)}
     for name, one in kept.items():
-        batch = "wide" if one["shape"][1] == 300 else random_samples(draw, 1, one["shape"][1], 140, bits=20)
+        batch = "wide" if one["shape"][1] == 300 else random_samples(draw, 1, one["shape"][1], one["shape"][1], bits=16)
         add("ascending: " + name, [one], batch, runs(("float",), ("balanced",)))
     return {"numerics": 1, "networks": networks, "samples": samples, "vectors": vectors}
 
@@ -318,37 +337,42 @@ def as_recipe(options):
 def training():
     draw = Draw(2)
     samples, vectors = {}, []
-    for name, count in (("train", 150), ("test", 40)):
+    for name, count in (("train", 150), ("test", 40), ("one", 1)):
         samples[name] = random_samples(draw, count, 6, 4, -1.0, 1.0, 4)
         samples[name]["labels"] = [draw.below(4) for _ in range(count)]
-        samples[name]["targets"] = matrix([{j: draw.real(0.0, 1.0, 4) for j in draw.some(2, 4)} for _ in range(count)], 4)
+        samples[name]["targets"] = matrix([{j: draw.real(0.0, 1.0, 26) for j in draw.some(2, 4)} for _ in range(count)], 4)
     networks = {"curves": [random_layer(draw, 7, 6, (2, 5), "tanh", bits=8), random_layer(draw, 5, 7, (2, 5), "sigmoid", bits=8),
                            random_layer(draw, 4, 5, (2, 4), "identity", bits=8)],
                 "lines": [random_layer(draw, 7, 6, (2, 5), "relu"), random_layer(draw, 6, 7, (2, 5), "clipped_relu", cap=0.4),
                           random_layer(draw, 5, 6, (2, 5), "leaky_relu", slope=0.1), random_layer(draw, 4, 5, (2, 4), "identity", bias=[0.1])],
-                "one layer": [random_layer(draw, 40, 6, 3, "identity", bits=8)]}
+                "one layer": [random_layer(draw, 40, 6, 3, "identity")],
+                "ties": [{**random_layer(draw, 12, 6, 4, "relu", bias=[0.5] * 3 + [-9.0] * 9), "values": [hexadecimal(0.5)]},
+                         {**random_layer(draw, 4, 12, 6, "identity"), "values": [hexadecimal(0.5)]}]}
 
     def add(name, network, **changes):
-        validation = {"validation": "test"} if changes.pop("validates", False) else {}
+        validation = {"validation": changes.pop("validation")} if "validation" in changes else {}
         vectors.append({"kind": "train", "name": name, "network": network, "samples": "train", **validation, "recipe": as_recipe(changes)})
 
     squares = {"loss": "mean-square", "answers": "targets"}
     for precision in ("float", "double"):
         for optimizer in ("sgd", "momentum", "nesterov", "adam"):
+            if precision == "double" and optimizer in ("momentum", "nesterov"):
+                continue  # biases are doubles in float, too
             rate = {"rate": 0.01} if optimizer == "adam" else {}
             add(f"{optimizer}, cross-entropy, {precision}", "lines", optimizer=optimizer, precision=precision, **rate)
-            if precision == "double" and optimizer in ("momentum", "nesterov"):
-                continue
             add(f"{optimizer}, mean-square, {precision}", "curves", optimizer=optimizer, precision=precision, l2=0.01, **squares, **rate)
-    add("three leaves in one mini-batch", "curves", batch=150, epochs=1, validates=True)
-    add("five leaves in one mini-batch, double", "lines", batch=150, epochs=1, precision="double", validates=True)
-    add("forty outputs", "one layer", epochs=1)
+    add("three leaves in one mini-batch", "curves", batch=150, epochs=1, validation="test")
+    add("five leaves in one mini-batch, double", "lines", batch=150, epochs=1, precision="double", validation="test")
+    add("forty outputs", "one layer", epochs=1, batch=3, rate=4.0, precision="double")
+    add("forty outputs, mean-square", "one layer", epochs=8, batch=150, precision="double", loss="mean-square", validation="one")
+    for pattern in ("set", "rigl"):  # weights stay as they are
+        add(f"{pattern}: equal weights", "ties", pattern=pattern, pattern_schedule="constant", rate=1e-30, pattern_every=1, epochs=1, batch=75, pattern_until=2.0)
     add("mean square of labels", "curves", loss="mean-square", epochs=1)
     add("rate: step and warm-up", "curves", rate_schedule="step", batch=40, epochs=4, rate_every=2, rate_factor=0.3, warm_up=5, seed=7)
-    add("rate: cosine", "curves", rate_schedule="cosine", batch=64, epochs=3, optimizer="momentum", seed=2**63 + 5, validates=True, **squares)
+    add("rate: cosine", "curves", rate_schedule="cosine", batch=64, epochs=3, optimizer="momentum", seed=2**63 + 5, validation="test", **squares)
     for precision in ("float", "double"):
         add(f"SET, {precision}", "curves" if precision == "double" else "lines", precision=precision, pattern="set", batch=30, epochs=4, optimizer="momentum", pattern_until=0.9, seed=3)
-        add(f"RigL, {precision}", "lines", precision=precision, pattern="rigl", batch=75, epochs=5, optimizer="adam", rate=0.01, pattern_until=9.0, seed=4)
+        add(f"RigL, {precision}", "lines" if precision == "float" else "curves", precision=precision, pattern="rigl", batch=75, epochs=5, optimizer="adam", rate=0.01, pattern_until=9.0, seed=4)
     add("SET, constant", "curves", pattern="set", pattern_schedule="constant", pattern_fraction=0.5, pattern_every=1, batch=50, epochs=3, pattern_until=8.0)
     add("RigL, all edges", "curves", pattern="rigl", pattern_schedule="constant", pattern_fraction=1.0, pattern_every=3, batch=50, epochs=3, **squares)
     return {"numerics": 1, "recipe": as_recipe(RECIPE), "networks": networks, "samples": samples, "vectors": vectors}
