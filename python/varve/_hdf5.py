@@ -87,6 +87,19 @@ def _list(parent: Any, name: str, place: str, kinds: str, length: int | None = N
     return numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
 
 
+def own_numbers(parent: Any, name: str, place: str) -> np.ndarray:
+    """The numbers of a dataset of any shape, which must lie in the same file."""
+    h5py = library("h5py", place)
+    *groups, last = name.split("/")
+    for group in groups:
+        parent = _child(parent, group, "Group", place)
+    data = _child(parent, last, "Dataset", place)
+    if not isinstance(data, h5py.Dataset) or data.shape is None:
+        fail(place, f"no numbers in {quote(name)}", "some")
+    _require_own_numbers(data, f"{place}: {name}")
+    return np.asarray(data[()])
+
+
 def _shown(descriptor: dict[str, Any], key: str) -> str:
     found = f'"{key}": {quote(descriptor[key])}' if key in descriptor else f'no "{key}"'
     return f"{found} in the binsparse descriptor"

@@ -9,7 +9,7 @@ from typing import Any, Iterable, NamedTuple, Union
 
 import numpy as np
 
-from . import _arrays, _core, _foreign, _hdf5, _onnx
+from . import _arrays, _core, _foreign, _hdf5, _keras, _onnx
 from ._errors import InputError, UsageError
 from ._foreign import fail, quote
 from ._results import Layer
@@ -51,17 +51,23 @@ def is_network(path: str) -> bool:
     return _foreign.kind_of(path) != ""
 
 
+def says_layers(path: str, kind: str) -> bool:
+    """True for an archive or an HDF5 file that is no matrix, but a network: of Keras, or as Network.save wrote it."""
+    return kind in ("npz", "hdf5") and (_keras.is_keras(path, kind) or kind == "npz" and bool(_foreign.layers_in_npz(path)))
+
+
 def open_network(path: str, options: Options) -> tuple[_core.Network, str]:
     """The network, and a remark about its orientation, "" without one. Raises as Network.from_file does."""
     kind = _foreign.kind_of(path)
-    content = _hdf5.content_of(path) if kind == "hdf5" else ""
-    found = _foreign.layers_in_npz(path) if kind == "npz" else []
-    if kind == "onnx" or found or content in ("network", "checkpoint"):
+    is_keras = kind in ("npz", "hdf5") and _keras.is_keras(path, kind)
+    content = _hdf5.content_of(path) if kind == "hdf5" and not is_keras else ""
+    found = _foreign.layers_in_npz(path) if kind == "npz" and not is_keras else []
+    if kind == "onnx" or is_keras or found or content in ("network", "checkpoint"):
         require_no_matrix_options(path, options)
         if any(option is not None for option in (options.neurons, options.bias, options.cap)):
             raise UsageError(f"--neurons, --bias and --cap are for networks in text and matrices; {path} says them")
-        if kind == "onnx":
-            chain = _onnx.chain_of(path)
+        if kind == "onnx" or is_keras:
+            chain = _onnx.chain_of(path) if kind == "onnx" else _keras.chain_of(path, kind)
             network, note = chain.network("", path), chain.note(path)
         else:
             network, note = core_of(found or _hdf5.read_layers(path), path), ""

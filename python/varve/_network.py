@@ -93,7 +93,8 @@ class Network:
     ) -> Network:
         """Read a network, recognized by the content.
 
-        - Varve's file (also the HDF5 of 0.2), a folder of the Graph Challenge's text files, an ONNX model;
+        - Varve's file (also the HDF5 of 0.2), a folder of the Graph Challenge's text files, an ONNX model, a
+          model of Keras (``.keras``, ``.h5``; a Softmax at the end is left out with a warning), what :meth:`save` writes;
         - weights [outputs, inputs] in NumPy's ``.npy``, SciPy's ``.npz``, Matrix Market or binsparse: one file, the groups
           of one binsparse file, or a folder with a file per layer in the order of their names;
         - a JSON file that lists the layers, with their weights in such files or in one safetensors file.
