@@ -21,9 +21,10 @@ using Json = nlohmann::ordered_json;
 void require_inference_for(BenchmarkOptions const& options) {
   for (auto const& [name, is_given] :
        {std::pair("--samples", !options.samples.empty()), std::pair("--reductions", !options.reductions.empty()),
-        std::pair("--formats", options.formats != "auto"), std::pair("--kernel", options.kernel.has_value()),
-        std::pair("--edge-order", options.edge_order != "balanced"), std::pair("--batch", options.batch.has_value()),
-        std::pair("--check", options.check > 0)}) {
+        std::pair("--formats", options.computing.formats != "auto"),
+        std::pair("--kernel", options.computing.kernel.has_value()),
+        std::pair("--edge-order", options.computing.edge_order != "balanced"),
+        std::pair("--batch", options.computing.batch.has_value()), std::pair("--check", options.check > 0)}) {
     if (is_given) throw UsageError(fmt::format("--suite {} takes no {}, which is for inference", options.suite, name));
   }
 }
@@ -45,13 +46,8 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
       ->capture_default_str();
   command.add_option("--reductions", options.reductions,
                      "see varve infer --help; several are measured beside each other (--reductions none auto)");
-  command.add_option("--precision", options.precision, "precision of activations and weights")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command.add_option("--formats", options.formats, "see varve infer --help")->capture_default_str();
-  command.add_option("--kernel", options.kernel, "see varve infer --help");
-  command.add_option("--edge-order", options.edge_order, "see varve infer --help")->capture_default_str();
-  command.add_option("--batch", options.batch, "samples at a time")->check(above_zero());
+  add_computing_options(command, options.computing,
+                        {"--precision", "--formats", "--kernel", "--edge-order", "--batch"});
   command.add_option("--repeats", options.repeats, "measurements of each, alternating with the others, at least")
       ->check(above_zero())
       ->capture_default_str();
@@ -65,7 +61,7 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
                   "as they compute in a few seconds)")
       ->check(above_zero());
   command.add_option("--output", options.output, "write one JSON record a line, for perf/compare.py (.jsonl)");
-  group_options(command, "How it computes", {"--reductions", "--formats", "--kernel", "--edge-order", "--batch"});
+  group_options(command, "Arithmetic", {"--reductions"});
 }
 
 void require_sound(BenchmarkOptions const& options) {
@@ -81,21 +77,13 @@ void require_sound(BenchmarkOptions const& options) {
   for (auto const& reductions : options.reductions) static_cast<void>(parse_reductions(reductions));
 }
 
-Precision precision_of(BenchmarkOptions const& options) {
-  return options.precision == "double" ? Precision::double_precision : Precision::single_precision;
-}
-
 InferenceOptions engine_options(BenchmarkOptions const& options, std::string const& backend,
                                 std::string const& reductions) {
-  InferenceOptions engine;
-  engine.backend = parse_backend(backend);
-  engine.precision = precision_of(options);
+  auto computing = options.computing;
+  computing.backend = backend;
+  computing.reductions = reductions;
+  auto engine = engine_options(computing);
   engine.input_name = options.input.empty() ? options.suite : options.input;
-  engine.reductions = parse_reductions(reductions);
-  engine.formats = parse_formats(options.formats);
-  engine.edge_order = parse_edge_order(options.edge_order);
-  if (options.kernel) engine.kernel = parse_kernel(*options.kernel);
-  engine.batch = options.batch;
   return engine;
 }
 
@@ -106,11 +94,11 @@ nlohmann::ordered_json as_json(BenchmarkOptions const& options) {
           {"samples", options.samples},
           {"backend", options.backends},
           {"reductions", options.reductions},
-          {"precision", options.precision},
-          {"formats", options.formats},
-          {"kernel", options.kernel ? Json(*options.kernel) : Json()},
-          {"edge_order", options.edge_order},
-          {"batch", options.batch ? Json(*options.batch) : Json()},
+          {"precision", options.computing.precision},
+          {"formats", options.computing.formats},
+          {"kernel", options.computing.kernel ? Json(*options.computing.kernel) : Json()},
+          {"edge_order", options.computing.edge_order},
+          {"batch", options.computing.batch ? Json(*options.computing.batch) : Json()},
           {"repeats", options.repeats},
           {"seconds", options.seconds},
           {"check", options.check}};

@@ -173,7 +173,7 @@ void measure_products(BenchmarkOptions const& options, BenchmarkRun& run) {
       {"product-1024x1024x1024-quarter-of-memory", {1024, 1024, 1024}, true},
   };
   for (auto const& one : cases) {
-    if (precision_of(options) == Precision::double_precision) {
+    if (precision_of(options.computing.precision) == Precision::double_precision) {
       measure<double>(one, options, run);
     } else {
       measure<float>(one, options, run);

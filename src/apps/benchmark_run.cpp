@@ -91,7 +91,7 @@ BenchmarkRun::BenchmarkRun(BenchmarkOptions const& options) : options_(options),
     auto const backend = parse_backend(name);
     if (ceilings_.contains(backend)) continue;
     constexpr int num_rounds = 3;
-    ceilings_[backend] = measure_ceilings(backend, precision_of(options), num_rounds);
+    ceilings_[backend] = measure_ceilings(backend, precision_of(options.computing.precision), num_rounds);
     print_ceilings(backend, ceilings_[backend]);
   }
   print_columns();
@@ -99,7 +99,8 @@ BenchmarkRun::BenchmarkRun(BenchmarkOptions const& options) : options_(options),
 
 /// Measures the ceilings again, since the machine may have been busy before, and keeps the best.
 void BenchmarkRun::raise_ceilings() {
-  for (auto& [backend, best] : ceilings_) best = best_of(best, measure_ceilings(backend, precision_of(options_), 1));
+  for (auto& [backend, best] : ceilings_)
+    best = best_of(best, measure_ceilings(backend, precision_of(options_.computing.precision), 1));
 }
 
 /// Checks an answer, also against those of the contenders before that compute the same. A wrong one is named.

@@ -140,7 +140,7 @@ void measure_training(BenchmarkOptions const& options, BenchmarkRun& run) {
     auto const data = data_of(one);
     TrainingOptions training;
     training.batch = training_batch;
-    training.precision = precision_of(options);
+    training.precision = precision_of(options.computing.precision);
     auto const expected = training.precision == Precision::double_precision
                               ? reference_hash<double>(network, data, training)
                               : reference_hash<float>(network, data, training);

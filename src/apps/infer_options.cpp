@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/network_options.hpp"
+#include "apps/tuning.hpp"
 #include "apps/usage.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
@@ -91,33 +92,24 @@ void add_ranks(CLI::App& command, InferOptions& options) {
                   "not fit a rank)")
       ->check(CLI::IsMember({"auto", "samples", "neurons"}))
       ->capture_default_str();
-  command
-      .add_option("--exchange", options.exchange,
-                  "how activations go between ranks with --split neurons: auto (from device to device if the MPI "
-                  "library supports it) or host (through host memory)")
-      ->check(CLI::IsMember({"auto", "host"}))
-      ->capture_default_str();
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
   command.add_option("--repeat", options.repeat, "run the layer loop K times and report the median")
       ->check(above_zero())
       ->capture_default_str();
-  group_options(command, "Several ranks", {"--schedule", "--split", "--exchange", "--share-devices"});
+  group_options(command, "Several ranks", {"--schedule", "--split", "--share-devices"});
 }
 
 void add_choices(CLI::App& command, InferOptions& options) {
   command.add_option("--engine", options.engine, "varve; for comparison: kokkos-kernels, reference")
       ->capture_default_str();
-  command
-      .add_option("--formats", options.formats,
-                  "formats in which layers may be stored: auto, or a comma-separated list of cones, dense, "
-                  "pattern_blocks, staged_blocks, sliced_ell, csr")
-      ->capture_default_str();
-  command.add_option("--kernel", options.kernel,
-                     "use this kernel for every layer that supports it: direct, stationary, staged, fused, dense, "
-                     "cones, spread or few "
-                     "(default: chosen per layer)");
-  group_options(command, "For studies",
-                {"--engine", "--formats", "--kernel", "--repeat", "--repeat-input", "--zero-based"});
+  add_computing_options(command, options, {"--formats", "--kernel"});
+  add_tuning(command,
+             {{"exchange",
+               {"auto", "host"},
+               "way of activations between ranks with --split neurons: from device to device if the MPI library "
+               "supports it, or through host memory",
+               [&options](std::string const& value) { options.exchange = value; }}});
+  group_options(command, "For studies", {"--engine", "--repeat", "--repeat-input", "--zero-based"});
 }
 
 } // namespace
@@ -130,45 +122,15 @@ void add_infer_options(CLI::App& command, InferOptions& options) {
 }
 
 void add_run_options(CLI::App& command, InferOptions& options) {
-  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
-  command.add_option("--precision", options.precision, "precision of activations and weights")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command
-      .add_option("--batch", options.batch,
-                  "samples at a time (default: as many as fit and suit the speed of the rank)")
-      ->check(above_zero());
+  add_computing_options(command, options, {"--backend", "--precision", "--batch", "--reductions", "--edge-order"});
   add_memory_limits(command, options);
-  command
-      .add_option(
-          "--reductions", options.reductions,
-          "work to save where results are known or equal: auto, none, or a comma-separated list of merge_neurons, "
-          "fold_constants, drop_unread, saturation, equal_samples. The first two add terms of sums in advance, so "
-          "last bits may differ (drop_unread: unless --edge-order is ascending), and a sum that meets its threshold up "
-          "to rounding may fall on the other side; "
-          "varve verify --exact tells which side is right")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--edge-order", options.edge_order,
-          "order in which outputs add their products, which decides last bits: balanced (in layers of at most 4096 "
-          "neurons that gain from fewer bank conflicts on GPUs, else ascending) or ascending")
-      ->capture_default_str();
-  group_options(command, "Memory", {"--batch"});
-  group_options(command, "Arithmetic", {"--reductions", "--edge-order"});
 }
 
 InferenceOptions engine_options(InferOptions const& options) {
-  InferenceOptions engine;
+  auto const& computing = static_cast<ComputingOptions const&>(options);
+  auto engine = engine_options(computing);
   engine.engine = parse_engine(options.engine);
-  engine.backend = parse_backend(options.backend);
-  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
   engine.input_name = options.input;
-  engine.batch = options.batch;
-  engine.formats = parse_formats(options.formats);
-  engine.reductions = parse_reductions(options.reductions);
-  engine.edge_order = parse_edge_order(options.edge_order);
-  if (options.kernel) engine.kernel = parse_kernel(*options.kernel);
   engine.repeat = options.repeat;
   if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // throws if it is not a schedule
   if (options.schedule && options.split == "neurons")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "apps/cli_types.hpp"
+#include "apps/computing_options.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
@@ -17,7 +18,7 @@
 namespace varve {
 
 /// The options of `varve infer` as given by the user.
-struct InferOptions {
+struct InferOptions : ComputingOptions {
   std::string network, input;
   ChallengeOptions challenge;
   std::string samples;
@@ -29,14 +30,7 @@ struct InferOptions {
   std::optional<std::string> schedule;
   std::string split = "auto";    ///< "auto", "samples" or "neurons"
   std::string exchange = "auto"; ///< "auto" or "host"
-  std::string backend = to_string(compiled_backends().front());
-  std::string precision = "float";
   std::string engine = "varve";
-  std::optional<std::size_t> batch;
-  std::string formats = "auto";
-  std::string reductions = "auto";
-  std::string edge_order = "balanced";
-  std::optional<std::string> kernel;
   bool share_devices = false;
   std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB
   std::size_t repeat = 1;

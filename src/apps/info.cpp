@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/computing_options.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/network_options.hpp"
 #include "apps/reductions_report.hpp"
@@ -28,12 +29,9 @@ struct InfoOptions {
   ChallengeOptions challenge;
   bool as_json = false;
   bool plan = false;
-  std::string backend = to_string(compiled_backends().front());
-  std::string precision = "float";
+  ComputingOptions computing;
   std::string input;
   std::string samples;
-  std::string reductions = "auto";
-  std::string edge_order = "balanced";
 };
 
 using Json = nlohmann::ordered_json;
@@ -110,11 +108,7 @@ InputShape input_of_plan(NetworkSource const& network, InfoOptions const& option
 
 /// Prints the plan that the engine would carry out, with reasons.
 int info_plan(NetworkSource const& network, InfoOptions const& options) {
-  InferenceOptions engine;
-  engine.backend = parse_backend(options.backend);
-  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
-  engine.reductions = parse_reductions(options.reductions);
-  engine.edge_order = parse_edge_order(options.edge_order);
+  auto engine = engine_options(options.computing);
   auto const input = input_of_plan(network, options);
   if (!options.input.empty()) engine.expected_samples = input.num_samples;
   auto const inference = prepare(network, engine);
@@ -127,9 +121,9 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
   }
   Json json = {{"name", network.name()},
                {"kind", "plan"},
-               {"backend", options.backend},
+               {"backend", options.computing.backend},
                {"device", plan.device},
-               {"precision", options.precision},
+               {"precision", options.computing.precision},
                {"input", options.input},
                {"weight_bytes", plan.weight_bytes},
                {"choices", choices}};
@@ -142,7 +136,7 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
     print_reductions(json.value("reductions", Json()));
     if (orders_edges(plan)) fmt::print("{}\n", to_text(*plan.edge_order));
     fmt::print("{} of weights on {} ({}), in {} precision\n", with_prefix(static_cast<double>(plan.weight_bytes), "B"),
-               options.backend, plan.device, options.precision);
+               options.computing.backend, plan.device, options.computing.precision);
     if (plan.stream) fmt::print("{}\n", to_text(*plan.stream));
   }
   return 0;
@@ -229,17 +223,11 @@ void add_info(CLI::App& command_line, Action& action) {
   add_network_options(*command, options->challenge);
   command->add_flag("--json", options->as_json, "everything, per layer, as JSON");
   command->add_flag("--plan", options->plan, "which format and kernel each layer gets, and why");
-  command->add_option("--backend", options->backend, "with --plan: " + compiled_backend_names())->capture_default_str();
   command->add_option("--input", options->input,
                       "with --plan: the samples that the plan is for (default: many samples of any values)");
   command->add_option("--samples", options->samples, "with --plan: plan only for the samples FIRST:LAST of --input");
-  command->add_option("--reductions", options->reductions, "with --plan: auto, none, or a list (see infer)")
-      ->capture_default_str();
-  command->add_option("--edge-order", options->edge_order, "with --plan: balanced or ascending (see infer)")
-      ->capture_default_str();
-  command->add_option("--precision", options->precision, "with --plan: precision of activations and weights")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
+  add_computing_options(*command, options->computing, {"--backend", "--precision", "--reductions", "--edge-order"},
+                        "with --plan: ");
   command->callback([options, &action] {
     action.uses_devices = options->plan;
     action.run = [options] { return holds_samples(options->path) ? info_samples(*options) : info_network(*options); };

@@ -227,8 +227,8 @@ private:
     run_length_ = (wanted + num_parts - 1) / num_parts;
   }
 
-  /// With --cut-last-tiles, cuts the last wave into quarters: as many tiles as all ranks have side by side. A CPU
-  /// without other ranks would gain nothing, for its tasks take turns.
+  /// With --tuning cut-last-tiles=on, cuts the last wave into quarters: as many tiles as all ranks have side by side. A
+  /// CPU without other ranks would gain nothing, for its tasks take turns.
   void cut_last_wave() {
     auto const wave = ranks_.sum(std::uint64_t{facts_.memory.num_lanes});
     auto const num_left = left_.size();

@@ -1,6 +1,7 @@
 #include "apps/multiply_options.hpp"
 
 #include "apps/command.hpp"
+#include "apps/tuning.hpp"
 #include "apps/usage.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
@@ -71,14 +72,22 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
                      "keep finished tiles in FILE (rank r: FILE.r): the same command continues a product that was "
                      "killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   command.add_option("--report", options.report, "write everything measured and decided as JSON");
-  command.add_flag("--no-stealing", options.no_stealing, "ranks keep the tiles that they have reserved, for studies");
-  command.add_flag("--no-peer-tiles", options.no_peer_tiles,
-                   "ranks of a machine do not copy tiles of A and B from each other's devices, for studies");
-  command.add_flag("--cut-last-tiles", options.cut_last_tiles,
-                   "cut the last tiles into quarters, so that ranks end together: for few tiles that take long each");
+  add_tuning(command,
+             {{"stealing",
+               {"on", "off"},
+               "ranks that are done take tiles that others have reserved",
+               [&options](std::string const& value) { options.no_stealing = value == "off"; }},
+              {"peer-tiles",
+               {"on", "off"},
+               "ranks of a machine copy tiles of A and B from each other's devices",
+               [&options](std::string const& value) { options.no_peer_tiles = value == "off"; }},
+              {"cut-last-tiles",
+               {"off", "on"},
+               "the last tiles are cut into quarters, so that ranks end together: for few tiles that take long each",
+               [&options](std::string const& value) { options.cut_last_tiles = value == "on"; }}});
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
   group_options(command, "Tiles and memory", {"--tile", "--device-memory-limit", "--product"});
-  group_options(command, "Several ranks", {"--no-stealing", "--no-peer-tiles", "--cut-last-tiles", "--share-devices"});
+  group_options(command, "Several ranks", {"--share-devices"});
 }
 
 void require_valid(MultiplyOptions const& options) {

@@ -1,7 +1,9 @@
 #include "apps/train_options.hpp"
 
 #include "apps/command.hpp"
+#include "apps/computing_options.hpp"
 #include "apps/network_options.hpp"
+#include "apps/tuning.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
 #include "io/open.hpp"
@@ -139,9 +141,10 @@ void add_engine(CLI::App& command, TrainOptions& options) {
                   "the limit for everything (default: nine tenths of what is free)")
       ->check(above_zero());
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
-  command.add_flag(
-      "--no-peer-memory", options.no_peer_memory,
-      "ranks of a machine send gradients as MPI messages and do not read each other's memory, for studies");
+  add_tuning(command, {{"peer-memory",
+                        {"on", "off"},
+                        "ranks of a machine read gradients from each other's memory, or send them as MPI messages",
+                        [&options](std::string const& value) { options.reads_peers = value == "on"; }}});
   command.footer(
       "Under mpirun, srun or flux the ranks share each mini-batch; start one rank per device.\n"
       "Of the options --backend, --precision, --recompute, --formats, --micro-batch, --device-memory-limit and "
@@ -183,12 +186,12 @@ void add_options(CLI::App& command, TrainOptions& options) {
   group_options(
       command, "Memory and precision",
       {"--precision", "--recompute", "--formats", "--micro-batch", "--device-memory-limit", "--memory-limit"});
-  group_options(command, "Several ranks", {"--share-devices", "--no-peer-memory"});
+  group_options(command, "Several ranks", {"--share-devices"});
 }
 
 Recipe recipe_of(TrainOptions const& options) {
   Recipe recipe = options.recipe;
-  recipe.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
+  recipe.precision = precision_of(options.precision);
   recipe.loss = parse_loss(options.loss);
   recipe.optimizer.kind = parse_optimizer(options.optimizer);
   recipe.rate.kind = parse_rate_schedule(options.rate_schedule);
@@ -207,7 +210,7 @@ Recipe recipe_of(TrainOptions const& options) {
 TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe) {
   TrainingOptions engine;
   engine.backend = parse_backend(options.backend);
-  engine.reads_peers = !options.no_peer_memory;
+  engine.reads_peers = options.reads_peers;
   engine.precision = recipe.precision;
   engine.loss = recipe.loss;
   engine.optimizer = recipe.optimizer;

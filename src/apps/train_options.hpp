@@ -35,7 +35,7 @@ struct TrainOptions {
   std::string formats = "auto";
   std::optional<std::size_t> micro_batch;
   std::optional<double> memory_limit, device_memory_limit; ///< in GiB
-  bool share_devices = false, no_peer_memory = false;
+  bool share_devices = false, reads_peers = true;
 };
 
 /// Adds the options to the subcommand.

@@ -1,4 +1,5 @@
 #include "apps/command.hpp"
+#include "apps/computing_options.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/network_run.hpp"
 #include "apps/report_head.hpp"
@@ -34,13 +35,9 @@ using Json = nlohmann::ordered_json;
 /// Measurements of each alternative without which none is recommended: the spread of fewer says nothing.
 constexpr std::size_t least_repeats = 5;
 
-struct TuneOptions {
+struct TuneOptions : ComputingOptions {
   std::string network, input, output;
   std::optional<std::size_t> samples;
-  std::string backend = to_string(compiled_backends().front());
-  std::string precision = "float";
-  std::string reductions = "auto";
-  std::string edge_order = "balanced";
   std::size_t repeat = 7;
 };
 
@@ -296,11 +293,7 @@ int tune(TuneOptions const& options) {
   files.writes("--output", options.output, Content::json);
   check_files(files);
   if (!options.output.empty()) require_writable(options.output);
-  InferenceOptions engine;
-  engine.backend = parse_backend(options.backend);
-  engine.precision = options.precision == "double" ? Precision::double_precision : Precision::single_precision;
-  engine.reductions = parse_reductions(options.reductions);
-  engine.edge_order = parse_edge_order(options.edge_order);
+  auto engine = engine_options(options);
   auto const network = open_network(options.network);
   auto const range = options.samples ? std::optional(first_samples(options.input, *options.samples)) : std::nullopt;
   SampleBatch const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
@@ -336,12 +329,7 @@ void add_tune(CLI::App& command_line, Action& action) {
       ->required();
   command->add_option("--input", options->input, "samples like those of later runs, and as many of them")->required();
   command->add_option("--samples", options->samples, "use only the first N samples")->check(above_zero());
-  command->add_option("--backend", options->backend, compiled_backend_names())->capture_default_str();
-  command->add_option("--precision", options->precision, "precision of activations and weights")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command->add_option("--reductions", options->reductions, "see varve infer --help")->capture_default_str();
-  command->add_option("--edge-order", options->edge_order, "see varve infer --help")->capture_default_str();
+  add_computing_options(*command, *options, {"--backend", "--precision", "--reductions", "--edge-order"});
   command
       ->add_option(
           "--repeat", options->repeat,

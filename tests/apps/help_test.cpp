@@ -114,9 +114,10 @@ TEST(Help, OfTheOtherSubcommands) {
         "--pattern-until", "--pattern-schedule"}) {
     EXPECT_THAT(succeed({"train", "--help-all"}).out, HasSubstr(option));
   }
-  for (char const* const option : {"--transpose-a", "--transpose-b", "--alpha", "--beta", "--add", "--precision",
-                                   "--tile", "--backend", "--device-memory-limit", "--journal", "--report",
-                                   "--no-stealing", "--no-peer-tiles", "--share-devices", "--output"}) {
+  for (char const* const option :
+       {"--transpose-a", "--transpose-b", "--alpha", "--beta", "--add", "--precision", "--tile", "--backend",
+        "--device-memory-limit", "--journal", "--report", "stealing=on|off", "peer-tiles=on|off",
+        "cut-last-tiles=off|on", "--share-devices", "--output"}) {
     EXPECT_THAT(succeed({"multiply", "--help-all"}).out, HasSubstr(option));
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
@@ -186,6 +187,18 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
     expect_sentence(ended, 2, {}, where);
     EXPECT_EQ(ended.out, "") << where;
   }
+}
+
+TEST(Help, UnknownTuningIsRefusedWithTheListOfKeys) {
+  std::vector<std::string> const multiply = {"multiply", "a.safetensors", "b.safetensors", "--tuning", "peer-tiles=on"};
+  for (std::string const setting : {"steeling=off", "stealing", "stealing=maybe", "stealing=off "}) {
+    auto const ended = run_varve(test::joined(multiply, {"--tuning", setting}));
+    expect_sentence(
+        ended, 2,
+        {"found '" + setting + "', expected one of stealing=on|off, peer-tiles=on|off, cut-last-tiles=off|on"},
+        setting);
+  }
+  expect_sentence(run_varve(test::joined(multiply, {"--tuning", "stealing=off"})), 3, {"a.safetensors"});
 }
 
 TEST(Help, UnknownWordsAreNamedWithTheNearestKnownOne) {

@@ -75,8 +75,10 @@ protected:
 
 TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
   for (int const ranks : {1, 2, 3, 4}) {
-    for (auto const& more :
-         {std::vector<std::string>{}, {"--no-stealing"}, {"--cut-last-tiles"}, {"--no-peer-tiles"}}) {
+    for (auto const& more : {std::vector<std::string>{},
+                             {"--tuning", "stealing=off"},
+                             {"--tuning", "cut-last-tiles=on"},
+                             {"--tuning", "peer-tiles=off"}}) {
       auto const ended = test::run(on(ranks, words(joined({"--report", path("report.json")}, more))));
       ASSERT_EQ(ended.exit_code, 0) << ended.err;
       expect_product();
@@ -85,10 +87,10 @@ TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
       EXPECT_EQ(report["tiles"]["tiles"], 10U * 9U);
       auto const num_cut = report["tiles"]["cut"].get<std::uint64_t>();
       bool const is_gpu = report["backend"] == "cuda" || report["backend"] == "hip"; // computes tasks side by side
-      EXPECT_EQ(num_cut > 0, (ranks > 1 || is_gpu) && contains(more, "--cut-last-tiles"));
+      EXPECT_EQ(num_cut > 0, (ranks > 1 || is_gpu) && contains(more, "cut-last-tiles=on"));
       EXPECT_EQ(num_tasks(report), 10U * 9U + 3U * num_cut);
-      EXPECT_EQ(report["stealing"], !contains(more, "--no-stealing"));
-      EXPECT_EQ(report["peer_tiles"], !contains(more, "--no-peer-tiles"));
+      EXPECT_EQ(report["stealing"], !contains(more, "stealing=off"));
+      EXPECT_EQ(report["peer_tiles"], !contains(more, "peer-tiles=off"));
     }
   }
 }
@@ -112,8 +114,8 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   auto const expected = run(1, {"--tile", "300"});
   EXPECT_EQ(run(3, {"--tile", "300"}) == expected, true) << "one rank writes all";
   EXPECT_EQ(run(3, {"--tile", "512"}) == expected, true);
-  EXPECT_EQ(run(2, {"--tile", "1024", "--cut-last-tiles"}) == expected, true);
-  EXPECT_EQ(run(2, {"--tile", "512", "--cut-last-tiles"}) == expected, true);
+  EXPECT_EQ(run(2, {"--tile", "1024", "--tuning", "cut-last-tiles=on"}) == expected, true);
+  EXPECT_EQ(run(2, {"--tile", "512", "--tuning", "cut-last-tiles=on"}) == expected, true);
   EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
   auto const kept_nowhere = test::run(on(3, {VARVE_COMMAND, "multiply", path("long.safetensors"),
                                              path("wide.safetensors"), "--tile", "512", "--share-devices"}));
@@ -124,7 +126,7 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
 TEST_F(MultiplyOnRanks, CopyTilesFromEachOther) {
   for (bool const is_shared : {true, false}) {
     std::vector<std::string> more = {"--report", path("report.json")};
-    if (!is_shared) more.emplace_back("--no-peer-tiles");
+    if (!is_shared) more.insert(more.end(), {"--tuning", "peer-tiles=off"});
     auto const ended = test::run(on(3, words(more)));
     ASSERT_EQ(ended.exit_code, 0) << ended.err;
     expect_product();

@@ -189,7 +189,7 @@ TEST_F(Ranks, GiveTheSameBytesWithNeuronsSplit) {
 TEST_F(Ranks, SplitNeuronsOfARangeWithoutBatchOrOnOneRank) {
   std::vector<std::string> options = {"--samples", "7:60"};
   auto const one = infer_on(1, options);
-  options.insert(options.end(), {"--split", "neurons", "--exchange", "host"});
+  options.insert(options.end(), {"--split", "neurons", "--tuning", "exchange=host"});
   EXPECT_EQ(infer_on(1, options), one);
   EXPECT_EQ(infer_on(2, options), one);
 }

@@ -70,8 +70,9 @@ protected:
   static constexpr std::uint64_t most_tiles = 1024; ///< of 16 x 16 numbers, on ranks
 
   std::vector<std::string> on_three_ranks() const {
-    return joined({VARVE_MPIRUN, VARVE_MPIRUN_RANKS, "3"},
-                  joined(command(true, "16"), {"--backend", "serial", "--share-devices", "--cut-last-tiles"}));
+    return joined(
+        {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, "3"},
+        joined(command(true, "16"), {"--backend", "serial", "--share-devices", "--tuning", "cut-last-tiles=on"}));
   }
 
   /// Starts three ranks, kills one of them once the journals have so many tiles, and returns the exit code of all.
