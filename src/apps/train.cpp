@@ -46,7 +46,7 @@ public:
     bool is_stopped = false;
     ranks_.together([&] { is_stopped = !train_to_the_end(); });
     if (is_stopped) return stopped;
-    summary_.times = gather(ranks_, engine_->times());
+    summary_.times = ranks_.gather(engine_->times());
     summary_.exchange_way = engine_->exchange_way();
     ranks_.together([&] {
       if (ranks_.is_root()) finish();

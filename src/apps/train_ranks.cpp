@@ -62,17 +62,4 @@ void require_same_start(Communicator const& communicator, TrainOptions const& op
   require_same_inputs(communicator, facts, inputs);
 }
 
-std::vector<TrainingTimes> gather(Communicator const& communicator, TrainingTimes const& times) {
-  constexpr std::size_t num_fields = 6;
-  auto const all = communicator.gather(
-      std::vector<double>{static_cast<double>(times.num_steps), static_cast<double>(times.num_leaves),
-                          times.compute_seconds, times.exchange_seconds, times.wait_seconds, times.exchange_bytes});
-  std::vector<TrainingTimes> ranks;
-  for (std::size_t i = 0; i + num_fields <= all.size(); i += num_fields) {
-    ranks.push_back({static_cast<std::uint64_t>(all[i]), static_cast<std::uint64_t>(all[i + 1]), all[i + 2], all[i + 3],
-                     all[i + 4], all[i + 5]});
-  }
-  return ranks;
-}
-
 } // namespace varve

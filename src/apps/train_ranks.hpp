@@ -21,7 +21,4 @@ std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptio
 void require_same_start(Communicator const& communicator, TrainOptions const& options, std::string const& recipe,
                         std::uint64_t num_steps, Network const& network);
 
-/// The times of all ranks in rank order on rank 0; other ranks get an empty list. Collective.
-std::vector<TrainingTimes> gather(Communicator const& communicator, TrainingTimes const& times);
-
 } // namespace varve

@@ -130,25 +130,17 @@ public:
   }
 
   std::vector<double> gather(std::vector<double> const& numbers) override {
-    std::vector<int> counts(num_ranks());
-    auto const count = static_cast<int>(numbers.size());
-    MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_);
-    auto const [places, size] = places_of(counts);
-    std::vector<double> all(size);
-    MPI_Allgatherv(numbers.data(), count, MPI_DOUBLE, all.data(), counts.data(), places.data(), MPI_DOUBLE, ranks_);
-    return all;
+    return gather_list(numbers, MPI_DOUBLE).first;
   }
 
   std::vector<std::string> gather(std::string const& text) override {
-    std::vector<int> counts(num_ranks());
-    auto const count = static_cast<int>(text.size());
-    MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_);
-    auto const [places, size] = places_of(counts);
-    std::string all(size, '\0');
-    MPI_Allgatherv(text.data(), count, MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, ranks_);
+    auto const [all, counts] = gather_list(text, MPI_CHAR);
     std::vector<std::string> texts;
-    for (std::size_t rank = 0; rank < num_ranks(); ++rank)
-      texts.push_back(all.substr(static_cast<std::size_t>(places[rank]), static_cast<std::size_t>(counts[rank])));
+    std::size_t first = 0;
+    for (auto const count : counts) {
+      texts.push_back(all.substr(first, static_cast<std::size_t>(count)));
+      first += texts.back().size();
+    }
     return texts;
   }
 
@@ -169,6 +161,18 @@ private:
       send(piece.bytes + first, static_cast<int>(std::min(kMessageBytes, piece.size - first)),
            static_cast<int>(piece.rank));
     }
+  }
+
+  /// The lists of all ranks one after the other, and the length of each.
+  template <class List>
+  std::pair<List, std::vector<int>> gather_list(List const& list, MPI_Datatype type) const {
+    std::vector<int> counts(static_cast<std::size_t>(num_ranks_));
+    auto const count = static_cast<int>(list.size());
+    MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, ranks_);
+    auto const [places, size] = places_of(counts);
+    List all(size, typename List::value_type{});
+    MPI_Allgatherv(list.data(), count, type, all.data(), counts.data(), places.data(), type, ranks_);
+    return {all, counts};
   }
 
   /// Where the numbers of each rank begin in those of all, and how many there are.

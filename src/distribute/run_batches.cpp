@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
+#include "distribute/ranks.hpp"
 #include "io/text_file.hpp"
 
 #include <fmt/format.h>
@@ -18,11 +19,29 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie in memory");
 
+/// Calls number() or list() of a stream for each part of a batch, in the order in which they are stored.
+template <class Batch, class Stream>
+void for_each_part(Batch& batch, Stream& stream) {
+  stream.number(batch.samples.first);
+  stream.number(batch.samples.second);
+  stream.number(batch.activation_hash);
+  stream.number(batch.live_edges);
+  stream.list(batch.live_samples);
+  stream.list(batch.predictions);
+  stream.number(batch.activations.first_sample);
+  stream.number(batch.activations.matrix.num_rows);
+  stream.number(batch.activations.matrix.num_columns);
+  stream.list(batch.activations.matrix.row_pointers);
+  stream.list(batch.activations.matrix.column_indices);
+  stream.list(batch.activations.matrix.values);
+}
+
 /// Writes numbers one after the other, and lists preceded by their lengths.
 class ByteWriter {
 public:
   template <class Number>
   void number(Number value) {
+    static_assert(sizeof(value) == sizeof(std::uint64_t));
     bytes_.append(reinterpret_cast<char const*>(&value), sizeof(value));
   }
 
@@ -44,20 +63,19 @@ public:
   ByteReader(std::string_view bytes, std::string const& place) : rest_(bytes), place_(place) {}
 
   template <class Number>
-  Number number() {
-    Number value{};
+  void number(Number& value) {
+    static_assert(sizeof(value) == sizeof(std::uint64_t));
     std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-    return value;
   }
 
   template <class Number>
-  std::vector<Number> list() {
-    auto const length = number<std::uint64_t>();
+  void list(std::vector<Number>& values) {
+    std::uint64_t length = 0;
+    number(length);
     if (length > rest_.size() / sizeof(Number)) fail();
-    std::vector<Number> values(length);
+    values.resize(length);
     auto const bytes = take(length * sizeof(Number));
     if (length > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
   }
 
   void require_end() const {
@@ -231,64 +249,24 @@ void append(FinishedBatch& batch, BatchResult const& next) {
 
 std::string to_bytes(FinishedBatch const& batch) {
   ByteWriter writer;
-  writer.number<std::uint64_t>(batch.samples.first);
-  writer.number<std::uint64_t>(batch.samples.second);
-  writer.number(batch.activation_hash);
-  writer.number(batch.live_edges);
-  writer.list(batch.live_samples);
-  writer.list(batch.predictions);
-  writer.number<std::uint64_t>(batch.activations.first_sample);
-  writer.number<std::uint64_t>(batch.activations.matrix.num_rows);
-  writer.number<std::uint64_t>(batch.activations.matrix.num_columns);
-  writer.list(batch.activations.matrix.row_pointers);
-  writer.list(batch.activations.matrix.column_indices);
-  writer.list(batch.activations.matrix.values);
+  for_each_part(batch, writer);
   return writer.take();
 }
 
 FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place) {
   ByteReader reader(bytes, place);
   FinishedBatch batch;
-  batch.samples.first = reader.number<std::uint64_t>();
-  batch.samples.second = reader.number<std::uint64_t>();
-  batch.activation_hash = reader.number<std::uint64_t>();
-  batch.live_edges = reader.number<double>();
-  batch.live_samples = reader.list<SampleIndex>();
-  batch.predictions = reader.list<NeuronIndex>();
-  batch.activations.first_sample = reader.number<std::uint64_t>();
-  batch.activations.matrix.num_rows = reader.number<std::uint64_t>();
-  batch.activations.matrix.num_columns = reader.number<std::uint64_t>();
-  batch.activations.matrix.row_pointers = reader.list<EdgeOffset>();
-  batch.activations.matrix.column_indices = reader.list<NeuronIndex>();
-  batch.activations.matrix.values = reader.list<double>();
+  for_each_part(batch, reader);
   reader.require_end();
   require_consistent(batch, place);
   return batch;
 }
 
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times) {
-  constexpr double RankTimes::*fields[] = {
-      &RankTimes::upload_seconds,      &RankTimes::collect_seconds,     &RankTimes::wait_seconds,
-      &RankTimes::read_seconds,        &RankTimes::stage_seconds,       &RankTimes::staged_bytes,
-      &RankTimes::record_seconds,      &RankTimes::busy_seconds,        &RankTimes::live_edges,
-      &RankTimes::weight_wait_seconds, &RankTimes::weight_copy_seconds, &RankTimes::weight_make_seconds,
-      &RankTimes::weight_bytes,        &RankTimes::exchange_seconds,    &RankTimes::exchange_bytes};
-  auto const counts = communicator.gather_everywhere({times.num_batches, times.num_samples, times.loop_seconds.size()});
-  auto const loops = communicator.gather(times.loop_seconds);
-  std::vector<double> numbers;
-  for (auto const field : fields) numbers.push_back(times.*field);
-  numbers = communicator.gather(numbers);
-
-  std::vector<RankTimes> all(communicator.is_root() ? static_cast<std::size_t>(communicator.size()) : 0);
-  auto number = numbers.begin();
-  auto loop = loops.begin();
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    all[rank].num_batches = counts[3 * rank];
-    all[rank].num_samples = counts[3 * rank + 1];
-    auto const loop_end = loop + static_cast<std::ptrdiff_t>(counts[3 * rank + 2]);
-    all[rank].loop_seconds.assign(std::exchange(loop, loop_end), loop_end);
-    for (auto const field : fields) all[rank].*field = *number++;
-  }
+  auto const counts = communicator.gather(static_cast<RankCounts const&>(times));
+  auto const loops = gather_json(communicator, times.loop_seconds);
+  std::vector<RankTimes> all;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) all.push_back({counts[rank], loops[rank]});
   return all;
 }
 

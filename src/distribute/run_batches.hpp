@@ -37,10 +37,9 @@ std::string to_bytes(FinishedBatch const& batch);
 FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place);
 
 /// Counts and times of one rank; times are in seconds.
-struct RankTimes {
+struct RankCounts {
   std::size_t num_batches = 0;
   SampleIndex num_samples = 0;
-  std::vector<double> loop_seconds; ///< time in the layer loop, summed over all batches, one element per repetition
   double upload_seconds = 0.0;
   double collect_seconds = 0.0;
   double wait_seconds = 0.0;  ///< time waiting for samples that were not on the device in time
@@ -57,6 +56,10 @@ struct RankTimes {
   double weight_copy_seconds = 0.0; ///< time copying streamed weights, while the device computed
   double weight_make_seconds = 0.0; ///< time reading and encoding streamed weights again, while the device computed
   double weight_bytes = 0.0;        ///< bytes of weights copied
+};
+
+struct RankTimes : RankCounts {
+  std::vector<double> loop_seconds; ///< time in the layer loop, summed over all batches, one element per repetition
 };
 
 /// Collective. Returns the times of all ranks in rank order on rank 0, and an empty list on other ranks.
