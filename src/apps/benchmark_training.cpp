@@ -38,16 +38,16 @@ Network network_of(TrainingCase const& one) {
 }
 
 /// Samples and their labels; the label of a sample is its number modulo that of the outputs.
-struct TrainingData {
+struct MiniBatch {
   SampleSet samples;
   Answers answers;
   std::vector<std::uint64_t> rows; ///< of the mini-batch: all
 };
 
-TrainingData data_of(TrainingCase const& one) {
-  TrainingData data{random_samples(one.widths.front(), training_batch, 0.5, training_seed),
-                    {},
-                    std::vector<std::uint64_t>(training_batch)};
+MiniBatch data_of(TrainingCase const& one) {
+  MiniBatch data{random_samples(one.widths.front(), training_batch, 0.5, training_seed),
+                 {},
+                 std::vector<std::uint64_t>(training_batch)};
   for (std::size_t sample = 0; sample < training_batch; ++sample)
     data.answers.labels.push_back(static_cast<NeuronIndex>(sample % one.widths.back()));
   std::iota(data.rows.begin(), data.rows.end(), 0U);
@@ -55,7 +55,7 @@ TrainingData data_of(TrainingCase const& one) {
 }
 
 template <class Scalar>
-std::uint64_t reference_hash(Network const& network, TrainingData const& data, TrainingOptions const& options) {
+std::uint64_t reference_hash(Network const& network, MiniBatch const& data, TrainingOptions const& options) {
   ReferenceTraining<Scalar> reference(network, options.loss, options.optimizer);
   for (int step = 0; step < checked_steps; ++step) reference.step(data.samples, data.answers, learning_rate);
   return weights_hash(to_network(reference.layers()));
@@ -65,7 +65,7 @@ std::uint64_t reference_hash(Network const& network, TrainingData const& data, T
 class Trainee final : public Contender {
 public:
   /// Both references must outlive the object.
-  Trainee(Network const& network, TrainingData const& data, TrainingOptions const& options, std::uint64_t expected)
+  Trainee(Network const& network, MiniBatch const& data, TrainingOptions const& options, std::uint64_t expected)
       : Contender("training", options.backend, "sgd"),
         data_(data),
         precision_(options.precision),
@@ -121,7 +121,7 @@ private:
   void step() { training_->step(set_, data_.rows, learning_rate); }
   std::uint64_t hash() const { return weights_hash(training_->network()); }
 
-  TrainingData const& data_;
+  MiniBatch const& data_;
   Precision precision_;
   std::uint64_t expected_;
   std::unique_ptr<Training> training_;
