@@ -3,13 +3,14 @@
 #include "kernel_study.hpp"
 #include "shapes.hpp"
 
+#include "core/device_lane.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/host_threads.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/launch.hpp"
 #include "engine/layer_formats.hpp"
-#include "engine/panel.hpp"
+#include "engine/panel_on.hpp"
 #include "engine/sample_copy.hpp"
 #include "formats/sliced_ell.hpp"
 #include "kernels/device_traits.hpp"
@@ -32,8 +33,10 @@ namespace varve::kernel_study {
 /// The stationary kernel with a tile of this shape, and of one that is read through a list.
 template <class InOrder, class Listed>
 struct StationaryOfShape {
+  static constexpr bool takes_strips = false;
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = false;
+  static constexpr bool may_leave_stamps = false;
   static_assert(InOrder::num_samples == Listed::num_samples);
 
   template <class Tile, class ExecutionSpace, class Format>
@@ -80,7 +83,7 @@ public:
   double run(std::size_t way) override { return run(launches_[way]); }
 
   std::uint64_t hash() override {
-    auto const counts = download(panel_.counts());
+    auto const counts = counts_of_panel();
     int const num_live = counts[static_cast<std::size_t>(panel_.num_lists())];
     std::uint64_t hash = 0;
     Kokkos::parallel_reduce("varve::hash_activations", Kokkos::RangePolicy<ExecutionSpace>(space_, 0, num_live),
@@ -100,8 +103,7 @@ public:
 private:
   using Tune = Tuning<ExecutionSpace, float>;
   using Index = std::uint16_t;
-  using Work = Launch<ExecutionSpace, float>;
-  using Launches = std::vector<std::unique_ptr<Work>>;
+  using Launches = std::vector<std::unique_ptr<Launch>>;
   template <int BlockOutputs>
   using FusedFormat = SlicedEll<ExecutionSpace, float, Index, Tune::slice_width, Tune::chunk_size, BlockOutputs>;
   template <int BlockOutputs>
@@ -120,7 +122,7 @@ private:
     return width;
   }
 
-  typename Panel<ExecutionSpace, float>::Size panel_size(SampleBatch const& samples) const {
+  Panel::Size panel_size(SampleBatch const& samples) const {
     std::size_t const in_tiles = (samples.num_samples() + widest_tile - 1) / widest_tile * widest_tile;
     return {in_tiles, width_of(network_), 2 * network_.num_layers() + 1, 0, false};
   }
@@ -205,7 +207,7 @@ private:
   Cuts choose_cuts(std::vector<Format> const& layers) {
     if (live_.empty()) {
       run(cut_fused<FusedTune>(layers, cut_every(1)));
-      auto const counts = download(panel_.counts());
+      auto const counts = counts_of_panel();
       for (std::size_t number = 0; number <= layers.size(); ++number) live_.push_back(counts[number]);
     }
     std::vector<FusedLayer> costs;
@@ -271,7 +273,8 @@ private:
     using Kernel = StationaryOfShape<Tile, TileShape<float, 1, SamplesPerLane, lanes>>;
     Launches launches;
     for (auto const& layer : layers)
-      launches.push_back(std::make_unique<LayerLaunch<ExecutionSpace, Format, Tile, Kernel>>(layer, false));
+      launches.push_back(
+          std::make_unique<LayerLaunch<ExecutionSpace, Format, Tile, Kernel>>(layer, false, StripPlace()));
     add<Format, Tile>("stationary", Tune::stationary_team_size, 1.0, std::move(launches), varied);
   }
 
@@ -291,23 +294,41 @@ private:
   }
 
   double run(Launches const& launches) {
-    typename Work::HandOver hand_over;
+    HandOver hand_over;
     hand_over.keeps_dead = false;
     hand_over.tile_samples = launches.front()->tile_samples();
-    space_.fence("varve: before the layer loop");
+    lane_->fence("varve: before the layer loop");
     Stopwatch const time;
-    panel_.start(space_, input_);
-    for (auto const& launch : launches) launch->forward(space_, panel_, hand_over);
-    space_.fence("varve: after the layer loop");
+    panel_.start(*lane_, input_);
+    for (auto const& launch : launches) launch->forward(*lane_, panel_, hand_over);
+    lane_->fence("varve: after the layer loop");
     return time.seconds();
+  }
+
+  /// The samples after each list of the last run.
+  std::vector<int> counts_of_panel() const {
+    auto const arrays = panel_.arrays();
+    return download(ConstDeviceArray<ExecutionSpace, int>(arrays.counts, arrays.num_counts));
+  }
+
+  template <class Narrow, class Wide>
+  static void widen_on(Lane const& lane, Narrow const* from, Wide* to, std::size_t count) {
+    widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(lane), ArrayView<Narrow const>(from, count),
+                                        ArrayView<Wide>(to, count), count);
   }
 
   Network const& network_;
   ExecutionSpace space_;
-  SampleCopy<ExecutionSpace, float> copy_;
-  SampleArrays<ExecutionSpace, float> arrays_;
-  DeviceSamples<ExecutionSpace, float> input_;
-  Panel<ExecutionSpace, float> panel_;
+  DeviceMemory const& memory_ = device_memory(to_backend<ExecutionSpace>());
+  std::unique_ptr<Lane> lane_ = memory_.default_lane();
+  SampleCopy copy_{memory_,
+                   {&widen_on<std::uint32_t, EdgeOffset>, &widen_on<std::uint16_t, NeuronIndex>},
+                   sizeof(float),
+                   memory_.is_host(),
+                   "the samples"};
+  SampleArrays arrays_;
+  SamplesOnDevice input_;
+  PanelOn<ExecutionSpace, float> panel_;
   std::vector<double> live_; ///< samples before each layer, and behind the last one
   std::vector<Way> ways_;
   std::vector<Launches> launches_; ///< of each way

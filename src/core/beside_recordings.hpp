@@ -8,10 +8,10 @@
 
 namespace varve {
 
-/// The one place that decides what may run while a thread records launches (RepeatedLaunches). CUDA fails a recording,
-/// and the call itself, if any thread waits for the whole device meanwhile; memory may be freed by waiting so. Threads
-/// that do either first take not_while_recording(). Everything else may run beside a recording, because recordings
-/// have a stream of their own: launches, copies and fences of other instances, and new memory.
+/// The one place that decides what may run while a thread records launches (DeviceMemory::record()). CUDA fails a
+/// recording, and the call itself, if any thread waits for the whole device meanwhile; memory may be freed by waiting
+/// so. Threads that do either first take not_while_recording(). Everything else may run beside a recording, because
+/// recordings have a stream of their own: launches, copies and fences of other instances, and new memory.
 class BesideRecordings {
 public:
   using Lock = std::shared_lock<std::shared_mutex>;

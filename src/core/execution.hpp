@@ -2,9 +2,9 @@
 
 #include "core/backend.hpp"
 #include "core/large_scratch.hpp"
+#include "core/profiling_region.hpp"
 
 #include <Kokkos_Core.hpp>
-#include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <cstdint>
 #include <string>
@@ -152,8 +152,5 @@ KOKKOS_FORCEINLINE_FUNCTION void set_bits_in_scratch(std::uint32_t* word, std::u
   KOKKOS_IF_ON_HOST((*word |= bits;))
   // clang-format on
 }
-
-/// Labels everything launched during its lifetime for Kokkos Tools.
-using ProfilingRegion = Kokkos::Profiling::ScopedRegion;
 
 } // namespace varve

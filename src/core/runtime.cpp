@@ -7,6 +7,7 @@
 #include "core/host_threads.hpp"
 #include "core/kokkos_settings.hpp"
 #include "core/printable.hpp"
+#include "core/profiling_region.hpp"
 
 #include <unistd.h>
 
@@ -220,5 +221,8 @@ Facts kokkos_facts() {
           {"gpu_architecture", value_of(text.str(), "GPU architecture")},
           {"host_threads", std::to_string(Kokkos::DefaultHostExecutionSpace().concurrency())}};
 }
+
+ProfilingRegion::ProfilingRegion(std::string const& label) { Kokkos::Profiling::pushRegion(label); }
+ProfilingRegion::~ProfilingRegion() { Kokkos::Profiling::popRegion(); }
 
 } // namespace varve

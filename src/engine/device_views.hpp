@@ -1,22 +1,9 @@
 #pragma once
 
 #include "engine/inference.hpp"
-
-#include <cstddef>
+#include "engine/panel.hpp"
 
 namespace varve {
-
-/// A dense matrix in memory that the device of a backend can access: element (row, column) is number
-/// row * row_stride + column * column_stride of `data`, an array of float or double, as the precision of the engine
-/// says.
-template <class Address>
-struct DeviceMatrix {
-  Address data = nullptr;
-  std::size_t num_rows = 0, num_columns = 0;
-  std::size_t row_stride = 0, column_stride = 0;
-};
-using DeviceInput = DeviceMatrix<void const*>;
-using DeviceOutput = DeviceMatrix<void*>;
 
 /// An engine whose samples and activations may lie on the device. The Inference that prepare() makes for Varve's own
 /// engine is one, too.

@@ -15,11 +15,10 @@
 namespace varve {
 
 /// The first layer with a moment of this rank's parts that is no finite number.
-template <class ExecutionSpace, class Scalar>
-std::optional<std::size_t> layer_of_bad_moment(ExecutionSpace const& space,
-                                               TrainedWeights<ExecutionSpace, Scalar> const& weights) {
-  auto const edge = weights.moments().first_bad_edge(space);
-  auto const output = weights.moments().first_bad_output(space);
+template <class Scalar>
+std::optional<std::size_t> layer_of_bad_moment(Lane const& lane, TrainedWeights<Scalar> const& weights) {
+  auto const edge = weights.moments().first_bad_edge(lane);
+  auto const output = weights.moments().first_bad_output(lane);
   for (std::size_t number = 0; number < weights.layers().size(); ++number) {
     auto const& layer = weights.layers()[number];
     bool const has_edge = edge && *edge < layer.first_edge + layer.edges.num_edges();
@@ -31,18 +30,18 @@ std::optional<std::size_t> layer_of_bad_moment(ExecutionSpace const& space,
 
 /// Throws DivergenceError on all ranks if a moment of Adam is no finite number on one of them; the moments of other
 /// optimizers are not finite only if weights are not, either. exchange: null if there is one rank. Collective.
-template <class ExecutionSpace, class Scalar>
-void require_finite_moments(ExecutionSpace const& space, TrainedWeights<ExecutionSpace, Scalar> const& weights,
-                            GradientExchange* exchange) {
+template <class Scalar>
+void require_finite_moments(Lane const& lane, TrainedWeights<Scalar> const& weights, GradientExchange* exchange) {
   if (weights.optimizer().kind != OptimizerKind::adam) return;
-  auto const own = layer_of_bad_moment(space, weights);
+  auto const own = layer_of_bad_moment(lane, weights);
   std::vector<double> layers = {own ? static_cast<double>(*own) : std::numeric_limits<double>::infinity()};
   if (exchange != nullptr) layers = exchange->gather(layers);
   double const layer = *std::ranges::min_element(layers);
   if (std::isinf(layer)) return;
   throw DivergenceError("training diverges: after step " + std::to_string(weights.num_steps()) + ", layer " +
                         std::to_string(static_cast<std::size_t>(layer)) +
-                        " has a moment of Adam that is no finite number, so that weights no longer change; its "
+                        " has a moment of Adam that is no finite number, so that weights no "
+                        "longer change; its "
                         "gradients are too large to be squared: scale targets or samples down");
 }
 

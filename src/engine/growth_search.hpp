@@ -2,8 +2,6 @@
 
 #include "engine/growth_blocks.hpp"
 #include "engine/training_step.hpp"
-#include "kernels/growth.hpp"
-#include "kernels/leaf_sums.hpp"
 #include "passes/regrow.hpp"
 
 #include <algorithm>
@@ -17,20 +15,21 @@ namespace varve {
 
 /// Finds the free places with the largest gradients of a mini-batch, block by block: computes the gradients of all
 /// places of a block, adds them up over the mini-batch by the tree over leaves, and keeps the best candidates.
-template <class ExecutionSpace, class Scalar, class WeightSpace>
+template <class Scalar>
 class GrowthSearch {
 public:
-  using Passes = TrainingPasses<ExecutionSpace, Scalar, WeightSpace>;
-  using Panel = TrainingPanel<ExecutionSpace, Scalar>;
+  using Passes = TrainingPasses<Scalar>;
+  using Panel = LeafPanel<Scalar>;
   template <class T>
-  using Array = DeviceArray<ExecutionSpace, T>;
+  using Array = DeviceNumbers<T>;
 
-  /// kept: the layers with the edges that keep their places; counts: how many places are wanted in each; forward:
-  /// runs the forward pass of a micro-batch. All must outlive this object.
-  GrowthSearch(ExecutionSpace const& space, Passes& passes, Network const& kept, std::vector<EdgeOffset> const& counts,
-               std::size_t num_micro_batches, GrowthLimits const& limits,
+  /// kept: the layers with the edges that keep their places; counts: how many places are wanted in each; forward: runs
+  /// the forward pass of a micro-batch. All must outlive this object.
+  GrowthSearch(TrainingKernels<Scalar> const& kernels, Lane const& lane, Passes& passes, Network const& kept,
+               std::vector<EdgeOffset> const& counts, std::size_t num_micro_batches, GrowthLimits const& limits,
                std::function<void(std::size_t)> const& forward)
-      : space_(space),
+      : kernels_(kernels),
+        lane_(lane),
         passes_(passes),
         kept_(&kept),
         forward_(forward),
@@ -46,8 +45,8 @@ public:
     blocks_ = growth_passes(kept, growing, limits.most_sums, num_micro_batches == 1);
     for (auto const& pass : blocks_)
       for (auto const& block : pass) most_sums_ = std::max(most_sums_, block.first_sum + num_places(block));
-    places_ = Array<std::uint32_t>(room("varve::free_places"), most_sums_);
-    magnitudes_ = Array<Scalar>(room("varve::free_magnitudes"), most_sums_);
+    places_ = new_numbers<std::uint32_t>(kernels.memory(), "varve::free_places", most_sums_);
+    magnitudes_ = new_numbers<Scalar>(kernels.memory(), "varve::free_magnitudes", most_sums_);
   }
 
   /// The best places of each layer, ascending.
@@ -56,9 +55,10 @@ public:
     for (auto const& blocks : blocks_) {
       height_ = 0;
       for (std::size_t micro = 0; micro < num_micro_batches_; ++micro) {
-        if (totals_.size() == height_) totals_.push_back(Array<Scalar>(room("varve::place_gradients"), most_sums_));
+        if (totals_.size() == height_)
+          totals_.push_back(new_numbers<Scalar>(kernels_.memory(), "varve::place_gradients", most_sums_));
         forward_(micro);
-        passes_.visit_errors(space_, [&](std::size_t layer, Panel const& inputs, Panel const& errors, int num_leaves) {
+        passes_.visit_errors(lane_, [&](std::size_t layer, Panel const& inputs, Panel const& errors, int num_leaves) {
           for (auto const& block : blocks)
             if (block.layer == layer) add_up(block, inputs, errors, num_leaves);
         });
@@ -73,29 +73,19 @@ public:
   }
 
 private:
-  static auto room(char const* label) { return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)); }
-
   std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * num_inputs_[block.layer]; }
 
   /// Computes the sums of a block over the present micro-batch; takes its candidates if that is the mini-batch.
   void add_up(GrowthBlock const& block, Panel const& inputs, Panel const& errors, int num_leaves) {
-    using Tune = TrainingTuning<ExecutionSpace>;
-    PlaceGradients<ExecutionSpace, Scalar> kernel{};
-    kernel.inputs = inputs;
-    kernel.errors = errors;
-    kernel.num_inputs = static_cast<int>(num_inputs_[block.layer]);
-    kernel.num_outputs = static_cast<int>(num_outputs_[block.layer]);
-    kernel.first_output = static_cast<int>(block.first_output);
-    kernel.block_outputs = static_cast<int>(block.num_outputs);
-    int const parts = place_gradient_blocks<ExecutionSpace, Scalar>(space_, kernel.num_inputs, kernel.block_outputs);
-    int const per_run = Tune::leaves_per_run(num_processors(space_), parts, num_leaves);
+    PlaceBlock<Scalar> const places = place_block(block, inputs, errors);
+    int const per_run = kernels_.leaves_of_places(places.num_inputs, places.block_outputs, num_leaves);
     int num_levels = 1;
     while (1 << (num_levels - 1) < per_run) ++num_levels;
     std::size_t const needed = size_of_levels(num_places(block), num_leaves, per_run);
-    if (levels_.size() < needed) levels_ = Array<Scalar>(room("varve::place_leaf_sums"), needed);
-    kernel.levels = {levels_, num_places(block), num_levels, per_run, num_leaves};
-    place_gradients(space_, kernel);
-    add_levels(space_, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals_[height_], block.first_sum});
+    if (levels_.size() < needed) levels_ = new_numbers<Scalar>(kernels_.memory(), "varve::place_leaf_sums", needed);
+    GradientLevels<Scalar> const levels{{levels_, num_places(block), num_levels, per_run, num_leaves}, {}};
+    kernels_.place_gradients(lane_, places, levels.weights);
+    kernels_.add_levels(lane_, levels, totals_[height_], block.first_sum, 0);
     if (num_micro_batches_ == 1) take_candidates(block);
   }
 
@@ -104,35 +94,37 @@ private:
   /// power of two.
   void add_to_tree(std::size_t micro) {
     std::size_t merges = micro + 1 == num_micro_batches_ ? height_ : static_cast<std::size_t>(std::countr_one(micro));
-    for (; merges > 0; --merges, --height_)
-      merge_subtrees(space_, MergeSubtrees<ExecutionSpace, Scalar>{totals_[height_ - 1], totals_[height_]});
+    for (; merges > 0; --merges, --height_) kernels_.merge_subtrees(lane_, totals_[height_ - 1], totals_[height_]);
     ++height_;
   }
 
   /// The edges of a layer that keep their places. Only those of one layer are on the device at a time.
-  EdgeRows<ExecutionSpace> const& kept_edges_of(std::size_t layer) {
+  RowsOnDevice const& kept_edges_of(std::size_t layer) {
     if (layer_on_device_ == layer) return kept_edges_;
     auto const& pattern = kept_->layers()[layer].weights;
     kept_edges_ = {};
-    kept_edges_ = EdgeRows<ExecutionSpace>("varve::kept_edges", pattern.row_pointers, pattern.column_indices);
+    kept_edges_ = kernels_.upload_rows("varve::kept_edges", pattern);
     layer_on_device_ = layer;
     return kept_edges_;
   }
 
+  PlaceBlock<Scalar> place_block(GrowthBlock const& block, Panel const& inputs, Panel const& errors) const {
+    return {inputs,
+            errors,
+            static_cast<int>(num_inputs_[block.layer]),
+            static_cast<int>(num_outputs_[block.layer]),
+            static_cast<int>(block.first_output),
+            static_cast<int>(block.num_outputs)};
+  }
+
   void take_candidates(GrowthBlock const& block) {
     auto& best = best_[block.layer];
-    auto const part = std::make_pair(block.first_sum, block.first_sum + num_places(block));
-    ListFreePlaces<ExecutionSpace, Scalar> kernel{};
-    kernel.edges = kept_edges_of(block.layer);
-    kernel.gradients = Kokkos::subview(totals_[0], part);
-    kernel.places = places_;
-    kernel.magnitudes = magnitudes_;
-    kernel.limit = static_cast<Scalar>(best.limit().value_or(-1.0));
-    kernel.num_inputs = static_cast<int>(num_inputs_[block.layer]);
-    kernel.first_output = static_cast<int>(block.first_output);
-    auto const listed = std::make_pair(std::size_t(0), list_free_places(space_, kernel, num_places(block)));
-    auto const places = download(Kokkos::subview(places_, listed));
-    auto const magnitudes = download(Kokkos::subview(magnitudes_, listed));
+    std::size_t const num_listed =
+        kernels_.list_free_places(lane_, kept_edges_of(block.layer), place_block(block, {}, {}),
+                                  totals_[0].part(block.first_sum, block.first_sum + num_places(block)),
+                                  static_cast<Scalar>(best.limit().value_or(-1.0)), places_, magnitudes_);
+    auto const places = download(kernels_.memory(), places_.part(0, num_listed));
+    auto const magnitudes = download(kernels_.memory(), magnitudes_.part(0, num_listed));
     std::vector<GrowthCandidate> candidates;
     candidates.reserve(places.size());
     for (std::size_t i = 0; i < places.size(); ++i)
@@ -141,13 +133,14 @@ private:
     best.add(candidates);
   }
 
-  ExecutionSpace space_;
+  TrainingKernels<Scalar> const& kernels_;
+  Lane const& lane_;
   Passes& passes_;
   Network const* kept_;
   std::function<void(std::size_t)> const& forward_;
   std::size_t num_micro_batches_;
   std::vector<BestCandidates> best_; ///< by layer
-  EdgeRows<ExecutionSpace> kept_edges_;
+  RowsOnDevice kept_edges_;
   std::optional<std::size_t> layer_on_device_; ///< the layer of kept_edges_
   std::vector<std::size_t> num_inputs_, num_outputs_;
   std::vector<std::vector<GrowthBlock>> blocks_; ///< by pass
@@ -157,5 +150,42 @@ private:
   Array<Scalar> magnitudes_, levels_;
   Array<std::uint32_t> places_;
 };
+
+/// Carries out a change of the pattern (network/pattern_change.hpp) of weights on a device, whose optimizer has this
+/// state (with all moments). `forward(micro)` runs the forward pass of a micro-batch of the mini-batch, which decides
+/// where PatternKind::rigl grows edges. With several ranks, each one does all of it and finds the same.
+template <class Scalar>
+PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Lane const& lane, TrainedWeights<Scalar>& weights,
+                            OptimizerState state, TrainingPasses<Scalar>& passes, PatternEvent const& event,
+                            std::size_t num_micro_batches, GrowthLimits const& limits,
+                            std::function<void(std::size_t)> const& forward) {
+  auto layers = weights.network().layers();
+  std::vector<std::vector<EdgeOffset>> dropped;
+  std::vector<EdgeOffset> counts;
+  for (auto const& layer : layers) {
+    auto const num_places = EdgeOffset{layer.num_outputs()} * layer.num_inputs();
+    counts.push_back(edges_to_drop(event.fraction, layer.num_edges(), num_places));
+    dropped.push_back(smallest_edges(layer.weights, counts.back()));
+  }
+  std::vector<std::vector<PlaceNumber>> grown;
+  if (event.kind == PatternKind::rigl) {
+    auto kept = layers;
+    for (std::size_t number = 0; number < kept.size(); ++number) {
+      kept[number].weights = regrown(kept[number].weights, dropped[number], {}).pattern;
+      kept[number].weights.values.assign(kept[number].num_edges(), 0.0);
+    }
+    Network const kept_network(std::move(kept));
+    GrowthSearch<Scalar> search(kernels, lane, passes, kept_network, counts, num_micro_batches, limits, forward);
+    grown = search.run();
+  } else {
+    for (std::size_t number = 0; number < layers.size(); ++number)
+      grown.push_back(random_places(layers[number].weights, dropped[number], event, number));
+  }
+  PatternCount count;
+  for (std::size_t number = 0; number < layers.size(); ++number)
+    count += regrow(layers[number], state.layers[number].weights, dropped[number], grown[number]);
+  weights.replace(Network(std::move(layers)), state);
+  return count;
+}
 
 } // namespace varve

@@ -4,12 +4,14 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "engine/backends.hpp"
+#include "engine/device_inference.hpp"
 #include "network/representable.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 namespace varve {
 namespace {
@@ -18,8 +20,11 @@ constexpr bool kHasKokkosKernels = VARVE_HAVE_KOKKOS_KERNELS != 0;
 
 /// Prepares the network on the backend that the options name.
 std::unique_ptr<Inference> prepare_on_chosen(NetworkToRun const& network, InferenceOptions const& options) {
-  return on_chosen_backend<VARVE_BACKENDS>(
-      options, [&]<Backend backend, class Scalar>() { return prepare_on_backend<backend, Scalar>(network, options); });
+  bool const in_double = options.precision == Precision::double_precision;
+  auto kernels = on_chosen_backend<VARVE_BACKENDS>(options.backend, [&]<Backend backend>() {
+    return in_double ? kernel_set_of<backend, double>() : kernel_set_of<backend, float>();
+  });
+  return std::make_unique<DeviceInference>(std::move(kernels), network, options);
 }
 
 /// Rewritten layers are kept in up to a fourth of the host memory that may be used; the others are rewritten again each
@@ -108,7 +113,8 @@ Reductions parse_reductions(std::string const& list) {
       wanted.equal_samples = true;
     } else {
       throw UsageError("there is no reduction '" + name +
-                       "'; there are: auto, none, or some of merge_neurons, fold_constants, drop_unread, saturation, "
+                       "'; there are: auto, none, or some of merge_neurons, "
+                       "fold_constants, drop_unread, saturation, "
                        "equal_samples");
     }
   });

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "engine/panel.hpp"
+#include "core/device_lane.hpp"
+#include "engine/kernel_set.hpp"
+#include "engine/panel_on.hpp"
 #include "formats/counted_layer.hpp"
 #include "formats/layer_images.hpp"
 #include "kernels/binary_samples.hpp"
@@ -23,32 +25,6 @@
 #include <vector>
 
 namespace varve {
-
-/// A launch that carries out one step of the plan: one or more consecutive layers, in the format and with the kernel
-/// that the plan chose for them.
-template <class ExecutionSpace, class Scalar>
-class Launch {
-public:
-  /// What happens to the samples after the step; see Step.
-  struct HandOver {
-    bool lists_live = true;
-    bool lists_saturated = false;
-    bool joins_equal = false;
-    bool keeps_dead = true;
-    int tile_samples = 0;   ///< samples per tile of the next step
-    Scalar cap = 0;         ///< the activation of every neuron of a saturated sample
-    bool marks_live = true; ///< live samples get their stamps; else nobody asks for them before the next step
-  };
-
-  virtual ~Launch() = default;
-
-  /// Launches the kernels that take the panel through the layers.
-  virtual void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
-                       HandOver const& hand_over) const = 0;
-
-  /// Samples per tile that the kernel reads.
-  virtual int tile_samples() const = 0;
-};
 
 /// The place of a strip among the outputs of its layer.
 struct StripPlace {
@@ -129,16 +105,17 @@ struct ConeKernel {
 
 /// Carries out one layer, a strip of a layer, or a run of cones, by one of the single-layer kernels above.
 template <class ExecutionSpace, class Format, class Tile, class Kernel>
-class LayerLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
+class LayerLaunch final : public Launch {
 public:
-  using Base = Launch<ExecutionSpace, typename Tile::Scalar>;
+  using Scalar = typename Tile::Scalar;
 
   /// `reads_bits`: the kernel reads the samples, whose values are all equal, as bits.
   LayerLaunch(Format layer, bool reads_bits, StripPlace const& strip)
       : layer_(std::move(layer)), reads_bits_(reads_bits), strip_(strip) {}
 
-  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, typename Tile::Scalar>& panel,
-               typename Base::HandOver const& hand_over) const override {
+  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(lane);
+    auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     if (reads_bits_) {
       if constexpr (Kernel::reads_bits)
         stationary_forward_bits(space, layer_, panel.next_pass(), panel.set_bits(space));
@@ -151,7 +128,8 @@ public:
     }
     if (!strip_.ends_layer) return;
     panel.advance(strip_.num_lines == 0 ? layer_.num_outputs() : strip_.num_lines, Tile::num_samples);
-    if (hand_over.lists_live && hand_over.lists_saturated) panel.list_live_and_saturated(space, hand_over.cap);
+    if (hand_over.lists_live && hand_over.lists_saturated)
+      panel.list_live_and_saturated(space, static_cast<Scalar>(hand_over.cap));
     if (hand_over.lists_live && !hand_over.lists_saturated) panel.list_live(space);
     if (hand_over.joins_equal) panel.list_distinct(space);
   }
@@ -160,7 +138,7 @@ public:
 
 private:
   /// The arrays of the launch. All strips of a layer mark live samples with one stamp.
-  auto pass_of(Panel<ExecutionSpace, typename Tile::Scalar>& panel) const {
+  auto pass_of(PanelOn<ExecutionSpace, Scalar>& panel) const {
     auto pass = strip_.begins_layer ? panel.next_pass() : panel.same_pass();
     if constexpr (Kernel::takes_strips) {
       pass.first_output = strip_.first_output;
@@ -177,10 +155,9 @@ private:
 /// Carries out several layers of one format by the fused kernel. No layer has more than Tune::max_neurons outputs; nor
 /// has the first more inputs.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
-class FusedLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
+class FusedLaunch final : public Launch {
 public:
   using Scalar = typename Tile::Scalar;
-  using Base = Launch<ExecutionSpace, Scalar>;
 
   /// stops_when_dead: samples that are dead after the first of these layers stay dead. saturates_from: samples that are
   /// saturated after this many of these layers, or more, stay saturated.
@@ -197,8 +174,9 @@ public:
     if constexpr (Tune::prefetches) images_ = LayerImages<ExecutionSpace, Format>(layers_);
   }
 
-  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
-               typename Base::HandOver const& hand_over) const override {
+  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(lane);
+    auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     FusedForward<ExecutionSpace, Format, Tile, Tune> kernel;
     kernel.layers = array_in<typename Format::Edges>(edges_, 0, layers_.size());
@@ -216,7 +194,7 @@ public:
     kernel.hand_over.num_kept = panel.next_count();
     kernel.hand_over.kept_ids = panel.next_ids();
     kernel.hand_over.saturated = panel.saturated();
-    kernel.cap = hand_over.cap;
+    kernel.cap = static_cast<Scalar>(hand_over.cap);
     kernel.saturates_from = saturates_from_;
     kernel.hand_over.keeps_dead = hand_over.keeps_dead;
     kernel.stops_when_dead = stops_when_dead_;
@@ -239,10 +217,9 @@ private:
 
 /// Carries out several layers of one format by the small-batch kernel.
 template <class ExecutionSpace, class Format, class Tile>
-class FewLaunch final : public Launch<ExecutionSpace, typename Tile::Scalar> {
+class FewLaunch final : public Launch {
 public:
   using Scalar = typename Tile::Scalar;
-  using Base = Launch<ExecutionSpace, Scalar>;
   using Edges = typename Format::Edges;
 
   explicit FewLaunch(std::vector<Format> layers) : layers_(std::move(layers)) {
@@ -258,8 +235,9 @@ public:
     edges_ = upload<ExecutionSpace>("varve::few_layers", bytes);
   }
 
-  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
-               typename Base::HandOver const& hand_over) const override {
+  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(lane);
+    auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     SmallBatchForward<ExecutionSpace, Format, Tile> const kernel{array_in<Edges>(edges_, 0, layers_.size()),
                                                                  panel.samples(), !panel.is_expanded(),
@@ -280,7 +258,7 @@ private:
 /// Launches the first layer on samples whose values are all equal: reads their bits.
 template <class ExecutionSpace, class Format>
 void launch_first(ExecutionSpace const& space, Format const& layer,
-                  Panel<ExecutionSpace, typename Format::Scalar>& panel, int tile_samples) {
+                  PanelOn<ExecutionSpace, typename Format::Scalar>& panel, int tile_samples) {
   auto const bits = panel.set_bits(space);
   binary_forward(space, layer, bits, panel.next_pass(), tile_samples);
 }
@@ -288,23 +266,23 @@ void launch_first(ExecutionSpace const& space, Format const& layer,
 /// Launches the first layer on samples whose values are all equal: counts their entries.
 template <class ExecutionSpace, class Scalar>
 void launch_first(ExecutionSpace const& space, CountedLayer<ExecutionSpace, Scalar> const& layer,
-                  Panel<ExecutionSpace, Scalar>& panel, int tile_samples) {
+                  PanelOn<ExecutionSpace, Scalar>& panel, int tile_samples) {
   counted_forward(space, layer, panel.samples(), panel.target(), tile_samples);
 }
 
 /// Carries out the first layer on samples whose values are all equal, by bits or counts. Does not remove dead samples,
 /// because few die in the first layer.
 template <class ExecutionSpace, class Format>
-class FirstLaunch final : public Launch<ExecutionSpace, typename Format::Scalar> {
+class FirstLaunch final : public Launch {
 public:
   using Scalar = typename Format::Scalar;
-  using Base = Launch<ExecutionSpace, Scalar>;
 
   /// `tile_samples`: samples of the tiles that the layer would read in a plan for other samples.
   FirstLaunch(Format layer, int tile_samples) : layer_(std::move(layer)), tile_samples_(tile_samples) {}
 
-  void forward(ExecutionSpace const& space, Panel<ExecutionSpace, Scalar>& panel,
-               typename Base::HandOver const& hand_over) const override {
+  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(lane);
+    auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     launch_first(space, layer_, panel, hand_over.tile_samples);
     panel.advance(layer_.num_outputs(), hand_over.tile_samples);
   }

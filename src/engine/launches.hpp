@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "engine/launch.hpp"
-#include "engine/layer_store.hpp"
+#include "engine/layer_formats.hpp"
 #include "plan/cuts.hpp"
 
 #include <limits>
@@ -19,21 +19,20 @@ namespace varve {
 template <class ExecutionSpace, class Scalar>
 class LaunchMaker {
 public:
-  using Work = Launch<ExecutionSpace, Scalar>;
+  using Layers = std::vector<typename LayerFormats<ExecutionSpace, Scalar>::Format const*>;
 
-  /// Both must outlive this object, but not the launches, which share ownership of the store's arrays.
-  LaunchMaker(LayerStore<ExecutionSpace, Scalar> const& store, LaunchCutter const& cutter)
-      : store_(store), cutter_(cutter) {}
+  /// `layers`: those of the step, or its strip alone. Both must outlive this object, but not the launch, which shares
+  /// ownership of the layers' arrays.
+  LaunchMaker(Layers const& layers, LaunchCutter const& cutter) : layers_(layers), cutter_(cutter) {}
 
-  std::unique_ptr<Work> make(Step const& step) const {
-    if (step.kernel == KernelName::bits || step.kernel == KernelName::counts) return make_first(step);
+  std::unique_ptr<Launch> make(Step const& step) const {
     return std::visit(
-        [&]<class F>(F const& format) -> std::unique_ptr<Work> {
+        [&]<class F>(F const& format) -> std::unique_ptr<Launch> {
           if (step.kernel == KernelName::fused) return make_fused<F>(step);
           if (step.kernel == KernelName::few) return make_few<F>(step);
           return make_layer(format, step);
         },
-        store_.format(step.first_layer, step.strip));
+        *layers_.front());
   }
 
 private:
@@ -52,20 +51,8 @@ private:
   template <class F>
   static constexpr bool is_wide_blocks = std::is_same_v<F, typename Formats::template WideBlocks<typename F::Index>>;
 
-  std::unique_ptr<Work> make_first(Step const& step) const {
-    return std::visit(
-        [&]<class First>(First const& format) -> std::unique_ptr<Work> {
-          if constexpr (!std::is_same_v<First, std::monostate>) {
-            return std::make_unique<FirstLaunch<ExecutionSpace, First>>(format,
-                                                                        static_cast<int>(step.choice.tile_samples));
-          }
-          return nullptr;
-        },
-        store_.first());
-  }
-
   template <class F>
-  std::unique_ptr<Work> make_fused(Step const& step) const {
+  std::unique_ptr<Launch> make_fused(Step const& step) const {
     if constexpr (can_be_fused<F>) {
       constexpr int outputs = F::block_outputs;
       if constexpr (Tune::has_large_tiles) {
@@ -96,37 +83,35 @@ private:
   }
 
   template <class F>
-  std::unique_ptr<Work> make_few(Step const& step) const {
+  std::unique_ptr<Launch> make_few(Step const& step) const {
     if constexpr (Tune::has_small_batch_kernel && is_for_few<F>) {
       using Single = TileShape<Scalar, 1, 1, 1>;
-      if (step.choice.tile_samples == 1)
-        return std::make_unique<FewLaunch<ExecutionSpace, F, Single>>(formats_of<F>(step));
-      return std::make_unique<FewLaunch<ExecutionSpace, F, typename Tune::FewTile>>(formats_of<F>(step));
+      if (step.choice.tile_samples == 1) return std::make_unique<FewLaunch<ExecutionSpace, F, Single>>(formats_of<F>());
+      return std::make_unique<FewLaunch<ExecutionSpace, F, typename Tune::FewTile>>(formats_of<F>());
     }
     return nullptr;
   }
 
   /// The layers of a step, which all have this format.
   template <class F>
-  std::vector<F> formats_of(Step const& step) const {
+  std::vector<F> formats_of() const {
     std::vector<F> formats;
-    for (std::size_t number = step.first_layer; number <= step.last_layer; ++number)
-      formats.push_back(std::get<F>(store_.format(number)));
+    for (auto const* layer : layers_) formats.push_back(std::get<F>(*layer));
     return formats;
   }
 
   template <class F, class FusedTune>
-  std::unique_ptr<Work> make_fused_with(Step const& step) const {
+  std::unique_ptr<Launch> make_fused_with(Step const& step) const {
     int saturates_from = std::numeric_limits<int>::max();
     if (cutter_.saturates_from() < cutter_.num_layers())
       saturates_from =
           static_cast<int>(cutter_.saturates_from() - std::min(cutter_.saturates_from(), step.first_layer));
     return std::make_unique<FusedLaunch<ExecutionSpace, F, typename FusedTune::Tile, FusedTune>>(
-        formats_of<F>(step), cutter_.stays_dead_after(step.first_layer), saturates_from);
+        formats_of<F>(), cutter_.stays_dead_after(step.first_layer), saturates_from);
   }
 
   template <class F>
-  std::unique_ptr<Work> make_layer(F const& format, Step const& step) const {
+  std::unique_ptr<Launch> make_layer(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::Cones>) {
       return by<typename Tune::ConeTile, ConeKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::Staged>) {
@@ -150,7 +135,7 @@ private:
 
   /// Makes the launch of a layer in sliced ELL of single outputs or in CSR, or of a dense one on a host.
   template <class F>
-  std::unique_ptr<Work> make_single(F const& format, Step const& step) const {
+  std::unique_ptr<Launch> make_single(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {
       if constexpr (Tune::most_single_spread_samples > 0) {
         if (step.kernel == KernelName::spread && step.choice.tile_samples == 1)
@@ -167,7 +152,7 @@ private:
   }
 
   template <class Tile, class Kernel, class F>
-  std::unique_ptr<Work> by(F const& format, Step const& step) const {
+  std::unique_ptr<Launch> by(F const& format, Step const& step) const {
     VARVE_REQUIRE(step.num_strips == 1 || Kernel::takes_strips, "a kernel that takes no strips");
     return std::make_unique<LayerLaunch<ExecutionSpace, F, Tile, Kernel>>(format, step.reads_bits, place_of(step));
   }
@@ -179,7 +164,7 @@ private:
             step.strip == 0, step.ends_layer()};
   }
 
-  LayerStore<ExecutionSpace, Scalar> const& store_;
+  Layers const& layers_;
   LaunchCutter const& cutter_;
 };
 

@@ -36,7 +36,7 @@ struct LayerFormats {
   using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   using Dense = DenseBlocks<ExecutionSpace, Scalar, Tune::dense_outputs, Tune::dense_chunk>;
-  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, Tune::few_outputs, 1, 1>; ///< for the small-batch kernel
+  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, Tune::few_outputs, 1, 1>; ///< for the few kernel
   using FewDense = DenseBlocks<ExecutionSpace, Scalar, Tune::few_outputs, Tune::few_dense_chunk, Tune::few_dense_piece>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;
@@ -49,7 +49,7 @@ struct LayerFormats {
                               Dense, FewSlices, FewDense, Rows<Short>, Rows<Long>, Cones>;
 
   /// The second form of layer 0, for samples whose values are all equal.
-  using FirstLayer = std::variant<std::monostate, Single<Short>, Single<Long>, Counted>;
+  using FirstLayer = std::variant<Single<Short>, Single<Long>, Counted>;
 
   /// A layer for CSR, which needs no encoding on the host.
   template <class Index>
@@ -90,7 +90,7 @@ struct LayerFormats {
     return EncodedRows<Long>{layer.num_edges()};
   }
 
-  /// `arrays`: the destination of the format's arrays (ArraysOnDevice or ArraysInImage).
+  /// `arrays`: the destination of the format's arrays, like ArraysOnDevice or ArraysInImage.
   template <class Arrays>
   static Format place(Layer const& layer, Encoded const& encoded, Arrays&& arrays) {
     return std::visit(
@@ -105,11 +105,12 @@ struct LayerFormats {
         encoded);
   }
 
-  static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice) {
+  template <class Arrays>
+  static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice, Arrays&& arrays) {
     if (choice.way == FirstLayerInput::counts) return Counted(layer);
     if (has_short_inputs(layer.num_inputs()))
-      return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order));
-    return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order));
+      return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order), arrays);
+    return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order), arrays);
   }
 
   static std::size_t bytes_of(Encoded const& encoded) {

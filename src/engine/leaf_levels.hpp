@@ -1,10 +1,7 @@
 #pragma once
 
 #include "engine/layer_strips.hpp"
-#include "kernels/leaf_gradient.hpp"
-#include "kernels/line_half.hpp"
-#include "kernels/training_tile.hpp"
-#include "kernels/tuning/training.hpp"
+#include "engine/training_kernels.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,42 +9,34 @@
 
 namespace varve {
 
-/// Partial sums over leaves of the gradients of a strip of a layer.
-template <class ExecutionSpace, class Scalar>
-struct GradientLevels {
-  TreeLevels<ExecutionSpace, Scalar> weights; ///< a sum for each gradient of the strip
-  TreeLevels<ExecutionSpace, Scalar> bias;    ///< a sum for each output, if the gradients of biases go with the strip
-};
-
 /// Device memory for partial sums over leaves (TreeLevels), shared by all strips of layers, one after the other, or on
 /// GPUs by groups of neighbouring layers, whose sums one launch adds up.
-template <class ExecutionSpace, class Scalar>
+template <class Scalar>
 class LeafLevels {
 public:
-  using Levels = GradientLevels<ExecutionSpace, Scalar>;
+  using Levels = GradientLevels<Scalar>;
 
   LeafLevels() = default;
   /// Memory for every strip of every layer, for series of layers with up to series_sums sums, for groups of up to
   /// group_layers() layers, of at most most_layers, and for up to max_leaves leaves.
   template <class Layers>
-  LeafLevels(Layers const& layers, LayerStrips const& strips, std::size_t max_leaves, std::size_t series_sums = 0,
-             std::size_t most_layers = 1) {
-    ExecutionSpace const space;
-    std::size_t of_weights = most_of_series(num_processors(space), max_leaves, series_sums);
+  LeafLevels(TrainingKernels<Scalar> const& kernels, Layers const& layers, LayerStrips const& strips,
+             std::size_t max_leaves, std::size_t series_sums = 0, std::size_t most_layers = 1)
+      : kernels_(&kernels) {
+    std::size_t of_weights = most_of_series(kernels, max_leaves, series_sums);
     std::size_t of_bias = of_weights;
     for (std::size_t number = 0; number < layers.size(); ++number) {
       for (auto const& strip : strips.of(number, LayerUse::Direction::backward)) {
         for (std::size_t leaves = 1; leaves <= max_leaves; ++leaves) {
-          auto const levels = of(space, layers[number], strip, leaves);
+          auto const levels = of(layers[number], strip, leaves);
           of_weights = std::max(of_weights, size_of(levels.weights));
           of_bias = std::max(of_bias, size_of(levels.bias));
         }
       }
     }
-    group_layers_ = most_group_layers(most_layers, (of_weights + of_bias) * sizeof(Scalar));
-    auto const room = Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::leaf_sums"));
-    weights_ = DeviceArray<ExecutionSpace, Scalar>(room, group_layers_ * of_weights);
-    bias_ = DeviceArray<ExecutionSpace, Scalar>(room, group_layers_ * of_bias);
+    group_layers_ = most_group_layers(kernels, most_layers, (of_weights + of_bias) * sizeof(Scalar));
+    weights_ = new_numbers<Scalar>(kernels.memory(), "varve::leaf_sums", group_layers_ * of_weights);
+    bias_ = new_numbers<Scalar>(kernels.memory(), "varve::leaf_sums", group_layers_ * of_bias);
   }
 
   /// The most layers of a group.
@@ -58,10 +47,10 @@ public:
 
   /// The levels for the backward pass of a strip over num_leaves leaves.
   template <class OfLayer>
-  Levels of(ExecutionSpace const& space, OfLayer const& layer, LayerStrip const& strip, std::size_t num_leaves) const {
+  Levels of(OfLayer const& layer, LayerStrip const& strip, std::size_t num_leaves) const {
     auto const outputs = static_cast<std::size_t>(layer.num_outputs);
     bool const is_dense = layer.format.has_dense_backward;
-    auto const runs = runs_of(num_processors(space), strip.num_rows, outputs, is_dense, num_leaves);
+    auto const runs = kernels_->runs_of(strip.num_rows, outputs, is_dense, num_leaves);
     std::size_t const gradients = is_dense ? strip.num_rows * outputs : strip.num_edges;
     std::size_t const biases = strip.is_first ? outputs : 0;
     int const parts = runs.parts_per_leaf;
@@ -72,28 +61,26 @@ public:
   /// The levels for the backward passes of a group of layers like this one, with num_edges edges and num_outputs
   /// outputs together, over num_leaves leaves.
   template <class OfLayer>
-  Levels of_group(ExecutionSpace const& space, OfLayer const& layer, LayerStrip const& whole, std::size_t num_edges,
-                  std::size_t num_outputs, std::size_t num_leaves) const {
-    auto levels = of(space, layer, whole, num_leaves);
+  Levels of_group(OfLayer const& layer, LayerStrip const& whole, std::size_t num_edges, std::size_t num_outputs,
+                  std::size_t num_leaves) const {
+    auto levels = of(layer, whole, num_leaves);
     levels.weights.num_sums = num_edges;
     levels.bias.num_sums = num_outputs;
     return levels;
   }
 
   /// The levels for the backward pass of a series of layers over num_leaves leaves, by one run for each processor.
-  Levels of_series(ExecutionSpace const& space, std::size_t num_edges, std::size_t num_outputs,
-                   std::size_t num_leaves) const {
+  Levels of_series(std::size_t num_edges, std::size_t num_outputs, std::size_t num_leaves) const {
     auto const leaves = static_cast<int>(num_leaves);
-    int const per_run = Tune::leaves_per_run(num_processors(space), 1, leaves);
+    int const per_run = kernels_->leaves_of_series(leaves);
     return {{weights_, num_edges, levels_of(per_run), per_run, leaves},
             {bias_, num_outputs, levels_of(per_run), per_run, leaves}};
   }
 
   /// A bound of the device memory, in bytes, for any strip of up to `size` gradients of a layer of this shape, which
   /// has up to num_edges edges, and for up to max_leaves leaves.
-  static std::size_t most_bytes(std::size_t num_inputs, std::size_t num_outputs, std::size_t num_edges, bool is_dense,
-                                std::size_t size, std::size_t max_leaves) {
-    int const processors = num_processors(ExecutionSpace());
+  static std::size_t most_bytes(TrainingKernels<Scalar> const& kernels, std::size_t num_inputs, std::size_t num_outputs,
+                                std::size_t num_edges, bool is_dense, std::size_t size, std::size_t max_leaves) {
     std::size_t const gradients = std::min(is_dense ? num_inputs * num_outputs : num_edges, size);
     std::size_t most_of_weights = 0;
     std::size_t most_of_bias = 0;
@@ -103,7 +90,7 @@ public:
       std::size_t const most = std::min(gradients, end * num_outputs);
       for (std::size_t leaves = 1; leaves <= max_leaves; ++leaves) {
         for (std::size_t const tried : {rows, end}) {
-          auto const runs = runs_of(processors, tried, num_outputs, is_dense, leaves);
+          auto const runs = kernels.runs_of(tried, num_outputs, is_dense, leaves);
           int const halves = runs.num_leaves * runs.parts_per_leaf;
           most_of_weights = std::max(most_of_weights, size_of_levels(most, halves, runs.of_weights));
           most_of_bias = std::max(most_of_bias, size_of_levels(num_outputs, halves, runs.of_bias));
@@ -116,78 +103,45 @@ public:
 
   /// A bound of the device memory, in bytes, for groups of up to most_layers layers, whose levels take up to
   /// bytes_of_layer each.
-  static std::size_t most_bytes_of_groups(std::size_t most_layers, std::size_t bytes_of_layer) {
-    return std::max(bytes_of_layer, std::min(+Tune::group_bytes, most_layers * bytes_of_layer));
+  static std::size_t most_bytes_of_groups(TrainingKernels<Scalar> const& kernels, std::size_t most_layers,
+                                          std::size_t bytes_of_layer) {
+    return std::max(bytes_of_layer, std::min(kernels.traits().group_bytes, most_layers * bytes_of_layer));
   }
 
   /// A bound of the additional device memory, in bytes, for series of layers with up to series_sums sums.
-  static std::size_t most_bytes_of_series(std::size_t series_sums, std::size_t max_leaves) {
-    return 2 * most_of_series(num_processors(ExecutionSpace()), max_leaves, series_sums) * sizeof(Scalar);
+  static std::size_t most_bytes_of_series(TrainingKernels<Scalar> const& kernels, std::size_t series_sums,
+                                          std::size_t max_leaves) {
+    return 2 * most_of_series(kernels, max_leaves, series_sums) * sizeof(Scalar);
   }
 
 private:
-  using Tune = TrainingTuning<ExecutionSpace>;
-
-  /// How the backward pass of a strip shares the leaves.
-  struct Runs {
-    int of_weights, of_bias; ///< leaves, or parts of leaves, that a team adds up by itself
-    int num_leaves;
-    int parts_per_leaf = 1;
-  };
-
-  /// On GPUs for LeafGradientOnGpu if the layer is dense, else for ScratchBackward if a team has scratch for the errors
-  /// of all outputs.
-  static Runs runs_of(int processors, std::size_t num_rows, std::size_t num_outputs, bool is_dense,
-                      std::size_t num_leaves) {
-    auto const leaves = static_cast<int>(num_leaves);
-    auto const rows = static_cast<int>(num_rows);
-    auto const outputs = static_cast<int>(num_outputs);
-    if constexpr (!kOnHost<ExecutionSpace>) {
-      if (is_dense) {
-        int const parts = LeafGradientOnGpu<ExecutionSpace, Scalar>::num_parts(rows, outputs);
-        int const per_run = Tune::leaves_per_dense_run(processors, parts, leaves);
-        return {per_run, per_run, leaves};
-      }
-      using Half = LineHalf<ExecutionSpace, Scalar>;
-      if (Half::fits(outputs)) {
-        int const halves = leaves * Half::halves;
-        int const per_run = Tune::halves_per_run(processors, Tune::half_blocks(processors, rows, halves), halves);
-        return {per_run, per_run, leaves, Half::halves};
-      }
-    }
-    constexpr int group = LeafSums<TrainingTile<ExecutionSpace, Scalar>>::count;
-    return {leaves_per_run(processors, rows, leaves), leaves_per_run(processors, (outputs + group - 1) / group, leaves),
-            leaves};
-  }
-
   /// The most layers of a group, of at most most_layers, whose levels take up to bytes_of_layer each.
-  static std::size_t most_group_layers(std::size_t most_layers, std::size_t bytes_of_layer) {
-    return std::max<std::size_t>(1,
-                                 std::min(most_layers, +Tune::group_bytes / std::max<std::size_t>(1, bytes_of_layer)));
+  static std::size_t most_group_layers(TrainingKernels<Scalar> const& kernels, std::size_t most_layers,
+                                       std::size_t bytes_of_layer) {
+    return std::max<std::size_t>(
+        1, std::min(most_layers, kernels.traits().group_bytes / std::max<std::size_t>(1, bytes_of_layer)));
   }
 
   /// Elements for the sums of a series, and for up to max_leaves leaves.
-  static std::size_t most_of_series(int processors, std::size_t max_leaves, std::size_t series_sums) {
+  static std::size_t most_of_series(TrainingKernels<Scalar> const& kernels, std::size_t max_leaves,
+                                    std::size_t series_sums) {
     std::size_t most = 0;
     for (int leaves = 1; series_sums > 0 && leaves <= static_cast<int>(max_leaves); ++leaves)
-      most = std::max(most, size_of_levels(series_sums, leaves, Tune::leaves_per_run(processors, 1, leaves)));
+      most = std::max(most, size_of_levels(series_sums, leaves, kernels.leaves_of_series(leaves)));
     return most;
   }
 
-  /// Leaves that a team adds up by itself in kernels over num_rows rows, or groups of rows.
-  static int leaves_per_run(int processors, int num_rows, int num_leaves) {
-    return Tune::leaves_per_run(processors, Tune::num_blocks(processors, num_rows), num_leaves);
-  }
   static int levels_of(int leaves_per_run) {
     int levels = 1;
     while (1 << (levels - 1) < leaves_per_run) ++levels;
     return levels;
   }
-  static std::size_t size_of(TreeLevels<ExecutionSpace, Scalar> const& levels) {
+  static std::size_t size_of(LevelsOnDevice<Scalar> const& levels) {
     return size_of_levels(levels.num_sums, levels.num_leaves, levels.leaves_per_run);
   }
 
-  DeviceArray<ExecutionSpace, Scalar> weights_, bias_;
+  TrainingKernels<Scalar> const* kernels_ = nullptr;
+  DeviceNumbers<Scalar> weights_, bias_;
   std::size_t group_layers_ = 1;
 };
 

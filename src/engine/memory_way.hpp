@@ -1,6 +1,5 @@
 #pragma once
 
-#include "core/execution.hpp"
 #include "engine/gradient_exchange.hpp"
 #include "engine/peer_arrays.hpp"
 #include "engine/step_shares.hpp"
@@ -21,21 +20,21 @@ namespace varve {
 /// What is read is never written too early: an owner writes its new weights after it has heard of all sums of the step,
 /// which each rank gives to its device behind its reading in the step before; and a rank's passes write sums anew
 /// behind all new weights, which their owners give to their devices behind their reading of the old sums.
-template <class ExecutionSpace, class Scalar>
+template <class Scalar>
 class MemoryWay {
 public:
-  using Sums = DeviceArray<ExecutionSpace, Scalar>;
-  using Weights = TrainedWeights<ExecutionSpace, Scalar>;
+  using Sums = DeviceNumbers<Scalar>;
+  using Weights = TrainedWeights<Scalar>;
 
   /// Collective. Returns null, on all ranks, if memory cannot be read; `obstacle` says why then.
-  static std::unique_ptr<MemoryWay> open(GradientExchange& exchange, StepShares const& shares, Weights& weights,
-                                         std::string& obstacle) {
+  static std::unique_ptr<MemoryWay> open(DeviceMemory const& memory, GradientExchange& exchange,
+                                         StepShares const& shares, Weights& weights, std::string& obstacle) {
     auto const& last = weights.parts().bundles().back();
-    auto peers = Peers::open(exchange,
+    auto peers = Peers::open(memory, exchange,
                              {last.first_sum() + last.num_sums(), weights.num_edges(), weights.num_outputs(),
                               shares.num_bundles(), shares.most_subtrees()},
                              obstacle);
-    return peers ? std::unique_ptr<MemoryWay>(new MemoryWay(shares, weights, std::move(peers))) : nullptr;
+    return peers ? std::unique_ptr<MemoryWay>(new MemoryWay(memory, shares, weights, std::move(peers))) : nullptr;
   }
 
   /// True if there is room for all subtrees of each rank.
@@ -43,18 +42,16 @@ public:
 
   /// To be called when ranks have other subtrees.
   void take_subtrees() {
-    places_ =
-        place_table<ExecutionSpace, Scalar>(*shares_, [&](std::size_t bundle, std::size_t rank, std::size_t subtree) {
-          return peers_->sums(rank, subtree).data() + shares_->own_part(bundle).first_sum;
-        });
+    places_ = place_table<Scalar>(memory_, *shares_, [&](std::size_t bundle, std::size_t rank, std::size_t subtree) {
+      return peers_->sums(rank, subtree).data() + shares_->own_part(bundle).first_sum;
+    });
   }
 
-  void leave_sums(ExecutionSpace const& space, ExecutionSpace const& /*lane*/, std::size_t bundle,
-                  std::vector<Sums> const& own) {
+  void leave_sums(Lane const& from, Lane const& /*lane*/, std::size_t bundle, std::vector<Sums> const& own) {
     auto const& whole = shares_->bundle(bundle);
     for (std::size_t subtree = 0; subtree < own.size(); ++subtree)
-      copy_span(space, peers_->sums(shares_->rank(), subtree), own[subtree], whole.first_sum(), whole.num_sums());
-    peers_->sums_mark(shares_->rank(), bundle).set(space);
+      copy_part(from, peers_->sums(shares_->rank(), subtree), own[subtree], whole.first_sum(), whole.num_sums());
+    peers_->sums_mark(shares_->rank(), bundle).set(from);
   }
 
   bool is_left(std::size_t /*bundle*/) const { return true; }
@@ -67,17 +64,16 @@ public:
   }
 
   /// Where the sums of all subtrees for the own part of a bundle are, for what `lane` is given from now on.
-  PlaceTable<ExecutionSpace, Scalar> sums(ExecutionSpace const& lane, std::size_t bundle,
-                                          std::vector<Sums> const& /*own*/) {
+  PlaceTable<Scalar> sums(Lane const& lane, std::size_t bundle, std::vector<Sums> const& /*own*/) {
     for (std::size_t rank = 0; rank < shares_->num_ranks(); ++rank) peers_->sums_mark(rank, bundle).hold_back(lane);
     return places_of(places_, *shares_, bundle);
   }
 
-  void leave_weights(ExecutionSpace const& lane, std::size_t bundle) {
+  void leave_weights(Lane const& lane, std::size_t bundle) {
     auto const part = shares_->own_part(bundle);
     std::size_t const rank = shares_->rank();
-    copy_span(lane, peers_->weights(rank), weights_->weights(), part.first_edge, part.num_edges());
-    copy_span(lane, peers_->bias(rank), weights_->bias(), part.first_output, part.num_outputs());
+    copy_part(lane, peers_->weights(rank), weights_->weights(), part.first_edge, part.num_edges());
+    copy_part(lane, peers_->bias(rank), weights_->bias(), part.first_output, part.num_outputs());
     peers_->weights_mark(rank, bundle).set(lane);
   }
 
@@ -87,17 +83,24 @@ public:
     return hints(2 * bundle + 1, static_cast<double>(bytes * (shares_->num_ranks() - 1)));
   }
 
-  void take_weights(ExecutionSpace const& lane, std::size_t bundle, std::size_t other) {
+  void take_weights(Lane const& lane, std::size_t bundle, std::size_t other) {
     auto const part = shares_->part(bundle, other);
     peers_->weights_mark(other, bundle).hold_back(lane);
     weights_->take_part(lane, part, peers_->weights(other), peers_->bias(other));
   }
 
 private:
-  using Peers = PeerArrays<ExecutionSpace, Scalar>;
+  using Peers = PeerArrays<Scalar>;
 
-  MemoryWay(StepShares const& shares, Weights& weights, std::unique_ptr<Peers> peers)
-      : shares_(&shares), weights_(&weights), peers_(std::move(peers)) {}
+  MemoryWay(DeviceMemory const& memory, StepShares const& shares, Weights& weights, std::unique_ptr<Peers> peers)
+      : memory_(memory), shares_(&shares), weights_(&weights), peers_(std::move(peers)) {}
+
+  /// Copies numbers to the same places of another array on the device. Does not fence.
+  template <class Number>
+  static void copy_part(Lane const& lane, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from,
+                        std::size_t first, std::size_t count) {
+    if (count > 0) lane.copy_on_device(to.data() + first, from.data() + first, count * sizeof(Number));
+  }
 
   /// Messages of a byte to and from every other rank, also about arrays without numbers: what a rank writes next may
   /// depend on all others' having read.
@@ -115,11 +118,12 @@ private:
     return messages;
   }
 
+  DeviceMemory const& memory_;
   StepShares const* shares_;
   Weights* weights_;
   std::unique_ptr<Peers> peers_;
-  PlaceTable<ExecutionSpace, Scalar> places_; ///< of sums: [bundle][subtree]
-  std::vector<std::byte> bytes_;              ///< of hints: [number][sent, received][rank]
+  PlaceTable<Scalar> places_;    ///< of sums: [bundle][subtree]
+  std::vector<std::byte> bytes_; ///< of hints: [number][sent, received][rank]
 };
 
 } // namespace varve

@@ -1,31 +1,52 @@
 #pragma once
 
-#include "core/beside_recordings.hpp"
-#include "core/execution.hpp"
-#include "kernels/binary_samples.hpp"
-#include "kernels/equal_samples.hpp"
-#include "kernels/live_samples.hpp"
-#include "kernels/samples.hpp"
-#include "kernels/tile.hpp"
+#include "core/device_memory.hpp"
+#include "core/types.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <string>
+#include <cstdint>
 #include <tuple>
-#include <utility>
 
 namespace varve {
 
+/// Sparse samples on a device: entries of sample s are [row_pointers[s], row_pointers[s + 1]).
+struct SamplesOnDevice {
+  int num_samples = 0;
+  int num_neurons = 0;
+  EdgeOffset const* row_pointers = nullptr;
+  NeuronIndex const* columns = nullptr;
+  void const* values = nullptr; ///< of the kernels' scalar type: one per entry, or one for all entries
+  int value_stride = 0;         ///< 1: one value per entry; 0: one value for all
+  std::size_t num_entries = 0;
+};
+
+/// A dense matrix in memory that the device of a backend can access: element (row, column) is number
+/// row * row_stride + column * column_stride of `data`, an array of float or double, as the precision of the engine
+/// says.
+template <class Address>
+struct DeviceMatrix {
+  Address data = nullptr;
+  std::size_t num_rows = 0, num_columns = 0;
+  std::size_t row_stride = 0, column_stride = 0;
+};
+using DeviceInput = DeviceMatrix<void const*>;
+using DeviceOutput = DeviceMatrix<void*>;
+
+/// Launches on a lane that convert `count` numbers on the device, which were copied there in fewer bits.
+struct WidenLaunches {
+  void (*pointers)(Lane const& lane, std::uint32_t const* from, EdgeOffset* to, std::size_t count);
+  void (*columns)(Lane const& lane, std::uint16_t const* from, NeuronIndex* to, std::size_t count);
+};
+
 /// The activations of a batch on a device: two buffers of tiles, the sample at each position, and the number of
 /// positions. Position p lies in slot from_slot(p) after a list of live samples has been made, else in slot p. Counts
-/// stay on the device; the host knows upper bounds (exact ones if it shares memory with the device).
-template <class ExecutionSpace, class Scalar>
+/// stay on the device; the host knows upper bounds (exact ones if it shares memory with the device). This class is what
+/// the host knows; PanelOn has the arrays.
 class Panel {
 public:
   static constexpr std::size_t slot_granularity = 64; ///< a multiple of the samples of every tile shape
-
-  Panel() = default;
 
   /// The capacity of a panel.
   struct Size {
@@ -36,63 +57,49 @@ public:
     bool finds_equal = false;  ///< equal samples are searched
   };
 
-  explicit Panel(Size const& size) {
-    auto const [max_samples, max_neurons, max_lists, num_bits, finds_equal] = size;
-    std::size_t const slots = slots_of(max_samples);
-    for (auto& buffer : buffers_) allocate(buffer, "varve::panel", slots * max_neurons);
-    for (auto& ids : ids_) allocate(ids, "varve::sample_ids", slots);
-    for (auto& from_slot : from_slot_) allocate(from_slot, "varve::from_slot", slots);
-    allocate(live_stamps_, "varve::live_stamps", slots);
-    allocate(unsaturated_stamps_, "varve::unsaturated_stamps", slots);
-    allocate(saturated_ids_, "varve::saturated_ids", slots);
-    allocate(counts_, "varve::live_counts", max_lists + 2); // one before the first list, one for saturated samples
-    allocate(bits_, "varve::sample_bits", slots / SampleBits<Scalar>::samples_per_word * num_bits);
-    if (!finds_equal) return;
-    allocate(hashes_, "varve::sample_hashes", slots);
-    allocate(hash_table_, "varve::hash_table", std::bit_ceil(2 * slots));
-    allocate(candidate_, "varve::candidate", slots);
-    allocate(represented_by_, "varve::represented_by", slots);
-    allocate(is_worth_it_, "varve::equal_samples_found", 1);
-  }
-
   /// Slots of this many samples: a multiple of slot_granularity.
   static std::size_t slots_of(std::size_t samples) {
     return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
   }
 
-  /// Device memory of a panel of this size, in bytes.
-  static std::size_t bytes(Size const& size) {
+  /// Device memory of a panel of this size, in bytes. `scalar_bytes`: of an activation.
+  static std::size_t bytes(Size const& size, std::size_t scalar_bytes) {
     std::size_t const slots = slots_of(size.max_samples);
     std::size_t const equal_bytes =
         size.finds_equal ? slots * (sizeof(std::uint64_t) + 2 * sizeof(int)) + std::bit_ceil(2 * slots) * sizeof(int)
                          : 0;
-    return slots * (2 * size.max_neurons * sizeof(Scalar) + 7 * sizeof(int)) + slots / 8 * size.num_bits + equal_bytes;
+    return slots * (2 * size.max_neurons * scalar_bytes + 7 * sizeof(int)) + slots / 8 * size.num_bits + equal_bytes;
   }
 
-  /// Starts a run on these samples; expand() writes them to tiles.
-  void start(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, Scalar> const& samples) {
-    samples_ = samples;
-    current_ = 0;
-    num_lists_ = 0;
-    stamp_ = 0;
-    max_samples_ = samples.num_samples;
-    num_neurons_ = samples.num_neurons;
-    tile_samples_ = 0;
-    is_listed_ = false;
-    seeks_equal_ = false;
-    int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
-    auto const start = [&](auto const& range) {
-      Kokkos::parallel_for("varve::start_panel", range,
-                           StartPanel{ids_[0], live_stamps_, unsaturated_stamps_, counts_, max_samples_,
-                                      static_cast<int>(counts_.size()), represented_by_, is_worth_it_});
-    };
-    constexpr int short_range = 8192; // takes a thread less time than starting others
-    if (length > short_range) {
-      start(Kokkos::RangePolicy<ExecutionSpace>(space, 0, length));
-    } else {
-      start(in_short_space(space, length));
-    }
-  }
+  virtual ~Panel() = default;
+  Panel(Panel const&) = delete;
+  Panel& operator=(Panel const&) = delete;
+
+  /// Starts a run on these samples.
+  virtual void start(Lane const& lane, SamplesOnDevice const& samples) = 0;
+
+  /// Lists the live samples, which have the last stamp; from now on only they have positions. Call only after
+  /// advance().
+  virtual void list_live(Lane const& lane) = 0;
+
+  /// The number of live samples, computed on the device from the stamps of the last launch. Fences.
+  virtual int count_live(Lane const& lane) const = 0;
+
+  /// Copies the number of samples from the device. Fences.
+  virtual int count_samples(Lane const& lane) const = 0;
+
+  /// What is on the device.
+  struct Arrays {
+    void* source;         ///< tiles of the last activations
+    int* live_stamps;     ///< by position
+    int const* counts;    ///< samples after each list; last element: samples that left saturated
+    int const* ids;       ///< by position: the sample
+    int const* saturated; ///< the samples that left saturated
+    /// By sample: the sample that represents it, or itself; null if equal samples have not been searched in this run.
+    int const* represented_by;
+    std::size_t num_counts;
+  };
+  virtual Arrays arrays() const = 0;
 
   /// What the host knows of a run, besides its samples.
   using Progress = std::tuple<int, int, int, int, int, int, int, bool, bool>;
@@ -101,29 +108,17 @@ public:
             num_neurons_, tile_samples_, is_listed_, seeks_equal_};
   }
   /// To be called after launches that have brought these samples as far as others that were brought there by calls.
-  void take_progress(DeviceSamples<ExecutionSpace, Scalar> const& samples, Progress const& progress) {
-    samples_ = samples;
+  void take_progress(SamplesOnDevice const& samples, Progress const& progress) {
+    set_samples(samples);
     std::tie(current_, current_list_, num_lists_, stamp_, max_samples_, num_neurons_, tile_samples_, is_listed_,
              seeks_equal_) = progress;
   }
 
+  /// Lowers the host's upper bound of the number of samples, which the caller has counted.
+  void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
+
   /// True if the activations are in tiles; false while they are still sparse in samples().
   bool is_expanded() const { return tile_samples_ != 0; }
-  DeviceSamples<ExecutionSpace, Scalar> const& samples() const { return samples_; }
-
-  /// Converts samples() to bits.
-  SampleBits<Scalar> set_bits(ExecutionSpace const& space) {
-    SampleBits<Scalar> const bits{bits_, samples_.num_neurons, samples_.values};
-    set_sample_bits(space, samples_, bits);
-    return bits;
-  }
-
-  /// Writes samples() to tiles of this shape.
-  template <class Tile>
-  void expand(ExecutionSpace const& space) {
-    expand_samples<ExecutionSpace, Tile>(space, samples_, buffers_[current_]);
-    tile_samples_ = Tile::num_samples;
-  }
 
   /// To be called after a launch that read source() and wrote target(), position by position, in tiles of this many
   /// samples.
@@ -134,145 +129,16 @@ public:
     is_listed_ = false;
   }
 
-  /// To be called after a launch that appended the samples it kept to target(), in tiles of this many samples, and
-  /// counted them in next_count().
-  void advance_compacted(ExecutionSpace const& space, int num_neurons, int tile_samples) {
-    advance(num_neurons, tile_samples);
-    ++num_lists_;
-    learn_count(space);
-  }
-
-  /// Lists the live samples, which have the last stamp; from now on only they have positions. Call only after
-  /// advance().
-  void list_live(ExecutionSpace const& space) { list(space, {}); }
-
-  /// Does what list_live() does, and removes live samples whose activations all equal `cap` to the list saturated().
-  void list_live_and_saturated(ExecutionSpace const& space, Scalar cap) {
-    find_saturated(space,
-                   FindSaturated<ExecutionSpace, Scalar>{source(), tile_samples_, num_samples(), num_neurons_, cap,
-                                                         unsaturated_stamps_, stamp_},
-                   max_samples_);
-    list(space, unsaturated_stamps_);
-  }
-
-  /// Lists one of each kind of samples that are equal in all bits; from now on it represents the others. Does nothing
-  /// unless Size::finds_equal was set.
-  void list_distinct(ExecutionSpace const& space) {
-    if (represented_by_.size() == 0 || max_samples_ == 0) return;
-    seeks_equal_ = true;
-    EqualSamples const equal{hashes_,    hash_table_,  static_cast<int>(hash_table_.size()) - 1,
-                             candidate_, is_worth_it_, represented_by_};
-    list_distinct_samples(
-        space, PanelPositions<Scalar>{source(), tile_samples_, num_neurons_, from_slot(), num_samples()},
-        ListDistinctSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, ++stamp_, ids(), next_ids(),
-                                            from_slot(), from_slot_[1 - current_list_], equal, max_samples_},
-        live_stamps_);
-    current_list_ = 1 - current_list_;
-    ++num_lists_;
-    learn_count(space);
-    is_listed_ = true;
-  }
-
-  /// Moves all samples to slots in order, in tiles of this many samples, unless they are there already.
-  void compact(ExecutionSpace const& space, int tile_samples) {
-    if (!is_listed_ && tile_samples == tile_samples_) return;
-    move_live_samples(space,
-                      MoveLiveSamples<ExecutionSpace, Scalar>{source(), target(), tile_samples_, tile_samples,
-                                                              num_samples(), from_slot(), num_neurons_, 0},
-                      max_samples_);
-    advance(num_neurons_, tile_samples);
-  }
-
-  /// The arrays for a kernel that takes all samples through one layer, with a new stamp for live samples.
-  LayerPass<Scalar> next_pass() {
-    ++stamp_;
-    return same_pass();
-  }
-  /// The arrays of the last next_pass(), for another strip of its layer.
-  LayerPass<Scalar> same_pass() const {
-    return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_, stamp_};
-  }
-
-  /// Copies the number of samples from the device. Fences.
-  int count_samples(ExecutionSpace const& space) const {
-    int count = 0;
-    Kokkos::View<int const, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const on_device(
-        num_samples().data());
-    Kokkos::deep_copy(space, Kokkos::View<int, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&count), on_device);
-    space.fence("varve: is anybody left");
-    return count;
-  }
-
-  /// Lowers the host's upper bound of the number of samples, which the caller has counted.
-  void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
-
-  ArrayView<Scalar const> source() const { return buffers_[current_]; }
-  /// source() for a launch that overwrites it when it has read it.
-  ArrayView<Scalar> reusable_source() { return buffers_[current_]; }
-  ArrayView<Scalar> target() const { return buffers_[1 - current_]; }
-  /// Position -> slot; empty: position p lies in slot p.
-  ArrayView<int const> from_slot() const {
-    return is_listed_ ? ArrayView<int const>(from_slot_[current_list_]) : ArrayView<int const>();
-  }
-  ArrayView<int> live_stamps() const { return live_stamps_; }
   int stamp() const { return stamp_; }
-  /// num_samples(), next_count(): one element each, on the device.
-  ArrayView<int const> num_samples() const { return part_of(counts_, static_cast<std::size_t>(num_lists_), 1); }
-  ArrayView<int> next_count() const { return part_of(counts_, static_cast<std::size_t>(num_lists_) + 1, 1); }
-  ArrayView<int const> ids() const { return ids_[num_lists_ % 2]; }
-  ArrayView<int> next_ids() const { return ids_[1 - num_lists_ % 2]; }
   int max_samples() const { return max_samples_; }
   int num_neurons() const { return num_neurons_; }
   int tile_samples() const { return tile_samples_; }
   int num_lists() const { return num_lists_; }
-  SaturatedSamples saturated() const { return {saturated_ids_, part_of(counts_, counts_.size() - 1)}; }
-  DeviceArray<ExecutionSpace, int> const& counts() const { return counts_; }
 
-  /// By sample: the sample that represents it, or itself; empty if equal samples have not been searched in this run.
-  ArrayView<int const> represented_by() const {
-    return seeks_equal_ ? ArrayView<int const>(represented_by_) : ArrayView<int const>();
-  }
+protected:
+  Panel() = default;
+  virtual void set_samples(SamplesOnDevice const& samples) = 0;
 
-private:
-  /// Allocates zeros: kernels compute whole tiles, and what they read past the last sample must be a finite number.
-  template <class Array>
-  static void allocate(Array& array, char const* label, std::size_t size) {
-    array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
-    copy_and_wait(array, 0);
-  }
-
-  void list(ExecutionSpace const& space, ArrayView<int const> const& unsaturated_stamps) {
-    if (max_samples_ > 0) {
-      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, stamp_, ids(),
-                                                               next_ids(), from_slot_[current_list_], max_samples_,
-                                                               unsaturated_stamps, saturated()});
-    }
-    ++num_lists_;
-    learn_count(space);
-    is_listed_ = true;
-  }
-
-  void learn_count(ExecutionSpace const& space) {
-    if constexpr (kOnHost<ExecutionSpace>) {
-      space.fence("varve: count live samples");
-      max_samples_ = counts_(static_cast<std::size_t>(num_lists_));
-    }
-  }
-
-  DeviceSamples<ExecutionSpace, Scalar> samples_;
-  DeviceArray<ExecutionSpace, Scalar> buffers_[2];
-  DeviceArray<ExecutionSpace, int> ids_[2];
-  DeviceArray<ExecutionSpace, int> from_slot_[2]; ///< the list in use, and room for a list made from it
-  DeviceArray<ExecutionSpace, int> live_stamps_;
-  DeviceArray<ExecutionSpace, int> unsaturated_stamps_;
-  DeviceArray<ExecutionSpace, int> saturated_ids_;
-  DeviceArray<ExecutionSpace, int> counts_; ///< samples after each list; last element: samples that left saturated
-  DeviceArray<ExecutionSpace, std::uint32_t> bits_;
-  DeviceArray<ExecutionSpace, std::uint64_t> hashes_; ///< arrays of EqualSamples: from here to is_worth_it_
-  DeviceArray<ExecutionSpace, int> hash_table_;
-  DeviceArray<ExecutionSpace, int> candidate_;
-  DeviceArray<ExecutionSpace, int> represented_by_;
-  DeviceArray<ExecutionSpace, int> is_worth_it_;
   int current_ = 0;
   int current_list_ = 0;
   int num_lists_ = 0;

@@ -1,11 +1,9 @@
 #pragma once
 
+#include "core/device_numbers.hpp"
 #include "core/error.hpp"
-#include "core/execution.hpp"
 #include "core/host.hpp"
 #include "core/runtime.hpp"
-#include "core/shared_memory.hpp"
-#include "core/shared_work_mark.hpp"
 #include "engine/gradient_exchange.hpp"
 
 #include <cstddef>
@@ -22,12 +20,11 @@ namespace varve {
 /// biases of its parts after the step. Each bundle (engine/gradient_parts.hpp) has two marks: sums are there, weights
 /// are there. A rank writes its own arrays alone. By CUDA IPC on GPUs, in a file of memory on hosts. Not between ranks
 /// that share a GPU: it runs them in turns, and work that waits there for another rank's takes the turn of that rank.
-template <class ExecutionSpace, class Scalar>
+template <class Scalar>
 class PeerArrays {
 public:
   template <class T>
-  using Array = Kokkos::View<T*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
-  using Mark = SharedWorkMark<ExecutionSpace>;
+  using Array = DeviceNumbers<T>; ///< which must not outlive the object
 
   /// Numbers of elements; equal on all ranks.
   struct Sizes {
@@ -44,8 +41,9 @@ public:
 
   /// Collective. Returns null if some rank cannot share its memory or open that of another, or if ranks share a GPU:
   /// `obstacle` says why then.
-  static std::unique_ptr<PeerArrays> open(GradientExchange& exchange, Sizes const& sizes, std::string& obstacle) {
-    std::unique_ptr<PeerArrays> arrays(new PeerArrays(exchange, sizes));
+  static std::unique_ptr<PeerArrays> open(DeviceMemory const& memory, GradientExchange& exchange, Sizes const& sizes,
+                                          std::string& obstacle) {
+    std::unique_ptr<PeerArrays> arrays(new PeerArrays(memory, exchange, sizes));
     auto const attempt = [](auto const& work) {
       try {
         return work();
@@ -76,35 +74,33 @@ public:
   Sizes const& sizes() const { return sizes_; }
 
   Array<Scalar> sums(std::size_t rank, std::size_t subtree) const {
-    return Array<Scalar>(scalars(rank) + sizes_.num_edges + subtree * sizes_.num_sums, sizes_.num_sums);
+    return {nullptr, scalars(rank) + sizes_.num_edges + subtree * sizes_.num_sums, sizes_.num_sums};
   }
-  Array<Scalar> weights(std::size_t rank) const { return Array<Scalar>(scalars(rank), sizes_.num_edges); }
+  Array<Scalar> weights(std::size_t rank) const { return {nullptr, scalars(rank), sizes_.num_edges}; }
   Array<double> bias(std::size_t rank) const {
-    return Array<double>(reinterpret_cast<double*>(ranks_[rank].memory->data()), sizes_.num_outputs);
+    return {nullptr, reinterpret_cast<double*>(ranks_[rank].memory->data()), sizes_.num_outputs};
   }
-  Mark& sums_mark(std::size_t rank, std::size_t bundle) const { return *ranks_[rank].marks[2 * bundle]; }
-  Mark& weights_mark(std::size_t rank, std::size_t bundle) const { return *ranks_[rank].marks[2 * bundle + 1]; }
+  PeerMark& sums_mark(std::size_t rank, std::size_t bundle) const { return *ranks_[rank].marks[2 * bundle]; }
+  PeerMark& weights_mark(std::size_t rank, std::size_t bundle) const { return *ranks_[rank].marks[2 * bundle + 1]; }
 
 private:
-  using Memory = SharedMemory<ExecutionSpace>;
-
   struct OfRank {
-    std::unique_ptr<Memory> memory;
-    std::vector<std::unique_ptr<Mark>> marks; ///< by bundle: of sums, of weights
+    std::unique_ptr<PeerMemory> memory;
+    std::vector<std::unique_ptr<PeerMark>> marks; ///< by bundle: of sums, of weights
   };
 
-  PeerArrays(GradientExchange& exchange, Sizes const& sizes)
-      : exchange_(&exchange), sizes_(sizes), ranks_(exchange.num_ranks()) {}
+  PeerArrays(DeviceMemory const& memory, GradientExchange& exchange, Sizes const& sizes)
+      : memory_(memory), exchange_(&exchange), sizes_(sizes), ranks_(exchange.num_ranks()) {}
 
   OfRank& own() { return ranks_[exchange_->rank()]; }
 
   /// Makes the arrays of this rank. Returns lines: the GPU (empty on hosts), machine and kind of memory, handles.
   std::string offer() {
     auto& mine = own();
-    mine.memory = std::make_unique<Memory>(sizes_.bytes());
-    std::string lines = device_identity(to_backend<ExecutionSpace>()) + "\n" + kind() + "\n" + mine.memory->handle();
+    mine.memory = memory_.new_peer_memory(sizes_.bytes());
+    std::string lines = device_identity(memory_.backend()) + "\n" + kind() + "\n" + mine.memory->handle();
     for (std::size_t mark = 0; mark < 2 * sizes_.num_bundles; ++mark)
-      lines += "\n" + mine.marks.emplace_back(std::make_unique<Mark>())->handle();
+      lines += "\n" + mine.marks.emplace_back(memory_.new_peer_mark())->handle();
     return lines;
   }
 
@@ -118,17 +114,17 @@ private:
       std::getline(lines, line);
       if (line != kind()) throw ResourceError("some ranks run on other machines, or on other kinds of devices");
       std::getline(lines, line);
-      ranks_[rank].memory = std::make_unique<Memory>(line);
+      ranks_[rank].memory = memory_.open_peer_memory(line);
       for (std::size_t mark = 0; mark < 2 * sizes_.num_bundles; ++mark) {
         line.clear();
         std::getline(lines, line);
-        ranks_[rank].marks.push_back(std::make_unique<Mark>(line));
+        ranks_[rank].marks.push_back(memory_.open_peer_mark(line));
       }
     }
     return {};
   }
 
-  static std::string kind() { return host_name() + (kOnHost<ExecutionSpace> ? ":host" : ":gpu"); }
+  std::string kind() const { return host_name() + (memory_.is_host() ? ":host" : ":gpu"); }
 
   static std::string first_obstacle(std::vector<std::string> const& texts) {
     for (std::size_t rank = 0; rank < texts.size(); ++rank)
@@ -149,6 +145,7 @@ private:
     return reinterpret_cast<Scalar*>(ranks_[rank].memory->data() + sizes_.num_outputs * sizeof(double));
   }
 
+  DeviceMemory const& memory_;
   GradientExchange* exchange_;
   Sizes sizes_;
   std::vector<OfRank> ranks_;

@@ -5,16 +5,11 @@
 #include "engine/device_network.hpp"
 #include "engine/inference.hpp"
 #include "engine/panel.hpp"
-#include "engine/sample_upload.hpp"
 #include "plan/memory.hpp"
-#include "plan/names.hpp"
 
-#include "core/runtime.hpp"
-
-#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace varve {
@@ -22,158 +17,55 @@ namespace varve {
 /// A network on a device, the plan by which it runs, and the panel that the plan needs. All changes of the plan happen
 /// here: for a new input, for samples that differ from what was expected, and after a batch whose live samples show
 /// that another plan is better.
-template <class ExecutionSpace, class Scalar>
 class PlannedNetwork {
 public:
-  using PanelType = Panel<ExecutionSpace, Scalar>;
-  using Gather = ActivationGather<ExecutionSpace, Scalar>;
+  /// Throws what DeviceNetwork's constructor throws. The kernels must outlive this object.
+  PlannedNetwork(KernelSet const& kernels, NetworkToRun const& network, InferenceOptions const& options);
 
-  /// Throws what DeviceNetwork's constructor throws.
-  PlannedNetwork(NetworkToRun const& network, InferenceOptions const& options)
-      : options_(possible(options)),
-        limits_(memory_limits(options, options.backend)),
-        source_(network.layers),
-        ordered_(network.ordered),
-        reduction_(network.reduction),
-        slices_(slices_of(*source_, options)),
-        network_(slices_ ? slices_ : source_, options_, limits_, slices_.get()) {
-    if (slices_) gather_.emplace(*slices_, *options.exchange);
-  }
-
-  DeviceNetwork<ExecutionSpace, Scalar>& network() { return network_; }
-  DeviceNetwork<ExecutionSpace, Scalar> const& network() const { return network_; }
-  PanelType& panel() { return panel_; }
+  DeviceNetwork& network() { return network_; }
+  DeviceNetwork const& network() const { return network_; }
+  /// Allocated by plan_for().
+  Panel& panel() { return *panel_; }
   /// The exchange of activations if neurons are split across ranks; else null.
-  Gather* gather() { return gather_ ? &*gather_ : nullptr; }
+  ActivationGather* gather() { return gather_ ? &*gather_ : nullptr; }
   Plan const& plan() const { return plan_; }
   /// How often network, plan and panel have been made anew.
   std::size_t num_changes() const { return num_changes_; }
 
   /// Edges of the network as it was given.
-  EdgeOffset num_edges() const {
-    if (reduction_) return reduction_->edges_before;
-    return slices_ ? slices_->num_edges() : network_.num_edges();
-  }
+  EdgeOffset num_edges() const;
   /// Edges of a step, on all ranks together, who count the edges of a layer with its last strip. Equals the edges after
   /// reductions.
-  EdgeOffset edges_of(std::size_t number) const {
-    Step const& step = network_.steps()[number].step;
-    if (!slices_) return step.choice.num_edges;
-    return step.ends_layer() ? slices_->whole(step.first_layer).num_edges : 0;
-  }
+  EdgeOffset edges_of(std::size_t number) const;
 
   /// Makes the plan for such an input and allocates the panel. Throws ResourceError if no batch fits the memory.
-  Plan const& plan_for(InputShape const& input) {
-    is_without_tiles_ = network_.plan_for(input.has_one_value);
-    std::size_t const entries_per_sample =
-        input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
-    std::size_t const sample_bytes =
-        SampleUpload<ExecutionSpace, Scalar>::bytes_per_sample(entries_per_sample, input.has_one_value);
-    auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
-    BatchRequest const request{input.num_samples,           options_.batch, enough_to_exchange(), network_.bytes(),
-                               PanelType::slot_granularity, max_slots};
-    plan_.batch = choose_batch(request, limits_.device, bytes_of);
-    allocate_panel();
-    plan_.sample_bytes = plan_.batch * sample_bytes;
-    state_plan();
-    return plan_;
-  }
+  Plan const& plan_for(InputShape const& input);
 
   /// Makes a new plan if these samples have several values but the plan expects one. Throws ResourceError if the panel
   /// of the new plan does not fit the memory.
-  void fit_to(DeviceSamples<ExecutionSpace, Scalar> const& samples) {
-    if (!is_without_tiles_ || samples.value_stride == 0) return;
-    is_without_tiles_ = network_.plan_for(false);
-    if (network_.bytes() + panel_bytes(plan_.batch) > limits_.device)
-      batch_exceeds_memory(plan_.batch, panel_bytes(plan_.batch), network_.bytes(), limits_.device, 0);
-    allocate_panel();
-    state_plan();
-  }
+  void fit_to(SamplesOnDevice const& samples);
 
   /// Makes a new plan if the live samples of a batch show that other launches take less time. `counts`: live samples
   /// after each list of the panel; `lists_before`: for each step, how many lists had been made before it.
-  void learn(std::vector<int> const& counts, std::vector<int> const& lists_before, std::size_t num_samples) {
-    constexpr std::size_t too_few = 1024; // batches of fewer samples say little about other batches
-    if (gather_ || num_samples < too_few) return;
-    auto const share_of = [&](int list) {
-      return static_cast<double>(counts[static_cast<std::size_t>(list)]) / static_cast<double>(num_samples);
-    };
-    std::vector<LiveShare> known{{0, 1.0}};
-    for (std::size_t i = 1; i < lists_before.size(); ++i) {
-      if (lists_before[i] == lists_before[i - 1]) continue; // no list since the step before, so no new count
-      known.push_back({network_.steps()[i].step.first_layer, share_of(lists_before[i])});
-    }
-    known.push_back({network_.num_layers(), share_of(panel_.num_lists())});
-    if (network_.learn(known, num_samples)) state_plan();
-  }
+  void learn(std::vector<int> const& counts, std::vector<int> const& lists_before, std::size_t num_samples);
 
 private:
-  static constexpr std::size_t max_slots = 1U << 30;
+  void state_plan();
+  Panel::Size panel_size(std::size_t samples) const;
+  std::size_t panel_bytes(std::size_t samples) const;
+  std::optional<std::size_t> enough_to_exchange() const;
+  void allocate_panel();
 
-  /// This rank's part of the network, if its neurons are split.
-  static std::shared_ptr<LayerSlices const> slices_of(NetworkSource const& network, InferenceOptions const& options) {
-    if (!options.exchange) return nullptr;
-    return std::make_shared<LayerSlices const>(network, options.exchange->rank(), options.exchange->num_ranks());
-  }
-
-  /// The options that can be honoured: with neurons split across ranks, no rank sees whole samples, so saturated and
-  /// equal samples are not searched.
-  static InferenceOptions possible(InferenceOptions options) {
-    if (options.exchange) options.reductions.saturation = options.reductions.equal_samples = false;
-    return options;
-  }
-
-  /// Fills plan_ from the network's steps as they are now.
-  void state_plan() {
-    ++num_changes_;
-    plan_.engine = to_string(Engine::varve);
-    plan_.device = device_name(options_.backend);
-    plan_.reduction = reduction_;
-    if (ordered_) plan_.edge_order = ordered_->report();
-    if (slices_) {
-      plan_.method = "neurons split over " + std::to_string(options_.exchange->num_ranks()) +
-                     " ranks, who exchange the activations of each layer; saturated or equal samples are not sought";
-    }
-    if (network_.saturates_from() < network_.num_layers()) plan_.saturates_from = network_.saturates_from();
-    plan_.steps.clear();
-    for (auto const& ready : network_.steps()) plan_.steps.push_back(ready.step);
-    plan_.stream = network_.stream();
-    plan_.weight_bytes = network_.bytes();
-    plan_.panel_bytes = panel_bytes(plan_.batch);
-  }
-
-  typename PanelType::Size panel_size(std::size_t samples) const {
-    return {samples, network_.max_neurons(is_without_tiles_), 2 * network_.num_layers() + 1,
-            is_without_tiles_ && network_.reads_bits() ? network_.num_inputs() : 0, options_.reductions.equal_samples};
-  }
-  std::size_t panel_bytes(std::size_t samples) const {
-    std::size_t const part_bytes = gather_ ? gather_->bytes(samples, network_.max_neurons(is_without_tiles_)) : 0;
-    return PanelType::bytes(panel_size(samples)) + part_bytes;
-  }
-
-  /// Samples at a time beyond which exchanges get no faster per sample: as many as make 1 GiB of parts.
-  std::optional<std::size_t> enough_to_exchange() const {
-    if (!gather_) return std::nullopt;
-    constexpr std::size_t bytes = std::size_t(1) << 30U;
-    std::size_t const step = PanelType::slot_granularity;
-    return std::max<std::size_t>(1, bytes / gather_->bytes(step, network_.max_neurons(false))) * step;
-  }
-
-  void allocate_panel() {
-    panel_ = PanelType(); // frees the old panel before the new one is allocated
-    panel_ = PanelType(panel_size(plan_.batch));
-    if (gather_) gather_->allocate(plan_.batch, network_.max_neurons(is_without_tiles_));
-  }
-
+  KernelSet const& kernels_;
   InferenceOptions options_;
   MemoryLimits limits_;
   std::shared_ptr<NetworkSource const> source_;   ///< the whole network, which slices_ reads
   std::shared_ptr<OrderedNetwork const> ordered_; ///< the same network if edges were reordered, else null
   std::optional<ReductionReport> reduction_;
   std::shared_ptr<LayerSlices const> slices_; ///< this rank's part if neurons are split across ranks, else null
-  DeviceNetwork<ExecutionSpace, Scalar> network_;
-  std::optional<Gather> gather_;
-  PanelType panel_;
+  DeviceNetwork network_;
+  std::optional<ActivationGather> gather_;
+  std::unique_ptr<Panel> panel_;
   Plan plan_;
   std::size_t num_changes_ = 0;
   bool is_without_tiles_ = false; ///< no step writes the inputs to tiles, so the panel has no room for them

@@ -1,8 +1,6 @@
 #pragma once
 
-#include "core/own_stream.hpp"
 #include "core/stopwatch.hpp"
-#include "core/work_mark.hpp"
 #include "engine/gradient_exchange.hpp"
 #include "engine/memory_way.hpp"
 #include "engine/message_way.hpp"
@@ -24,16 +22,17 @@ namespace varve {
 /// gets the sums of all ranks' subtrees for it, adds them by the tree over leaves, takes its step and gives the new
 /// weights to all, while layers below are computed. Ranks read each other's memory (MemoryWay) or send messages
 /// (MessageWay). A device does this work on an instance of its own, whose kernels go before those of the passes.
-template <class ExecutionSpace, class Scalar>
+template <class Scalar>
 class SharedStep {
 public:
-  using Sums = DeviceArray<ExecutionSpace, Scalar>;
-  using Weights = TrainedWeights<ExecutionSpace, Scalar>;
+  using Sums = DeviceNumbers<Scalar>;
+  using Weights = TrainedWeights<Scalar>;
 
-  /// Both must outlive this object, whose destructor is collective. reads_peers: read the memory of other ranks if
-  /// possible.
-  SharedStep(GradientExchange& exchange, Weights& weights, bool reads_peers)
-      : exchange_(&exchange),
+  /// All must outlive this object, whose destructor is collective. `kernels`: those of the weights. reads_peers: read
+  /// the memory of other ranks if possible.
+  SharedStep(TrainingKernels<Scalar> const& kernels, GradientExchange& exchange, Weights& weights, bool reads_peers)
+      : kernels_(kernels),
+        exchange_(&exchange),
         weights_(&weights),
         shares_(weights.parts(), exchange.rank()),
         reads_peers_(reads_peers) {}
@@ -49,43 +48,40 @@ public:
     seconds_before_ = seconds_;
     if (cuts == shares_.cuts()) return;
     shares_.take(cuts);
-    merges_ =
-        upload<ExecutionSpace>("varve::merges", std::vector<int>(shares_.merges().begin(), shares_.merges().end()));
-    if (total_.size() == 0)
-      total_ = Sums(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::sums_of_part")),
-                    shares_.most_own_sums());
+    merges_ = new_copy(memory(), "varve::merges", std::vector<int>(shares_.merges().begin(), shares_.merges().end()));
+    if (total_.size() == 0) total_ = new_numbers<Scalar>(memory(), "varve::sums_of_part", shares_.most_own_sums());
     if (reads_peers_ && !(memory_ && memory_->has_room())) {
       memory_.reset(); // memory is freed before more is taken
-      memory_ = MemoryWay<ExecutionSpace, Scalar>::open(*exchange_, shares_, *weights_, obstacle_);
+      memory_ = MemoryWay<Scalar>::open(memory(), *exchange_, shares_, *weights_, obstacle_);
       reads_peers_ = memory_ != nullptr;
     }
-    if (!memory_ && !messages_) messages_.emplace(shares_, *weights_);
+    if (!memory_ && !messages_) messages_.emplace(memory(), shares_, *weights_);
     by_way([](auto& way) { way.take_subtrees(); });
   }
 
   /// Gives the others this rank's sums of a bundle, one array for each of its subtrees, and takes up what has come
-  /// meanwhile. The arrays must not change until finish(). `space` has been given the kernels that compute them; it is
+  /// meanwhile. The arrays must not change until finish(). `from` has been given the kernels that compute them; it is
   /// not waited for.
-  void send(ExecutionSpace const& space, std::size_t bundle, std::vector<Sums> const& sums) {
+  void send(Lane const& from, std::size_t bundle, std::vector<Sums> const& sums) {
     Stopwatch const time;
     own_sums_.assign(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shares_.num_subtrees(shares_.rank())));
-    by_way([&](auto& way) { way.leave_sums(space, lane_, bundle, own_sums_); });
+    by_way([&](auto& way) { way.leave_sums(from, *lane_, bundle, own_sums_); });
     phases_[bundle] = Phase::sums_left;
     poll();
     seconds_ += time.seconds();
   }
 
   /// Waits until the passes of this rank are done and all weights are those after the step, on a GPU until the work for
-  /// that has been given to it: what `space` is given from now on begins after it. All bundles must have been sent.
+  /// that has been given to it: what `next` is given from now on begins after it. All bundles must have been sent.
   /// Returns how long the passes took, in seconds since the step began.
   template <class AreDone>
-  double finish(ExecutionSpace const& space, Stopwatch const& since_begin, AreDone const& passes_are_done) {
+  double finish(Lane const& next, Stopwatch const& since_begin, AreDone const& passes_are_done) {
     std::optional<double> passes;
     bool is_over = false;
     while (!passes || !is_over) {
       Stopwatch const turn;
       if (!passes && passes_are_done())
-        passes = since_begin.seconds() - (kOnHost<ExecutionSpace> ? seconds_ - seconds_before_ : 0.0);
+        passes = since_begin.seconds() - (memory().is_host() ? seconds_ - seconds_before_ : 0.0);
       bool const has_news = poll();
       is_over = std::ranges::all_of(phases_, [](Phase phase) { return phase == Phase::computed; });
       if (has_news) {
@@ -95,8 +91,8 @@ public:
         if (passes) wait_seconds_ += turn.seconds();
       }
     }
-    end_of_step_.set(lane_);
-    end_of_step_.hold_back(space);
+    end_of_step_->set(*lane_);
+    end_of_step_->hold_back(next);
     return *passes;
   }
 
@@ -116,6 +112,8 @@ private:
   /// What has happened to a bundle in this step: nothing or everything; its sums are on their way to where others get
   /// them; messages about them travel; the same of the new weights.
   enum class Phase { computed, sums_left, sums_travel, weights_left, weights_travel };
+
+  DeviceMemory const& memory() const { return kernels_.memory(); }
 
   static int sums_of(std::size_t bundle) { return static_cast<int>(2 * bundle); }        ///< number of a transfer
   static int weights_of(std::size_t bundle) { return static_cast<int>(2 * bundle + 1); } ///< number of a transfer
@@ -167,17 +165,17 @@ private:
   /// Adds the sums of all ranks for the own part of a bundle, takes its step and leaves the new weights to the others.
   template <class Way>
   void step(Way& way, std::size_t bundle) {
-    auto const sums = span_of(total_, 0, shares_.own_part(bundle).num_sums());
-    add_subtrees(lane_, AddSubtrees<ExecutionSpace, Scalar>{way.sums(lane_, bundle, own_sums_), merges_, sums});
-    weights_->step_part(lane_, bundle, sums);
-    way.leave_weights(lane_, bundle);
+    auto const sums = total_.part(0, shares_.own_part(bundle).num_sums());
+    kernels_.add_subtrees(*lane_, way.sums(*lane_, bundle, own_sums_), merges_, sums);
+    weights_->step_part(*lane_, bundle, sums);
+    way.leave_weights(*lane_, bundle);
   }
 
   /// Takes the new weights of the other ranks' parts of a bundle.
   template <class Way>
   void take_weights(Way& way, std::size_t bundle) {
     for (std::size_t other = 0; other < shares_.num_ranks(); ++other)
-      if (other != shares_.rank()) way.take_weights(lane_, bundle, other);
+      if (other != shares_.rank()) way.take_weights(*lane_, bundle, other);
   }
 
   void start(int number, RankMessages const& messages) {
@@ -186,17 +184,17 @@ private:
     exchange_->start(number, messages.sent, messages.received);
   }
 
+  TrainingKernels<Scalar> const& kernels_;
   GradientExchange* exchange_;
   Weights* weights_;
   StepShares shares_;
   bool reads_peers_;
   std::string obstacle_;
-  OwnStream<ExecutionSpace> urgent_{StreamPriority::urgent};
-  ExecutionSpace const& lane_ = urgent_.get();                ///< runs what ranks share
-  std::unique_ptr<MemoryWay<ExecutionSpace, Scalar>> memory_; ///< else messages_
-  std::optional<MessageWay<ExecutionSpace, Scalar>> messages_;
-  WorkMark<ExecutionSpace> end_of_step_;
-  DeviceArray<ExecutionSpace, int> merges_;
+  std::unique_ptr<Lane> lane_ = memory().independent_lane(LanePriority::urgent); ///< runs what ranks share
+  std::unique_ptr<MemoryWay<Scalar>> memory_;                                    ///< else messages_
+  std::optional<MessageWay<Scalar>> messages_;
+  std::unique_ptr<LaneMark> end_of_step_ = memory().new_mark();
+  DeviceNumbers<int> merges_;
   Sums total_;                 ///< sums over all subtrees for the own part of a bundle
   std::vector<Sums> own_sums_; ///< of own subtrees
   std::vector<Phase> phases_;  ///< of the bundles

@@ -1,15 +1,11 @@
 #pragma once
 
+#include "core/device_numbers.hpp"
 #include "engine/gradient_parts.hpp"
-#include "formats/device_layer.hpp"
-#include "kernels/leaf_sums.hpp"
 #include "network/leaf.hpp"
-
-#include <Kokkos_Core.hpp>
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 namespace varve {
@@ -77,37 +73,25 @@ private:
 };
 
 /// Where sums for the own parts are: [bundle][subtree].
-template <class ExecutionSpace, class Scalar>
-using PlaceTable = ConstDeviceArray<ExecutionSpace, PlaceOfSums<Scalar>>;
+template <class Scalar>
+using PlaceTable = DeviceNumbers<Scalar const*>;
 
 /// The table of place_of(bundle, rank, number of the subtree among those of its rank) on the device.
-template <class ExecutionSpace, class Scalar, class PlaceOf>
-PlaceTable<ExecutionSpace, Scalar> place_table(StepShares const& shares, PlaceOf const& place_of) {
-  std::vector<PlaceOfSums<Scalar>> places;
+template <class Scalar, class PlaceOf>
+PlaceTable<Scalar> place_table(DeviceMemory const& memory, StepShares const& shares, PlaceOf const& place_of) {
+  std::vector<Scalar const*> places;
   for (std::size_t bundle = 0; bundle < shares.num_bundles(); ++bundle)
     for (std::size_t rank = 0; rank < shares.num_ranks(); ++rank)
       for (std::size_t subtree = 0; subtree < shares.num_subtrees(rank); ++subtree)
-        places.push_back({place_of(bundle, rank, subtree)});
-  return upload<ExecutionSpace>("varve::places_of_sums", places);
+        places.push_back(place_of(bundle, rank, subtree));
+  return new_copy(memory, "varve::places_of_sums", places);
 }
 
 /// The places of a bundle.
-template <class Table>
-Table places_of(Table const& table, StepShares const& shares, std::size_t bundle) {
+template <class Scalar>
+PlaceTable<Scalar> places_of(PlaceTable<Scalar> const& table, StepShares const& shares, std::size_t bundle) {
   std::size_t const first = bundle * shares.num_subtrees();
-  return Kokkos::subview(table, std::make_pair(first, first + shares.num_subtrees()));
-}
-
-/// The numbers [first, first + count) of an array.
-template <class Array>
-auto span_of(Array const& array, std::size_t first, std::size_t count) {
-  return Kokkos::subview(array, std::make_pair(first, first + count));
-}
-
-/// Copies numbers to the same places of another array. Does not fence.
-template <class ExecutionSpace, class To, class From>
-void copy_span(ExecutionSpace const& space, To const& to, From const& from, std::size_t first, std::size_t count) {
-  if (count > 0) Kokkos::deep_copy(space, span_of(to, first, count), span_of(from, first, count));
+  return table.part(first, first + shares.num_subtrees());
 }
 
 } // namespace varve

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "engine/first_not_finite.hpp"
 #include "engine/gradient_parts.hpp"
-#include "formats/device_layer.hpp"
+#include "engine/training_kernels.hpp"
 #include "network/optimizer.hpp"
 
 #include <functional>
@@ -17,14 +16,15 @@ using GatherMoments = std::function<std::vector<double>(std::vector<double> cons
 
 /// The moments of the weights and biases that one rank owns, bundle by bundle, on a device. Edges are in training
 /// order. With one rank these are all moments.
-template <class ExecutionSpace, class Scalar>
+template <class Scalar>
 class TrainedMoments {
 public:
   template <class T>
-  using Array = DeviceArray<ExecutionSpace, T>;
+  using Array = DeviceNumbers<T>;
 
-  TrainedMoments() = default;
-  TrainedMoments(int num_moments, GradientParts const& parts, std::size_t rank) {
+  /// The kernels must outlive this object.
+  TrainedMoments(TrainingKernels<Scalar> const& kernels, int num_moments, GradientParts const& parts, std::size_t rank)
+      : kernels_(&kernels) {
     for (std::size_t bundle = 0; bundle < parts.bundles().size(); ++bundle) {
       auto const part = parts.part(bundle, rank);
       owned_.push_back({part, num_edges_, num_outputs_});
@@ -32,8 +32,8 @@ public:
       num_outputs_ += part.num_outputs();
     }
     for (int moment = 0; moment < num_moments; ++moment) {
-      weights_[moment] = Array<Scalar>("varve::moments", num_edges_);
-      bias_[moment] = Array<double>("varve::bias_moments", num_outputs_);
+      weights_[moment] = new_zeros<Scalar>(kernels.memory(), "varve::moments", num_edges_);
+      bias_[moment] = new_zeros<double>(kernels.memory(), "varve::bias_moments", num_outputs_);
     }
   }
 
@@ -41,23 +41,23 @@ public:
   Array<Scalar> of_weights(int moment, std::size_t bundle) const {
     if (weights_[moment].size() == 0) return {};
     auto const first = owned_[bundle].first_edge;
-    return Kokkos::subview(weights_[moment], std::make_pair(first, first + owned_[bundle].part.num_edges()));
+    return weights_[moment].part(first, first + owned_[bundle].part.num_edges());
   }
   Array<double> of_bias(int moment, std::size_t bundle) const {
     if (bias_[moment].size() == 0) return {};
     auto const first = owned_[bundle].first_output;
-    return Kokkos::subview(bias_[moment], std::make_pair(first, first + owned_[bundle].part.num_outputs()));
+    return bias_[moment].part(first, first + owned_[bundle].part.num_outputs());
   }
 
   /// The first owned edge, in training order, and the first owned output with a moment that is no finite number.
-  std::optional<std::size_t> first_bad_edge(ExecutionSpace const& space) const {
-    return first_bad<Scalar>(space, [&](int moment, Owned const& owned, std::size_t bundle) {
-      return std::pair(of_weights(moment, bundle), owned.part.first_edge);
+  std::optional<std::size_t> first_bad_edge(Lane const& lane) const {
+    return first_bad([&](int moment, Owned const& owned, std::size_t bundle) {
+      return std::pair(kernels_->first_bad(lane, of_weights(moment, bundle)), owned.part.first_edge);
     });
   }
-  std::optional<std::size_t> first_bad_output(ExecutionSpace const& space) const {
-    return first_bad<double>(space, [&](int moment, Owned const& owned, std::size_t bundle) {
-      return std::pair(of_bias(moment, bundle), owned.part.first_output);
+  std::optional<std::size_t> first_bad_output(Lane const& lane) const {
+    return first_bad([&](int moment, Owned const& owned, std::size_t bundle) {
+      return std::pair(kernels_->first_bad_bias(lane, of_bias(moment, bundle)), owned.part.first_output);
     });
   }
 
@@ -84,8 +84,8 @@ public:
     }
     weights_[moment] = {}; // memory of the old ones is freed before new ones take it
     bias_[moment] = {};
-    weights_[moment] = upload<ExecutionSpace>("varve::moments", own_weights);
-    bias_[moment] = upload<ExecutionSpace>("varve::bias_moments", own_bias);
+    weights_[moment] = new_copy(kernels_->memory(), "varve::moments", own_weights);
+    bias_[moment] = new_copy(kernels_->memory(), "varve::bias_moments", own_bias);
   }
 
 private:
@@ -95,15 +95,14 @@ private:
     std::size_t first_edge, first_output;
   };
 
-  /// The least number with a bad moment. part_of(moment, owned, bundle): the moments of a part and the number of the
-  /// first of them.
-  template <class Number, class PartOf>
-  std::optional<std::size_t> first_bad(ExecutionSpace const& space, PartOf const& part_of) const {
+  /// The least number with a bad moment. bad_of(moment, owned, bundle): the first bad moment of a part, and the number
+  /// of the first of them.
+  template <class BadOf>
+  std::optional<std::size_t> first_bad(BadOf const& bad_of) const {
     std::optional<std::size_t> least;
     for (int moment = 0; moment < 2; ++moment) {
       for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
-        auto const [moments, first] = part_of(moment, owned_[bundle], bundle);
-        auto const found = first_not_finite<ExecutionSpace, Number>(space, moments);
+        auto const [found, first] = bad_of(moment, owned_[bundle], bundle);
         if (found && (!least || first + *found < *least)) least = first + *found;
       }
     }
@@ -114,13 +113,14 @@ private:
   std::vector<double> gathered(GatherMoments const& gather, MomentsOf const& moments_of) const {
     std::vector<double> all;
     for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
-      auto const own = download(moments_of(bundle));
+      auto const own = download(kernels_->memory(), moments_of(bundle));
       auto const whole = gather(std::vector<double>(own.begin(), own.end()));
       all.insert(all.end(), whole.begin(), whole.end());
     }
     return all;
   }
 
+  TrainingKernels<Scalar> const* kernels_;
   std::vector<Owned> owned_; ///< by bundle
   std::size_t num_edges_ = 0, num_outputs_ = 0;
   Array<Scalar> weights_[2];

@@ -2,15 +2,12 @@
 
 #include "core/error.hpp"
 #include "engine/mirrored_array.hpp"
-#include "engine/pinned_arrays.hpp"
 #include "engine/state_shape.hpp"
 #include "engine/trained_moments.hpp"
 #include "engine/training.hpp"
 #include "engine/training_formats.hpp"
-#include "formats/trained_edges.hpp"
-#include "kernels/leaf_sums.hpp"
-#include "kernels/tuning/training.hpp"
-#include "kernels/update_step.hpp"
+#include "engine/training_kernels.hpp"
+#include "network/optimizer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,53 +18,28 @@
 
 namespace varve {
 
-/// Where the weights of a training are: in the memory of its device, or in pinned memory of the host, from which they
-/// are streamed to the device.
-enum class WeightMemory { of_device, of_host };
-
 /// All weights and biases of a network that is trained, and the moments of the optimizer, on a device. Each array holds
 /// the numbers of all layers, layer by layer, so that a step of one rank is two launches. With several ranks each rank
 /// has all weights and biases, but only the moments of its parts (engine/gradient_parts.hpp), whose steps it takes.
-template <class ExecutionSpace, class Scalar>
+template <class Scalar>
 class TrainedWeights {
 public:
   template <class T>
-  using Array = DeviceArray<ExecutionSpace, T>;
+  using Array = DeviceNumbers<T>;
+  using OfLayer = LayerInTraining<Scalar>;
 
-  /// One layer: its edges and its parts of the arrays.
-  struct OfLayer {
-    TrainedEdges<ExecutionSpace> edges;
-    ConstDeviceArray<ExecutionSpace, Scalar> by_input, by_output; ///< weights in training order and by output
-    ConstDeviceArray<ExecutionSpace, double> bias;
-    Activation activation;
-    int num_inputs, num_outputs;
-    std::size_t first_edge, first_output;         ///< where the parts begin
-    std::size_t first_weight_sum, first_bias_sum; ///< where the sums of the layer's gradients are stored
-    TrainedFormat format{};
-    std::size_t first_stored = 0; ///< where by_output begins: one weight for each edge, or, if dense, for each place
-    // only for a dense backward pass of a layer that lacks some edges
-    Array<Scalar> dense_by_input{};                                 ///< [input][output]
-    ConstDeviceArray<ExecutionSpace, Scalar> dense_weights{};       ///< the same, to be read
-    ConstDeviceArray<ExecutionSpace, std::uint32_t> dense_places{}; ///< place in dense_by_input of each edge by input
-
-    /// Weights of the backward pass: of edges by input, or [input][output].
-    ConstDeviceArray<ExecutionSpace, Scalar> const& backward_weights() const {
-      return dense_weights.size() != 0 ? dense_weights : by_input;
-    }
-    std::size_t num_places() const {
-      return static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_outputs);
-    }
-    std::size_t num_stored() const { return format.has_dense_forward ? num_places() : edges.num_edges(); }
-  };
-
-  /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count.
-  TrainedWeights(Network const& network, Optimizer const& optimizer, GradientParts const& parts, std::size_t rank,
-                 std::vector<TrainedFormat> const& formats, WeightMemory memory)
-      : memory_(memory),
+  /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count. The kernels,
+  /// which are those of the memory where the weights are, must outlive this object. `streams_to`: the memory of another
+  /// device to which the weights are streamed, so that they lie in memory that it pins; else null.
+  TrainedWeights(TrainingKernels<Scalar> const& kernels, Network const& network, Optimizer const& optimizer,
+                 GradientParts const& parts, std::size_t rank, std::vector<TrainedFormat> const& formats,
+                 DeviceMemory const* streams_to)
+      : kernels_(&kernels),
+        streams_to_(streams_to),
         optimizer_(optimizer),
         parts_(parts),
         rank_(rank),
-        moments_(optimizer.num_moments(), parts, rank),
+        moments_(kernels, optimizer.num_moments(), parts, rank),
         formats_(formats) {
     take(network);
   }
@@ -79,7 +51,6 @@ public:
     transposed_layers_.clear();
     shapes_.clear();
     by_input_ = by_output_ = {};
-    pinned_.clear();
     take(network);
     restore(state);
   }
@@ -117,7 +88,7 @@ public:
   Array<Scalar> const& weights() const { return by_input_; }
   Array<double> const& bias() const { return bias_; }
   GradientParts const& parts() const { return parts_; }
-  TrainedMoments<ExecutionSpace, Scalar> const& moments() const { return moments_; }
+  TrainedMoments<Scalar> const& moments() const { return moments_; }
   Optimizer const& optimizer() const { return optimizer_; }
 
   std::uint64_t num_steps() const { return num_steps_; }
@@ -131,62 +102,59 @@ public:
   }
 
   /// The step of this rank's part of a bundle. sums: those of its gradients, of weights first. Does not fence.
-  void step_part(ExecutionSpace const& space, std::size_t bundle,
-                 ConstDeviceArray<ExecutionSpace, Scalar> const& sums) {
+  void step_part(Lane const& lane, std::size_t bundle, DeviceNumbers<Scalar const> const& sums) {
     auto const part = parts_.part(bundle, rank_);
-    auto const outputs = std::make_pair(part.first_output, part.last_output);
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
-      auto const own = std::make_pair(stretch.first - part.first_edge, stretch.last - part.first_edge);
-      update_step(space,
-                  UpdateStep<ExecutionSpace, Scalar, Scalar>{
-                      Kokkos::subview(by_input_, stretch.range()), subview_if_any(moments_.of_weights(0, bundle), own),
-                      subview_if_any(moments_.of_weights(1, bundle), own), Kokkos::subview(sums, own),
-                      copies_of(stretch), places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
-      turn(space, stretch);
+      std::size_t const first = stretch.first - part.first_edge;
+      std::size_t const last = stretch.last - part.first_edge;
+      kernels_->update(
+          lane, {by_input_.part(stretch.first, stretch.last), part_if_any(moments_.of_weights(0, bundle), first, last),
+                 part_if_any(moments_.of_weights(1, bundle), first, last), sums.part(first, last), copies_of(stretch),
+                 places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
+      turn(lane, stretch);
     }
-    update_step(space, UpdateStep<ExecutionSpace, double, Scalar>{
-                           Kokkos::subview(bias_, outputs),
-                           moments_.of_bias(0, bundle),
-                           moments_.of_bias(1, bundle),
-                           Kokkos::subview(sums, std::make_pair(part.num_edges(), part.num_sums())),
-                           {},
-                           {},
-                           bad_.on_device(),
-                           bias_factors_,
-                           optimizer_.kind});
+    kernels_->update_bias(lane, {bias_.part(part.first_output, part.last_output),
+                                 moments_.of_bias(0, bundle),
+                                 moments_.of_bias(1, bundle),
+                                 sums.part(part.num_edges(), part.num_sums()),
+                                 {},
+                                 {},
+                                 bad_.on_device(),
+                                 bias_factors_,
+                                 optimizer_.kind});
   }
 
   /// Takes the weights and biases of a part that another rank has stepped from arrays like weights() and bias(), which
   /// may be these, or in the memory of another device. Does not fence.
-  template <class Edges, class Outputs>
-  void take_part(ExecutionSpace const& space, GradientPart const& part, Edges const& weights, Outputs const& bias) {
-    auto const outputs = std::make_pair(part.first_output, part.last_output);
+  void take_part(Lane const& lane, GradientPart const& part, DeviceNumbers<Scalar> const& weights,
+                 DeviceNumbers<double> const& bias) {
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
-      auto const edges = stretch.range();
-      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{
-                              Kokkos::subview(weights, edges), taken(by_input_, weights.data(), edges),
-                              copies_of(stretch), places_of(stretch), bad_.on_device()});
-      turn(space, stretch);
+      kernels_->take(lane, {weights.part(stretch.first, stretch.last),
+                            taken(by_input_, weights.data(), stretch.first, stretch.last), copies_of(stretch),
+                            places_of(stretch), bad_.on_device()});
+      turn(lane, stretch);
     }
-    take_numbers(space,
-                 TakeNumbers<ExecutionSpace, double>{
-                     Kokkos::subview(bias, outputs), taken(bias_, bias.data(), outputs), {}, {}, bad_.on_device()});
+    kernels_->take_bias(lane, {bias.part(part.first_output, part.last_output),
+                               taken(bias_, bias.data(), part.first_output, part.last_output),
+                               {},
+                               {},
+                               bad_.on_device()});
   }
 
   /// Launches what is left when all parts have been stepped. Does not fence.
-  void launch_end(ExecutionSpace const& space) {
-    fill_dense(space);
-    bad_.bring_back(space, 1);
+  void launch_end(Lane const& lane) {
+    fill_dense(lane);
+    bad_.bring_back(lane, 1);
   }
   /// Waits for the end of a step, after launch_end(). Throws DivergenceError if a weight or bias is no longer finite.
-  void end_step(ExecutionSpace const& space) {
-    space.fence("varve: a training step is done");
+  void end_step(Lane const& lane) {
+    lane.fence("varve: a training step is done");
     if (bad_[0] != 0) fail();
   }
 
   Network network() const {
-    auto const weights = download(by_output_);
-    auto const bias = download(bias_);
+    auto const weights = download(kernels_->memory(), by_output_);
+    auto const bias = download(kernels_->memory(), bias_);
     std::vector<Layer> layers = shapes_;
     for (std::size_t number = 0; number < layers.size(); ++number) {
       auto const& own = layers_[number];
@@ -204,8 +172,8 @@ public:
     return Network(std::move(layers));
   }
 
-  /// The number of steps and, if has_moments, the moments of all ranks. Collective; `gather` gives all moments at
-  /// least to the ranks with has_moments.
+  /// The number of steps and, if has_moments, the moments of all ranks. Collective; `gather` gives all moments at least
+  /// to the ranks with has_moments.
   OptimizerState state(GatherMoments const& gather, bool has_moments) const {
     OptimizerState state;
     state.num_steps = num_steps_;
@@ -248,6 +216,7 @@ public:
 private:
   /// Copies a network to the device.
   void take(Network const& network) {
+    std::size_t const least_turned_weights = kernels_->traits().least_turned_weights;
     std::vector<Scalar> by_input;
     std::vector<Scalar> by_output;
     std::vector<std::uint32_t> places;
@@ -255,7 +224,7 @@ private:
     for (auto const& layer : network.layers()) {
       auto const turned = transposed(layer.weights);
       auto const& parts = parts_.bundle_of(layers_.size());
-      OfLayer own{TrainedEdges<ExecutionSpace>(layer.weights, turned),
+      OfLayer own{kernels_->upload_pattern(layer.weights, turned),
                   {},
                   {},
                   {},
@@ -268,7 +237,8 @@ private:
                   parts.sum_of_output(bias.size())};
       own.format = formats_[layers_.size()];
       own.first_stored = by_output.size();
-      narrowed<std::uint32_t>(own.first_stored + own.num_stored(), "weights of all layers of a training"); // for places
+      narrowed<std::uint32_t>(own.first_stored + own.num_stored(),
+                              "weights of all layers of a training"); // for places
       auto const stored = places_by_output(layer.weights, own.format.has_dense_forward);
       by_output.resize(own.first_stored + own.num_stored(), Scalar(0));
       for (auto const edge : turned.edges) {
@@ -279,34 +249,36 @@ private:
       }
       if (own.format.has_dense_backward && own.num_places() > own.edges.num_edges()) {
         own.dense_by_input = new_weights("varve::dense_weights", own.num_places());
-        own.dense_places = upload<ExecutionSpace>("varve::dense_places", places_by_input(layer.weights, turned));
+        own.dense_places = new_copy(kernels_->memory(), "varve::dense_places", places_by_input(layer.weights, turned));
       }
       for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
       bool const has_all = own.format.has_dense_forward && own.num_places() == own.edges.num_edges();
-      if (has_all && own.num_places() >= TrainingTuning<ExecutionSpace>::least_turned_weights)
-        transposed_layers_.push_back(layers_.size());
+      if (has_all && own.num_places() >= least_turned_weights) transposed_layers_.push_back(layers_.size());
       layers_.push_back(own);
       shapes_.push_back(layer);
       shapes_.back().weights.values.clear();
     }
     by_input_ = weights_of("varve::weights", by_input);
     by_output_ = weights_of("varve::weights_by_output", by_output);
-    places_ = upload<ExecutionSpace>("varve::places", places);
-    bias_ = upload<ExecutionSpace>("varve::bias", bias);
-    bad_ = MirroredArray<ExecutionSpace, int>("varve::bad", 1);
+    places_ = new_copy(kernels_->memory(), "varve::places", places);
+    bias_ = new_copy(kernels_->memory(), "varve::bias", bias);
+    bad_ = MirroredArray<int>(kernels_->memory(), "varve::bad", 1);
     for (auto& layer : layers_) view_arrays(layer);
-    ExecutionSpace const space;
-    fill_dense(space);
-    space.fence("varve: dense layers are there");
+    auto const lane = kernels_->memory().default_lane();
+    fill_dense(*lane);
+    lane->fence("varve: dense layers are there");
   }
 
   /// An array of zeros where the weights are.
   Array<Scalar> new_weights(std::string const& label, std::size_t size) {
-    return memory_ == WeightMemory::of_host ? pinned_.add(label, size) : Array<Scalar>(label, size);
+    if (streams_to_ == nullptr) return new_zeros<Scalar>(kernels_->memory(), label, size);
+    auto const array = numbers_in<Scalar>(streams_to_->allocate_on_host(label, size * sizeof(Scalar)));
+    std::fill_n(array.data(), size, Scalar(0));
+    return array;
   }
   Array<Scalar> weights_of(std::string const& label, std::vector<Scalar> const& numbers) {
     auto const array = new_weights(label, numbers.size());
-    copy_and_wait(array, Kokkos::View<Scalar const*, Kokkos::HostSpace>(numbers.data(), numbers.size()));
+    kernels_->memory().copy_and_wait(array.data(), numbers.data(), array.num_bytes());
     return array;
   }
 
@@ -314,8 +286,6 @@ private:
   struct Stretch {
     std::size_t first, last;
     OfLayer const* turned; ///< the layer whose weights are turned in blocks; null: weights are copied one by one
-
-    std::pair<std::size_t, std::size_t> range() const { return {first, last}; }
   };
 
   /// The stretches of these edges: each layer that is turned by itself, and whatever lies between.
@@ -339,62 +309,54 @@ private:
   /// Where a step writes the weights of a stretch by output: nowhere, if they are turned afterwards.
   Array<Scalar> copies_of(Stretch const& stretch) const { return stretch.turned ? Array<Scalar>() : by_output_; }
   Array<std::uint32_t> places_of(Stretch const& stretch) const {
-    return stretch.turned ? Array<std::uint32_t>() : Array<std::uint32_t>(Kokkos::subview(places_, stretch.range()));
+    return stretch.turned ? Array<std::uint32_t>() : places_.part(stretch.first, stretch.last);
   }
 
   /// Writes the weights of a stretch by output if its layer is turned. Does not fence.
-  void turn(ExecutionSpace const& space, Stretch const& stretch) const {
+  void turn(Lane const& lane, Stretch const& stretch) const {
     if (stretch.turned == nullptr) return;
     auto const& layer = *stretch.turned;
-    auto const stored = std::make_pair(layer.first_stored, layer.first_stored + layer.num_stored());
-    transpose_weights(space,
-                      TransposeWeights<ExecutionSpace, Scalar>{
-                          layer.by_input, Kokkos::subview(by_output_, stored),
-                          static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
-                          stretch.first - layer.first_edge, stretch.last - layer.first_edge});
+    kernels_->turn(lane, layer, by_output_.part(layer.first_stored, layer.first_stored + layer.num_stored()),
+                   stretch.first - layer.first_edge, stretch.last - layer.first_edge);
   }
 
   template <class T>
-  static Array<T> subview_if_any(Array<T> const& array, std::pair<std::size_t, std::size_t> const& range) {
-    return array.size() == 0 ? Array<T>() : Array<T>(Kokkos::subview(array, range));
+  static Array<T> part_if_any(Array<T> const& array, std::size_t first, std::size_t last) {
+    return array.size() == 0 ? Array<T>() : array.part(first, last);
   }
 
   /// Copies weights to the dense matrices by input of layers that lack some edges. Does not fence.
-  void fill_dense(ExecutionSpace const& space) const {
+  void fill_dense(Lane const& lane) const {
     for (auto const& layer : layers_) {
       if (layer.dense_places.size() == 0) continue;
-      take_numbers(space, TakeNumbers<ExecutionSpace, Scalar>{
-                              layer.by_input, {}, layer.dense_by_input, layer.dense_places, bad_.on_device()});
+      kernels_->take(lane, {layer.by_input, {}, layer.dense_by_input, layer.dense_places, bad_.on_device()});
     }
   }
 
   /// By layer: the edge, by output, of each edge in training order.
   std::vector<std::vector<std::uint32_t>> edges_in_order() const {
     std::vector<std::vector<std::uint32_t>> edges;
-    for (auto const& layer : layers_) edges.push_back(download(layer.edges.places));
+    for (auto const& layer : layers_) edges.push_back(download(kernels_->memory(), layer.edges.places));
     return edges;
   }
 
   void view_arrays(OfLayer& layer) {
-    auto const edges = std::make_pair(layer.first_edge, layer.first_edge + layer.edges.num_edges());
-    layer.by_input = Kokkos::subview(by_input_, edges);
-    layer.by_output =
-        Kokkos::subview(by_output_, std::make_pair(layer.first_stored, layer.first_stored + layer.num_stored()));
+    layer.by_input = by_input_.part(layer.first_edge, layer.first_edge + layer.edges.num_edges());
+    layer.by_output = by_output_.part(layer.first_stored, layer.first_stored + layer.num_stored());
     layer.dense_weights = layer.dense_by_input;
-    layer.bias = Kokkos::subview(
-        bias_, std::make_pair(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs)));
+    layer.bias = bias_.part(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs));
   }
 
   /// Where numbers of another array go: nowhere, if they are those of the array itself.
-  template <class T, class Range>
-  static Array<T> taken(Array<T> const& array, T const* numbers, Range const& range) {
-    return numbers == array.data() ? Array<T>() : Array<T>(Kokkos::subview(array, range));
+  template <class T>
+  static Array<T> taken(Array<T> const& array, T const* numbers, std::size_t first, std::size_t last) {
+    return numbers == array.data() ? Array<T>() : array.part(first, last);
   }
 
   /// Throws DivergenceError that names the first layer with a number that is not finite.
   [[noreturn]] void fail() const {
-    auto const weights = download(by_output_);
-    auto const bias = download(bias_);
+    auto const weights = download(kernels_->memory(), by_output_);
+    auto const bias = download(kernels_->memory(), bias_);
     for (std::size_t number = 0; number < layers_.size(); ++number) {
       auto const& own = layers_[number];
       bool is_bad = false;
@@ -404,28 +366,29 @@ private:
       if (is_bad) {
         throw DivergenceError("training diverges: after step " + std::to_string(num_steps_) + ", layer " +
                               std::to_string(number) +
-                              " has a weight or bias that is no finite number; take a lower rate");
+                              " has a weight or bias that is no finite number; "
+                              "take a lower rate");
       }
     }
     throw std::logic_error("varve: a number that is not finite cannot be found");
   }
 
-  WeightMemory memory_;
+  TrainingKernels<Scalar> const* kernels_;
+  DeviceMemory const* streams_to_;
   Optimizer optimizer_;
   GradientParts parts_;
   std::size_t rank_;
-  TrainedMoments<ExecutionSpace, Scalar> moments_;
+  TrainedMoments<Scalar> moments_;
   std::vector<TrainedFormat> formats_; ///< by layer
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;
-  std::vector<std::size_t> transposed_layers_;  ///< layers whose weights by output are turned in blocks, ascending
-  std::vector<Layer> shapes_;                   ///< patterns and activations, without values
-  PinnedArrays<ExecutionSpace, Scalar> pinned_; ///< the arrays of weights, if they are in memory of the host
+  std::vector<std::size_t> transposed_layers_; ///< layers whose weights by output are turned in blocks, ascending
+  std::vector<Layer> shapes_;                  ///< patterns and activations, without values
   Array<Scalar> by_input_, by_output_;
   Array<double> bias_;
-  Array<std::uint32_t> places_;            ///< index in by_input_ -> index in by_output_
-  MirroredArray<ExecutionSpace, int> bad_; ///< a number, not 0 if a weight or bias is not finite
+  Array<std::uint32_t> places_; ///< index in by_input_ -> index in by_output_
+  MirroredArray<int> bad_;      ///< a number, not 0 if a weight or bias is not finite
   std::uint64_t num_steps_ = 0;
 };
 

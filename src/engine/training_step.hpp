@@ -1,61 +1,76 @@
 #pragma once
 
-#include "engine/layer_kernels.hpp"
+#include "engine/layer_series.hpp"
+#include "engine/layer_stream.hpp"
 #include "engine/leaf_levels.hpp"
 #include "engine/micro_batch.hpp"
-#include "engine/series_passes.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_passes.hpp"
 #include "engine/training_trace.hpp"
-#include "kernels/leaf_sums.hpp"
+
+#include "core/profiling_region.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace varve {
 
-/// Forward and backward passes of micro-batches through a network, whose weights live on the device or, in the memory
-/// of another WeightSpace or as the plan says, on the host.
-template <class ExecutionSpace, class Scalar, class WeightSpace>
+/// The rule for neighbouring layers on a device.
+inline SeriesRule series_rule(TrainingTraits const& traits, std::vector<SeriesLayer> layers) {
+  return {std::move(layers), traits.series_sums, traits.launch_edges, traits.num_processors};
+}
+
+/// The same for the layers of weights.
+template <class Scalar>
+SeriesRule series_rule_of(TrainingTraits const& traits, TrainedWeights<Scalar> const& weights) {
+  std::vector<SeriesLayer> layers;
+  for (auto const& layer : weights.layers()) {
+    layers.push_back({static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
+                      layer.edges.num_edges(), layer.first_weight_sum, layer.first_bias_sum,
+                      layer.format.has_dense_forward, layer.format.has_dense_backward});
+  }
+  return series_rule(traits, std::move(layers));
+}
+
+/// Forward and backward passes of micro-batches through a network, whose weights live on the device or, as the plan
+/// says, on the host.
+template <class Scalar>
 class TrainingPasses {
 public:
-  using Panel = TrainingPanel<ExecutionSpace, Scalar>;
-  using Weights = TrainedWeights<WeightSpace, Scalar>;
-  using Sums = DeviceArray<WeightSpace, Scalar>;
-  using Set = TrainingSet<ExecutionSpace, Scalar>;
+  using Panel = LeafPanel<Scalar>;
+  using Weights = TrainedWeights<Scalar>;
+  using Sums = DeviceNumbers<Scalar>;
+  using Set = TrainingSet<Scalar>;
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
 
-  TrainingPasses(Weights const& weights, TrainingPlan const& plan, Loss loss)
-      : weights_(&weights),
+  /// `host`: the kernels of the weights' memory, which are those of the device unless weights are streamed to it. All
+  /// must outlive this object.
+  TrainingPasses(TrainingKernels<Scalar> const& kernels, TrainingKernels<Scalar> const& host, Weights const& weights,
+                 TrainingPlan const& plan, Loss loss)
+      : kernels_(kernels),
+        weights_(&weights),
         widths_(weights.widths()),
         max_leaves_(plan.micro_batch / leaf),
-        batch_(plan.micro_batch, loss),
-        trace_(widths_, max_leaves_, plan.keep_every),
+        batch_(kernels, plan.micro_batch, loss),
+        trace_(kernels.memory(), widths_, max_leaves_, plan.keep_every),
         strip_size_(plan.streams_weights ? plan.strip_size : kWholeLayers),
         strips_(weights.layers(), strip_size_),
-        series_rule_(series_rule_of<ExecutionSpace>(weights)) {
-    auto const room = [](char const* label) {
-      return Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label));
-    };
+        series_rule_(series_rule_of(kernels.traits(), weights)),
+        series_(kernels.new_series()) {
+    auto const& memory = kernels.memory();
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
-    for (auto& panel : errors_) panel = Panel(room("varve::errors"), max_leaves_ * widest);
-    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights.layers(), strips_, max_leaves_,
-                                                 plan.streams_weights ? 0 : series_rule_.most_sums(),
-                                                 plan.group_bytes > 0 ? weights.layers().size() : 1);
-    if constexpr (std::is_same_v<WeightSpace, HostBeside<ExecutionSpace>>) {
-      if (plan.streams_weights) stream_.emplace(weights, strips_, strip_size_);
-    }
-    if (stream_) {
-      gradients_ =
-          DeviceArray<ExecutionSpace, Scalar>(room("varve::streamed_gradients"), most_sums_of(weights, strip_size_));
-    }
+    for (auto& panel : errors_) panel = new_numbers<LeafLine<Scalar>>(memory, "varve::errors", max_leaves_ * widest);
+    levels_ = LeafLevels<Scalar>(kernels, weights.layers(), strips_, max_leaves_,
+                                 plan.streams_weights ? 0 : series_rule_.most_sums(),
+                                 plan.group_bytes > 0 ? weights.layers().size() : 1);
+    if (!plan.streams_weights) return;
+    stream_.emplace(memory, host, weights, strips_, strip_size_);
+    gradients_ = new_numbers<Scalar>(memory, "varve::streamed_gradients", most_sums_of(weights, strip_size_));
   }
 
   TrainingPasses(TrainingPasses const&) = delete; // the stream has a pointer to the strips
@@ -63,37 +78,35 @@ public:
 
   /// To be called when the weights have new patterns.
   void take_patterns() {
-    series_.forget();
-    series_rule_ = series_rule_of<ExecutionSpace>(*weights_);
+    if (series_) series_->forget();
+    series_rule_ = series_rule_of(kernels_.traits(), *weights_);
     if (strip_size_ == kWholeLayers) return;
     strips_ = LayerStrips(weights_->layers(), strip_size_);
     levels_ = {}; // memory of the old levels is freed before new ones take it
-    levels_ = LeafLevels<ExecutionSpace, Scalar>(weights_->layers(), strips_, max_leaves_);
+    levels_ = LeafLevels<Scalar>(kernels_, weights_->layers(), strips_, max_leaves_);
   }
 
   /// Takes these rows of the set as the micro-batch of the passes that follow: forward() on, all they launch depends on
   /// the set and the number of rows alone.
-  void take(ExecutionSpace const& space, Set const& set, std::span<std::uint64_t const> rows) {
-    batch_.take(space, set, rows);
-  }
+  void take(Lane const& lane, Set const& set, std::span<std::uint64_t const> rows) { batch_.take(lane, set, rows); }
 
   /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses for add_losses().
   /// Does not fence, so that a device need not wait for the host before it begins with the backward pass.
-  void forward(ExecutionSpace const& space, Set const& set) {
+  void forward(Lane const& lane, Set const& set) {
     ProfilingRegion const region("varve::forward");
-    batch_.gather(space, set, trace_.panel(0), widths_.front());
+    batch_.gather(lane, set, trace_.panel(0), widths_.front());
     trace_.written(0);
     if (stream_) stream_->forget();
     std::size_t const num_layers = weights_->layers().size();
-    forward_layers(space, 0, num_layers, {num_layers - 1, backward_use});
-    batch_.answer(space, set, trace_.panel(num_layers), errors_[0], weights_->layers().back().activation,
+    forward_layers(lane, 0, num_layers, {num_layers - 1, backward_use});
+    batch_.answer(lane, set, trace_.panel(num_layers), errors_[0], weights_->layers().back().activation,
                   widths_.back());
   }
 
   /// Waits for the micro-batch that forward() took last; appends its samples' losses to `losses` and adds right answers
   /// to num_right.
-  void add_losses(ExecutionSpace const& space, std::vector<double>& losses, std::size_t& num_right) {
-    batch_.add_losses(space, losses, num_right);
+  void add_losses(Lane const& lane, std::vector<double>& losses, std::size_t& num_right) {
+    batch_.add_losses(lane, losses, num_right);
   }
 
   /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over each of its subtrees to
@@ -102,15 +115,15 @@ public:
   /// sums are on the host and its weights may change. So all sums of edges from first_edge on are done then, and those
   /// of the biases of the layer and of those after it.
   template <class EndStrip>
-  void backward(ExecutionSpace const& space, std::vector<PassSubtree> const& subtrees, std::vector<Sums> const& sums,
+  void backward(Lane const& lane, std::vector<PassSubtree> const& subtrees, std::vector<Sums> const& sums,
                 EndStrip const& end_strip) {
     ProfilingRegion const region("varve::backward");
     std::optional<std::pair<std::size_t, std::size_t>> before; // if streamed: layer and first edge of the strip before
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
-      compute_again(space, number);
+      compute_again(lane, number);
       if (!stream_) {
-        std::size_t const first = backward_layers(space, number, subtrees, current, sums);
+        std::size_t const first = backward_layers(lane, number, subtrees, current, sums);
         for (; number > first; --number, current = 1 - current)
           end_strip(number, weights_->layers()[number].first_edge);
         end_strip(first, weights_->layers()[first].first_edge);
@@ -118,16 +131,17 @@ public:
       }
       std::size_t const first_edge = weights_->layers()[number].first_edge;
       for (std::size_t strip = 0; strip < num_strips(number, backward_use); ++strip) {
-        auto const layer = on_device(space, {number, backward_use, strip});
+        auto const layer = on_device(lane, {number, backward_use, strip});
         for (auto const& subtree : subtrees)
-          backward_strip(space, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
+          backward_strip(lane, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
         prefetch_after(number, strip);
-        if (before) end_strip(before->first, before->second); // while the device computes this strip
+        if (before) end_strip(before->first,
+                              before->second); // while the device computes this strip
         before = {number, first_edge + layer.strip.first_edge};
       }
     }
     if (!before) return;
-    space.fence("varve: the last gradients are on the host");
+    lane.fence("varve: the last gradients are on the host");
     end_strip(before->first, before->second);
   }
 
@@ -135,17 +149,17 @@ public:
   /// errors, num_leaves) for each layer, the last one first, with the activations of its inputs and the errors of its
   /// outputs.
   template <class Visit>
-  void visit_errors(ExecutionSpace const& space, Visit const& visit) {
+  void visit_errors(Lane const& lane, Visit const& visit) {
     ProfilingRegion const region("varve::visit_errors");
     PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
-      compute_again(space, number);
+      compute_again(lane, number);
       visit(number, trace_.panel(number), errors_[current], batch_.num_leaves());
       for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
-        auto const layer = on_device(space, {number, backward_use, strip});
-        launch_backward(space, weights_->layers()[number], layer, activation_before(number),
-                        panels_of(space, number, layer.strip, all, errors_[current], errors_[1 - current]));
+        auto const layer = on_device(lane, {number, backward_use, strip});
+        kernels_.backward(lane, weights_->layers()[number], layer, activation_before(number),
+                          panels_of(number, layer.strip, all, errors_[current], errors_[1 - current]));
         prefetch_after(number, strip);
       }
     }
@@ -153,8 +167,7 @@ public:
   }
 
 private:
-  using Layer = DirectedLayer<ExecutionSpace, Scalar>;
-  using Tune = TrainingTuning<ExecutionSpace>;
+  using Layer = DirectedLayer<Scalar>;
   static constexpr auto forward_use = LayerUse::Direction::forward;
   static constexpr auto backward_use = LayerUse::Direction::backward;
 
@@ -163,16 +176,13 @@ private:
   }
 
   /// A strip on the device, until the next call.
-  Layer on_device(ExecutionSpace const& space, LayerUse const& use) {
-    if (stream_) return stream_->acquire(space, use);
-    if constexpr (std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>) {
-      auto const& layer = weights_->layers()[use.layer];
-      auto const& strip = strips_.of(use);
-      if (use.direction == forward_use)
-        return {strip, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
-      return {strip, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
-    }
-    throw std::logic_error("varve: weights on the host are not streamed");
+  Layer on_device(Lane const& lane, LayerUse const& use) {
+    if (stream_) return stream_->acquire(lane, use);
+    auto const& layer = weights_->layers()[use.layer];
+    auto const& strip = strips_.of(use);
+    if (use.direction == forward_use)
+      return {strip, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
+    return {strip, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
   }
   void prefetch(LayerUse const& use) {
     if (stream_) stream_->prefetch(use);
@@ -196,36 +206,34 @@ private:
   }
 
   /// next: what is used after the layer.
-  void forward_layer(ExecutionSpace const& space, std::size_t number, LayerUse const& next) {
+  void forward_layer(Lane const& lane, std::size_t number, LayerUse const& next) {
     std::size_t const count = num_strips(number, forward_use);
     for (std::size_t strip = 0; strip < count; ++strip) {
-      launch_forward(space, weights_->layers()[number], on_device(space, {number, forward_use, strip}),
-                     trace_.panel(number), trace_.panel(number + 1), batch_.num_leaves());
+      kernels_.forward(lane, weights_->layers()[number], on_device(lane, {number, forward_use, strip}),
+                       trace_.panel(number), trace_.panel(number + 1), batch_.num_leaves());
       prefetch(strip + 1 < count ? LayerUse{number, forward_use, strip + 1} : next);
     }
     trace_.written(number + 1);
   }
 
   /// Forward pass of the layers [first, last). after: what is used next.
-  void forward_layers(ExecutionSpace const& space, std::size_t first, std::size_t last, LayerUse const& after) {
+  void forward_layers(Lane const& lane, std::size_t first, std::size_t last, LayerUse const& after) {
     for (std::size_t number = first; number < last;) {
       std::size_t const end = series_end(number, last);
       if (end == number) {
-        forward_layer(space, number, number + 1 < last ? LayerUse{number + 1, forward_use} : after);
+        forward_layer(lane, number, number + 1 < last ? LayerUse{number + 1, forward_use} : after);
         ++number;
         continue;
       }
-      if constexpr (kOnHost<ExecutionSpace>)
-        series_.forward(
-            space, weights_->layers(), number, end,
-            [&](std::size_t panel) -> Panel const& { return trace_.panel(panel); }, batch_.num_leaves());
+      PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
+      series_->forward(lane, weights_->layers(), number, end, PanelsOfPart(*this, all, 0), batch_.num_leaves());
       for (; number < end; ++number) trace_.written(number + 1);
     }
   }
 
   /// Computes the inputs of a layer again unless the trace still has them.
-  void compute_again(ExecutionSpace const& space, std::size_t number) {
-    if (!trace_.is_there(number)) forward_layers(space, trace_.kept_before(number), number, {number, backward_use});
+  void compute_again(Lane const& lane, std::size_t number) {
+    if (!trace_.is_there(number)) forward_layers(lane, trace_.kept_before(number), number, {number, backward_use});
   }
 
   /// The end of the forward series from `first` on; `first` if there is none.
@@ -242,30 +250,31 @@ private:
 
   /// Backward pass of a layer and those below that are launched with it; returns the first of them. errors_[current]
   /// holds the errors of the layer's outputs.
-  std::size_t backward_layers(ExecutionSpace const& space, std::size_t last, std::vector<PassSubtree> const& subtrees,
-                              int current, std::vector<Sums> const& sums) {
+  std::size_t backward_layers(Lane const& lane, std::size_t last, std::vector<PassSubtree> const& subtrees, int current,
+                              std::vector<Sums> const& sums) {
     std::size_t const series = series_begin(last);
     std::size_t const first = series <= last ? series : group_begin(last);
     for (auto const& subtree : subtrees) {
       if (series <= last) {
-        backward_series(space, first, last, subtree, current, sums[subtree.place]);
+        backward_series(lane, first, last, subtree, current, sums[subtree.place]);
       } else {
-        backward_group(space, first, last, subtree, current, sums[subtree.place]);
+        backward_group(lane, first, last, subtree, current, sums[subtree.place]);
       }
     }
     return first;
   }
 
   /// Backward pass of a series; errors_[current] holds the errors of its outputs.
-  void backward_series(ExecutionSpace const& space, std::size_t first, std::size_t last, PassSubtree const& subtree,
-                       int current, Sums const& sums) {
-    if constexpr (kOnHost<ExecutionSpace>) {
-      int const width = weights_->layers()[last].num_outputs;
-      series_.backward(
-          space, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
-          [&](std::size_t number) { return lines_of(trace_.panel(number), subtree, width); },
-          [&](int number) { return lines_of(errors_[number], subtree, width); }, levels_, sums);
-    }
+  void backward_series(Lane const& lane, std::size_t first, std::size_t last, PassSubtree const& subtree, int current,
+                       Sums const& sums) {
+    auto const& begin = weights_->layers()[first];
+    auto const& top = weights_->layers()[last];
+    auto const levels = levels_.of_series(
+        top.first_weight_sum + top.edges.num_edges() - begin.first_weight_sum,
+        top.first_bias_sum + static_cast<std::size_t>(top.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
+    series_->backward(lane, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
+                      PanelsOfPart(*this, subtree, top.num_outputs), levels);
+    kernels_.add_levels(lane, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
   /// The first layer of the group that ends with `last`, whose inputs the trace has (LeafLevels): layers of one width
@@ -287,33 +296,30 @@ private:
 
   /// Backward pass of a group over a subtree: errors of the inputs, except those of layer 0, and the gradients' sums.
   /// errors_[current] holds the errors of the last layer's outputs.
-  void backward_group(ExecutionSpace const& space, std::size_t first, std::size_t last, PassSubtree const& subtree,
-                      int current, Sums const& sums) {
-    if constexpr (std::is_same_v<Sums, DeviceArray<ExecutionSpace, Scalar>>) {
-      auto const& begin = weights_->layers()[first];
-      auto const& end = weights_->layers()[last];
-      auto const strip_of = [&](std::size_t number) { return strips_.of({number, backward_use}); };
-      if (first == last) {
-        Layer const arrays = on_device(space, {last, backward_use});
-        auto const panels = panels_of(space, last, arrays.strip, subtree, errors_[current], errors_[1 - current]);
-        launch_backward(space, end, arrays, activation_before(last), panels);
-        launch_totals(space, arrays, end.dense_places.size() != 0, panels.levels, sums, end.first_weight_sum,
+  void backward_group(Lane const& lane, std::size_t first, std::size_t last, PassSubtree const& subtree, int current,
+                      Sums const& sums) {
+    auto const& begin = weights_->layers()[first];
+    auto const& end = weights_->layers()[last];
+    auto const strip_of = [&](std::size_t number) { return strips_.of({number, backward_use}); };
+    if (first == last) {
+      Layer const arrays = on_device(lane, {last, backward_use});
+      auto const panels = panels_of(last, arrays.strip, subtree, errors_[current], errors_[1 - current]);
+      kernels_.backward(lane, end, arrays, activation_before(last), panels);
+      kernels_.totals(lane, arrays, end.dense_places.size() != 0, panels.levels, sums, end.first_weight_sum,
                       end.first_bias_sum);
-        return;
-      }
-      auto const levels = levels_.of_group(
-          space, end, strip_of(last), end.first_weight_sum + end.edges.num_edges() - begin.first_weight_sum,
-          end.first_bias_sum + static_cast<std::size_t>(end.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
-      for (std::size_t number = last + 1; number-- > first; current = 1 - current) {
-        auto const& layer = weights_->layers()[number];
-        auto panels = panels_of(space, number, strip_of(number), subtree, errors_[current], errors_[1 - current]);
-        panels.levels = {levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
-                         levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
-        launch_backward(space, layer, on_device(space, {number, backward_use}), activation_before(number), panels);
-      }
-      add_levels(space, AddLevels<ExecutionSpace, Scalar>{levels.weights, sums, begin.first_weight_sum, levels.bias,
-                                                          begin.first_bias_sum});
+      return;
     }
+    auto const levels = levels_.of_group(
+        end, strip_of(last), end.first_weight_sum + end.edges.num_edges() - begin.first_weight_sum,
+        end.first_bias_sum + static_cast<std::size_t>(end.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
+    for (std::size_t number = last + 1; number-- > first; current = 1 - current) {
+      auto const& layer = weights_->layers()[number];
+      auto panels = panels_of(number, strip_of(number), subtree, errors_[current], errors_[1 - current]);
+      panels.levels = {levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
+                       levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
+      kernels_.backward(lane, layer, on_device(lane, {number, backward_use}), activation_before(number), panels);
+    }
+    kernels_.add_levels(lane, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
   /// The activation of the layer before; null for layer 0.
@@ -323,55 +329,70 @@ private:
 
   /// The lines of a subtree's leaves in a panel of `width` neurons, from the first of them on.
   static Panel lines_of(Panel const& panel, PassSubtree const& subtree, int width) {
-    if (subtree.first_leaf == 0) return panel; // a subview would take time, which thousands of layers would feel
+    if (subtree.first_leaf == 0) return panel;
     auto const lines = static_cast<std::size_t>(width);
     std::size_t const first = subtree.first_leaf * lines;
-    return Kokkos::subview(panel, std::make_pair(first, first + subtree.num_leaves * lines));
+    return panel.part(first, first + subtree.num_leaves * lines);
   }
 
   /// Errors of a streamed strip's inputs, except for the first layer, and the gradients' sums over a subtree, which
   /// travel to the host.
-  void backward_strip(ExecutionSpace const& space, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
+  void backward_strip(Lane const& lane, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
                       Panel const& errors, Panel const& input_errors, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
     auto const& strip = arrays.strip;
-    auto const panels = panels_of(space, number, strip, subtree, errors, input_errors);
-    launch_backward(space, layer, arrays, activation_before(number), panels);
-    launch_totals(space, arrays, layer.dense_places.size() != 0, panels.levels, gradients_, 0, strip.num_edges);
-    bring_back(space, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
-    bring_back(space, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
+    auto const panels = panels_of(number, strip, subtree, errors, input_errors);
+    kernels_.backward(lane, layer, arrays, activation_before(number), panels);
+    kernels_.totals(lane, arrays, layer.dense_places.size() != 0, panels.levels, gradients_, 0, strip.num_edges);
+    bring_back(lane, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
+    bring_back(lane, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
   }
 
   /// Copies `count` gradients of the streamed strip, from `first` on, to the sums on the host. Does not fence.
-  void bring_back(ExecutionSpace const& space, Sums const& sums, std::size_t place, std::size_t first,
-                  std::size_t count) const {
+  void bring_back(Lane const& lane, Sums const& sums, std::size_t place, std::size_t first, std::size_t count) const {
     if (count == 0) return;
-    Kokkos::deep_copy(space, Kokkos::subview(sums, std::make_pair(place, place + count)),
-                      Kokkos::subview(gradients_, std::make_pair(first, first + count)));
+    lane.copy_to_host(sums.data() + place, gradients_.data() + first, count * sizeof(Scalar));
   }
 
   /// The lines of a subtree's leaves that the backward pass of a strip of a layer reads and writes.
-  BackwardPanels<ExecutionSpace, Scalar> panels_of(ExecutionSpace const& space, std::size_t number,
-                                                   LayerStrip const& strip, PassSubtree const& subtree,
-                                                   Panel const& errors, Panel const& input_errors) const {
+  BackwardPanels<Scalar> panels_of(std::size_t number, LayerStrip const& strip, PassSubtree const& subtree,
+                                   Panel const& errors, Panel const& input_errors) const {
     auto const& layer = weights_->layers()[number];
     return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
-            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(space, layer, strip, subtree.num_leaves)};
+            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(layer, strip, subtree.num_leaves)};
   }
 
+  /// The lines of a subtree in the panels of a series of layers of this width.
+  class PanelsOfPart final : public SeriesPanels<Scalar> {
+  public:
+    PanelsOfPart(TrainingPasses const& passes, PassSubtree const& subtree, int width)
+        : passes_(passes), subtree_(subtree), width_(width) {}
+
+    Panel inputs_of(std::size_t layer) const override {
+      return lines_of(passes_.trace_.panel(layer), subtree_, width_);
+    }
+    Panel errors(int number) const override { return lines_of(passes_.errors_[number], subtree_, width_); }
+
+  private:
+    TrainingPasses const& passes_;
+    PassSubtree const& subtree_;
+    int width_;
+  };
+
+  TrainingKernels<Scalar> const& kernels_;
   Weights const* weights_;
   std::vector<std::size_t> widths_;
   std::size_t max_leaves_;
-  MicroBatch<ExecutionSpace, Scalar> batch_;
-  TrainingTrace<ExecutionSpace, Scalar> trace_;
+  MicroBatch<Scalar> batch_;
+  TrainingTrace<Scalar> trace_;
   std::size_t strip_size_;
   LayerStrips strips_;
   SeriesRule series_rule_;
-  SeriesPasses<ExecutionSpace, Scalar> series_;
-  std::optional<LayerStream<ExecutionSpace, Scalar>> stream_; ///< only if weights are streamed
-  DeviceArray<ExecutionSpace, Scalar> gradients_;             ///< of the strip that is streamed
+  std::unique_ptr<SeriesPasses<Scalar>> series_; ///< null if the device computes no series
+  std::optional<LayerStream<Scalar>> stream_;    ///< only if weights are streamed
+  DeviceNumbers<Scalar> gradients_;              ///< of the strip that is streamed
   Panel errors_[2], targets_;
-  LeafLevels<ExecutionSpace, Scalar> levels_;
+  LeafLevels<Scalar> levels_;
 };
 
 } // namespace varve

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/training_tile.hpp"
+#include "engine/training_kernels.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,23 +13,24 @@ namespace varve {
 /// Every `keep_every`-th panel is kept. The panels between two kept ones form a stretch; all stretches share the same
 /// memory, so only the stretch written last is there, and others must be computed again from the kept panel before
 /// them.
-template <class ExecutionSpace, class Scalar>
+template <class Scalar>
 class TrainingTrace {
 public:
-  using Panel = TrainingPanel<ExecutionSpace, Scalar>;
+  using Panel = LeafPanel<Scalar>;
 
-  TrainingTrace(std::vector<std::size_t> const& widths, std::size_t num_leaves, std::size_t keep_every)
+  TrainingTrace(DeviceMemory const& memory, std::vector<std::size_t> const& widths, std::size_t num_leaves,
+                std::size_t keep_every)
       : keep_every_(keep_every), between_(keep_every - 1) {
     std::vector<std::size_t> shared(keep_every - 1, 0);
     for (std::size_t number = 0; number < widths.size(); ++number) {
       if (number % keep_every == 0) {
-        kept_.push_back(new_panel(widths[number] * num_leaves));
+        kept_.push_back(new_panel(memory, widths[number] * num_leaves));
       } else {
         auto& width = shared[number % keep_every - 1];
         width = std::max(width, widths[number]);
       }
     }
-    for (std::size_t i = 0; i < shared.size(); ++i) between_[i] = new_panel(shared[i] * num_leaves);
+    for (std::size_t i = 0; i < shared.size(); ++i) between_[i] = new_panel(memory, shared[i] * num_leaves);
   }
 
   Panel const& panel(std::size_t number) const {
@@ -47,8 +48,8 @@ public:
   std::size_t first_there(std::size_t number) const { return keep_every_ == 1 ? 0 : kept_before(number); }
 
 private:
-  static Panel new_panel(std::size_t lines) {
-    return Panel(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("varve::activations")), lines);
+  static Panel new_panel(DeviceMemory const& memory, std::size_t lines) {
+    return new_numbers<LeafLine<Scalar>>(memory, "varve::activations", lines);
   }
 
   std::size_t keep_every_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/beside_recordings.hpp"
+#include "core/device_memory.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/pack.hpp"
@@ -19,8 +20,7 @@ namespace varve {
 template <class ExecutionSpace, class T>
 DeviceArray<ExecutionSpace, T> upload(std::string const& label, std::vector<T> const& numbers) {
   DeviceArray<ExecutionSpace, T> array(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), numbers.size());
-  copy_and_wait(array,
-                Kokkos::View<T const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(numbers.data(), numbers.size()));
+  device_memory(to_backend<ExecutionSpace>()).copy_and_wait(array.data(), numbers.data(), numbers.size() * sizeof(T));
   return array;
 }
 

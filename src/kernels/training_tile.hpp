@@ -323,12 +323,4 @@ struct TreeLevels {
   }
 };
 
-/// The number of elements of TreeLevels::sums.
-inline std::size_t size_of_levels(std::size_t num_sums, int num_leaves, int leaves_per_run) {
-  std::size_t levels = 1;
-  while (1 << (levels - 1) < leaves_per_run) ++levels;
-  auto const runs = static_cast<std::size_t>((num_leaves + leaves_per_run - 1) / leaves_per_run);
-  return runs * levels * num_sums;
-}
-
 } // namespace varve

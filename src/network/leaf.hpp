@@ -21,6 +21,15 @@ constexpr std::size_t num_leaves(std::size_t num_positions) {
   return (num_positions + kLeafSamples<Scalar> - 1) / kLeafSamples<Scalar>;
 }
 
+/// The number of elements of the partial sums of a tree over leaves of which a run of leaves_per_run, a power of two,
+/// is added up at a time: [run of leaves][level][sum].
+inline std::size_t size_of_levels(std::size_t num_sums, int num_leaves, int leaves_per_run) {
+  std::size_t levels = 1;
+  while (1 << (levels - 1) < leaves_per_run) ++levels;
+  auto const runs = static_cast<std::size_t>((num_leaves + leaves_per_run - 1) / leaves_per_run);
+  return runs * levels * num_sums;
+}
+
 /// Adds the sums of leaves [first, first + count) by a binary tree: of n leaves, the first 2^k, where 2^k is the
 /// largest power of two below n, form one subtree, the rest the other. Aligned runs of 2^k leaves are therefore always
 /// subtrees. `value_of(leaf)` is a leaf's sum.

@@ -1,6 +1,7 @@
 #include "core/repeated_launches.hpp"
 
 #include "core/beside_recordings.hpp"
+#include "core/device_lane.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
 #include "kernels/execution_spaces.hpp"
@@ -32,8 +33,9 @@ struct Adding {
   int more = 0;
   int* num_calls = nullptr;
 
-  int operator()(ExecutionSpace const& space) const {
+  int operator()(Lane const& lane) const {
     ++*num_calls;
+    auto const& space = instance_of<ExecutionSpace>(lane);
     Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>> const range(space, 0, numbers.size());
     Kokkos::parallel_for("add", range, AddToAll{numbers, more});
     return more;
@@ -43,13 +45,13 @@ struct Adding {
 template <class ExecutionSpace>
 class Repeated : public testing::Test {
 protected:
-  using Launches = RepeatedLaunches<ExecutionSpace, int, int>;
+  using Launches = RepeatedLaunches<int, int>;
 
   static constexpr std::size_t size = 100;
 
   /// Launches with this key, which is what they add.
   void run(int key) {
-    EXPECT_EQ(launches_.run(space_, key, Adding<ExecutionSpace>{numbers_, key, &num_calls_}), key);
+    EXPECT_EQ(launches_.run(*lane_, key, Adding<ExecutionSpace>{numbers_, key, &num_calls_}), key);
     sum_ += key;
   }
 
@@ -61,9 +63,10 @@ protected:
     return numbers.front();
   }
 
-  ExecutionSpace space_;
+  DeviceMemory const& memory_ = device_memory(to_backend<ExecutionSpace>());
+  std::unique_ptr<Lane> lane_ = memory_.default_lane();
   DeviceArray<ExecutionSpace, int> numbers_{"numbers", size};
-  Launches launches_;
+  Launches launches_{memory_};
   int num_calls_ = 0;
   int sum_ = 0;
 };
@@ -118,8 +121,8 @@ struct AddingAndWaiting {
   Adding<ExecutionSpace> adding;
   bool knows_of_recordings;
 
-  int operator()(ExecutionSpace const& space) const {
-    int const more = adding(space);
+  int operator()(Lane const& lane) const {
+    int const more = adding(lane);
     if (knows_of_recordings) {
       auto const lock = BesideRecordings::not_while_recording();
       Kokkos::fence("wait");
@@ -132,22 +135,22 @@ struct AddingAndWaiting {
 
 TYPED_TEST(Repeated, AreMadeByCallsWhereARecordingFails) {
   for (bool const knows_of_recordings : {true, false}) {
-    typename TestFixture::Launches launches;
+    typename TestFixture::Launches launches(this->memory_);
     AddingAndWaiting<TypeParam> const launch{{this->numbers_, 1, &this->num_calls_}, knows_of_recordings};
-    for (int time = 0; time < 4; ++time) EXPECT_EQ(launches.run(this->space_, 1, launch), 1);
+    for (int time = 0; time < 4; ++time) EXPECT_EQ(launches.run(*this->lane_, 1, launch), 1);
   }
   EXPECT_EQ(this->found(), 8);
 }
 
 TYPED_TEST(Repeated, FailLikeCalls) {
-  typename TestFixture::Launches launches;
-  auto const launch = [&](TypeParam const& space) {
-    Adding<TypeParam>{this->numbers_, 1, &this->num_calls_}(space);
+  typename TestFixture::Launches launches(this->memory_);
+  auto const launch = [&](Lane const& lane) {
+    Adding<TypeParam>{this->numbers_, 1, &this->num_calls_}(lane);
     if (this->num_calls_ > 1) throw std::runtime_error("no more");
     return 1;
   };
-  EXPECT_EQ(launches.run(this->space_, 1, launch), 1);
-  EXPECT_THROW(launches.run(this->space_, 1, launch), std::runtime_error);
+  EXPECT_EQ(launches.run(*this->lane_, 1, launch), 1);
+  EXPECT_THROW(launches.run(*this->lane_, 1, launch), std::runtime_error);
   this->run(2);
   EXPECT_EQ(this->found(), 4) << "the call that failed had added";
 }

@@ -1,5 +1,6 @@
 #include "engine/leaf_levels.hpp"
 
+#include "core/execution.hpp"
 #include "engine/training_formats.hpp"
 #include "radixnet/random.hpp"
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -46,8 +48,14 @@ OutlinedLayer draw_layer(RandomStream& random, bool is_dense) {
   return layer;
 }
 
-template <class ExecutionSpace, class Scalar>
-void expect_bounded() {
+/// The kernels of the fastest backend.
+template <class Scalar>
+std::unique_ptr<TrainingKernels<Scalar>> kernels_of_device() {
+  return training_kernels_of<to_backend<Kokkos::DefaultExecutionSpace>(), Scalar>();
+}
+
+template <class Scalar>
+void expect_bounded(TrainingKernels<Scalar> const& kernels) {
   RandomStream random(11, 5);
   double largest_ratio = 0.0;
   for (int trial = 0; trial < 60; ++trial) {
@@ -57,9 +65,9 @@ void expect_bounded() {
     std::size_t const leaves = 1 + random.below(70);
     for (auto const size : {kWholeLayers, strip_size_of_row(outputs), strip_size_of_row(outputs) + 3000}) {
       LayerStrips const strips(std::vector{layer}, size);
-      auto const used = LeafLevels<ExecutionSpace, Scalar>(std::vector{layer}, strips, leaves).bytes();
-      auto const most = LeafLevels<ExecutionSpace, Scalar>::most_bytes(inputs, outputs, layer.edges.num_edges(),
-                                                                       layer.format.has_dense_backward, size, leaves);
+      auto const used = LeafLevels<Scalar>(kernels, std::vector{layer}, strips, leaves).bytes();
+      auto const most = LeafLevels<Scalar>::most_bytes(kernels, inputs, outputs, layer.edges.num_edges(),
+                                                       layer.format.has_dense_backward, size, leaves);
       EXPECT_LE(used, most) << inputs << " x " << outputs << ", strips of " << size << ", " << leaves << " leaves";
       largest_ratio = std::max(largest_ratio, static_cast<double>(used) / static_cast<double>(most));
     }
@@ -68,25 +76,26 @@ void expect_bounded() {
 }
 
 TEST(LeafLevels, TakeNoMoreMemoryThanPlanned) {
-  expect_bounded<Kokkos::DefaultExecutionSpace, float>();
-  expect_bounded<Kokkos::DefaultExecutionSpace, double>();
-  expect_bounded<Kokkos::Serial, float>();
+  expect_bounded(*kernels_of_device<float>());
+  expect_bounded(*kernels_of_device<double>());
+  expect_bounded(*training_kernels_of<Backend::serial, float>());
 }
 
 TEST(LeafLevels, TakeNoMoreMemoryForSeriesThanPlanned) {
   RandomStream random(12, 5);
   auto const layer = draw_layer(random, false);
   LayerStrips const strips(std::vector{layer}, kWholeLayers);
-  using Levels = LeafLevels<Kokkos::Serial, float>;
+  using Levels = LeafLevels<float>;
+  auto const kernels = training_kernels_of<Backend::serial, float>();
   std::size_t const series_sums = 40'000;
   for (std::size_t const leaves : {1U, 2U, 7U, 64U}) {
-    auto const without = Levels(std::vector{layer}, strips, leaves).bytes();
-    auto const with = Levels(std::vector{layer}, strips, leaves, series_sums);
-    auto const more = Levels::most_bytes_of_series(series_sums, leaves);
+    auto const without = Levels(*kernels, std::vector{layer}, strips, leaves).bytes();
+    auto const with = Levels(*kernels, std::vector{layer}, strips, leaves, series_sums);
+    auto const more = Levels::most_bytes_of_series(*kernels, series_sums, leaves);
     EXPECT_GE(with.bytes(), more);
     EXPECT_LE(with.bytes(), without + more);
     for (std::size_t few = 1; few <= leaves; ++few) {
-      auto const levels = with.of_series(Kokkos::Serial(), 30'000, 10'000, few);
+      auto const levels = with.of_series(30'000, 10'000, few);
       EXPECT_LE(size_of_levels(30'000, levels.weights.num_leaves, levels.weights.leaves_per_run),
                 levels.weights.sums.size());
       EXPECT_LE(size_of_levels(10'000, levels.bias.num_leaves, levels.bias.leaves_per_run), levels.bias.sums.size());
@@ -95,9 +104,9 @@ TEST(LeafLevels, TakeNoMoreMemoryForSeriesThanPlanned) {
 }
 
 TEST(LeafLevels, TakeNoMoreMemoryForGroupsThanPlanned) {
-  using ExecutionSpace = Kokkos::DefaultExecutionSpace;
-  using Levels = LeafLevels<ExecutionSpace, float>;
-  ExecutionSpace const space;
+  using Levels = LeafLevels<float>;
+  auto const kernels = kernels_of_device<float>();
+  bool const is_host = kernels->memory().is_host();
   RandomStream random(13, 5);
   for (int trial = 0; trial < 20; ++trial) {
     auto const layer = draw_layer(random, trial % 2 == 0);
@@ -106,19 +115,18 @@ TEST(LeafLevels, TakeNoMoreMemoryForGroupsThanPlanned) {
     auto const inputs = static_cast<std::size_t>(layer.num_inputs);
     auto const outputs = static_cast<std::size_t>(layer.num_outputs);
     std::size_t const leaves = 1 + random.below(70);
-    auto const of_layer = Levels::most_bytes(inputs, outputs, layer.edges.num_edges(), layer.format.has_dense_backward,
-                                             kWholeLayers, leaves);
+    auto const of_layer = Levels::most_bytes(*kernels, inputs, outputs, layer.edges.num_edges(),
+                                             layer.format.has_dense_backward, kWholeLayers, leaves);
     for (std::size_t const most_layers : {1U, 3U, 500U}) {
-      Levels const all(std::vector{layer}, strips, leaves, 0, most_layers);
-      EXPECT_LE(all.bytes(), Levels::most_bytes_of_groups(most_layers, of_layer));
+      Levels const all(*kernels, std::vector{layer}, strips, leaves, 0, most_layers);
+      EXPECT_LE(all.bytes(), Levels::most_bytes_of_groups(*kernels, most_layers, of_layer));
       EXPECT_LE(all.group_layers(), most_layers);
-      if (kOnHost<ExecutionSpace>) EXPECT_EQ(all.group_layers(), 1U);
-      if (!kOnHost<ExecutionSpace> && of_layer < (1U << 20U))
-        EXPECT_GE(all.group_layers(), std::min(most_layers, std::size_t(32)));
+      if (is_host) EXPECT_EQ(all.group_layers(), 1U);
+      if (!is_host && of_layer < (1U << 20U)) EXPECT_GE(all.group_layers(), std::min(most_layers, std::size_t(32)));
       for (std::size_t few = 1; few <= leaves; ++few) {
-        std::size_t const num_sums = all.of(space, layer, whole, few).weights.num_sums;
+        std::size_t const num_sums = all.of(layer, whole, few).weights.num_sums;
         auto const levels =
-            all.of_group(space, layer, whole, all.group_layers() * num_sums, all.group_layers() * outputs, few);
+            all.of_group(layer, whole, all.group_layers() * num_sums, all.group_layers() * outputs, few);
         EXPECT_LE(size_of_levels(levels.weights.num_sums, levels.weights.num_leaves, levels.weights.leaves_per_run),
                   levels.weights.sums.size());
         EXPECT_LE(size_of_levels(levels.bias.num_sums, levels.bias.num_leaves, levels.bias.leaves_per_run),

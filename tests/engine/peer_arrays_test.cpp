@@ -51,7 +51,7 @@ private:
   int num_calls_ = 0;
 };
 
-using Peers = PeerArrays<Kokkos::Serial, float>;
+using Peers = PeerArrays<float>;
 constexpr Peers::Sizes sizes{11, 7, 4, 3, 2};
 constexpr std::size_t num_ranks = 3;
 
@@ -66,7 +66,7 @@ void on_ranks(ThreadExchange::Edit const& edit,
     threads.emplace_back([&, rank] {
       ThreadExchange exchange(meeting, rank, edit);
       std::string obstacle;
-      auto const arrays = Peers::open(exchange, sizes, obstacle);
+      auto const arrays = Peers::open(device_memory(Backend::serial), exchange, sizes, obstacle);
       work(rank, arrays.get(), obstacle);
       meeting.all.arrive_and_wait();
     });
@@ -82,17 +82,19 @@ TEST(PeerArrays, AreReadByAllRanks) {
     auto const number = [](std::size_t of_rank, std::size_t array, std::size_t i) {
       return static_cast<float>(1000 * of_rank + 100 * array + i);
     };
-    for (std::size_t i = 0; i < sizes.num_outputs; ++i) arrays->bias(rank)(i) = number(rank, 0, i);
-    for (std::size_t i = 0; i < sizes.num_edges; ++i) arrays->weights(rank)(i) = number(rank, 1, i);
+    for (std::size_t i = 0; i < sizes.num_outputs; ++i) arrays->bias(rank).data()[i] = number(rank, 0, i);
+    for (std::size_t i = 0; i < sizes.num_edges; ++i) arrays->weights(rank).data()[i] = number(rank, 1, i);
     for (std::size_t subtree = 0; subtree < sizes.num_subtrees; ++subtree)
-      for (std::size_t i = 0; i < sizes.num_sums; ++i) arrays->sums(rank, subtree)(i) = number(rank, 2 + subtree, i);
+      for (std::size_t i = 0; i < sizes.num_sums; ++i)
+        arrays->sums(rank, subtree).data()[i] = number(rank, 2 + subtree, i);
     written.all.arrive_and_wait();
     for (std::size_t other = 0; other < num_ranks; ++other) {
-      for (std::size_t i = 0; i < sizes.num_outputs; ++i) EXPECT_EQ(arrays->bias(other)(i), number(other, 0, i));
-      for (std::size_t i = 0; i < sizes.num_edges; ++i) EXPECT_EQ(arrays->weights(other)(i), number(other, 1, i));
+      for (std::size_t i = 0; i < sizes.num_outputs; ++i) EXPECT_EQ(arrays->bias(other).data()[i], number(other, 0, i));
+      for (std::size_t i = 0; i < sizes.num_edges; ++i)
+        EXPECT_EQ(arrays->weights(other).data()[i], number(other, 1, i));
       for (std::size_t subtree = 0; subtree < sizes.num_subtrees; ++subtree)
         for (std::size_t i = 0; i < sizes.num_sums; ++i)
-          EXPECT_EQ(arrays->sums(other, subtree)(i), number(other, 2 + subtree, i));
+          EXPECT_EQ(arrays->sums(other, subtree).data()[i], number(other, 2 + subtree, i));
     }
   });
 }
@@ -123,7 +125,8 @@ TEST(PeerArrays, AreNotThoseOfAnotherMachine) {
   };
   on_ranks(edit, [](std::size_t /*rank*/, Peers const* arrays, std::string const& obstacle) {
     EXPECT_EQ(arrays, nullptr);
-    EXPECT_EQ(obstacle, "rank 0: some ranks run on other machines, or on other kinds of devices");
+    EXPECT_EQ(obstacle, "rank 0: some ranks run on other machines, or on other "
+                        "kinds of devices");
   });
 }
 

@@ -1,8 +1,10 @@
 #include "engine/sample_copy.hpp"
 
+#include "core/device_lane.hpp"
 #include "engine/random_case.hpp"
 #include "formats/device_layer.hpp"
 #include "kernels/execution_spaces.hpp"
+#include "kernels/samples.hpp"
 
 #include <gtest/gtest.h>
 
@@ -26,11 +28,24 @@ struct Found {
   bool operator==(Found const&) const = default;
 };
 
+/// `count` numbers of the device.
+template <class ExecutionSpace, class Number>
+std::vector<Number> numbers_at(Number const* numbers, std::size_t count) {
+  return download(ConstDeviceArray<ExecutionSpace, Number>(numbers, count));
+}
+
 template <class ExecutionSpace, class Scalar>
-Found<Scalar> found_in(DeviceSamples<ExecutionSpace, Scalar> const& samples) {
-  EXPECT_EQ(samples.row_pointers.size(), static_cast<std::size_t>(samples.num_samples) + 1);
-  EXPECT_EQ(samples.values.size(), samples.value_stride == 0 ? 1 : samples.columns.size());
-  return {download(samples.row_pointers), download(samples.columns), download(samples.values)};
+Found<Scalar> found_in(SamplesOnDevice const& samples) {
+  return {numbers_at<ExecutionSpace>(samples.row_pointers, static_cast<std::size_t>(samples.num_samples) + 1),
+          numbers_at<ExecutionSpace>(samples.columns, samples.num_entries),
+          numbers_at<ExecutionSpace>(static_cast<Scalar const*>(samples.values),
+                                     samples.value_stride == 0 ? 1 : samples.num_entries)};
+}
+
+template <class ExecutionSpace, class Narrow, class Wide>
+void widen_on(Lane const& lane, Narrow const* from, Wide* to, std::size_t count) {
+  widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(lane), ArrayView<Narrow const>(from, count),
+                                      ArrayView<Wide>(to, count), count);
 }
 
 template <class Scalar>
@@ -93,11 +108,18 @@ std::vector<SampleBatch> draw_batches(std::size_t neurons) {
 template <class ExecutionSpace>
 class SampleCopies : public ::testing::Test {
 protected:
+  template <class Scalar, bool InPlace>
+  static SampleCopy copy_of(std::size_t chunk_length) {
+    WidenLaunches const widen{&widen_on<ExecutionSpace, std::uint32_t, EdgeOffset>,
+                              &widen_on<ExecutionSpace, std::uint16_t, NeuronIndex>};
+    return {device_memory(to_backend<ExecutionSpace>()), widen, sizeof(Scalar), InPlace, "the samples", chunk_length};
+  }
+
   /// Each batch through one copier, so that arrays that were used before are used again.
   template <class Scalar, bool InPlace>
   static void expect_right(std::size_t neurons, std::size_t chunk_length) {
-    SampleCopy<ExecutionSpace, Scalar, InPlace> copy("the samples", chunk_length);
-    SampleArrays<ExecutionSpace, Scalar> arrays;
+    SampleCopy copy = copy_of<Scalar, InPlace>(chunk_length);
+    SampleArrays arrays;
     auto const batches = draw_batches(neurons);
     for (std::size_t number = 0; number < batches.size(); ++number) {
       auto const& batch = batches[number];
@@ -105,7 +127,7 @@ protected:
       EXPECT_EQ(brought.samples.num_samples, static_cast<int>(batch.num_samples()));
       EXPECT_EQ(brought.samples.num_neurons, static_cast<int>(neurons));
       EXPECT_EQ(brought.samples.value_stride, batch.has_one_value() ? 0 : 1);
-      EXPECT_EQ(found_in(brought.samples), expected_of<Scalar>(batch))
+      EXPECT_EQ((found_in<ExecutionSpace, Scalar>(brought.samples)), expected_of<Scalar>(batch))
           << "batch " << number << " of " << neurons << " neurons in chunks of " << chunk_length;
       EXPECT_EQ(brought.copied_bytes, (bytes_of<Scalar, InPlace>(batch)));
     }
@@ -149,12 +171,11 @@ TYPED_TEST(SampleCopies, AreReadWhereTheyLieOnTheHost) {
       this->template expect_right<double, true>(65537, chunk_length);
     }
     SampleBatch const batch = draw_batches(60).front();
-    SampleCopy<TypeParam, float> copy;
-    SampleArrays<TypeParam, float> arrays;
+    SampleCopy copy = this->template copy_of<float, true>(std::size_t(1) << 20U);
+    SampleArrays arrays;
     auto const wide = ready<NeuronIndex>(batch);
-    EXPECT_EQ(copy.bring(arrays, wide).samples.columns.data(),
-              std::get<NeuronIndex const*>(wide.rows().front().columns()));
-    EXPECT_EQ(copy.bring(arrays, batch).samples.columns.data(), batch.rows().front().set->matrix.column_indices.data());
+    EXPECT_EQ(copy.bring(arrays, wide).samples.columns, std::get<NeuronIndex const*>(wide.rows().front().columns()));
+    EXPECT_EQ(copy.bring(arrays, batch).samples.columns, batch.rows().front().set->matrix.column_indices.data());
   }
 }
 

@@ -22,7 +22,8 @@ target_link_libraries(varve_fuzzed_files PUBLIC ${host_libraries})
 target_compile_options(varve_fuzzed_files PUBLIC -fsanitize=fuzzer-no-link,${sanitizers} -fno-sanitize-recover=undefined
                                                  -fno-omit-frame-pointer -O1 -g1)
 target_link_options(varve_fuzzed_files PUBLIC -fsanitize=${sanitizers})
-add_library(varve_fuzzed_apps STATIC EXCLUDE_FROM_ALL ${host_sources} ${apps_sources} ${PROJECT_SOURCE_DIR}/src/core/runtime.cpp no_backends.cpp)
+add_library(varve_fuzzed_apps STATIC EXCLUDE_FROM_ALL ${host_sources} ${apps_sources} ${PROJECT_SOURCE_DIR}/src/core/device_memory.cpp
+            ${PROJECT_SOURCE_DIR}/src/core/runtime.cpp no_backends.cpp)
 target_link_libraries(varve_fuzzed_apps PUBLIC varve_fuzzed_files CLI11::CLI11 Kokkos::kokkos)
 
 add_custom_target(fuzzers)

@@ -3,14 +3,13 @@
 #include "core/repeated_launches.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
-#include "core/work_mark.hpp"
 #include "engine/backends.hpp"
-#include "engine/evolve_pattern.hpp"
 #include "engine/finite_moments.hpp"
+#include "engine/growth_search.hpp"
 #include "engine/leaf_shares.hpp"
 #include "engine/rank_losses.hpp"
 #include "engine/shared_step.hpp"
-#include "engine/training_sizes_on.hpp"
+#include "engine/training_sizes_of.hpp"
 #include "engine/training_step.hpp"
 #include "network/representable.hpp"
 
@@ -21,34 +20,38 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace varve {
 
 /// Training on the device of one rank: weights, passes over micro-batches, the tree of their sums, and what is shared
-/// with other ranks. Weights, sums and the step of the optimizer are in WeightSpace: the device, or, if weights are
-/// streamed, the host.
-template <class ExecutionSpace, class Scalar, class WeightSpace>
-class TrainingOn final : public Training {
+/// with other ranks. Weights, sums and the step of the optimizer are on the device, or, if weights are streamed, on the
+/// host.
+template <class Scalar>
+class TrainedNetwork final : public Training {
 public:
+  using Kernels = std::unique_ptr<TrainingKernels<Scalar>>;
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
-  /// Weights are streamed to a GPU.
-  static constexpr bool streams =
-      !std::is_same_v<typename ExecutionSpace::memory_space, typename WeightSpace::memory_space>;
 
-  TrainingOn(Network const& network, TrainingOptions const& options, TrainingPlan const& plan,
-             std::vector<TrainedFormat> const& formats)
-      : options_(options),
+  /// host_kernels: those of the host beside the device if weights are streamed to it, else null.
+  TrainedNetwork(Kernels kernels, Kernels host_kernels, Network const& network, TrainingOptions const& options,
+                 TrainingPlan const& plan, std::vector<TrainedFormat> const& formats)
+      : kernels_(std::move(kernels)),
+        host_kernels_(std::move(host_kernels)),
+        options_(options),
         plan_(plan),
         growth_limits_(limits_of_growth<Scalar>(network, options)),
-        weights_(network, options.optimizer, parts_for(network, options, plan),
+        lane_(kernels_->memory().default_lane()),
+        weight_lane_(weight_kernels().memory().default_lane()),
+        weights_(weight_kernels(), network, options.optimizer, parts_for(network, options, plan),
                  options.exchange ? options.exchange->rank() : 0, formats,
-                 streams ? WeightMemory::of_host : WeightMemory::of_device),
-        passes_(weights_, plan_, options.loss),
-        shares_(num_ranks(options), options.rank_speeds) {
-    if (num_ranks(options) > 1) shared_.emplace(*options_.exchange, weights_, options_.reads_peers);
+                 host_kernels_ ? &kernels_->memory() : nullptr),
+        passes_(*kernels_, weight_kernels(), weights_, plan_, options.loss),
+        launches_(kernels_->memory()),
+        shares_(num_ranks(options), options.rank_speeds),
+        end_of_passes_(kernels_->memory().new_mark()) {
+    if (num_ranks(options) > 1) shared_.emplace(weight_kernels(), *options_.exchange, weights_, options_.reads_peers);
   }
 
   std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) override {
@@ -59,7 +62,7 @@ public:
                        " neurons, but layer 0 takes " + std::to_string(widths.front()) + " inputs");
     }
     require_fit(answers, samples.num_samples(), widths.back(), options_.loss, place);
-    TrainingSet<ExecutionSpace, Scalar> set{rows_on_device(samples.matrix), {}, answers.labels, samples.num_samples()};
+    TrainingSet<Scalar> set{rows_on_device(samples.matrix), {}, answers.labels, samples.num_samples()};
     if (!answers.are_labels()) set.targets = rows_on_device(answers.values);
     sets_.push_back(std::move(set));
     return sets_.size() - 1;
@@ -78,7 +81,7 @@ public:
       bool const is_last = &pass == &passes.back();
       if (is_repeated) {
         repeat(set, rows, pass);
-        weights_.launch_end(weight_space_); // before the host waits
+        weights_.launch_end(*weight_lane_); // before the host waits
       } else {
         forward(set, rows, pass);
         backward(pass, is_last);
@@ -88,11 +91,12 @@ public:
     if (shared_) {
       losses.seconds = share(passes.empty(), time);
       if (!passes.empty())
-        add_losses(losses); // after the last messages, for which a device need not have been waited for
+        add_losses(losses); // after the last messages, for which a device need
+                            // not have been waited for
     }
-    if (!is_repeated) weights_.launch_end(weight_space_);
+    if (!is_repeated) weights_.launch_end(*weight_lane_);
     auto const sum = sum_over_ranks(losses, cuts, true);
-    weights_.end_step(weight_space_);
+    weights_.end_step(*weight_lane_);
     if (!shared_) times_.compute_seconds += time.seconds();
     return sum;
   }
@@ -108,8 +112,8 @@ public:
     std::size_t const micro_batch =
         rows.size() <= plan_.micro_batch ? rows.size() : std::bit_floor(plan_.micro_batch / leaf) * leaf;
     std::size_t const count = (rows.size() + micro_batch - 1) / micro_batch;
-    auto const moved = evolve_pattern<ExecutionSpace, Scalar, WeightSpace>(
-        space_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
+    auto const moved = evolve_pattern<Scalar>(
+        *kernels_, *lane_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
           std::size_t const first = micro * micro_batch;
           forward(set, rows.subspan(first, std::min(micro_batch, rows.size() - first)));
         });
@@ -133,7 +137,7 @@ public:
   }
 
   void require_finite_moments() override {
-    varve::require_finite_moments(weight_space_, weights_, shared_ ? options_.exchange.get() : nullptr);
+    varve::require_finite_moments(*weight_lane_, weights_, shared_ ? options_.exchange.get() : nullptr);
   }
 
   Network network() const override { return weights_.network(); }
@@ -161,7 +165,9 @@ public:
   std::string exchange_way() const override { return shared_ ? shared_->way() : std::string(); }
 
 private:
-  using Sums = DeviceArray<WeightSpace, Scalar>;
+  using Sums = DeviceNumbers<Scalar>;
+
+  TrainingKernels<Scalar> const& weight_kernels() const { return host_kernels_ ? *host_kernels_ : *kernels_; }
 
   /// One rank takes its step at once, unless the host steps layers while the device computes others.
   static GradientParts parts_for(Network const& network, TrainingOptions const& options, TrainingPlan const& plan) {
@@ -185,8 +191,8 @@ private:
   }
 
   void forward(std::size_t set, std::span<std::uint64_t const> rows) {
-    passes_.take(space_, sets_.at(set), rows);
-    passes_.forward(space_, sets_.at(set));
+    passes_.take(*lane_, sets_.at(set), rows);
+    passes_.forward(*lane_, sets_.at(set));
   }
   void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     forward(set, rows_of(pass, rows));
@@ -196,22 +202,22 @@ private:
   /// to step.
   void repeat(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     auto const& samples = sets_.at(set);
-    passes_.take(space_, samples, rows_of(pass, rows));
+    passes_.take(*lane_, samples, rows_of(pass, rows));
     prepare_sums(pass);
-    launches_.run(space_, {set, rows.size()}, [&](ExecutionSpace const& space) {
-      passes_.forward(space, samples);
-      passes_.backward(space, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
+    launches_.run(*lane_, {set, rows.size()}, [&](Lane const& lane) {
+      passes_.forward(lane, samples);
+      passes_.backward(lane, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
       return 0; // the host learns nothing
     });
     auto const& bundle = weights_.parts().bundles().front();
     merge(bundle, pass.subtrees.back());
-    weights_.step_part(weight_space_, 0, part_of_bundle(sums_.front(), bundle));
+    weights_.step_part(*weight_lane_, 0, part_of_bundle(sums_.front(), bundle));
   }
 
   /// Waits for the pass that is under way and adds its losses.
   void add_losses(RankLosses& losses) {
     std::vector<double> found;
-    passes_.add_losses(space_, found, losses.num_right);
+    passes_.add_losses(*lane_, found, losses.num_right);
     losses.add(found, leaf);
   }
 
@@ -227,7 +233,7 @@ private:
     auto const& bundles = weights_.parts().bundles();
     prepare_sums(pass);
     std::size_t bundle = bundles.size();
-    passes_.backward(space_, pass.subtrees, sums_, [&](std::size_t layer, std::size_t first_edge) {
+    passes_.backward(*lane_, pass.subtrees, sums_, [&](std::size_t layer, std::size_t first_edge) {
       while (bundle > 0 && bundles[bundle - 1].first_layer >= layer && bundles[bundle - 1].first_edge >= first_edge)
         end_bundle(--bundle, pass.subtrees.back(), is_last);
     });
@@ -239,28 +245,32 @@ private:
     merge(whole, subtree);
     if (!is_last) return;
     if (shared_) {
-      shared_->send(weight_space_, bundle, sums_);
+      shared_->send(*weight_lane_, bundle, sums_);
     } else {
-      weights_.step_part(weight_space_, bundle, part_of_bundle(sums_.front(), whole));
+      weights_.step_part(*weight_lane_, bundle, part_of_bundle(sums_.front(), whole));
     }
   }
 
   /// An array on the stack. If weights are streamed to a GPU, it copies sums to the host while the host does other
   /// work.
   Sums new_sums(std::size_t size) {
-    return streams ? pinned_sums_.add("varve::pinned_gradient", size) : Sums("varve::gradient", size);
+    if (!host_kernels_) return new_zeros<Scalar>(kernels_->memory(), "varve::gradient", size);
+    auto const sums =
+        numbers_in<Scalar>(kernels_->memory().allocate_on_host("varve::pinned_gradient", size * sizeof(Scalar)));
+    std::fill_n(sums.data(), size, Scalar(0));
+    return sums;
   }
 
   static Sums part_of_bundle(Sums const& sums, GradientBundle const& bundle) {
-    return Kokkos::subview(sums, std::make_pair(bundle.first_sum(), bundle.first_sum() + bundle.num_sums()));
+    return sums.part(bundle.first_sum(), bundle.first_sum() + bundle.num_sums());
   }
 
   /// Merges the topmost sums of the stack, of one bundle, as the last subtree of a pass says.
   void merge(GradientBundle const& bundle, PassSubtree const& last) {
     for (std::size_t merge = 0; merge < last.merges; ++merge) {
       std::size_t const top = last.place - merge;
-      merge_subtrees(weight_space_, MergeSubtrees<WeightSpace, Scalar>{part_of_bundle(sums_[top - 1], bundle),
-                                                                       part_of_bundle(sums_[top], bundle)});
+      weight_kernels().merge_subtrees(*weight_lane_, part_of_bundle(sums_[top - 1], bundle),
+                                      part_of_bundle(sums_[top], bundle));
     }
   }
 
@@ -269,9 +279,9 @@ private:
   double share(bool has_no_leaves, Stopwatch const& time) {
     if (has_no_leaves)
       for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;)
-        shared_->send(weight_space_, bundle, sums_);
-    end_of_passes_.set(space_);
-    return shared_->finish(weight_space_, time, [&] { return end_of_passes_.is_reached(); });
+        shared_->send(*weight_lane_, bundle, sums_);
+    end_of_passes_->set(*lane_);
+    return shared_->finish(*weight_lane_, time, [&] { return end_of_passes_->is_reached(); });
   }
 
   /// The loss over all ranks' leaves. Takes the ranks' speeds into account if it was a step, except for the first one,
@@ -292,40 +302,29 @@ private:
     return sum_of(joined(ranks));
   }
 
-  static DeviceRows<ExecutionSpace, Scalar> rows_on_device(SparseMatrix const& matrix) {
+  SampleRowsOnDevice<Scalar> rows_on_device(SparseMatrix const& matrix) const {
+    auto const& memory = kernels_->memory();
     std::vector<Scalar> const values(matrix.values.begin(), matrix.values.end());
-    return {upload<ExecutionSpace>("varve::sample_rows", matrix.row_pointers),
-            upload<ExecutionSpace>("varve::sample_columns", matrix.column_indices),
-            upload<ExecutionSpace>("varve::sample_values", values)};
+    return {new_copy(memory, "varve::sample_rows", matrix.row_pointers),
+            new_copy(memory, "varve::sample_columns", matrix.column_indices),
+            new_copy(memory, "varve::sample_values", values)};
   }
 
+  Kernels kernels_, host_kernels_;
   TrainingOptions options_;
   TrainingPlan plan_;
   GrowthLimits growth_limits_;
-  ExecutionSpace space_;
-  WeightSpace weight_space_;
-  TrainedWeights<WeightSpace, Scalar> weights_;
-  TrainingPasses<ExecutionSpace, Scalar, WeightSpace> passes_;
-  std::vector<TrainingSet<ExecutionSpace, Scalar>> sets_;
-  std::vector<Sums> sums_;                        ///< gradients' sums over subtrees: a stack
-  PinnedArrays<WeightSpace, Scalar> pinned_sums_; ///< where sums_ are if weights are streamed to a GPU
+  std::unique_ptr<Lane> lane_, weight_lane_;
+  TrainedWeights<Scalar> weights_;
+  TrainingPasses<Scalar> passes_;
+  std::vector<TrainingSet<Scalar>> sets_;
+  std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack; pinned if weights are streamed to a GPU
   /// Of steps, by the number of the set and by the samples of the batch.
-  RepeatedLaunches<ExecutionSpace, std::pair<std::size_t, std::size_t>, int> launches_;
+  RepeatedLaunches<std::pair<std::size_t, std::size_t>, int> launches_;
   LeafShares shares_;
-  std::optional<SharedStep<WeightSpace, Scalar>> shared_; ///< with several ranks only
-  WorkMark<ExecutionSpace> end_of_passes_;
+  std::optional<SharedStep<Scalar>> shared_; ///< with several ranks only
+  std::unique_ptr<LaneMark> end_of_passes_;
   TrainingTimes times_;
 };
-
-template <Backend backend, class Scalar>
-std::unique_ptr<Training> train_on_backend(Network const& network, TrainingOptions const& options) {
-  using ExecutionSpace = SpaceOf<backend>;
-  auto const formats = choose_trained_formats(network, options);
-  auto const plan = TrainingSizesOn<ExecutionSpace, Scalar>::plan(network, options, formats);
-  using Resident = TrainingOn<ExecutionSpace, Scalar, ExecutionSpace>;
-  using Streamed = TrainingOn<ExecutionSpace, Scalar, HostBeside<ExecutionSpace>>;
-  if (plan.streams_weights) return std::make_unique<Streamed>(network, options, plan, formats);
-  return std::make_unique<Resident>(network, options, plan, formats);
-}
 
 } // namespace varve

@@ -30,10 +30,11 @@ GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& opt
 
 /// Plans the memory of a training on one rank. Throws what plan_training() throws, and InputError if the precision
 /// cannot represent the network.
-template <class ExecutionSpace, class Scalar>
-class TrainingSizesOn {
+template <class Scalar>
+class TrainingSizesOf {
 public:
-  static TrainingPlan plan(Network const& network, TrainingOptions options, std::vector<TrainedFormat> const& formats) {
+  static TrainingPlan plan(TrainingKernels<Scalar> const& kernels, Network const& network, TrainingOptions options,
+                           std::vector<TrainedFormat> const& formats) {
     require_valid(options.optimizer);
     TrainingSizes sizes;
     sizes.widths.push_back(network.num_inputs());
@@ -45,20 +46,21 @@ public:
     sizes.scalar_bytes = sizeof(Scalar);
     std::size_t const ranks = num_ranks(options);
     std::size_t leaves = num_leaves<Scalar>(options.batch);
-    std::size_t of_weights =
-        TrainedWeights<ExecutionSpace, Scalar>::bytes_for(network, options.optimizer, ranks, formats);
-    if (ranks > 1) { // a fourth more than equal shares; ranks that should take still more do so in several passes
+    std::size_t of_weights = TrainedWeights<Scalar>::bytes_for(network, options.optimizer, ranks, formats);
+    if (ranks > 1) { // a fourth more than equal shares; ranks that should take
+                     // still more do so in several passes
       of_weights += bytes_of_exchange(network, leaves, ranks, options.reads_peers);
       leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
       options.batch = std::min(options.batch, leaves * sizes.leaf);
     }
     std::size_t const of_growth = bytes_of_growth(network, options);
-    auto const of_levels = [&](std::size_t size) { return bytes_of_levels(network, leaves, formats, size); };
-    auto const series = series_of(network, formats);
-    using Levels = LeafLevels<ExecutionSpace, Scalar>;
+    auto const of_levels = [&](std::size_t size) { return bytes_of_levels(kernels, network, leaves, formats, size); };
+    auto const series = series_of(kernels, network, formats);
+    using Levels = LeafLevels<Scalar>;
     std::size_t const of_layer = of_levels(kWholeLayers);
-    sizes.weight_bytes = of_weights + of_growth + of_layer + Levels::most_bytes_of_series(series.most_sums(), leaves);
-    sizes.group_bytes = Levels::most_bytes_of_groups(network.num_layers(), of_layer) - of_layer;
+    sizes.weight_bytes =
+        of_weights + of_growth + of_layer + Levels::most_bytes_of_series(kernels, series.most_sums(), leaves);
+    sizes.group_bytes = Levels::most_bytes_of_groups(kernels, network.num_layers(), of_layer) - of_layer;
     auto const costs = costs_of_layers(network, formats);
     for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
       sizes.streamed.push_back({size, bytes_of_stream(network, formats, size) + of_growth + of_levels(size)});
@@ -77,7 +79,8 @@ public:
 
 private:
   /// The series of a network whose gradients have their sums side by side, which are the longest ones.
-  static SeriesRule series_of(Network const& network, std::vector<TrainedFormat> const& formats) {
+  static SeriesRule series_of(TrainingKernels<Scalar> const& kernels, Network const& network,
+                              std::vector<TrainedFormat> const& formats) {
     std::vector<SeriesLayer> layers;
     SeriesLayer next;
     for (std::size_t number = 0; number < formats.size(); ++number) {
@@ -91,12 +94,13 @@ private:
       next.first_weight_sum += next.num_edges;
       next.first_bias_sum += next.num_outputs;
     }
-    return series_rule<ExecutionSpace>(std::move(layers));
+    return series_rule(kernels.traits(), std::move(layers));
   }
 
   /// Upper bound of the device memory, in bytes, for sums of leaves, with strips of this size.
-  static std::size_t bytes_of_levels(Network const& network, std::size_t num_leaves,
-                                     std::vector<TrainedFormat> const& formats, std::size_t strip_size) {
+  static std::size_t bytes_of_levels(TrainingKernels<Scalar> const& kernels, Network const& network,
+                                     std::size_t num_leaves, std::vector<TrainedFormat> const& formats,
+                                     std::size_t strip_size) {
     std::map<std::tuple<std::size_t, std::size_t, bool>, std::size_t> most_edges; // of inputs, outputs and format
     for (std::size_t number = 0; number < formats.size(); ++number) {
       auto const& layer = network.layers()[number];
@@ -106,8 +110,8 @@ private:
     std::size_t most = 0;
     for (auto const& [shape, edges] : most_edges) {
       auto const& [inputs, outputs, is_dense] = shape;
-      most = std::max(most, LeafLevels<ExecutionSpace, Scalar>::most_bytes(inputs, outputs, edges, is_dense, strip_size,
-                                                                           num_leaves));
+      most = std::max(
+          most, LeafLevels<Scalar>::most_bytes(kernels, inputs, outputs, edges, is_dense, strip_size, num_leaves));
     }
     return most;
   }
@@ -118,7 +122,7 @@ private:
     std::size_t most = 0;
     for (auto const& layer : network.layers())
       most = std::max(most, std::min(layer.num_edges(), strip_size) + layer.num_outputs());
-    return LayerStream<ExecutionSpace, Scalar>::bytes_for(network, formats, strip_size) + most * sizeof(Scalar);
+    return LayerStream<Scalar>::bytes_for(network, formats, strip_size) + most * sizeof(Scalar);
   }
 
   /// The weights and rows of each layer, in the direction in which they are more.
@@ -161,7 +165,7 @@ private:
       most_of_rank = std::max(most_of_rank, own);
     }
     std::size_t const of_sums = num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
-    typename PeerArrays<ExecutionSpace, Scalar>::Sizes const read{num_sums, num_edges, num_outputs, 0, most_of_rank};
+    typename PeerArrays<Scalar>::Sizes const read{num_sums, num_edges, num_outputs, 0, most_of_rank};
     return of_sums + (reads_peers ? read.bytes() : 0);
   }
 };

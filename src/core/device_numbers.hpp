@@ -1,0 +1,75 @@
+#pragma once
+
+#include "core/device_memory.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace varve {
+
+/// Numbers in the memory of a device, or some neighbouring ones of another such array. The memory lives as long as one
+/// of its arrays.
+template <class Number>
+class DeviceNumbers {
+public:
+  DeviceNumbers() = default;
+  DeviceNumbers(std::shared_ptr<std::byte> owner, Number* data, std::size_t size)
+      : owner_(std::move(owner)), data_(data), size_(size) {}
+  template <class Other>
+  requires std::is_same_v<Number, Other const> DeviceNumbers(DeviceNumbers<Other> const& other)
+      : owner_(other.owner()), data_(other.data()), size_(other.size()) {}
+
+  Number* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  std::size_t num_bytes() const { return size_ * sizeof(Number); }
+  std::shared_ptr<std::byte> const& owner() const { return owner_; }
+
+  /// The numbers [first, last).
+  DeviceNumbers part(std::size_t first, std::size_t last) const { return {owner_, data_ + first, last - first}; }
+
+private:
+  std::shared_ptr<std::byte> owner_;
+  Number* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// The bytes as numbers.
+template <class Number>
+DeviceNumbers<Number> numbers_in(DeviceBytes const& bytes) {
+  return {bytes.owner(), bytes.template as<Number>(), bytes.size() / sizeof(Number)};
+}
+
+/// A new array on the device, not initialized.
+template <class Number>
+DeviceNumbers<Number> new_numbers(DeviceMemory const& memory, std::string const& label, std::size_t size) {
+  return numbers_in<Number>(memory.allocate(label, size * sizeof(Number)));
+}
+
+/// A new array of zeros on the device.
+template <class Number>
+DeviceNumbers<Number> new_zeros(DeviceMemory const& memory, std::string const& label, std::size_t size) {
+  auto const numbers = new_numbers<Number>(memory, label, size);
+  memory.clear_and_wait(numbers.data(), numbers.num_bytes());
+  return numbers;
+}
+
+/// A new array on the device that holds the same numbers.
+template <class Number>
+DeviceNumbers<Number> new_copy(DeviceMemory const& memory, std::string const& label,
+                               std::vector<Number> const& numbers) {
+  return numbers_in<Number>(memory.upload(label, numbers));
+}
+
+/// The numbers of an array on the device.
+template <class Number>
+std::vector<std::remove_const_t<Number>> download(DeviceMemory const& memory, DeviceNumbers<Number> const& numbers) {
+  std::vector<std::remove_const_t<Number>> found(numbers.size());
+  memory.bring_and_wait(found.data(), numbers.data(), numbers.num_bytes());
+  return found;
+}
+
+} // namespace varve

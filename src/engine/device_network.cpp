@@ -1,0 +1,189 @@
+#include "engine/device_network.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "core/profiling_region.hpp"
+#include "engine/strip_cutter.hpp"
+#include "network/layer_memory.hpp"
+#include "plan/names.hpp"
+
+#include <span>
+#include <utility>
+
+namespace varve {
+namespace {
+
+constexpr std::size_t layers_at_a_time = 16;
+
+} // namespace
+
+DeviceNetwork::DeviceNetwork(KernelSet const& kernels, std::shared_ptr<NetworkSource const> const& source,
+                             InferenceOptions const& options, MemoryLimits const& limits, LayerSlices const* slices)
+    : kernels_(kernels),
+      traits_(kernels.traits()),
+      chooser_(traits_, {options.formats, options.kernel, options.expected_samples, slices != nullptr}),
+      slices_(slices),
+      reductions_(options.reductions),
+      cuts_layers_(options.cuts_layers),
+      is_forced_(!options.formats.empty() || options.kernel),
+      encoding_limit_(limits.encoding),
+      store_(kernels, limits) {
+  ProfilingRegion const region("varve::prepare");
+  std::vector<Layer> layers;
+  for (std::size_t first = 0; first < source->num_layers(); first += layers.size()) {
+    layers.assign(std::min(layers_at_a_time, source->num_layers() - first), Layer());
+    for_each_on_host_threads(layers.size(), [&](std::size_t i) { layers[i] = source->layer(first + i); });
+    add(layers, first);
+    if (first == 0 && source->num_layers() > 1) add_first(layers.front());
+    for (auto& layer : layers) recycle(std::move(layer));
+  }
+  finish(source);
+  plan_for(false);
+}
+
+bool DeviceNetwork::plan_for(bool has_one_value) {
+  auto const way = has_one_value ? first_way_ : FirstLayerInput::tiles;
+  cutter_->set_first(way, first_choice_);
+  form_launches();
+  return way != FirstLayerInput::tiles;
+}
+
+double DeviceNetwork::saturated_value() const {
+  double const value = cutter_->saturated_value();
+  return kernels_.scalar_bytes() == sizeof(float) ? static_cast<double>(static_cast<float>(value)) : value;
+}
+
+bool DeviceNetwork::learn(std::vector<LiveShare> const& known, std::size_t num_samples) {
+  if (!cutter_->learn(known, num_samples)) return false;
+  form_launches();
+  return true;
+}
+
+std::optional<StreamSummary> DeviceNetwork::stream() const {
+  return store_.stream() == nullptr ? std::nullopt : std::optional(store_.stream()->summary());
+}
+
+WeightTraffic DeviceNetwork::take_traffic() {
+  return store_.stream() == nullptr ? WeightTraffic() : store_.stream()->take_traffic();
+}
+
+/// Chooses formats for these layers, numbers first, first + 1, ..., and places them on the device.
+void DeviceNetwork::add(std::vector<Layer> const& layers, std::size_t first) {
+  auto runs = store_.is_streamed() ? std::vector<InConeRun>(layers.size()) : chooser_.choose_cones(layers, first);
+  std::vector<Encoding> encodings(layers.size());
+  std::vector<PlannedLayer> planned(layers.size());
+  for_each_on_host_threads(layers.size(), [&](std::size_t i) {
+    if (runs[i].num_layers == 0) encodings[i] = choose(layers[i], first + i);
+    planned[i].choice = encodings[i].choice;
+    if (reductions_.saturation)
+      planned[i].kept_cap =
+          kernels_.scalar_bytes() == sizeof(float) ? kept_cap<float>(layers[i]) : kept_cap<double>(layers[i]);
+  });
+  std::vector<std::unique_ptr<EncodedLayer>> encoded(layers.size());
+  std::size_t num_encoded = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i == num_encoded) {
+      num_encoded = end_of_group(planned, i);
+      for_each_on_host_threads(num_encoded - i, [&](std::size_t k) {
+        if (runs[i + k].num_layers == 0) encoded[i + k] = kernels_.encode(layers[i + k], std::move(encodings[i + k]));
+      });
+    }
+    take_in(layers[i], planned[i]);
+    if (runs[i].num_layers == 0) {
+      store_.place(layers[i], *encoded[i]);
+      encoded[i].reset();
+    } else if (runs[i].is_first) {
+      auto const run = std::span<Layer const>(layers).subspan(i, runs[i].num_layers);
+      planned_.back().choice = chooser_.choice_of(run, runs[i].cones);
+      store_.place(run, runs[i].cones);
+    } else {
+      planned_.back().choice.num_edges = layers[i].num_edges();
+    }
+  }
+}
+
+/// Chooses for a layer. Throws ResourceError if it would take more memory than allowed, and than the layer takes as
+/// it was read, because a format or kernel was asked for that pads it.
+Encoding DeviceNetwork::choose(Layer const& layer, std::size_t number) const {
+  auto encoding = chooser_.choose(layer, number);
+  std::size_t const bytes = encoding.choice.encoded_bytes(kernels_.scalar_bytes());
+  if (is_forced_ && bytes > encoding_limit_ && bytes > bytes_of(layer))
+    encoding_exceeds_memory(number, to_string(encoding.choice.format), bytes, encoding_limit_);
+  return encoding;
+}
+
+/// One past the last of the layers that are encoded together with layer `first`: those that fit the memory for that,
+/// and at least that one.
+std::size_t DeviceNetwork::end_of_group(std::vector<PlannedLayer> const& planned, std::size_t first) const {
+  std::size_t bytes = 0;
+  std::size_t end = first;
+  while (end < planned.size() && (end == first || bytes <= encoding_limit_))
+    bytes += planned[end++].choice.encoded_bytes(kernels_.scalar_bytes());
+  return bytes > encoding_limit_ && end > first + 1 ? end - 1 : end;
+}
+
+void DeviceNetwork::take_in(Layer const& layer, PlannedLayer planned) {
+  std::size_t const number = planned_.size();
+  if (number == 0) num_inputs_ = layer.num_inputs();
+  if (number > 0) require_fit(num_outputs_, layer, number);
+  num_outputs_ = slices_ == nullptr ? layer.num_outputs() : slices_->whole(number).num_outputs();
+  max_outputs_ = std::max(max_outputs_, num_outputs_);
+  num_edges_ += layer.num_edges();
+  planned.num_outputs = layer.num_outputs();
+  planned.cap = layer.activation.has_cap() ? layer.activation.cap : 0.0;
+  planned.keeps_zero = slices_ == nullptr ? keeps_zero(layer) : slices_->whole(number).keeps_zero;
+  planned_.push_back(std::move(planned));
+  store_.add(std::max(max_outputs_, num_inputs_));
+}
+
+void DeviceNetwork::add_first(Layer const& layer) {
+  auto first = chooser_.choose_first(layer, planned_.front().choice);
+  bool const has_own = first.way == FirstLayerInput::tiles || first.way == FirstLayerInput::own_bits;
+  if (!has_own && !store_.place_first(layer, first)) return;
+  first_way_ = first.way;
+  first_choice_ = first.choice;
+}
+
+void DeviceNetwork::finish(std::shared_ptr<NetworkSource const> const& source) {
+  if (cuts_layers_) StripCutter(kernels_, chooser_, store_, planned_).cut(*source);
+  if (!planned_.front().strips.empty()) first_way_ = FirstLayerInput::tiles; // kernels that take strips read tiles
+  store_.finish([&](bool keeps_all) -> LayerStore::MakeImage {
+    if (keeps_all) return {};
+    return PieceMaker(kernels_, chooser_, source, planned_);
+  });
+  bool const needs_copy = first_way_ == FirstLayerInput::bits || first_way_ == FirstLayerInput::counts;
+  if (needs_copy && store_.first() == nullptr) first_way_ = FirstLayerInput::tiles; // memory was too small for the copy
+  for (std::size_t number = 0; store_.stream() != nullptr && number < planned_.size(); ++number) {
+    planned_[number].choice = chooser_.streamed(planned_[number].choice);
+    planned_[number].segment = store_.segment_of({number, 0});
+    for (std::size_t strip = 0; strip < planned_[number].strips.size(); ++strip)
+      planned_[number].strips[strip].segment = store_.segment_of({number, strip});
+  }
+  cutter_.emplace(std::move(planned_), traits_,
+                  CutRequest{FirstLayerInput::tiles, {}, reductions_.saturation, reductions_.equal_samples});
+}
+
+void DeviceNetwork::form_launches() {
+  steps_.clear();
+  for (auto const& step : cutter_->steps()) {
+    HandOver const hand_over{step.lists_live,
+                             step.lists_saturated,
+                             step.joins_equal,
+                             step.keeps_dead,
+                             static_cast<int>(step.next_tile_samples),
+                             saturated_value(),
+                             step.lists_live || step.joins_equal};
+    steps_.push_back({step, launch_of(step), hand_over});
+  }
+}
+
+std::unique_ptr<Launch> DeviceNetwork::launch_of(Step const& step) const {
+  if (step.kernel == KernelName::bits || step.kernel == KernelName::counts)
+    return kernels_.launch_of_first(step, *store_.first());
+  std::vector<DeviceLayer const*> layers = {store_.layer(step.first_layer, step.strip)};
+  for (std::size_t number = step.first_layer + 1; number <= step.last_layer; ++number)
+    if (auto const* layer = store_.layer(number)) layers.push_back(layer); // a run of cones is with its first layer
+  return kernels_.launch_of(step, layers, *cutter_);
+}
+
+} // namespace varve

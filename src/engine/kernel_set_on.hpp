@@ -1,0 +1,280 @@
+#pragma once
+
+#include "core/device_lane.hpp"
+#include "core/execution.hpp"
+#include "engine/kernel_set.hpp"
+#include "engine/launches.hpp"
+#include "engine/layer_formats.hpp"
+#include "kernels/dense_rows.hpp"
+#include "kernels/device_traits.hpp"
+#include "kernels/join_neurons.hpp"
+#include "kernels/samples.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace varve {
+
+/// The kernel set of an execution space and a scalar type. The only template of inference over both, with what it
+/// includes.
+template <class ExecutionSpace, class Scalar>
+class KernelSetOn final : public KernelSet {
+public:
+  DeviceMemory const& memory() const override { return device_memory(to_backend<ExecutionSpace>()); }
+  std::size_t scalar_bytes() const override { return sizeof(Scalar); }
+  DeviceTraits traits() const override {
+    return device_traits<ExecutionSpace, Scalar>(num_processors(ExecutionSpace()), max_team_scratch<ExecutionSpace>());
+  }
+
+  std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const override {
+    return std::make_unique<Encoded>(Formats::encode(layer, std::move(encoding)));
+  }
+  std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded) const override {
+    return placed(layer, encoded, {});
+  }
+  LayerInImage place_in_image(Layer const& layer, EncodedLayer const& encoded) const override {
+    ArraysInImage<ExecutionSpace> image;
+    auto in_image = placed(layer, encoded, {&image});
+    return {std::move(in_image), image.release()};
+  }
+  std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const override {
+    return std::make_unique<InFormat>(Cones(run, cones));
+  }
+  std::unique_ptr<FirstLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const override {
+    return std::make_unique<First>(Formats::place_first(layer, choice, Arrays()));
+  }
+
+  std::unique_ptr<Launch> launch_of(Step const& step, std::span<DeviceLayer const* const> layers,
+                                    LaunchCutter const& cutter) const override {
+    typename LaunchMaker<ExecutionSpace, Scalar>::Layers formats;
+    for (auto const* layer : layers) formats.push_back(&static_cast<InFormat const&>(*layer).format);
+    return LaunchMaker<ExecutionSpace, Scalar>(formats, cutter).make(step);
+  }
+  std::unique_ptr<Launch> launch_of_first(Step const& step, FirstLayer const& layer) const override {
+    return std::visit(
+        [&]<class F>(F const& format) -> std::unique_ptr<Launch> {
+          return std::make_unique<FirstLaunch<ExecutionSpace, F>>(format, static_cast<int>(step.choice.tile_samples));
+        },
+        static_cast<First const&>(layer).format);
+  }
+
+  std::unique_ptr<Panel> new_panel(Panel::Size const& size) const override {
+    return std::make_unique<PanelOn<ExecutionSpace, Scalar>>(size);
+  }
+
+  WidenLaunches widen() const override {
+    return {&widen_numbers<std::uint32_t, EdgeOffset>, &widen_numbers<std::uint16_t, NeuronIndex>};
+  }
+
+  DenseEntries count_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset* row_ends) const override {
+    auto const& space = instance_of<ExecutionSpace>(lane);
+    if (rows.num_rows == 0) Kokkos::deep_copy(space, DeviceArray<ExecutionSpace, EdgeOffset>(row_ends, 1), 0);
+    auto const found = varve::count_entries<ExecutionSpace, Scalar>(space, rows_of<Scalar const>(rows),
+                                                                    array_at(row_ends, rows.num_rows + 1));
+    return {found.num_entries, found.first_bad};
+  }
+  void fill_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset const* row_ends, std::size_t num_entries,
+                    NeuronIndex* columns, void* values) const override {
+    varve::fill_entries(instance_of<ExecutionSpace>(lane),
+                        FillEntries<ExecutionSpace, Scalar>{
+                            rows_of<Scalar const>(rows), array_at(row_ends, rows.num_rows + 1),
+                            array_at(columns, num_entries), array_at(static_cast<Scalar*>(values), num_entries)});
+  }
+
+  std::uint64_t hash(Lane const& lane, Panel const& given_panel, SamplesInPanel const& samples,
+                     PanelOutputs const& outputs, SampleIndex first_sample) const override {
+    auto const& panel = panel_of(given_panel);
+    std::size_t const num_positions = samples.positions == nullptr ? 0 : samples.count;
+    HashActivations<ExecutionSpace, Scalar> const kernel{panel.source(),
+                                                         panel.tile_samples(),
+                                                         panel.from_slot(),
+                                                         array_at(samples.positions, num_positions),
+                                                         array_at(samples.ids, samples.count),
+                                                         neurons_of(outputs),
+                                                         panel.num_neurons(),
+                                                         static_cast<int>(outputs.num_outputs),
+                                                         first_sample};
+    std::uint64_t hash = 0;
+    in_space_for(lane, samples.count * outputs.num_outputs, [&](auto const& space) {
+      using Space = std::decay_t<decltype(space)>;
+      Kokkos::parallel_reduce("varve::hash_activations",
+                              Kokkos::RangePolicy<Space>(space, 0, static_cast<int>(samples.count)), kernel, hash);
+    });
+    return hash;
+  }
+  std::uint64_t hash_saturated(Lane const& lane, int const* ids, std::size_t count, PanelOutputs const& outputs,
+                               SampleIndex first_sample) const override {
+    std::uint64_t hash = 0;
+    Kokkos::parallel_reduce(
+        "varve::hash_saturated",
+        Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(lane), 0, static_cast<int>(count)),
+        HashEqualActivations<Scalar>{static_cast<Scalar>(outputs.saturated_value), array_at(ids, count),
+                                     static_cast<int>(outputs.num_outputs), first_sample},
+        hash);
+    return hash;
+  }
+
+  void gather_rows(Lane const& lane, Panel const& given_panel, PanelOutputs const& outputs, std::size_t first,
+                   std::size_t count, void* rows) const override {
+    auto const& panel = panel_of(given_panel);
+    std::size_t const size = count * outputs.num_outputs;
+    DeviceArray<ExecutionSpace, Scalar> const on_device(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::rows"),
+                                                        size);
+    GatherRows<ExecutionSpace, Scalar> const kernel{panel.source(),
+                                                    panel.tile_samples(),
+                                                    panel.from_slot(),
+                                                    neurons_of(outputs),
+                                                    static_cast<int>(first),
+                                                    panel.num_neurons(),
+                                                    static_cast<int>(outputs.num_outputs),
+                                                    on_device};
+    in_space_for(lane, size, [&](auto const& space) {
+      using Space = std::decay_t<decltype(space)>;
+      using Range = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
+      Kokkos::parallel_for("varve::gather_rows", Range(space, 0, size), kernel);
+      space.fence("varve: gather rows");
+    });
+    copy_and_wait(Kokkos::View<Scalar*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(static_cast<Scalar*>(rows), size),
+                  on_device);
+  }
+  void write_rows(Lane const& lane, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
+                  DeviceOutput const& target) const override {
+    using Write = WriteRows<Scalar>;
+    static_assert(Write::is_dead == kDeadSample && Write::is_saturated == kSaturatedSample);
+    auto const& panel = panel_of(given_panel);
+    varve::write_rows(instance_of<ExecutionSpace>(lane),
+                      Write{panel.source(), panel.tile_samples(), panel.from_slot(), neurons_of(outputs),
+                            array_at(ends, target.num_rows), panel.num_neurons(),
+                            static_cast<Scalar>(outputs.saturated_value), rows_of<Scalar>(target)});
+  }
+
+  void join_part(Lane const& lane, Panel& given_panel, RankPart const& part, int num_neurons,
+                 int tile_samples) const override {
+    auto const& panel = panel_of(given_panel);
+    std::size_t const size = part.num_positions * static_cast<std::size_t>(part.num_neurons);
+    JoinNeurons<ExecutionSpace, Scalar> kernel{};
+    kernel.part = {array_at(static_cast<Scalar const*>(part.activations), size),
+                   array_at(part.live_stamps, part.num_positions), part.first_neuron, part.num_neurons,
+                   part.tile_samples};
+    kernel.target = panel.target();
+    kernel.num_neurons = num_neurons;
+    kernel.tile_samples = tile_samples;
+    kernel.num_slots = panel.max_samples();
+    kernel.live_stamps = panel.live_stamps();
+    kernel.stamp = panel.stamp();
+    join_neurons(instance_of<ExecutionSpace>(lane), kernel);
+  }
+
+private:
+  using Formats = LayerFormats<ExecutionSpace, Scalar>;
+  using Cones = typename Formats::Cones;
+
+  struct Encoded final : EncodedLayer {
+    explicit Encoded(typename Formats::Encoded given) : arrays(std::move(given)) {}
+    std::size_t bytes() const override { return Formats::bytes_of(arrays); }
+
+    typename Formats::Encoded arrays;
+  };
+
+  struct InFormat final : DeviceLayer {
+    explicit InFormat(typename Formats::Format given) : format(std::move(given)) {}
+    std::size_t bytes() const override {
+      return std::visit([](auto const& one) { return one.bytes(); }, format);
+    }
+    bool can_be_streamed() const override { return !std::holds_alternative<Cones>(format); }
+    std::vector<unsigned char> to_image() override {
+      ArraysInImage<ExecutionSpace> image;
+      visit_streamed([&](auto& one) { one.for_each_array([&](auto& array) { image.take(array); }); });
+      return image.release();
+    }
+    void move_arrays(unsigned char const* image) override {
+      visit_streamed([&](auto& one) { varve::move_arrays(one, image); });
+    }
+
+    template <class Visit>
+    void visit_streamed(Visit const& visit) {
+      std::visit(
+          [&]<class F>(F& one) {
+            if constexpr (!std::is_same_v<F, Cones>) visit(one);
+          },
+          format);
+    }
+
+    typename Formats::Format format;
+  };
+
+  struct First final : FirstLayer {
+    explicit First(typename Formats::FirstLayer given) : format(std::move(given)) {}
+    std::size_t bytes() const override {
+      return std::visit([](auto const& one) { return one.bytes(); }, format);
+    }
+
+    typename Formats::FirstLayer format;
+  };
+
+  template <class Number>
+  static ArrayView<Number> array_at(Number* numbers, std::size_t count) {
+    return ArrayView<Number>(numbers, count);
+  }
+  static PanelOn<ExecutionSpace, Scalar> const& panel_of(Panel const& panel) {
+    return static_cast<PanelOn<ExecutionSpace, Scalar> const&>(panel);
+  }
+  static ArrayView<NeuronIndex const> neurons_of(PanelOutputs const& outputs) {
+    return array_at(outputs.neurons, outputs.neurons == nullptr ? 0 : outputs.num_outputs);
+  }
+  template <class Element, class Address>
+  static DenseRows<Element> rows_of(DeviceMatrix<Address> const& matrix) {
+    return {static_cast<Element*>(matrix.data), matrix.num_rows, matrix.num_columns, matrix.row_stride,
+            matrix.column_stride};
+  }
+
+  template <class Narrow, class Wide>
+  static void widen_numbers(Lane const& lane, Narrow const* from, Wide* to, std::size_t count) {
+    varve::widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(lane), array_at(from, count),
+                                               array_at(to, count), count);
+  }
+
+  /// Calls launch(space) with the space to read so many activations in: on a host one thread, if that reads them before
+  /// others would have begun to.
+  template <class Launch>
+  static void in_space_for(Lane const& lane, std::size_t num_activations, Launch const& launch) {
+    constexpr std::size_t few_activations = 4096;
+    auto const& space = instance_of<ExecutionSpace>(lane);
+    if constexpr (kOnHost<ExecutionSpace>) {
+      if (num_activations <= few_activations) {
+        space.fence("varve: before a launch in one thread");
+        return launch(ShortSpace<ExecutionSpace>());
+      }
+    }
+    launch(space);
+  }
+
+  /// The destination of a format's arrays: one class for both, so that formats are compiled once.
+  struct Arrays {
+    ArraysInImage<ExecutionSpace>* image = nullptr; ///< null: the device
+
+    template <class Number>
+    ConstDeviceArray<ExecutionSpace, Number> put(std::string const& label, std::vector<Number> const& numbers) const {
+      if (image != nullptr) return image->put(label, numbers);
+      return upload<ExecutionSpace>(label, numbers);
+    }
+  };
+
+  static std::unique_ptr<DeviceLayer> placed(Layer const& layer, EncodedLayer const& encoded, Arrays const& arrays) {
+    return std::make_unique<InFormat>(Formats::place(layer, static_cast<Encoded const&>(encoded).arrays, arrays));
+  }
+};
+
+template <Backend backend, class Scalar>
+std::unique_ptr<KernelSet> kernel_set_of() {
+  return std::make_unique<KernelSetOn<SpaceOf<backend>, Scalar>>();
+}
+
+} // namespace varve

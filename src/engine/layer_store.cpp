@@ -1,0 +1,157 @@
+#include "engine/layer_store.hpp"
+
+#include "engine/panel.hpp"
+#include "plan/memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace varve {
+
+DeviceLayer const* LayerStore::layer(std::size_t layer, std::size_t strip) const {
+  auto const& strips = layers_[layer].strips;
+  return strips.empty() ? layers_[layer].whole.layer.get() : strips[strip].layer.get();
+}
+
+void LayerStore::add(std::size_t num_neurons) {
+  layers_.emplace_back();
+  max_neurons_ = std::max(max_neurons_, num_neurons);
+}
+
+void LayerStore::place(Layer const& layer, EncodedLayer const& encoded) {
+  make_room(encoded.bytes());
+  Stored& stored = layers_.back().whole;
+  if (is_streamed_) {
+    stored = in_image(layer, encoded, true);
+  } else {
+    stored.layer = kernels_.place(layer, encoded);
+  }
+  bytes_ += stored.layer->bytes();
+}
+
+void LayerStore::place(std::span<Layer const> run, ConeRun const& cones) {
+  auto& stored = layers_.back().whole.layer;
+  stored = kernels_.place_cones(run, cones);
+  bytes_ += stored->bytes();
+  resident_bytes_ += stored->bytes();
+}
+
+bool LayerStore::place_first(Layer const& layer, FirstLayerChoice const& choice) {
+  auto first = kernels_.place_first(layer, choice);
+  std::size_t const more = first->bytes();
+  if (is_streamed_ || bytes_ + more > room()) return false;
+  first_ = std::move(first);
+  bytes_ += more;
+  return true;
+}
+
+std::vector<std::size_t> LayerStore::layers_too_large() {
+  make_room(0);
+  std::vector<std::size_t> numbers;
+  for (std::size_t number = 0; is_streamed_ && number < layers_.size(); ++number) {
+    if (2 * bytes_of(number) > room_for_stream().most) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+RoomForWeights LayerStore::room_for_stream() const {
+  return {room() - std::min(room(), resident_bytes_), limits_.device_weights.has_value()};
+}
+
+StripNeed LayerStore::need_of(std::size_t layer, std::size_t least_strip_bytes) const {
+  return {layer,
+          bytes_of(layer),
+          resident_bytes_ + 2 * least_strip_bytes,
+          smallest_batch_bytes(),
+          room(),
+          limits_.device_weights.has_value()};
+}
+
+void LayerStore::place_strip(std::size_t number, Layer const& strip, EncodedLayer const& encoded) {
+  auto& [whole, strips] = layers_[number];
+  kept_bytes_ -= whole.image.bytes.size();
+  whole = {};
+  strips.push_back(in_image(strip, encoded, false));
+}
+
+void LayerStore::finish(std::function<MakeImage(bool keeps_all)> const& maker) {
+  make_room(0);
+  if (!is_streamed_) return;
+  std::vector<WeightImage> images;
+  std::vector<std::size_t> piece_bytes;
+  for_each_piece([&](Stored& stored, Piece const& piece) {
+    pieces_.push_back(piece);
+    piece_bytes.push_back(stored.image.num_bytes);
+    images.push_back(std::move(stored.image));
+  });
+  bool const keeps_all = std::ranges::all_of(images, &WeightImage::is_kept);
+  stream_ = std::make_unique<WeightStream>(
+      kernels_.memory(), plan_segments(piece_bytes, room_for_stream()), std::move(images),
+      [make = maker(keeps_all), pieces = pieces_](std::size_t piece) { return make(pieces[piece]); });
+  std::size_t number = 0;
+  for_each_piece([&](Stored& stored, Piece const& /*piece*/) {
+    if (stored.layer && stored.layer->can_be_streamed()) stored.layer->move_arrays(stream_->address_of(number));
+    ++number;
+  });
+}
+
+std::size_t LayerStore::segment_of(Piece const& piece) const {
+  auto const before = [](Piece const& one, Piece const& other) {
+    return std::pair(one.layer, one.strip) < std::pair(other.layer, other.strip);
+  };
+  auto const found = std::ranges::lower_bound(pieces_, piece, before);
+  return stream_->segment_of(static_cast<std::size_t>(found - pieces_.begin()));
+}
+
+/// Calls visit(stored, piece) for each layer, or each of its strips if it was cut, in order.
+template <class Visit>
+void LayerStore::for_each_piece(Visit const& visit) {
+  for (std::size_t number = 0; number < layers_.size(); ++number) {
+    auto& [whole, strips] = layers_[number];
+    if (strips.empty()) visit(whole, Piece{number, 0});
+    for (std::size_t strip = 0; strip < strips.size(); ++strip) visit(strips[strip], Piece{number, strip});
+  }
+}
+
+/// Bytes for weights, beside which the smallest batch must fit.
+std::size_t LayerStore::room() const { return room_for_weights(limits_, smallest_batch_bytes()); }
+
+/// Bytes of the smallest batch: two buffers of its activations, and twice as much for two batches of samples and its
+/// other arrays.
+std::size_t LayerStore::smallest_batch_bytes() const {
+  std::size_t const sample_bytes = 6 * max_neurons_ * kernels_.scalar_bytes() + 128;
+  return Panel::slot_granularity * sample_bytes;
+}
+
+/// If `bytes` more bytes of weights do not fit, drops the second form of layer 0; if they still do not fit, begins to
+/// stream: moves all layers into images on the host, as place() does from then on.
+void LayerStore::make_room(std::size_t bytes) {
+  if (is_streamed_ || bytes_ + bytes <= room()) return;
+  bytes_ -= bytes_of_first();
+  first_.reset();
+  if (bytes_ + bytes <= room()) return;
+  is_streamed_ = true;
+  for (auto& layer : layers_) {
+    auto& [stored, image] = layer.whole;
+    if (stored && stored->can_be_streamed()) image = keep(stored->to_image(), true);
+  }
+}
+
+/// A layer, or a strip of one, encoded in an image.
+LayerStore::Stored LayerStore::in_image(Layer const& layer, EncodedLayer const& encoded, bool may_be_cut) {
+  auto [placed, image] = kernels_.place_in_image(layer, encoded);
+  return {std::move(placed), keep(std::move(image), may_be_cut)};
+}
+
+/// Keeps an image if the host has room for it. may_be_cut: it is of a layer, so that if it is too large for the room,
+/// which only shrinks, strips will replace it.
+WeightImage LayerStore::keep(std::vector<unsigned char> bytes, bool may_be_cut) {
+  WeightImage image{bytes.size(), {}};
+  if (may_be_cut && 2 * image.num_bytes > room()) return image;
+  if (kept_bytes_ + image.num_bytes > limits_.host_weights) return image;
+  kept_bytes_ += image.num_bytes;
+  image.bytes = std::move(bytes);
+  return image;
+}
+
+} // namespace varve

@@ -1,0 +1,308 @@
+#pragma once
+
+#include "core/device_numbers.hpp"
+#include "engine/layer_strips.hpp"
+#include "engine/training_formats.hpp"
+#include "network/leaf.hpp"
+#include "network/loss.hpp"
+#include "network/network.hpp"
+#include "network/optimizer.hpp"
+#include "network/sparse_matrix.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace varve {
+
+/// The numbers of a neuron for the samples of a leaf, in an order that each device has for itself.
+template <class Scalar>
+struct LeafLine {
+  Scalar numbers[kLeafSamples<Scalar>];
+};
+
+/// The numbers of all neurons of a layer for a mini-batch: [leaf][neuron].
+template <class Scalar>
+using LeafPanel = DeviceNumbers<LeafLine<Scalar>>;
+
+/// Rows of a sparse matrix on a device.
+template <class Scalar>
+struct SampleRowsOnDevice {
+  DeviceNumbers<EdgeOffset const> row_pointers;
+  DeviceNumbers<NeuronIndex const> columns; ///< ascending within each row
+  DeviceNumbers<Scalar const> values;       ///< one per entry, or one for all entries
+};
+
+/// A pattern in compressed sparse rows on a device.
+struct RowsOnDevice {
+  DeviceNumbers<std::uint32_t const> row_pointers; ///< first edge of each row, then the number of edges
+  DeviceNumbers<NeuronIndex const> neurons;        ///< the neuron at the other end of each edge
+  int num_rows = 0;
+};
+
+/// The pattern of a layer that is trained: by output for the forward pass, by input for the backward pass and the
+/// gradient. The training order of edges and weights is by input; `places` maps it to the order by output.
+struct PatternOnDevice {
+  RowsOnDevice by_output, by_input;
+  DeviceNumbers<std::uint32_t const> places; ///< edge in training order -> edge in the order by output
+
+  std::size_t num_edges() const { return places.size(); }
+};
+
+/// One layer that is trained: its edges and its parts of the arrays of all layers.
+template <class Scalar>
+struct LayerInTraining {
+  PatternOnDevice edges;
+  DeviceNumbers<Scalar const> by_input,
+      by_output; ///< weights in training order and by output
+  DeviceNumbers<double const> bias;
+  Activation activation;
+  int num_inputs, num_outputs;
+  std::size_t first_edge, first_output; ///< where the parts begin
+  std::size_t first_weight_sum,
+      first_bias_sum; ///< where the sums of the layer's gradients are stored
+  TrainedFormat format{};
+  std::size_t first_stored = 0; ///< where by_output begins: one weight for each edge, or, if dense, for each place
+  // only for a dense backward pass of a layer that lacks some edges
+  DeviceNumbers<Scalar> dense_by_input{};            ///< [input][output]
+  DeviceNumbers<Scalar const> dense_weights{};       ///< the same, to be read
+  DeviceNumbers<std::uint32_t const> dense_places{}; ///< place in dense_by_input of each edge by input
+
+  /// Weights of the backward pass: of edges by input, or [input][output].
+  DeviceNumbers<Scalar const> const& backward_weights() const {
+    return dense_weights.size() != 0 ? dense_weights : by_input;
+  }
+  std::size_t num_places() const {
+    return static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_outputs);
+  }
+  std::size_t num_stored() const { return format.has_dense_forward ? num_places() : edges.num_edges(); }
+};
+
+/// What kernels read of a strip of a layer. The arrays belong to others and hold the strip alone.
+template <class Scalar>
+struct DirectedLayer {
+  LayerStrip strip;
+  RowsOnDevice const& edges;
+  DeviceNumbers<Scalar const> const& weights; ///< in the order of `edges`, or dense
+  DeviceNumbers<double const> const& bias;    ///< for the forward direction
+  DeviceNumbers<std::uint32_t const> const&
+      places; ///< LayerInTraining::dense_places, for the backward direction, from the strip's first place on
+};
+
+/// Partial sums of the binary tree over leaves (TreeLevels of the kernels).
+template <class Scalar>
+struct LevelsOnDevice {
+  DeviceNumbers<Scalar> sums;
+  std::size_t num_sums = 0; ///< sums in each level
+  int num_levels = 0;       ///< levels of each run
+  int leaves_per_run = 1;   ///< a power of two
+  int num_leaves = 0;       ///< leaves, or halves of leaves
+  int parts_per_leaf = 1;   ///< parts of each leaf that count as leaves
+
+  /// The same levels from sum `first` on, for one of several layers that have their sums side by side.
+  LevelsOnDevice from_sum(std::size_t first) const {
+    auto levels = *this;
+    levels.sums = sums.part(first, sums.size());
+    return levels;
+  }
+};
+
+/// Partial sums over leaves of the gradients of a strip of a layer.
+template <class Scalar>
+struct GradientLevels {
+  LevelsOnDevice<Scalar> weights; ///< a sum for each gradient of the strip
+  LevelsOnDevice<Scalar> bias;    ///< a sum for each output, if the gradients of biases go with the strip
+};
+
+/// What the backward pass of a strip of a layer reads and writes besides its weights.
+template <class Scalar>
+struct BackwardPanels {
+  LeafPanel<Scalar> inputs;       ///< activations of the layer before
+  LeafPanel<Scalar> errors;       ///< of the layer's outputs
+  LeafPanel<Scalar> input_errors; ///< result: of the outputs of the layer before
+  GradientLevels<Scalar> levels;  ///< result: gradients
+};
+
+/// How the backward pass of a strip shares the leaves.
+struct LeafRuns {
+  int of_weights,
+      of_bias; ///< leaves, or parts of leaves, that a team adds up by itself
+  int num_leaves;
+  int parts_per_leaf = 1;
+};
+
+/// What of a device's training decides how the host cuts work and shares memory.
+struct TrainingTraits {
+  std::size_t series_sums;          ///< edges and neurons of a series of layers at most; 0: no series
+  std::size_t group_bytes;          ///< bytes of partial sums of neighbouring layers that one launch adds up
+  std::size_t least_turned_weights; ///< weights from which on a dense layer without gaps is turned in blocks
+  std::size_t launch_edges;         ///< edges whose forward pass for a leaf takes as long as a launch
+  std::size_t num_processors;
+};
+
+/// Layers [first, last] over num_leaves leaves from first_leaf on; errors: which of two panels holds those of the last
+/// layer's outputs.
+struct SeriesPart {
+  std::size_t first, last, first_leaf, num_leaves;
+  int errors;
+
+  auto operator<=>(SeriesPart const&) const = default;
+};
+
+/// The panels of a series.
+template <class Scalar>
+class SeriesPanels {
+public:
+  virtual LeafPanel<Scalar> inputs_of(std::size_t layer) const = 0; ///< the part's lines
+  virtual LeafPanel<Scalar> errors(int number) const = 0;           ///< 0 or 1: the part's lines
+
+protected:
+  ~SeriesPanels() = default;
+};
+
+/// Launches of series of layers on a host. Kernels hold thirty arrays a layer, whose copies take 3 to 14 % of a step of
+/// narrow layers: they are made once.
+template <class Scalar>
+class SeriesPasses {
+public:
+  virtual ~SeriesPasses() = default;
+
+  /// To be called when arrays or panels have been replaced.
+  virtual void forget() = 0;
+  /// The forward pass of layers [first, end). Does not fence.
+  virtual void forward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first,
+                       std::size_t end, SeriesPanels<Scalar> const& panels, int num_leaves) = 0;
+  /// The backward pass of a part: writes the sums of gradients to `levels`, by layer side by side. Does not fence.
+  virtual void backward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
+                        SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) = 0;
+};
+
+/// The numbers of a step of the optimizer and what goes with them; see UpdateStep of the kernels.
+template <class Number, class Sum>
+struct UpdatedNumbers {
+  DeviceNumbers<Number> numbers;
+  DeviceNumbers<Number> first,
+      second;                                ///< moments; empty where the optimizer has none
+  DeviceNumbers<Sum const> sums;             ///< sums of the gradients over the mini-batch
+  DeviceNumbers<Number> copies;              ///< the numbers in another order; empty: not wanted
+  DeviceNumbers<std::uint32_t const> places; ///< index of each number in `copies`
+  DeviceNumbers<int> bad;                    ///< one element: set to 1 if a number is not finite; empty: no check
+  UpdateFactors<Number> factors;
+  OptimizerKind kind;
+};
+
+/// Numbers that another rank has computed, and where they go; see TakeNumbers of the kernels.
+template <class Number>
+struct TakenNumbers {
+  DeviceNumbers<Number const> numbers;
+  DeviceNumbers<Number> in_order;            ///< empty: not wanted
+  DeviceNumbers<Number> copies;              ///< empty: not wanted
+  DeviceNumbers<std::uint32_t const> places; ///< index of each number in `copies`
+  DeviceNumbers<int> bad;                    ///< one element: set to 1 if a number is not finite
+};
+
+/// The outputs of a network for a micro-batch and the answers; see OutputError of the kernels.
+template <class Scalar>
+struct AnsweredOutputs {
+  LeafPanel<Scalar> outputs;
+  LeafPanel<Scalar> targets;               ///< wanted outputs; empty if `labels` are given
+  DeviceNumbers<NeuronIndex const> labels; ///< wanted class by position
+  LeafPanel<Scalar> errors;                ///< result
+  DeviceNumbers<double> losses;            ///< result, by position
+  DeviceNumbers<int> is_right;             ///< result, by position
+  Activation activation;
+  Loss loss;
+  int num_outputs, num_positions, num_leaves;
+};
+
+/// Outputs of a layer whose gradients at all places are wanted, with the panels of all outputs.
+template <class Scalar>
+struct PlaceBlock {
+  LeafPanel<Scalar> inputs, errors;
+  int num_inputs, num_outputs, first_output, block_outputs;
+};
+
+/// All of training that is compiled for an execution space. No function fences unless it returns a number.
+template <class Scalar>
+class TrainingKernels {
+public:
+  virtual ~TrainingKernels() = default;
+
+  virtual DeviceMemory const& memory() const = 0;
+  virtual TrainingTraits traits() const = 0;
+  virtual LeafRuns runs_of(std::size_t num_rows, std::size_t num_outputs, bool is_dense,
+                           std::size_t num_leaves) const = 0;
+  /// Leaves that a team of a series, or of a block of places, adds up by itself.
+  virtual int leaves_of_series(int num_leaves) const = 0;
+  virtual int leaves_of_places(int num_inputs, int block_outputs, int num_leaves) const = 0;
+
+  /// Upload a valid pattern. Throw InputError if it has more edges than 32 bits count.
+  virtual PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& turned) const = 0;
+  virtual RowsOnDevice upload_rows(std::string const& label, SparseMatrix const& matrix) const = 0;
+
+  virtual void update(Lane const& lane, UpdatedNumbers<Scalar, Scalar> const& weights) const = 0;
+  virtual void update_bias(Lane const& lane, UpdatedNumbers<double, Scalar> const& bias) const = 0;
+  virtual void take(Lane const& lane, TakenNumbers<Scalar> const& weights) const = 0;
+  virtual void take_bias(Lane const& lane, TakenNumbers<double> const& bias) const = 0;
+  /// by_output[output][input] = by_input[input][output] for the weights [first, last) of a layer without gaps.
+  virtual void turn(Lane const& lane, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
+                    std::size_t first, std::size_t last) const = 0;
+  /// The index of the first number that is not finite.
+  virtual std::optional<std::size_t> first_bad(Lane const& lane, DeviceNumbers<Scalar const> const& numbers) const = 0;
+  virtual std::optional<std::size_t> first_bad_bias(Lane const& lane,
+                                                    DeviceNumbers<double const> const& numbers) const = 0;
+
+  /// sums[i] += others[i].
+  virtual void merge_subtrees(Lane const& lane, DeviceNumbers<Scalar> const& sums,
+                              DeviceNumbers<Scalar const> const& others) const = 0;
+  /// total[i] = the sum of sums[p][i] over all subtrees p, by the program `merges` (network/subtrees.hpp).
+  virtual void add_subtrees(Lane const& lane, DeviceNumbers<Scalar const*> const& sums,
+                            DeviceNumbers<int> const& merges, DeviceNumbers<Scalar> const& total) const = 0;
+  /// numbers[i] -= shift.
+  virtual void subtract(Lane const& lane, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const = 0;
+
+  /// Brings rows, with their zeros, to the positions of a panel of `width` neurons.
+  virtual void gather_positions(Lane const& lane, SampleRowsOnDevice<Scalar> const& rows,
+                                DeviceNumbers<std::uint64_t> const& rows_of, LeafPanel<Scalar> const& panel,
+                                std::size_t width, int num_positions) const = 0;
+  virtual void answer(Lane const& lane, AnsweredOutputs<Scalar> const& outputs) const = 0;
+
+  /// The forward pass of a strip of a layer over num_leaves leaves, by the kernel of its format.
+  virtual void forward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+                       LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_leaves) const = 0;
+  /// The backward pass. before: the activation of the layer before, or null for the first layer, which has gradients
+  /// alone.
+  virtual void backward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+                        Activation const* before, BackwardPanels<Scalar> const& panels) const = 0;
+  /// The sums of a strip's gradients over all leaves: of weights, by edge in training order, to `totals` from `first`
+  /// on, of biases from first_bias on. is_picked: the levels have a gradient for each place, of which only those at
+  /// strip.places are wanted.
+  virtual void totals(Lane const& lane, DirectedLayer<Scalar> const& strip, bool is_picked,
+                      GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals, std::size_t first,
+                      std::size_t first_bias) const = 0;
+  /// totals[first + i] = the sum of all leaves of sum i, and the same for the biases from first_bias on.
+  virtual void add_levels(Lane const& lane, GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals,
+                          std::size_t first, std::size_t first_bias) const = 0;
+  /// Null if the device computes no series.
+  virtual std::unique_ptr<SeriesPasses<Scalar>> new_series() const = 0;
+
+  /// The gradients of all places of a block, into `levels` for leaves_of_places().
+  virtual void place_gradients(Lane const& lane, PlaceBlock<Scalar> const& block,
+                               LevelsOnDevice<Scalar> const& levels) const = 0;
+  /// Lists the places of a block without an edge whose absolute gradients are above `limit`, with these, and returns
+  /// how many there are.
+  virtual std::size_t list_free_places(Lane const& lane, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
+                                       DeviceNumbers<Scalar const> const& gradients, Scalar limit,
+                                       DeviceNumbers<std::uint32_t> const& places,
+                                       DeviceNumbers<Scalar> const& magnitudes) const = 0;
+};
+
+/// The kernels of training for one backend and scalar type, float or double. The build makes a file from
+/// backend_training.cpp.in for each of them that Kokkos has.
+template <Backend backend, class Scalar>
+std::unique_ptr<TrainingKernels<Scalar>> training_kernels_of();
+
+} // namespace varve

@@ -1,0 +1,458 @@
+#pragma once
+
+#include "core/device_lane.hpp"
+#include "core/execution.hpp"
+#include "engine/training_kernels.hpp"
+#include "formats/trained_edges.hpp"
+#include "kernels/derivative.hpp"
+#include "kernels/fused_backward.hpp"
+#include "kernels/gather_positions.hpp"
+#include "kernels/growth.hpp"
+#include "kernels/layer_series.hpp"
+#include "kernels/leaf_gradient.hpp"
+#include "kernels/leaf_sums.hpp"
+#include "kernels/line_half.hpp"
+#include "kernels/output_error.hpp"
+#include "kernels/trained_dense.hpp"
+#include "kernels/trained_forward.hpp"
+#include "kernels/training_tile.hpp"
+#include "kernels/tuning/training.hpp"
+#include "kernels/update_step.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace varve {
+
+/// least = min(least, index of a number that is not finite). Index: number.
+template <class ExecutionSpace, class Number>
+struct FindNotFinite {
+  ConstDeviceArray<ExecutionSpace, Number> numbers;
+
+  KOKKOS_FUNCTION void operator()(std::size_t i, std::size_t& least) const {
+    if (!Kokkos::isfinite(numbers(i)) && i < least) least = i;
+  }
+};
+
+/// numbers(i) -= shift. Index: number.
+template <class ExecutionSpace>
+struct Subtract {
+  DeviceArray<ExecutionSpace, std::uint32_t> numbers;
+  std::uint32_t shift;
+
+  KOKKOS_FUNCTION void operator()(std::size_t i) const { numbers(i) -= shift; }
+};
+
+/// Arrays of the host's code as kernels of a space take them.
+template <class ExecutionSpace, class Scalar>
+struct TrainingViews {
+  using Line = typename TrainingTile<ExecutionSpace, Scalar>::Line;
+  static_assert(sizeof(Line) == sizeof(LeafLine<Scalar>));
+
+  template <class Number>
+  static Kokkos::View<Number*, typename ExecutionSpace::memory_space> array(DeviceNumbers<Number> const& numbers) {
+    return Kokkos::View<Number*, typename ExecutionSpace::memory_space>(numbers.data(), numbers.size());
+  }
+  static TrainingPanel<ExecutionSpace, Scalar> panel(LeafPanel<Scalar> const& panel) {
+    return TrainingPanel<ExecutionSpace, Scalar>(reinterpret_cast<Line*>(panel.data()), panel.size());
+  }
+  static TreeLevels<ExecutionSpace, Scalar> levels(LevelsOnDevice<Scalar> const& levels) {
+    return {array(levels.sums),    levels.num_sums,   levels.num_levels,
+            levels.leaves_per_run, levels.num_leaves, levels.parts_per_leaf};
+  }
+  static EdgeRows<ExecutionSpace> rows(RowsOnDevice const& rows) {
+    EdgeRows<ExecutionSpace> edges;
+    edges.row_pointers = array(rows.row_pointers);
+    edges.neurons = array(rows.neurons);
+    edges.num_rows = rows.num_rows;
+    return edges;
+  }
+  static DeviceRows<ExecutionSpace, Scalar> samples(SampleRowsOnDevice<Scalar> const& rows) {
+    return {array(rows.row_pointers), array(rows.columns), array(rows.values)};
+  }
+
+  /// The panel from the line of a strip's first row on.
+  static TrainingPanel<ExecutionSpace, Scalar> panel_from(LeafPanel<Scalar> const& given, LayerStrip const& strip) {
+    return given.size() == 0 ? panel(given) : panel(given.part(strip.first_row, given.size()));
+  }
+
+  /// Sets what all forward kernels read and write for a strip of a layer.
+  template <class Kernel>
+  static void set_forward(Kernel& kernel, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& arrays,
+                          LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs) {
+    kernel.weights = array(arrays.weights);
+    kernel.bias = array(arrays.bias);
+    kernel.bounds = bounds_of<Scalar>(layer.activation);
+    kernel.inputs = panel(inputs);
+    kernel.outputs = panel_from(outputs, arrays.strip);
+    kernel.num_inputs = layer.num_inputs;
+    kernel.stride = layer.num_outputs;
+  }
+
+  /// Sets what all backward kernels read and write for a strip of a layer. before: the activation of the layer before,
+  /// or null for the first layer, which has gradients alone.
+  template <class Kernel>
+  static void set_backward(Kernel& kernel, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& arrays,
+                           Activation const* before, BackwardPanels<Scalar> const& panels) {
+    kernel.weights = array(arrays.weights);
+    kernel.inputs = panel_from(panels.inputs, arrays.strip);
+    kernel.errors = panel(panels.errors);
+    kernel.input_errors = panel_from(panels.input_errors, arrays.strip);
+    kernel.stride = layer.num_inputs;
+    if (before != nullptr) kernel.derivative = Derivative<Scalar>(*before);
+    kernel.levels = levels(panels.levels.weights);
+    kernel.num_outputs = layer.num_outputs;
+  }
+};
+
+template <class ExecutionSpace, class Scalar>
+class SeriesPassesOn final : public SeriesPasses<Scalar> {
+public:
+  void forget() override {
+    forward_.clear();
+    backward_.clear();
+  }
+
+  void forward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first, std::size_t end,
+               SeriesPanels<Scalar> const& panels, int num_leaves) override {
+    auto& kernels = forward_[{first, end}];
+    if (kernels.empty()) {
+      for (std::size_t number = first; number < end; ++number)
+        kernels.push_back(forward_of(layers[number], panels.inputs_of(number), panels.inputs_of(number + 1)));
+    }
+    series_forward(instance_of<ExecutionSpace>(lane), Forward{list_of(kernels)}, num_leaves);
+  }
+
+  void backward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
+                SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) override {
+    auto const& begin = layers[part.first];
+    if (backward_.size() == most_parts) backward_.clear();
+    auto& kernels = backward_[part];
+    if (kernels.empty()) {
+      int errors = part.errors;
+      for (std::size_t number = part.last + 1; number-- > part.first; errors = 1 - errors) {
+        auto const& layer = layers[number];
+        GradientLevels<Scalar> const own{levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
+                                         levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
+        kernels.push_back(
+            backward_of(layer, layers[number - 1].activation,
+                        {panels.inputs_of(number), panels.errors(errors), panels.errors(1 - errors), own}));
+      }
+    }
+    series_backward(instance_of<ExecutionSpace>(lane),
+                    Backward{list_of(kernels), levels.weights.leaves_per_run, levels.weights.num_leaves});
+  }
+
+private:
+  using Views = TrainingViews<ExecutionSpace, Scalar>;
+  using Forward = SeriesForward<ExecutionSpace, Scalar>;
+  using Backward = SeriesBackward<ExecutionSpace, Scalar>;
+  static constexpr std::size_t most_parts = 4096;
+
+  static typename Forward::Layer forward_of(LayerInTraining<Scalar> const& layer, LeafPanel<Scalar> const& inputs,
+                                            LeafPanel<Scalar> const& outputs) {
+    typename Forward::Layer kernel{};
+    LayerStrip const whole{0, static_cast<std::size_t>(layer.num_outputs), 0, layer.edges.num_edges()};
+    Views::set_forward(kernel, layer, {whole, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places},
+                       inputs, outputs);
+    kernel.edges = Views::rows(layer.edges.by_output);
+    return kernel;
+  }
+
+  static typename Backward::Layer backward_of(LayerInTraining<Scalar> const& layer, Activation const& before,
+                                              BackwardPanels<Scalar> const& panels) {
+    typename Backward::Layer kernel{};
+    LayerStrip const whole{0, static_cast<std::size_t>(layer.num_inputs), 0, layer.edges.num_edges()};
+    Views::set_backward(kernel.edges, layer,
+                        {whole, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places},
+                        &before, panels);
+    kernel.edges.edges = Views::rows(layer.edges.by_input);
+    kernel.bias = {Views::panel(panels.errors), Views::levels(panels.levels.bias), layer.num_outputs, 1};
+    return kernel;
+  }
+
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<typename Forward::Layer>> forward_;
+  std::map<SeriesPart, std::vector<typename Backward::Layer>> backward_;
+};
+
+/// The kernels of training on an execution space. The only template of training over both, with what it includes.
+template <class ExecutionSpace, class Scalar>
+class TrainingKernelsOn final : public TrainingKernels<Scalar> {
+public:
+  DeviceMemory const& memory() const override { return device_memory(to_backend<ExecutionSpace>()); }
+  TrainingTraits traits() const override {
+    return {+Tune::series_sums, +Tune::group_bytes, +Tune::least_turned_weights, +Tune::launch_edges,
+            static_cast<std::size_t>(processors_)};
+  }
+
+  /// On GPUs for LeafGradientOnGpu if the layer is dense, else for ScratchBackward if a team has scratch for the errors
+  /// of all outputs.
+  LeafRuns runs_of(std::size_t num_rows, std::size_t num_outputs, bool is_dense,
+                   std::size_t num_leaves) const override {
+    auto const leaves = static_cast<int>(num_leaves);
+    auto const rows = static_cast<int>(num_rows);
+    auto const outputs = static_cast<int>(num_outputs);
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (is_dense) {
+        int const parts = LeafGradientOnGpu<ExecutionSpace, Scalar>::num_parts(rows, outputs);
+        int const per_run = Tune::leaves_per_dense_run(processors_, parts, leaves);
+        return {per_run, per_run, leaves};
+      }
+      using Half = LineHalf<ExecutionSpace, Scalar>;
+      if (Half::fits(outputs)) {
+        int const halves = leaves * Half::halves;
+        int const per_run = Tune::halves_per_run(processors_, Tune::half_blocks(processors_, rows, halves), halves);
+        return {per_run, per_run, leaves, Half::halves};
+      }
+    }
+    constexpr int group = LeafSums<TrainingTile<ExecutionSpace, Scalar>>::count;
+    return {leaves_per_run(rows, leaves), leaves_per_run((outputs + group - 1) / group, leaves), leaves};
+  }
+  int leaves_of_series(int num_leaves) const override { return Tune::leaves_per_run(processors_, 1, num_leaves); }
+  int leaves_of_places(int num_inputs, int block_outputs, int num_leaves) const override {
+    int const parts = place_gradient_blocks<ExecutionSpace, Scalar>(ExecutionSpace(), num_inputs, block_outputs);
+    return Tune::leaves_per_run(processors_, parts, num_leaves);
+  }
+
+  PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& turned) const override {
+    TrainedEdges<ExecutionSpace> const edges(matrix, turned);
+    return {on_device(edges.by_output), on_device(edges.by_input), on_device(edges.places)};
+  }
+  RowsOnDevice upload_rows(std::string const& label, SparseMatrix const& matrix) const override {
+    return on_device(EdgeRows<ExecutionSpace>(label, matrix.row_pointers, matrix.column_indices));
+  }
+
+  void update(Lane const& lane, UpdatedNumbers<Scalar, Scalar> const& weights) const override {
+    update_numbers(lane, weights);
+  }
+  void update_bias(Lane const& lane, UpdatedNumbers<double, Scalar> const& bias) const override {
+    update_numbers(lane, bias);
+  }
+  void take(Lane const& lane, TakenNumbers<Scalar> const& weights) const override { take_all(lane, weights); }
+  void take_bias(Lane const& lane, TakenNumbers<double> const& bias) const override { take_all(lane, bias); }
+  void turn(Lane const& lane, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
+            std::size_t first, std::size_t last) const override {
+    transpose_weights(
+        on(lane), TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
+                                                           static_cast<std::size_t>(layer.num_inputs),
+                                                           static_cast<std::size_t>(layer.num_outputs), first, last});
+  }
+  std::optional<std::size_t> first_bad(Lane const& lane, DeviceNumbers<Scalar const> const& numbers) const override {
+    return first_not_finite(lane, numbers);
+  }
+  std::optional<std::size_t> first_bad_bias(Lane const& lane,
+                                            DeviceNumbers<double const> const& numbers) const override {
+    return first_not_finite(lane, numbers);
+  }
+
+  void merge_subtrees(Lane const& lane, DeviceNumbers<Scalar> const& sums,
+                      DeviceNumbers<Scalar const> const& others) const override {
+    varve::merge_subtrees(on(lane), MergeSubtrees<ExecutionSpace, Scalar>{Views::array(sums), Views::array(others)});
+  }
+  void add_subtrees(Lane const& lane, DeviceNumbers<Scalar const*> const& sums, DeviceNumbers<int> const& merges,
+                    DeviceNumbers<Scalar> const& total) const override {
+    using Place = PlaceOfSums<Scalar>;
+    static_assert(sizeof(Place) == sizeof(Scalar const*));
+    ConstDeviceArray<ExecutionSpace, Place> const places(reinterpret_cast<Place const*>(sums.data()), sums.size());
+    varve::add_subtrees(on(lane),
+                        AddSubtrees<ExecutionSpace, Scalar>{places, Views::array(merges), Views::array(total)});
+  }
+  void subtract(Lane const& lane, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const override {
+    Kokkos::parallel_for("varve::shift_strip", Range(on(lane), 0, numbers.size()),
+                         Subtract<ExecutionSpace>{Views::array(numbers), shift});
+  }
+
+  void gather_positions(Lane const& lane, SampleRowsOnDevice<Scalar> const& rows,
+                        DeviceNumbers<std::uint64_t> const& rows_of, LeafPanel<Scalar> const& panel, std::size_t width,
+                        int num_positions) const override {
+    varve::gather_positions(on(lane),
+                            GatherPositions<ExecutionSpace, Scalar>{Views::samples(rows), Views::array(rows_of),
+                                                                    Views::panel(panel), static_cast<int>(width)},
+                            num_positions);
+  }
+  void answer(Lane const& lane, AnsweredOutputs<Scalar> const& outputs) const override {
+    OutputError<ExecutionSpace, Scalar> kernel{};
+    kernel.outputs = Views::panel(outputs.outputs);
+    kernel.targets = Views::panel(outputs.targets);
+    kernel.labels = Views::array(outputs.labels);
+    kernel.errors = Views::panel(outputs.errors);
+    kernel.losses = Views::array(outputs.losses);
+    kernel.is_right = Views::array(outputs.is_right);
+    kernel.derivative = Derivative<Scalar>(outputs.activation);
+    kernel.loss = outputs.loss;
+    kernel.num_outputs = outputs.num_outputs;
+    kernel.num_positions = outputs.num_positions;
+    kernel.num_leaves = outputs.num_leaves;
+    output_error(on(lane), kernel);
+  }
+
+  void forward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+               LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_leaves) const override {
+    auto const& space = on(lane);
+    if (layer.format.has_dense_forward) {
+      TrainedDenseForward<ExecutionSpace, Scalar> kernel{};
+      Views::set_forward(kernel, layer, strip, inputs, outputs);
+      kernel.num_outputs = static_cast<int>(strip.strip.num_rows);
+      trained_dense_forward(space, kernel, num_leaves);
+      return;
+    }
+    auto const by_edges = [&](auto kernel, auto const& launch) {
+      Views::set_forward(kernel, layer, strip, inputs, outputs);
+      kernel.edges = Views::rows(strip.edges);
+      launch(kernel);
+    };
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (LineHalf<ExecutionSpace, Scalar>::fits(layer.num_inputs)) {
+        by_edges(ScratchForward<ExecutionSpace, Scalar>{},
+                 [&](auto const& kernel) { scratch_forward(space, kernel, num_leaves); });
+        return;
+      }
+    }
+    by_edges(TrainedForward<ExecutionSpace, Scalar>{},
+             [&](auto const& kernel) { trained_forward(space, kernel, num_leaves); });
+  }
+
+  void backward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+                Activation const* before, BackwardPanels<Scalar> const& panels) const override {
+    auto const& space = on(lane);
+    auto const by_edges = [&](auto kernel) {
+      if (strip.strip.is_first)
+        neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{Views::panel(panels.errors),
+                                                              Views::levels(panels.levels.bias), layer.num_outputs, 1});
+      Views::set_backward(kernel, layer, strip, before, panels);
+      kernel.edges = Views::rows(strip.edges);
+      fused_backward(space, kernel);
+    };
+    auto const dense = [&](auto kernel) {
+      Views::set_backward(kernel, layer, strip, before, panels);
+      kernel.bias_levels = Views::levels(panels.levels.bias);
+      kernel.num_inputs = static_cast<int>(strip.strip.num_rows);
+      trained_dense_backward(space, kernel);
+    };
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      auto const in_scratch = [&](auto kernel) {
+        Views::set_backward(kernel, layer, strip, before, panels);
+        kernel.edges = Views::rows(strip.edges);
+        kernel.bias_levels = Views::levels(panels.levels.bias);
+        scratch_backward(space, kernel);
+      };
+      if (panels.levels.weights.parts_per_leaf > 1) {
+        if (before != nullptr) in_scratch(ScratchBackward<ExecutionSpace, Scalar, true>{});
+        if (before == nullptr) in_scratch(ScratchBackward<ExecutionSpace, Scalar, false>{});
+        return;
+      }
+    }
+    bool const is_dense = layer.format.has_dense_backward;
+    if (is_dense && before != nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, true>{});
+    if (is_dense && before == nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, false>{});
+    if (!is_dense && before != nullptr) by_edges(FusedBackward<ExecutionSpace, Scalar, true>{});
+    if (!is_dense && before == nullptr) by_edges(FusedBackward<ExecutionSpace, Scalar, false>{});
+  }
+
+  void totals(Lane const& lane, DirectedLayer<Scalar> const& strip, bool is_picked,
+              GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals, std::size_t first,
+              std::size_t first_bias) const override {
+    if (!is_picked) return add_levels(lane, levels, totals, first, first_bias);
+    pick_levels(on(lane), PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(strip.places),
+                                                             Views::array(totals), first});
+    varve::add_levels(on(lane),
+                      AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.bias), Views::array(totals), first_bias});
+  }
+  void add_levels(Lane const& lane, GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals,
+                  std::size_t first, std::size_t first_bias) const override {
+    varve::add_levels(on(lane), AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals),
+                                                                  first, Views::levels(levels.bias), first_bias});
+  }
+  std::unique_ptr<SeriesPasses<Scalar>> new_series() const override {
+    if constexpr (kOnHost<ExecutionSpace>) return std::make_unique<SeriesPassesOn<ExecutionSpace, Scalar>>();
+    return nullptr;
+  }
+
+  void place_gradients(Lane const& lane, PlaceBlock<Scalar> const& block,
+                       LevelsOnDevice<Scalar> const& levels) const override {
+    PlaceGradients<ExecutionSpace, Scalar> kernel{};
+    kernel.inputs = Views::panel(block.inputs);
+    kernel.errors = Views::panel(block.errors);
+    kernel.num_inputs = block.num_inputs;
+    kernel.num_outputs = block.num_outputs;
+    kernel.first_output = block.first_output;
+    kernel.block_outputs = block.block_outputs;
+    kernel.levels = Views::levels(levels);
+    varve::place_gradients(on(lane), kernel);
+  }
+  std::size_t list_free_places(Lane const& lane, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
+                               DeviceNumbers<Scalar const> const& gradients, Scalar limit,
+                               DeviceNumbers<std::uint32_t> const& places,
+                               DeviceNumbers<Scalar> const& magnitudes) const override {
+    ListFreePlaces<ExecutionSpace, Scalar> kernel{};
+    kernel.edges = Views::rows(edges);
+    kernel.gradients = Views::array(gradients);
+    kernel.places = Views::array(places);
+    kernel.magnitudes = Views::array(magnitudes);
+    kernel.limit = limit;
+    kernel.num_inputs = block.num_inputs;
+    kernel.first_output = block.first_output;
+    return varve::list_free_places(on(lane), kernel, gradients.size());
+  }
+
+private:
+  using Views = TrainingViews<ExecutionSpace, Scalar>;
+  using Tune = TrainingTuning<ExecutionSpace>;
+  using Range = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+
+  static ExecutionSpace const& on(Lane const& lane) { return instance_of<ExecutionSpace>(lane); }
+
+  /// Leaves that a team adds up by itself in kernels over num_rows rows, or groups of rows.
+  int leaves_per_run(int num_rows, int num_leaves) const {
+    return Tune::leaves_per_run(processors_, Tune::num_blocks(processors_, num_rows), num_leaves);
+  }
+
+  /// An array that shares the ownership of a View.
+  template <class Number>
+  static DeviceNumbers<Number> on_device(Kokkos::View<Number*, typename ExecutionSpace::memory_space> const& view) {
+    std::shared_ptr<std::byte> owner(nullptr, [view](std::byte const* /*nothing*/) {});
+    return {std::move(owner), view.data(), view.size()};
+  }
+  static RowsOnDevice on_device(EdgeRows<ExecutionSpace> const& rows) {
+    return {on_device(rows.row_pointers), on_device(rows.neurons), rows.num_rows};
+  }
+
+  template <class Number>
+  static void update_numbers(Lane const& lane, UpdatedNumbers<Number, Scalar> const& step) {
+    update_step(on(lane), UpdateStep<ExecutionSpace, Number, Scalar>{
+                              Views::array(step.numbers), Views::array(step.first), Views::array(step.second),
+                              Views::array(step.sums), Views::array(step.copies), Views::array(step.places),
+                              Views::array(step.bad), step.factors, step.kind});
+  }
+  template <class Number>
+  static void take_all(Lane const& lane, TakenNumbers<Number> const& taken) {
+    take_numbers(on(lane), TakeNumbers<ExecutionSpace, Number>{Views::array(taken.numbers),
+                                                               Views::array(taken.in_order), Views::array(taken.copies),
+                                                               Views::array(taken.places), Views::array(taken.bad)});
+  }
+  template <class Number>
+  static std::optional<std::size_t> first_not_finite(Lane const& lane, DeviceNumbers<Number const> const& numbers) {
+    std::size_t least = std::numeric_limits<std::size_t>::max();
+    if (numbers.size() == 0) return std::nullopt;
+    Kokkos::parallel_reduce("varve::find_not_finite", Range(on(lane), 0, numbers.size()),
+                            FindNotFinite<ExecutionSpace, Number>{Views::array(numbers)},
+                            Kokkos::Min<std::size_t>(least));
+    return least < numbers.size() ? std::optional(least) : std::nullopt;
+  }
+
+  int processors_ = num_processors(ExecutionSpace());
+};
+
+template <Backend backend, class Scalar>
+std::unique_ptr<TrainingKernels<Scalar>> training_kernels_of() {
+  return std::make_unique<TrainingKernelsOn<SpaceOf<backend>, Scalar>>();
+}
+
+} // namespace varve

@@ -1,0 +1,155 @@
+#include "engine/weight_stream.hpp"
+
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
+#include "core/stopwatch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace varve {
+
+WeightStream::WeightStream(DeviceMemory const& memory, WeightSegments plan, std::vector<WeightImage> images,
+                           MakeImage make_image)
+    : memory_(memory),
+      plan_(std::move(plan)),
+      make_image_(std::move(make_image)),
+      device_(memory.allocate("varve::streamed_weights", plan_.device_bytes())) {
+  for (auto const& image : images) image_bytes_.push_back(image.num_bytes);
+  for (auto const& segment : plan_.segments) take(segment, images);
+  if (!memory.is_host() && num_remade_ > 0) staging_ = on_host(plan_.buffer_bytes);
+  copies_ = memory.new_lane();
+  loader_ = std::make_unique<SegmentLoader>(streamed_.size(), plan_.num_buffers, [this](std::size_t i) { load(i); });
+}
+
+unsigned char const* WeightStream::address_of(std::size_t piece) const {
+  auto const& segment = plan_.segments[segment_of(piece)];
+  auto const* place = place_of(segment);
+  for (std::size_t before = segment.first_piece; before < piece; ++before) place += image_bytes_[before];
+  return reinterpret_cast<unsigned char const*>(place);
+}
+
+std::size_t WeightStream::segment_of(std::size_t piece) const {
+  auto const next = std::ranges::upper_bound(plan_.segments, piece, {}, &WeightSegment::first_piece);
+  return static_cast<std::size_t>(next - plan_.segments.begin()) - 1;
+}
+
+void WeightStream::acquire(Lane const& lane, std::size_t segment) {
+  if (current_ == segment) return;
+  leave(lane);
+  if (!plan_.segments[segment].is_resident) {
+    Stopwatch const wait_time;
+    loader_->acquire(number_of(segment));
+    add_traffic({.wait_seconds = wait_time.seconds()});
+  }
+  current_ = segment;
+}
+
+void WeightStream::finish(Lane const& lane) {
+  leave(lane);
+  loader_->rewind();
+}
+
+WeightTraffic WeightStream::take_traffic() {
+  std::lock_guard const lock(traffic_guard_);
+  return std::exchange(traffic_, {});
+}
+
+StreamSummary WeightStream::summary() const {
+  std::size_t host_bytes = 0;
+  for (auto const& segment : streamed_) host_bytes += segment.kept.size();
+  return {plan_.segments.size(), plan_.segments.size() - streamed_.size(),
+          num_remade_,           plan_.num_buffers,
+          plan_.buffer_bytes,    host_bytes + staging_.size()};
+}
+
+DeviceBytes WeightStream::on_host(std::size_t bytes) const {
+  return memory_.allocate_on_host("varve::streamed_weights", bytes);
+}
+
+/// Copies a segment to the device if it stays there; else joins its images in host memory if all of them are kept.
+void WeightStream::take(WeightSegment const& segment, std::vector<WeightImage>& images) {
+  auto const first = images.begin() + static_cast<std::ptrdiff_t>(segment.first_piece);
+  auto const last = images.begin() + static_cast<std::ptrdiff_t>(segment.last_piece) + 1;
+  bool const is_kept = std::all_of(first, last, [](WeightImage const& image) { return image.is_kept(); });
+  DeviceBytes all;
+  if (is_kept || segment.is_resident) all = on_host(segment.bytes);
+  auto* place = all.data();
+  for (auto image = first; image != last && is_kept; place += image++->num_bytes)
+    std::memcpy(place, image->bytes.data(), image->num_bytes);
+  for (auto image = first; image != last; ++image) image->bytes = {};
+  if (segment.is_resident) {
+    if (!is_kept) make_images(segment, all.data());
+    copy(*memory_.default_lane(), segment, all.data());
+  } else {
+    num_remade_ += is_kept ? 0 : 1;
+    streamed_.push_back({segment, all});
+  }
+}
+
+void WeightStream::load(std::size_t number) {
+  auto const& [segment, kept] = streamed_[number];
+  WeightTraffic traffic;
+  std::byte const* source = kept.data();
+  if (source == nullptr) {
+    Stopwatch const make_time;
+    auto* const target = memory_.is_host() ? place_of(segment) : staging_.data();
+    make_images(segment, target);
+    traffic.make_seconds = make_time.seconds();
+    source = target;
+  }
+  Stopwatch const copy_time;
+  if (source != place_of(segment)) {
+    copy(*copies_, segment, source);
+    traffic.copy_seconds = copy_time.seconds();
+    traffic.copied_bytes = segment.bytes;
+  }
+  add_traffic(traffic);
+}
+
+void WeightStream::make_images(WeightSegment const& segment, std::byte* target) const {
+  std::vector<std::byte*> places;
+  for (std::size_t piece = segment.first_piece; piece <= segment.last_piece; target += image_bytes_[piece++])
+    places.push_back(target);
+  for_each_on_host_threads(places.size(), [&](std::size_t i) {
+    if (image_bytes_[segment.first_piece + i] == 0) return;
+    auto const image = make_image_(segment.first_piece + i);
+    VARVE_REQUIRE(image.size() == image_bytes_[segment.first_piece + i], "a layer that has changed");
+    std::memcpy(places[i], image.data(), image.size());
+  });
+}
+
+/// Returns when the bytes have arrived.
+void WeightStream::copy(Lane const& lane, WeightSegment const& segment, std::byte const* source) const {
+  if (memory_.is_host()) {
+    std::memcpy(place_of(segment), source, segment.bytes); // a lane's copy would wait for running kernels
+  } else {
+    lane.copy_to_device(place_of(segment), source, segment.bytes);
+    lane.fence("varve: weights have arrived");
+  }
+}
+
+/// Waits for the launched kernels and releases the buffer of the present segment.
+void WeightStream::leave(Lane const& lane) {
+  if (current_ != none && !plan_.segments[current_].is_resident) {
+    lane.fence("varve: weights are not needed any more");
+    loader_->release(number_of(current_));
+  }
+  current_ = none;
+}
+
+/// The index of a segment among the streamed ones.
+std::size_t WeightStream::number_of(std::size_t segment) const {
+  auto const first_piece = plan_.segments[segment].first_piece;
+  auto const found = std::ranges::lower_bound(streamed_, first_piece, {},
+                                              [](Streamed const& streamed) { return streamed.segment.first_piece; });
+  return static_cast<std::size_t>(found - streamed_.begin());
+}
+
+void WeightStream::add_traffic(WeightTraffic const& more) {
+  std::lock_guard const lock(traffic_guard_);
+  traffic_ += more;
+}
+
+} // namespace varve
