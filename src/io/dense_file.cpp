@@ -173,4 +173,15 @@ void DenseFileWriter::commit(std::optional<std::uint64_t> hash) {
   });
 }
 
+template <class Stored>
+void fail_not_finite(MatrixBlock const& block, std::uint64_t offset, std::string const& place, Stored found,
+                     char const* precision) {
+  throw InputError(fmt::format("{}: found {} in row {}, column {} (from 0), expected a finite number that {} can hold",
+                               place, found, block.first_row + offset / block.num_columns,
+                               block.first_column + offset % block.num_columns, precision));
+}
+
+template void fail_not_finite(MatrixBlock const&, std::uint64_t, std::string const&, float, char const*);
+template void fail_not_finite(MatrixBlock const&, std::uint64_t, std::string const&, double, char const*);
+
 } // namespace varve

@@ -1,10 +1,7 @@
 #pragma once
 
-#include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "network/activations.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -40,6 +37,14 @@ struct MatrixBlock {
   std::uint64_t size() const { return num_rows * num_columns; }
 };
 
+/// Throws InputError about number `offset` of a block, which `precision` cannot hold. (Not here: nvcc cannot compile
+/// {fmt}.)
+template <class Stored>
+[[noreturn]] void fail_not_finite(MatrixBlock const& block, std::uint64_t offset, std::string const& place,
+                                  Stored found, char const* precision);
+extern template void fail_not_finite(MatrixBlock const&, std::uint64_t, std::string const&, float, char const*);
+extern template void fail_not_finite(MatrixBlock const&, std::uint64_t, std::string const&, double, char const*);
+
 /// Throws InputError, naming `place`, row and column, if a number of a block of a matrix is infinite or NaN: the matrix
 /// holds it, or Scalar cannot hold what it holds. `values`: the numbers row by row; `stored`: the same as the matrix
 /// holds them, for the message.
@@ -49,10 +54,7 @@ void require_finite(MatrixBlock const& block, Scalar const* values, std::string 
   auto const* const found =
       std::find_if_not(values, values + block.size(), [](Scalar value) { return std::isfinite(value); });
   auto const offset = static_cast<std::uint64_t>(found - values);
-  throw InputError(fmt::format("{}: found {} in row {}, column {} (from 0), expected a finite number that {} can hold",
-                               place, stored[offset], block.first_row + offset / block.num_columns,
-                               block.first_column + offset % block.num_columns,
-                               std::is_same_v<Scalar, float> ? "float" : "double"));
+  fail_not_finite(block, offset, place, stored[offset], std::is_same_v<Scalar, float> ? "float" : "double");
 }
 
 template <class Scalar>
