@@ -523,7 +523,7 @@ void split_output_dense(ExecutionSpace const& space, Format const& layer,
   typename Kernel::Policy policy(space, edges.num_blocks(), +Kernel::team_size);
   auto const bytes = kernel.scratch_size() * static_cast<int>(sizeof(typename Tile::Scalar));
   policy.set_scratch_size(Kernel::Tune::spread_level, Kokkos::PerTeam(bytes + 128));
-  launch_teams("varve::split_output_dense", policy, kernel);
+  launch_teams("varve::split_output_forward_dense", policy, kernel);
 }
 
 } // namespace varve
