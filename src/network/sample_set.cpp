@@ -17,12 +17,17 @@ void append_rows(SampleSet& all, SampleSet const& part) {
     return;
   }
   EdgeOffset const offset = matrix.num_entries();
+  bool const shares_value = matrix.values.size() == 1 && offset != 1; // one for all entries, not of its only entry
+  if (!shares_value || matrix.values != part.matrix.values) {
+    if (shares_value) matrix.values.assign(offset, matrix.values.front());
+    for (EdgeOffset entry = 0; entry < part.matrix.num_entries(); ++entry)
+      matrix.values.push_back(part.matrix.value(entry));
+  }
   for (std::size_t row = 1; row <= part.num_samples(); ++row)
     matrix.row_pointers.push_back(offset + part.matrix.row_pointers[row]);
   matrix.num_rows += part.num_samples();
   matrix.column_indices.insert(matrix.column_indices.end(), part.matrix.column_indices.begin(),
                                part.matrix.column_indices.end());
-  matrix.values.insert(matrix.values.end(), part.matrix.values.begin(), part.matrix.values.end());
 }
 
 SampleBatch::SampleBatch(SampleSet samples) : num_samples_(samples.num_samples()), first_sample_(samples.first_sample) {

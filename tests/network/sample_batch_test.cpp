@@ -146,5 +146,27 @@ TEST(SampleBatches, AreEqualIfTheyAreTheSameRowsAndNumbers) {
   EXPECT_NE(batch, SampleBatch(triangle(5, {}))) << "another set";
 }
 
+TEST(AppendRows, KeepsValuesThatAllEntriesShare) {
+  auto const of = [](std::vector<double> values) {
+    return SampleSet{{2, 4, {0, 2, 3}, {0, 2, 1}, std::move(values)}, 0};
+  };
+  for (auto const& [first, second] :
+       {std::pair{of({1.0}), of({1.0})}, std::pair{of({1.0}), of({2.0})}, std::pair{of({1.0}), of({1.0, 2.0, 3.0})},
+        std::pair{of({1.0, 2.0, 3.0}), of({4.0})}}) {
+    auto all = first;
+    append_rows(all, second);
+    ASSERT_EQ(all.num_samples(), 4U);
+    for (EdgeOffset entry = 0; entry < 3; ++entry) {
+      EXPECT_EQ(all.matrix.value(entry), first.matrix.value(entry));
+      EXPECT_EQ(all.matrix.value(entry + 3), second.matrix.value(entry));
+    }
+    EXPECT_TRUE(all.matrix.values.size() == 6 || all.matrix.values.size() == 1);
+  }
+  SampleSet const single{{1, 4, {0, 1}, {2}, {5.0}}, 0}; // one entry with a value of its own, as activations have
+  auto all = single;
+  append_rows(all, single);
+  EXPECT_EQ(all.matrix.values, (std::vector{5.0, 5.0}));
+}
+
 } // namespace
 } // namespace varve
