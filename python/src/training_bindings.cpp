@@ -16,7 +16,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -88,11 +90,29 @@ public:
   std::size_t add_samples(CompressedRows const& rows, std::optional<Vector<std::int64_t>> const& labels,
                           std::optional<CompressedRows> const& targets, std::string const& place) {
     auto const samples = to_samples(rows, place, recipe_.precision);
-    Answers answers;
-    if (labels) answers.labels = to_classes(*labels, num_outputs_, place);
-    if (targets) answers.values = targets->matrix(place);
+    auto const answers = to_answers(labels, targets, place);
     Turn const turn;
     return open().add_samples(samples, answers, place);
+  }
+
+  /// One step with samples that are not kept, at most as many as the recipe's batch, after a change of the pattern if
+  /// it is time for one.
+  LossSum step(CompressedRows const& rows, std::optional<Vector<std::int64_t>> const& labels,
+               std::optional<CompressedRows> const& targets, double rate) {
+    auto const samples = to_samples(rows, "X", recipe_.precision);
+    auto const answers = to_answers(labels, targets, "X");
+    std::vector<std::uint64_t> order(samples.num_samples());
+    std::iota(order.begin(), order.end(), std::uint64_t{0});
+    Turn const turn;
+    auto& engine = open();
+    auto const set = engine.add_samples(samples, answers, "X");
+    auto const all_steps = std::numeric_limits<std::uint64_t>::max();
+    if (auto const event = event_before(recipe_.pattern, num_single_steps_, all_steps, recipe_.seed))
+      engine.evolve(set, order, *event);
+    auto const sum = engine.step(set, order, rate);
+    engine.remove_last_samples();
+    ++num_single_steps_;
+    return sum;
   }
 
   void begin(std::size_t set, std::size_t num_samples, std::optional<std::size_t> validation) {
@@ -104,7 +124,7 @@ public:
   }
 
   bool is_finished() const { return trainer_->is_finished(); }
-  std::uint64_t num_steps() const { return trainer_->progress().num_steps; }
+  std::uint64_t num_steps() const { return trainer_ ? trainer_->progress().num_steps : num_single_steps_; }
   std::uint64_t num_epochs() const { return num_steps() / trainer_->steps_per_epoch(); }
   std::uint64_t best_epoch() const { return trainer_->progress().best_epoch; }
   std::string const& note() const { return note_; }
@@ -122,6 +142,7 @@ public:
 
   std::unique_ptr<HeldNetwork> network() {
     Turn const turn;
+    if (num_single_steps_ > 0) open().require_finite_moments(); // which epochs do at their end
     return hold(std::make_shared<Network const>(open().network()));
   }
 
@@ -148,6 +169,14 @@ private:
     return *engine_;
   }
 
+  Answers to_answers(std::optional<Vector<std::int64_t>> const& labels, std::optional<CompressedRows> const& targets,
+                     std::string const& place) const {
+    Answers answers;
+    if (labels) answers.labels = to_classes(*labels, num_outputs_, place);
+    if (targets) answers.values = targets->matrix(place);
+    return answers;
+  }
+
   std::optional<Checkpoint> find_checkpoint(Network const& network) {
     auto const& path = settings_.checkpoint;
     auto found = read_checkpoint(path, [this](std::string const& why) { note_ = why; });
@@ -169,6 +198,7 @@ private:
   std::string note_;                     ///< why a checkpoint was not read, but the one before it
   std::optional<Checkpoint> checkpoint_; ///< the state to continue from, until begin()
   std::size_t num_outputs_ = 0;
+  std::uint64_t num_single_steps_ = 0; ///< those of step()
   std::unique_ptr<Training> engine_;
   std::optional<Trainer> trainer_;
 };
@@ -182,9 +212,13 @@ void add_number(nb::class_<TrainingSettings>& settings, char const* name, Get ge
       [get](TrainingSettings& self, Number value) { get(self.recipe) = value; });
 }
 
+using NoGil = nb::call_guard<WithoutGil>;
+
 void add_settings(nb::module_& module) {
   nb::class_<TrainingSettings> settings(module, "TrainingSettings", "What a training is asked for.");
   settings.def(nb::init<>())
+      .def(
+          "require_valid", [](TrainingSettings const& self) { options_of(self, recipe_of(self)); }, NoGil())
       .def_rw("backend", &TrainingSettings::backend)
       .def_rw("precision", &TrainingSettings::precision)
       .def_rw("loss", &TrainingSettings::loss)
@@ -216,6 +250,9 @@ void add_settings(nb::module_& module) {
 }
 
 void add_epoch(nb::module_& module) {
+  nb::class_<LossSum>(module, "LossSum", "Losses of samples.")
+      .def_prop_ro("mean", &LossSum::mean)
+      .def_prop_ro("accuracy", &LossSum::accuracy);
   nb::class_<EpochResult>(module, "EpochResult", "Results of an epoch.")
       .def_ro("epoch", &EpochResult::epoch)
       .def_ro("num_steps", &EpochResult::num_steps)
@@ -237,7 +274,6 @@ void add_epoch(nb::module_& module) {
 } // namespace
 
 void add_training(nb::module_& module) {
-  using NoGil = nb::call_guard<WithoutGil>;
   add_epoch(module);
   add_settings(module);
   nb::class_<TrainingRun>(module, "TrainingRun", "A network in training.")
@@ -255,6 +291,8 @@ void add_training(nb::module_& module) {
       .def_prop_ro("note", &TrainingRun::note)
       .def_prop_ro("memory", &TrainingRun::memory)
       .def("advance", &TrainingRun::advance, NoGil())
+      .def("step", &TrainingRun::step, nb::arg("rows"), nb::arg("labels").none(), nb::arg("targets").none(),
+           nb::arg("rate"), NoGil())
       .def("network", &TrainingRun::network, NoGil())
       .def("best", &TrainingRun::best)
       .def_prop_ro("epochs", &TrainingRun::epochs);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -353,6 +354,34 @@ def test_networks_are_equal_in_every_bit_or_not():
     assert varve.Network.from_scipy(weights[:3], one.to_scipy()[1][:3], activations[:3]) != one
 
 
+def test_notebooks_get_a_table_of_layers(network):
+    table = network._repr_html_()
+    assert table.count("<tr>") == 5 and f"<td>{network[1].weights.nnz}</td>" in table and "<td>leaky_relu (0.1)</td>" in table
+    assert "&lt;varve.Network" in table
+    deep = varve.generate.radixnet(32, 50)._repr_html_()
+    assert deep.count("<tr>") == 22 and "30 layers more" in deep and "<td>49</td>" in deep and "<td>10</td>" not in deep
+    assert repr(network.plan()) == str(network.plan()) and "\n" in repr(network.plan())
+
+
+def test_pictures_need_matplotlib(network, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(varve.ResourceError, match="package matplotlib, which is missing: pip install matplotlib"):
+        network.plot()
+
+
+def test_preparations_can_be_freed(network, X):
+    other = varve.Network.from_scipy([np.eye(70)])
+    expected = network.infer(X)
+    for _ in range(3):
+        network.infer(X[:1]), network.infer(X), other.infer(X)
+        assert len(network._engines) == 2 and len(other._engines) == 1
+        varve.clear(network)
+        assert not network._engines and other._engines
+        varve.clear()
+        assert not other._engines
+    np.testing.assert_array_equal(network.infer(X), expected)
+
+
 def test_all_names_are_listed():
     assert set(varve.__all__) <= set(dir(varve))
 
@@ -386,3 +415,7 @@ def test_words_of_others_are_known(network):
             varve.Activation(given)
     with pytest.raises(varve.UsageError, match="double is 'float64' here"):
         network.infer(np.zeros((1, 70)), precision="double")
+    options = [("optimizer", "SGD", "sgd"), ("optimizer", "AdamW", "adam"), ("loss", "CrossEntropyLoss", "cross-entropy"), ("loss", "mse", "mean-square")]
+    for name, given, own in [*options, ("rate_schedule", "CosineAnnealingLR", "cosine"), ("pattern", "RigL", "rigl"), ("backend", "cpu", "openmp")]:
+        with pytest.raises(varve.UsageError, match=f"there is no {name} {given!r}; here it is {own!r}"):
+            varve.Training(network, **{name: given})

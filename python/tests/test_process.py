@@ -55,17 +55,6 @@ def test_ctrl_c_ends_a_run():
     interrupt(program, 1.0)
 
 
-def test_ctrl_c_ends_a_training():
-    program = """
-import numpy, varve
-start = varve.generate.random([256] * 40 + [10], density=0.5).with_initial_weights('he', activation='relu')
-X = numpy.random.default_rng(1).random((20000, 256))
-print('ready', flush=True)
-varve.train(start, X, numpy.arange(20000) % 10, epochs=100000)
-"""
-    interrupt(program, 1.5)
-
-
 def test_ctrl_c_ends_a_preparation():
     program = "import varve\nnetwork = varve.generate.radixnet(65536, 1920)\nprint('ready', flush=True)\nnetwork.predict(varve.generate.images(65536, 1))\n"
     interrupt(program, 1.5)

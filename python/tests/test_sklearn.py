@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import warnings
 
 import numpy as np
@@ -156,3 +157,49 @@ def test_pipelines_and_searches(digits):
     pipeline = make_pipeline(StandardScaler(), varve.SparseClassifier((32,), epochs=5, random_state=1))
     search = GridSearchCV(pipeline, {"sparseclassifier__density": [0.1, 0.5]}, cv=2).fit(X[:600], y[:600])
     assert search.best_score_ > 0.5
+
+
+def test_samples_come_part_by_part(digits):
+    X, y = digits
+    model = varve.SparseClassifier(64, random_state=1)
+    with pytest.raises(ValueError, match="the first call of partial_fit needs classes"):
+        model.partial_fit(X[:100], y[:100])
+    for first in range(0, 1200, 100):
+        model.partial_fit(X[first : first + 100], y[first : first + 100], classes=np.arange(10) if first == 0 else None)
+    once = varve.SparseClassifier(64, random_state=1)
+    for _ in range(8):
+        for first in range(0, 1200, 400):
+            once.partial_fit(X[first : first + 400], y[first : first + 400], classes=np.arange(10))
+    assert once.score(X[1200:], y[1200:]) > 0.8
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    again.partial_fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="y has classes that are not among"):
+        model.partial_fit(X[:3], [0, 1, 11])
+    with pytest.raises(ValueError, match="expected .* as in the first call"):
+        model.partial_fit(X[:3], y[:3], classes=[0, 1])
+
+
+def test_a_warm_start_goes_on_from_the_network_before(digits):
+    X, y = digits
+    cold, warm = (varve.SparseClassifier((32,), epochs=3, random_state=1, warm_start=is_warm) for is_warm in (False, True))
+    for model in (cold, warm):
+        model.fit(X[:600], y[:600])
+    first = cold.network_
+    assert warm.network_ == first and cold.fit(X[:600], y[:600]).network_ == first
+    assert warm.fit(X[:600], y[:600]).network_ != first and warm.history_[0].loss < cold.history_[-1].loss
+    with pytest.raises(ValueError, match="warm_start goes on with the same classes"):
+        warm.fit(X[:600], y[:600] % 3)
+
+
+def test_frames_of_pandas(digits):
+    pandas = pytest.importorskip("pandas")
+    X, y = digits
+    network = varve.Network.from_sklearn(MLPClassifier((16,), max_iter=5, random_state=1).fit(X, y))
+    for kind in (np.float64, np.float32, "Float64", pandas.SparseDtype(float)):
+        frame = pandas.DataFrame(X).astype(kind)
+        np.testing.assert_array_equal(network.infer(frame), network.infer(X))
+        assert network.evaluate(frame, pandas.Series(y)) == network.evaluate(X, y)
+    frame = pandas.DataFrame(X).assign(name="text")
+    with pytest.raises(varve.InputError, match="X has the column 'name' of the type .*, expected a number in every row; pandas.get_dummies"):
+        network.infer(frame)

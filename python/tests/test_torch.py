@@ -390,3 +390,50 @@ def test_results_go_into_tensors():
         network.infer(X, out=torch.empty(3, 50).T)
     with pytest.raises(varve.InputError, match="type torch.float64, expected float32"):
         network.infer(X, out=torch.empty(50, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("num_samples", [5, 100])
+def test_sparse_tensors_are_samples_and_weights(num_samples):
+    X = samples(num_samples, 12)
+    X[np.abs(X) < 0.8] = 0
+    network = varve.Network.from_scipy([samples(7, 12)], activation="identity")
+    expected, labels = network.infer(X), np.arange(num_samples) % 7
+    tensor = torch.from_numpy(X)
+    forms = (tensor, tensor.to_sparse(), tensor.to_sparse_csr(), tensor.to_sparse_csc(), tensor.to_sparse().double(), tensor.requires_grad_())
+    for form in forms:
+        np.testing.assert_array_equal(network.infer(form), expected)
+        assert network.evaluate(form, torch.from_numpy(labels)).loss == network.evaluate(X, labels).loss
+        trained = varve.train(network, form, torch.from_numpy(labels), epochs=2)
+        assert trained.network == varve.train(network, X, labels, epochs=2).network
+        made = varve.Network.from_scipy([form], activation="identity")
+        np.testing.assert_array_equal(made[0].weights.toarray(), X)
+    stored = torch.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], [1.0, 2.0, 0.0], (2, 12))  # one twice, and a stored zero
+    assert varve.Network.from_scipy([stored]).num_edges == 2
+    np.testing.assert_array_equal(network.infer(stored), network.infer(stored.to_dense()))
+
+
+def test_brain_floats_are_samples():
+    network, X = varve.Network.from_scipy([samples(7, 12)], activation="identity"), torch.from_numpy(samples(100, 12)).bfloat16()
+    np.testing.assert_array_equal(network.infer(X), network.infer(X.float()))
+    np.testing.assert_array_equal(network.infer(X[:2]), network.infer(X[:2].float()))
+    np.testing.assert_array_equal(network.infer(X[:2].to_sparse()), network.infer(X[:2].float()))
+    assert varve.Network.from_scipy([X[:3]])[0].weights.toarray().tolist() == X[:3].tolist()
+    with pytest.raises(varve.InputError, match="X is a tensor on the device meta, which has no numbers"):
+        network.infer(X.to("meta"))
+
+
+def test_batches_of_a_loader_are_steps():
+    from torch.utils.data import DataLoader, TensorDataset
+
+    X, labels = samples(90, 12), np.arange(90) % 3
+    start = varve.generate.random([12, 20, 3], density=0.5).with_initial_weights(activation="relu", last_activation="identity")
+    by_loader, by_slices = varve.Training(start), varve.Training(start)
+    loader = DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(labels)), batch_size=32)
+    for _ in range(3):
+        for batch, answers in loader:
+            by_loader.step(batch, answers)
+        for first in range(0, 90, 32):
+            by_slices.step(X[first : first + 32], labels[first : first + 32])
+    assert by_loader.network == by_slices.network and by_loader.num_steps == 9
+    with pytest.raises(varve.UsageError, match="X is DataLoader, expected an array; Training.step takes batches one by one"):
+        varve.train(start, loader)

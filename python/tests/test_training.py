@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+import re
+import signal
+import sys
+import threading
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -52,7 +59,7 @@ def test_one_step_is_that_of_numpy(start, samples):
 
 def test_losses_fall_and_edges_stay(start, samples):
     seen = []
-    result = varve.train(start, *samples, epochs=30, rate=0.01, batch=32, progress=seen.append)
+    result = varve.train(start, *samples, epochs=30, optimizer="adam", rate=0.01, batch=32, progress=seen.append)
     assert seen == result.history and [epoch.epoch for epoch in seen] == list(range(1, 31))
     assert result.history[-1].loss < 0.5 * result.history[0].loss and result.history[-1].accuracy > 0.9
     assert result.network.num_edges == start.num_edges and result.best is result.network and result.best_epoch is None
@@ -194,6 +201,154 @@ def test_the_best_network_is_that_of_all_epochs_after_an_interruption(start, sam
             assert found.best_epoch == whole.best_epoch and found.history == whole.history
             assert found.best.weights_hash() == whole.best.weights_hash()
             assert found.network.weights_hash() == whole.network.weights_hash()
+
+
+def test_epochs_one_by_one_are_those_of_train(start, samples):
+    X, labels = samples
+    options = {"epochs": 4, "batch": 32}
+    whole = varve.train(start, X[40:], labels[40:], validation=(X[:40], labels[:40]), **options)
+    training = varve.Training(start, **options)
+    assert training.network is start and training.history == [] and training.best_epoch is None and training.micro_batch == 0
+    own = []
+    for epoch in training.epochs(X[40:], labels[40:], validation=(X[:40], labels[:40])):
+        found = training.network.evaluate(X[:40], labels[:40])  # any metric of one's own, with the network of the moment
+        assert found.loss == pytest.approx(epoch.validation_loss, rel=1e-6) and training.history[-1] == epoch
+        own.append(found.loss)
+    assert training.history == whole.history and training.network == whole.network and training.num_steps == whole.num_steps == 36
+    assert training.best_epoch == whole.best_epoch == 1 + int(np.argmin(own)) and training.best == whole.best
+    assert list(training.epochs()) == []
+
+
+def test_a_training_that_is_stopped_holds_what_there_is_and_goes_on(start, samples):
+    options = {"epochs": 5, "batch": 64, "validation": None}
+    whole = varve.train(start, *samples, **options)
+    del options["validation"]
+    for leave in ("stop", "break", "progress"):
+        training = varve.Training(start, progress=lambda epoch: leave == "progress" and epoch.epoch == 2 and training.stop(), **options)
+        for epoch in training.epochs(*samples):
+            if epoch.epoch == 2 and leave == "stop":
+                training.stop()
+            if epoch.epoch == 2 and leave == "break":
+                break
+        assert training.history == whole.history[:2] and training.network.evaluate(*samples).loss < whole.history[1].loss
+        kept = pickle.loads(pickle.dumps(training))
+        assert kept.history == training.history and kept.network == training.network and list(kept.epochs()) == []
+        assert [epoch.epoch for epoch in training.epochs()] == [3, 4, 5] and training.network == whole.network
+        with pytest.raises(varve.UsageError, match=r"has its samples: epochs\(\) goes on"):
+            training.epochs(*samples)
+
+
+def test_ctrl_c_ends_the_epochs_with_what_there_is(start, samples):
+    options = {"epochs": 1_000_000, "batch": 64}
+    training = varve.Training(start, **options)
+    epochs = training.epochs(*samples)
+    next(epochs)
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.warns(UserWarning, match=r"interrupted in epoch \d+; the training holds what there is"):
+        assert len(list(epochs)) >= 0
+    assert 1 <= len(training.history) < 1_000_000 and training.network.weights_hash() != start.weights_hash()
+    assert next(training.epochs()).epoch == len(training.history)
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.warns(UserWarning, match="interrupted in epoch"):
+        assert varve.train(start, *samples, **options).num_steps > 0
+
+
+def test_steps_are_those_of_numpy(start, samples):
+    X, labels = samples
+    training = varve.Training(start, optimizer="sgd", rate=0.5, precision="float64")
+    found = training.step(X, labels)
+    expected = varve.train(start, X, labels, optimizer="sgd", rate=0.5, batch=300, epochs=1, precision="float64")
+    assert found.num_samples == 300 and found.loss == pytest.approx(expected.history[0].loss, rel=1e-12)
+    assert found.accuracy == expected.history[0].accuracy
+    for one, other in zip(training.network, expected.network):
+        np.testing.assert_allclose(one.weights.toarray(), other.weights.toarray(), atol=1e-12)
+    before = training.network
+    training.step(X[:7], labels[:7], rate=0.1)
+    of_weights, of_biases = gradients(before, X[:7], labels[:7])
+    for one, other, weight, bias in zip(training.network, before, of_weights, of_biases):
+        edges = other.weights.toarray() != 0
+        np.testing.assert_allclose(one.weights.toarray(), other.weights.toarray() - 0.1 * np.where(edges, weight, 0), atol=1e-12)
+        np.testing.assert_allclose(one.bias, other.bias - 0.1 * bias, atol=1e-12)
+
+
+@pytest.mark.parametrize("pattern", ["keep", "rigl", "set"])
+def test_equal_batches_give_equal_bits(start, samples, pattern):
+    X, labels = samples
+
+    def trained(form, **options):
+        training = varve.Training(start, batch=100, pattern=pattern, pattern_every=2, pattern_until=6, **options)
+        losses = [training.step(form(X[part : part + 90]), labels[part : part + 90]).loss for part in (0, 100, 200, 50, 0, 100, 10)]
+        assert training.num_steps == 7 and training.history == []
+        return losses, training.network
+
+    losses, network = trained(np.asarray)
+    assert all(trained(form, backend=backend) == (losses, network) for backend in varve.backends() for form in (np.asarray, sp.csr_array))
+    assert network.num_edges == start.num_edges and losses[-1] < losses[0]
+    moved = any((one.weights.indices != other.weights.indices).any() for one, other in zip(start, network))
+    assert moved == (pattern != "keep")
+
+
+def test_steps_take_targets(start, samples):
+    X, labels = samples
+    by_labels, by_targets = (varve.Training(start, loss="mean-square") for _ in range(2))
+    found = by_targets.step(X, targets=np.eye(4)[labels])
+    assert found.accuracy is None and found.loss == by_labels.step(X, labels).loss and by_labels.network == by_targets.network
+
+
+@pytest.mark.parametrize(
+    "options, call, sentence",
+    [
+        ({}, lambda training, X, y: training.step(X[:0], y[:0]), "X holds no samples"),
+        ({}, lambda training, X, y: (training.step(X[:5], y[:5]), training.step(X, y)), "X holds 300 samples, expected at most 128"),
+        ({}, lambda training, X, y: training.step(X, y[:5]), r"labels of X have the shape \(5,\)"),
+        ({}, lambda training, X, y: training.step(X), "needs labels or targets"),
+        ({}, lambda training, X, y: training.epochs(), r"needs samples the first time: epochs\(X, labels\)"),
+        ({}, lambda training, X, y: (training.epochs(X, y), training.step(X, y)), "goes by epochs; steps need a training of their own"),
+        ({}, lambda training, X, y: (training.step(X, y), training.epochs(X, y)), "has its samples"),
+        ({}, lambda training, X, y: training.plot(), "no epoch yet"),
+        ({"rate_schedule": "cosine"}, lambda training, X, y: training.step(X, y), "give it the rate"),
+        ({"warm_up": 3}, lambda training, X, y: training.step(X, y), "give it the rate"),
+        ({"pattern": "set"}, lambda training, X, y: training.step(X, y), "give a number of steps"),
+        ({"checkpoint": "x.safetensors"}, lambda training, X, y: training.step(X, y), "checkpoints are written after epochs"),
+    ],
+)
+def test_wrong_uses_are_refused_by_a_sentence(start, samples, options, call, sentence):
+    training = varve.Training(start, **options)
+    with pytest.raises((varve.InputError, varve.UsageError), match=sentence):
+        call(training, *samples)
+
+
+def test_options_are_checked_before_samples_come(start):
+    for options in ({"optimizer": "newton"}, {"rate": -1.0}, {"backend": "abacus"}, {"pattern_fraction": 2.0, "pattern": "set"}):
+        with pytest.raises(varve.UsageError):
+            varve.Training(start, **options)
+
+
+def test_defaults_are_one_set():
+    own = inspect.signature(varve.Training).parameters
+    assert (own["optimizer"].default, own["rate"].default, own["rate_schedule"].default) == ("momentum", None, None)
+    assert (own["batch"].default, own["epochs"].default) == (128, 10)
+    of_train = inspect.signature(varve.train).parameters
+    assert all(of_train[name].default == given.default for name, given in own.items() if name != "network")
+
+
+def test_the_defaults_are_cosine_and_momentum(start, samples):
+    assert varve.train(start, *samples).network == varve.train(start, *samples, optimizer="momentum", rate=0.05, rate_schedule="cosine").network
+
+
+def test_progress_is_shown(start, samples, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    X, labels = samples
+    varve.train(start, X, labels, validation=(X, labels), epochs=2, progress=True)
+    assert re.fullmatch(r"(epoch \d of 2: loss \d\.\d+, validation \d\.\d+\n){2}", capsys.readouterr().out)
+
+
+def test_a_training_says_how_far_it_is(start, samples):
+    X, labels = samples
+    training = varve.train(start, X, labels, validation=(X, labels), epochs=2)
+    assert re.fullmatch(r"<varve.Training: 6 steps, 2 epochs, loss [\d.]+, validation loss [\d.]+, best epoch 2>", repr(training))
 
 
 @pytest.mark.parametrize(

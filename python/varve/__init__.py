@@ -16,7 +16,7 @@ from . import _core, generate
 from ._activation import Activation
 from ._errors import Error, InputError, MissingFileError, ResourceError, UsageError
 from ._files import Samples, read_samples, save_samples
-from ._network import Network
+from ._network import Network, clear
 from ._product import matmul
 from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train
@@ -43,6 +43,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "backends",
+    "clear",
     "generate",
     "matmul",
     "read_samples",

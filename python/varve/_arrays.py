@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 from typing import Any
 
@@ -26,6 +27,61 @@ def is_sparse(array: Any) -> bool:
     return hasattr(array, "tocsr") and hasattr(array, "nnz")
 
 
+def known(array: Any, place: str = "X") -> Any:
+    """The same numbers in a form that this package reads: sparse tensors of torch as csr_array of scipy.sparse, tensors of
+    bfloat16 as float32, and what pandas holds as an array; anything else as it is."""
+    library = type(array).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(array, "to_numpy"):
+        return _of_pandas(array, place)
+    if library != "torch" or not hasattr(array, "layout"):
+        return array
+    if array.is_meta:
+        raise InputError(f"{place} is a tensor on the device meta, which has no numbers")
+    if str(array.layout) != "torch.strided":
+        return of_tensor(array)
+    return array.detach().float() if str(array.dtype) == "torch.bfloat16" else array
+
+
+def _of_pandas(frame: Any, place: str) -> np.ndarray:
+    numbers = frame.to_numpy()
+    if numbers.dtype.kind in "buif":
+        return numbers
+    for name, column in frame.items() if frame.ndim == 2 else [(frame.name, frame)]:
+        try:
+            column.to_numpy(float)
+        except (ValueError, TypeError):
+            raise InputError(
+                f"{place} has the column {name!r} of the type {column.dtype}, expected a number in every row; "
+                "pandas.get_dummies makes numbers of classes"
+            ) from None
+    return frame.to_numpy(float)
+
+
+def of_tensor(tensor: Any) -> Any:
+    """A tensor of torch as an array, or as a csr_array of scipy.sparse whose stored zeros remain; of float32 or float64."""
+    tensor = tensor.detach().cpu()
+    if _name_of_type(tensor) not in ("float32", "float64"):
+        tensor = tensor.double()
+    if str(tensor.layout) == "torch.strided":
+        return np.array(tensor.numpy())
+    rows = tensor.coalesce().to_sparse_csr() if str(tensor.layout) == "torch.sparse_coo" else tensor.to_sparse_csr()
+    return csr_of_tensors(rows.crow_indices(), rows.col_indices(), rows.values(), tuple(tensor.shape))
+
+
+def csr_of_tensors(pointers: Any, columns: Any, values: Any, shape: tuple[int, ...]) -> Any:
+    """A csr_array of scipy.sparse from copies of tensors."""
+    from scipy.sparse import csr_array
+
+    return csr_array(tuple(np.array(part.detach().cpu().numpy()) for part in (values, columns, pointers)), shape=shape)
+
+
+def as_rows(X: Any, num_inputs: int) -> Any:
+    """Samples in a known form; those of several dimensions, such as images, as rows if they have as many numbers as inputs."""
+    X = known(X)
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    return X.reshape(shape[0], num_inputs) if len(shape) > 2 and math.prod(shape[1:]) == num_inputs else X
+
+
 def shape_text(shape: tuple[int, ...]) -> str:
     return "(" + ", ".join(str(extent) for extent in shape) + ("," if len(shape) == 1 else "") + ")"
 
@@ -46,6 +102,9 @@ def _require_unmasked(array: np.ndarray, place: str) -> None:
 
 
 def _from_other(array: Any, place: str) -> np.ndarray:
+    array = known(array, place)
+    if is_sparse(array):
+        raise InputError(f"{place} is sparse, expected a dense array")
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         kind = int(array.__dlpack_device__()[0])
         if hasattr(array, "detach"):  # torch refuses to share tensors that require gradients
@@ -350,6 +409,15 @@ def to_targets(targets: Any, num_outputs: int, place: str = "targets") -> _core.
     if not is_finite.all():
         raise InputError(f"{place} hold the value {values[~is_finite][0]}, expected finite numbers")
     return to_sample_rows(rows, num_outputs, place)
+
+
+def require_classes(num_outputs: int) -> None:
+    """Raises UsageError about a network of one output, whose softmax is 1 for every sample."""
+    if num_outputs == 1:
+        raise UsageError(
+            "the network has one output, so that labels say nothing: give targets=labels.reshape(-1, 1) with the loss mean-square, or "
+            "a network of two outputs"
+        )
 
 
 def to_labels(labels: Any, num_samples: int, place: str = "labels") -> np.ndarray:

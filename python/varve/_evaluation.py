@@ -23,6 +23,8 @@ def evaluate(
     loss = loss or ("mean-square" if targets is not None else "cross-entropy")
     if loss == "cross-entropy" and labels is None:
         raise UsageError("the loss cross-entropy needs labels")
+    if labels is not None:
+        _arrays.require_classes(network.num_outputs)
     top = to_count(top, "top", 1)
     options["sparse"] = True
     activations = network.infer(X, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import warnings
@@ -11,7 +12,7 @@ from typing import Any, Iterator, Union
 
 import numpy as np
 
-from . import _arrays, _container, _core, _foreign, _hdf5, _layer_lists
+from . import _arrays, _container, _core, _foreign, _hdf5, _layer_lists, _tables
 from ._activation import to_activation
 from ._errors import Error, InputError, ResourceError, UsageError
 from ._options import to_optional_count, to_optional_number
@@ -91,6 +92,7 @@ def network_of(path: str, options: _layer_lists.Options) -> tuple[_core.Network,
     """The network of any file or folder, and a remark about its orientation, "" without one."""
     if _layer_lists.is_network(path):
         return _layer_lists.open_network(path, options)
+    _foreign.require_own(path)
     _layer_lists.require_no_matrix_options(path, options)
     own = _core.FileOptions()
     own.neurons, own.layers, own.bias, own.cap = options[:4]
@@ -113,11 +115,14 @@ def _checked(given: _layer_lists.Options) -> _layer_lists.Options:
 
 
 def read_samples(path: Path, *, neurons: int | None = None) -> Samples:
-    """Read samples, recognized by their content: Varve's files (also of 0.2), IDX (MNIST), NumPy, SciPy, Matrix Market,
-    binsparse, text.
+    """Read samples, recognized by their content: Varve's files (also of 0.2), IDX (MNIST), NumPy (an array of two and more
+    dimensions, or ``numpy.savez`` of X and y), SciPy, Matrix Market, binsparse, CSV, svmlight, text of the Graph Challenge.
+
+    In CSV, names in the first row are recognized; a column of the name label, class, target or y holds the answers. Whole
+    numbers as answers are labels, others targets [samples, 1].
 
     :param neurons: width of the samples. Text does not say it; for other files it is checked
-    :returns: the samples, with the labels and targets that a file of Varve holds
+    :returns: the samples, with the labels and targets that the file holds
     :raises InputError: if the file is missing or broken, naming it
     :raises ResourceError: if the library that reads such files is missing, naming it
     """
@@ -129,30 +134,53 @@ def samples_in(path: str, neurons: int | None, wants_answers: bool) -> Samples:
     """The samples of a file, with its labels and targets if they are wanted."""
     kind = _foreign.kind_of(path)
     if kind in ("", "mtx"):
+        _foreign.require_own(path)
         matrix, first_sample, labels, targets = _core.read_samples(path, neurons, wants_answers)
         return Samples(_foreign.csr(*matrix), labels, None if targets is None else _foreign.csr(*targets), first_sample)
-    if kind not in ("npy", "npz", "hdf5"):
-        raise InputError(f"{path} may hold a network, expected samples")
-    if kind == "hdf5" and _hdf5.content_of(path) != "binsparse":
-        read = Samples(*_hdf5.read_samples(path))
-    else:
-        read = Samples(_foreign.read_matrix(path))
-        read.X.eliminate_zeros()
+    read = _foreign_samples(path, kind, neurons)
     if neurons is not None and read.X.shape[1] != neurons:
-        raise InputError(f"{path} holds samples of {read.X.shape[1]} neurons, the network has {neurons} inputs")
+        hint = ", one of which may hold labels: a first row with names would say so" if kind == "csv" and read.labels is None else ""
+        raise InputError(f"{path} holds samples of {read.X.shape[1]} neurons, the network has {neurons} inputs{hint}")
     return read
+
+
+def _foreign_samples(path: str, kind: str, neurons: int | None) -> Samples:
+    """The samples of a file of another program, without zeros."""
+    _foreign.library("scipy.sparse", path, "scipy")
+    parts: _tables.Parts | None = None
+    if kind == "svmlight":
+        parts = _tables.read_svmlight(path, neurons)
+    elif kind == "csv":
+        parts = _tables.read_csv(path)
+    elif kind == "npy":
+        parts = (_tables.flattened(_foreign.read_npy(path), path), None, None)
+    elif kind == "npz":
+        parts = _tables.read_savez(path)
+    elif kind == "hdf5" and (content := _hdf5.content_of(path)) != "binsparse":
+        if not content:
+            _foreign.fail(path, "HDF5 of another program", "arrays of it: h5py.File(FILE)[NAME][:]")
+        return Samples(*_hdf5.read_samples(path))
+    elif kind != "hdf5":
+        raise InputError(f"{path} may hold a network, expected samples")
+    X, labels, targets = parts or (_foreign.read_matrix(path), None, None)
+    if isinstance(X, np.ndarray):
+        X = _foreign.csr_of_dense(X, path)
+    X.eliminate_zeros()
+    return Samples(X, labels, targets if targets is None else _foreign.csr_of_dense(targets, path))
 
 
 def labels_in(path: str, first_sample: int, num_samples: int) -> np.ndarray:
     """The labels of these samples."""
     kind = _foreign.kind_of(path)
-    if kind not in ("npy", "hdf5"):
+    if kind not in ("npy", "npz", "hdf5", "csv", "svmlight"):
+        _foreign.require_own(path)
         return np.asarray(_core.read_labels(path, first_sample, num_samples))
     first, labels = 0, None
     if kind == "npy":
         labels = _foreign.read_labels(path)
-    elif _hdf5.content_of(path) == "samples":
-        _, labels, _, first = _hdf5.read_samples(path)
+    elif kind != "hdf5" or _hdf5.content_of(path) == "samples":
+        read = samples_in(path, None, True)
+        first, labels = read.first_sample, read.labels
     if labels is None:
         raise InputError(f"{path} has no labels")
     if (first, len(labels)) != (first_sample, num_samples):
@@ -182,8 +210,11 @@ def save_samples(path: Path, X: Any, labels: Any = None, targets: Any = None) ->
 
 def write_samples(path: str, samples: Samples) -> None:
     """The same, with the number of the first sample."""
-    X, labels, targets = samples.X, samples.labels, samples.targets
+    X, labels, targets = _arrays.known(samples.X), samples.labels, _arrays.known(samples.targets, "targets")
     shape = _arrays.shape_of(X)
+    if len(shape) > 2:
+        X = _arrays.as_rows(X, math.prod(shape[1:]))
+        shape = _arrays.shape_of(X)
     if len(shape) != 2:
         raise InputError(f"X has the shape {_arrays.shape_text(shape)}, expected (samples, neurons)")
     rows = _arrays.to_sample_rows(X, shape[1])
@@ -218,13 +249,11 @@ def _write_array(path: str, X: Any) -> None:
 
 
 def samples_of(X: Any, num_inputs: int) -> Any:
-    """X itself, or the samples of a file or of read_samples()."""
-    if isinstance(X, Samples):
-        return X.X
-    if not is_path(X):
-        return X
-    with sentences():
-        return samples_in(name_of(X), num_inputs, False).X
+    """X in a form that is known, or the samples of a file or of read_samples()."""
+    if is_path(X):
+        with sentences():
+            X = samples_in(name_of(X), num_inputs, False)
+    return _arrays.as_rows(X.X if isinstance(X, Samples) else X, num_inputs)
 
 
 def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets: bool = False) -> tuple[Any, Any, Any]:
@@ -233,6 +262,8 @@ def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets
     with sentences():
         if is_path(X):
             X = samples_in(name_of(X), num_inputs, labels is None and targets is None)
+        if not (isinstance(X, (Samples, list, tuple)) or any(hasattr(X, name) for name in ("shape", "__array__", "__dlpack__"))):
+            raise UsageError(f"X is {type(X).__name__}, expected an array; Training.step takes batches one by one")
         found = X if isinstance(X, Samples) else Samples(X)
         if labels is None and targets is None:
             if found.targets is not None and (prefers_targets or found.labels is None):
@@ -243,4 +274,4 @@ def answered(X: Any, labels: Any, targets: Any, num_inputs: int, prefers_targets
             labels = labels_in(name_of(labels), found.first_sample, _arrays.shape_of(found.X)[0])
         if is_path(targets):
             targets = targets_in(name_of(targets))
-    return found.X, labels, targets
+    return _arrays.as_rows(found.X, num_inputs), _arrays.known(labels, "labels"), _arrays.known(targets, "targets")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import importlib
 import io
@@ -12,6 +13,7 @@ import json
 import lzma
 import math
 import os
+import re
 import zipfile
 from collections import Counter
 from contextlib import contextmanager
@@ -26,7 +28,20 @@ from ._results import Layer
 
 LARGEST_INDEX = 2**32 - 1  # of rows and columns
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+_BZIP2 = b"BZh"
 _LONGEST_JSON = 100_000_000
+SVMLIGHT = re.compile(rb"[-+.\deE]+([ \t]+\d+:[-+.\deE]+)+[ \t]*(#|\r?\n|\Z)")  # a line
+
+#: Files that are not read: how they begin, what they are, and what to do.
+_STRANGERS = (
+    (rb"\x80[\x02-\x05]", "is a pickle", "load it (pickle.load, joblib.load, torch.load) and give what it holds"),
+    (rb"\s*<(!doctype|html|\?xml)", "is an HTML page", "a web site showed it in place of the file, which is to be fetched again"),
+    (rb"[^%]{1,99}%%MatrixMarket", "has a Matrix Market banner not in the first column", "%%MatrixMarket must begin the first line"),
+    (rb"PAR1", "is a Parquet file", "pandas.read_parquet reads it, and its frame is taken as an array"),
+    (rb"MATLAB 5", "is a MAT file", "scipy.io.loadmat reads it, and its matrices are taken as they are"),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8", "is a picture", "samples are an array [samples, numbers], such as numpy.save writes"),
+    (rb".{257}ustar", "is a tar archive", "unpack it (tar -xf) and give the file or folder inside"),
+)
 
 
 def quote(value: Any) -> str:
@@ -50,6 +65,8 @@ def reading(place: str) -> Iterator[None]:
         raise ResourceError(f"{place} does not fit into memory") from None
     except Exception as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        if "unable to lock file" in reason or "already open for write" in reason:
+            raise InputError(f"{place} is open for writing elsewhere, such as in a notebook: close it there") from error
         raise InputError(f"{place} cannot be read: {' '.join(reason.split())[:300]}") from error
 
 
@@ -66,11 +83,13 @@ def library(name: str, path: str, package: str = "") -> Any:
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed if gzip, xz or zstd compressed them."""
+    """The bytes of a file, decompressed if gzip, bzip2, xz or zstd compressed them."""
     with reading(path), open(path, "rb") as file:
         head = file.peek(6)
         if head.startswith(b"\x1f\x8b"):
             yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]
+        elif head.startswith(_BZIP2):
+            yield bz2.open(file)  # type: ignore[misc]
         elif head.startswith(b"\xfd7zXZ\0"):
             yield lzma.open(file)  # type: ignore[misc]
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
@@ -89,13 +108,27 @@ def _zstd(path: str) -> Any:
     return library("zstandard", path)
 
 
+def require_own(path: str) -> None:
+    """Raises InputError, which says what was found, if the C++ part cannot know what a file is."""
+    if not os.path.isfile(path):
+        return
+    with opened(path) as content:
+        head = content.read(512)
+    for begin, found, remedy in _STRANGERS:
+        if re.match(begin, head, re.DOTALL | re.IGNORECASE):
+            raise InputError(f"{path} {found}: {remedy}")
+    with open(path, "rb") as file:
+        if file.read(3) == _BZIP2:
+            raise InputError(f"{path} is compressed by bzip2, which is read of NumPy's arrays, CSV and svmlight: unpack it (bunzip2)")
+
+
 def kind_of(path: str) -> str:
-    """npy, npz, mtx, hdf5, onnx, json, or foreign safetensors; "" for what the C++ part reads or refuses."""
+    """npy, npz, mtx, hdf5, onnx, json, csv, svmlight, or foreign safetensors; "" for what the C++ part reads or refuses."""
     if not os.path.isfile(path):
         return ""
     try:
         with opened(path) as content:
-            head = content.read(64)
+            head = content.read(512)
     except ResourceError:  # zstd is missing: the C++ part has its own
         if ".npy" in os.path.basename(path):
             raise
@@ -107,6 +140,8 @@ def kind_of(path: str) -> str:
             return kind
     if head.lstrip(b" \t\r\n").startswith(b"{"):
         return "json"
+    if kind := _kind_of_table(head):
+        return kind
     with reading(path), open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
@@ -117,6 +152,16 @@ def kind_of(path: str) -> str:
             if file.read(8) == _HDF5:
                 return "hdf5"
         return "onnx" if _is_onnx(file, size) else ""
+
+
+def _kind_of_table(head: bytes) -> str:
+    """csv or svmlight by the first bytes of a file; "" for neither."""
+    first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[0]
+    if not first.strip() or re.search(rb"[^\t\r -\xff]", first):
+        return ""
+    if SVMLIGHT.match(re.sub(rb"[ \t][^ \t]*\Z", b"", first) if len(first) == len(head) else first + b"\n"):
+        return "svmlight"
+    return "csv" if b"\t" not in first and (b"," in first or b";" in first) else ""
 
 
 def _is_onnx(file: BinaryIO, size: int) -> bool:
@@ -372,21 +417,22 @@ def read_labels(path: str) -> np.ndarray:
 
 
 @contextmanager
-def _npz(path: str) -> Iterator[tuple[set[str], Callable[[str, str], np.ndarray]]]:
-    """The names of the members of an archive, and what reads the list of one: its name, and the kinds that it may have."""
+def npz(path: str) -> Iterator[tuple[set[str], Callable[..., np.ndarray]]]:
+    """The names of the members of an archive, and what reads one: its name, the kinds that it may have, and its number of
+    dimensions (1 by default, None for any)."""
     with reading(path), zipfile.ZipFile(path) as archive:
         names = Counter(archive.namelist())
         for name, count in names.items():
             if count > 1:
                 fail(path, f"two members of the name {quote(name)}", "one")
 
-        def member(name: str, kinds: str) -> np.ndarray:
+        def member(name: str, kinds: str, num_dimensions: int | None = 1) -> np.ndarray:
             place = f"{path}: {name}.npy"
             with archive.open(f"{name}.npy") as file:
                 array = _read_array(file, place, kinds)
             if kinds == "SU" and array.size == 1:
                 return array.reshape(1)
-            if array.ndim != 1:
+            if num_dimensions not in (array.ndim, None):
                 fail(place, f"an array of {array.ndim} dimensions", "1")
             return array
 
@@ -413,11 +459,13 @@ def _matrix_in_npz(path: str, member: Callable[[str, str], np.ndarray], prefix: 
 
 
 def _read_npz(path: str) -> Any:
-    with _npz(path) as (names, member):
+    with npz(path) as (names, member):
+        if any(name.endswith("/data.pkl") for name in names):
+            raise InputError(f"{path} is a file of torch.save: Network.from_torch takes the module or state_dict that torch.load reads")
         if not {"format.npy", "shape.npy", "data.npy"} <= names:
             fail(
-                path, "a ZIP archive without the members format.npy, shape.npy and data.npy",
-                "a sparse matrix of SciPy (scipy.sparse.save_npz)",
+                path, f"a ZIP archive of {', '.join(sorted(names)[:6]) or 'nothing'}",
+                "a sparse matrix of SciPy (scipy.sparse.save_npz), or samples X with y (numpy.savez); Network.from_scipy takes weights",
             )  # fmt: skip
         return _matrix_in_npz(path, member)
 
@@ -425,7 +473,7 @@ def _read_npz(path: str) -> Any:
 def layers_in_npz(path: str) -> list[Layer]:
     """The layers that Network.save wrote; none if the archive is a matrix."""
     layers: list[Layer] = []
-    with _npz(path) as (names, member):
+    with npz(path) as (names, member):
         while f"layers.{len(layers)}.format.npy" in names:
             prefix = f"layers.{len(layers)}."
             name, parameter = _word(member(f"{prefix}activation", "SU")), float(member(f"{prefix}parameter", "f")[0])

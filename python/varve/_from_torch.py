@@ -302,7 +302,7 @@ def _interpreter(torch: Any, traced: Any, on_samples: set[Any]) -> Any:
                 part = self.fetch_attr(node.target)
                 found = {name: getattr(part, name, None) for name in _ATTRIBUTES}
                 if type(part).__module__ == "varve.torch":
-                    found["weight"] = _rows(part.rows, part.columns, part.weight, (part.out_features, part.in_features))
+                    found["weight"] = _arrays.csr_of_tensors(part.rows, part.columns, part.weight, (part.out_features, part.in_features))
                 self.parts[node] = {name: _plain(torch, value) for name, value in found.items() if value is not None}
             return result
 
@@ -329,22 +329,7 @@ def _to_array(torch: Any, tensor: Any) -> np.ndarray:
 
 def _plain(torch: Any, value: Any) -> Any:
     """A tensor as an array, or as a matrix of scipy.sparse whose stored zeros are edges; anything else as it is."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach().cpu()
-    if value.dtype not in (torch.float32, torch.float64):
-        value = value.to(torch.float64)
-    if value.layout == torch.strided:
-        return np.array(value.numpy())
-    rows = value.to_sparse_csr() if value.layout != torch.sparse_coo else value.coalesce().to_sparse_csr()
-    return _rows(rows.crow_indices(), rows.col_indices(), rows.values(), tuple(value.shape))
-
-
-def _rows(pointers: Any, columns: Any, values: Any, shape: tuple[int, ...]) -> Any:
-    """A matrix of scipy.sparse from tensors."""
-    from scipy.sparse import csr_array
-
-    return csr_array(tuple(np.array(part.detach().cpu().numpy()) for part in (values, columns, pointers)), shape=shape)
+    return _arrays.of_tensor(value) if isinstance(value, torch.Tensor) else value
 
 
 def _line(error: Exception) -> str:

@@ -74,7 +74,7 @@ def open_network(path: str, options: Options) -> tuple[_core.Network, str]:
         _require_asked(options.layers, network.num_layers, "the number of layers", path)
         return network, note
     if kind == "hdf5" and content != "binsparse":
-        fail(path, f"{content or 'something else'} in HDF5", "a network or sparse matrices")
+        fail(path, f"{content or 'something else'} in HDF5", "a network or sparse matrices; Network.from_scipy takes arrays of weights")
     descriptions = _descriptions_of(path, kind)
     _require_asked(options.layers, len(descriptions), "the number of layers", path)
     return _Reader(path, options).network(descriptions)
@@ -122,6 +122,11 @@ def _matrices_in(folder: str) -> list[str]:
 
 
 def _descriptions_of(path: str, kind: str) -> list[_Description]:
+    if kind in ("csv", "svmlight"):
+        raise InputError(
+            f"{path} is a {kind.upper() if kind == 'csv' else kind} file, which is read as samples; Network.from_scipy takes weights as arrays "
+            "(numpy.loadtxt)"
+        )
     if kind == "safetensors":
         raise UsageError(
             f"{path} is a safetensors file, which does not say which tensors are layers, in which order; list them in "

@@ -61,6 +61,7 @@ def outputs_of(weights: Sequence[Any], bias: Any, activation: Any, X: np.ndarray
 
 
 def _to_matrix(matrix: Any, place: str) -> Any:
+    matrix = _arrays.known(matrix, place)
     if not _arrays.is_sparse(matrix):
         matrix = _arrays.to_numpy(matrix, place)
     if len(matrix.shape) != 2:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import operator
 import os
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _core, _files, _foreign, _layer_lists, _layers, _onnx, _running
+from . import _arrays, _core, _files, _foreign, _layer_lists, _layers, _onnx, _pictures, _running
 from ._activation import Activation, ActivationLike, from_core
 from ._errors import InputError, ResourceError, UsageError
 from ._options import Progress, RunOptions, to_count, to_name, to_number, to_optional_count, to_seed
-from ._results import Evaluation, Layer, Run, Verdict
+from ._results import Evaluation, Layer, Plan, Run, Verdict
 from ._running import Wanted, expected_samples
 
 if TYPE_CHECKING:
@@ -257,6 +258,19 @@ class Network:
             f"{self.num_edges} edges, density {self.density:.3g}>"
         )
 
+    def _repr_html_(self) -> str:
+        """A table of the layers, which notebooks show; of deep networks, of the ten layers at each end."""
+        return _pictures.table_of(self)
+
+    def plot(self, layers: Sequence[int] | None = None) -> Any:
+        """Draw the places of the edges of layers, the darker the denser, and the histograms of their weights, by matplotlib.
+
+        :param layers: their numbers; by default all of up to 6, or three at each end
+        :returns: the axes of matplotlib, [2, layers]; ``axes[0, 0].figure.savefig(...)`` writes the picture
+        :raises ResourceError: if matplotlib is missing
+        """
+        return _pictures.plot_network(self, layers)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (*self.to_scipy(), self.name)
 
@@ -427,7 +441,7 @@ class Network:
             shape = _core.shape_of(_arrays.to_sample_rows(X, self.num_inputs))
         options = (_arrays.to_precision(precision), backend, reductions, edge_order, "varve", batch, memory_limit)
         with _files.sentences():
-            return "\n".join(self._new_engine(shape[0], *options).plan_for(*shape))
+            return Plan("\n".join(self._new_engine(shape[0], *options).plan_for(*shape)))
 
     # --- judging
 
@@ -467,6 +481,7 @@ class Network:
         engine = self._engines.get(key)
         if engine is None:
             engine = self._engines.setdefault(key, self._new_engine(num_samples, *options))
+            _prepared[id(self)] = self
         return engine
 
     def _new_engine(
@@ -486,6 +501,21 @@ class Network:
         names = ((engine, "engine"), (backend or "", "backend"), (reductions, "reductions"), (edge_order, "edge_order"))
         engine, backend, reductions, edge_order = (to_name(given, name) for given, name in names)
         return _core.Engine(self._core, engine, backend, precision, reductions, edge_order, batch, memory_limit, expected)
+
+
+#: Networks that are prepared for some calls.
+_prepared: weakref.WeakValueDictionary[int, Network] = weakref.WeakValueDictionary()
+
+
+def clear(*networks: Network) -> None:
+    """Free what calls have prepared, each for its options: weights on the device and memory for activations.
+
+    The next call prepares its network again. A call of another thread that is under way keeps what it uses until its end.
+
+    :param networks: those whose preparations go; all by default
+    """
+    for network in networks or list(_prepared.values()):
+        network._engines.clear()
 
 
 def _are_equal(one: Layer, other: Layer) -> bool:

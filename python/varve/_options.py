@@ -47,6 +47,19 @@ def refuse_names_of_others(method: Callable[_Parameters, _Result]) -> Callable[_
     return checked
 
 
+_OWN_WORDS = (
+    *("sgd", "momentum", "nesterov", "adam", "constant", "step", "cosine", "set", "rigl", "keep", "cross-entropy", "mean-square"),
+    *("cuda", "hip", "openmp", "serial"),
+)
+#: Words that options take elsewhere, in small letters without separators, and those that they take here.
+_WORDS_ELSEWHERE = {
+    **{word.replace("-", ""): word for word in _OWN_WORDS},
+    **dict.fromkeys(("crossentropyloss", "categoricalcrossentropy", "sparsecategoricalcrossentropy", "nllloss", "logloss"), "cross-entropy"),
+    **dict.fromkeys(("mse", "mseloss", "meansquarederror", "squarederror"), "mean-square"),
+    **dict.fromkeys(("cosineannealing", "cosineannealinglr", "cosinedecay"), "cosine"),
+    **{"steplr": "step", "adamw": "adam", "cpu": "openmp", "rocm": "hip", "static": "keep", "fixed": "keep"},
+}
+
 #: Called with the number of samples done and the number of all samples.
 Progress = Callable[[int, int], Any]
 
@@ -103,7 +116,10 @@ def to_optional_number(value: Any, name: str) -> float | None:
 
 
 def to_name(value: Any, name: str) -> str:
-    """One of the words that an option takes. Raises TypeError for other kinds."""
+    """One of the words that an option takes. Raises TypeError for other kinds, UsageError for words of other libraries."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r}, expected a name")
+    own = _WORDS_ELSEWHERE.get("".join(letter for letter in value.lower() if letter.isalnum()), value)
+    if own != value:
+        raise UsageError(f"there is no {name} {value!r}; here it is {own!r}")
     return value

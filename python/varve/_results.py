@@ -19,6 +19,12 @@ class Layer:
     activation: Activation
 
 
+class Plan(str):
+    """A plan in lines, as which notebooks show it, too."""
+
+    __repr__ = str.__str__
+
+
 @dataclass(frozen=True)
 class Run:
     """The results of :meth:`Network.run`."""

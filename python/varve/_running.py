@@ -38,7 +38,7 @@ def run(network: Network, X: Any, out: Any, wanted: Wanted, options: tuple[Any, 
     """See Network.run. options: those of Network._engine, precision, backend, reductions, edge order, engine, ..."""
     if out is not None and (wanted.sparse or not wanted.activations):
         raise UsageError("out takes activations as an array, so neither sparse=True nor activations=False goes with it")
-    if type(X) is not np.ndarray:
+    if type(X) is not np.ndarray or X.ndim > 2:
         X = _files.samples_of(X, network.num_inputs)
     if wanted == (True, False, False) and options[4] == "varve":
         done = run_in_place(network, X, out, options, progress)

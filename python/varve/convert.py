@@ -20,7 +20,8 @@ _ABOUT = """
 Writes a file of other programs as a file of Varve (.safetensors). It is recognized by its content:
 
   networks  ONNX; Keras; HDF5 of Varve 0.2; folders of matrices; JSON lists of layers, with weights in matrices or safetensors
-  samples   NumPy (.npy), SciPy (.npz), Matrix Market, IDX, one matrix in binsparse; HDF5 of Varve 0.2
+  samples   NumPy (.npy, .npz with X and y), SciPy (.npz), Matrix Market, IDX, CSV, svmlight, one matrix in binsparse;
+            HDF5 of Varve 0.2
   both      a single matrix is samples, one in each row; with --activation or --cap it is the weights of a network
   matrices  dense ones with --matrix or as FILE:DATASET: NumPy, HDF5; HDF5 of Varve 0.2
 """
@@ -125,7 +126,7 @@ def convert(given: argparse.Namespace) -> None:
     options = Options(None, None, given.bias, given.cap, given.activation, given.slope, given.transpose_weights)
     is_dense = given.matrix or dataset != "" or content == "matrix"
     is_single = not _layer_lists.says_layers(source, kind) and (
-        kind in ("npy", "npz", "mtx", "")
+        kind in ("npy", "npz", "mtx", "csv", "svmlight", "")
         and os.path.isfile(source)
         or content == "binsparse"
         and len(_hdf5.matrix_names(source)) == 1

@@ -68,6 +68,11 @@ public:
     return sets_.size() - 1;
   }
 
+  void remove_last_samples() override {
+    launches_.forget(); // they read its arrays
+    sets_.pop_back();
+  }
+
   LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) override {
     VARVE_REQUIRE(!rows.empty() && rows.size() <= options_.batch, "a mini-batch of another size than planned");
     auto const cuts = shares_.cuts(num_leaves<Scalar>(rows.size()));

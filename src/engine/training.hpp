@@ -119,6 +119,9 @@ public:
   /// How ranks exchange gradients and weights: "memory" (each reads that of the others where it lies), "messages", or
   /// "messages (why they do not read memory)". Known after the first step; empty before, and with one rank.
   virtual std::string exchange_way() const = 0;
+
+  /// Frees the set that was added last; the next one gets its number. There must be one.
+  virtual void remove_last_samples() = 0;
 };
 
 /// A network ready to be trained. Throws UsageError if options are invalid or the build lacks the backend, InputError

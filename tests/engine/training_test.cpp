@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -221,6 +222,27 @@ TEST_P(TrainingEngines, RepeatStepsBetweenOtherCalls) {
   auto const expected = train_long();
   EXPECT_EQ(found.losses, expected.losses);
   EXPECT_EQ(found.layers, expected.layers);
+}
+
+/// A mini-batch may come as a set of its own, which goes before the next one comes.
+TEST_P(TrainingEngines, TakeStepsWithSetsThatGo) {
+  auto const given = training_case({{30, 40, 25, 8}, 200, 0.4, all});
+  auto const options = TrainingEngines::options();
+  auto const kept = prepare_training(given.network, options);
+  auto const set = kept->add_samples(given.samples, given.labels, "set");
+  auto const passing = prepare_training(given.network, options);
+  for (int step = 0; step < 6; ++step) {
+    auto rows = shuffled(200, static_cast<std::uint64_t>(step));
+    rows.resize(step % 3 == 2 ? 70 : 140);
+    auto const part = rows_of_case(given, rows);
+    std::vector<std::uint64_t> order(rows.size());
+    std::iota(order.begin(), order.end(), std::uint64_t{0});
+    auto const number = passing->add_samples(part.samples, part.labels, "part");
+    EXPECT_EQ(number, 0U);
+    EXPECT_EQ(passing->step(number, order, rate).loss, kept->step(set, rows, rate).loss);
+    passing->remove_last_samples();
+  }
+  EXPECT_EQ(passing->network().layers(), kept->network().layers());
 }
 
 TEST_P(TrainingEngines, EvaluateWithoutChangingAnything) {

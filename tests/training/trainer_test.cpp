@@ -26,6 +26,7 @@ public:
   std::vector<std::size_t> steps_of_checks; ///< steps taken before each check of the moments
 
   std::size_t add_samples(SampleSet const&, Answers const&, std::string const&) override { return 0; }
+  void remove_last_samples() override {}
   LossSum step(std::size_t, std::span<std::uint64_t const> rows, double rate) override {
     batches.emplace_back(rows.begin(), rows.end());
     rates.push_back(rate);
