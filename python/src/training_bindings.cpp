@@ -173,7 +173,7 @@ private:
                      std::string const& place) const {
     Answers answers;
     if (labels) answers.labels = to_classes(*labels, num_outputs_, place);
-    if (targets) answers.values = targets->matrix(place);
+    if (targets) answers.values = to_samples(*targets, place + ": targets", recipe_.precision).matrix;
     return answers;
   }
 

@@ -31,9 +31,18 @@ writers = {
     "network.safetensors": network.save,
     "samples.safetensors": lambda path: varve.save_samples(path, X, labels=labels),
     "samples.tsv.gz": lambda path: varve.save_samples(path, X),
+    "samples.npy": lambda path: varve.save_samples(path, X),
+    "samples.npz": lambda path: varve.save_samples(path, X),
+    "network.npz": network.save,
     "product.safetensors": lambda path: varve.matmul(X, X.T, out=path),
     "checkpoint.safetensors": train,
 }
+
+try:
+    import onnx
+    writers["network.onnx"] = network.save
+except ImportError:
+    pass
 
 def files():
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

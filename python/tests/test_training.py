@@ -373,6 +373,7 @@ def test_a_training_says_how_far_it_is(start, samples):
         ({"labels": [0, 1], "optimizer": "adam", "epsilon": 1e-50}, "epsilon of Adam is 1e-50, which is 0 in single precision"),
         ({"labels": [np.inf, 1]}, "labels of X are 1.0 to inf, expected the index of an output"),
         ({"targets": [[1.0, 1.0, np.nan, 1.0]] * 2}, "targets of X hold the value nan, expected finite numbers"),
+        ({"targets": [[1.0, 1.0, 1e39, 1.0]] * 2}, "X: targets: sample 0 has the value 1e\\+39 at neuron 2, beyond .*float64"),
         ({"labels": [0, 1], "validation": np.ones((2, 20))}, r"validation is no pair, expected \(samples, labels\)"),
         ({"labels": [0, 1], "momentum": 2.0, "optimizer": "momentum"}, "momentum"),
         ({"labels": [0, 1], "pattern": "prune"}, "no way 'prune'"),
@@ -380,6 +381,7 @@ def test_a_training_says_how_far_it_is(start, samples):
         ({"labels": [0, 1], "micro_batch": 100}, "100"),
         ({"labels": [0, 1], "recompute": 0}, "recompute is 0, expected 'auto', 'none' or a number from 1 on"),
         ({"labels": [0, 1], "recompute": "most"}, "recompute is 'most'"),
+        ({"labels": [0, 1], "recompute": 2**64}, r"recompute is 18446744073709551616, expected at least 0 and less than 2\*\*63"),
         ({"labels": [0, 1], "checkpoint_every": 5}, "checkpoint_every needs checkpoint"),
         ({"labels": [0, 1], "validation": (np.zeros((0, 20)), [])}, "validation holds no samples"),
         ({"labels": [0, 1], "validation": (np.zeros((2, 3)), [0, 1])}, r"validation has the shape \(2, 3\)"),
@@ -388,6 +390,14 @@ def test_a_training_says_how_far_it_is(start, samples):
 def test_wrong_trainings_are_refused_by_a_sentence(start, options, sentence):
     with pytest.raises((varve.InputError, varve.UsageError), match=sentence):
         varve.train(start, np.ones((2, 20)), **options)
+
+
+def test_numbers_beyond_a_precision_or_the_layers_are_known(samples, start):
+    X, labels = samples
+    with pytest.raises(varve.InputError, match="X: targets: sample 1 has the value -1e\\+39 at neuron 3"):
+        varve.Training(start, loss="mean-square").step(X[:2], targets=[[1.0] * 4, [1.0, 1.0, 1.0, -1e39]])
+    wide, usual = (varve.train(start, X, labels, epochs=1, recompute=number) for number in (2**63 - 1, "none"))
+    assert wide.keep_every == start.num_layers + 1 and wide.network.weights_hash() == usual.network.weights_hash()
 
 
 def test_other_types_are_type_errors(samples, start):

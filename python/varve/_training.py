@@ -446,7 +446,7 @@ def _keep_every(recompute: str | int) -> int | None:
     if recompute == "none":
         return 1
     if isinstance(recompute, int) and not isinstance(recompute, bool) and recompute >= 1:
-        return recompute
+        return to_count(recompute, "recompute")
     raise UsageError(f"recompute is {recompute!r}, expected 'auto', 'none' or a number from 1 on")
 
 

@@ -50,7 +50,8 @@ AddedAnswers open_answers(SampleConversion const& conversion, SampleReader const
 
 void convert_samples(SampleConversion const& conversion) {
   constexpr std::size_t most_samples = 16384;
-  constexpr std::size_t most_values = std::size_t{1} << 26U;
+  constexpr std::size_t value_bytes = 64; // of a value with its column, read, copied and written
+  auto const most_values = std::min(std::size_t{1} << 26U, available_memory(Backend::serial) / 2 / value_bytes);
   auto const reader = open_source(conversion);
   auto const answers = open_answers(conversion, *reader);
   auto const writer = open_sample_writer(conversion.target, reader->num_neurons());

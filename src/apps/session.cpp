@@ -7,6 +7,7 @@
 #include "apps/standard_streams.hpp"
 #include "apps/usage.hpp"
 #include "core/error.hpp"
+#include "core/host.hpp"
 #include "core/printable.hpp"
 #include "core/version.hpp"
 #include "io/input_files.hpp"
@@ -132,7 +133,7 @@ std::optional<int> answer_document(int num_arguments, char** arguments) {
   }
 }
 
-/// Restores a limit of this process that a command lowers for itself (start_on_host).
+/// Restores a limit of this process that a command lowers for itself (limit_memory_to_available).
 class KeptLimit {
 public:
   KeptLimit() : is_known_(getrlimit(RLIMIT_DATA, &before_) == 0) {}
@@ -194,6 +195,8 @@ int Session::run_on(Communicator const& communicator, int num_arguments, char** 
   communicator.together([&] {
     if (action.uses_devices) {
       start_devices(num_arguments, arguments);
+      // the driver of a GPU reserves addresses as it likes
+      if (!has_own_memory(compiled_backends().front())) limit_memory_to_available();
     } else {
       start_on_host(num_arguments, arguments);
     }

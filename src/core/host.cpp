@@ -1,7 +1,9 @@
 #include "core/host.hpp"
 
 #include "core/error.hpp"
+#include "core/host_threads.hpp"
 
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -135,10 +137,19 @@ std::size_t available_below(GroupMount const& mount, fs::path const& root) {
   return available;
 }
 
+/// Bytes that a limit of this process leaves, of which it uses so many.
+std::size_t left_of_limit(decltype(RLIMIT_DATA) resource, std::size_t used) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return no_limit;
+  return limit.rlim_cur - std::min<rlim_t>(limit.rlim_cur, used);
+}
+
 } // namespace
 
 std::size_t available_host_memory(fs::path const& root) {
-  std::size_t available = available_on_machine(root);
+  auto const [addresses, data] = memory_in_use();
+  auto const in_process = std::min(left_of_limit(RLIMIT_AS, addresses), left_of_limit(RLIMIT_DATA, data));
+  std::size_t available = std::min(available_on_machine(root), in_process);
   std::ifstream mounts(root / "proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);)
     if (auto const mount = parse_mount(line)) available = std::min(available, available_below(*mount, root));
@@ -154,10 +165,17 @@ std::pair<std::size_t, std::size_t> memory_in_use() {
   return {all * page, data * page};
 }
 
-void limit_memory_to_available(std::size_t stack_bytes) {
+void limit_memory_to_available() {
+  constexpr std::size_t stack_bytes = std::size_t{1} << 20U;
+  constexpr std::size_t num_helpers = 8; // that read, write, copy and wait for signals
+  pthread_attr_t attributes;
   rlimit limit{};
-  if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
-  auto const most = capped_add(capped_add(memory_in_use().second, available_host_memory()), stack_bytes);
+  if (getrlimit(RLIMIT_DATA, &limit) != 0 || pthread_getattr_default_np(&attributes) != 0) return;
+  pthread_attr_setstacksize(&attributes, stack_bytes);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+  auto const left = capped_add(available_host_memory(), (num_host_threads() + num_helpers) * stack_bytes);
+  auto const most = capped_add(memory_in_use().second, left);
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, most);
   setrlimit(RLIMIT_DATA, &limit);
 }

@@ -169,8 +169,7 @@ void start_on_host(int& num_arguments, char** arguments) {
   auto const for_kokkos = taken_kokkos_arguments(num_arguments, arguments);
   require_valid_settings(std::span(for_kokkos).subspan(1), std::nullopt);
   allow_processors(processors_of_openmp());
-  constexpr std::size_t usual_stack = std::size_t{8} << 20U;
-  limit_memory_to_available(num_host_threads() * usual_stack);
+  limit_memory_to_available();
 }
 
 Runtime::~Runtime() { Kokkos::finalize(); }

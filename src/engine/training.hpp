@@ -86,7 +86,7 @@ public:
   virtual ~Training() = default;
 
   /// Copies samples and answers to the device; returns the number of the set, from 0. Throws InputError, naming
-  /// `place`, if they do not fit the network or each other.
+  /// `place`, if they do not fit the network or each other, or if the precision cannot hold a sample or a target.
   virtual std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) = 0;
 
   /// One step with a mini-batch of rows of a set: row rows[p] is at position p. Returns the loss before the step.

@@ -45,7 +45,8 @@ void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
 bool fits(TrainingPlan& plan, TrainingSizes const& sizes, std::vector<StreamedSize> const& weights,
           TrainingOptions const& options, std::size_t limit) {
   std::size_t const all_leaves = (options.batch + sizes.leaf - 1) / sizes.leaf;
-  auto const intervals = options.keep_every ? std::vector<std::size_t>{*options.keep_every} : useful_intervals(sizes);
+  auto const intervals =
+      options.keep_every ? std::vector{std::min(*options.keep_every, sizes.widths.size())} : useful_intervals(sizes);
   std::size_t leaves = options.micro_batch ? std::min(all_leaves, *options.micro_batch / sizes.leaf) : all_leaves;
   for (;;) {
     for (auto const interval : intervals) {

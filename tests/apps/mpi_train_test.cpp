@@ -133,6 +133,21 @@ TEST_F(TrainRanks, WriteTheSameFilesAsOne) {
   }
 }
 
+TEST_F(TrainRanks, WriteTheSameFilesByMessagesAndByMemory) {
+  Words const recipe = {"--optimizer", "adam", "--epochs", "3", "--backend", "serial", "--report", path("report.json")};
+  ASSERT_EQ(run(mpirun(1, joined(recipe, outputs("alone")))).exit_code, 0);
+  for (auto const& [setting, way] : {std::pair("on", "memory"), std::pair("off", "messages")}) {
+    auto const ended =
+        run(mpirun(3, joined(recipe, joined(outputs(setting), {"--tuning", std::string("peer-memory=") + setting}))));
+    ASSERT_EQ(ended.exit_code, 0) << ended.err;
+    expect_same_files(setting, "alone");
+    EXPECT_EQ(read_json(path("report.json"))["run"]["exchange"], way);
+    EXPECT_THAT(ended.out, HasSubstr(std::string(" through ") + way + "\n"));
+  }
+  expect_failure(mpirun(2, joined(recipe, joined(outputs("never"), {"--tuning", "peer-memory=maybe"}))), 2,
+                 "peer-memory");
+}
+
 TEST_F(TrainRanks, ChangeThePatternToTheSameOne) {
   for (std::string const pattern : {"set", "rigl"}) {
     Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--optimizer", "adam", "--epochs", "4"};

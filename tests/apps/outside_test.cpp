@@ -1,5 +1,6 @@
 #include "apps/shared_folder.hpp"
 #include "core/backend.hpp"
+#include "io/dense_file.hpp"
 #include "io/network_file.hpp"
 
 #include <sys/resource.h>
@@ -123,25 +124,83 @@ TEST_F(Outside, GoodFilesAreNotCalledBrokenWhereMemoryEnds) {
     EXPECT_GT(num_failed, 5) << name;
   }
 }
+
+/// Runs the command where private memory is limited to so many MiB.
+test::Ended run_within(std::size_t mebibytes, std::vector<std::string> const& words) {
+  return test::run(test::joined(
+      {"bash", "-c", "ulimit -d " + std::to_string(mebibytes << 10U) + "; exec \"$@\"", "varve", VARVE_COMMAND},
+      words));
+}
+
+TEST_F(Outside, ConvertTakesSamplesInPartsThatFitWhatIsLeft) { // at a time they would take 50 MB
+  succeed({"generate", "samples", "--neurons", "1000", "--samples", "2000", "--density", "1", "--output",
+           path("dense.safetensors")});
+  succeed({"convert", path("dense.safetensors"), path("at-a-time.safetensors")});
+  auto const ended = run_within(32, {"convert", path("dense.safetensors"), path("in-parts.safetensors")});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_TRUE(read_bytes(path("in-parts.safetensors")) == read_bytes(path("at-a-time.safetensors")));
+}
+
+TEST_F(Outside, EveryCommandEndsWithASentenceWhereItsMemoryEnds) {
+  auto const file = [](std::string const& name) { return path(name); };
+  test::generate_medium(file("n.safetensors"), file("s.safetensors"), 600);
+  succeed({"generate", "samples", "--neurons", "256", "--samples", "600", "--density", "1", "--output",
+           file("targets.safetensors")});
+  succeed(
+      {"infer", "--network", file("n.safetensors"), "--input", file("s.safetensors"), "--categories", file("c.tsv")});
+  DenseFileWriter matrix(file("matrix.safetensors"), 600, 600, Precision::single_precision);
+  matrix.write({0, 600, 0, 600}, std::vector<float>(600 * 600, 0.5F).data());
+  matrix.commit();
+  std::vector<std::string> const data = {"--network", file("n.safetensors"), "--input", file("s.safetensors")};
+  for (auto const& words : std::vector<std::vector<std::string>>{
+           test::joined({"infer", "--activations", file("a.safetensors")}, data),
+           test::joined({"infer", "--reductions", "none", "--activations", file("a.safetensors")}, data),
+           test::joined({"train", "--targets", file("targets.safetensors"), "--loss", "mean-square", "--epochs", "1",
+                         "--output", file("trained.safetensors")},
+                        data),
+           test::joined({"evaluate", "--targets", file("targets.safetensors")}, data),
+           test::joined({"verify", "--result", file("c.tsv")}, data),
+           test::joined({"tune", "--repeat", "1", "--output", file("tuned.json")}, data),
+           test::joined({"benchmark", "--repeats", "1", "--seconds", "0", "--output", file("records.jsonl")}, data),
+           {"multiply", file("matrix.safetensors"), file("matrix.safetensors"), "--output",
+            file("product.safetensors")},
+           {"generate", "radixnet", "--neurons", "1024", "--layers", "8", "--output", file("g.safetensors")},
+           {"generate", "images", "--neurons", "1024", "--samples", "2000", "--output", file("g.safetensors")},
+           {"convert", file("n.safetensors"), file("g.safetensors"), "--prune", "0.5"},
+           {"convert", file("n.safetensors"), file("g.safetensors"), "--reduce"},
+           {"info", file("n.safetensors")}}) {
+    bool is_done = false;
+    for (std::size_t mebibytes = 2; !is_done && mebibytes < 4096; mebibytes += 1 + mebibytes / 3) {
+      auto const ended = run_within(mebibytes, words);
+      is_done = ended.exit_code == 0;
+      if (!is_done) test::expect_sentence(ended, 4, {}, words[0] + ", " + std::to_string(mebibytes) + " MiB: ");
+    }
+    EXPECT_TRUE(is_done) << words[0];
+  }
+}
 #endif
 
-TEST_F(Outside, CommandsOfTheHostMayTakeTheMemoryThatIsAvailable) { // more is a sentence, not the end of the process
+TEST_F(Outside, CommandsMayTakeTheMemoryThatIsAvailable) { // more is a sentence, not the end of the process
   auto const pipe = path("pipe.tsv");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
-  auto const process = test::start({VARVE_COMMAND, "convert", pipe, path("piped.safetensors"), "--neurons", "4"},
-                                   path("out"), path("err"));
-  rlimit limit = before; // the process waits for the bytes of the pipe
-  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (limit.rlim_cur == before.rlim_cur && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    prlimit(process, RLIMIT_DATA, nullptr, &limit);
+  std::vector<std::vector<std::string>> commands = {{"convert", pipe, path("piped.safetensors"), "--neurons", "32"}};
+  if (!has_own_memory(compiled_backends().front()))
+    commands.push_back({"infer", "--network", path("net.safetensors"), "--input", pipe});
+  for (auto const& words : commands) {
+    auto const process = test::start(test::joined({VARVE_COMMAND}, words), path("out"), path("err"));
+    rlimit limit = before; // the process waits for the bytes of the pipe
+    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (limit.rlim_cur == before.rlim_cur && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      prlimit(process, RLIMIT_DATA, nullptr, &limit);
+    }
+    EXPECT_LT(limit.rlim_cur, before.rlim_cur) << words[0];
+    EXPECT_EQ(limit.rlim_max, before.rlim_max);
+    std::ofstream(pipe) << "1\t1\t1\n";
+    EXPECT_EQ(test::wait_for(process), 0) << read_bytes(path("err"));
   }
-  EXPECT_LT(limit.rlim_cur, before.rlim_cur);
-  EXPECT_EQ(limit.rlim_max, before.rlim_max);
-  std::ofstream(pipe) << "1\t1\t1\n";
-  EXPECT_EQ(test::wait_for(process), 0) << read_bytes(path("err"));
 }
 
 TEST_F(Outside, DevicesAreStartedOnlyByWhatComputesOnThem) { // a login node has no GPU

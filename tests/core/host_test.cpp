@@ -3,9 +3,11 @@
 #include "io/files.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 namespace varve {
 namespace {
@@ -132,6 +134,22 @@ TEST_F(HostMemory, ProcessorsAreNamedWhereTheKernelDoes) {
 TEST(HostMemoryHere, IsMoreThanNothingAndNoMoreThanTheMachine) {
   EXPECT_GT(available_host_memory(), 0U);
   EXPECT_LT(available_host_memory(), std::size_t{1} << 60U);
+}
+
+TEST(HostMemoryHere, IsWhatLimitsOfTheProcessLeave) {
+  constexpr std::size_t left = std::size_t{64} << 20U;
+  auto const [addresses, data] = memory_in_use();
+  for (auto const& [resource, used] : {std::pair(RLIMIT_AS, addresses), std::pair(RLIMIT_DATA, data)}) {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(resource, &before), 0);
+    rlimit limit = before;
+    limit.rlim_cur = used + left;
+    ASSERT_EQ(setrlimit(resource, &limit), 0);
+    auto const available = available_host_memory();
+    setrlimit(resource, &before);
+    EXPECT_LE(available, left);
+    EXPECT_GT(available, left / 2);
+  }
 }
 
 } // namespace

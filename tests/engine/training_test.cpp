@@ -298,6 +298,15 @@ TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
             "set.safetensors: the samples have 21 neurons, but layer 0 takes 20 inputs");
   EXPECT_EQ(complaint([&] { training->add_samples(given.samples, {}, "set.safetensors"); }),
             "set.safetensors: found 0 labels for 10 samples, expected one each");
+  auto targets = given.targets;
+  targets.values.values.front() = 1e39;
+  auto mean_square = options();
+  mean_square.loss = Loss::mean_square;
+  auto const regression = prepare_training(given.network, mean_square);
+  auto const beyond = complaint([&] { regression->add_samples(given.samples, targets, "set"); });
+  bool const is_held = GetParam().precision == Precision::double_precision;
+  EXPECT_THAT(beyond, testing::StartsWith(is_held ? "none" : "set: targets: sample 1: the value of neuron "));
+  EXPECT_THAT(beyond, testing::HasSubstr(is_held ? "none" : " is 1e+39, beyond 3.40282347e+38"));
   EXPECT_EQ(complaint([&] { training->restore({}); }),
             "the state of the optimizer does not fit the network and the optimizer sgd");
   auto bad = options();
@@ -365,6 +374,8 @@ TEST(TrainingMemory, TakesWhatIsAskedForOrSaysWhyNot) {
   options.micro_batch.reset();
   options.keep_every = 0;
   EXPECT_THROW(plan_training(sizes, options, {1U << 30U, {}, 0}), UsageError);
+  options.keep_every = SIZE_MAX; // of 65 panels the first alone is kept
+  EXPECT_EQ(plan_training(sizes, options, {1U << 30U, {}, 0}).keep_every, 65U);
 }
 
 TEST(TrainingMemory, StreamsWeightsOnlyWhenNothingElseFits) {

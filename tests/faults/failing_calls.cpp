@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -245,6 +246,11 @@ int close(int descriptor) {
   if (!is_refused(how)) return status;
   errno = error;
   return -1;
+}
+
+int mkdir(char const* name, mode_t mode) noexcept {
+  if (is_refused(wrong_with("mkdir", name, true))) return -1;
+  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, name, mode));
 }
 
 int rename(char const* from, char const* to) noexcept {

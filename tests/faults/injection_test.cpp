@@ -129,7 +129,8 @@ protected:
     auto const whole = run(0, "none");
     EXPECT_EQ(whole.exit_code, 0) << whole.err;
     right_ = files_in(folder() / "out");
-    EXPECT_FALSE(right_.empty());
+    if (right_.empty()) printed_ = said_by(whole);
+    EXPECT_FALSE(right_.empty() && printed_.empty());
     auto const calls = calls_in(log_ / "calls");
     // Most calls read; three quarters of the failures are those of calls that change an output.
     std::vector<Failure> changes, others;
@@ -179,6 +180,7 @@ private:
     if (ended.exit_code == 0) {
       ++outcomes_.num_right;
       expect_right();
+      EXPECT_TRUE(!right_.empty() || said_by(ended) == printed_) << ended.out;
       return;
     }
     bool const is_input = is_there && failed->path.starts_with(path("in"));
@@ -192,6 +194,15 @@ private:
     EXPECT_EQ(again.exit_code, 0) << again.err;
     expect_right();
     ++outcomes_.num_continued;
+  }
+
+  /// What a command prints that writes no file, without its times.
+  static std::string said_by(test::Ended const& ended) {
+    std::string said;
+    std::istringstream lines(ended.out);
+    for (std::string line; std::getline(lines, line);)
+      if (!line.starts_with("time")) said += line + "\n";
+    return said;
   }
 
   /// The files of a run that says that it succeeded.
@@ -217,6 +228,7 @@ private:
 
   bool continues_ = false;
   std::map<std::string, std::string> right_;
+  std::string printed_; ///< by a command that writes no file
   Outcomes outcomes_;
 };
 
@@ -227,12 +239,15 @@ TEST_F(FailingCalls, OfGenerateNeverLeaveAWrongFile) {
   fail_in_turn({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", out("net.tsv.gz")});
   fail_in_turn({"generate", "weights", "--network", path("in/net.safetensors"), "--init", "he", "--output",
                 out("net.safetensors")});
+  fail_in_turn({"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", out("net.safetensors")});
   fail_in_turn({"generate", "images", "--neurons", "64", "--samples", "20", "--output", out("images.safetensors")});
   fail_in_turn({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", out("samples.tsv.zst")});
 }
 
 TEST_F(FailingCalls, OfConvertNeverLeaveAWrongFile) {
   fail_in_turn({"convert", path("in/net.safetensors"), out("net.safetensors")});
+  fail_in_turn({"convert", path("in/net.safetensors"), out("net.safetensors"), "--prune", "0.2"});
+  fail_in_turn({"convert", path("in/net.safetensors"), out("net.safetensors"), "--reduce"});
   fail_in_turn({"convert", path("in/samples.safetensors"), out("samples.tsv.xz"), "--samples-only"});
   fail_in_turn({"convert", path("in/bare.safetensors"), out("samples.safetensors"), "--labels", path("in/labels.tsv"),
                 "--targets", path("in/bare.safetensors")});
@@ -258,6 +273,17 @@ TEST_F(FailingCalls, OfInferNeverLeaveAWrongFile) {
   fail_in_turn(test::joined(words, {"--journal", out("state-journal")}), true);
   fail_in_turn({"evaluate", "--network", path("in/net.safetensors"), "--input", path("in/samples.safetensors"),
                 "--report", out("report.json")});
+}
+
+TEST_F(FailingCalls, OfCommandsThatWriteNothingNeverGiveAnotherAnswer) {
+  auto const result = path("in/alive.tsv");
+  test::succeed({"infer", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
+                 "--categories", result});
+  fail_in_turn({"verify", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--result",
+                result, "--exact"},
+               false, 4.0);
+  fail_in_turn({"info", path("in/net.safetensors"), "--json"}, false, 4.0);
+  fail_in_turn({"info", path("in/samples.safetensors")}, false, 4.0);
 }
 
 TEST_F(FailingCalls, OfTrainNeverLeaveAWrongFile) {
