@@ -377,6 +377,18 @@ def test_modules_that_varve_lacks_are_refused_by_a_sentence(wrong, sentence):
         varve.Network.from_torch(wrong())
 
 
+@pytest.mark.parametrize("name", ["GELU", "SiLU", "ELU", "Softplus", "Mish"])
+def test_activations_that_varve_lacks_are_refused_with_those_that_it_has(name):
+    with pytest.raises(varve.InputError, match=rf"found 1 \({name}\), expected a chain of .* ReLU, ReLU6, LeakyReLU"):
+        varve.Network.from_torch(nn.Sequential(nn.Linear(3, 3), getattr(nn, name)(), nn.Linear(3, 3)))
+
+
+@pytest.mark.parametrize("layer", [nn.LeakyReLU(0.0), nn.LeakyReLU(1.0), nn.LeakyReLU(2.0), nn.Hardtanh(-1, 1)])
+def test_slopes_and_limits_beyond_those_of_varve_are_folded(layer):
+    made = nn.Sequential(nn.Linear(12, 9), layer, nn.Linear(9, 3))
+    assert_same_results(made, varve.Network.from_torch(made), samples(20, 12))
+
+
 def test_results_go_into_tensors():
     made = model()
     network = varve.Network.from_torch(made)

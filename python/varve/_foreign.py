@@ -363,7 +363,7 @@ def _read_array(file: Any, place: str, kinds: str = "buif") -> np.ndarray:
     shape, is_fortran, dtype = getattr(np.lib.format, f"read_array_header_{version[0]}_0")(file)
     shown = f"({', '.join(map(str, shape))})"
     if dtype.kind not in kinds or dtype.byteorder == ">" or dtype.itemsize > (64 if kinds == "SU" else 8):
-        expected = "integers or floating point of at most 8 bytes, lowest byte first (little endian)"
+        expected = "integers or floating point of at most 8 bytes, lowest byte first (little endian: array.astype('<f8'))"
         fail(place, f"elements of NumPy's type {quote(dtype.str)}", "a short text" if kinds == "SU" else expected)
     if any(length < 0 for length in shape):
         fail(place, f"the shape {shown}", "one of whole numbers, such as (60000, 784)")

@@ -122,7 +122,7 @@ class Network:
         Gemm and MatMul; Add, Sub, Mul and Div with constants, and BatchNormalization, which become parts of weights and
         biases in double as in :meth:`from_torch`; Relu, Clip, LeakyRelu, PRelu of one slope, Sigmoid, Tanh; Flatten,
         Reshape, Squeeze, Unsqueeze, Identity, Cast and Dropout, which change nothing. Constants may be computed by other
-        operations. Softmax, LogSoftmax, ArgMax, ZipMap and Exp at the end are left out with a warning. Weights that are
+        operations. Softmax, LogSoftmax, ArgMax, ZipMap, Binarizer and Exp at the end are left out with a warning. Weights that are
         exactly 0 are no edges; those that a sparse constant stores are.
 
         A random batch runs through the model, by the reference evaluator of the package onnx, and through what was read.

@@ -20,8 +20,8 @@ _SAME = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "Cast
 _PRODUCTS = ("Gemm", "MatMul")
 _LAYERS = (*_PRODUCTS, "Add", "Sub", "Mul", "Div", *_SIMPLE, "Clip", "LeakyRelu", "PRelu", "BatchNormalization", "Scaler", *_SAME)
 #: What may stand behind the last layer, in any arrangement, and is left out.
-_ENDS = ("Softmax", "LogSoftmax", "ArgMax", "ZipMap", "Exp")
-_BESIDE = ("Normalizer", "ArrayFeatureExtractor", "Binarizer", "Concat", "Round", "Sub", "Greater", *_SAME)  # with one of them
+_ENDS = ("Softmax", "LogSoftmax", "ArgMax", "ZipMap", "Exp", "Binarizer")
+_BESIDE = ("Normalizer", "ArrayFeatureExtractor", "Slice", "Concat", "Round", "Sub", "Greater", *_SAME)  # with one of them
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 
 _UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}  # largest relative roundings
