@@ -46,8 +46,17 @@ def test_torch_pruned():
     assert float(re.search(r"from torch (\S+)", text)[1]) < 1e-4
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_torch_curves():
+    rows = re.findall(r"(\w+): (\d+) weights and biases, [\d.]+ s, accuracy ([\d.]+)", output_of("torch_curves.py"))
+    (dense, dense_weights, dense_accuracy), (sparse, sparse_weights, sparse_accuracy) = rows[-2:]
+    assert (dense, sparse) == ("dense", "sparse") and int(sparse_weights) < 0.06 * int(dense_weights)
+    assert float(dense_accuracy) > 0.96 and float(sparse_accuracy) > 0.96
+
+
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"challenge.py", "digits.py", "torch_pruned.py"}
+    names = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
+    assert names == {"challenge.py", "digits.py", "first_ten_minutes.ipynb", "torch_curves.py", "torch_pruned.py"}
 
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "python.md"
