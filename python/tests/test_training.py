@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import pickle
 import re
 import signal
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -253,6 +255,19 @@ def test_ctrl_c_ends_the_epochs_with_what_there_is(start, samples):
     timer.start()
     with pytest.warns(UserWarning, match="interrupted in epoch"):
         assert varve.train(start, *samples, **options).num_steps > 0
+
+
+def test_a_training_frees_its_network_and_samples_at_once(start, samples):
+    training = varve.Training(start)
+    next(training.epochs(*samples))
+    gone = weakref.ref(training)
+    gc.disable()
+    try:
+        del training
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert varve.train(start, *samples, epochs=1)._run is None  # samples and moments are gone, too
 
 
 def test_steps_are_those_of_numpy(start, samples):

@@ -63,7 +63,7 @@ def _density(layer: Layer) -> np.ndarray:
     (outputs, inputs) = rows.shape
     cells = min(outputs, _CELLS), min(inputs, _CELLS)
     edges = [np.linspace(0, extent, count + 1).round() for extent, count in zip(rows.shape, cells)]
-    counts = np.histogram2d(rows.coords[0], rows.coords[1], bins=edges)[0]
+    counts = np.histogram2d(rows.row, rows.col, bins=edges)[0]
     return counts / np.outer(*(np.diff(edge) for edge in edges))
 
 

@@ -128,7 +128,7 @@ class Training:
         device_memory_limit: int | None = None,
         progress: Callable[[Epoch], Any] | bool | None = None,
     ) -> None:
-        given = dict(locals())  # the arguments by their names
+        given = {name: value for name, value in locals().items() if name not in ("self", "network")}
         if not isinstance(network, Network):
             raise TypeError(f"network is {type(network).__name__}, expected a varve.Network")
         self._options = given
