@@ -27,6 +27,7 @@ void add_info(CLI::App& command_line, Action& action);
 void add_train(CLI::App& command_line, Action& action);
 void add_tune(CLI::App& command_line, Action& action);
 void add_verify(CLI::App& command_line, Action& action);
+void add_audit(CLI::App& command_line, Action& action);
 void add_evaluate(CLI::App& command_line, Action& action);
 void add_benchmark(CLI::App& command_line, Action& action);
 void add_multiply(CLI::App& command_line, Action& action);

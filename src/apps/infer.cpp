@@ -81,7 +81,7 @@ void run_left(InferJob& job) {
   auto const keep = [&](FinishedBatch const& batch) {
     if (keeps_batches) job.store.add(batch.samples, to_bytes(batch));
   };
-  auto const wanted = keeps_batches ? job.options.wanted() : WantedOutputs{};
+  auto const wanted = keeps_batches ? job.options.wanted() : WantedOfBatch{};
   RankTimes times;
   Stopwatch const run_time;
   communicator.together([&] {

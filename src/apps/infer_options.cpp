@@ -52,6 +52,9 @@ void add_files(CLI::App& command, InferOptions& options) {
   command.add_option("--predictions", options.predictions,
                      "write for each sample the neuron with the largest activation, both numbered from 1");
   command.add_option("--report", options.report, "write everything measured and decided as JSON");
+  command.add_option("--receipt", options.receipt,
+                     "write digests of the network, of all samples and of their last activations, with which varve "
+                     "audit checks the run by computing some samples again");
   command.add_option("--journal", options.journal,
                      "keep finished batches in FILE (other ranks: FILE.1, FILE.2, ...): the same command continues a "
                      "run that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
@@ -109,6 +112,7 @@ void add_choices(CLI::App& command, InferOptions& options) {
                "way of activations between ranks with --split neurons: from device to device if the MPI library "
                "supports it, or through host memory",
                [&options](std::string const& value) { options.exchange = value; }}});
+  group_options(command, "Proof", {"--receipt"});
   group_options(command, "For studies", {"--engine", "--repeat", "--repeat-input", "--zero-based"});
 }
 
@@ -133,6 +137,10 @@ InferenceOptions engine_options(InferOptions const& options) {
   engine.input_name = options.input;
   engine.repeat = options.repeat;
   if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // throws if it is not a schedule
+  if (!options.receipt.empty() && engine.engine == Engine::kokkos_kernels)
+    throw UsageError("--receipt cannot go with --engine kokkos-kernels, whose sums have other bits");
+  if (!options.receipt.empty() && options.repeat_input > 1)
+    throw UsageError("--receipt cannot go with --repeat-input: it is of the samples that a file holds");
   if (options.schedule && options.split == "neurons")
     throw UsageError("--schedule says how ranks share samples; it cannot go with --split neurons");
   auto const limit = [](std::optional<std::size_t>& bytes, std::optional<double> const& gibibytes) {
@@ -196,25 +204,27 @@ std::vector<std::string> output_paths(InferOptions const& options) {
 
 nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader const& samples) {
   auto const reductions = parse_reductions(options.reductions);
-  return {{"network", hexadecimal(network_checksum(options.network, options.challenge))},
-          {"input", hexadecimal(file_checksum(options.input))},
-          {"first sample", samples.first_sample() + 1},
-          {"number of samples", samples.num_samples()},
-          {"repetitions of the input", options.repeat_input},
-          {"neurons", or_null(options.challenge.neurons)},
-          {"layers", or_null(options.challenge.layers)},
-          {"bias", or_null(options.challenge.bias)},
-          {"cap", or_null(options.challenge.cap)},
-          {"engine", options.engine},
-          {"precision", options.precision},
-          {"merged neurons", reductions.merge_neurons},
-          {"folded constants", reductions.fold_constants},
-          {"dropped unread neurons", reductions.drop_unread},
-          {"saturation", reductions.saturation},
-          {"edge order", options.edge_order},
-          {"activations", options.wanted().activations},
-          {"predictions", options.wanted().predictions},
-          {"batch", or_null(options.batch)}};
+  nlohmann::ordered_json run = {{"network", hexadecimal(network_checksum(options.network, options.challenge))},
+                                {"input", hexadecimal(file_checksum(options.input))},
+                                {"first sample", samples.first_sample() + 1},
+                                {"number of samples", samples.num_samples()},
+                                {"repetitions of the input", options.repeat_input},
+                                {"neurons", or_null(options.challenge.neurons)},
+                                {"layers", or_null(options.challenge.layers)},
+                                {"bias", or_null(options.challenge.bias)},
+                                {"cap", or_null(options.challenge.cap)},
+                                {"engine", options.engine},
+                                {"precision", options.precision},
+                                {"merged neurons", reductions.merge_neurons},
+                                {"folded constants", reductions.fold_constants},
+                                {"dropped unread neurons", reductions.drop_unread},
+                                {"saturation", reductions.saturation},
+                                {"edge order", options.edge_order},
+                                {"activations", options.wanted().activations},
+                                {"predictions", options.wanted().predictions},
+                                {"batch", or_null(options.batch)}};
+  if (options.wanted().leaves) run["receipt"] = true;
+  return run;
 }
 
 } // namespace varve

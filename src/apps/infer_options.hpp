@@ -2,6 +2,7 @@
 
 #include "apps/cli_types.hpp"
 #include "apps/computing_options.hpp"
+#include "distribute/run_batches.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
@@ -23,7 +24,7 @@ struct InferOptions : ComputingOptions {
   ChallengeOptions challenge;
   std::string samples;
   std::size_t repeat_input = 1;
-  std::string truth, categories, activations, predictions, report;
+  std::string truth, categories, activations, predictions, report, receipt;
   bool zero_based = false; ///< truth, categories and predictions count from 0
   std::string journal;
   std::string options_file;
@@ -37,7 +38,7 @@ struct InferOptions : ComputingOptions {
 
   /// The number of the first sample, and of the first neuron, in truth, categories and predictions.
   SampleIndex first_number() const { return zero_based ? 0 : 1; }
-  WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty()}; }
+  WantedOfBatch wanted() const { return {{!activations.empty(), !predictions.empty()}, !receipt.empty()}; }
 };
 
 /// An option of `varve infer` that names an output.
@@ -48,11 +49,12 @@ struct InferOutput {
 };
 
 /// All of them.
-inline constexpr std::array<InferOutput, 5> infer_outputs = {
+inline constexpr std::array<InferOutput, 6> infer_outputs = {
     {{"--categories", &InferOptions::categories, Content::lines},
      {"--predictions", &InferOptions::predictions, Content::lines},
      {"--activations", &InferOptions::activations, Content::container},
      {"--report", &InferOptions::report, Content::json},
+     {"--receipt", &InferOptions::receipt, Content::json},
      {"--journal", &InferOptions::journal, Content::journal}}};
 
 /// Adds all options of `varve infer`.

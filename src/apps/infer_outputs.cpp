@@ -1,13 +1,16 @@
 #include "apps/infer_outputs.hpp"
 
 #include "apps/journal_contents.hpp"
+#include "apps/report_head.hpp"
 #include "io/categories.hpp"
 #include "io/input_files.hpp"
 #include "io/sample_file.hpp"
+#include "receipts/inference_receipt.hpp"
 
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -17,6 +20,7 @@ namespace {
 struct Outcome {
   std::vector<SampleIndex> live_samples;
   std::vector<NeuronIndex> predictions;
+  std::vector<SampleLeaves> leaves;
   std::uint64_t activation_hash = 0;
   double live_edges = 0.0;
 };
@@ -50,6 +54,7 @@ Outcome collect(InferJob const& job) {
       require_fit(batch, job.options.wanted(), job.samples->first_sample(), num_outputs, job.options.journal);
       outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
       outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());
+      outcome.leaves.insert(outcome.leaves.end(), batch.leaves.begin(), batch.leaves.end());
       outcome.activation_hash += batch.activation_hash;
       outcome.live_edges += batch.live_edges;
       if (writer) writer->append(batch.activations);
@@ -67,16 +72,37 @@ void write_lists(InferOptions const& options, Outcome const& outcome, SampleInde
   write_predictions(options.predictions, numbers, outcome.predictions, options.first_number());
 }
 
+void write_receipt(InferJob const& job, std::vector<SampleLeaves> leaves) {
+  if (job.options.receipt.empty()) return;
+  InferenceReceipt receipt;
+  receipt.network = network_digest(*job.network);
+  receipt.precision = job.options.precision;
+  receipt.edge_order = job.options.edge_order;
+  bool const reduces = job.engine.engine == Engine::varve;
+  auto const reductions = reduces ? job.engine.reductions : Reductions();
+  if (reductions.merge_neurons) receipt.reductions.emplace_back("merge_neurons");
+  if (reductions.fold_constants) receipt.reductions.emplace_back("fold_constants");
+  if (reductions.drop_unread) receipt.reductions.emplace_back("drop_unread");
+  receipt.first_sample = job.samples->first_sample();
+  receipt.leaves = std::move(leaves);
+  receipt.made_by = report_head("varve infer");
+  receipt.made_by["backend"] = job.options.backend;
+  receipt.made_by["ranks"] = job.communicator.size();
+  receipt.seal();
+  varve::write_receipt(job.options.receipt, receipt);
+}
+
 } // namespace
 
 int finish_job(InferJob& job, Stopwatch const& total_time) {
   Stopwatch const write_time;
   job.communicator.together(require_unchanged_inputs);
-  auto const outcome = collect(job);
+  auto outcome = collect(job);
   int exit_code = 0;
   job.communicator.together([&] {
     if (!job.communicator.is_root()) return;
     write_lists(job.options, outcome, job.samples->first_sample());
+    write_receipt(job, std::move(outcome.leaves));
     job.report.phase("write", write_time.seconds());
     job.report.result(outcome.live_samples.size(), outcome.activation_hash, outcome.live_edges);
     bool const matches = !job.truth || job.report.compare(repeat_truth(job), outcome.live_samples);

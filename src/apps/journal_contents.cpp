@@ -13,7 +13,7 @@ void require_facts(nlohmann::ordered_json const& facts, std::string const& journ
   }
 }
 
-void require_fit(FinishedBatch const& batch, WantedOutputs wanted, SampleIndex first_sample, std::size_t num_outputs,
+void require_fit(FinishedBatch const& batch, WantedOfBatch wanted, SampleIndex first_sample, std::size_t num_outputs,
                  std::string const& journal) {
   auto const num_samples = batch.samples.second - batch.samples.first;
   auto const& activations = batch.activations;
@@ -21,10 +21,13 @@ void require_fit(FinishedBatch const& batch, WantedOutputs wanted, SampleIndex f
   bool const has_activations =
       !wanted.activations || (activations.num_samples() == num_samples && activations.num_neurons() == num_outputs &&
                               activations.first_sample == first_sample + batch.samples.first);
-  if (has_predictions && has_activations) return;
+  bool const has_leaves = !wanted.leaves || batch.leaves.size() == num_samples;
+  if (has_predictions && has_activations && has_leaves) return;
   throw InputError(fmt::format("{}: the batch of the samples {} to {} has other {} than this run wants", journal,
                                batch.samples.first + 1, batch.samples.second,
-                               has_predictions ? "activations" : "predictions"));
+                               !has_predictions   ? "predictions"
+                               : !has_activations ? "activations"
+                                                  : "digests"));
 }
 
 } // namespace varve

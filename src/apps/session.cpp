@@ -108,6 +108,7 @@ void declare(CLI::App& command_line, Action& action) {
   add_train(command_line, action);
   add_tune(command_line, action);
   add_verify(command_line, action);
+  add_audit(command_line, action);
   add_evaluate(command_line, action);
   add_benchmark(command_line, action);
   add_multiply(command_line, action);

@@ -34,6 +34,7 @@ void for_each_part(Batch& batch, Stream& stream) {
   stream.list(batch.activations.matrix.row_pointers);
   stream.list(batch.activations.matrix.column_indices);
   stream.list(batch.activations.matrix.values);
+  stream.last_list(batch.leaves);
 }
 
 /// Writes numbers one after the other, and lists preceded by their lengths.
@@ -49,6 +50,12 @@ public:
   void list(std::vector<Number> const& values) {
     number<std::uint64_t>(values.size());
     bytes_.append(reinterpret_cast<char const*>(values.data()), values.size() * sizeof(Number));
+  }
+
+  /// A list that takes no bytes if it is empty.
+  template <class Element>
+  void last_list(std::vector<Element> const& elements) {
+    if (!elements.empty()) list(elements);
   }
 
   std::string take() { return std::move(bytes_); }
@@ -76,6 +83,11 @@ public:
     values.resize(length);
     auto const bytes = take(length * sizeof(Number));
     if (length > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+  }
+
+  template <class Element>
+  void last_list(std::vector<Element>& elements) {
+    if (!rest_.empty()) list(elements);
   }
 
   void require_end() const {
@@ -119,6 +131,9 @@ void require_consistent(FinishedBatch const& batch, std::string const& place) {
     fail(fmt::format("activations of {} samples", num_rows), fmt::format("none or {}", num_samples));
   }
   require_valid(batch.activations.matrix, place.c_str());
+  if (!batch.leaves.empty() && batch.leaves.size() != num_samples) {
+    fail(fmt::format("digests of {} samples", batch.leaves.size()), fmt::format("none or {}", num_samples));
+  }
 }
 
 /// The samples of a batch and the time it took to read them.
@@ -225,12 +240,18 @@ void add_times(RankTimes& times, BatchResult const& result) {
 }
 
 FinishedBatch run_batch(Inference& inference, SampleRange range, SampleBatch const& samples, std::size_t batch,
-                        WantedOutputs wanted, RankTimes& times) {
+                        WantedOfBatch wanted, RankTimes& times) {
   FinishedBatch finished;
   finished.samples = range;
+  WantedOutputs const computed{wanted.activations || wanted.leaves, wanted.predictions};
   for (std::size_t first = 0; first < samples.num_samples(); first += batch) {
-    std::size_t const last = std::min(first + batch, samples.num_samples());
-    auto const result = inference.infer(samples.part(first, last), wanted);
+    auto const part = samples.part(first, std::min(first + batch, samples.num_samples()));
+    auto result = inference.infer(part, computed);
+    if (wanted.leaves) {
+      auto const leaves = leaves_of(part, result.activations.matrix);
+      finished.leaves.insert(finished.leaves.end(), leaves.begin(), leaves.end());
+    }
+    if (!wanted.activations) result.activations = {};
     append(finished, result);
     add_times(times, result);
   }
@@ -271,7 +292,7 @@ std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const&
 }
 
 RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, KeepBatch const& keep,
-                      std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on) {
+                      std::size_t batch, WantedOfBatch wanted, GoesOn const& goes_on) {
   RankTimes times;
   samples.read_into(inference.sample_memory());
   try {

@@ -20,7 +20,7 @@ using ::testing::StartsWith;
 
 TEST(Help, NamesSubcommandsAndExitCodes) {
   auto const help = succeed({"--help"});
-  for (char const* const word : {"infer", "generate", "convert", "info", "train", "tune", "verify", "evaluate",
+  for (char const* const word : {"infer", "generate", "convert", "info", "train", "tune", "verify", "audit", "evaluate",
                                  "benchmark", "multiply", "Exit codes", "--kokkos-", "5 stopped by SIGTERM"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
@@ -75,6 +75,7 @@ TEST(Help, ShowsWhatUsersNeedAndNamesTheRest) {
                                                                                       {"benchmark", 13},
                                                                                       {"evaluate", 13},
                                                                                       {"verify", 13},
+                                                                                      {"audit", 13},
                                                                                       {"tune", 13},
                                                                                       {"info", 13},
                                                                                       {"convert", 13}}) {

@@ -41,12 +41,13 @@ protected:
   /// What an inference leaves behind.
   struct Outputs {
     std::string categories, predictions, hash, activations; ///< the bytes of the files
+    std::string receipt;                                    ///< the digest of its bound part
     nlohmann::json report;
     std::ptrdiff_t num_lines = 0; ///< lines that the command printed
 
     bool operator==(Outputs const& other) const {
       return categories == other.categories && predictions == other.predictions && hash == other.hash &&
-             activations == other.activations;
+             activations == other.activations && receipt == other.receipt;
     }
   };
 
@@ -64,6 +65,8 @@ protected:
                                       path("last.safetensors"),
                                       "--report",
                                       path("report.json")};
+    bool const has_receipt = std::ranges::find(options, "--repeat-input") == options.end();
+    if (has_receipt) words = joined(words, {"--receipt", path("receipt.json")});
     auto const ended = run_on(ranks, joined(words, options));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     Outputs outputs;
@@ -71,6 +74,7 @@ protected:
     outputs.predictions = read_bytes(path("best.tsv"));
     outputs.activations = read_bytes(path("last.safetensors"));
     outputs.report = read_json(path("report.json"));
+    if (has_receipt) outputs.receipt = read_json(path("receipt.json"))["digest"];
     outputs.hash = outputs.report["activation_hash"];
     EXPECT_EQ(outputs.report["ranks"], ranks);
     EXPECT_EQ(outputs.report["devices"].size(), static_cast<std::size_t>(ranks));

@@ -50,6 +50,7 @@ VARVE_FUZZ_TARGET(command_line) {
   add_info(command_line, action);
   add_tune(command_line, action);
   add_verify(command_line, action);
+  add_audit(command_line, action);
   add_evaluate(command_line, action);
   require_plain_values(command_line);
   parse(command_line, arguments);
