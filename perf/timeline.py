@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what the ranks of `varve multiply` did and when, from its report: tasks, copies, waits, steals.
+"""Draws what the ranks of `varve multiply` did and when, from its report: tasks, copies, waits.
 
   mpirun -n 4 varve multiply A.safetensors B.safetensors --output C.safetensors --report report.json
   perf/timeline.py report.json --plot timeline.svg       # matplotlib
@@ -13,9 +13,8 @@ import json
 import pathlib
 import sys
 
-KINDS = {"task": "#9dbbd8", "copy": "#c9a227", "wait": "#b5523b", "finish": "#2b8a57", "steal": "#000000"}
-LABELS = {"task": "task", "copy": "reading a tile of A or B", "wait": "waiting for tiles or results", "finish": "finishing and storing",
-          "steal": "taken from another rank"}
+KINDS = {"task": "#9dbbd8", "copy": "#c9a227", "wait": "#b5523b", "finish": "#2b8a57"}
+LABELS = {"task": "task", "copy": "reading a tile of A or B", "wait": "waiting for tiles or results", "finish": "finishing and storing"}
 
 
 def read_ranks(path):
@@ -48,11 +47,11 @@ def spans_of(events, what):
 
 def table(ranks):
     end = max((event["end"] for events in ranks for event in events), default=0.0)
-    lines = [f"{'rank':>4} {'tasks':>6} {'steals':>6} {'busy':>7} {'copy':>7} {'wait':>7} {'finish':>7} {'end, s':>9}"]
+    lines = [f"{'rank':>4} {'tasks':>6} {'busy':>7} {'copy':>7} {'wait':>7} {'finish':>7} {'end, s':>9}"]
     for number, events in enumerate(ranks):
         parts = "".join(f"{100 * covered(spans_of(events, what)) / end if end else 0:6.1f}% " for what in ("task", "copy", "wait", "finish"))
         last = max((event["end"] for event in events), default=0.0)
-        lines.append(f"{number:4} {len(spans_of(events, 'task')):6} {len(spans_of(events, 'steal')):6} {parts}{last:9.4f}")
+        lines.append(f"{number:4} {len(spans_of(events, 'task')):6} {parts}{last:9.4f}")
     return "\n".join(lines)
 
 
@@ -64,10 +63,7 @@ def draw(ranks, path):
         for what, color in KINDS.items():
             mine = [event for event in events if event["what"] == what]
             label = LABELS[what] if number == 0 else None
-            if what == "steal":
-                axes.plot([event["end"] for event in mine], [number + 0.93] * len(mine), "v", color=color, markersize=4,
-                          label=LABELS[what] if mine and not any(spans_of(before, what) for before in ranks[:number]) else None)
-            elif what == "task":
+            if what == "task":
                 for lane in range(4):
                     bars = [(event["begin"], event["end"] - event["begin"]) for event in mine if event["lane"] == lane]
                     axes.broken_barh(bars, (number + 0.42 + 0.11 * lane, 0.09), facecolor=color, edgecolor="white", linewidth=0.3,
@@ -84,7 +80,7 @@ def draw(ranks, path):
 
 def trace_events(ranks):
     """The events in Chrome's format: a process for each rank, tasks by lane, a line for each other kind."""
-    lines = {"copy": 10, "wait": 11, "finish": 12, "steal": 13}
+    lines = {"copy": 10, "wait": 11, "finish": 12}
     events = [{"name": "process_name", "ph": "M", "pid": number, "args": {"name": f"rank {number}"}} for number in range(len(ranks))]
     for number, mine in enumerate(ranks):
         for event in mine:

@@ -104,7 +104,7 @@ Rung<Scalar> own_product(Problem<Scalar> const& problem, Options const& options)
   auto const c = std::make_shared<HostNumbers<Scalar>>(problem.rows * problem.columns);
   ProductInputs<Scalar> const inputs{reader(problem.a, problem.depth), reader(problem.b, problem.columns)};
   auto const run = [=] {
-    auto const engine = make_product_engine<Scalar>(backend, tiles, limit, inputs);
+    auto const engine = std::make_unique<ProductEngine<Scalar>>(backend, tiles, limit, inputs);
     auto const order = order_of_tasks(tiles, engine->memory().order);
     auto const matrix = by_rows<Scalar>(*c, static_cast<std::size_t>(shape.columns));
     std::size_t place = 0;

@@ -118,7 +118,7 @@ private:
 
   void run() {
     ProductInputs<Scalar> const inputs{reader(data_.a, shape_.depth), reader(data_.b, shape_.columns)};
-    auto const engine = make_product_engine<Scalar>(backend, tiles_, limit_, inputs, way_);
+    auto const engine = std::make_unique<ProductEngine<Scalar>>(backend, tiles_, limit_, inputs, way_);
     auto const order = order_of_tasks(tiles_, engine->memory().order);
     std::size_t place = 0;
     hash_ = 0;

@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,9 +31,6 @@
 
 namespace varve {
 namespace {
-
-constexpr std::size_t fewest_reserved = 8; ///< tiles that a rank reserves: as many as run, and as many again
-constexpr std::size_t longest_run = 32;    ///< tiles of a band that one rank takes, so that they share inputs on it
 
 /// One run of `varve multiply` on one rank. Rank 0 speaks and writes for all.
 template <class Scalar>
@@ -52,10 +50,9 @@ public:
     find_finished();
     ranks_.together([&] { make_engine(); });
     order_tasks();
-    cut_last_wave();
     open_output();
     compute();
-    auto const num_finished = facts_.num_found + ranks_.sum(num_finished_);
+    auto const num_finished = facts_.num_found + ranks_.sum(num_finished_.load());
     if (num_finished < facts_.num_tasks) {
       VARVE_REQUIRE(!options_.journal.empty(), "a product without a journal ends before its last tile");
       return say_stopped(num_finished);
@@ -112,6 +109,8 @@ private:
     ranks_.together([&] { backend_ = parse_backend(options_.backend); });
     auto const places = varve::place_ranks(ranks_, backend_, options_.share_devices);
     facts_.devices = places.devices;
+    are_alike_ = has_own_memory(backend_) &&
+                 num_ranks_with(ranks_, kind_of(places.own)) == static_cast<std::size_t>(ranks_.size());
     ranks_.together([&] { memory_limit_ = memory_limit(places.num_ranks_on_device); });
   }
 
@@ -201,7 +200,7 @@ private:
     inputs.transpose_b = options_.transpose_b;
     auto const way = options_.product == "library" ? ProductWay::library : ProductWay::own;
     try {
-      engine_ = make_product_engine<Scalar>(backend_, facts_.tiles, memory_limit_, inputs, way);
+      engine_ = std::make_unique<ProductEngine<Scalar>>(backend_, facts_.tiles, memory_limit_, inputs, way);
     } catch (ResourceError const& error) {
       if (!is_tile_of_journal_) throw;
       throw ResourceError(fmt::format("{}; its tiles are those of the journal {}", error.what(), options_.journal));
@@ -218,23 +217,8 @@ private:
     for (auto const word : words)
       if (word >= 4 && (narrowest == 0 || word < narrowest)) narrowest = word;
     ProductOrder const order{static_cast<std::size_t>(narrowest / 4), narrowest / 2 % 2 == 1, narrowest % 2 == 1};
-    left_ = tasks_left(ranks_, facts_.tiles, order_of_tasks(facts_.tiles, order),
-                       store_ ? store_->ranges() : std::vector<SampleRange>());
-    auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{facts_.memory.num_lanes}}));
-    if (ranks_.size() == 1 || order.band == 0) return;
-    auto const wanted = std::max<std::size_t>(1, order.stays ? order.band : static_cast<std::size_t>(num_lanes));
-    auto const num_parts = (wanted + longest_run - 1) / longest_run;
-    run_length_ = (wanted + num_parts - 1) / num_parts;
-  }
-
-  /// With --tuning cut-last-tiles=on, cuts the last wave into quarters: as many tiles as all ranks have side by side. A
-  /// CPU without other ranks would gain nothing, for its tasks take turns.
-  void cut_last_wave() {
-    auto const wave = ranks_.sum(std::uint64_t{facts_.memory.num_lanes});
-    auto const num_left = left_.size();
-    bool const ends_apart = ranks_.size() > 1 || has_own_memory(backend_);
-    if (ends_apart && options_.cut_last_tiles) left_ = cut_last(facts_.tiles, left_, wave);
-    facts_.num_cut = (left_.size() - num_left) / 3;
+    left_ =
+        tasks_left(ranks_, order_of_tasks(facts_.tiles, order), store_ ? store_->ranges() : std::vector<SampleRange>());
     facts_.num_tasks = facts_.num_found + left_.size();
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
@@ -245,21 +229,16 @@ private:
 
   void compute() {
     auto const progress = ranks_.is_root() ? terminal_progress("multiplying tiles") : Progress();
-    auto const stealing = options_.no_stealing ? TileQueue::Stealing::off : TileQueue::Stealing::on;
     std::optional<TileSharing> sharing;
     if (ranks_.size() > 1 && !options_.no_peer_tiles) sharing.emplace(ranks_, *engine_);
-    TileQueue queue(ranks_, left_, std::max(fewest_reserved, run_length_), stealing, run_length_);
+    TileQueue queue(ranks_, left_, are_alike_);
     auto const next = [&]() -> std::optional<std::uint64_t> {
       if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;
       if (progress) progress(facts_.num_found + queue.num_taken(), facts_.num_tasks);
-      auto const num_stolen = queue.num_stolen();
-      auto const begin = engine_->timeline().now();
-      auto const task = queue.next([&](std::uint64_t one) {
+      auto const num_kept = [&](std::uint64_t one) {
         return ranks_.size() == 1 ? std::uint64_t{0} : engine_->num_kept(one); // one rank keeps to the order
-      });
-      auto& timeline = engine_->timeline();
-      if (queue.num_stolen() > num_stolen) timeline.add({ProductEvent::What::steal, 0, *task, begin, timeline.now()});
-      return task;
+      };
+      return queue.next(num_kept, num_finished_);
     };
     Stopwatch const time;
     RankProducts mine;
@@ -270,7 +249,6 @@ private:
     facts_.run_seconds = ranks_.max(mine.seconds);
     if (progress) progress(facts_.num_tasks, facts_.num_tasks);
     mine.num_tasks = num_finished_;
-    mine.num_stolen = queue.num_stolen();
     mine.memory_bytes = facts_.memory.bytes();
     mine.traffic = engine_->traffic();
     if (sharing) mine.peers = sharing->peers();
@@ -349,16 +327,16 @@ private:
   ProductFacts facts_;
   Backend backend_ = Backend::serial;
   std::size_t memory_limit_ = 0;
+  bool are_alike_ = false; ///< all ranks have GPUs of one kind
   std::unique_ptr<DenseFile> a_, b_, added_;
   std::optional<RecordStore> store_;
   std::optional<DenseFileWriter> output_;
   bool is_output_open_ = false; ///< on all ranks; else rank 0 alone writes
   std::vector<std::uint64_t> left_;
-  std::size_t run_length_ = 1;
   bool is_tile_of_journal_ = false;
   std::unique_ptr<ProductEngine<Scalar>> engine_;
-  std::vector<Scalar> values_, added_values_; ///< of a tile
-  std::uint64_t num_finished_ = 0;            ///< tiles that this rank has computed
+  std::vector<Scalar> values_, added_values_;   ///< of a tile
+  std::atomic<std::uint64_t> num_finished_ = 0; ///< tiles that this rank has computed
 };
 
 int multiply(MultiplyOptions const& options) {

@@ -72,19 +72,10 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
                      "keep finished tiles in FILE (rank r: FILE.r): the same command continues a product that was "
                      "killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   command.add_option("--report", options.report, "write everything measured and decided as JSON");
-  add_tuning(command,
-             {{"stealing",
-               {"on", "off"},
-               "ranks that are done take tiles that others have reserved",
-               [&options](std::string const& value) { options.no_stealing = value == "off"; }},
-              {"peer-tiles",
-               {"on", "off"},
-               "ranks of a machine copy tiles of A and B from each other's devices",
-               [&options](std::string const& value) { options.no_peer_tiles = value == "off"; }},
-              {"cut-last-tiles",
-               {"off", "on"},
-               "the last tiles are cut into quarters, so that ranks end together: for few tiles that take long each",
-               [&options](std::string const& value) { options.cut_last_tiles = value == "on"; }}});
+  add_tuning(command, {{"peer-tiles",
+                        {"on", "off"},
+                        "ranks of a machine copy tiles of A and B from each other's devices",
+                        [&options](std::string const& value) { options.no_peer_tiles = value == "off"; }}});
   command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
   group_options(command, "Tiles and memory", {"--tile", "--device-memory-limit", "--product"});
   group_options(command, "Several ranks", {"--share-devices"});

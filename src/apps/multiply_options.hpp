@@ -25,9 +25,7 @@ struct MultiplyOptions {
   std::optional<std::uint64_t> tile;
   std::string backend;
   std::optional<double> device_memory_limit; ///< in GiB
-  bool no_stealing = false;
   bool no_peer_tiles = false;
-  bool cut_last_tiles = false;
   bool share_devices = false;
 };
 

@@ -78,7 +78,6 @@ void print_peers(std::vector<Json> const& ranks) {
 Json describe_rank(RankProducts const& rank, ProductTimeline const* timeline) {
   auto const& traffic = rank.traffic;
   Json json = {{"tasks", rank.num_tasks},
-               {"stolen", rank.num_stolen},
                {"seconds", rank.seconds},
                {"memory_bytes", rank.memory_bytes},
                {"hits", traffic.num_hits},
@@ -118,7 +117,6 @@ void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
   fmt::print("tiles     {} of {} x {}, in steps of {}; {} at a time, room for {} of A and B in {}\n",
              facts.tiles.num_tasks(), tile, tile, step, facts.memory.num_lanes, facts.memory.num_slots,
              with_prefix(static_cast<double>(facts.memory.bytes()), "B"));
-  if (facts.num_cut > 0) fmt::print("last      {} tiles cut into quarters\n", facts.num_cut);
   if (facts.num_found > 0) fmt::print("resumed   {} of {} tiles found\n", facts.num_found, facts.num_tasks);
 }
 
@@ -128,7 +126,7 @@ void print_result(ProductFacts const& facts) {
     std::string tasks;
     for (auto const& rank : facts.ranks)
       tasks += fmt::format("{}{}", tasks.empty() ? "" : ", ", rank.at("tasks").get<std::uint64_t>());
-    fmt::print("ranks     tiles {}; {} taken from stations of others\n", tasks, sum(facts.ranks, "stolen"));
+    fmt::print("ranks     tiles {}\n", tasks);
   }
   print_peers(facts.ranks);
   fmt::print("traffic   {} brought to devices, {} without a cache", with_prefix(sum(facts.ranks, "brought_bytes"), "B"),
@@ -156,11 +154,7 @@ Json multiply_report(MultiplyOptions const& options, ProductFacts const& facts) 
     json["hosts"].push_back(rank.host);
   }
   json["product"] = options.product;
-  json["tiles"] = {{"tile", tile},
-                   {"step", step},
-                   {"tiles", facts.tiles.num_tasks()},
-                   {"cut", facts.num_cut},
-                   {"tasks", facts.num_tasks}};
+  json["tiles"] = {{"tile", tile}, {"step", step}, {"tiles", facts.tiles.num_tasks()}, {"tasks", facts.num_tasks}};
   auto const& memory = facts.memory;
   json["memory"] = {{"tasks_at_a_time", memory.num_lanes},
                     {"bytes_of_task", memory.lane_bytes},
@@ -172,7 +166,6 @@ Json multiply_report(MultiplyOptions const& options, ProductFacts const& facts) 
     json["journal"] = {
         {"name", options.journal}, {"found_tiles", facts.num_found}, {"discarded_bytes", facts.num_discarded_bytes}};
   }
-  json["stealing"] = !options.no_stealing;
   json["peer_tiles"] = !options.no_peer_tiles;
   json["ranks"] = facts.ranks;
   json["run_seconds"] = facts.run_seconds;

@@ -15,7 +15,6 @@ namespace varve {
 /// What one rank did.
 struct RankProducts {
   std::uint64_t num_tasks = 0;
-  std::uint64_t num_stolen = 0; ///< of them taken from the stations of other ranks
   double seconds = 0.0;         ///< until the rank found no further task
   std::size_t memory_bytes = 0; ///< of its tasks and tiles
   ProductTraffic traffic;
@@ -28,9 +27,8 @@ struct ProductFacts {
   ProductMemory memory; ///< of rank 0
   std::vector<RankDevice> devices;
   std::vector<nlohmann::ordered_json> ranks; ///< as described by describe_rank()
-  std::uint64_t num_tasks = 0;               ///< tiles and quarters, found and computed
-  std::uint64_t num_cut = 0;                 ///< tiles of the last wave that were cut into quarters
-  std::uint64_t num_found = 0;               ///< tiles and quarters that the journal held
+  std::uint64_t num_tasks = 0;               ///< tiles, found and computed
+  std::uint64_t num_found = 0;               ///< tiles that the journal held
   std::uint64_t num_discarded_bytes = 0;
   double run_seconds = 0.0;
   double total_seconds = 0.0;

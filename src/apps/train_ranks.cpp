@@ -37,7 +37,7 @@ std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptio
                                     TrainingOptions& engine) {
   auto places = place_ranks(communicator, engine.backend, options.share_devices);
   communicator.together([&] { share_memory(engine, places.num_ranks_on_device, places.num_ranks_on_host); });
-  engine.exchange = gradient_exchange_between_ranks();
+  if (communicator.size() > 1) engine.exchange = exchange_between_ranks();
   return places.devices;
 }
 

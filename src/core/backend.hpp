@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/error.hpp"
+
 #include <string>
 #include <vector>
 
@@ -22,5 +24,14 @@ std::string compiled_backend_names();
 
 /// The backend with this name. Throws UsageError, which lists the backends of this binary, if there is none.
 Backend parse_backend(std::string const& name);
+
+/// What make.operator()<backend>() returns for the backend among `Compiled`. Throws UsageError if the build lacks it.
+template <Backend... Compiled, class Make>
+auto on_chosen_backend(Backend backend, Make const& make) {
+  decltype(make.template operator()<Backend::serial>()) made;
+  ((backend == Compiled ? void(made = make.template operator()<Compiled>()) : void()), ...);
+  if (made == nullptr) throw UsageError("this build has no backend " + to_string(backend));
+  return made;
+}
 
 } // namespace varve

@@ -2,16 +2,21 @@
 
 #include "core/beside_recordings.hpp"
 #include "core/device_lane.hpp"
+#include "core/error.hpp"
 #include "core/execution.hpp"
-#include "core/own_stream.hpp"
-#include "core/shared_memory.hpp"
-#include "core/shared_work_mark.hpp"
-#include "core/work_mark.hpp"
+#include "core/gpu.hpp"
+#include "core/printable.hpp"
+#include "core/shared_host_memory.hpp"
 
 #include <Kokkos_Core.hpp>
 
+#include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <random>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
 
 namespace varve {
@@ -56,56 +61,211 @@ private:
   }
 };
 
-/// A lane on an OwnStream.
-template <class ExecutionSpace>
-class IndependentLane final : public LaneOn<ExecutionSpace> {
+/// Marks of a host, whose lanes have done their work when they are given it.
+class HostMark final : public PeerMark {
 public:
-  explicit IndependentLane(std::unique_ptr<OwnStream<ExecutionSpace>> stream)
-      : LaneOn<ExecutionSpace>(stream->get()), stream_(std::move(stream)) {}
-  ~IndependentLane() override { this->space_ = ExecutionSpace(); } // the instance goes before its stream
+  HostMark() = default;
+  explicit HostMark(std::string const& /*handle*/) {}
+  void share() {}
 
-private:
-  std::unique_ptr<OwnStream<ExecutionSpace>> stream_;
+  std::string handle() const override { return {}; }
+  void set(Lane const& /*lane*/) override {}
+  void hold_back(Lane const& /*lane*/) const override {}
+  void await() const override {}
+  bool is_reached() const override { return true; }
 };
 
-template <class ExecutionSpace>
-class MarkOn final : public LaneMark {
-public:
-  void set(Lane const& lane) override { mark_.set(instance_of<ExecutionSpace>(lane)); }
-  void hold_back(Lane const& lane) const override { mark_.hold_back(instance_of<ExecutionSpace>(lane)); }
-  bool is_reached() const override { return mark_.is_reached(); }
+/// What DeviceMemoryOf makes of hosts.
+template <class ExecutionSpace, bool OnHost = kOnHost<ExecutionSpace>>
+struct PartsOf {
+  using Mark = HostMark;
+  using Shared = SharedHostMemory;
 
-private:
-  WorkMark<ExecutionSpace> mark_;
+  class IndependentLane final : public LaneOn<ExecutionSpace> {
+  public:
+    explicit IndependentLane(LanePriority /*priority*/) : LaneOn<ExecutionSpace>(ExecutionSpace()) {}
+  };
 };
 
-template <class ExecutionSpace>
-class PeerMemoryOn final : public PeerMemory {
-public:
-  /// `given`: the number of bytes, or a handle.
-  template <class Given>
-  explicit PeerMemoryOn(Given const& given) : memory_(given) {}
+#if defined(VARVE_GPU)
 
-  std::byte* data() const override { return memory_.data(); }
-  std::string handle() const override { return memory_.handle(); }
+using gpu::check;
+using gpu::failure;
+
+/// Throws ResourceError, beginning with `what`, if a call of the GPU's runtime library gave a reason of failure.
+void require(std::string const& why, std::string const& what) {
+  if (!why.empty()) throw ResourceError(what + ": " + why);
+}
+
+template <class Value>
+std::string_view bytes_of(Value const& value) {
+  return {reinterpret_cast<char const*>(&value), sizeof(value)};
+}
+
+/// An event without a time. The thread that waits for it sleeps.
+class GpuMark final : public PeerMark {
+public:
+  GpuMark() = default; // set() makes the event
+  /// The mark of a handle.
+  explicit GpuMark(std::string const& handle) : is_set_(true) {
+    auto const bytes = from_hexadecimal(handle);
+    if (bytes.size() != sizeof(handle_)) throw ResourceError("'" + handle + "' is no handle of a mark of a GPU");
+    std::memcpy(&handle_, bytes.data(), sizeof(handle_));
+    require(failure(VARVE_GPU(IpcOpenEventHandle)(&event_, handle_)), "a mark of its GPU cannot be opened");
+  }
+  ~GpuMark() override {
+    if (event_ != nullptr) static_cast<void>(VARVE_GPU(EventDestroy)(event_));
+  }
+  GpuMark(GpuMark const&) = delete;
+  GpuMark& operator=(GpuMark const&) = delete;
+
+  /// Gives the mark a handle.
+  void share() {
+    require(failure(make(VARVE_GPU(EventInterprocess))), "the GPU grants no mark that processes share");
+    require(failure(VARVE_GPU(IpcGetEventHandle)(&handle_, event_)), "processes cannot share marks of this GPU");
+  }
+  std::string handle() const override { return hexadecimal(bytes_of(handle_)); }
+
+  void set(Lane const& lane) override {
+    if (event_ == nullptr) check(make(VARVE_GPU(EventBlockingSync)));
+    device_ = gpu::device_of(instance_of<gpu::Space>(lane));
+    check(VARVE_GPU(EventRecord)(event_, stream_of(lane)));
+    is_set_ = true;
+  }
+  void hold_back(Lane const& lane) const override {
+    if (is_set_) check(VARVE_GPU(StreamWaitEvent)(stream_of(lane), event_, 0));
+  }
+  void await() const override {
+    if (!is_set_) return;
+    check(VARVE_GPU(SetDevice)(device_)); // a new thread is on the first device
+    check(VARVE_GPU(EventSynchronize)(event_));
+  }
+  bool is_reached() const override {
+    if (!is_set_) return true;
+    auto const status = VARVE_GPU(EventQuery)(event_);
+    if (status != VARVE_GPU(ErrorNotReady)) check(status);
+    return status == VARVE_GPU(Success);
+  }
 
 private:
-  SharedMemory<ExecutionSpace> memory_;
+  using Event = VARVE_GPU(Event_t);
+  using Handle = VARVE_GPU(IpcEventHandle_t);
+  using Status = VARVE_GPU(Error_t);
+  using Stream = VARVE_GPU(Stream_t);
+
+  Status make(unsigned kind) { return VARVE_GPU(EventCreateWithFlags)(&event_, VARVE_GPU(EventDisableTiming) | kind); }
+  static Stream stream_of(Lane const& lane) { return gpu::stream_of(instance_of<gpu::Space>(lane)); }
+
+  Event event_ = nullptr;
+  Handle handle_{};
+  int device_ = 0;
+  bool is_set_ = false;
 };
 
-template <class ExecutionSpace>
-class PeerMarkOn final : public PeerMark {
+/// Memory of the GPU in use, of its own allocation: what Kokkos allocates may come from a pool that other processes
+/// cannot open.
+class GpuPeerMemory final : public PeerMemory {
 public:
-  PeerMarkOn() = default;
-  explicit PeerMarkOn(std::string const& handle) : mark_(handle) {}
+  /// Throws ResourceError if there is not so much, or if the machine does not let processes share it.
+  explicit GpuPeerMemory(std::size_t bytes) : size_(bytes), is_made_here_(true) {
+    // an allocation of whole pages shares nothing else
+    auto const whole = (bytes + sizeof(Seal) + page - 1) / page * page;
+    require(failure(VARVE_GPU(Malloc)(&data_, whole)), "the GPU grants no " + std::to_string(whole) + " bytes");
+    std::random_device random;
+    for (auto& word : seal_) word = random();
+    auto why = copy(behind(), seal_.data());
+    if (why.empty()) why = failure(VARVE_GPU(IpcGetMemHandle)(&memory_, data_));
+    if (why.empty()) return;
+    free();
+    throw ResourceError("processes cannot share memory of this GPU: " + why);
+  }
 
-  std::string handle() const override { return mark_.handle(); }
-  void set(Lane const& lane) override { mark_.set(instance_of<ExecutionSpace>(lane)); }
-  void hold_back(Lane const& lane) const override { mark_.hold_back(instance_of<ExecutionSpace>(lane)); }
+  /// The memory of a handle. Throws ResourceError, saying why, if it cannot be opened or copied from.
+  explicit GpuPeerMemory(std::string const& handle) {
+    auto const bytes = from_hexadecimal(handle);
+    if (bytes.size() != sizeof(size_) + sizeof(seal_) + sizeof(memory_))
+      throw ResourceError("'" + handle + "' is no handle of memory of a GPU");
+    std::memcpy(&size_, bytes.data(), sizeof(size_));
+    std::memcpy(&seal_, bytes.data() + sizeof(size_), sizeof(seal_));
+    std::memcpy(&memory_, bytes.data() + sizeof(size_) + sizeof(seal_), sizeof(memory_));
+    require(failure(VARVE_GPU(IpcOpenMemHandle)(&data_, memory_, VARVE_GPU(IpcMemLazyEnablePeerAccess))),
+            "memory of its GPU cannot be opened");
+    Seal found{};
+    auto const why = copy(found.data(), behind());
+    if (why.empty() && found == seal_) return;
+    free();
+    throw ResourceError("a copy from its GPU fails: " + (why.empty() ? "it gives other numbers" : why));
+  }
+  ~GpuPeerMemory() override { free(); }
+
+  std::byte* data() const override { return static_cast<std::byte*>(data_); }
+  std::size_t size() const override { return size_; }
+  std::string handle() const override {
+    return hexadecimal(bytes_of(size_)) + hexadecimal(bytes_of(seal_)) + hexadecimal(bytes_of(memory_));
+  }
 
 private:
-  SharedWorkMark<ExecutionSpace> mark_;
+  using Handle = VARVE_GPU(IpcMemHandle_t);
+  using Seal = std::array<std::uint64_t, 2>; ///< a random number behind the memory, which tells it from others
+
+  static constexpr std::size_t page = std::size_t{1} << 21U;
+
+  std::byte* behind() const { return data() + size_; }
+
+  void free() {
+    static_cast<void>(failure(is_made_here_ ? VARVE_GPU(Free)(data_) : VARVE_GPU(IpcCloseMemHandle)(data_)));
+  }
+
+  /// Copies a seal and waits until it has arrived: a plain copy from the host may return while the bytes are on their
+  /// way to the GPU, and another process would not find them.
+  static std::string copy(void* to, void const* from) {
+    auto why = failure(VARVE_GPU(Memcpy)(to, from, sizeof(Seal), VARVE_GPU(MemcpyDefault)));
+    return why.empty() ? failure(VARVE_GPU(StreamSynchronize)(nullptr)) : why;
+  }
+
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+  Seal seal_{};
+  Handle memory_{};
+  bool is_made_here_ = false;
 };
+
+/// What DeviceMemoryOf makes of GPUs.
+template <class ExecutionSpace>
+struct PartsOf<ExecutionSpace, false> {
+  using Mark = GpuMark;
+  using Shared = GpuPeerMemory;
+
+  class IndependentLane final : public LaneOn<ExecutionSpace> {
+  public:
+    explicit IndependentLane(LanePriority priority) : IndependentLane(new_stream(priority)) {}
+    ~IndependentLane() override {
+      this->space_ = ExecutionSpace(); // the instance goes before its stream
+      static_cast<void>(VARVE_GPU(StreamDestroy)(stream_));
+    }
+    IndependentLane(IndependentLane const&) = delete;
+    IndependentLane& operator=(IndependentLane const&) = delete;
+
+  private:
+    using Stream = VARVE_GPU(Stream_t);
+
+    explicit IndependentLane(Stream stream) : LaneOn<ExecutionSpace>(ExecutionSpace(stream)), stream_(stream) {}
+
+    static Stream new_stream(LanePriority priority) {
+      int least = 0;
+      int greatest = 0;
+      Stream stream = nullptr;
+      check(VARVE_GPU(DeviceGetStreamPriorityRange)(&least, &greatest));
+      check(VARVE_GPU(StreamCreateWithPriority)(&stream, VARVE_GPU(StreamNonBlocking),
+                                                priority == LanePriority::urgent ? greatest : least));
+      return stream;
+    }
+
+    Stream stream_;
+  };
+};
+
+#endif
 
 #if defined(KOKKOS_ENABLE_CUDA)
 
@@ -115,7 +275,7 @@ public:
   ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
 
   void start(Lane const& lane) const override {
-    detail::GpuEvent::check(cudaGraphLaunch(graph_, instance_of<Kokkos::Cuda>(lane).cuda_stream()));
+    check(cudaGraphLaunch(graph_, instance_of<Kokkos::Cuda>(lane).cuda_stream()));
   }
 
 private:
@@ -199,24 +359,30 @@ public:
     return std::make_unique<LaneOn<ExecutionSpace>>(Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0]);
   }
   std::unique_ptr<Lane> independent_lane(LanePriority priority) const override {
-    return std::make_unique<IndependentLane<ExecutionSpace>>(std::make_unique<OwnStream<ExecutionSpace>>(
-        priority == LanePriority::urgent ? StreamPriority::urgent : StreamPriority::ordinary));
+    return std::make_unique<typename PartsOf<ExecutionSpace>::IndependentLane>(priority);
   }
   std::unique_ptr<Lane> lane_of(void const* instance) const override {
     return std::make_unique<LaneOn<ExecutionSpace>>(*static_cast<ExecutionSpace const*>(instance));
   }
 
-  std::unique_ptr<LaneMark> new_mark() const override { return std::make_unique<MarkOn<ExecutionSpace>>(); }
+  std::unique_ptr<LaneMark> new_mark() const override { return std::make_unique<Mark>(); }
 
   std::unique_ptr<PeerMemory> new_peer_memory(std::size_t bytes) const override {
-    return std::make_unique<PeerMemoryOn<ExecutionSpace>>(bytes);
+    return std::make_unique<Shared>(bytes);
   }
   std::unique_ptr<PeerMemory> open_peer_memory(std::string const& handle) const override {
-    return std::make_unique<PeerMemoryOn<ExecutionSpace>>(handle);
+    return std::make_unique<Shared>(handle);
   }
-  std::unique_ptr<PeerMark> new_peer_mark() const override { return std::make_unique<PeerMarkOn<ExecutionSpace>>(); }
+  std::unique_ptr<PeerMark> new_peer_mark() const override {
+    auto mark = std::make_unique<Mark>();
+    mark->share();
+    return mark;
+  }
   std::unique_ptr<PeerMark> open_peer_mark(std::string const& handle) const override {
-    return std::make_unique<PeerMarkOn<ExecutionSpace>>(handle);
+    return std::make_unique<Mark>(handle);
+  }
+  int distance_to(std::string const& identity) const override {
+    return kOnHost<ExecutionSpace> ? 0 : gpu::distance_to(from_hexadecimal(identity));
   }
 
   bool can_record() const override {
@@ -240,6 +406,8 @@ public:
 private:
   using Device = typename ExecutionSpace::memory_space;
   using Host = HostOf<ExecutionSpace>;
+  using Mark = typename PartsOf<ExecutionSpace>::Mark;
+  using Shared = typename PartsOf<ExecutionSpace>::Shared;
 
   template <class MemorySpace>
   static DeviceBytes bytes_of(Bytes<MemorySpace> const& memory) {

@@ -62,28 +62,34 @@ public:
   virtual void set(Lane const& lane) = 0;
   /// Work that the lane is given from now on begins after the mark. A mark that was never set holds nothing back.
   virtual void hold_back(Lane const& lane) const = 0;
+  /// Returns when all work before the mark is done. Other threads than that of set() may call it.
+  virtual void await() const = 0;
   /// True when all work before the mark is done.
   virtual bool is_reached() const = 0;
 };
 
-/// Memory of a device that other processes of this machine can open by its handle. Those who opened it must let it go
-/// before its maker does.
-class PeerMemory {
+/// A mark that other processes of this machine can open by its handle: work that they give to their devices waits for
+/// the maker's work. The maker alone calls set(). Whoever opened it must be told by other means (a message) that the
+/// maker has set it, and calls hold_back() after that and before the maker sets it again.
+class PeerMark : public LaneMark {
 public:
-  virtual ~PeerMemory() = default;
-  virtual std::byte* data() const = 0;
   virtual std::string handle() const = 0;
 };
 
-/// A mark that other processes of this machine can open by its handle: work that they give to their devices waits for
-/// the maker's work. Whoever opened it must be told by other means (a message) that the maker has set it, and calls
-/// hold_back() after that and before the maker sets it again.
-class PeerMark {
+/// Memory that other processes of this machine can open by its handle. Those who opened it must let it go before its
+/// maker does.
+class PeerMemory {
 public:
-  virtual ~PeerMark() = default;
+  virtual ~PeerMemory() = default;
+  PeerMemory(PeerMemory const&) = delete;
+  PeerMemory& operator=(PeerMemory const&) = delete;
+
+  virtual std::byte* data() const = 0;
+  virtual std::size_t size() const = 0; ///< in bytes, no less than were asked for
   virtual std::string handle() const = 0;
-  virtual void set(Lane const& lane) = 0; ///< for the maker alone
-  virtual void hold_back(Lane const& lane) const = 0;
+
+protected:
+  PeerMemory() = default;
 };
 
 /// How soon a GPU begins the waiting kernels of a lane. Those of an urgent one begin before those of others: short
@@ -160,6 +166,9 @@ public:
   virtual std::unique_ptr<PeerMemory> open_peer_memory(std::string const& handle) const = 0;
   virtual std::unique_ptr<PeerMark> new_peer_mark() const = 0;
   virtual std::unique_ptr<PeerMark> open_peer_mark(std::string const& handle) const = 0;
+  /// How far the device of an identity (device_identity()) is from this one: a number that orders devices, smaller is
+  /// nearer; 0 on hosts.
+  virtual int distance_to(std::string const& identity) const = 0;
 
   /// True if launches can be recorded: on NVIDIA GPUs, where the host starts a graph by one call (a launch costs the
   /// host about 6 us and a graph's node a GPU 1 to 2 us, and most kernels of narrow layers take less than that), unless

@@ -175,7 +175,7 @@ std::optional<SampleRange> BatchQueue::take_together() {
 }
 
 std::optional<SampleRange> BatchQueue::take() {
-  if (counters_.read(0, is_stopped) != 0) return std::nullopt;
+  if (counters_.read(is_stopped) != 0) return std::nullopt;
   if (!rest_.empty()) {
     auto const range = rest_.back();
     rest_.pop_back();
@@ -202,7 +202,7 @@ std::optional<SampleRange> BatchQueue::take_from_queue() {
   auto const now = state();
   if (now.remaining == 0 || (is_too_slow(now, rules_) && leaves())) return std::nullopt;
   auto const wanted = next_batch_size(now, rules_);
-  auto const first = counters_.add(0, next_place, wanted);
+  auto const first = counters_.add(next_place, wanted);
   num_taken_ = std::min(first + wanted, end);
   if (first >= end) return std::nullopt;
   last_batch_ = wanted;
@@ -225,36 +225,39 @@ std::optional<SampleRange> BatchQueue::keep_rest(SampleIndex first, SampleIndex 
 
 /// Registers that this rank leaves; returns false if it is the last one, which must stay to finish the work.
 bool BatchQueue::leaves() {
-  auto const gone = counters_.add(0, num_gone, 1);
+  auto const gone = counters_.add(num_gone, 1);
   if (gone + 1 < static_cast<std::uint64_t>(communicator_.size())) return true;
-  counters_.add(0, num_gone, ~std::uint64_t{0});
+  counters_.add(num_gone, ~std::uint64_t{0});
   return false;
 }
 
 QueueState BatchQueue::state() {
   QueueState now;
   auto const end = places_.back();
-  now.taken = std::min<SampleIndex>(end, counters_.read(0, next_place));
+  now.taken = std::min<SampleIndex>(end, counters_.read(next_place));
   now.remaining = end - now.taken;
   now.num_ranks = static_cast<std::size_t>(communicator_.size());
   now.own_speed = speed_;
-  now.known_speeds = speed_unit * static_cast<double>(counters_.read(0, speed_sum));
-  now.num_known = std::min<std::size_t>(counters_.read(0, num_measured), now.num_ranks);
+  now.known_speeds = speed_unit * static_cast<double>(counters_.read(speed_sum));
+  now.num_known = std::min<std::size_t>(counters_.read(num_measured), now.num_ranks);
   now.last_batch = last_batch_;
   return now;
 }
 
 void BatchQueue::finished(SampleIndex num_samples, double seconds) {
-  auto const speed = static_cast<double>(num_samples) / std::max(seconds, 1e-9);
+  --num_unfinished_;
+  set_speed(static_cast<double>(num_samples) / std::max(seconds, 1e-9));
+}
+
+void BatchQueue::set_speed(double speed) {
   auto const counted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(speed / speed_unit));
   auto const counted_before = std::exchange(counted_speed_, counted);
   speed_ = speed_unit * static_cast<double>(counted);
-  --num_unfinished_;
   if (rules_.schedule != Schedule::dynamic) return;
-  counters_.add(0, speed_sum, counted - counted_before);
-  if (counted_before == 0) counters_.add(0, num_measured, 1);
+  counters_.add(speed_sum, counted - counted_before);
+  if (counted_before == 0) counters_.add(num_measured, 1);
 }
 
-void BatchQueue::stop() { counters_.add(0, is_stopped, 1); }
+void BatchQueue::stop() { counters_.add(is_stopped, 1); }
 
 } // namespace varve

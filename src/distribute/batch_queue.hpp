@@ -87,6 +87,8 @@ public:
 
   /// Reports the time this rank took for a batch; the sizes of later batches depend on it.
   void finished(SampleIndex num_samples, double seconds);
+  /// The same if batches overlap: the samples per second that this rank has computed so far.
+  void set_speed(double speed);
 
   /// True if this rank should take another batch before it has finished those it took. Up to three batches are in
   /// progress: one runs, the next is uploaded, and the one after that is read. If other ranks could take the third

@@ -291,6 +291,15 @@ std::vector<std::uint64_t> Communicator::gather_everywhere(std::vector<std::uint
   return is_root() ? all : receive<std::vector<std::uint64_t>>(0);
 }
 
+std::vector<std::string> Communicator::gather_texts_everywhere(std::string const& text) const {
+  auto const lengths = gather_everywhere({std::uint64_t{text.size()}});
+  auto const all = broadcast(joined(gather(text)));
+  std::vector<std::string> texts;
+  std::size_t first = 0;
+  for (auto const length : lengths) first += texts.emplace_back(all.substr(first, length)).size();
+  return texts;
+}
+
 std::string Communicator::broadcast(std::string text) const {
   for (int target = 1; target < size_ && is_root(); ++target) send(text, target);
   return is_root() ? text : receive<std::string>(0);

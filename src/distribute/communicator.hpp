@@ -81,8 +81,9 @@ public:
     return all;
   }
 
-  /// Gathers the numbers of all ranks on every rank, in rank order.
+  /// Gathers the numbers, or the texts, of all ranks on every rank, in rank order.
   std::vector<std::uint64_t> gather_everywhere(std::vector<std::uint64_t> const& numbers) const;
+  std::vector<std::string> gather_texts_everywhere(std::string const& text) const;
 
   /// Returns the text of rank 0 on every rank.
   std::string broadcast(std::string text) const;

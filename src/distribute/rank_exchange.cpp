@@ -36,73 +36,26 @@ bool library_reaches(Backend backend) {
   return !has_own_memory(backend);
 }
 
-/// Exchange over its own communicator, so that its messages never match others. Counts and offsets are in units of the
-/// granularity, so that int suffices up to 512 GiB.
-class RankExchange final : public ActivationExchange {
+/// MPI counts are int: longer pieces are sent in several messages.
+constexpr std::size_t most_bytes_of_message = std::size_t(1) << 30;
+
+/// Exchange over its own communicator, so that its messages never match others. Counts and offsets of parts are in
+/// units of the granularity, so that int suffices up to 512 GiB.
+class MpiExchange final : public RankExchange {
 public:
-  explicit RankExchange(bool through_host) : through_host_(through_host) {
+  explicit MpiExchange(bool through_host) : through_host_(through_host) {
     MPI_Comm_dup(MPI_COMM_WORLD, &ranks_);
     MPI_Comm_rank(ranks_, &rank_);
     MPI_Comm_size(ranks_, &num_ranks_);
     MPI_Type_contiguous(static_cast<int>(granularity), MPI_BYTE, &unit_);
     MPI_Type_commit(&unit_);
   }
-  ~RankExchange() override {
+  ~MpiExchange() override {
     MPI_Type_free(&unit_);
     MPI_Comm_free(&ranks_);
   }
-  RankExchange(RankExchange const&) = delete;
-  RankExchange& operator=(RankExchange const&) = delete;
-
-  int rank() const override { return rank_; }
-  int num_ranks() const override { return num_ranks_; }
-  bool reaches_memory_of(Backend backend) const override {
-    return through_host_ ? !has_own_memory(backend) : library_reaches(backend);
-  }
-
-  std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) override {
-    std::vector<std::uint64_t> all(numbers.size() * static_cast<std::size_t>(num_ranks_));
-    auto const count = static_cast<int>(numbers.size());
-    MPI_Allgather(numbers.data(), count, MPI_UINT64_T, all.data(), count, MPI_UINT64_T, ranks_);
-    return all;
-  }
-
-  void gather_parts(std::byte* parts, std::vector<std::size_t> const& sizes) override {
-    std::vector<int> counts;
-    std::vector<int> places;
-    std::size_t place = 0;
-    for (auto const size : sizes) {
-      counts.push_back(static_cast<int>(size / granularity));
-      places.push_back(static_cast<int>(place / granularity));
-      place += size;
-    }
-    if (place / granularity > std::numeric_limits<int>::max()) {
-      throw ResourceError(fmt::format("the activations of a layer are {} bytes; lower --batch", place));
-    }
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, counts.data(), places.data(), unit_, ranks_);
-  }
-
-private:
-  bool through_host_;
-  MPI_Comm ranks_ = MPI_COMM_NULL;
-  MPI_Datatype unit_ = MPI_DATATYPE_NULL;
-  int rank_ = 0;
-  int num_ranks_ = 1;
-};
-
-/// MPI counts are int: longer pieces are sent in several messages.
-constexpr std::size_t kMessageBytes = std::size_t(1) << 30;
-
-class MpiGradientExchange final : public GradientExchange {
-public:
-  MpiGradientExchange() {
-    MPI_Comm_dup(MPI_COMM_WORLD, &ranks_);
-    MPI_Comm_rank(ranks_, &rank_);
-    MPI_Comm_size(ranks_, &num_ranks_);
-  }
-  ~MpiGradientExchange() override { MPI_Comm_free(&ranks_); }
-  MpiGradientExchange(MpiGradientExchange const&) = delete;
-  MpiGradientExchange& operator=(MpiGradientExchange const&) = delete;
+  MpiExchange(MpiExchange const&) = delete;
+  MpiExchange& operator=(MpiExchange const&) = delete;
 
   std::size_t rank() const override { return static_cast<std::size_t>(rank_); }
   std::size_t num_ranks() const override { return static_cast<std::size_t>(num_ranks_); }
@@ -133,6 +86,10 @@ public:
     return gather_list(numbers, MPI_DOUBLE).first;
   }
 
+  std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) override {
+    return gather_list(numbers, MPI_UINT64_T).first;
+  }
+
   std::vector<std::string> gather(std::string const& text) override {
     auto const [all, counts] = gather_list(text, MPI_CHAR);
     std::vector<std::string> texts;
@@ -154,11 +111,30 @@ public:
     return all;
   }
 
+  bool reaches_memory_of(Backend backend) const override {
+    return through_host_ ? !has_own_memory(backend) : library_reaches(backend);
+  }
+
+  void gather_parts(std::byte* parts, std::vector<std::size_t> const& sizes) override {
+    std::vector<int> counts;
+    std::vector<int> places;
+    std::size_t place = 0;
+    for (auto const size : sizes) {
+      counts.push_back(static_cast<int>(size / granularity));
+      places.push_back(static_cast<int>(place / granularity));
+      place += size;
+    }
+    if (place / granularity > std::numeric_limits<int>::max()) {
+      throw ResourceError(fmt::format("the activations of a layer are {} bytes; lower --batch", place));
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, counts.data(), places.data(), unit_, ranks_);
+  }
+
 private:
   template <class Send>
   static void for_each_message(RankBytes const& piece, Send const& send) {
-    for (std::size_t first = 0; first < piece.size; first += kMessageBytes) {
-      send(piece.bytes + first, static_cast<int>(std::min(kMessageBytes, piece.size - first)),
+    for (std::size_t first = 0; first < piece.size; first += most_bytes_of_message) {
+      send(piece.bytes + first, static_cast<int>(std::min(most_bytes_of_message, piece.size - first)),
            static_cast<int>(piece.rank));
     }
   }
@@ -182,7 +158,9 @@ private:
     return {places, static_cast<std::size_t>(places.back() + counts.back())};
   }
 
+  bool through_host_;
   MPI_Comm ranks_ = MPI_COMM_NULL;
+  MPI_Datatype unit_ = MPI_DATATYPE_NULL;
   int rank_ = 0;
   int num_ranks_ = 1;
   std::map<int, std::vector<MPI_Request>> transfers_; ///< in progress, by number
@@ -191,29 +169,27 @@ private:
 #endif
 
 /// Exchange for a single rank: nothing to send.
-class LoneExchange final : public ActivationExchange {
+class LoneExchange final : public RankExchange {
 public:
-  int rank() const override { return 0; }
-  int num_ranks() const override { return 1; }
-  bool reaches_memory_of(Backend) const override { return true; }
+  std::size_t rank() const override { return 0; }
+  std::size_t num_ranks() const override { return 1; }
+  void start(int, std::vector<RankBytes> const&, std::vector<RankBytes> const&) override {}
+  bool is_over(int) override { return true; }
+  std::vector<double> gather(std::vector<double> const& numbers) override { return numbers; }
   std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) override { return numbers; }
+  std::vector<std::string> gather(std::string const& text) override { return {text}; }
+  std::vector<double> gather_on_root(std::vector<double> const& numbers) override { return numbers; }
+  bool reaches_memory_of(Backend) const override { return true; }
   void gather_parts(std::byte*, std::vector<std::size_t> const&) override {}
 };
 
 } // namespace
 
-std::shared_ptr<ActivationExchange> exchange_between_ranks([[maybe_unused]] bool through_host) {
+std::shared_ptr<RankExchange> exchange_between_ranks([[maybe_unused]] bool through_host) {
 #if VARVE_HAVE_MPI
-  if (mpi_runs()) return std::make_shared<RankExchange>(through_host);
+  if (mpi_runs()) return std::make_shared<MpiExchange>(through_host);
 #endif
   return std::make_shared<LoneExchange>();
-}
-
-std::shared_ptr<GradientExchange> gradient_exchange_between_ranks() {
-#if VARVE_HAVE_MPI
-  if (Communicator().size() > 1) return std::make_shared<MpiGradientExchange>();
-#endif
-  return nullptr;
 }
 
 } // namespace varve

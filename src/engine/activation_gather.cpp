@@ -15,7 +15,7 @@ bool is_worth_it(int live, int held) {
 }
 
 std::size_t padded(std::size_t bytes) {
-  std::size_t const step = ActivationExchange::granularity;
+  std::size_t const step = RankExchange::granularity;
   return (bytes + step - 1) / step * step;
 }
 
@@ -29,8 +29,8 @@ std::size_t num_slots(int num_samples, int tile_samples) {
 
 std::size_t ActivationGather::bytes(std::size_t max_samples, std::size_t max_neurons) const {
   std::size_t const slots = Panel::slots_of(max_samples);
-  auto const ranks = static_cast<std::size_t>(exchange_->num_ranks());
-  std::size_t const padding = 2 * ActivationExchange::granularity;
+  auto const ranks = exchange_->num_ranks();
+  std::size_t const padding = 2 * RankExchange::granularity;
   return slots * max_neurons * kernels_->scalar_bytes() + ranks * (slots * sizeof(int) + padding);
 }
 
@@ -89,7 +89,7 @@ std::size_t ActivationGather::activation_bytes(Part const& part) const {
 
 /// Copies the parts of all ranks to the device of this rank.
 void ActivationGather::exchange(Lane const& lane, Panel const& panel, std::vector<Part> const& parts) {
-  Part const& own = parts[static_cast<std::size_t>(exchange_->rank())];
+  Part const& own = parts[exchange_->rank()];
   std::size_t const end = parts.back().end;
   VARVE_REQUIRE(end <= parts_.size(), "parts larger than planned");
   std::vector<std::size_t> sizes;

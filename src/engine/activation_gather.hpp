@@ -1,8 +1,8 @@
 #pragma once
 
-#include "engine/activation_exchange.hpp"
 #include "engine/kernel_set.hpp"
 #include "engine/layer_slices.hpp"
+#include "engine/rank_exchange.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -16,7 +16,7 @@ namespace varve {
 class ActivationGather {
 public:
   /// All must outlive this object.
-  ActivationGather(KernelSet const& kernels, LayerSlices const& slices, ActivationExchange& exchange)
+  ActivationGather(KernelSet const& kernels, LayerSlices const& slices, RankExchange& exchange)
       : kernels_(&kernels),
         slices_(&slices),
         exchange_(&exchange),
@@ -57,7 +57,7 @@ private:
 
   KernelSet const* kernels_;
   LayerSlices const* slices_;
-  ActivationExchange* exchange_;
+  RankExchange* exchange_;
   bool is_direct_;
   DeviceBytes parts_;             ///< the parts of all ranks, on the device
   DeviceBytes staged_;            ///< the same parts in host memory if the exchange cannot access the device

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "core/error.hpp"
 #include "engine/inference.hpp"
 
 #include <memory>
@@ -16,15 +15,6 @@ struct NetworkToRun {
   std::vector<NeuronIndex> output_map;           ///< output as given -> output of `layers`; empty: output j is output j
   std::shared_ptr<OrderedNetwork const> ordered; ///< the same object as `layers` if edges were reordered, else null
 };
-
-/// What make.operator()<backend>() returns for the backend among `Compiled`. Throws UsageError if the build lacks it.
-template <Backend... Compiled, class Make>
-auto on_chosen_backend(Backend backend, Make const& make) {
-  decltype(make.template operator()<Backend::serial>()) made;
-  ((backend == Compiled ? void(made = make.template operator()<Compiled>()) : void()), ...);
-  if (made == nullptr) throw UsageError("this build has no backend " + to_string(backend));
-  return made;
-}
 
 /// prepare() for the engines that serve comparison. The one of Kokkos Kernels adds products in the library's own order,
 /// whatever options.edge_order says.

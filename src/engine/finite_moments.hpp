@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/gradient_exchange.hpp"
+#include "engine/rank_exchange.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training.hpp"
 
@@ -31,7 +31,7 @@ std::optional<std::size_t> layer_of_bad_moment(Lane const& lane, TrainedWeights<
 /// Throws DivergenceError on all ranks if a moment of Adam is no finite number on one of them; the moments of other
 /// optimizers are not finite only if weights are not, either. exchange: null if there is one rank. Collective.
 template <class Scalar>
-void require_finite_moments(Lane const& lane, TrainedWeights<Scalar> const& weights, GradientExchange* exchange) {
+void require_finite_moments(Lane const& lane, TrainedWeights<Scalar> const& weights, RankExchange* exchange) {
   if (weights.optimizer().kind != OptimizerKind::adam) return;
   auto const own = layer_of_bad_moment(lane, weights);
   std::vector<double> layers = {own ? static_cast<double>(*own) : std::numeric_limits<double>::infinity()};

@@ -18,7 +18,7 @@
 
 namespace varve {
 
-class ActivationExchange;
+class RankExchange;
 
 /// The implementation that runs the network: Varve's own, or one that serves comparison.
 enum class Engine {
@@ -64,9 +64,9 @@ struct InferenceOptions : MemoryRequest {
   Reductions reductions;
   /// The order in which Varve's own engine and the reference add products; it decides the last bits of activations.
   EdgeOrder edge_order = EdgeOrder::ascending;
-  std::optional<std::size_t> expected_samples;  ///< samples at a time, if known: few are spread over the device
-  std::size_t repeat = 1;                       ///< how often the layer loop runs on each batch, for timing
-  std::shared_ptr<ActivationExchange> exchange; ///< splits neurons across its ranks; null: neurons are not split
+  std::optional<std::size_t> expected_samples; ///< samples at a time, if known: few are spread over the device
+  std::size_t repeat = 1;                      ///< how often the layer loop runs on each batch, for timing
+  std::shared_ptr<RankExchange> exchange;      ///< splits neurons across its ranks; null: neurons are not split
   bool cuts_layers = true; ///< a layer of which the device cannot hold two is cut into strips, else an error
 };
 

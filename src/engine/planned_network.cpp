@@ -15,7 +15,8 @@ constexpr std::size_t max_slots = 1U << 30;
 /// This rank's part of the network, if its neurons are split.
 std::shared_ptr<LayerSlices const> slices_of(NetworkSource const& network, InferenceOptions const& options) {
   if (!options.exchange) return nullptr;
-  return std::make_shared<LayerSlices const>(network, options.exchange->rank(), options.exchange->num_ranks());
+  return std::make_shared<LayerSlices const>(network, static_cast<int>(options.exchange->rank()),
+                                             static_cast<int>(options.exchange->num_ranks()));
 }
 
 /// The options that can be honoured: with neurons split across ranks, no rank sees whole samples, so saturated and

@@ -21,7 +21,7 @@ LossSum sum_of(RankLosses const& losses) {
   return sum;
 }
 
-std::vector<RankLosses> gather(GradientExchange& exchange, RankLosses const& own) {
+std::vector<RankLosses> gather(RankExchange& exchange, RankLosses const& own) {
   std::vector<double> numbers = {static_cast<double>(own.leaves.size()), static_cast<double>(own.num_samples),
                                  static_cast<double>(own.num_right), own.seconds};
   numbers.insert(numbers.end(), own.leaves.begin(), own.leaves.end());

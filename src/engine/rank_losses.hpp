@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/gradient_exchange.hpp"
+#include "engine/rank_exchange.hpp"
 #include "network/loss.hpp"
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct RankLosses {
 LossSum sum_of(RankLosses const& losses);
 
 /// The losses of all ranks, whose leaves follow each other in rank order. Collective.
-std::vector<RankLosses> gather(GradientExchange& exchange, RankLosses const& own);
+std::vector<RankLosses> gather(RankExchange& exchange, RankLosses const& own);
 
 /// The losses of several ranks as if one rank had computed them; seconds are those of all ranks together.
 RankLosses joined(std::vector<RankLosses> const& ranks);

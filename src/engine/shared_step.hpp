@@ -1,10 +1,9 @@
 #pragma once
 
 #include "core/stopwatch.hpp"
-#include "engine/gradient_exchange.hpp"
-#include "engine/memory_way.hpp"
-#include "engine/message_way.hpp"
+#include "engine/rank_exchange.hpp"
 #include "engine/step_shares.hpp"
+#include "engine/step_transport.hpp"
 #include "engine/trained_weights.hpp"
 
 #include <algorithm>
@@ -13,15 +12,14 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace varve {
 
 /// The part of a training step that several ranks share: the owner of a part of a bundle (engine/gradient_parts.hpp)
 /// gets the sums of all ranks' subtrees for it, adds them by the tree over leaves, takes its step and gives the new
-/// weights to all, while layers below are computed. Ranks read each other's memory (MemoryWay) or send messages
-/// (MessageWay). A device does this work on an instance of its own, whose kernels go before those of the passes.
+/// weights to all (StepTransport), while layers below are computed. A device does this work on an instance of its own,
+/// whose kernels go before those of the passes.
 template <class Scalar>
 class SharedStep {
 public:
@@ -30,17 +28,15 @@ public:
 
   /// All must outlive this object, whose destructor is collective. `kernels`: those of the weights. reads_peers: read
   /// the memory of other ranks if possible.
-  SharedStep(TrainingKernels<Scalar> const& kernels, GradientExchange& exchange, Weights& weights, bool reads_peers)
+  SharedStep(TrainingKernels<Scalar> const& kernels, RankExchange& exchange, Weights& weights, bool reads_peers)
       : kernels_(kernels),
         exchange_(&exchange),
         weights_(&weights),
         shares_(weights.parts(), exchange.rank()),
-        reads_peers_(reads_peers) {}
+        transport_(kernels.memory(), exchange, shares_, weights, reads_peers) {}
 
   /// Takes the present arrays of the weights, which have been replaced by others of the same sizes.
-  void take_arrays() {
-    if (messages_) messages_->take_arrays();
-  }
+  void take_arrays() { transport_.take_arrays(); }
 
   /// Begins a step in which rank r computes the leaves [cuts[r], cuts[r + 1]). Collective if the cuts have changed.
   void begin(std::vector<std::size_t> const& cuts) {
@@ -50,13 +46,7 @@ public:
     shares_.take(cuts);
     merges_ = new_copy(memory(), "varve::merges", std::vector<int>(shares_.merges().begin(), shares_.merges().end()));
     if (total_.size() == 0) total_ = new_numbers<Scalar>(memory(), "varve::sums_of_part", shares_.most_own_sums());
-    if (reads_peers_ && !(memory_ && memory_->has_room())) {
-      memory_.reset(); // memory is freed before more is taken
-      memory_ = MemoryWay<Scalar>::open(memory(), *exchange_, shares_, *weights_, obstacle_);
-      reads_peers_ = memory_ != nullptr;
-    }
-    if (!memory_ && !messages_) messages_.emplace(memory(), shares_, *weights_);
-    by_way([](auto& way) { way.take_subtrees(); });
+    transport_.take_subtrees();
   }
 
   /// Gives the others this rank's sums of a bundle, one array for each of its subtrees, and takes up what has come
@@ -65,7 +55,7 @@ public:
   void send(Lane const& from, std::size_t bundle, std::vector<Sums> const& sums) {
     Stopwatch const time;
     own_sums_.assign(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shares_.num_subtrees(shares_.rank())));
-    by_way([&](auto& way) { way.leave_sums(from, *lane_, bundle, own_sums_); });
+    transport_.leave_sums(from, *lane_, bundle, own_sums_);
     phases_[bundle] = Phase::sums_left;
     poll();
     seconds_ += time.seconds();
@@ -103,10 +93,7 @@ public:
   /// Bytes that others have got.
   double bytes() const { return bytes_; }
   /// See Training::exchange_way().
-  std::string way() const {
-    if (shares_.cuts().empty()) return {};
-    return memory_ ? "memory" : obstacle_.empty() ? "messages" : "messages (" + obstacle_ + ")";
-  }
+  std::string way() const { return shares_.cuts().empty() ? std::string() : transport_.way(); }
 
 private:
   /// What has happened to a bundle in this step: nothing or everything; its sums are on their way to where others get
@@ -117,11 +104,6 @@ private:
 
   static int sums_of(std::size_t bundle) { return static_cast<int>(2 * bundle); }        ///< number of a transfer
   static int weights_of(std::size_t bundle) { return static_cast<int>(2 * bundle + 1); } ///< number of a transfer
-
-  template <class Work>
-  auto by_way(Work const& work) {
-    return memory_ ? work(*memory_) : work(*messages_);
-  }
 
   /// Takes up what is over. Returns true if anything was. Does not fence.
   bool poll() {
@@ -134,26 +116,26 @@ private:
   /// Brings a bundle to its next phase if what it waits for is over.
   bool advance(std::size_t bundle) {
     auto& phase = phases_[bundle];
-    auto const is_left = [&] { return by_way([&](auto const& way) { return way.is_left(bundle); }); };
     switch (phase) {
     case Phase::sums_left:
-      if (!is_left()) return false;
-      start(sums_of(bundle), by_way([&](auto& way) { return way.sums_messages(bundle); }));
+      if (!transport_.is_left(bundle)) return false;
+      start(sums_of(bundle), transport_.sums_messages(bundle));
       phase = Phase::sums_travel;
       return true;
     case Phase::sums_travel:
       if (!exchange_->is_over(sums_of(bundle))) return false;
-      by_way([&](auto& way) { step(way, bundle); });
+      step(bundle);
       phase = Phase::weights_left;
       return true;
     case Phase::weights_left:
-      if (!is_left()) return false;
-      start(weights_of(bundle), by_way([&](auto& way) { return way.weights_messages(bundle); }));
+      if (!transport_.is_left(bundle)) return false;
+      start(weights_of(bundle), transport_.weights_messages(bundle));
       phase = Phase::weights_travel;
       return true;
     case Phase::weights_travel:
       if (!exchange_->is_over(weights_of(bundle))) return false;
-      by_way([&](auto& way) { take_weights(way, bundle); });
+      for (std::size_t other = 0; other < shares_.num_ranks(); ++other)
+        if (other != shares_.rank()) transport_.take_weights(*lane_, bundle, other);
       phase = Phase::computed;
       return true;
     case Phase::computed:
@@ -163,19 +145,11 @@ private:
   }
 
   /// Adds the sums of all ranks for the own part of a bundle, takes its step and leaves the new weights to the others.
-  template <class Way>
-  void step(Way& way, std::size_t bundle) {
+  void step(std::size_t bundle) {
     auto const sums = total_.part(0, shares_.own_part(bundle).num_sums());
-    kernels_.add_subtrees(*lane_, way.sums(*lane_, bundle, own_sums_), merges_, sums);
+    kernels_.add_subtrees(*lane_, transport_.sums(*lane_, bundle, own_sums_), merges_, sums);
     weights_->step_part(*lane_, bundle, sums);
-    way.leave_weights(*lane_, bundle);
-  }
-
-  /// Takes the new weights of the other ranks' parts of a bundle.
-  template <class Way>
-  void take_weights(Way& way, std::size_t bundle) {
-    for (std::size_t other = 0; other < shares_.num_ranks(); ++other)
-      if (other != shares_.rank()) way.take_weights(*lane_, bundle, other);
+    transport_.leave_weights(*lane_, bundle);
   }
 
   void start(int number, RankMessages const& messages) {
@@ -185,14 +159,11 @@ private:
   }
 
   TrainingKernels<Scalar> const& kernels_;
-  GradientExchange* exchange_;
+  RankExchange* exchange_;
   Weights* weights_;
   StepShares shares_;
-  bool reads_peers_;
-  std::string obstacle_;
   std::unique_ptr<Lane> lane_ = memory().independent_lane(LanePriority::urgent); ///< runs what ranks share
-  std::unique_ptr<MemoryWay<Scalar>> memory_;                                    ///< else messages_
-  std::optional<MessageWay<Scalar>> messages_;
+  StepTransport<Scalar> transport_;
   std::unique_ptr<LaneMark> end_of_step_ = memory().new_mark();
   DeviceNumbers<int> merges_;
   Sums total_;                 ///< sums over all subtrees for the own part of a bundle

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "core/device_numbers.hpp"
 #include "engine/gradient_parts.hpp"
 #include "network/leaf.hpp"
 
@@ -71,27 +70,5 @@ private:
   std::vector<std::size_t> merges_;
   std::vector<std::size_t> places_; ///< by bundle; then the number of sums
 };
-
-/// Where sums for the own parts are: [bundle][subtree].
-template <class Scalar>
-using PlaceTable = DeviceNumbers<Scalar const*>;
-
-/// The table of place_of(bundle, rank, number of the subtree among those of its rank) on the device.
-template <class Scalar, class PlaceOf>
-PlaceTable<Scalar> place_table(DeviceMemory const& memory, StepShares const& shares, PlaceOf const& place_of) {
-  std::vector<Scalar const*> places;
-  for (std::size_t bundle = 0; bundle < shares.num_bundles(); ++bundle)
-    for (std::size_t rank = 0; rank < shares.num_ranks(); ++rank)
-      for (std::size_t subtree = 0; subtree < shares.num_subtrees(rank); ++subtree)
-        places.push_back(place_of(bundle, rank, subtree));
-  return new_copy(memory, "varve::places_of_sums", places);
-}
-
-/// The places of a bundle.
-template <class Scalar>
-PlaceTable<Scalar> places_of(PlaceTable<Scalar> const& table, StepShares const& shares, std::size_t bundle) {
-  std::size_t const first = bundle * shares.num_subtrees();
-  return table.part(first, first + shares.num_subtrees());
-}
 
 } // namespace varve

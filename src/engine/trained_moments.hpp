@@ -11,7 +11,7 @@
 
 namespace varve {
 
-/// Gathers moments of all ranks in rank order, as GradientExchange::gather() or gather_on_root().
+/// Gathers moments of all ranks in rank order, as RankExchange::gather() or gather_on_root().
 using GatherMoments = std::function<std::vector<double>(std::vector<double> const&)>;
 
 /// The moments of the weights and biases that one rank owns, bundle by bundle, on a device. Edges are in training

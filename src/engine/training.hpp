@@ -3,8 +3,8 @@
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/types.hpp"
-#include "engine/gradient_exchange.hpp"
 #include "engine/layer_strips.hpp"
+#include "engine/rank_exchange.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
@@ -37,10 +37,10 @@ struct TrainingOptions {
   std::optional<std::size_t> memory_limit;
   /// Bytes on the device (default: nine tenths of what is available). CPU backends stream weights only if it is given.
   std::optional<std::size_t> device_memory_limit;
-  std::optional<FormatName> format;           ///< csr or dense; empty: dense where that takes less time
-  std::shared_ptr<GradientExchange> exchange; ///< between the ranks that train the network; empty: one rank
-  bool reads_peers = true;                    ///< ranks of one machine read each other's memory if they can
-  std::vector<double> rank_speeds;            ///< relative speeds by which ranks share leaves; empty: measured
+  std::optional<FormatName> format;       ///< csr or dense; empty: dense where that takes less time
+  std::shared_ptr<RankExchange> exchange; ///< between the ranks that train the network; empty: one rank
+  bool reads_peers = true;                ///< ranks of one machine read each other's memory if they can
+  std::vector<double> rank_speeds;        ///< relative speeds by which ranks share leaves; empty: measured
   /// Gradients that ranks exchange at a time, if there are as many; empty: GradientParts::least_sums_of() the network.
   std::optional<std::size_t> least_bundle;
   PatternKind pattern = PatternKind::keep;           ///< the changes of the pattern that evolve() carries out

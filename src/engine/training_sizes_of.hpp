@@ -3,7 +3,7 @@
 #include "engine/growth_blocks.hpp"
 #include "engine/layer_stream.hpp"
 #include "engine/leaf_shares.hpp"
-#include "engine/peer_arrays.hpp"
+#include "engine/step_transport.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_step.hpp"
 #include "network/leaf.hpp"
@@ -165,8 +165,8 @@ private:
       most_of_rank = std::max(most_of_rank, own);
     }
     std::size_t const of_sums = num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
-    typename PeerArrays<Scalar>::Sizes const read{num_sums, num_edges, num_outputs, 0, most_of_rank};
-    return of_sums + (reads_peers ? read.bytes() : 0);
+    auto const read = StepTransport<Scalar>::peer_bytes(num_outputs, num_edges, num_sums, most_of_rank);
+    return of_sums + (reads_peers ? read : 0);
   }
 };
 

@@ -15,12 +15,13 @@ WeightStream::WeightStream(DeviceMemory const& memory, WeightSegments plan, std:
     : memory_(memory),
       plan_(std::move(plan)),
       make_image_(std::move(make_image)),
-      device_(memory.allocate("varve::streamed_weights", plan_.device_bytes())) {
+      device_(memory.allocate("varve::streamed_weights", plan_.device_bytes())),
+      loader_(plan_.num_buffers) {
   for (auto const& image : images) image_bytes_.push_back(image.num_bytes);
   for (auto const& segment : plan_.segments) take(segment, images);
   if (!memory.is_host() && num_remade_ > 0) staging_ = on_host(plan_.buffer_bytes);
   copies_ = memory.new_lane();
-  loader_ = std::make_unique<SegmentLoader>(streamed_.size(), plan_.num_buffers, [this](std::size_t i) { load(i); });
+  for (std::size_t buffer = 0; buffer < plan_.num_buffers; ++buffer) want_next();
 }
 
 unsigned char const* WeightStream::address_of(std::size_t piece) const {
@@ -40,7 +41,8 @@ void WeightStream::acquire(Lane const& lane, std::size_t segment) {
   leave(lane);
   if (!plan_.segments[segment].is_resident) {
     Stopwatch const wait_time;
-    loader_->acquire(number_of(segment));
+    VARVE_REQUIRE(number_of(segment) == next_to_use_, "a segment out of turn");
+    loader_.next();
     add_traffic({.wait_seconds = wait_time.seconds()});
   }
   current_ = segment;
@@ -48,7 +50,10 @@ void WeightStream::acquire(Lane const& lane, std::size_t segment) {
 
 void WeightStream::finish(Lane const& lane) {
   leave(lane);
-  loader_->rewind();
+  if (next_to_use_ == 0) return; // segment 0 is the next one already
+  loader_.forget();
+  next_to_use_ = next_to_load_ = 0;
+  for (std::size_t buffer = 0; buffer < plan_.num_buffers; ++buffer) want_next();
 }
 
 WeightTraffic WeightStream::take_traffic() {
@@ -86,6 +91,29 @@ void WeightStream::take(WeightSegment const& segment, std::vector<WeightImage>& 
     num_remade_ += is_kept ? 0 : 1;
     streamed_.push_back({segment, all});
   }
+}
+
+/// Segment i goes to buffer i % num_buffers.
+void WeightStream::want_next() {
+  auto const number = next_to_load_;
+  next_to_load_ = after(number);
+  loader_.want([this, number](std::size_t /*buffer*/) {
+    if (number < streamed_.size()) load(number);
+  });
+}
+
+/// Allows to load the next segment to the buffer of the present one.
+void WeightStream::give_back() {
+  loader_.give_back();
+  want_next();
+  next_to_use_ = after(next_to_use_);
+}
+
+/// The number after that of a streamed segment. So many numbers without one follow the last that the buffers come full
+/// circle.
+std::size_t WeightStream::after(std::size_t number) const {
+  auto const buffers = plan_.num_buffers;
+  return (number + 1) % ((streamed_.size() + buffers - 1) / buffers * buffers);
 }
 
 void WeightStream::load(std::size_t number) {
@@ -134,7 +162,8 @@ void WeightStream::copy(Lane const& lane, WeightSegment const& segment, std::byt
 void WeightStream::leave(Lane const& lane) {
   if (current_ != none && !plan_.segments[current_].is_resident) {
     lane.fence("varve: weights are not needed any more");
-    loader_->release(number_of(current_));
+    give_back();
+    for (; next_to_use_ >= streamed_.size(); give_back()) loader_.next();
   }
   current_ = none;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "core/device_memory.hpp"
+#include "core/job_thread.hpp"
 #include "engine/inference.hpp"
-#include "engine/segment_loader.hpp"
 #include "plan/memory.hpp"
 
 #include <cstddef>
@@ -64,7 +64,10 @@ private:
   void load(std::size_t number);
   void make_images(WeightSegment const& segment, std::byte* target) const;
   void copy(Lane const& lane, WeightSegment const& segment, std::byte const* source) const;
+  void want_next();
   void leave(Lane const& lane);
+  void give_back();
+  std::size_t after(std::size_t number) const;
   std::size_t number_of(std::size_t segment) const;
   void add_traffic(WeightTraffic const& more);
 
@@ -80,7 +83,9 @@ private:
   std::size_t current_ = none;           ///< the segment in use
   std::mutex traffic_guard_;
   WeightTraffic traffic_;
-  std::unique_ptr<SegmentLoader> loader_; ///< last member: its thread uses all members above
+  std::size_t next_to_load_ = 0; ///< number of a streamed segment, see after()
+  std::size_t next_to_use_ = 0;
+  LoadAhead loader_; ///< last member: its thread uses all members above
 };
 
 } // namespace varve

@@ -132,7 +132,7 @@ private:
     auto const num_steps = tiles.num_tasks() * tiles.num_steps();
     std::uint64_t num_done = 0;
     if (progress) inputs.before_step = [&] { progress(num_done++, num_steps); };
-    auto const engine = varve::make_product_engine<Scalar>(backend_, tiles, limit, inputs);
+    auto const engine = std::make_unique<varve::ProductEngine<Scalar>>(backend_, tiles, limit, inputs);
     auto const order = varve::order_of_tasks(tiles, engine->memory().order);
     std::size_t num_begun = 0;
     auto const next = [&]() -> std::optional<std::uint64_t> {

@@ -1,20 +1,29 @@
 #pragma once
 
 #include "core/backend.hpp"
-#include "core/stopwatch.hpp"
-#include "products/product_tiles.hpp"
-#include "products/tile_reader.hpp"
+#include "core/device_numbers.hpp"
+#include "core/job_thread.hpp"
+#include "products/finished_tile.hpp"
+#include "products/peer_tiles.hpp"
+#include "products/product_kernels.hpp"
+#include "products/product_schedule.hpp"
+#include "products/product_timeline.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace varve {
+
+/// Reads a block of a matrix in host memory or in a file, row by row. May throw.
+template <class Scalar>
+using ReadBlock = std::function<void(MatrixBlock const& block, Scalar* values)>;
 
 /// A and B as they are stored, and whether op() transposes them. Another thread than that of run() reads them.
 template <class Scalar>
@@ -24,56 +33,6 @@ struct ProductInputs {
   bool transpose_a = false;
   bool transpose_b = false;
   std::function<void()> before_step = {}; ///< called before each step of a task; what it throws ends the run
-};
-
-/// The finished sums of a task, which begin at 0 and take the products in ascending order of k. They lie in blocks of
-/// block_rows x block_columns numbers, row by row; the numbers of the task begin at (skipped_rows, skipped_columns) of
-/// the first block, all others are padding.
-template <class Scalar>
-struct TileSums {
-  Scalar const* sums = nullptr;
-  MatrixBlock block; ///< of C
-  std::size_t block_rows = 1;
-  std::size_t block_columns = 1;
-  std::size_t skipped_rows = 0;    ///< less than block_rows
-  std::size_t skipped_columns = 0; ///< less than block_columns
-
-  std::size_t blocks_across() const {
-    return (skipped_columns + static_cast<std::size_t>(block.num_columns) + block_columns - 1) / block_columns;
-  }
-};
-
-/// What is made of the sums of op(A) op(B): C = alpha * sum + beta * C0.
-struct ProductScaling {
-  double alpha = 1.0;
-  double beta = 0.0; ///< without C0 it has no effect
-};
-
-/// Writes the numbers of a tile row by row to `values` and returns their hash: alpha * sum in double, or with `added`
-/// fma(alpha, sum, beta * added), rounded once more to Scalar; never -0. The hash is the sum over all tiles of the
-/// fingerprints of nonzero numbers, modulo 2^64 (see activation_fingerprint), so it does not depend on the tiles.
-/// It is that of hash_of_block(). `added`: the numbers of C0 row by row, or null. Throws InputError, naming row and
-/// column, if a number is not finite.
-template <class Scalar>
-std::uint64_t finish_tile(TileSums<Scalar> const& sums, ProductScaling const& scaling, Scalar const* added,
-                          Scalar* values);
-
-/// How other ranks of a machine can copy the packed tiles of a rank.
-struct PeerOffer {
-  std::string layout; ///< how tiles are packed, and where they lie: only ranks of one layout share tiles
-  std::string words;  ///< handle of the words of its TileDirectory
-  std::string slots;  ///< handle of the memory of its tiles
-  std::string device; ///< identity of its GPU; empty on hosts
-
-  std::string obstacle; ///< why the rank offers no tiles; empty if it does
-};
-
-/// What came from other ranks of the machine, to this rank's device.
-struct PeerTraffic {
-  std::uint64_t num_copied = 0; ///< tiles
-  std::uint64_t num_lost = 0;   ///< tiles that were expected there, but had to be read
-  double bytes = 0.0;           ///< numbers of A and B
-  double wait_seconds = 0.0; ///< for tiles that others bring, and for others to finish copies of tiles to be replaced
 };
 
 /// What a device read and kept.
@@ -88,50 +47,6 @@ struct ProductTraffic {
   PeerTraffic peers;            ///< part of the misses and of the bytes brought: from other ranks of the machine
 };
 
-/// Something that a rank did for a product, in seconds from the start of its run.
-struct ProductEvent {
-  enum class What {
-    task,   ///< from the first step of a task until its numbers were handed over
-    copy,   ///< reading a tile of A or B
-    wait,   ///< of the thread that starts kernels: for a tile, or for room for finished sums
-    finish, ///< scaling and storing a finished task
-    steal   ///< taking a task from another rank's station
-  };
-  static constexpr std::size_t num_kinds = 5;
-
-  What what = What::task;
-  std::size_t lane = 0; ///< of the tasks that a rank has side by side
-  std::uint64_t task = 0;
-  double begin = 0.0;
-  double end = 0.0;
-};
-
-/// The name of a kind of event in reports.
-char const* name_of(ProductEvent::What what);
-
-/// The events of a rank. Of each kind at most `most_of_a_kind` are kept: if there are more, the shorter half goes.
-class ProductTimeline {
-public:
-  static constexpr std::size_t most_of_a_kind = 1000;
-
-  /// Begins anew, at 0 seconds.
-  void restart();
-  double now() const { return clock_.seconds(); }
-
-  void add(ProductEvent const& event);
-
-  /// All kept events, by their begin.
-  std::vector<ProductEvent> events() const;
-
-  /// Events that are not kept.
-  std::uint64_t num_dropped() const { return num_dropped_; }
-
-private:
-  Stopwatch clock_;
-  std::array<std::vector<ProductEvent>, ProductEvent::num_kinds> kinds_;
-  std::uint64_t num_dropped_ = 0;
-};
-
 /// Who adds up the products of a tile.
 enum class ProductWay {
   own,    ///< Varve's kernel: one chain of fma for each number, so the same bits everywhere
@@ -139,50 +54,120 @@ enum class ProductWay {
 };
 
 /// Computes tiles of C = op(A) op(B) on a device, whose memory may be smaller than the matrices. Tiles of A and B are
-/// kept there, packed, until others need the room.
+/// kept there, packed, until others need the room. The thread of run() starts kernels, in the order of a
+/// ProductSchedule; one other thread reads the tiles of the next steps, another hands over finished sums. On GPUs each
+/// of the tasks that run side by side has a lane of its own, so that they copy and compute side by side. Work of two
+/// lanes meets in the tiles alone: a lane's work waits for the one that brings a tile before it uses it, and for all
+/// that use a tile before it replaces it. (float and double)
 template <class Scalar>
 class ProductEngine {
 public:
   using Next = std::function<std::optional<std::uint64_t>()>;
   using Take = std::function<void(std::uint64_t task, TileSums<Scalar> const& sums)>;
 
-  virtual ~ProductEngine() = default;
+  /// For a backend that may take this many bytes of its memory. Throws UsageError if the build lacks the backend, or
+  /// Kokkos Kernels for the way of the library; ResourceError if the memory does not suffice.
+  ProductEngine(Backend backend, ProductTiles const& tiles, std::size_t memory_limit, ProductInputs<Scalar> inputs,
+                ProductWay way = ProductWay::own);
 
   /// Computes the tasks that next() returns until it returns none, several side by side; hands each to take(), which
   /// another thread calls, for one task after the other. The sums are valid during the call of take() only. What
   /// reading, next() or take() throw ends the run.
-  virtual void run(Next const& next, Take const& take) = 0;
+  void run(Next const& next, Take const& take);
 
   /// How many tiles of the inputs of a task are on the device.
-  virtual std::uint64_t num_kept(std::uint64_t task) const = 0;
+  std::uint64_t num_kept(std::uint64_t task) const { return schedule_.num_kept(task); }
 
-  virtual ProductMemory const& memory() const = 0;
-  virtual ProductTraffic traffic() const = 0;
+  ProductMemory const& memory() const { return memory_; }
+  ProductTraffic traffic() const;
 
   /// The second level of the cache: tiles that other ranks of the machine have on their devices are copied from there.
-  /// Before the first run, offer_tiles() tells them how; open_peers() takes their offers, by rank, without its own and
-  /// those of other machines, and returns why each of them is not used, if so. The result has the same bits either way.
+  /// The result has the same bits either way. Collective, before the first run. Returns the other ranks of the machine.
   /// All call leave_peers() after the last run, before one of the engines goes.
-  virtual PeerOffer offer_tiles() = 0;
-  virtual std::vector<std::string> open_peers(std::vector<std::optional<PeerOffer>> const& offers) = 0;
-  virtual void leave_peers() = 0;
+  std::vector<TilePeer> share_tiles(std::size_t rank, MachineMemory::Gather const& gather);
+  void leave_peers();
 
   /// What run() did and when; others may add what they do in next().
-  virtual ProductTimeline& timeline() = 0;
-};
+  ProductTimeline& timeline() { return timeline_; }
 
-/// An engine on a backend that may take this many bytes of its memory. Throws UsageError if the build lacks the
-/// backend, or Kokkos Kernels for the way of the library; ResourceError if the memory does not suffice. (float and
-/// double)
-template <class Scalar>
-std::unique_ptr<ProductEngine<Scalar>>
-make_product_engine(Backend backend, ProductTiles const& tiles, std::size_t memory_limit,
-                    ProductInputs<Scalar> const& inputs, ProductWay way = ProductWay::own);
+private:
+  using Numbers = DeviceNumbers<Scalar>;
+
+  /// A finished task on its way to the caller.
+  struct Finished {
+    std::uint64_t job = 0; ///< of the thread that hands it over; 0: none
+    std::uint64_t task = 0;
+    double task_begin = 0.0; ///< times on the timeline
+    double begin = 0.0;
+    double end = 0.0;
+  };
+
+  /// A task at a time, and the memory for it.
+  struct TaskLane {
+    std::unique_ptr<Lane> lane;
+    double begin = 0.0;                  ///< of the task, on the timeline
+    Numbers sums, sums_h;                ///< on hosts the same memory
+    std::unique_ptr<LaneMark> sums_came; ///< to sums_h
+    Numbers loose;                       ///< a tile as it was read; on hosts that of a buffer
+    Finished finished;                   ///< what lies in sums_h
+  };
+
+  /// Host memory for a tile that is read.
+  struct Buffer {
+    Numbers numbers;
+    std::unique_ptr<LaneMark> taken; ///< by the device
+    double begin = 0.0;              ///< of reading, on the timeline
+    double end = 0.0;
+    bool is_elsewhere = false; ///< it was not read, for it can be had from another rank
+  };
+
+  /// What a run has besides the engine.
+  struct Run {
+    Take const& take;
+    LoadAhead reads; ///< into buffers
+    JobThread takes; ///< last, so that it ends before what it uses
+  };
+
+  void make_arrays();
+  Numbers on_host(Numbers const& numbers, std::string const& label) const;
+  void run_from(std::optional<std::uint64_t> first, Next const& next, Take const& take);
+  void start(PlannedStep const& step, Run& run);
+  void open(TileSlot& slot, std::size_t number);
+  bool shares_tiles() const { return peers_ && peers_->is_used(); }
+  void load(TileKey const& key, Buffer& buffer);
+  void read(TileKey const& key, Buffer& buffer);
+  void bring(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run);
+  bool copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile);
+  void pack(std::size_t lane, PlannedTile const& tile, Buffer& buffer);
+  void add_tile(TaskLane const& lane, PlannedStep const& step);
+  void hand_over(TaskLane& lane, PlannedStep const& step, Run& run);
+  void await_taken(TaskLane& lane, Run& run);
+  std::size_t width_of(TileKey const& key) const;
+  template <class Wait>
+  auto waited_for(Wait const& wait);
+
+  std::unique_ptr<ProductKernels<Scalar>> kernels_;
+  DeviceMemory const& device_;
+  ProductTiles tiles_;
+  ProductInputs<Scalar> inputs_;
+  ProductMemory memory_;
+  ProductSchedule schedule_;
+  std::vector<TileSlot> slots_;
+  DeviceNumbers<std::byte> slots_memory_; ///< of all slots, on GPUs
+  std::vector<TaskLane> lanes_;
+  std::vector<Buffer> buffers_;
+  std::mutex reading_;               ///< one thread reads at a time
+  std::unique_ptr<PeerTiles> peers_; ///< of the ranks that share tiles
+  ProductTraffic traffic_;
+  std::uint64_t num_read_ = 0; ///< tiles
+  ProductTimeline timeline_;
+  bool all_tiles_came_ = true; ///< that the schedule planned: no exception ended the last run
+};
 
 /// True if this build has Kokkos Kernels. Without, UsageError is thrown for ProductWay::library.
 bool has_library_product();
 
-/// What plan_product() and choose_tile() need to know of a backend.
+/// What plan_product() and choose_tile() need to know of a backend. (float and double)
 template <class Scalar>
 ProductDevice product_device(Backend backend, std::size_t memory_limit);
 
@@ -193,17 +178,5 @@ std::size_t default_product_memory(Backend backend, std::size_t num_sharing = 1)
 /// The rows of a tile if nothing else is said: many tiles that fit the device. (float and double)
 template <class Scalar>
 std::uint64_t default_product_tile(ProductShape const& shape, Backend backend, std::size_t memory_limit);
-
-/// make_product_engine() and product_device() for one backend, in a file that the build makes from backend.cpp.in.
-template <Backend backend, class Scalar>
-std::unique_ptr<ProductEngine<Scalar>> product_engine_on(ProductTiles const& tiles, std::size_t memory_limit,
-                                                         ProductInputs<Scalar> const& inputs);
-template <Backend backend, class Scalar>
-ProductDevice product_device_on(std::size_t memory_limit);
-
-/// The way of the library on one backend, in a file that builds with Kokkos Kernels make from library.cpp.in.
-template <Backend backend, class Scalar>
-std::unique_ptr<ProductEngine<Scalar>> library_product_on(ProductTiles const& tiles, std::size_t memory_limit,
-                                                          ProductInputs<Scalar> const& inputs);
 
 } // namespace varve

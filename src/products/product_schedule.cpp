@@ -7,11 +7,6 @@
 namespace varve {
 namespace {
 
-TileKey whole(TileKey key) {
-  key.half = TileHalf::whole;
-  return key;
-}
-
 /// The tiles that a band shares stay for all steps. Each of them is used again after as many tasks as a band is wide,
 /// or as many more as run at a time.
 TileCache empty_cache(ScheduleSettings const& settings) {
@@ -107,16 +102,13 @@ PlannedStep ProductSchedule::plan(std::size_t lane_number) {
   PlannedStep step;
   step.lane = lane_number;
   step.task = *lane.task;
-  auto const key_of_a = key_of(TileKey::Operand::a, step.task, lane.step);
-  auto const key_of_b = key_of(TileKey::Operand::b, step.task, lane.step);
-  step.a = plan_tile(key_of_a);
+  step.a = plan_tile(key_of(TileKey::Operand::a, step.task, lane.step));
   cache_.hold(step.a.slot);
-  step.b = plan_tile(key_of_b);
+  step.b = plan_tile(key_of(TileKey::Operand::b, step.task, lane.step));
   cache_.release(step.a.slot);
-  auto const rows = lines_of(key_of_a);
-  auto const columns = lines_of(key_of_b);
-  step.num_rows = static_cast<int>(rows.first % settings_.block_rows + rows.count);
-  step.num_columns = static_cast<int>(columns.first % settings_.block_columns + columns.count);
+  auto const& tiles = settings_.tiles;
+  step.num_rows = static_cast<int>(tiles.num_rows(tiles.row_tile(step.task)));
+  step.num_columns = static_cast<int>(tiles.num_columns(tiles.column_tile(step.task)));
   step.depth = static_cast<int>(depth_of(lane.step));
   step.is_first = lane.step == 0;
   step.is_last = ++lane.step == settings_.tiles.num_steps();
@@ -124,39 +116,28 @@ PlannedStep ProductSchedule::plan(std::size_t lane_number) {
   return step;
 }
 
-/// Takes the lines from the whole tile if it is kept.
 PlannedTile ProductSchedule::plan_tile(TileKey const& key) {
-  bool const has_whole = cache_.has(whole(key));
-  PlannedTile tile;
-  tile.key = has_whole ? whole(key) : key;
-  tile.first_block = has_whole ? lines_of(key).first / width_of(key) : 0;
-  auto const size = static_cast<double>(extent_of(tile.key).block.size());
+  auto const size = static_cast<double>(extent_of(key).block.size());
   all_numbers_ += size;
-  auto const found = cache_.find(tile.key);
-  tile.is_brought = !found;
-  tile.slot = found ? *found : cache_.replace(tile.key);
-  if (tile.is_brought) brought_numbers_ += size;
-  return tile;
+  auto const found = cache_.find(key);
+  if (!found) brought_numbers_ += size;
+  return {key, found ? *found : cache_.replace(key), !found};
 }
 
 std::uint64_t ProductSchedule::num_kept(std::uint64_t task) const {
   std::uint64_t count = 0;
-  for (std::uint64_t step = 0; step < settings_.tiles.num_steps(); ++step) {
-    for (auto const operand : {TileKey::Operand::a, TileKey::Operand::b}) {
-      auto const key = key_of(operand, task, step);
-      count += cache_.has(key) || cache_.has(whole(key)) ? 1 : 0;
-    }
-  }
+  for (std::uint64_t step = 0; step < settings_.tiles.num_steps(); ++step)
+    for (auto const operand : {TileKey::Operand::a, TileKey::Operand::b})
+      count += cache_.has(key_of(operand, task, step)) ? 1 : 0;
   return count;
 }
 
 TileExtent ProductSchedule::extent_of(TileKey const& key) const {
+  auto const& tiles = settings_.tiles;
   bool const is_a = key.operand == TileKey::Operand::a;
-  auto const lines_of_task = lines_of(key);
-  auto const skipped = lines_of_task.first % width_of(key); // of the first block
-  auto const first_line = key.tile * settings_.tiles.tile + lines_of_task.first - skipped;
-  auto const num_lines = lines_of_task.count + skipped;
-  auto const first = key.step * settings_.tiles.step;
+  auto const first_line = key.tile * tiles.tile;
+  auto const num_lines = is_a ? tiles.num_rows(key.tile) : tiles.num_columns(key.tile);
+  auto const first = key.step * tiles.step;
   auto const depth = depth_of(key.step);
   bool const lines_are_rows = is_a != (is_a ? settings_.transpose_a : settings_.transpose_b);
   auto const lines = static_cast<std::int64_t>(num_lines);
@@ -167,18 +148,7 @@ TileExtent ProductSchedule::extent_of(TileKey const& key) const {
 
 TileKey ProductSchedule::key_of(TileKey::Operand operand, std::uint64_t task, std::uint64_t step) const {
   auto const& tiles = settings_.tiles;
-  bool const is_a = operand == TileKey::Operand::a;
-  return {operand, is_a ? tiles.row_tile(task) : tiles.column_tile(task), step,
-          is_a ? tiles.row_half(task) : tiles.column_half(task)};
-}
-
-TileLines ProductSchedule::lines_of(TileKey const& key) const {
-  return key.operand == TileKey::Operand::a ? settings_.tiles.row_lines(key.tile, key.half)
-                                            : settings_.tiles.column_lines(key.tile, key.half);
-}
-
-std::uint64_t ProductSchedule::width_of(TileKey const& key) const {
-  return key.operand == TileKey::Operand::a ? settings_.block_rows : settings_.block_columns;
+  return {operand, operand == TileKey::Operand::a ? tiles.row_tile(task) : tiles.column_tile(task), step};
 }
 
 std::uint64_t ProductSchedule::depth_of(std::uint64_t step) const {

@@ -14,14 +14,13 @@
 
 namespace varve {
 
-/// A tile of an input of a product, or half of its lines.
+/// A tile of an input of a product.
 struct TileKey {
   enum class Operand { a, b };
 
   Operand operand = Operand::a;
   std::uint64_t tile = 0; ///< row tile of op(A), or column tile of op(B)
   std::uint64_t step = 0;
-  TileHalf half = TileHalf::whole;
 
   auto operator<=>(TileKey const&) const = default;
 };
@@ -87,12 +86,11 @@ private:
 /// A tile of A or B for a step of a task.
 struct PlannedTile {
   TileKey key;
-  std::size_t slot = 0;          ///< where it lies on the device
-  std::uint64_t first_block = 0; ///< the block of the slot with the first line of the task
-  bool is_brought = false;       ///< before the step it is read and packed into the slot
+  std::size_t slot = 0;    ///< where it lies on the device
+  bool is_brought = false; ///< before the step it is read and packed into the slot
 };
 
-/// A step of a task. Rows and columns are counted from the first line of the first blocks of a and b.
+/// A step of a task.
 struct PlannedStep {
   std::size_t lane = 0;
   std::uint64_t task = 0;
@@ -108,8 +106,6 @@ struct PlannedStep {
 /// What a schedule depends on besides the tasks.
 struct ScheduleSettings {
   ProductTiles tiles;
-  std::uint64_t block_rows = 1; ///< lines of the blocks in which tiles of A are packed
-  std::uint64_t block_columns = 1;
   bool transpose_a = false;
   bool transpose_b = false;
   std::size_t num_lanes = 1;
@@ -120,8 +116,6 @@ struct ScheduleSettings {
 /// The steps of a device in the order in which it takes them, and which tiles they find or bring: lanes take turns, a
 /// step of one task each, so that neighbouring tasks use a tile while it is kept. Steps may be planned ahead of those
 /// that are carried out, as long as they are carried out in their order: a slot holds what the plan says at that step.
-/// A quarter of a tile takes half of the lines of its tiles of A and B: of those on the device, or only these are
-/// brought, from the beginning of a block on, so that its sums lie in the same places either way.
 class ProductSchedule {
 public:
   using Next = std::function<std::optional<std::uint64_t>()>;
@@ -141,10 +135,6 @@ public:
   /// Where a tile lies in its matrix, and how its lines lie in the block that is read.
   TileExtent extent_of(TileKey const& key) const;
 
-  /// The lines of a task's tile of A or B in its first step, from the first of the tile on.
-  TileLines row_lines(std::uint64_t task) const { return lines_of(key_of(TileKey::Operand::a, task, 0)); }
-  TileLines column_lines(std::uint64_t task) const { return lines_of(key_of(TileKey::Operand::b, task, 0)); }
-
   std::uint64_t num_hits() const { return cache_.num_hits(); }
   std::uint64_t num_misses() const { return cache_.num_misses(); }
   double brought_numbers() const { return brought_numbers_; }
@@ -160,8 +150,6 @@ private:
   PlannedStep plan(std::size_t lane_number);
   PlannedTile plan_tile(TileKey const& key);
   TileKey key_of(TileKey::Operand operand, std::uint64_t task, std::uint64_t step) const;
-  TileLines lines_of(TileKey const& key) const;
-  std::uint64_t width_of(TileKey const& key) const;
   std::uint64_t depth_of(std::uint64_t step) const;
 
   ScheduleSettings settings_;

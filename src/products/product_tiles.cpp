@@ -20,17 +20,7 @@ constexpr std::size_t longest_block = 4;   ///< tiles of C
 constexpr std::uint64_t fewest_rounds = 8; ///< of more than most_lanes tasks, so that ranks can share them
 constexpr std::size_t passing_slots = 4;   ///< for tiles that pass by a band: one in use, others on their way
 
-constexpr std::uint64_t fewest_lines_to_cut = 16;
-
 std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
-
-/// The lines of a half of a tile that has `count`. Large halves begin at blocks of GPUs.
-TileLines lines_of(std::uint64_t count, TileHalf half) {
-  if (half == TileHalf::whole) return {0, count};
-  constexpr std::uint64_t block = 128;
-  auto const middle = rounded_up((count + 1) / 2, count >= 4 * block ? block : 1);
-  return half == TileHalf::first ? TileLines{0, middle} : TileLines{middle, count - middle};
-}
 
 /// Rows and columns of tiles.
 struct TileRange {
@@ -190,39 +180,6 @@ ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::o
   return {rows, columns, depth};
 }
 
-TileHalf ProductTiles::row_half(std::uint64_t task) const {
-  if (!is_quarter(task)) return TileHalf::whole;
-  return (task - num_tasks()) % 4 < 2 ? TileHalf::first : TileHalf::second;
-}
-
-TileHalf ProductTiles::column_half(std::uint64_t task) const {
-  if (!is_quarter(task)) return TileHalf::whole;
-  return (task - num_tasks()) % 2 == 0 ? TileHalf::first : TileHalf::second;
-}
-
-bool ProductTiles::can_be_cut(std::uint64_t tile_number) const {
-  return row_lines(row_tile(tile_number), TileHalf::whole).count >= fewest_lines_to_cut &&
-         column_lines(column_tile(tile_number), TileHalf::whole).count >= fewest_lines_to_cut;
-}
-
-bool ProductTiles::has_task(std::uint64_t task) const {
-  return !is_quarter(task) || (task < 5 * num_tasks() && can_be_cut(tile_of(task)));
-}
-
-TileLines ProductTiles::row_lines(std::uint64_t row_tile_number, TileHalf half) const {
-  return lines_of(std::min(tile, shape.rows - row_tile_number * tile), half);
-}
-
-TileLines ProductTiles::column_lines(std::uint64_t column_tile_number, TileHalf half) const {
-  return lines_of(std::min(tile, shape.columns - column_tile_number * tile), half);
-}
-
-MatrixBlock ProductTiles::block(std::uint64_t task) const {
-  auto const rows = row_lines(row_tile(task), row_half(task));
-  auto const columns = column_lines(column_tile(task), column_half(task));
-  return {row_tile(task) * tile + rows.first, rows.count, column_tile(task) * tile + columns.first, columns.count};
-}
-
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
   constexpr std::uint64_t shortest_step = 64; // each step of a task is a launch
   constexpr std::uint64_t usual_step = 512;   // as fast as longer ones, which take more memory
@@ -243,21 +200,6 @@ std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles, ProductOrde
   order.reserve(tiles.num_tasks());
   append_in_order(tiles, {0, tiles.num_row_tiles(), 0, tiles.num_column_tiles()}, order);
   return order;
-}
-
-std::vector<std::uint64_t> cut_last(ProductTiles const& tiles, std::vector<std::uint64_t> const& tasks,
-                                    std::size_t count) {
-  std::vector<std::uint64_t> cut;
-  auto const num_kept = tasks.size() - std::min(count, tasks.size());
-  for (std::size_t place = 0; place < tasks.size(); ++place) {
-    auto const task = tasks[place];
-    if (place < num_kept || tiles.is_quarter(task) || !tiles.can_be_cut(task)) {
-      cut.push_back(task);
-    } else {
-      for (std::uint64_t quarter = 0; quarter < 4; ++quarter) cut.push_back(tiles.first_quarter(task) + quarter);
-    }
-  }
-  return cut;
 }
 
 double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories) {

@@ -2,6 +2,7 @@
 
 #include "io/matrix_block.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,15 +31,6 @@ struct ProductSide {
 ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::optional<ProductSide> const& added,
                               std::size_t element_size);
 
-/// Which lines of a tile (rows of op(A), columns of op(B)) a task takes.
-enum class TileHalf { whole, first, second };
-
-/// Lines of a tile, counted from its first one.
-struct TileLines {
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-};
-
 /// How the numbers of a tile lie before they are packed: number (line, k) is at line * line_stride + k * depth_stride.
 /// A line is a row of op(A) or a column of op(B).
 struct LooseTile {
@@ -55,8 +47,7 @@ struct TileExtent {
 };
 
 /// How a product is cut: C into tiles of `tile` x `tile` numbers, and the sums of a tile into steps of `step` products.
-/// Tiles at the edges are smaller. A task computes a tile or a quarter of one: tasks below num_tasks() are the tiles,
-/// row by row of tiles; the quarters of tile t are the tasks first_quarter(t) to first_quarter(t) + 3, row by row.
+/// Tiles at the edges are smaller. A task computes a tile; tasks are numbered row by row of tiles.
 struct ProductTiles {
   ProductShape shape;
   std::uint64_t tile = 0;
@@ -67,28 +58,21 @@ struct ProductTiles {
   std::uint64_t num_steps() const { return (shape.depth + step - 1) / step; }
   std::uint64_t num_tasks() const { return num_row_tiles() * num_column_tiles(); }
 
-  /// The tile of a task, or of which it is a quarter.
-  std::uint64_t tile_of(std::uint64_t task) const { return is_quarter(task) ? (task - num_tasks()) / 4 : task; }
-  std::uint64_t row_tile(std::uint64_t task) const { return tile_of(task) / num_column_tiles(); }
-  std::uint64_t column_tile(std::uint64_t task) const { return tile_of(task) % num_column_tiles(); }
+  std::uint64_t row_tile(std::uint64_t task) const { return task / num_column_tiles(); }
+  std::uint64_t column_tile(std::uint64_t task) const { return task % num_column_tiles(); }
 
-  bool is_quarter(std::uint64_t task) const { return task >= num_tasks(); }
-  std::uint64_t first_quarter(std::uint64_t tile_number) const { return num_tasks() + 4 * tile_number; }
-  TileHalf row_half(std::uint64_t task) const;
-  TileHalf column_half(std::uint64_t task) const;
-
-  /// True if the number is that of a tile, or of a quarter of a tile that can be cut.
-  bool has_task(std::uint64_t task) const;
-
-  /// True if a tile has enough rows and columns for quarters.
-  bool can_be_cut(std::uint64_t tile_number) const;
-
-  /// The lines of a half of a row tile or column tile.
-  TileLines row_lines(std::uint64_t row_tile_number, TileHalf half) const;
-  TileLines column_lines(std::uint64_t column_tile_number, TileHalf half) const;
+  /// The number of rows of a row tile, and of columns of a column tile.
+  std::uint64_t num_rows(std::uint64_t row_tile_number) const {
+    return std::min(tile, shape.rows - row_tile_number * tile);
+  }
+  std::uint64_t num_columns(std::uint64_t column_tile_number) const {
+    return std::min(tile, shape.columns - column_tile_number * tile);
+  }
 
   /// The block of C that a task computes.
-  MatrixBlock block(std::uint64_t task) const;
+  MatrixBlock block(std::uint64_t task) const {
+    return {row_tile(task) * tile, num_rows(row_tile(task)), column_tile(task) * tile, num_columns(column_tile(task))};
+  }
 };
 
 inline constexpr std::uint64_t most_product_tasks = std::uint64_t{1} << 22U;
@@ -113,11 +97,6 @@ struct ProductOrder {
 /// order share tiles of A and B whatever the size of the cache (Frigo, Leiserson, Prokop and Ramachandran,
 /// "Cache-oblivious algorithms", 1999).
 std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles, ProductOrder const& bands = {});
-
-/// The same tasks with each of the last `count` in place of which quarters can stand cut into them: devices that share
-/// the tasks then end at nearly the same time.
-std::vector<std::uint64_t> cut_last(ProductTiles const& tiles, std::vector<std::uint64_t> const& tasks,
-                                    std::size_t count);
 
 /// The bytes of A and B that any order must bring to a device with `memory` bytes: each number once, and no less than
 /// the bound of Smith, Lowery, Langou and van de Geijn ("A tight I/O lower bound for matrix multiplication", 2019).

@@ -12,8 +12,6 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t num_halves = 3; ///< the whole tile, and its halves
-
 /// A word from its lowest bit on: 12 bits of readers, 2 of state, 22 of slot, 28 of generation. Zero: not there.
 enum class State : std::uint64_t { absent, coming, ready };
 
@@ -54,13 +52,12 @@ std::optional<std::uint64_t> replace(Word const& word, Change const& change) {
 
 std::size_t num_tiles(ProductTiles const& tiles) {
   auto const lines = capped_add(tiles.num_row_tiles(), tiles.num_column_tiles());
-  return static_cast<std::size_t>(capped_multiply(capped_multiply(lines, tiles.num_steps()), num_halves));
+  return static_cast<std::size_t>(capped_multiply(lines, tiles.num_steps()));
 }
 
 std::size_t number_of_tile(ProductTiles const& tiles, TileKey const& key) {
   auto const line = key.operand == TileKey::Operand::a ? key.tile : tiles.num_row_tiles() + key.tile;
-  return static_cast<std::size_t>((line * tiles.num_steps() + key.step) * num_halves) +
-         static_cast<std::size_t>(key.half);
+  return static_cast<std::size_t>(line * tiles.num_steps() + key.step);
 }
 
 TileDirectory::TileDirectory(std::span<std::uint64_t> own, std::vector<std::uint64_t*> peers)

@@ -12,7 +12,7 @@ namespace varve {
 
 inline constexpr std::size_t most_shared_tiles = std::size_t{1} << 22U;
 
-/// The tiles of A and B that a product may keep, and halves of them: each has a word in the directory of each rank.
+/// The tiles of A and B that a product may keep: each has a word in the directory of each rank.
 std::size_t num_tiles(ProductTiles const& tiles);
 
 /// The number of a tile among them.

@@ -117,8 +117,7 @@ TEST(Help, OfTheOtherSubcommands) {
   }
   for (char const* const option :
        {"--transpose-a", "--transpose-b", "--alpha", "--beta", "--add", "--precision", "--tile", "--backend",
-        "--device-memory-limit", "--journal", "--report", "stealing=on|off", "peer-tiles=on|off",
-        "cut-last-tiles=off|on", "--share-devices", "--output"}) {
+        "--device-memory-limit", "--journal", "--report", "peer-tiles=on|off", "--share-devices", "--output"}) {
     EXPECT_THAT(succeed({"multiply", "--help-all"}).out, HasSubstr(option));
   }
   EXPECT_THAT(succeed({"tune", "--help"}).out, HasSubstr("--output"));
@@ -192,14 +191,11 @@ TEST(Help, WrongUsageIsOneSentenceAndExitCode2) {
 
 TEST(Help, UnknownTuningIsRefusedWithTheListOfKeys) {
   std::vector<std::string> const multiply = {"multiply", "a.safetensors", "b.safetensors", "--tuning", "peer-tiles=on"};
-  for (std::string const setting : {"steeling=off", "stealing", "stealing=maybe", "stealing=off "}) {
+  for (std::string const setting : {"peer-tile=off", "peer-tiles", "peer-tiles=maybe", "peer-tiles=off "}) {
     auto const ended = run_varve(test::joined(multiply, {"--tuning", setting}));
-    expect_sentence(
-        ended, 2,
-        {"found '" + setting + "', expected one of stealing=on|off, peer-tiles=on|off, cut-last-tiles=off|on"},
-        setting);
+    expect_sentence(ended, 2, {"found '" + setting + "', expected one of peer-tiles=on|off"}, setting);
   }
-  expect_sentence(run_varve(test::joined(multiply, {"--tuning", "stealing=off"})), 3, {"a.safetensors"});
+  expect_sentence(run_varve(test::joined(multiply, {"--tuning", "peer-tiles=off"})), 3, {"a.safetensors"});
 }
 
 TEST(Help, UnknownWordsAreNamedWithTheNearestKnownOne) {

@@ -75,21 +75,14 @@ protected:
 
 TEST_F(MultiplyOnRanks, GiveTheBitsOfOne) {
   for (int const ranks : {1, 2, 3, 4}) {
-    for (auto const& more : {std::vector<std::string>{},
-                             {"--tuning", "stealing=off"},
-                             {"--tuning", "cut-last-tiles=on"},
-                             {"--tuning", "peer-tiles=off"}}) {
+    for (auto const& more : {std::vector<std::string>{}, {"--tuning", "peer-tiles=off"}}) {
       auto const ended = test::run(on(ranks, words(joined({"--report", path("report.json")}, more))));
       ASSERT_EQ(ended.exit_code, 0) << ended.err;
       expect_product();
       auto const report = read_json(path("report.json"));
       EXPECT_EQ(report["ranks"].size(), static_cast<std::size_t>(ranks));
       EXPECT_EQ(report["tiles"]["tiles"], 10U * 9U);
-      auto const num_cut = report["tiles"]["cut"].get<std::uint64_t>();
-      bool const is_gpu = report["backend"] == "cuda" || report["backend"] == "hip"; // computes tasks side by side
-      EXPECT_EQ(num_cut > 0, (ranks > 1 || is_gpu) && contains(more, "cut-last-tiles=on"));
-      EXPECT_EQ(num_tasks(report), 10U * 9U + 3U * num_cut);
-      EXPECT_EQ(report["stealing"], !contains(more, "stealing=off"));
+      EXPECT_EQ(num_tasks(report), 10U * 9U);
       EXPECT_EQ(report["peer_tiles"], !contains(more, "peer-tiles=off"));
     }
   }
@@ -114,8 +107,7 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   auto const expected = run(1, {"--tile", "300"});
   EXPECT_EQ(run(3, {"--tile", "300"}) == expected, true) << "one rank writes all";
   EXPECT_EQ(run(3, {"--tile", "512"}) == expected, true);
-  EXPECT_EQ(run(2, {"--tile", "1024", "--tuning", "cut-last-tiles=on"}) == expected, true);
-  EXPECT_EQ(run(2, {"--tile", "512", "--tuning", "cut-last-tiles=on"}) == expected, true);
+  EXPECT_EQ(run(2, {"--tile", "1024"}) == expected, true);
   EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
   auto const kept_nowhere = test::run(on(3, {VARVE_COMMAND, "multiply", path("long.safetensors"),
                                              path("wide.safetensors"), "--tile", "512", "--share-devices"}));

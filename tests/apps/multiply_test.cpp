@@ -81,7 +81,7 @@ TEST_F(Multiply, GivesTheBitsOfPlainLoopsWithEveryOption) {
                                                     {"--tile", "64"},
                                                     {"--tile", "4096"},
                                                     {"--device-memory-limit", "0.0001", "--backend", "serial"},
-                                                    {"--tuning", "stealing=off"}};
+                                                    {"--tuning", "peer-tiles=off"}};
   for (auto const backend : compiled_backends()) variants.push_back({"--backend", to_string(backend), "--tile", "50"});
   for (auto const& more : variants) {
     auto const ended = succeed(words(more));

@@ -190,22 +190,22 @@ TEST_F(Queue, CountersMoveWhileRank0IsOutsideMpi) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(folder->num_entries() + 1, ranks_.size());
   } else {
-    for (std::uint64_t step = 0; step < num_steps; ++step) counters.add(0, 0, 1);
+    for (std::uint64_t step = 0; step < num_steps; ++step) counters.add(0, 1);
     varve::testing::write_bytes(path / std::to_string(ranks_.rank()), "");
   }
   ranks_.together([] {});
-  EXPECT_EQ(counters.read(0, 0), num_steps * static_cast<std::uint64_t>(ranks_.size() - 1));
+  EXPECT_EQ(counters.read(0), num_steps * static_cast<std::uint64_t>(ranks_.size() - 1));
 }
 
 TEST_F(Queue, CountersAddAndSubtract) {
   SharedWords counters(ranks_, 3);
   auto const size = static_cast<std::uint64_t>(ranks_.size());
-  counters.add(0, 1, 5);
-  counters.add(0, 2, ~std::uint64_t{0});
+  counters.add(1, 5);
+  counters.add(2, ~std::uint64_t{0});
   ranks_.together([] {});
-  EXPECT_EQ(counters.read(0, 0), 0U);
-  EXPECT_EQ(counters.read(0, 1), 5 * size);
-  EXPECT_EQ(counters.read(0, 2), ~std::uint64_t{0} * size);
+  EXPECT_EQ(counters.read(0), 0U);
+  EXPECT_EQ(counters.read(1), 5 * size);
+  EXPECT_EQ(counters.read(2), ~std::uint64_t{0} * size);
 }
 
 } // namespace

@@ -18,13 +18,13 @@ namespace {
 
 void compute() { std::this_thread::sleep_for(std::chrono::seconds(60)); }
 
-void wait_for_activations(Communicator const& ranks, ActivationExchange& exchange) {
-  std::vector<std::size_t> const sizes(static_cast<std::size_t>(ranks.size()), ActivationExchange::granularity);
+void wait_for_activations(Communicator const& ranks, RankExchange& exchange) {
+  std::vector<std::size_t> const sizes(static_cast<std::size_t>(ranks.size()), RankExchange::granularity);
   std::vector<std::byte> parts(sizes.size() * sizes.front());
   exchange.gather_parts(parts.data(), sizes);
 }
 
-void wait_for_gradients(GradientExchange& exchange) {
+void wait_for_gradients(RankExchange& exchange) {
   std::vector<std::byte> gradients(100);
   exchange.start(0, {}, {{1, gradients.data(), gradients.size()}});
   while (!exchange.is_over(0)) std::this_thread::yield();
@@ -32,13 +32,12 @@ void wait_for_gradients(GradientExchange& exchange) {
 
 void run(std::string_view doing) {
   Communicator const ranks;
-  auto const activations = exchange_between_ranks(false);
-  auto const gradients = gradient_exchange_between_ranks();
+  auto const exchange = exchange_between_ranks();
   ranks.together([&] {
     if (!ranks.is_root()) throw ResourceError("the disk is full");
     if (doing == "computing") compute();
-    if (doing == "layers") wait_for_activations(ranks, *activations);
-    if (doing == "training") wait_for_gradients(*gradients);
+    if (doing == "layers") wait_for_activations(ranks, *exchange);
+    if (doing == "training") wait_for_gradients(*exchange);
   });
 }
 

@@ -20,22 +20,12 @@ RankBytes piece(std::size_t rank, Numbers& numbers) {
   return {rank, reinterpret_cast<std::byte*>(numbers.data()), numbers.size() * sizeof(std::uint64_t)};
 }
 
-void wait_for(GradientExchange& exchange, int number) {
+void wait_for(RankExchange& exchange, int number) {
   while (!exchange.is_over(number)) std::this_thread::yield();
 }
 
-TEST(GradientExchange, IsBetweenSeveralRanksOnly) {
-  Communicator const ranks;
-  auto const exchange = gradient_exchange_between_ranks();
-  ASSERT_EQ(exchange != nullptr, ranks.size() > 1);
-  if (exchange == nullptr) return;
-  EXPECT_EQ(exchange->rank(), static_cast<std::size_t>(ranks.rank()));
-  EXPECT_EQ(exchange->num_ranks(), static_cast<std::size_t>(ranks.size()));
-}
-
-TEST(GradientExchange, BringsPiecesInOrderWhateverTransferIsStartedFirst) {
-  auto const exchange = gradient_exchange_between_ranks();
-  if (exchange == nullptr) return; // one rank
+TEST(Transfers, BringsPiecesInOrderWhateverTransferIsStartedFirst) {
+  auto const exchange = exchange_between_ranks();
   std::size_t const me = exchange->rank();
   std::size_t const size = exchange->num_ranks();
   std::vector<Numbers> sent;
@@ -70,9 +60,8 @@ TEST(GradientExchange, BringsPiecesInOrderWhateverTransferIsStartedFirst) {
   EXPECT_TRUE(exchange->is_over(0));
 }
 
-TEST(GradientExchange, GathersListsOfDifferentLengths) {
-  auto const exchange = gradient_exchange_between_ranks();
-  if (exchange == nullptr) return; // one rank
+TEST(Transfers, GathersListsOfDifferentLengths) {
+  auto const exchange = exchange_between_ranks();
   std::vector<double> expected;
   for (std::size_t rank = 0; rank < exchange->num_ranks(); ++rank)
     expected.insert(expected.end(), rank, static_cast<double>(rank) + 0.5);

@@ -2,10 +2,10 @@
 #include "distribute/rank_exchange.hpp"
 
 #include "core/runtime.hpp"
-#include "engine/activation_exchange.hpp"
 #include "engine/hand_made.hpp"
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
+#include "engine/rank_exchange.hpp"
 #include "network/activations.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
@@ -34,7 +34,7 @@ protected:
   void expect_same(NetworkSource const& network, SampleSet const& samples, InferenceOptions options) const {
     SCOPED_TRACE(test::describe(options));
     auto const alone = test::run_all(network, samples, options).result;
-    options.exchange = exchange_between_ranks(false);
+    options.exchange = exchange_between_ranks();
     auto const split = test::run_all(network, samples, options);
     EXPECT_EQ(split.result.activations, alone.activations);
     EXPECT_EQ(split.result.predictions, alone.predictions);
@@ -83,7 +83,7 @@ TEST_P(NeuronSplit, EveryRankSeesTheSameOrderOfEdges) {
   options.edge_order = EdgeOrder::balanced;
   auto const alone = test::run_all(network, samples, options).result;
   EXPECT_NE(alone.activations, test::reference_of(network, samples, options.precision)) << "which is ascending";
-  options.exchange = exchange_between_ranks(false);
+  options.exchange = exchange_between_ranks();
   EXPECT_EQ(test::run_all(network, samples, options).result.activations, alone.activations);
 }
 
@@ -107,7 +107,7 @@ TEST_P(NeuronSplit, RewrittenNetworksAndRepetitions) {
   auto options = test::options_at(GetParam());
   options.reductions = parse_reductions("auto");
   auto const alone = test::run_all(network, samples, options).result;
-  options.exchange = exchange_between_ranks(false);
+  options.exchange = exchange_between_ranks();
   options.repeat = 3;
   auto const split = test::run_all(network, samples, options);
   EXPECT_TRUE(split.plan.reduction.has_value());
@@ -175,7 +175,7 @@ TEST_P(NeuronSplit, SamplesAsBitsAndOthers) {
   RadixNet const network(128, 6, 3, -0.15);
   auto const images = digit_images(128, 70, 5);
   auto options = test::options_at(GetParam());
-  options.exchange = exchange_between_ranks(false);
+  options.exchange = exchange_between_ranks();
   auto const inference = prepare(network, options);
   auto const plan = inference->plan(shape_of(images));
   EXPECT_TRUE(plan.steps.front().reads_bits || plan.steps.front().kernel == KernelName::bits);
@@ -197,7 +197,7 @@ TEST_P(NeuronSplit, EachRankHoldsItsShareAndHearsOfTheRest) {
   options.formats = {FormatName::csr};
   options.kernel = KernelName::direct;
   auto const whole = prepare(network, options)->plan(shape_of(samples)).weight_bytes;
-  options.exchange = exchange_between_ranks(false);
+  options.exchange = exchange_between_ranks();
   auto const inference = prepare(network, options);
   auto const part = inference->plan(shape_of(samples)).weight_bytes;
   auto const num_ranks = static_cast<std::size_t>(ranks_.size());
@@ -220,7 +220,7 @@ TEST_P(NeuronSplit, RunsWhatIsTooLargeForOneRank) {
   options.formats = {FormatName::csr};
   auto const weights = prepare(network, options)->plan(shape_of(samples)).weight_bytes;
   options.device_weight_limit = weights / 24 * 3 / 2; // not two layers: one rank has to cut each of them into strips
-  if (ranks_.size() > 1) options.exchange = exchange_between_ranks(false);
+  if (ranks_.size() > 1) options.exchange = exchange_between_ranks();
   options.batch = 8;
   auto const split = test::run_all(network, samples, options).result;
   EXPECT_EQ(split.activations, test::reference_of(network, samples, options.precision));
@@ -228,7 +228,7 @@ TEST_P(NeuronSplit, RunsWhatIsTooLargeForOneRank) {
 
 TEST_P(NeuronSplit, IsNotForOtherEngines) {
   auto options = test::options_at(GetParam());
-  options.exchange = exchange_between_ranks(false);
+  options.exchange = exchange_between_ranks();
   options.engine = Engine::reference;
   EXPECT_THROW(prepare(RadixNet(64, 2, 1), options), UsageError);
 }
@@ -236,11 +236,11 @@ TEST_P(NeuronSplit, IsNotForOtherEngines) {
 TEST(RankExchange, GathersNumbersAndParts) {
   Communicator const ranks;
   auto const exchange = exchange_between_ranks(true);
-  EXPECT_EQ(exchange->rank(), ranks.rank());
-  EXPECT_EQ(exchange->num_ranks(), ranks.size());
+  EXPECT_EQ(exchange->rank(), static_cast<std::size_t>(ranks.rank()));
+  EXPECT_EQ(exchange->num_ranks(), static_cast<std::size_t>(ranks.size()));
   EXPECT_FALSE(exchange->reaches_memory_of(Backend::cuda));
   auto const own = static_cast<std::uint64_t>(ranks.rank());
-  auto const numbers = exchange->gather({own, 10 * own});
+  auto const numbers = exchange->gather(std::vector<std::uint64_t>{own, 10 * own});
   std::vector<std::size_t> sizes;
   std::size_t own_place = 0;
   std::size_t end = 0;
@@ -248,7 +248,7 @@ TEST(RankExchange, GathersNumbersAndParts) {
     EXPECT_EQ(numbers.at(2 * rank), rank);
     EXPECT_EQ(numbers.at(2 * rank + 1), 10 * rank);
     if (rank == own) own_place = end;
-    sizes.push_back((3 - rank % 3) % 3 * ActivationExchange::granularity); // 0, 2 or 1
+    sizes.push_back((3 - rank % 3) % 3 * RankExchange::granularity); // 0, 2 or 1
     end += sizes.back();
   }
   std::vector<std::byte> parts(end);

@@ -123,7 +123,7 @@ protected:
   }
 
   Communicator const ranks_;
-  std::shared_ptr<GradientExchange> const exchange_ = gradient_exchange_between_ranks();
+  std::shared_ptr<RankExchange> const exchange_ = Communicator().size() > 1 ? exchange_between_ranks() : nullptr;
 };
 INSTANTIATE_TEST_SUITE_P(Everywhere, SharedTraining, testing::ValuesIn(test::all_places()), test::name_of);
 

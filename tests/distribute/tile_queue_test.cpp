@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -15,8 +16,6 @@
 
 namespace varve {
 namespace {
-
-constexpr std::size_t station_size = 4;
 
 class Tiles : public ::testing::Test {
 protected:
@@ -32,7 +31,7 @@ protected:
   /// What this rank takes if a task takes it so many milliseconds.
   std::vector<std::uint64_t> take_all(TileQueue& queue, int milliseconds) const {
     std::vector<std::uint64_t> taken;
-    while (auto const task = queue.next([](std::uint64_t) { return std::uint64_t{0}; })) {
+    while (auto const task = queue.next([](std::uint64_t) { return std::uint64_t{0}; }, taken.size())) {
       taken.push_back(*task);
       std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     }
@@ -50,72 +49,39 @@ protected:
 
 TEST_F(Tiles, GoToOneRankEach) {
   for (std::uint64_t const count : {0U, 1U, 2U, 5U, 17U, 300U}) {
-    for (auto const stealing : {TileQueue::Stealing::on, TileQueue::Stealing::off}) {
-      TileQueue queue(ranks_, tasks(count), station_size, stealing);
+    for (bool const are_alike : {true, false}) {
+      TileQueue queue(ranks_, tasks(count), are_alike);
       expect_each_once(take_all(queue, 0), tasks(count));
-      if (stealing == TileQueue::Stealing::off) {
-        EXPECT_EQ(queue.num_stolen(), 0U);
-      }
     }
   }
 }
 
 TEST_F(Tiles, OfEqualPriorityComeInTheOrderOfTheList) {
-  if (ranks_.size() > 1) return;                   // other ranks take tasks between the calls
-  TileQueue queue(ranks_, tasks(9), station_size); // in descending order
-  EXPECT_EQ(take_all(queue, 0), tasks(9));
-}
-
-TEST_F(Tiles, AreReservedInRuns) {
-  TileQueue queue(ranks_, tasks(40), station_size, TileQueue::Stealing::off, station_size);
-  std::vector<std::uint64_t> taken = take_all(queue, 1);
-  expect_each_once(taken, tasks(40));
-  for (std::size_t place = 0; place < taken.size(); ++place) {
-    if (place % station_size > 0) {
-      EXPECT_EQ(taken[place], taken[place - 1] - 1);
-    }
+  for (bool const are_alike : {true, false}) {
+    TileQueue queue(ranks_, tasks(90), are_alike);
+    auto const taken = take_all(queue, 1);
+    EXPECT_TRUE(std::ranges::is_sorted(taken, std::greater())); // as the list
   }
-  TileQueue ragged(ranks_, tasks(41), station_size, TileQueue::Stealing::on, 3);
-  expect_each_once(take_all(ragged, 0), tasks(41));
 }
 
-TEST_F(Tiles, AreTakenFromSlowRanks) {
-  TileQueue queue(ranks_, tasks(40), station_size);
-  // rank 0 is the slowest: it would need seconds for what its station holds
+TEST_F(Tiles, AreFewForSlowRanks) {
+  TileQueue queue(ranks_, tasks(40), false);
   auto const taken = take_all(queue, ranks_.is_root() && ranks_.size() > 1 ? 300 : 3);
   expect_each_once(taken, tasks(40));
-  auto const stolen = ranks_.sum(queue.num_stolen());
   auto const of_root = ranks_.sum(ranks_.is_root() ? std::uint64_t{taken.size()} : std::uint64_t{0});
-  if (ranks_.size() == 1) {
-    EXPECT_EQ(stolen, 0U);
-  } else {
-    EXPECT_GE(stolen, 1U);
+  if (ranks_.size() > 1) {
     EXPECT_LE(of_root, 4U); // all 40 in equal parts would be 10 or more
   }
 }
 
 TEST_F(Tiles, WithTheirInputsAtHandComeFirst) {
   if (ranks_.size() > 1) return; // other ranks take tasks between the calls
-  TileQueue queue(ranks_, {10, 11, 12, 13, 14}, 3);
+  TileQueue queue(ranks_, {10, 11, 12, 13, 14}, true);
   auto const value_of = [](std::uint64_t task) { return task == 12 ? std::uint64_t{5} : std::uint64_t{0}; };
-  EXPECT_EQ(queue.next(value_of), 12U);
-  EXPECT_EQ(queue.next(value_of), 10U);
-  EXPECT_EQ(queue.num_taken(), 4U); // two were taken from the station, and replaced before the second
-  EXPECT_EQ(queue.next([](std::uint64_t task) { return task; }), 14U);
-}
-
-TEST_F(Tiles, StationsExchangeWordsOfAllRanks) {
-  SharedWords stations(ranks_, 2);
-  auto const own = ranks_.rank();
-  auto const next = (own + 1) % ranks_.size();
-  EXPECT_EQ(stations.exchange(own, 1, 100 + static_cast<std::uint64_t>(own)), 0U);
-  ranks_.together([] {});
-  EXPECT_EQ(stations.read(next, 1), 100 + static_cast<std::uint64_t>(next));
-  ranks_.together([] {});
-  EXPECT_EQ(stations.exchange(next, 1, 7), 100 + static_cast<std::uint64_t>(next));
-  ranks_.together([] {});
-  EXPECT_EQ(stations.read(own, 1), 7U);
-  EXPECT_EQ(stations.read(own, 0), 0U);
+  EXPECT_EQ(queue.next(value_of, 0), 12U);
+  EXPECT_EQ(queue.next(value_of, 0), 10U);
+  EXPECT_EQ(queue.num_taken(), 5U);
+  EXPECT_EQ(queue.next([](std::uint64_t task) { return task; }, 0), 14U);
 }
 
 /// Ranges of records of these tasks.
@@ -136,7 +102,7 @@ TEST_F(Tiles, AreGatheredInOrderFromTheStoresOfAllRanks) {
     auto const record = record_of_tile(task, std::string(tiles.block(task).size(), static_cast<char>('a' + task)));
     store.add(range_of_tile(tiles, 1, record, "here"), record);
   }
-  EXPECT_TRUE(tasks_left(ranks_, tiles, order_of_tasks(tiles), store.ranges()).empty());
+  EXPECT_TRUE(tasks_left(ranks_, order_of_tasks(tiles), store.ranges()).empty());
   std::vector<std::uint64_t> gathered;
   for_each_in_order(ranks_, store, [&](std::string const& record) {
     auto const task = task_of_record(record);
@@ -150,23 +116,13 @@ TEST_F(Tiles, AreGatheredInOrderFromTheStoresOfAllRanks) {
 TEST_F(Tiles, ThatNobodyHasAreLeft) {
   std::vector<std::uint64_t> mine;
   if (ranks_.is_root()) mine = {2, 7};
-  auto const left = tasks_left(ranks_, small_tiles(), {8, 7, 6, 5, 4, 3, 2, 1, 0}, ranges_of(mine));
+  auto const left = tasks_left(ranks_, {8, 7, 6, 5, 4, 3, 2, 1, 0}, ranges_of(mine));
   EXPECT_EQ(left, (std::vector<std::uint64_t>{8, 6, 5, 4, 3, 1, 0}));
   auto const refused = [&](std::vector<std::uint64_t> const& finished) {
     auto const own = ranks_.is_root() ? finished : std::vector<std::uint64_t>();
-    EXPECT_THROW(tasks_left(ranks_, small_tiles(), {0, 1}, ranges_of(own)), Error);
+    EXPECT_THROW(tasks_left(ranks_, {0, 1}, ranges_of(own)), Error);
   };
   refused({1, 1});
-  refused({1, small_tiles().first_quarter(1) + 2}); // a tile and a quarter of it
-}
-
-TEST_F(Tiles, OfWhichQuartersAreThereAreLeftInQuarters) {
-  auto const tiles = tiles_of({64, 96, 1}, 32); // 2 x 3 tiles
-  std::vector<std::uint64_t> mine;
-  if (ranks_.is_root()) mine = {1, tiles.first_quarter(4) + 1, tiles.first_quarter(4) + 2};
-  if (ranks_.rank() == ranks_.size() - 1) mine.push_back(tiles.first_quarter(4) + 3);
-  auto const left = tasks_left(ranks_, tiles, {0, 1, 2, 3, 4, 5}, ranges_of(mine));
-  EXPECT_EQ(left, (std::vector<std::uint64_t>{0, 2, 3, tiles.first_quarter(4), 5}));
 }
 
 TEST(TileRecords, OfOtherProductsAreRefused) {

@@ -1,6 +1,7 @@
 #include "distribute/shared_product.hpp"
 
 #include "core/error.hpp"
+#include "core/host.hpp"
 #include "core/runtime.hpp"
 #include "products/product_run.hpp"
 
@@ -20,7 +21,6 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t station_size = 4;
 constexpr ProductShape shape{200, 210, 300}; // 7 x 7 tasks in 5 steps, and none of the tiles at the edges is whole
 constexpr std::size_t num_inputs = (7 + 7) * 5;
 
@@ -56,24 +56,26 @@ protected:
     };
     inputs.a = counted(inputs.a);
     inputs.b = counted(inputs.b);
-    return make_product_engine<Scalar>(backend, tiles_, limit_for(backend, num_slots), inputs);
+    return std::make_unique<ProductEngine<Scalar>>(backend, tiles_, limit_for(backend, num_slots), inputs);
   }
 
   /// Runs all tasks on all ranks and expects the bits of plain loops.
   Outcome multiply(ProductEngine<Scalar>& engine, std::vector<std::uint64_t> const& tasks, int delay = 0) {
-    TileQueue queue(ranks_, tasks, station_size);
+    TileQueue queue(ranks_, tasks, false);
     Outcome outcome;
     num_read_ = 0;
+    std::atomic<std::uint64_t> num_finished = 0;
     ranks_.together([&] {
       auto const next = [&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(delay));
-        return queue.next([&](std::uint64_t task) { return engine.num_kept(task); });
+        return queue.next([&](std::uint64_t task) { return engine.num_kept(task); }, num_finished);
       };
       engine.run(next, [&](std::uint64_t, TileSums<Scalar> const& sums) {
         auto found = expected_;
         test::keep(found, sums);
         test::expect_same_bits(found, expected_, "rank " + std::to_string(ranks_.rank()));
         ++outcome.num_tasks;
+        ++num_finished;
       });
     });
     outcome.traffic = engine.traffic();
@@ -89,12 +91,12 @@ TYPED_TEST_SUITE(TileSharings, Scalars);
 TYPED_TEST(TileSharings, GiveTheBitsOfPlainLoopsWhateverTheCache) {
   for (auto const backend : compiled_backends()) {
     for (std::size_t const num_slots : {2U, 3U, 9U, 30U, 70U}) {
-      for (int const delay_of_root : {0, 5}) { // others take tasks from its station
+      for (int const delay_of_root : {0, 5}) { // others compute more
         auto const engine = this->make_engine(backend, num_slots);
         TileSharing const sharing(this->ranks_, *engine);
         EXPECT_EQ(sharing.peers().size(), static_cast<std::size_t>(this->ranks_.size() - 1));
         for (auto const& peer : sharing.peers()) EXPECT_EQ(peer.obstacle, "");
-        auto const tasks = cut_last(this->tiles_, order_of_tasks(this->tiles_), 6);
+        auto const tasks = order_of_tasks(this->tiles_);
         auto const outcome = this->multiply(*engine, tasks, this->ranks_.is_root() ? delay_of_root : 0);
         EXPECT_LE(outcome.traffic.peers.num_copied, outcome.traffic.num_misses);
         EXPECT_LE(outcome.traffic.peers.bytes, outcome.traffic.brought_bytes);
@@ -151,7 +153,7 @@ TYPED_TEST(TileSharings, EndTogetherIfOneFails) {
     read_a(block, values);
   };
   auto const engine =
-      make_product_engine<TypeParam>(backend, this->tiles_, this->limit_for(backend, num_inputs), inputs);
+      std::make_unique<ProductEngine<TypeParam>>(backend, this->tiles_, this->limit_for(backend, num_inputs), inputs);
   TileSharing const sharing(this->ranks_, *engine); // collective: ranks begin together
   try {
     this->multiply(*engine, order_of_tasks(this->tiles_), 1);
@@ -161,19 +163,18 @@ TYPED_TEST(TileSharings, EndTogetherIfOneFails) {
   }
 }
 
-TYPED_TEST(TileSharings, OfOtherLayoutsAreRefused) {
-  // tiles of other lengths: offers of a rank are not those of this product
+// Each rank hears from another one what that one did not say.
+TYPED_TEST(TileSharings, OfOthersAreRefusedIfTheyAreUnlikeTheirs) {
   auto const backend = compiled_backends().back();
-  auto const engine = this->make_engine(backend, 4);
-  auto offer = engine->offer_tiles();
-  offer.layout = "another";
-  auto const other = this->make_engine(backend, 4);
-  other->offer_tiles();
-  auto const obstacles = other->open_peers({std::nullopt, offer, PeerOffer{"", "", "", "", "it has none"}});
-  ASSERT_EQ(obstacles.size(), 3U);
-  EXPECT_EQ(obstacles[0], "");
-  EXPECT_THAT(obstacles[1], ::testing::HasSubstr("another layout (another)"));
-  EXPECT_EQ(obstacles[2], "it has none");
+  auto const peers_if = [&](std::string const& offer) {
+    auto const engine = this->make_engine(backend, 4);
+    return engine->share_tiles(0, [&](std::string const& mine) { return std::vector<std::string>{mine, offer}; });
+  };
+  auto const of_another_layout = peers_if(host_name() + "\nanother\n\n\nhandle");
+  ASSERT_EQ(of_another_layout.size(), 1U);
+  EXPECT_EQ(of_another_layout[0].rank, 1);
+  EXPECT_THAT(of_another_layout[0].obstacle, ::testing::HasSubstr("another layout (another)"));
+  EXPECT_TRUE(peers_if("elsewhere\nanother").empty());
 }
 
 } // namespace

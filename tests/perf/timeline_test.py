@@ -51,14 +51,13 @@ class Parts(unittest.TestCase):
     def test_every_event_is_drawn_in_the_row_of_its_rank(self):
         calls = []
         axes = types.SimpleNamespace(broken_barh=lambda bars, place, **_: calls.append((bars, place[0])),
-                                     plot=lambda times, places, *_, **__: calls.append(([(time, 0) for time in times], places[0] if places else 0)),
                                      set=lambda **_: None)
         figure = types.SimpleNamespace(legend=lambda **_: None, savefig=lambda path, **_: path.write_text("drawn"))
         plots = types.SimpleNamespace(subplots=lambda **_: (figure, axes))
         sys.modules["study"] = types.SimpleNamespace(plotting=lambda: plots)
         self.addCleanup(sys.modules.pop, "study")
         event = {"what": "task", "begin": 0.0, "end": 1.0, "task": 3, "lane": 2}
-        ranks = [[event, event | {"what": "steal"}], [event | {"what": "copy"}, event | {"what": "wait"}, event | {"what": "finish"}]]
+        ranks = [[event, event | {"what": "copy"}], [event | {"what": "copy"}, event | {"what": "wait"}, event | {"what": "finish"}]]
         with tempfile.TemporaryDirectory() as folder:
             timeline.draw(ranks, pathlib.Path(folder) / "plot.svg")
         drawn = [int(place) for bars, place in calls for _ in bars]
@@ -90,7 +89,6 @@ class Product(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = [line.split() for line in done.stdout.splitlines()[1:]]
             self.assertEqual([int(line[1]) for line in lines], [rank["tasks"] for rank in report["ranks"]])
-            self.assertEqual([int(line[2]) for line in lines], [rank["stolen"] for rank in report["ranks"]])
             trace = json.loads((folder / "trace.json").read_text())["traceEvents"]
             tasks = [event for event in trace if event.get("cat") == "task"]
             self.assertEqual(len(tasks), report["tiles"]["tasks"])

@@ -1,4 +1,4 @@
-#include "products/product_engine.hpp"
+#include "products/finished_tile.hpp"
 
 #include "core/error.hpp"
 #include "io/files.hpp"
@@ -38,16 +38,6 @@ TEST(FinishedTiles, AreTheSumsRowByRow) {
   for (std::size_t row = 0; row < 3; ++row)
     for (std::size_t column = 0; column < 5; ++column)
       EXPECT_EQ(values[row * 5 + column], static_cast<float>(10 * row + column + 1));
-}
-
-TEST(FinishedTiles, MayBeginWithinABlock) {
-  SmallTile small;
-  small.tile = {small.sums.data(), {10, 2, 20, 2}, 2, 4, 1, 3}; // rows 1 and 2, columns 3 and 4
-  std::vector<float> values(4);
-  finish_tile<float>(small.tile, {}, nullptr, values.data());
-  EXPECT_EQ(values, (std::vector<float>{14, 15, 24, 25}));
-  finish_tile<float>(small.tile, {1.0, 1.0}, std::vector<float>{1, 2, 3, 4}.data(), values.data());
-  EXPECT_EQ(values, (std::vector<float>{15, 17, 27, 29}));
 }
 
 TEST(FinishedTiles, AreScaledInDoubleAndRoundedOnce) {

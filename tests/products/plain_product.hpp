@@ -90,11 +90,9 @@ void keep(Dense<Scalar>& c, TileSums<Scalar> const& tile) {
   auto const across = tile.blocks_across();
   for (std::uint64_t row = 0; row < tile.block.num_rows; ++row) {
     for (std::uint64_t column = 0; column < tile.block.num_columns; ++column) {
-      auto const line = row + tile.skipped_rows;
-      auto const number = column + tile.skipped_columns;
-      auto const block = line / tile.block_rows * across + number / tile.block_columns;
+      auto const block = row / tile.block_rows * across + column / tile.block_columns;
       auto const place =
-          (block * tile.block_rows + line % tile.block_rows) * tile.block_columns + number % tile.block_columns;
+          (block * tile.block_rows + row % tile.block_rows) * tile.block_columns + column % tile.block_columns;
       c.at(tile.block.first_row + row, tile.block.first_column + column) = tile.sums[place];
     }
   }

@@ -37,7 +37,7 @@ void expect_product(ProductShape const& shape, std::uint64_t tile, std::size_t l
   for (auto const backend : compiled_backends()) {
     for (int const transposes : {0, 1, 2, 3}) {
       auto const inputs = product.inputs(transposes % 2 == 1, transposes / 2 == 1);
-      auto const engine = make_product_engine<Scalar>(backend, tiles, limit, inputs);
+      auto const engine = std::make_unique<ProductEngine<Scalar>>(backend, tiles, limit, inputs);
       auto const where = to_string(backend) + ", tile " + std::to_string(tile) + ", " + std::to_string(shape.rows) +
                          " x " + std::to_string(shape.columns) + " x " + std::to_string(shape.depth) + ", transposes " +
                          std::to_string(transposes);
@@ -71,7 +71,8 @@ void expect_product_of(test::Numbers numbers, ProductShape const& shape, std::ui
   auto const expected = plain_product(a, b);
   auto const tiles = tiles_of(shape, tile);
   for (auto const backend : compiled_backends()) {
-    auto const engine = make_product_engine<Scalar>(backend, tiles, enough, {a.reader(), b.reader()});
+    auto const engine =
+        std::make_unique<ProductEngine<Scalar>>(backend, tiles, enough, ProductInputs<Scalar>{a.reader(), b.reader()});
     expect_same_bits(run_all(*engine, tiles), expected,
                      to_string(backend) + ", numbers " + std::to_string(static_cast<int>(numbers)));
   }
@@ -101,57 +102,12 @@ TYPED_TEST(ProductEngines, HaveTheSameBitsWithTheLeastMemory) {
     auto const whole = plan_product(tiles, device);
     auto const least = whole.lane_bytes + 2 * whole.slot_bytes;
     auto const inputs = product.inputs();
-    auto const engine = make_product_engine<TypeParam>(backend, tiles, least, inputs);
+    auto const engine = std::make_unique<ProductEngine<TypeParam>>(backend, tiles, least, inputs);
     EXPECT_EQ(engine->memory().num_lanes, 1U);
     EXPECT_EQ(engine->memory().num_slots, 2U);
     expect_same_bits(run_all(*engine, tiles), expected, to_string(backend));
-    EXPECT_THROW(make_product_engine<TypeParam>(backend, tiles, least - 1, inputs), ResourceError);
+    EXPECT_THROW(std::make_unique<ProductEngine<TypeParam>>(backend, tiles, least - 1, inputs), ResourceError);
   }
-}
-
-TYPED_TEST(ProductEngines, HaveTheSameBitsInQuarters) {
-  for (ProductShape const& shape : {ProductShape{130, 190, 140}, ProductShape{600, 530, 70}}) {
-    RandomProduct<TypeParam> const product(shape, 9);
-    auto const expected = product.expected();
-    auto const inputs = product.inputs(false, true);
-    for (std::uint64_t const tile : {37U, 101U, 600U}) {
-      auto const tiles = tiles_of(shape, tile);
-      auto const order = order_of_tasks(tiles);
-      for (auto const backend : compiled_backends()) {
-        auto const whole = plan_product(tiles, product_device<TypeParam>(backend, enough));
-        for (auto const limit : {enough, 2 * whole.lane_bytes + 5 * whole.slot_bytes}) {
-          for (std::size_t const num_cut : {std::size_t{1}, order.size() / 2, order.size()}) {
-            auto const tasks = cut_last(tiles, order, num_cut);
-            auto const engine = make_product_engine<TypeParam>(backend, tiles, limit, inputs);
-            auto const where = to_string(backend) + ", tile " + std::to_string(tile) + ", cut " +
-                               std::to_string(num_cut) + ", limit " + std::to_string(limit);
-            expect_same_bits(run_all(*engine, tiles, tasks), expected, where);
-          }
-        }
-      }
-    }
-  }
-}
-
-TYPED_TEST(ProductEngines, BringHalvesOfTilesForQuarters) {
-  ProductShape const shape{128, 128, 128};
-  auto const tiles = tiles_of(shape, 64);
-  RandomProduct<TypeParam> const product(shape, 11);
-  auto const inputs = product.inputs();
-  auto const engine = make_product_engine<TypeParam>(Backend::serial, tiles, enough, inputs);
-  auto const quarter = tiles.first_quarter(0);
-  run_all(*engine, tiles, {quarter});
-  double const half_tile = 32.0 * 128.0 * sizeof(TypeParam);
-  EXPECT_EQ(engine->traffic().brought_bytes, 2 * half_tile);
-  EXPECT_EQ(engine->num_kept(quarter), 4U);
-  EXPECT_EQ(engine->num_kept(quarter + 1), 2U); // the same rows of A
-  EXPECT_EQ(engine->num_kept(quarter + 3), 0U);
-  EXPECT_EQ(engine->num_kept(0), 0U);
-  run_all(*engine, tiles, {1});
-  EXPECT_EQ(engine->traffic().brought_bytes, 6 * half_tile);
-  run_all(*engine, tiles, {tiles.first_quarter(1) + 3}); // its halves lie in whole tiles
-  EXPECT_EQ(engine->num_kept(tiles.first_quarter(1) + 3), 4U);
-  EXPECT_EQ(engine->traffic().brought_bytes, 6 * half_tile);
 }
 
 TYPED_TEST(ProductEngines, TellWhatTheyDidAndWhen) {
@@ -159,7 +115,7 @@ TYPED_TEST(ProductEngines, TellWhatTheyDidAndWhen) {
   auto const tiles = tiles_of(shape, 32);
   RandomProduct<TypeParam> const product(shape, 13);
   auto const inputs = product.inputs();
-  auto const engine = make_product_engine<TypeParam>(Backend::serial, tiles, enough, inputs);
+  auto const engine = std::make_unique<ProductEngine<TypeParam>>(Backend::serial, tiles, enough, inputs);
   run_all(*engine, tiles);
   std::map<ProductEvent::What, std::size_t> counts;
   auto const now = engine->timeline().now();
@@ -190,7 +146,7 @@ TYPED_TEST(ProductEngines, GoOnWithTheSameBitsAfterAnException) {
       if (++num_reads == broken_read) throw std::domain_error("reading");
       read(block, values);
     };
-    auto const engine = make_product_engine<TypeParam>(backend, tiles, enough, inputs);
+    auto const engine = std::make_unique<ProductEngine<TypeParam>>(backend, tiles, enough, inputs);
     EXPECT_THROW(run_all(*engine, tiles, {0, 1, 2}), std::domain_error);
     broken_read = 0;
     std::uint64_t num_next = 0;
@@ -218,13 +174,13 @@ TEST(ProductTimelines, KeepTheLongestOfTooManyEvents) {
     auto const begin = number % 100 == 0 ? timeline.now() - 10.0 : timeline.now();
     timeline.add({ProductEvent::What::copy, 0, number, begin, timeline.now()});
   }
-  timeline.add({ProductEvent::What::steal, 0, 7, timeline.now(), timeline.now()});
+  timeline.add({ProductEvent::What::finish, 0, 7, timeline.now(), timeline.now()});
   auto const events = timeline.events();
   auto const num_long = std::ranges::count_if(events, [](auto const& event) { return event.end - event.begin > 5.0; });
   EXPECT_EQ(num_long, static_cast<std::ptrdiff_t>(3 * most / 100));
   EXPECT_LE(events.size(), most + 1);
   EXPECT_EQ(events.size() + timeline.num_dropped(), 3 * most + 1);
-  EXPECT_EQ(std::ranges::count(events, ProductEvent::What::steal, &ProductEvent::what), 1);
+  EXPECT_EQ(std::ranges::count(events, ProductEvent::What::finish, &ProductEvent::what), 1);
   EXPECT_TRUE(std::ranges::is_sorted(events, {}, &ProductEvent::begin));
 }
 
@@ -234,7 +190,7 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
   RandomProduct<TypeParam> const product(shape, 5);
   auto const inputs = product.inputs();
   auto const backend = compiled_backends().back();
-  auto const engine = make_product_engine<TypeParam>(backend, tiles, enough, inputs);
+  auto const engine = std::make_unique<ProductEngine<TypeParam>>(backend, tiles, enough, inputs);
   run_all(*engine, tiles);
   auto const traffic = engine->traffic();
   EXPECT_EQ(traffic.num_misses, 2U * 5U * 3U);
@@ -245,7 +201,7 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
 
   auto const whole = engine->memory();
   auto const limit = 4 * whole.lane_bytes + 8 * whole.slot_bytes;
-  auto const small = make_product_engine<TypeParam>(backend, tiles, limit, inputs);
+  auto const small = std::make_unique<ProductEngine<TypeParam>>(backend, tiles, limit, inputs);
   EXPECT_EQ(small->memory().order, (ProductOrder{2, false, true}));
   EXPECT_LE(small->memory().bytes(), limit);
   expect_same_bits(run_all(*small, tiles, order_of_tasks(tiles, small->memory().order)), product.expected(), "bands");
@@ -264,7 +220,7 @@ TYPED_TEST(ProductEngines, HaveTheSameBitsInBlocksOfManyTasks) {
   for (auto const backend : compiled_backends()) {
     auto const whole = plan_product(tiles, product_device<TypeParam>(backend, enough));
     auto const limit = 9 * whole.lane_bytes + 8 * whole.slot_bytes;
-    auto const engine = make_product_engine<TypeParam>(backend, tiles, limit, inputs);
+    auto const engine = std::make_unique<ProductEngine<TypeParam>>(backend, tiles, limit, inputs);
     EXPECT_EQ(engine->memory().num_lanes, 9U);
     expect_same_bits(run_all(*engine, tiles, order_of_tasks(tiles, engine->memory().order)), expected,
                      to_string(backend));
@@ -277,7 +233,7 @@ TYPED_TEST(ProductEngines, SayWhichTilesTheyKeep) {
   auto const tiles = tiles_of(shape, 32);
   RandomProduct<TypeParam> const product(shape, 7);
   auto const inputs = product.inputs();
-  auto const engine = make_product_engine<TypeParam>(Backend::serial, tiles, enough, inputs);
+  auto const engine = std::make_unique<ProductEngine<TypeParam>>(Backend::serial, tiles, enough, inputs);
   EXPECT_EQ(engine->num_kept(0), 0U);
   bool is_taken = false;
   engine->run([&] { return std::exchange(is_taken, true) ? std::nullopt : std::optional<std::uint64_t>(0); },

@@ -28,7 +28,7 @@ std::vector<PlannedStep> steps_of(ProductSchedule& schedule, std::vector<std::ui
 }
 
 ScheduleSettings settings(ProductShape const& shape, std::uint64_t tile, std::size_t num_lanes, std::size_t num_slots) {
-  return {tiles_of(shape, tile), 12, 32, false, true, num_lanes, num_slots};
+  return {tiles_of(shape, tile), false, true, num_lanes, num_slots};
 }
 
 TEST(ProductSchedules, GiveEveryStepOfEveryTaskInTheTurnsOfTheLanes) {
@@ -65,7 +65,7 @@ TEST(ProductSchedules, FindInASlotWhatWasBroughtToIt) {
     schedule.begin(true);
     std::map<std::size_t, TileKey> slots;
     double brought = 0.0;
-    for (auto const& step : steps_of(schedule, cut_last(given.tiles, order_of_tasks(given.tiles), 5))) {
+    for (auto const& step : steps_of(schedule, order_of_tasks(given.tiles))) {
       for (auto const& tile : {step.a, step.b}) {
         EXPECT_LT(tile.slot, num_slots);
         if (tile.is_brought) {
@@ -87,7 +87,7 @@ TEST(ProductSchedules, FindInASlotWhatWasBroughtToIt) {
 std::pair<double, double> traffic_of(ProductShape const& shape, std::uint64_t tile, double memory) {
   auto const tiles = tiles_of(shape, tile);
   auto const plan = plan_product(tiles, {4, 12, 32, static_cast<std::size_t>(memory)});
-  ProductSchedule schedule({tiles, 12, 32, false, false, plan.num_lanes, plan.num_slots, plan.order});
+  ProductSchedule schedule({tiles, false, false, plan.num_lanes, plan.num_slots, plan.order});
   schedule.begin(true);
   steps_of(schedule, order_of_tasks(tiles, plan.order));
   auto const least = least_traffic(shape, 4, {static_cast<double>(plan.bytes())});
@@ -123,20 +123,17 @@ TEST(ProductSchedules, ForgetTilesThatNeverCame) {
 TEST(ProductSchedules, SayWhereATileLiesInItsMatrix) {
   auto const given = settings({100, 90, 70}, 64, 1, 4); // B is stored transposed
   ProductSchedule const schedule(given);
-  auto const a = schedule.extent_of({TileKey::Operand::a, 1, 1, TileHalf::whole});
+  auto const a = schedule.extent_of({TileKey::Operand::a, 1, 1});
   EXPECT_EQ(a.block.first_row, 64U);
   EXPECT_EQ(a.block.num_rows, 36U);
   EXPECT_EQ(a.block.first_column, 64U);
   EXPECT_EQ(a.block.num_columns, 6U);
   EXPECT_EQ(a.shape.line_stride, 6);
   EXPECT_EQ(a.shape.depth_stride, 1);
-  auto const b = schedule.extent_of({TileKey::Operand::b, 0, 0, TileHalf::second});
-  EXPECT_EQ(b.block.first_row, 32U);
-  EXPECT_EQ(b.block.num_rows, 32U);
+  auto const b = schedule.extent_of({TileKey::Operand::b, 1, 0});
+  EXPECT_EQ(b.block.first_row, 64U);
+  EXPECT_EQ(b.block.num_rows, 26U);
   EXPECT_EQ(b.block.num_columns, 64U);
-  auto const half = schedule.extent_of({TileKey::Operand::a, 0, 0, TileHalf::second});
-  EXPECT_EQ(half.block.first_row, 24U); // line 32 lies in the block of lines 24 to 35
-  EXPECT_EQ(half.block.num_rows, 40U);
 }
 
 } // namespace

@@ -27,42 +27,6 @@ TEST(ProductTiles, CoverEachNumberOnce) {
   EXPECT_TRUE(std::ranges::all_of(seen, [](int count) { return count == 1; }));
 }
 
-TEST(ProductTiles, QuartersCoverTheirTile) {
-  for (ProductTiles const& tiles : {tiles_of({100, 70, 90}, 32), tiles_of({2900, 700, 5}, 2048)}) {
-    for (std::uint64_t tile = 0; tile < tiles.num_tasks(); ++tile) {
-      auto const whole = tiles.block(tile);
-      EXPECT_TRUE(tiles.has_task(tile));
-      EXPECT_EQ(tiles.can_be_cut(tile), whole.num_rows >= 16 && whole.num_columns >= 16);
-      EXPECT_EQ(tiles.has_task(tiles.first_quarter(tile) + 3), tiles.can_be_cut(tile));
-      if (!tiles.can_be_cut(tile)) continue;
-      auto const quarter = [&](std::uint64_t number) { return tiles.block(tiles.first_quarter(tile) + number); };
-      EXPECT_EQ(quarter(0).first_row, whole.first_row);
-      EXPECT_EQ(quarter(0).first_column, whole.first_column);
-      EXPECT_EQ(quarter(3).first_row, quarter(0).first_row + quarter(0).num_rows);
-      EXPECT_EQ(quarter(3).first_column, quarter(0).first_column + quarter(0).num_columns);
-      EXPECT_EQ(quarter(1).first_column, quarter(3).first_column);
-      EXPECT_EQ(quarter(2).first_row, quarter(3).first_row);
-      EXPECT_EQ(quarter(0).num_rows + quarter(3).num_rows, whole.num_rows);
-      EXPECT_EQ(quarter(0).num_columns + quarter(3).num_columns, whole.num_columns);
-      EXPECT_GT(quarter(3).size(), 0U);
-      EXPECT_EQ(tiles.tile_of(tiles.first_quarter(tile) + 2), tile);
-    }
-    EXPECT_FALSE(tiles.has_task(5 * tiles.num_tasks()));
-    EXPECT_FALSE(tiles.has_task(~std::uint64_t{0}));
-  }
-  EXPECT_EQ(tiles_of({2900, 2900, 5}, 2900).row_lines(0, TileHalf::second).first, 1536U); // a multiple of 128
-}
-
-TEST(ProductTiles, OfTheLastWaveAreCut) {
-  auto const tiles = tiles_of({96, 70, 1}, 32); // the third column of tiles has 6 columns
-  std::vector<std::uint64_t> const tasks = {0, 1, 3, 5, 4};
-  EXPECT_EQ(cut_last(tiles, tasks, 0), tasks);
-  EXPECT_EQ(cut_last(tiles, tasks, 1), (std::vector<std::uint64_t>{0, 1, 3, 5, 25, 26, 27, 28}));
-  EXPECT_EQ(cut_last(tiles, tasks, 2), cut_last(tiles, tasks, 1)); // 5 is too narrow
-  EXPECT_EQ(cut_last(tiles, tasks, 100).size(), 1U + 4U * 4U);
-  EXPECT_EQ(cut_last(tiles, {0, 26, 27}, 3), (std::vector<std::uint64_t>{9, 10, 11, 12, 26, 27})); // not again
-}
-
 TEST(ProductTiles, StepsAreLongInLargeTiles) {
   EXPECT_EQ(tiles_of({10, 10, 10}, 1).step, 64U);
   EXPECT_EQ(tiles_of({10, 10, 10}, 100).step, 100U);

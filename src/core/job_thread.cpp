@@ -1,4 +1,4 @@
-#include "products/job_thread.hpp"
+#include "core/job_thread.hpp"
 
 #include "core/host_threads.hpp"
 
@@ -47,6 +47,12 @@ void JobThread::await(std::uint64_t number) {
   if (num_done_ < number) std::rethrow_exception(failure_);
 }
 
+void JobThread::forget() {
+  std::lock_guard const lock(guard_);
+  num_added_ -= waiting_.size();
+  waiting_.clear();
+}
+
 void JobThread::work() {
   for (std::unique_lock lock(guard_);;) {
     changed_.wait(lock, [&] { return !waiting_.empty() || is_closed_; });
@@ -69,6 +75,32 @@ void JobThread::work() {
     ++num_done_;
     changed_.notify_all();
   }
+}
+
+void LoadAhead::want(Load load) {
+  wanted_.push_back(std::move(load));
+  begin_loads();
+}
+
+std::size_t LoadAhead::next() {
+  jobs_.await(num_given_back_ + 1);
+  return buffer_of(num_given_back_);
+}
+
+void LoadAhead::give_back() {
+  ++num_given_back_;
+  begin_loads();
+}
+
+void LoadAhead::forget() {
+  wanted_.clear();
+  jobs_.forget();
+  first_ = num_given_back_ = jobs_.last();
+}
+
+void LoadAhead::begin_loads() {
+  for (; !wanted_.empty() && jobs_.last() < num_given_back_ + num_buffers_; wanted_.pop_front())
+    jobs_.add([buffer = buffer_of(jobs_.last()), load = std::move(wanted_.front())] { load(buffer); });
 }
 
 } // namespace varve

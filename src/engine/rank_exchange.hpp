@@ -1,6 +1,9 @@
 #pragma once
 
+#include "core/backend.hpp"
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,11 +22,14 @@ struct RankMessages {
   double bytes_read = 0.0; ///< bytes that others read from this rank's memory because of these messages
 };
 
-/// Messages between ranks that train one network together: sums of gradients, new weights, losses. All ranks start the
-/// same transfers and call the gathering functions in the same order.
-class GradientExchange {
+/// Messages between ranks that run or train one network together: activations, sums of gradients, new weights, losses.
+/// All ranks start the same transfers and call the gathering functions, which are collectives, in the same order.
+class RankExchange {
 public:
-  virtual ~GradientExchange() = default;
+  /// The size of every part of gather_parts() is a multiple of this many bytes.
+  static constexpr std::size_t granularity = 256;
+
+  virtual ~RankExchange() = default;
 
   virtual std::size_t rank() const = 0;
   virtual std::size_t num_ranks() const = 0;
@@ -36,14 +42,21 @@ public:
   /// Returns true once transfer `number` is over, and forgets it then.
   virtual bool is_over(int number) = 0;
 
-  /// Gathers the numbers of all ranks on every rank, in rank order.
+  /// Gathers the numbers, or the texts, of all ranks on every rank, in rank order.
   virtual std::vector<double> gather(std::vector<double> const& numbers) = 0;
-
-  /// Gathers the texts of all ranks on every rank, in rank order.
+  virtual std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) = 0;
   virtual std::vector<std::string> gather(std::string const& text) = 0;
 
   /// Gathers the numbers of all ranks on rank 0, in rank order; other ranks get an empty list.
   virtual std::vector<double> gather_on_root(std::vector<double> const& numbers) = 0;
+
+  /// True if the parts of gather_parts() may lie in the device memory of this backend; else they must lie in host
+  /// memory.
+  virtual bool reaches_memory_of(Backend backend) const = 0;
+
+  /// Fills `parts` with the parts of all ranks, contiguous in rank order; this rank's own part is in its place already.
+  /// `sizes`: bytes of each rank's part.
+  virtual void gather_parts(std::byte* parts, std::vector<std::size_t> const& sizes) = 0;
 };
 
 } // namespace varve
