@@ -54,6 +54,7 @@ void add_process(nb::module_& module) {
       nb::call_guard<WithoutGil>(),
       "The number of the GPU that Kokkos runs on and its stream there, as DLPack counts them; None without a GPU.");
   module.attr("version") = std::string(provenance.version);
+  module.attr("numerics") = kNumerics;
   module.attr("commit") = std::string(provenance.git_commit);
 }
 

@@ -18,6 +18,7 @@ from ._errors import Error, InputError, MissingFileError, ResourceError, UsageEr
 from ._files import Samples, read_samples, save_samples
 from ._network import Network, clear
 from ._product import matmul
+from ._receipt import Receipt
 from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train
 
@@ -35,6 +36,7 @@ __all__ = [
     "Layer",
     "MissingFileError",
     "Network",
+    "Receipt",
     "ResourceError",
     "Run",
     "Samples",

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _core, _files, _foreign, _layer_lists, _layers, _onnx, _pictures, _running
+from . import _arrays, _core, _files, _foreign, _layer_lists, _layers, _onnx, _pictures, _receipt, _running
 from ._activation import Activation, ActivationLike, from_core
 from ._errors import InputError, ResourceError, UsageError
 from ._options import Progress, RunOptions, to_count, to_name, to_number, to_optional_count, to_seed
+from ._receipt import Receipt
 from ._results import Evaluation, Layer, Plan, Run, Verdict
 from ._running import Wanted, expected_samples
 
@@ -474,6 +475,26 @@ class Network:
         return compare(self, X, result, exact, to_number(tolerance, "tolerance"))
 
     # --- engines
+
+    def receipt(
+        self,
+        X: Any,
+        *,
+        first_sample: int = 0,
+        precision: Any = "float32",
+        reductions: str = "auto",
+        edge_order: str = "balanced",
+        backend: str | None = None,
+        batch: int | None = None,
+    ) -> Receipt:
+        """Run samples, and say in digests what was computed, so that others can check it: see :class:`Receipt`.
+
+        :param X: samples [samples, inputs]
+        :param first_sample: the number of the first one
+        :returns: equal to what ``varve infer --receipt`` writes with the same options
+        """
+        options = {"backend": backend, "batch": batch}
+        return _receipt.receipt_of(self, X, first_sample, precision, reductions, edge_order, options)
 
     def _engine(self, num_samples: int, *options: Any) -> _core.Engine:
         """The warm engine of these options, the first of which is the precision, for about so many samples."""

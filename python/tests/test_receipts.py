@@ -1,0 +1,101 @@
+"""Receipts of inference: made, written, read by the command, and what an audit finds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import varve
+from conftest import MIXED, random_layers
+from varve import _receipt
+
+
+@pytest.fixture(scope="module")
+def network():
+    return varve.Network.from_scipy(*random_layers(MIXED))
+
+
+@pytest.fixture(scope="module")
+def X():
+    generator = np.random.default_rng(3)
+    return generator.uniform(-1, 1, (60, 70)) * (generator.random((60, 70)) < 0.3)
+
+
+def test_equal_work_has_equal_receipts(network, X):
+    receipt = network.receipt(X)
+    for backend in varve.backends():
+        assert network.receipt(sp.csr_array(X), backend=backend, batch=7) == receipt
+    assert receipt.contradictions() == [] and receipt.audit(network, X, num_samples=60) == []
+    assert network.receipt(X, precision="float64").digest != receipt.digest
+    assert network.receipt(X, first_sample=1).bound["inputs"] != receipt.bound["inputs"]
+    assert varve.Receipt.__name__ in dir(varve)
+
+
+def test_digests_are_those_of_the_command():
+    """The network, samples and digests of tests/receipts/digests_test.cpp."""
+    weights = [sp.csr_array([[0.5, 0, 0.5], [0, 0.5, 0]]), sp.csr_array([[1.0, -2.0]])]
+    small = varve.Network.from_scipy(weights, [-0.25, 0.125], [varve.Activation.clipped_relu(32.0), "identity"])
+    assert _receipt.network_digest(small).hex() == "f0a92e9d30686557593d09a4f1a341f09b01f420f86d6efd1be1a001b4a13d26"
+    inputs = _receipt.leaves_of(b"input", 7, sp.csr_array([[1.0, 0, 0.5], [0, 0, 0], [0, 1.0, 0]]))
+    assert _receipt.root_of(inputs).hex() == "cd07edb0be16680da5b60bb9471adf911ba910ae1ffb44621fd83bb24a4a10e7"
+    outputs = _receipt.leaves_of(b"output", 7, sp.csr_array([[0.75], [0], [2.0]]))
+    assert _receipt.root_of(outputs).hex() == "608d0e7323860f194b54552936ac0c9ff5b9416d9d218c1c08bf02ad8c524dcd"
+
+
+def test_an_audit_names_what_differs(network, X):
+    receipt = network.receipt(X)
+    layers = random_layers(MIXED)
+    layers[0][2].data[5] = np.nextafter(layers[0][2].data[5], 9)
+    assert receipt.audit(varve.Network.from_scipy(*layers), X) == ["the network is not that of the receipt"]
+    changed = X.copy()
+    changed[41, 3] += 1e-9
+    assert receipt.audit(network, changed) == ["sample 41 of X is not that of the receipt"]
+    assert receipt.audit(network, X[:59]) == ["X has 59 samples, and the receipt 60"]
+    forged = network.receipt(np.where(np.arange(60)[:, None] == 17, 2 * X, X))  # another sample 17
+    assert receipt.differences(forged)[-2:] == [
+        "sample 17 of the receipts is the first with another input",
+        "sample 17 of the receipts is the first with another output",
+    ]
+    outputs = list(receipt.outputs)
+    outputs[17] = forged.outputs[17]
+    altered = dataclasses.replace(receipt, outputs=outputs)
+    assert altered.audit(network, X) == ["the digests of its outputs have another root"]
+    sealed = dataclasses.replace(altered, bound={**receipt.bound, "outputs": _receipt.root_of(outputs).hex()})
+    assert sealed.contradictions() == []
+    assert sealed.audit(network, X, num_samples=60) == ["the last activations of sample 17 are not those of the receipt"]
+
+
+def test_other_files_are_refused(network, X, tmp_path):
+    receipt, path = network.receipt(X), tmp_path / "receipt.json"
+    receipt.save(path)
+    content = json.loads(path.read_text())
+    for change in ({"kind": "other"}, {"version": 2}, {"input_leaves": "abc"}, {"bound": 7}, {"output_leaves": "00" * 32}):
+        path.write_text(json.dumps({**content, **change}))
+        with pytest.raises(varve.InputError):
+            varve.Receipt.load(path)
+    path.write_text("no JSON")
+    with pytest.raises(varve.InputError, match="found no JSON"):
+        varve.Receipt.load(path)
+    with pytest.raises(varve.InputError, match="numerics 2"):
+        dataclasses.replace(receipt, bound={**receipt.bound, "numerics": 2}).audit(network, X)
+    with pytest.raises(varve.UsageError, match="num_samples is 0"):
+        receipt.audit(network, X, num_samples=0)
+
+
+def test_receipts_are_read_as_they_were_written(network, X, tmp_path):
+    receipt = network.receipt(X, first_sample=5)
+    receipt.save(tmp_path / "receipt.json")
+    read = varve.Receipt.load(tmp_path / "receipt.json")
+    assert read == receipt and read.claimed == receipt.digest and read.made_by == receipt.made_by
+    content = json.loads((tmp_path / "receipt.json").read_text())
+    content["bound"]["precision"] = "double"
+    (tmp_path / "receipt.json").write_text(json.dumps(content))
+    assert varve.Receipt.load(tmp_path / "receipt.json").contradictions() == ["its digest is not that of its bound part"]
+
+
+def test_no_samples(network):
+    receipt = network.receipt(np.zeros((0, 70)))
+    assert receipt.bound["samples"] == 0 and receipt.audit(network, np.zeros((0, 70))) == []
