@@ -131,7 +131,7 @@ std::vector<NeuronIndex> to_classes(Vector<std::int64_t> const& labels, std::siz
     auto const label = labels.data()[sample];
     if (label < 0 || static_cast<std::uint64_t>(label) >= num_classes)
       throw InputError(fmt::format("{}: sample {} has the label {}, expected 0 to {}, the last output of the network",
-                                   place, sample, label, num_classes - 1));
+                                   place, sample, label, static_cast<std::int64_t>(num_classes) - 1));
     classes.push_back(static_cast<NeuronIndex>(label));
   }
   return classes;

@@ -153,6 +153,7 @@ def test_other_files_are_refused_by_what_they_are(tmp_path, sentence):
         ("a,b\n1,2\n3,dog\n", "a CSV file of which could not convert string 'dog' to float64 at row 1, column 2, expected numbers alone"),
         ("a,b\n1,2\n3,\n", "could not convert string '' to float64 at row 1, column 2"),
         ("1,2\n3,4,5\n", "a CSV file of which the number of columns changed from 2 to 3"),
+        ("a,b\n", "found a CSV file without rows, expected samples in rows"),
         ("a,b,c\n1,2\n", "a CSV file of 2 columns with 3 names, expected as many"),
         ("1,2\n3,inf\n", "the value inf in row 1, column 1"),
         (svmlight() + "1 2:3 x\n", 'an svmlight file with "1 2:3 x" as sample 6, expected an answer and number:value'),

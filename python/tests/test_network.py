@@ -340,6 +340,10 @@ def test_a_network_is_a_sequence_of_layers_with_a_density(network):
     )
     with pytest.raises(IndexError, match="there is no layer 4"):
         network[4]
+    without_places = varve.Network.from_scipy([sp.csr_array((0, 20))])
+    assert without_places.density == 0 and repr(without_places).endswith("0 edges, density 0>")
+    with pytest.raises(varve.InputError, match="sample 0 has the label 7, expected 0 to -1, the last output"):
+        without_places.evaluate(np.ones((1, 20)), [7])
 
 
 def test_networks_are_equal_in_every_bit_or_not():

@@ -322,6 +322,8 @@ def test_steps_take_targets(start, samples):
         ({}, lambda training, X, y: training.epochs(), r"needs samples the first time: epochs\(X, labels\)"),
         ({}, lambda training, X, y: (training.epochs(X, y), training.step(X, y)), "goes by epochs; steps need a training of their own"),
         ({}, lambda training, X, y: (training.step(X, y), training.epochs(X, y)), "has its samples"),
+        ({}, lambda training, X, y: training.step(X[:5], y[:5], rate=-1), "rate is -1, expected a positive number"),
+        ({}, lambda training, X, y: training.step(X[:5], y[:5], rate=np.nan), "rate is nan, expected a positive number"),
         ({}, lambda training, X, y: training.plot(), "no epoch yet"),
         ({"rate_schedule": "cosine"}, lambda training, X, y: training.step(X, y), "give it the rate"),
         ({"warm_up": 3}, lambda training, X, y: training.step(X, y), "give it the rate"),
@@ -333,6 +335,13 @@ def test_wrong_uses_are_refused_by_a_sentence(start, samples, options, call, sen
     training = varve.Training(start, **options)
     with pytest.raises((varve.InputError, varve.UsageError), match=sentence):
         call(training, *samples)
+
+
+def test_a_loop_over_epochs_ends_where_another_has_ended_them(start, samples):
+    training = varve.Training(start, epochs=3)
+    first = training.epochs(*samples)
+    assert next(first).epoch == 1
+    assert [epoch.epoch for epoch in training.epochs()] == [2, 3] and list(first) == []
 
 
 def test_options_are_checked_before_samples_come(start):

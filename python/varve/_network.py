@@ -209,8 +209,8 @@ class Network:
 
     @property
     def density(self) -> float:
-        """Edges, as a share of the places of all matrices (outputs * inputs)."""
-        return self.num_edges / self._core.num_places()
+        """Edges, as a share of the places of all matrices (outputs * inputs); 0 if there are none."""
+        return self.num_edges / max(self._core.num_places(), 1)
 
     def __len__(self) -> int:
         """The number of layers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,15 @@ def read_csv(path: str) -> Parts:
         if has_names and not names[0].strip():
             fail(path, "a CSV file whose first column has no name, as pandas writes row numbers", "none: to_csv(FILE, index=False)")
         try:
-            table = np.loadtxt(text if has_names else _joined(line, text), delimiter=separator, ndmin=2, comments=None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of no rows
+                table = np.loadtxt(text if has_names else _joined(line, text), delimiter=separator, ndmin=2, comments=None)
         except ValueError as error:
             reason = str(error).split(";")[0].rstrip(".")
             fail(path, f"a CSV file of which {reason[:1].lower()}{reason[1:]}", "numbers alone, of samples in rows")
-    if has_names and table.size and table.shape[1] != len(names):
+    if not table.size:
+        fail(path, "a CSV file without rows", "samples in rows")
+    if has_names and table.shape[1] != len(names):
         fail(path, f"a CSV file of {table.shape[1]} columns with {len(names)} names", "as many")
     answers = [number for number, name in enumerate(names) if has_names and name.strip().lower() in _LABELS]
     if len(answers) != 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -180,13 +181,16 @@ class Training:
             raise InputError("X holds no samples, expected a mini-batch")
         if rate is None and (self._options["rate_schedule"] not in (None, "constant") or self._options["warm_up"]):
             raise UsageError("step does not know the number of steps, which rate_schedule and warm_up need: give it the rate")
+        rate = self._settings.rate if rate is None else to_number(rate, "rate")
+        if not 0 < rate < math.inf:
+            raise UsageError(f"rate is {rate:g}, expected a positive number")
         parts = _to_parts(self._state.network, X, labels if has_labels else targets, has_labels, "X")
         if self._run is None:
             self._settings.batch = max(self._settings.batch, num_samples)
             self._run = self._prepared(self._settings.batch, has_labels)
         if num_samples > self._settings.batch:
             raise UsageError(f"X holds {num_samples} samples, expected at most {self._settings.batch}; batch says how many")
-        found = self._run.step(*parts, self._settings.rate if rate is None else to_number(rate, "rate"))
+        found = self._run.step(*parts, rate)
         return Evaluation(num_samples, found.mean, found.accuracy if has_labels else None, None)
 
     def stop(self) -> None:
@@ -304,7 +308,7 @@ class Training:
         if self._run is None:
             return
         with _shown(self._options["progress"], self._options["epochs"], self._run.num_epochs) as show:
-            while not self._is_stopped:
+            while self._run is not None and not self._is_stopped:  # another loop may have ended it
                 if self._run.is_finished or self._is_out_of_patience():
                     self._end()
                     return

@@ -18,7 +18,7 @@ void require_classes(Labels const& labels, std::size_t num_classes, std::string 
   auto const found =
       *wrong == no_class ? fmt::format("a label of {} or more", no_class) : fmt::format("the label {}", *wrong);
   throw InputError(fmt::format("{}: sample {} has {}, expected 0 to {}, a class for each of {} outputs", place,
-                               sample + 1, found, num_classes - 1, num_classes));
+                               sample + 1, found, static_cast<long long>(num_classes) - 1, num_classes));
 }
 
 std::string to_string(Loss loss) { return loss == Loss::cross_entropy ? "cross-entropy" : "mean-square"; }
@@ -48,7 +48,8 @@ void require_fit(Answers const& answers, std::size_t num_samples, std::size_t nu
   auto const bad = std::ranges::find_if(answers.labels, [&](auto label) { return label >= num_outputs; });
   if (bad != answers.labels.end()) {
     throw InputError(fmt::format("{}: sample {} has the label {}, expected 0 to {}, the last output of the network",
-                                 place, bad - answers.labels.begin() + 1, *bad, num_outputs - 1));
+                                 place, bad - answers.labels.begin() + 1, *bad,
+                                 static_cast<long long>(num_outputs) - 1));
   }
 }
 
