@@ -47,6 +47,8 @@ def npy(array):
 WITH_LABELS = {
     "first.csv": table(np.column_stack([LABELS, X]), head="label,a,b,c,d\n"),
     "last.csv": table(np.column_stack([X, LABELS]), ";", '"a";"b";"c";"d";"Class"\r\n'),
+    "names.tsv": table(np.column_stack([X, LABELS]), "\t", "a\tb\tc\td\ty\n"),
+    "quoted.csv": '"a","b","c","d","label"\n' + "".join(f'"{row[0]}",{row[1]},"{row[2]}",{row[3]},"{label}"\n' for row, label in zip(X, LABELS)),
     "svmlight": svmlight(),
     "from_zero": "2 0:1\n" + svmlight(0),
     "savez.npz": archive(X=X, y=LABELS),
@@ -55,6 +57,7 @@ WITH_LABELS = {
 WITHOUT = {
     "plain.csv": table(X),
     "bom.csv": "\ufeff" + table(X, head="a,b,c,d\n"),
+    "savetxt": table(X, " "),
     "images.npy": npy(X.reshape(6, 2, 2)),
     "savez.npz": archive(x=X),
 }
@@ -168,6 +171,21 @@ def test_broken_tables_are_refused_by_a_sentence(tmp_path, content, sentence):
     path = write(tmp_path / "file", content)
     with pytest.raises(varve.InputError, match=sentence):
         varve.read_samples(path, neurons=4)
+
+
+def test_text_of_the_challenge_is_no_table(tmp_path):
+    path = write(tmp_path / "file", "1\t2\t0.5\n")
+    assert varve.read_samples(path, neurons=4).X.toarray().tolist() == [[0, 0.5, 0, 0]]
+    with pytest.raises(varve.InputError, match="found 2 columns .*, expected 3"):
+        varve.read_samples(write(path, "1\t2\n"), neurons=4)
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b", "c"])[LABELS], list("abcabc"), np.array(list("abcabc"), object)])
+def test_names_of_classes_are_refused_with_what_to_do(labels):
+    with pytest.raises(varve.InputError, match=r"labels are no numbers; numpy.unique\(labels, return_inverse=True\)\[1\] gives each"):
+        varve.Network.from_scipy([np.eye(4)]).evaluate(X, labels)
+    with pytest.raises(varve.InputError, match="one label per sample; rows that are 1 at the right output are targets"):
+        varve.Network.from_scipy([np.eye(4)]).evaluate(X, np.eye(4)[LABELS])
 
 
 def test_tables_are_no_weights(tmp_path):

@@ -46,7 +46,9 @@ def _of_pandas(frame: Any, place: str) -> np.ndarray:
     numbers = frame.to_numpy()
     if numbers.dtype.kind in "buif":
         return numbers
-    for name, column in frame.items() if frame.ndim == 2 else [(frame.name, frame)]:
+    if frame.ndim == 1:
+        return frame.to_numpy(float) if hasattr(frame.dtype, "numpy_dtype") else numbers  # Int64, Float64, ...
+    for name, column in frame.items():
         try:
             column.to_numpy(float)
         except (ValueError, TypeError):
@@ -422,9 +424,13 @@ def require_classes(num_outputs: int) -> None:
 
 def to_labels(labels: Any, num_samples: int, place: str = "labels") -> np.ndarray:
     """One whole number per sample. Raises InputError for anything else."""
-    array = to_numpy(labels, place)
+    array = labels if isinstance(labels, np.ndarray) else _from_other(labels, place)
+    if array.dtype.kind in "OSTU":
+        raise InputError(f"{place} are no numbers; numpy.unique(labels, return_inverse=True)[1] gives each class the number of an output")
+    array = to_numpy(array, place)
     if array.shape != (num_samples,):
-        raise InputError(f"{place} have the shape {shape_text(array.shape)}, expected ({num_samples},), one label per sample")
+        hint = "; rows that are 1 at the right output are targets" if array.ndim == 2 and array.shape[1] > 1 else ""
+        raise InputError(f"{place} have the shape {shape_text(array.shape)}, expected ({num_samples},), one label per sample{hint}")
     if array.dtype.kind == "f" and not np.all(array == np.floor(array)):
         raise InputError(f"{place} are not whole numbers, expected the index of an output for each sample")
     if array.dtype.kind in "uf" and array.size and not (array.min() >= -(2**63) and array.max() < 2**63):

@@ -161,7 +161,19 @@ def _kind_of_table(head: bytes) -> str:
         return ""
     if SVMLIGHT.match(re.sub(rb"[ \t][^ \t]*\Z", b"", first) if len(first) == len(head) else first + b"\n"):
         return "svmlight"
-    return "csv" if b"\t" not in first and (b"," in first or b";" in first) else ""
+    return "csv" if separator_of(first.decode("latin1")) != "" else ""
+
+
+def separator_of(line: str) -> str | None:
+    """What stands between the columns of a table, of which this is the first line: "," ";" or a tab between names, None for
+    spaces; "" if it is none, but a line of the Graph Challenge's text or a label."""
+    if "\t" in line:
+        return "\t" if re.search(r"[a-df-zA-DF-Z]", line) else ""
+    if "," in line or ";" in line:
+        return max(",;", key=line.count)
+    columns = line.split()
+    is_table = len(columns) > 1 and len(columns) != 3 and all(re.fullmatch(r"[-+.\deE]+", column) for column in columns)
+    return None if is_table else ""
 
 
 def _is_onnx(file: BinaryIO, size: int) -> bool:

@@ -23,12 +23,12 @@ KNOWN_ELSEWHERE = {
     **dict.fromkeys(("max_iter", "n_epochs", "num_epochs", "n_iter", "nb_epoch"), "epochs"),
     **dict.fromkeys(("hidden_layer_sizes", "hidden_sizes", "layers"), "hidden"),
     **dict.fromkeys(("early_stopping", "n_iter_no_change"), "patience, with validation"),
-    **dict.fromkeys(("verbose", "callbacks", "callback"), "progress=print"),
+    **dict.fromkeys(("verbose", "callbacks", "callback"), "progress=True"),
     **dict.fromkeys(("scheduler", "lr_scheduler"), "rate_schedule"),
     **dict.fromkeys(("device", "accelerator"), "backend"),
     **dict.fromkeys(("y", "target"), "labels or targets"),
     **{"dtype": "precision", "betas": "beta1 and beta2", "eps": "epsilon", "warmup": "warm_up", "sparsity": "density, 1 - sparsity"},
-    **{"validation_data": "validation", "resume": "checkpoint", "solver": "optimizer", "n_jobs": "varve.start(num_threads=...)"},
+    **{"validation_data": "validation", "validation_split": "validation, samples of their own", "resume": "checkpoint", "solver": "optimizer", "n_jobs": "varve.start(num_threads=...)"},
 }
 
 

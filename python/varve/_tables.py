@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import warnings
-from typing import Any
+from typing import Any, Iterable, Iterator
 
 import numpy as np
 
@@ -27,26 +28,27 @@ def answers_of(answers: np.ndarray) -> tuple[Any, Any]:
 
 
 def read_csv(path: str) -> Parts:
-    """A table of numbers with a sample in each row; if the first row holds names, a column called label, class, target or
-    y holds the answers."""
+    """A table of numbers with a sample in each row, and commas, semicolons, tabs or spaces between columns; if the first row
+    holds names, a column called label, class, target or y holds the answers."""
     with _foreign.opened(path) as file, _foreign.reading(path):
         text = io.TextIOWrapper(file, "utf-8-sig")
         line = text.readline()
-        separator = max(",;", key=line.count)
-        names = next(csv.reader([line], delimiter=separator))
+        separator = _foreign.separator_of(line)
+        names = line.split() if separator is None else next(csv.reader([line], delimiter=separator))
         has_names = not all(_is_number(name) for name in names)
         if has_names and not names[0].strip():
             fail(path, "a CSV file whose first column has no name, as pandas writes row numbers", "none: to_csv(FILE, index=False)")
         try:
+            lines = _unquoted(text if has_names else itertools.chain([line], text))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of no rows
-                table = np.loadtxt(text if has_names else _joined(line, text), delimiter=separator, ndmin=2, comments=None)
+                warnings.simplefilter("ignore")  # about files without rows
+                table = np.loadtxt(lines, delimiter=separator, ndmin=2, comments=None)
         except ValueError as error:
             reason = str(error).split(";")[0].rstrip(".")
             fail(path, f"a CSV file of which {reason[:1].lower()}{reason[1:]}", "numbers alone, of samples in rows")
     if not table.size:
         fail(path, "a CSV file without rows", "samples in rows")
-    if has_names and table.shape[1] != len(names):
+    if table.shape[1] != len(names):
         fail(path, f"a CSV file of {table.shape[1]} columns with {len(names)} names", "as many")
     answers = [number for number, name in enumerate(names) if has_names and name.strip().lower() in _LABELS]
     if len(answers) != 1:
@@ -64,9 +66,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _joined(line: str, rest: Any) -> Any:
-    yield line
-    yield from rest
+def _unquoted(lines: Iterable[str]) -> Iterator[str]:
+    return (line.replace('"', "") for line in lines)
 
 
 def read_svmlight(path: str, num_features: int | None) -> Parts:

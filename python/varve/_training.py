@@ -43,8 +43,6 @@ class Epoch:
 class Training:
     """A network in training: its epochs one by one, or its steps, and what has come of it so far.
 
-    ::
-
         training = varve.Training(start, epochs=20)
         for epoch in training.epochs(X, labels, validation=(X_test, labels_test)):
             print(epoch.loss, my_metric(training.network.predict(X_test)))
