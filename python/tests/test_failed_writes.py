@@ -34,6 +34,7 @@ writers = {
     "samples.npy": lambda path: varve.save_samples(path, X),
     "samples.npz": lambda path: varve.save_samples(path, X),
     "network.npz": network.save,
+    "receipt.json": network.receipt(X).save,
     "product.safetensors": lambda path: varve.matmul(X, X.T, out=path),
     "checkpoint.safetensors": train,
 }

@@ -94,6 +94,15 @@ def test_receipts_are_read_as_they_were_written(network, X, tmp_path):
     content["bound"]["precision"] = "double"
     (tmp_path / "receipt.json").write_text(json.dumps(content))
     assert varve.Receipt.load(tmp_path / "receipt.json").contradictions() == ["its digest is not that of its bound part"]
+    for name, value in (("precision", "half"), ("first_sample", 0), ("reductions", [1]), ("numerics", True), ("inputs", None), ("edge_order", None)):
+        changed = {**content, "bound": {**content["bound"], name: value}}
+        if value is None:
+            del changed["bound"][name]
+        (tmp_path / "receipt.json").write_text(json.dumps(changed))
+        with pytest.raises(varve.InputError, match="found another file, expected a receipt of varve infer --receipt"):
+            varve.Receipt.load(tmp_path / "receipt.json")
+    (tmp_path / "receipt.json").write_text(json.dumps({**content, "bound": {"note": 1, **receipt.bound}}))
+    assert varve.Receipt.load(tmp_path / "receipt.json").bound == receipt.bound  # as the command reads it
 
 
 def test_no_samples(network):

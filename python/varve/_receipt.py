@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 KIND = "varve inference receipt"
 VERSION = 1
+_BOUND = {
+    "numerics": int, "network": str, "precision": str, "edge_order": str, "reductions": list, "first_sample": int, "samples": int,
+    "inputs": str, "outputs": str,
+}  # fmt: skip
 CHANGING = ("merge_neurons", "fold_constants", "drop_unread")  #: the reductions that change sums
 
 
@@ -56,10 +60,13 @@ class Receipt:
         try:
             if (found["kind"], found["version"]) != (KIND, VERSION):
                 raise KeyError("kind")
+            bound = {name: found["bound"][name] for name in _BOUND}  # in the order of the digest
+            if not _is_sound(bound):
+                raise KeyError("bound")
             leaves = [_split(found[name]) for name in ("input_leaves", "output_leaves")]
-            if {len(part) for part in leaves} != {found["bound"]["samples"]}:
+            if {len(part) for part in leaves} != {bound["samples"]}:
                 raise InputError(f"{os.fspath(path)}: found other numbers of digests than samples")
-            return cls(dict(found["bound"]), *leaves, found["made_by"], found["digest"])
+            return cls(bound, *leaves, found["made_by"], found["digest"])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(f"{os.fspath(path)}: found another file, expected a receipt of varve infer --receipt") from None
 
@@ -132,6 +139,17 @@ class Receipt:
             if leaves_of(b"output", first + int(place), activations[[row]])[0] != self.outputs[place]:
                 found.append(f"the last activations of sample {place} are not those of the receipt")
         return found
+
+
+def _is_sound(bound: dict[str, Any]) -> bool:
+    """True if the bound part of a file has the types that it must have; what it says may still be wrong."""
+    are_of_type = all(type(bound[name]) is kind for name, kind in _BOUND.items())
+    return (
+        are_of_type
+        and bound["precision"] in ("float", "double")
+        and all(type(name) is str for name in bound["reductions"])
+        and 1 <= bound["first_sample"] < 2**64
+    )
 
 
 def receipt_of(network: Network, X: Any, first_sample: int, precision: Any, reductions: str, edge_order: str, options: Any) -> Receipt:

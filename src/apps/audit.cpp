@@ -52,7 +52,8 @@ std::vector<std::size_t> draw_rows(std::size_t num_rows, AuditOptions const& opt
   std::iota(all.begin(), all.end(), std::size_t{0});
   std::mt19937_64 random(options.seed ? *options.seed : std::random_device()());
   std::vector<std::size_t> drawn;
-  std::ranges::sample(all, std::back_inserter(drawn), static_cast<std::ptrdiff_t>(options.num_samples), random);
+  auto const count = std::min<std::size_t>(num_rows, options.num_samples);
+  std::ranges::sample(all, std::back_inserter(drawn), static_cast<std::ptrdiff_t>(count), random);
   return drawn;
 }
 
@@ -149,7 +150,7 @@ int audit(AuditOptions const& options) {
   }
   fmt::print("network   {}: as in the receipt\n", printable(network.name()));
   auto const num_samples = receipt.leaves.size();
-  SampleRange const range{receipt.first_sample, receipt.first_sample + num_samples};
+  SampleRange const range{receipt.first_sample, capped_add(receipt.first_sample, num_samples)};
   auto const reader = open_sample_reader(options.files.input, network.layer(0).num_inputs(),
                                          num_samples == 0 ? OptionalSampleRange() : range, memory / 4);
   auto const rows = draw_rows(num_samples, options);

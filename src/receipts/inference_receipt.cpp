@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -134,7 +135,7 @@ InferenceReceipt read_receipt(std::filesystem::path const& path) {
     fail_at(path.string(), fmt::format("version {} of receipts", file.number("version")), "version 1");
   Members const bound(file.member("bound"), path.string());
   InferenceReceipt receipt;
-  receipt.numerics = static_cast<int>(bound.number("numerics"));
+  receipt.numerics = static_cast<int>(std::min<std::uint64_t>(bound.number("numerics"), INT_MAX)); // another one
   receipt.network = bound.digest("network");
   receipt.precision = bound.text("precision");
   receipt.edge_order = bound.text("edge_order");

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -165,6 +166,17 @@ TEST_F(Audit, OfAnUnknownNumericsOrNameIsRefused) {
   receipt.seal();
   write_receipt(path("unknown.json"), receipt);
   test::expect_sentence(audit("unknown.json"), 3, {"half"});
+}
+
+TEST_F(Audit, NumbersNearTheLargestWrapNowhere) {
+  auto const ended = audit("receipt.json", {"--samples", "18446744073709551615"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("audited   150 of 150 samples"));
+  auto receipt = read_receipt(path("receipt.json"));
+  receipt.first_sample = UINT64_MAX - 5;
+  receipt.seal();
+  write_receipt(path("last.json"), receipt);
+  test::expect_sentence(audit("last.json"), 2, {"but " + path("img.safetensors") + " holds the samples 1:150"});
 }
 
 TEST_F(Audit, RefusesWhatCannotBeAudited) {

@@ -197,6 +197,7 @@ TEST_F(Agreement, CommandsOfOneRankSaySo) {
         "generate images --neurons 64 --output i.safetensors",
         "verify --network net.safetensors --input s.safetensors --result s.safetensors",
         "evaluate --network net.safetensors --input s.safetensors --labels labels.txt",
+        "audit receipt.json --network net.safetensors --input s.safetensors",
         "tune --network net.safetensors --input s.safetensors", "benchmark --suite quick"}) {
     auto const name = command.substr(0, command.find(' '));
     expect_refusal(run_both(2, command, "same", command), 2, "varve " + name + " runs as one rank", "");

@@ -146,8 +146,8 @@ TEST_F(Outside, EveryCommandEndsWithASentenceWhereItsMemoryEnds) {
   test::generate_medium(file("n.safetensors"), file("s.safetensors"), 600);
   succeed({"generate", "samples", "--neurons", "256", "--samples", "600", "--density", "1", "--output",
            file("targets.safetensors")});
-  succeed(
-      {"infer", "--network", file("n.safetensors"), "--input", file("s.safetensors"), "--categories", file("c.tsv")});
+  succeed({"infer", "--network", file("n.safetensors"), "--input", file("s.safetensors"), "--categories", file("c.tsv"),
+           "--receipt", file("receipt.json")});
   DenseFileWriter matrix(file("matrix.safetensors"), 600, 600, Precision::single_precision);
   matrix.write({0, 600, 0, 600}, std::vector<float>(600 * 600, 0.5F).data());
   matrix.commit();
@@ -161,6 +161,7 @@ TEST_F(Outside, EveryCommandEndsWithASentenceWhereItsMemoryEnds) {
       {"info", file("n.safetensors")}};
   for (auto const& words : std::vector<std::vector<std::string>>{
            test::joined({"infer", "--activations", file("a.safetensors")}, data),
+           test::joined({"audit", file("receipt.json")}, data),
            test::joined({"infer", "--reductions", "none", "--activations", file("a.safetensors")}, data),
            test::joined({"train", "--targets", file("targets.safetensors"), "--loss", "mean-square", "--epochs", "1",
                          "--output", file("trained.safetensors")},

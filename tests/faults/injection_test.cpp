@@ -67,8 +67,11 @@ std::map<std::string, std::string> files_in(fs::path const& folder) {
 bool is_state(std::string const& name) { return name.starts_with("state-"); }
 bool is_kept(std::string const& name) { return name.starts_with("kept-") || is_state(name); }
 
-/// Reports hold times: only their end can be compared.
+/// Reports and records hold times: only their end can be compared. A receipt says when it was made.
 std::string comparable(std::string const& name, std::string const& bytes) {
+  auto const made = bytes.find("\"made_by\"");
+  auto const leaves = bytes.find("\"input_leaves\"");
+  if (leaves != std::string::npos && made < leaves) return bytes.substr(0, made) + bytes.substr(leaves);
   bool const has_times = name.ends_with(".json") || name.ends_with(".jsonl");
   return has_times ? bytes.substr(bytes.size() - std::min<std::size_t>(bytes.size(), 2)) : bytes;
 }
@@ -268,7 +271,9 @@ TEST_F(FailingCalls, OfInferNeverLeaveAWrongFile) {
                                           "--activations",
                                           out("last.safetensors"),
                                           "--report",
-                                          out("report.json")};
+                                          out("report.json"),
+                                          "--receipt",
+                                          out("receipt.json")};
   fail_in_turn(words);
   fail_in_turn(test::joined(words, {"--journal", out("state-journal")}), true);
   fail_in_turn({"evaluate", "--network", path("in/net.safetensors"), "--input", path("in/samples.safetensors"),
@@ -277,8 +282,12 @@ TEST_F(FailingCalls, OfInferNeverLeaveAWrongFile) {
 
 TEST_F(FailingCalls, OfCommandsThatWriteNothingNeverGiveAnotherAnswer) {
   auto const result = path("in/alive.tsv");
+  auto const receipt = path("in/receipt.json");
   test::succeed({"infer", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
-                 "--categories", result});
+                 "--categories", result, "--receipt", receipt});
+  fail_in_turn({"audit", receipt, "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
+                "--seed", "1"},
+               false, 4.0);
   fail_in_turn({"verify", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--result",
                 result, "--exact"},
                false, 4.0);

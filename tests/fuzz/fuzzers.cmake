@@ -8,7 +8,7 @@ set(sanitizers address,undefined)
 get_target_property(host_libraries varve_host LINK_LIBRARIES)
 get_target_property(host_sources varve_host SOURCES)
 set(file_sources ${host_sources})
-list(FILTER file_sources INCLUDE REGEX "/(core|network|io|distribute)/[^/]*$")
+list(FILTER file_sources INCLUDE REGEX "/(core|network|io|receipts|distribute)/[^/]*$")
 list(REMOVE_ITEM host_sources ${file_sources})
 list(FILTER host_sources EXCLUDE REGEX "/library/") # behind the public headers, which no fuzzer uses
 file(GLOB apps_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/apps/*.cpp)

@@ -9,6 +9,7 @@
 #include "io/random_data.hpp"
 #include "io/sample_file.hpp"
 #include "io/text_file.hpp"
+#include "receipts/inference_receipt.hpp"
 
 #include <fmt/format.h>
 
@@ -235,6 +236,20 @@ void write_command_lines(fs::path const& folder) {
     write_bytes(folder / fmt::format("line-{}", number), lines[number]);
 }
 
+void write_receipts(fs::path const& folder) {
+  InferenceReceipt receipt;
+  receipt.network = sha256("network");
+  receipt.precision = "float";
+  receipt.edge_order = "balanced";
+  receipt.made_by = {{"program", "a test"}};
+  for (std::string const name : {"none", "one", "two"}) {
+    receipt.seal();
+    write_receipt(folder / (name + ".json"), receipt);
+    receipt.reductions.emplace_back("merge_neurons");
+    receipt.leaves.push_back({sha256(name), sha256("output")});
+  }
+}
+
 void write_seeds(fs::path const& folder) {
   write_network_texts(made(folder / "network_text"));
   write_sample_texts(made(folder / "sample_text"));
@@ -251,6 +266,7 @@ void write_seeds(fs::path const& folder) {
   write_matrix_markets(made(folder / "matrix_market"));
   write_journals(made(folder / "journal"));
   write_options(made(folder / "options_json"));
+  write_receipts(made(folder / "receipt"));
   write_command_lines(made(folder / "command_line"));
 }
 

@@ -103,6 +103,7 @@ TEST_F(Receipts, OtherFilesAreRefused) {
   expect_refused(written_with("\"samples\": 3", "\"samples\": 18446744073709551615"), "digests of 64");
   expect_refused(written_with("\"precision\"", "\"recision\""), "no member precision");
   expect_refused(written_with("\"merge_neurons\"", "7"), "expected a list of texts");
+  EXPECT_NE(read_receipt(written_with("\"numerics\": 1", "\"numerics\": 4294967297")).numerics, kNumerics);
   auto const digit = to_hex(some_receipt().network);
   expect_refused(written_with(digit, "x" + digit.substr(1)), "expected hexadecimal digits");
 }
