@@ -44,43 +44,53 @@ def fma(a, b, c):
     return np.where(is_even, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total).astype(F32)
 
 # ---- [3] Functions ----
-LOG2 = {F32: ("0x1.62e4p-1", "0x1.7f7d1cp-20"), F64: ("0x1.62e42fefa3800p-1", "0x1.ef35793c76730p-45")}
-ROUNDER, TERMS, LARGEST_TANH = {F32: 1.5 * 2**23, F64: 1.5 * 2**52}, {F32: 7, F64: 13}, {F32: 20.0, F64: 44.0}
-EXPONENTS = {F32: (F32(-104), F32(89)), F64: (F64(-746), F64(710))}
+HIGH, LOW = ({F32: F32(float.fromhex(single)), F64: F64(float.fromhex(double))} for single, double in
+             (("0x1.62e4p-1", "0x1.62e42fefa3800p-1"), ("0x1.7f7d1cp-20", "0x1.ef35793c76730p-45")))
+ROUNDER, TERMS, LAST = {F32: 1.5 * 2**23, F64: 1.5 * 2**52}, {F32: 7, F64: 13}, {F32: 15, F64: 33}
+EXPONENTS, LARGEST = {F32: (F32(-104), F32(89)), F64: (F64(-746), F64(710))}, {F32: F32(20), F64: F64(44)}
 
 def reduced(x):
     """[3.1] n and exp(r) - 1, where x = n log 2 + r."""
     kind = x.dtype.type
-    high, low = (kind(float.fromhex(text)) for text in LOG2[kind])
     n = fma(x, kind(1.44269504088896340736), kind(ROUNDER[kind])) - kind(ROUNDER[kind])
-    r = fma(n, -low, fma(n, -high, x))
+    r = fma(n, -LOW[kind], fma(n, -HIGH[kind], x))
     tail = kind(1 / math.factorial(TERMS[kind]))
     for k in range(TERMS[kind] - 1, 1, -1):
         tail = fma(tail, r, kind(1 / math.factorial(k)))
     return n.astype(np.int64), fma(r * r, tail, r)
-
 def exponential(x):  # [3.2]
     n, less_one = reduced(np.clip(x, *EXPONENTS[x.dtype.type]))
     return (less_one + np.ones_like(x)) * np.ldexp(np.ones_like(x), n >> 1) * np.ldexp(np.ones_like(x), n - (n >> 1))
+
+def log_rest(f, last):
+    """[3.3] s and a: log(1 + f) = f - s a"""
+    s, p = f / (2 + f), f.dtype.type(2 / last)
+    for k in range(last - 2, 2, -2):
+        p = fma(p, s * s, f.dtype.type(2 / k))
+    return s, fma(-p, s * s, f)
 
 def logarithm(x):
     """[3.3] of a positive double."""
     mantissa, exponent = math.frexp(x)
     f, exponent = (mantissa - 1.0, exponent) if 2 * mantissa > 1.41421356237309504880 else (2 * mantissa - 1.0, exponent - 1)
-    s, series = f / (2.0 + f), 2.0 / 23
-    for odd in range(21, 2, -2):
-        series = exact_fma(series, s * s, 2.0 / odd)
-    rest = exact_fma(-series, s * s, f)
-    high, low = (float.fromhex(text) for text in LOG2[F64])
-    return exact_fma(float(exponent), high, f + exact_fma(float(exponent), low, -(s * rest)))
+    s, rest = map(float, log_rest(F64(f), 23))
+    return exact_fma(float(exponent), float(HIGH[F64]), f + exact_fma(float(exponent), float(LOW[F64]), -(s * rest)))
 
-def hyperbolic_tangent(x):  # [3.5]
-    kind = x.dtype.type
-    n, less_one = reduced(np.minimum(np.abs(x) + np.abs(x), kind(LARGEST_TANH[kind])))
+def less_one(x):
+    """[3.8] exp(x) - 1"""
+    n, rest = reduced(x)
     power = np.ldexp(np.ones_like(x), n)
-    t = fma(power, less_one, power - kind(1))
-    return np.copysign(t / (t + kind(2)), x)
-
+    return fma(power, rest, power - 1)
+def hyperbolic_tangent(x):  # [3.5]
+    t = less_one(np.minimum(np.abs(x) + np.abs(x), LARGEST[x.dtype.type]))
+    return np.copysign(t / (t + 2), x)
+def softplus(x):  # [3.7]
+    e = exponential(-np.abs(x))
+    s, rest = log_rest(e, LAST[x.dtype.type])
+    return np.maximum(x, 0) + fma(-s, rest, e)
+CURVES = {"sigmoid": (lambda x: 1 / (1 + exponential(-x)), lambda y: y * (1 - y)),  # [3.4] the function; [8.3] its derivative by its value
+          "tanh": (hyperbolic_tangent, lambda y: fma(-y, y, y.dtype.type(1))),
+          "softplus": (softplus, lambda y: -less_one(-np.minimum(y, LARGEST[y.dtype.type])))}
 def half_cosine(part):
     """[3.6] (1 + cos(pi * part)) / 2"""
     x, series = 1.57079632679489661923 * (1.0 - 2.0 * part), 1.0
@@ -98,13 +108,11 @@ def rows_of(stored):
     return [entries[first:last] for first, last in zip(stored["pointers"], stored["pointers"][1:])]
 def dense(stored, num_columns, kind):
     return np.array([[row.get(column, 0.0) for column in range(num_columns)] for row in map(dict, rows_of(stored))]).astype(kind)
-
 def layer_of(stored):
     """rows: for each output its edges (input, weight) in the order of the sum; weights and biases are doubles."""
     bias = reals(stored["bias"]) * (stored["shape"][0] if len(stored["bias"]) == 1 else 1)
     cap, slope = (float.fromhex(stored.get(name, "0x0p0")) for name in ("cap", "slope"))
     return SimpleNamespace(rows=rows_of(stored), bias=bias, num_inputs=stored["shape"][1], activation=stored["activation"], cap=cap, slope=slope)
-
 def changed(layer, **members):
     return SimpleNamespace(**{**vars(layer), **members})
 def cap_of(layer, kind):
@@ -115,9 +123,7 @@ def activated(layer, x, kind):
     x = np.where(x < 0, x * layer.slope, x) if layer.activation == "leaky_relu" else x
     lowest = kind(0) if layer.activation in ("relu", "clipped_relu") else -np.finfo(kind).max
     y = np.minimum(np.maximum(np.asarray(x).astype(kind), lowest), cap_of(layer, kind))
-    if layer.activation == "sigmoid":
-        return kind(1) / (kind(1) + exponential(-y))  # [3.4]
-    return (hyperbolic_tangent(y) if layer.activation == "tanh" else y) + kind(0)
+    return (CURVES[layer.activation][0](y) if layer.activation in CURVES else y) + kind(0)
 
 def chains(rows, inputs):
     """[4.2] For each row of edges (input, weight) its sum, for each line of inputs."""
@@ -324,16 +330,16 @@ def losses_of(last, wanted, loss):
 def through(layer, x, error):
     """[8.3] error * act'(x)"""
     kind = x.dtype.type
-    if layer.activation in ("sigmoid", "tanh"):
-        return error * (x * (kind(1) - x) if layer.activation == "sigmoid" else fma(-x, x, kind(1)))
+    if layer.activation in CURVES:
+        return error * CURVES[layer.activation][1](x)
     outside = {"identity": error, "leaky_relu": error * kind(layer.slope)}.get(layer.activation, np.zeros_like(error))
     return np.where((x > 0) & ((x < cap_of(layer, kind)) | (layer.activation != "clipped_relu")), error, outside)
 
 class Training:
     """Weights and moments of the precision, biases in double."""
     def __init__(self, network, train, validation, recipe):
-        self.recipe, self.kind, self.num_steps, self.layers = recipe, PRECISIONS[recipe["precision"]], 0, list(map(layer_of, network))
-        num_moments = {"sgd": 0, "adam": 2}.get(recipe["optimizer"], 1)
+        self.recipe, self.kind, self.optimizer = recipe, PRECISIONS[recipe["precision"]], recipe["optimizer"]
+        self.num_steps, self.layers, num_moments = 0, list(map(layer_of, network)), {"sgd": 0, "adam": 2, "adamw": 2}.get(self.optimizer, 1)
         for layer in self.layers:
             layer.weights = np.array([weight for row in layer.rows for _, weight in row]).astype(self.kind)
             layer.bias = np.array(layer.bias)
@@ -366,22 +372,24 @@ class Training:
         factors = {name: float.fromhex(self.recipe[name]) for name in ("l2", "momentum", "beta1", "beta2", "epsilon")}  # [8.5]
         one, two = (1.0 - power(factors[name], self.num_steps) for name in ("beta1", "beta2"))
         factors |= {"inverse": 1.0 / len(rows), "rest1": 1.0 - factors["beta1"], "rest2": 1.0 - factors["beta2"], "root": math.sqrt(two),
-                    "rate": rate / one if self.recipe["optimizer"] == "adam" else rate}
+                    "rate": rate / one if self.optimizer in ("adam", "adamw") else rate, "decay": rate * factors["l2"]}
+        factors["l2"] *= self.optimizer != "adamw"
         for layer, x, e in zip(self.layers, planes, errors):
             layer.weights, layer.moments = self.update(layer.weights, layer.moments, gradient(layer, x, e, layer.places), factors)
             sums = over_positions(np.ones_like(e), e).astype(F64)
-            layer.bias, layer.bias_moments = self.update(layer.bias, layer.bias_moments, sums, {**factors, "l2": 0.0})
+            layer.bias, layer.bias_moments = self.update(layer.bias, layer.bias_moments, sums, {**factors, "l2": 0.0, "decay": 0.0})
         return loss, num_right
     def update(self, numbers, moments, sums, factors):
         """[8.5] The new numbers and moments."""
-        f, optimizer = {name: numbers.dtype.type(value) for name, value in factors.items()}, self.recipe["optimizer"]
+        f = {name: numbers.dtype.type(value) for name, value in factors.items()}
         direction = gradient = fma(f["l2"], numbers, sums * f["inverse"])
-        if optimizer == "adam":
+        if self.optimizer in ("adam", "adamw"):
+            numbers = fma(-f["decay"], numbers, numbers) if self.optimizer == "adamw" else numbers
             moments = [fma(f["beta1"], moments[0], f["rest1"] * gradient), fma(f["beta2"], moments[1], f["rest2"] * (gradient * gradient))]
             direction = moments[0] / (np.sqrt(moments[1]) / f["root"] + f["epsilon"])
-        elif optimizer != "sgd":
+        elif self.optimizer != "sgd":
             moments = [fma(f["momentum"], moments[0], gradient)]
-            direction = fma(f["momentum"], moments[0], gradient) if optimizer == "nesterov" else moments[0]
+            direction = fma(f["momentum"], moments[0], gradient) if self.optimizer == "nesterov" else moments[0]
         return fma(-f["rate"], direction, numbers), moments
     def evolve(self, rows, fraction, number):
         """[8.8] Returns the edges that were dropped, and those of them that returned."""
@@ -422,16 +430,12 @@ class Training:
             found = self.forward(self.validation, np.arange(count)) if self.validation else [0, 0, 0]
             history += [epoch + 1, self.num_steps, rate, sums[0], num_samples, sums[1], found[1], count, found[2], *moved]
         return np.array(history, F64)
-def power(base, exponent):  # [8.5]
-    result = 1.0
-    while exponent:
-        result, base, exponent = result * base if exponent % 2 else result, base * base, exponent // 2
-    return result
+def power(base, exponent, result=1.0):  # [8.5]
+    return power(base * base, exponent // 2, result * base if exponent % 2 else result) if exponent else result
 def rate_at(recipe, step, per_epoch):  # [8.6]
     rate = float.fromhex(recipe["rate"])
     if recipe["rate_schedule"] == "step":
-        for _ in range(step // per_epoch // recipe["rate_every"]):
-            rate *= float.fromhex(recipe["rate_factor"])
+        rate = math.prod([rate, *[float.fromhex(recipe["rate_factor"])] * (step // per_epoch // recipe["rate_every"])])
     if recipe["rate_schedule"] == "cosine":
         rate *= half_cosine(step / (per_epoch * recipe["epochs"]))
     return rate * ((step + 1) / recipe["warm_up"]) if step < recipe["warm_up"] else rate

@@ -15,10 +15,11 @@
 namespace varve::v0_2 {
 
 /// The activation functions; Activation has their formulas.
-enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh };
+enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh, softplus };
 
 /// The function that is applied to x, the sum of an output's products and its bias: x (identity), max(x, 0) (relu),
-/// min(max(x, 0), cap) (clipped_relu), x or slope * x below zero (leaky_relu), 1 / (1 + exp(-x)), tanh(x).
+/// min(max(x, 0), cap) (clipped_relu), x or slope * x below zero (leaky_relu), 1 / (1 + exp(-x)), tanh(x), log(1 +
+/// exp(x)).
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
   double parameter = 0.0; ///< the cap of clipped_relu, above 0; the slope of leaky_relu, between 0 and 1; else unused
@@ -29,6 +30,7 @@ struct Activation {
   static Activation leaky_relu(double slope) { return {ActivationKind::leaky_relu, slope}; }
   static Activation sigmoid() { return {ActivationKind::sigmoid, 0.0}; }
   static Activation tanh() { return {ActivationKind::tanh, 0.0}; }
+  static Activation softplus() { return {ActivationKind::softplus, 0.0}; }
 
   bool operator==(Activation const&) const = default;
 };

@@ -18,9 +18,9 @@ namespace varve::v0_2 {
 struct Recipe {
   Precision precision = Precision::single_precision;
   std::string loss = "cross-entropy"; ///< or "mean-square"
-  std::string optimizer = "sgd";      ///< "sgd", "momentum", "nesterov" or "adam"
+  std::string optimizer = "sgd";      ///< --optimizer of varve train
   double momentum = 0.9;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8; ///< for "adam"
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8; ///< for "adam" and "adamw"
   double l2 = 0.0;
   double rate = 0.1;
   std::string schedule = "constant"; ///< of the rate: "constant", "step" or "cosine"

@@ -10,6 +10,7 @@
 #include "passes/reduced_network.hpp"
 #include "radixnet/network.hpp"
 
+#include <fmt/ranges.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -25,35 +26,16 @@ namespace nb = nanobind;
 namespace varve::python {
 namespace {
 
-/// The activation with this name of all_activations and this parameter, which the others ignore.
+/// The activation with this name and this parameter, which those without one ignore.
 Activation activation_of(std::string const& name, double parameter) {
-  std::string known;
-  for (auto const& entry : all_activations) {
-    if (name == entry.name) {
-      switch (entry.kind) {
-      case ActivationKind::identity:
-        return Activation::identity();
-      case ActivationKind::relu:
-        return Activation::relu();
-      case ActivationKind::clipped_relu:
-        return Activation::clipped_relu(parameter);
-      case ActivationKind::leaky_relu:
-        return Activation::leaky_relu(parameter);
-      case ActivationKind::sigmoid:
-        return Activation::sigmoid();
-      case ActivationKind::tanh:
-        return Activation::tanh();
-      }
-    }
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  throw UsageError("there is no activation '" + name + "'; there are: " + known);
+  if (auto const* const entry = find_activation(name)) return make_activation(*entry, parameter);
+  throw UsageError(
+      fmt::format("there is no activation '{}'; there are: {}", name, fmt::join(activation_names(), ", ")));
 }
 
 /// The name and the parameter of an activation; 0 without one.
 nb::tuple to_tuple(Activation const& activation) {
-  auto const& entry = entry_of(activation.kind);
-  return nb::make_tuple(entry.name, entry.parameter == nullptr ? 0.0 : activation.*entry.value);
+  return nb::make_tuple(entry_of(activation.kind).name, parameter_of(activation));
 }
 
 /// Layers added one by one, before they become a network, which then judges all but the matrices.

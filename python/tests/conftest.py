@@ -43,11 +43,12 @@ def apply(activation, x):
         "relu": lambda: np.maximum(x, 0),
         "sigmoid": lambda: 1 / (1 + np.exp(-x)),
         "tanh": lambda: np.tanh(x),
+        "softplus": lambda: np.logaddexp(0, x),
     }[activation]()
 
 
 MIXED = ("relu", varve.Activation.leaky_relu(0.1), varve.Activation.clipped_relu(0.7), "identity")
-SMOOTH = ("tanh", "sigmoid", "tanh", "sigmoid")
+SMOOTH = ("tanh", "softplus", "tanh", "sigmoid")
 
 
 @pytest.fixture(params=[MIXED, SMOOTH], ids=["mixed", "smooth"])

@@ -722,6 +722,7 @@ def test_chains_of_fully_connected_layers_are_read(tmp_path):
         ([node("Gemm", ["x", "w"], "a", transB=1), node("Add", ["a", "b"], "c"), node("Relu", ["c"], "y")], varve.Activation("relu")),
         ([GEMM, node("Sigmoid", ["a"], "y")], varve.Activation("sigmoid")),
         ([GEMM, node("Tanh", ["a"], "y")], varve.Activation("tanh")),
+        ([GEMM, node("Softplus", ["a"], "y")], varve.Activation("softplus")),
         ([GEMM, node("PRelu", ["a", "half"], "y")], varve.Activation.leaky_relu(0.5)),
         ([GEMM, node("LeakyRelu", ["a"], "y", alpha=0.0)], varve.Activation("relu")),
         ([node("Cast", ["x"], "x2", to=1), node("Identity", ["x2"], "x3"), GEMM_X3, node("Dropout", ["a"], "y")], varve.Activation("identity")),

@@ -170,10 +170,10 @@ def expect_same(network, again, keeps_zeros=True):
 def every_activation(dtype):
     """A network whose numbers are of this type, with each activation, a stored zero and a bias for all outputs."""
     rng = np.random.default_rng(3)
-    weights = [sp.random(12, 12, 0.4, "csr", random_state=rng, data_rvs=lambda size: rng.standard_normal(size).astype(dtype)) for _ in range(6)]
+    weights = [sp.random(12, 12, 0.4, "csr", random_state=rng, data_rvs=lambda size: rng.standard_normal(size).astype(dtype)) for _ in range(7)]
     weights[1].data[2] = 0
-    biases = [0.25, *(rng.standard_normal(12).astype(dtype) for _ in range(5))]
-    activations = ["relu", varve.Activation.leaky_relu(0.125), varve.Activation.clipped_relu(0.75), "sigmoid", "tanh", "identity"]
+    biases = [0.25, *(rng.standard_normal(12).astype(dtype) for _ in range(6))]
+    activations = ["relu", varve.Activation.leaky_relu(0.125), varve.Activation.clipped_relu(0.75), "sigmoid", "softplus", "tanh", "identity"]
     return varve.Network.from_scipy(weights, biases, activations)
 
 
@@ -189,7 +189,7 @@ def test_networks_are_written_for_other_programs_and_read_back(tmp_path, dtype, 
         onnx.checker.check_model(model, full_check=not options)
         assert model.opset_import[0].version == 17 and model.producer_name == "varve"
         assert model.graph.input[0].type.tensor_type.elem_type == (TensorProto.FLOAT if dtype == np.float32 else TensorProto.DOUBLE)
-        assert len(model.graph.sparse_initializer) == (6 if options else 0)
+        assert len(model.graph.sparse_initializer) == (7 if options else 0)
         if not options:  # the reference evaluator takes dense constants only
             X = np.random.default_rng(1).standard_normal((20, 12)).astype(dtype)
             (found,) = ReferenceEvaluator(model).run(None, {"x": X})

@@ -136,7 +136,7 @@ def test_every_option_of_train_is_one_of_the_classifier(digits):
     seen = []
     model = varve.SparseClassifier(
         (64,), density=0.1, epochs=40, pattern="rigl", pattern_every=20, validation_fraction=0.2, patience=3,
-        micro_batch=64, batch=64, rate=0.02, random_state=1, progress=seen.append,
+        micro_batch=64, batch=64, rate=0.02, optimizer="adamw", l2=0.01, random_state=1, progress=seen.append,
     ).fit(X[:1000], y[:1000])  # fmt: skip
     assert seen == model.history_ and model.history_[0].num_steps == 13 and sum(epoch.dropped_edges for epoch in seen) > 0
     losses = [epoch.validation_loss for epoch in seen]

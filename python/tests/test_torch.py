@@ -37,6 +37,8 @@ def model():
         nn.ReLU6(),
         nn.Linear(5, 5),
         nn.Sigmoid(),
+        nn.Linear(5, 5),
+        nn.Softplus(),
         nn.Linear(5, 3),
     )
 
@@ -50,9 +52,10 @@ def test_layers():
         varve.Activation("tanh"),
         varve.Activation.clipped_relu(6.0),
         varve.Activation("sigmoid"),
+        varve.Activation("softplus"),
         varve.Activation("identity"),
     ]
-    assert [layer.weights.shape for layer in network.layers()] == [(12, 12), (20, 12), (7, 20), (6, 7), (5, 6), (5, 5), (3, 5)]
+    assert [layer.weights.shape for layer in network.layers()] == [(12, 12), (20, 12), (7, 20), (6, 7), (5, 6), (5, 5), (5, 5), (3, 5)]
     assert network.layer(1).bias.tolist() == 20 * [0.0]
 
 
@@ -252,9 +255,9 @@ def test_state_dicts():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_networks_go_to_torch_and_back(dtype, sparse):
     generator = np.random.default_rng(1)
-    weights = [generator.standard_normal((12, 12)).astype(dtype) * (generator.random((12, 12)) < 0.4) for _ in range(6)]
-    biases = [0.25, *(generator.standard_normal(12).astype(dtype) for _ in range(5))]
-    activations = ["relu", varve.Activation.leaky_relu(0.1), varve.Activation.clipped_relu(0.7), "sigmoid", "tanh", "identity"]
+    weights = [generator.standard_normal((12, 12)).astype(dtype) * (generator.random((12, 12)) < 0.4) for _ in range(7)]
+    biases = [0.25, *(generator.standard_normal(12).astype(dtype) for _ in range(6))]
+    activations = ["relu", varve.Activation.leaky_relu(0.1), varve.Activation.clipped_relu(0.7), "sigmoid", "softplus", "tanh", "identity"]
     network = varve.Network.from_scipy(weights, biases, activations)
     made = network.to_torch(sparse=sparse)
     kind = torch.float32 if dtype == np.float32 else torch.float64
@@ -266,6 +269,32 @@ def test_networks_go_to_torch_and_back(dtype, sparse):
         assert one.activation == other.activation
     X = torch.tensor(generator.standard_normal((20, 12)), dtype=kind)
     np.testing.assert_allclose(network.infer(X, precision=np.dtype(dtype).name), made(X).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype, threshold", [(torch.float32, 20.0), (torch.float64, 40.0), (torch.float64, 34.0)])
+def test_softplus_is_exact_beyond_its_threshold(dtype, threshold):
+    made = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Softplus(threshold=threshold)).to(dtype)
+    with torch.no_grad():
+        made[0].weight.fill_(1)
+    X = np.concatenate([np.linspace(-130, 130, 501), [0.0, 19.999, 20.0, 20.001, 1e30, -1e30]]).reshape(-1, 1)
+    network = varve.Network.from_torch(made)
+    assert network.layer(0).activation == varve.Activation("softplus")
+    found = network.infer(X, precision=str(dtype).partition(".")[2])
+    expected = made(torch.tensor(X, dtype=dtype)).detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=4 * torch.finfo(dtype).eps, atol=2e-45)
+
+
+def test_softplus_may_be_a_function():
+    class Soft(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(6, 4)
+
+        def forward(self, x):
+            return nn.functional.softplus(self.fc(x), beta=1, threshold=25)
+
+    made = Soft()
+    assert_same_results(made, varve.Network.from_torch(made), samples(50, 6))
 
 
 def test_own_classes_without_an_own_forward_are_those_of_torch():
@@ -360,6 +389,9 @@ def test_pruned_weights_are_no_edges():
         (lambda: nn.Sequential(nn.Linear(2, 2), nn.Softmax(0)), r"1 \(Softmax\) has the dimension 0, expected 1 or -1"),
         (lambda: nn.Sequential(nn.Linear(2, 2), nn.PReLU(2)), r"1 \(PReLU\) has 2 slopes, expected one"),
         (lambda: nn.Sequential(nn.Linear(2, 2), nn.LeakyReLU(-1)), r"1 \(LeakyReLU\) has the slope -1.0, expected 0 or more"),
+        (lambda: nn.Sequential(nn.Linear(2, 2), nn.Softplus(2)), r"1 \(Softplus\) has the beta 2, expected 1"),
+        (lambda: nn.Sequential(nn.Linear(2, 2), nn.Softplus(1, 5)), r"1 \(Softplus\) takes x for log\(1 \+ exp\(x\)\) from the threshold 5 on"),
+        (lambda: nn.Sequential(nn.Linear(2, 2), nn.Softplus()).double(), "from the threshold 20 on, where they differ: set it to 40"),
         (lambda: nn.Sequential(nn.Dropout()), "found no Linear in Sequential"),
         (lambda: nn.Sequential(nn.Linear(2, 3), nn.Linear(2, 2)), "Sequential cannot run a random batch"),
         (lambda: nn.Sequential(nn.Conv1d(1, 1, 1), nn.Linear(2, 2)), r"found 0 \(Conv1d\), expected"),

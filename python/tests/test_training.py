@@ -59,6 +59,26 @@ def test_one_step_is_that_of_numpy(start, samples):
         assert np.abs(weight).max() > 1e-3
 
 
+def test_adamw_is_that_of_numpy(start, samples):
+    """Loshchilov and Hutter, "Decoupled weight decay regularization", algorithm 2, with gradients by NumPy."""
+    X, labels = samples
+    options = {"optimizer": "adamw", "rate": 0.01, "rate_schedule": "constant", "l2": 0.1, "batch": 300, "precision": "float64"}
+    network, moments = start, [[(0.0, 0.0)] * len(start.layers()) for _ in range(2)]
+    for step in range(1, 4):
+        trained = varve.train(start, X, labels, epochs=step, **options).network
+        found = gradients(network, X, labels)
+        for number, (before, after) in enumerate(zip(network.layers(), trained.layers())):
+            edges = before.weights.toarray() != 0
+            for kind, (values, l2) in enumerate(((before.weights.toarray(), 0.1), (before.bias, 0.0))):
+                gradient, (first, second) = found[kind][number], moments[kind][number]
+                first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+                moments[kind][number] = first, second
+                direction = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+                expected = values - 0.01 * (direction + l2 * values)
+                np.testing.assert_allclose(after.bias if kind else after.weights.toarray(), expected if kind else np.where(edges, expected, 0), atol=1e-9)
+        network = trained
+
+
 def test_losses_fall_and_edges_stay(start, samples):
     seen = []
     result = varve.train(start, *samples, epochs=30, optimizer="adam", rate=0.01, batch=32, progress=seen.append)

@@ -8,7 +8,11 @@ from typing import Union
 
 from ._errors import UsageError
 
-PARAMETERS = {"identity": None, "relu": None, "clipped_relu": "cap", "leaky_relu": "slope", "sigmoid": None, "tanh": None}
+#: Smooth functions, and their classes in torch.nn. Small letters are their names in Keras and varve.
+CURVES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "softplus": "Softplus"}
+#: Functions without a parameter that other libraries have.
+SIMPLE = {"relu": "ReLU", **CURVES}
+PARAMETERS = {"identity": None, "relu": None, "clipped_relu": "cap", "leaky_relu": "slope", **dict.fromkeys(CURVES)}
 
 #: Names of other libraries, in small letters without underscores.
 _NAMES_OF_OTHERS = {
@@ -30,6 +34,7 @@ class Activation:
     ``leaky_relu``    x for x > 0, slope * x for x <= 0          slope, between 0 and 1
     ``sigmoid``       1 / (1 + exp(-x))
     ``tanh``          tanh(x)
+    ``softplus``      log(1 + exp(x))
     ================  =========================================  ==========================
 
     Where varve expects an activation, a name is enough if it has no parameter.

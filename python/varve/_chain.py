@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from . import _arrays, _core, _layers
-from ._activation import Activation
+from ._activation import CURVES, Activation
 from ._errors import InputError
 
 #: What may stand behind the last layer and is left out.
@@ -168,7 +168,7 @@ class Chain:
             found, error = given, np.zeros((len(given), 1))
             for layer in made:
                 sizes = np.abs(found) @ abs(layer.weights).T + layer.bias_size
-                smooth = layer.activation is not None and layer.activation.name in ("sigmoid", "tanh")
+                smooth = layer.activation is not None and layer.activation.name in CURVES
                 if error.any():
                     error = error @ abs(layer.weights).T
                 error = error + (found.shape[1] * min(unit, 2.0**-24) + 16 * unit) * (sizes + smooth)

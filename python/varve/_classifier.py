@@ -27,8 +27,8 @@ class SparseClassifier(ClassifierMixin, BaseEstimator):
     :param density: probability of every edge, above 0 and at most 1
     :param activation: of the hidden layers; the last layer is linear, its softmax gives probabilities
     :param initial: weights to begin with: "he", or "identity" for hundreds of layers of equal width
-    :param optimizer: "sgd", "momentum", "nesterov" or "adam"; ``momentum``, ``beta1``, ``beta2`` and ``epsilon`` are theirs
-    :param rate: learning rate; 0.001 for adam, else 0.05 by default
+    :param optimizer: as of :func:`varve.train`; ``momentum``, ``beta1``, ``beta2`` and ``epsilon`` are its parameters
+    :param rate: learning rate; 0.05 by default, of the Adam family 0.001
     :param rate_schedule: "constant", "step" (times ``rate_factor`` every ``rate_every`` epochs) or "cosine", the default
     :param warm_up: steps at the beginning in which the rate rises
     :param l2: decay of weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any, Iterator
@@ -10,11 +11,11 @@ from typing import Any, Iterator
 import numpy as np
 
 from . import _arrays, _layers
-from ._activation import Activation
+from ._activation import SIMPLE, Activation
 from ._chain import Chain, arithmetic, run_first
 from ._errors import InputError, UsageError
 
-_ACTIVATIONS = {"relu": "relu", "relu_": "relu", "sigmoid": "sigmoid", "sigmoid_": "sigmoid", "tanh": "tanh", "tanh_": "tanh"}
+_ACTIVATIONS = {name + end: name for name in SIMPLE for end in ("", "_")}
 _LEAKY = ("leaky_relu", "leaky_relu_", "prelu")
 _CLIPS = ("relu6", "hardtanh", "hardtanh_", "clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_min_")
 _ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "div": "div", "subtract": "sub", "multiply": "mul", "divide": "div"}
@@ -27,13 +28,13 @@ _SAME = (
 )
 #: Modules that are not looked into: their names, and those of the functions that they compute.
 _MODULES = {
-    **{name: name.lower() for name in ("Linear", "ReLU", "ReLU6", "Hardtanh", "Sigmoid", "Tanh", "Identity", "Dropout", "Flatten", "Unflatten")},
+    **{name: name.lower() for name in ("Linear", *SIMPLE.values(), "ReLU6", "Hardtanh", "Identity", "Dropout", "Flatten", "Unflatten")},
     **{"LeakyReLU": "leaky_relu", "PReLU": "prelu", "AlphaDropout": "alphadropout", "Softmax": "softmax", "LogSoftmax": "log_softmax"},
     **{"BatchNorm1d": "batch_norm", "SparseLinear": "linear"},
 }  # fmt: skip
 _EXPECTED = (
-    "expected a chain of Linear (or matmul), ReLU, ReLU6, LeakyReLU, PReLU, Hardtanh, clamp, Sigmoid, Tanh, BatchNorm1d, sums and products with "
-    "constants, Flatten, Dropout and Identity, with Softmax, LogSoftmax, argmax or exp at the end; give the part of the module that is one"
+    f"expected a chain of Linear (or matmul), {', '.join(SIMPLE.values())}, ReLU6, LeakyReLU, PReLU, Hardtanh, clamp, BatchNorm1d, sums and products "
+    "with constants, Flatten, Dropout and Identity, with Softmax, LogSoftmax, argmax or exp at the end; give the part of the module that is one"
 )
 
 
@@ -118,12 +119,13 @@ class _Reader:
                 self._require_known()
                 raise InputError(f"{self.name} cannot run a random batch, by which its layers are checked: {_line(error)}") from error
         batch = np.asarray(self.run.values[self.input])  # rounded to the type of the module
+        self.unit = float(torch.finfo(like.dtype).eps) / 2
         chain, last = self._follow(Chain(batch.shape[1]))
         chain.finish()
         if not chain.layers:
             raise InputError(f"found no Linear in {self.name}, expected at least one")
         chain.mark(self._shown(last), self.run.values[last].reshape(len(batch), -1))
-        chain.require_same(batch, float(torch.finfo(like.dtype).eps) / 2)
+        chain.require_same(batch, self.unit)
         traced = next(node for node in reversed(self.graph.nodes) if node.op == "output").args[0]
         if not isinstance(result, torch.Tensor) or not np.array_equal(_to_array(torch, result), self.run.values.get(traced), equal_nan=True):
             raise InputError(f"{self.name} gives another result than its traced graph: a hook changes it, which no layer can do")
@@ -184,6 +186,8 @@ class _Reader:
                 raise InputError("multiplies samples from the right, or scales, expected samples @ weights")
             chain.linear(right.T, bias)
         elif function in _ACTIVATIONS:
+            if function == "softplus":
+                self._require_softplus(float(option(1, "beta", 1.0)), float(option(2, "threshold", 20.0)))
             chain.activate(Activation(_ACTIVATIONS[function]))
         elif function in _LEAKY:
             slope = option(1, "weight" if function == "prelu" else "negative_slope", 0.01)
@@ -216,6 +220,13 @@ class _Reader:
             if len(arguments) != 2 or named or arguments[1 if is_first else 0] is None:
                 raise InputError("takes samples twice, or more than two operands, expected a value and a constant")
             arithmetic(chain, name, arguments[1 if is_first else 0], is_first)
+
+    def _require_softplus(self, beta: float, threshold: float) -> None:
+        """Raises InputError unless log(1 + exp(x)) rounds to x from the threshold on, where torch takes x."""
+        if beta != 1.0:
+            raise InputError(f"has the beta {beta:g}, expected 1")
+        if not math.exp(-max(threshold, 0.0)) <= threshold * self.unit:
+            raise InputError(f"takes x for log(1 + exp(x)) from the threshold {threshold:g} on, where they differ: set it to 40")
 
     def _constant(self, argument: Any) -> Any:
         """The numbers of an argument of a node; None for the samples."""
@@ -278,7 +289,7 @@ def _tracer(torch: Any) -> Any:
     return Tracer()
 
 
-_ATTRIBUTES = ("weight", "bias", "running_mean", "running_var", "eps", "negative_slope", "min_val", "max_val", "dim")
+_ATTRIBUTES = ("weight", "bias", "running_mean", "running_var", "eps", "negative_slope", "beta", "threshold", "min_val", "max_val", "dim")
 
 
 def _interpreter(torch: Any, traced: Any, on_samples: set[Any]) -> Any:

@@ -10,13 +10,13 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._activation import Activation
+from ._activation import SIMPLE, Activation
 from ._chain import Chain
 from ._errors import InputError
 from ._foreign import fail, library, parse_json, quote, reading
 from ._hdf5 import own_numbers
 
-_ACTIVATIONS = {"linear": "identity", "relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh"}
+_ACTIVATIONS = {"linear": "identity", **{name: name for name in SIMPLE}}
 _ENDS = {"softmax": "Softmax", "log_softmax": "LogSoftmax", "exponential": "Exp"}
 _SAME = ("InputLayer", "Dropout", "Flatten", "Reshape", "GaussianNoise", "GaussianDropout", "AlphaDropout", "ActivityRegularization")
 _EXPECTED = f"a chain of Dense, Activation, ReLU, LeakyReLU, BatchNormalization, Rescaling, Softmax at the end and {', '.join(_SAME)}"

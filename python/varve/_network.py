@@ -160,8 +160,8 @@ class Network:
             are layers in its order
         :param activation: of a state_dict, which does not say it: one for all layers, or one per layer
 
-        Operations: Linear and products with weights; ReLU, LeakyReLU, PReLU of one slope, ReLU6, Hardtanh, clamp, Sigmoid,
-        Tanh, as modules, functions or methods; BatchNorm1d, and sums and products with constants, which become parts of
+        Operations: Linear and products with weights; the functions of :class:`Activation`, PReLU of one slope, ReLU6,
+        Hardtanh, clamp, as modules, functions or methods; BatchNorm1d, and sums and products with constants, which become parts of
         weights and biases in double, W' = diag(s) W and b' = s b + t behind a layer; Flatten, Dropout and Identity, which
         change nothing. Softmax, LogSoftmax, argmax and exp at the end are left out with a warning. Weights that are exactly
         0, such as pruned ones, are no edges; those that a sparse tensor stores are.

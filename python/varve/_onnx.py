@@ -9,13 +9,13 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import _container
-from ._activation import Activation
+from ._activation import SIMPLE, Activation
 from ._chain import Chain, arithmetic, run_first
 from ._errors import InputError, UsageError
 from ._foreign import csr_of_parts, fail, library, opened, quote, reading
 from ._results import Layer
 
-_SIMPLE = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
+_SIMPLE = {name.capitalize(): name for name in SIMPLE}
 _SAME = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "CastLike", "Dropout")
 _PRODUCTS = ("Gemm", "MatMul")
 _LAYERS = (*_PRODUCTS, "Add", "Sub", "Mul", "Div", *_SIMPLE, "Clip", "LeakyRelu", "PRelu", "BatchNormalization", "Scaler", *_SAME)
@@ -263,7 +263,7 @@ def write(layers: Sequence[Layer], name: str, path: str, is_sparse: bool) -> Non
             dense.append(to_tensor(np.array(layer.activation.parameter, dtype).reshape(1), slope))
             nodes.append(onnx.helper.make_node("PRelu", [total, slope], [result]))
         elif activation != "identity":
-            nodes.append(onnx.helper.make_node({name: operation for operation, name in _SIMPLE.items()}[activation], [total], [result]))
+            nodes.append(onnx.helper.make_node(activation.capitalize(), [total], [result]))
         value = result
     ends = [("x", layers[0].weights.shape[1]), ("y", layers[-1].weights.shape[0])]
     given, wanted = (onnx.helper.make_tensor_value_info(end, kind, ["samples", width]) for end, width in ends)

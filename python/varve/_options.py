@@ -7,6 +7,7 @@ import inspect
 import operator
 from typing import TYPE_CHECKING, Any, Callable, TypedDict, TypeVar
 
+from . import _core
 from ._errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def refuse_names_of_others(method: Callable[_Parameters, _Result]) -> Callable[_
 
 
 _OWN_WORDS = (
-    *("sgd", "momentum", "nesterov", "adam", "constant", "step", "cosine", "set", "rigl", "keep", "cross-entropy", "mean-square"),
+    *(*_core.optimizer_names(), "constant", "step", "cosine", "set", "rigl", "keep", "cross-entropy", "mean-square"),
     *("cuda", "hip", "openmp", "serial"),
 )
 #: Words that options take elsewhere, in small letters without separators, and those that they take here.

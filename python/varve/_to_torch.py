@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from . import _container
+from ._activation import SIMPLE
 from ._results import Layer
 from .torch import SparseLinear
 
@@ -23,11 +24,10 @@ def module_of(layers: Sequence[Layer], is_sparse: bool) -> nn.Sequential:
         parts.append(_sparse(layer, bias) if is_sparse else _dense(layer, bias))
         parameter: Any = layer.activation.parameter
         kinds: dict[str, Callable[[], nn.Module]] = {
-            "relu": nn.ReLU,
+            **{name: getattr(nn, kind) for name, kind in SIMPLE.items()},
+            "softplus": lambda: nn.Softplus(threshold=40.0),  # from 20 on it would be off in double
             "clipped_relu": lambda: nn.Hardtanh(0.0, parameter),
             "leaky_relu": lambda: nn.LeakyReLU(parameter),
-            "sigmoid": nn.Sigmoid,
-            "tanh": nn.Tanh,
         }
         if layer.activation.name != "identity":
             parts.append(kinds[layer.activation.name]())

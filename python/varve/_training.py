@@ -56,13 +56,13 @@ class Training:
 
     :param network: the network to begin with, such as ``generate.random(...).with_initial_weights()``; it is not changed
     :param loss: "cross-entropy" (with labels, the default there) or "mean-square"
-    :param optimizer: "sgd", "momentum", "nesterov" or "adam"
-    :param rate: learning rate; 0.001 for adam, else 0.05 by default
+    :param optimizer: "sgd", "momentum", "nesterov", "adam" or "adamw"
+    :param rate: learning rate; 0.05 by default, of the Adam family 0.001
     :param rate_schedule: "constant", "step" (times ``rate_factor`` every ``rate_every`` epochs) or "cosine", the default
     :param warm_up: steps at the beginning in which the rate rises
     :param momentum: of momentum and nesterov
-    :param beta1: of adam, as ``beta2`` and ``epsilon``
-    :param l2: decay of weights
+    :param beta1: of the Adam family, as ``beta2`` and ``epsilon``
+    :param l2: decay of weights (not of biases): ``l2 * weight`` is added to the gradient; adamw subtracts ``rate * l2 * weight``
     :param batch: samples of a step
     :param epochs: passes over the samples. The defaults are those of ``varve train``: 10 epochs with momentum bring more than
         with Adam at its usual rate, and samples that are not scaled well hurt less
@@ -414,7 +414,6 @@ def _settings(given: dict[str, Any]) -> _core.TrainingSettings:
     counts["seed"] = to_seed(given["seed"])
     counts.update({name: to_optional_count(given[name], name) for name in _OPTIONAL_COUNTS})
     names = {name: to_name(given[name], name) for name in _NAMES}
-    rate = (0.001 if names["optimizer"] == "adam" else 0.05) if given["rate"] is None else to_number(given["rate"], "rate")
     names["rate_schedule"] = to_name(given["rate_schedule"] or "cosine", "rate_schedule")
     every = counts["checkpoint_every"]
     if every is not None and given["checkpoint"] is None:
@@ -426,7 +425,7 @@ def _settings(given: dict[str, Any]) -> _core.TrainingSettings:
         **counts,
         **names,
         **{name: to_number(given[name], name) for name in _NUMBERS},
-        "rate": rate,
+        "rate": None if given["rate"] is None else to_number(given["rate"], "rate"),
         "backend": to_name(given["backend"] or "", "backend"),
         "precision": _arrays.to_precision(given["precision"]),
         "loss": to_name(given["loss"] or "cross-entropy", "loss"),

@@ -13,6 +13,7 @@ from typing import Any, Iterator, NoReturn, Sequence
 import numpy as np
 
 from . import _container, _core, _files, _foreign, _hdf5, _layer_lists
+from ._activation import PARAMETERS
 from ._errors import Error, InputError, UsageError
 from ._layer_lists import Options
 
@@ -52,8 +53,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("target", metavar="OUT.safetensors", help="file of Varve, which appears whole or not at all")
     network = parser.add_argument_group("networks of matrices")
-    names = ("relu", "clipped_relu", "leaky_relu", "identity", "sigmoid", "tanh")
-    network.add_argument("--activation", choices=names, help="of every layer")
+    network.add_argument("--activation", choices=tuple(PARAMETERS), help="of every layer")
     network.add_argument("--cap", type=float, help="of clipped_relu, which is the activation then")
     network.add_argument("--slope", type=float, help="of leaky_relu: by what sums below zero are multiplied, 0 to 1")
     network.add_argument("--bias", type=float, help="of all neurons (default: 0)")

@@ -28,7 +28,7 @@ constexpr char const* random_footer = R"(
 A sparse network that is ready to be trained to tell 10 classes of images of 28 x 28 pixels:
   varve generate random --widths 784,512,512,10 --density 0.05 --init he --output start.safetensors
 With --init he, the weights of an output with d edges are uniform with mean 0 and variance 2 / (1 + slope^2) / d, where
-slope is that of the activation below zero (0 for relu; 1 for identity, sigmoid, tanh). With --init identity, a layer with
+slope is that of the activation below zero (0 for relu; 1 for identity and curves). With --init identity, a layer with
 as many inputs as outputs has an edge of weight 1 from each input to the output of the same number, beside the others,
 whose variance is 1 / (d * depth), where depth is the number of such layers; the other layers are as with he. Weights are
 exact in float and depend on the seed, the layer, the output and the input only.)";

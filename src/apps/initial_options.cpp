@@ -5,38 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <string_view>
-#include <vector>
-
 namespace varve {
 namespace {
 
-std::vector<std::string> activation_names() {
-  std::vector<std::string> names;
-  for (auto const& entry : all_activations) names.emplace_back(entry.name);
-  return names;
-}
-
 std::optional<Activation> activation_of(std::optional<std::string> const& name, InitialOptions const& options) {
   if (!name) return std::nullopt;
-  auto const& entry =
-      *std::ranges::find(all_activations, *name, [](auto const& known) { return std::string_view(known.name); });
-  switch (entry.kind) {
-  case ActivationKind::identity:
-    return Activation::identity();
-  case ActivationKind::relu:
-    return Activation::relu();
-  case ActivationKind::clipped_relu:
-    return Activation::clipped_relu(options.cap);
-  case ActivationKind::leaky_relu:
-    return Activation::leaky_relu(options.slope);
-  case ActivationKind::sigmoid:
-    return Activation::sigmoid();
-  case ActivationKind::tanh:
-    return Activation::tanh();
-  }
-  return std::nullopt;
+  auto const& entry = *find_activation(*name);
+  return make_activation(entry, entry.value == &Activation::cap ? options.cap : options.slope);
 }
 
 } // namespace

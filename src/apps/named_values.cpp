@@ -58,7 +58,7 @@ std::vector<std::string> named_values(std::string const& option) {
   if (option == "--engine") return accepted({"varve", "kokkos-kernels", "reference"}, parse_engine);
   if (option == "--edge-order") return accepted({"balanced", "ascending"}, parse_edge_order);
   if (option == "--schedule") return accepted({"dynamic", "static"}, parse_schedule);
-  if (option == "--optimizer") return accepted({"sgd", "momentum", "nesterov", "adam"}, parse_optimizer);
+  if (option == "--optimizer") return optimizer_names();
   if (option == "--pattern") return accepted({"keep", "set", "rigl"}, parse_pattern_kind);
   if (option == "--rate-schedule") return accepted({"constant", "step", "cosine"}, parse_rate_schedule);
   if (option == "--reductions")

@@ -12,7 +12,7 @@
 #include "training/checkpoint_lock.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -55,8 +55,9 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
   auto& recipe = options.recipe;
   command.add_option("--loss", options.loss, "cross-entropy (softmax of the outputs and a class) or mean-square")
       ->capture_default_str();
-  command.add_option("--optimizer", options.optimizer, "sgd, momentum, nesterov or adam")->capture_default_str();
-  command.add_option("--rate", options.rate, "learning rate (default: 0.05; for adam 0.001)");
+  command.add_option("--optimizer", options.optimizer, fmt::format("{}", fmt::join(optimizer_names(), ", ")))
+      ->capture_default_str();
+  command.add_option("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
   command.add_option("--rate-schedule", options.rate_schedule, "constant, step or cosine")->capture_default_str();
   command
       .add_option("--rate-every", recipe.rate.every, "with --rate-schedule step: epochs between changes of the rate")
@@ -68,10 +69,13 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
       ->capture_default_str();
   command.add_option("--momentum", recipe.optimizer.momentum, "parameter of momentum and nesterov")
       ->capture_default_str();
-  command.add_option("--beta1", recipe.optimizer.beta1, "parameter of adam")->capture_default_str();
-  command.add_option("--beta2", recipe.optimizer.beta2, "parameter of adam")->capture_default_str();
-  command.add_option("--epsilon", recipe.optimizer.epsilon, "parameter of adam")->capture_default_str();
-  command.add_option("--l2", recipe.optimizer.l2, "decay of weights (not of biases), added to their gradient")
+  command.add_option("--beta1", recipe.optimizer.beta1, "parameter of Adam")->capture_default_str();
+  command.add_option("--beta2", recipe.optimizer.beta2, "parameter of Adam")->capture_default_str();
+  command.add_option("--epsilon", recipe.optimizer.epsilon, "parameter of Adam")->capture_default_str();
+  command
+      .add_option(
+          "--l2", recipe.optimizer.l2,
+          "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts rate * l2 * weight")
       ->capture_default_str();
   command.add_option("--batch", recipe.batch, "samples of a mini-batch")->check(above_zero())->capture_default_str();
   command.add_option("--epochs", recipe.epochs, "number of passes over all samples")
@@ -195,7 +199,7 @@ Recipe recipe_of(TrainOptions const& options) {
   recipe.loss = parse_loss(options.loss);
   recipe.optimizer.kind = parse_optimizer(options.optimizer);
   recipe.rate.kind = parse_rate_schedule(options.rate_schedule);
-  recipe.rate.rate = options.rate.value_or(recipe.optimizer.kind == OptimizerKind::adam ? 0.001 : 0.05);
+  recipe.rate.rate = options.rate.value_or(entry_of(recipe.optimizer.kind).rate);
   recipe.pattern.kind = parse_pattern_kind(options.pattern);
   recipe.pattern.schedule = parse_pattern_schedule(options.pattern_schedule);
   require_valid(recipe);

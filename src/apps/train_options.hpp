@@ -25,7 +25,7 @@ struct TrainOptions {
   std::string pattern = "keep";
   std::string pattern_schedule = "cosine";
   std::string precision = "float";
-  std::optional<double> rate; ///< default: 0.001 for Adam, else 0.05
+  std::optional<double> rate; ///< default: that of the optimizer
   Recipe recipe;              ///< completed by recipe_of()
   std::optional<std::size_t> patience;
   std::optional<std::uint64_t> checkpoint_every;

@@ -34,6 +34,8 @@ struct Elementary<float> {
   static constexpr float log2_high = 0x1.62e4p-1F; ///< log 2 with 9 zero bits at the end: products up to 2^9 are exact
   static constexpr float log2_low = 0x1.7f7d1cp-20F; ///< log 2 - log2_high
   static constexpr int exponential_terms = 7;        ///< degree of the Taylor polynomial of exp
+  static constexpr float one_from = 20.0F;           ///< 1 - exp(-x) and tanh(x / 2) round to 1 from here on
+  static constexpr int logarithm_terms = 15;         ///< degree of the odd polynomial of log((1 + s) / (1 - s))
 };
 
 template <>
@@ -47,6 +49,8 @@ struct Elementary<double> {
   static constexpr double log2_high = 0x1.62e42fefa3800p-1; ///< log 2 with 11 zero bits at the end
   static constexpr double log2_low = 0x1.ef35793c76730p-45;
   static constexpr int exponential_terms = 13;
+  static constexpr double one_from = 44.0;
+  static constexpr int logarithm_terms = 33;
 };
 
 VARVE_HOST_DEVICE constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
@@ -61,6 +65,31 @@ VARVE_HOST_DEVICE inline Scalar exponential_series(Scalar x) {
   } else {
     return multiply_add(exponential_series<First + 1, Last>(x), x, coefficient);
   }
+}
+
+/// The sum of 2 / k * x^((k - First) / 2) over the odd numbers k from First to Last.
+template <int First, int Last, class Scalar>
+VARVE_HOST_DEVICE inline Scalar logarithm_series(Scalar x) {
+  constexpr auto coefficient = static_cast<Scalar>(2.0 / First);
+  if constexpr (First == Last) {
+    return coefficient;
+  } else {
+    return multiply_add(logarithm_series<First + 2, Last>(x), x, coefficient);
+  }
+}
+
+/// f - log(1 + f) = s * rest, by the series of log((1 + s) / (1 - s)), where s = f / (2 + f).
+template <class Scalar>
+struct LogarithmRest {
+  Scalar s, rest;
+};
+
+/// Last: degree of the polynomial.
+template <int Last, class Scalar>
+VARVE_HOST_DEVICE inline LogarithmRest<Scalar> logarithm_rest(Scalar f) {
+  Scalar const s = f / (Scalar(2) + f);
+  Scalar const square = s * s;
+  return {s, multiply_add(-logarithm_series<3, Last>(square), square, f)};
 }
 
 /// Argument reduction: x = multiple * log 2 + rest with |rest| <= log(2) / 2; less_one = exp(rest) - 1.
@@ -107,8 +136,16 @@ VARVE_HOST_DEVICE inline Scalar exponential(Scalar x) {
          detail::power_of_two<Scalar>(reduced.multiple - half);
 }
 
-/// log(x) of a positive finite double, off by less than 1 unit in the last place. (By the series of
-/// log((1 + s) / (1 - s)), where s = f / (2 + f) and x = 2^k * (1 + f).)
+/// exp(x) - 1 for |x| up to 44, off by less than 2 units in the last place.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar exponential_less_one(Scalar x) {
+  auto const reduced = detail::reduce_exponent(x);
+  Scalar const power = detail::power_of_two<Scalar>(reduced.multiple);
+  return multiply_add(power, reduced.less_one, power - Scalar(1));
+}
+
+/// log(x) = k * log 2 + log(1 + f) of a positive finite double x = 2^k * (1 + f), off by less than 1 unit in the last
+/// place.
 VARVE_HOST_DEVICE inline double logarithm(double x) {
   using Constants = detail::Elementary<double>;
   bool const is_subnormal = x < 0x1p-1022;
@@ -122,11 +159,7 @@ VARVE_HOST_DEVICE inline double logarithm(double x) {
   }
   auto const multiple = static_cast<double>(is_subnormal ? exponent - 54 : exponent);
   double const f = mantissa - 1.0;
-  double const s = f / (2.0 + f);
-  double const square = s * s;
-  double series = 2.0 / 23;
-  for (int odd = 21; odd >= 3; odd -= 2) series = multiply_add(series, square, 2.0 / odd);
-  double const rest = multiply_add(-series, square, f); // log(1 + f) = f - s * rest
+  auto const [s, rest] = detail::logarithm_rest<23>(f);
   double const low = multiply_add(multiple, Constants::log2_low, -(s * rest));
   return multiply_add(multiple, Constants::log2_high, f + low);
 }
@@ -140,25 +173,63 @@ VARVE_HOST_DEVICE inline Scalar sigmoid(Scalar x) {
 /// tanh(x) = t / (t + 2) with t = exp(2 |x|) - 1 and the sign of x; off by less than 3 units in the last place.
 template <class Scalar>
 VARVE_HOST_DEVICE inline Scalar hyperbolic_tangent(Scalar x) {
-  constexpr auto largest = static_cast<Scalar>(sizeof(Scalar) == 4 ? 20 : 44); // tanh(largest / 2) rounds to 1
+  constexpr Scalar largest = detail::Elementary<Scalar>::one_from;
   Scalar const magnitude = x < Scalar(0) ? -x : x;
   Scalar const twice = magnitude + magnitude;
-  auto const reduced = detail::reduce_exponent(twice > largest ? largest : twice);
-  Scalar const power = detail::power_of_two<Scalar>(reduced.multiple);
-  Scalar const t = multiply_add(power, reduced.less_one, power - Scalar(1));
+  Scalar const t = exponential_less_one(twice > largest ? largest : twice);
   Scalar const result = t / (t + Scalar(2));
   return x < Scalar(0) ? -result : result;
 }
 
+/// log(1 + exp(x)) = max(x, 0) + log(1 + e), where e = exp(-|x|); off by less than 2 units in the last place. x where x
+/// is so large that e is lost, exp(x) where that is so small that its square is lost.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar softplus(Scalar x) {
+  Scalar const e = exponential(x < Scalar(0) ? x : -x);
+  auto const [s, rest] = detail::logarithm_rest<detail::Elementary<Scalar>::logarithm_terms>(e);
+  return (x > Scalar(0) ? x : Scalar(0)) + multiply_add(-s, rest, e);
+}
+
+/// The derivative of softplus where its value is y >= 0: 1 - exp(-y), off by less than 2 units in the last place.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar softplus_derivative(Scalar y) {
+  constexpr Scalar largest = detail::Elementary<Scalar>::one_from;
+  return -exponential_less_one(y > largest ? -largest : -y);
+}
+
 /// The smooth activation functions. `none`: the activation function is piecewise linear.
-enum class Curve : int { none, sigmoid, hyperbolic_tangent };
+enum class Curve : int { none, sigmoid, hyperbolic_tangent, softplus };
 
 /// A curve's value at x; x itself for Curve::none.
 template <class Scalar>
 VARVE_HOST_DEVICE inline Scalar curved(Curve curve, Scalar x) {
   if (curve == Curve::sigmoid) return sigmoid(x);
   if (curve == Curve::hyperbolic_tangent) return hyperbolic_tangent(x);
+  if (curve == Curve::softplus) return softplus(x);
   return x;
+}
+
+/// The derivative of a curve where its value is y: y (1 - y) of sigmoid, 1 - y^2 of tanh, 1 - exp(-y) of softplus.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar curve_derivative(Curve curve, Scalar y) {
+  if (curve == Curve::sigmoid) return y * (Scalar(1) - y);
+  if (curve == Curve::hyperbolic_tangent) return multiply_add(-y, y, Scalar(1));
+  return softplus_derivative(y);
+}
+
+/// Host only: calls body with the curve as a constant. Compilers vectorize a loop over a curve only if it is one.
+template <class Body>
+void with_curve(Curve curve, Body const& body) {
+  switch (curve) {
+  case Curve::none:
+    return;
+  case Curve::sigmoid:
+    return body(std::integral_constant<Curve, Curve::sigmoid>());
+  case Curve::hyperbolic_tangent:
+    return body(std::integral_constant<Curve, Curve::hyperbolic_tangent>());
+  case Curve::softplus:
+    return body(std::integral_constant<Curve, Curve::softplus>());
+  }
 }
 
 } // namespace varve

@@ -86,11 +86,9 @@ template <class Scalar, int Width>
     Scalar const above = y > bounds.lower ? y : bounds.lower;
     lane = (above < bounds.upper ? above : bounds.upper) + Scalar(0);
   }
-  if (curve == Curve::sigmoid) { // compilers vectorize the loops only if each curve has its own
-    for (Scalar& lane : sum.lane) lane = sigmoid(lane) + Scalar(0);
-  } else if (curve == Curve::hyperbolic_tangent) {
-    for (Scalar& lane : sum.lane) lane = hyperbolic_tangent(lane) + Scalar(0);
-  }
+  with_curve(curve, [&](auto constant) {
+    for (Scalar& lane : sum.lane) lane = curved(Curve(constant), lane) + Scalar(0);
+  });
   return sum;
 }
 

@@ -32,7 +32,7 @@ std::optional<std::size_t> layer_of_bad_moment(Lane const& lane, TrainedWeights<
 /// optimizers are not finite only if weights are not, either. exchange: null if there is one rank. Collective.
 template <class Scalar>
 void require_finite_moments(Lane const& lane, TrainedWeights<Scalar> const& weights, RankExchange* exchange) {
-  if (weights.optimizer().kind != OptimizerKind::adam) return;
+  if (!weights.optimizer().is_adaptive()) return;
   auto const own = layer_of_bad_moment(lane, weights);
   std::vector<double> layers = {own ? static_cast<double>(*own) : std::numeric_limits<double>::infinity()};
   if (exchange != nullptr) layers = exchange->gather(layers);

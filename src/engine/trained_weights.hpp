@@ -97,8 +97,7 @@ public:
   void begin_step(double rate, std::size_t num_samples) {
     ++num_steps_;
     weight_factors_ = update_factors<Scalar>(optimizer_, rate, num_samples, num_steps_);
-    bias_factors_ = update_factors<double>(optimizer_, rate, num_samples, num_steps_);
-    bias_factors_.l2 = 0.0;
+    bias_factors_ = bias_update_factors(optimizer_, rate, num_samples, num_steps_);
   }
 
   /// The step of this rank's part of a bundle. sums: those of its gradients, of weights first. Does not fence.

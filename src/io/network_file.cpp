@@ -32,9 +32,8 @@ Activation read_activation(Json const& object, std::string const& place) {
   if (!object.contains("activation") || !object["activation"].is_string())
     fail_at(place, "no activation", "the name of one");
   auto const name = object["activation"].get<std::string>();
-  auto const found =
-      std::ranges::find(all_activations, name, [](auto const& entry) { return std::string(entry.name); });
-  if (found == all_activations.end()) {
+  auto const* const found = find_activation(name);
+  if (found == nullptr) {
     std::string names;
     for (auto const& entry : all_activations) names += (names.empty() ? "" : ", ") + quote(entry.name);
     throw InputError(fmt::format("{}: found the activation {}, expected one of {}", place, quote(name), names));
@@ -42,15 +41,11 @@ Activation read_activation(Json const& object, std::string const& place) {
   std::vector<std::string_view> keys = {"shape", "activation", "weights_of"};
   if (found->parameter != nullptr) keys.emplace_back(found->parameter);
   container::require_keys(object, keys, place);
-  bool const is_bent = found->kind == ActivationKind::relu || found->parameter != nullptr;
-  Activation activation = is_bent ? Activation::relu() : Activation::identity();
-  activation.kind = found->kind;
-  if (found->parameter != nullptr) {
-    if (!object.contains(found->parameter) || !object[found->parameter].is_number())
-      fail_at(place, fmt::format("no {}", found->parameter), "a number");
-    activation.*(found->value) = object[found->parameter].get<double>();
-    require_valid(activation, place);
-  }
+  if (found->parameter == nullptr) return make_activation(*found, 0.0);
+  if (!object.contains(found->parameter) || !object[found->parameter].is_number())
+    fail_at(place, fmt::format("no {}", found->parameter), "a number");
+  auto const activation = make_activation(*found, object[found->parameter].get<double>());
+  require_valid(activation, place);
   return activation;
 }
 

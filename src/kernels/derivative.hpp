@@ -8,7 +8,7 @@ namespace varve {
 /// Backpropagation through an activation function: the error times the derivative, computed from the activation x
 /// alone.
 ///   lines:   1 where 0 < x < upper, else `outside` (0 for ReLU, the slope of leaky ReLU, 1 for identity)
-///   sigmoid: x (1 - x);  tanh: fma(-x, x, 1)
+///   curves: curve_derivative (core/elementary.hpp)
 template <class Scalar>
 struct Derivative {
   Curve curve = Curve::none;
@@ -23,8 +23,7 @@ struct Derivative {
 
   /// error * derivative at x
   KOKKOS_FORCEINLINE_FUNCTION Scalar operator()(Scalar error, Scalar x) const {
-    if (curve == Curve::sigmoid) return error * (x * (Scalar(1) - x));
-    if (curve == Curve::hyperbolic_tangent) return error * multiply_add(-x, x, Scalar(1));
+    if (curve != Curve::none) return error * curve_derivative(curve, x);
     bool const is_inside = x > Scalar(0) && x < upper;
     if (outside == Scalar(0)) return is_inside ? error : Scalar(0); // infinite errors times 0 would be NaN
     return is_inside ? error : error * outside;
@@ -46,8 +45,10 @@ private:
   /// On vectors: g++ makes branches of a loop that selects, one for each sample.
   template <int Width>
   void apply_on_host(Pack<Scalar, Width>& error, Pack<Scalar, Width> const& x) const {
-    if (curve == Curve::hyperbolic_tangent) {
-      for (int i = 0; i < Width; ++i) error.lane[i] = error.lane[i] * multiply_add(-x.lane[i], x.lane[i], Scalar(1));
+    if (curve != Curve::none) {
+      with_curve(curve, [&](auto constant) {
+        for (int i = 0; i < Width; ++i) error.lane[i] *= curve_derivative(Curve(constant), x.lane[i]);
+      });
       return;
     }
     constexpr int piece = host::kPieceLanes<Scalar, Width>;
@@ -56,14 +57,9 @@ private:
     host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
       auto const value = host::load<Vector>(x.lane + i);
       auto const given = host::load<Vector>(error.lane + i);
-      if (curve == Curve::sigmoid) {
-        host::store(error.lane + i, given * (value * (Scalar(1) - value)));
-      } else {
-        auto const is_inside = (value > zero) & (value < upper - zero);
-        Vector const elsewhere =
-            outside == Scalar(0) ? zero : given * outside; // an infinite error times 0 would be NaN
-        host::store(error.lane + i, is_inside ? given : elsewhere);
-      }
+      auto const is_inside = (value > zero) & (value < upper - zero);
+      Vector const elsewhere = outside == Scalar(0) ? zero : given * outside; // an infinite error times 0 would be NaN
+      host::store(error.lane + i, is_inside ? given : elsewhere);
     });
   }
 };

@@ -83,6 +83,7 @@ KOKKOS_FORCEINLINE_FUNCTION void follow(UpdateFactors<Number> const& factors, Nu
     first = multiply_add(factors.momentum, first, gradient);
     number = multiply_add(-factors.rate, multiply_add(factors.momentum, first, gradient), number);
   } else {
+    if constexpr (Kind == OptimizerKind::adamw) number = multiply_add(-factors.decay, number, number);
     first = multiply_add(factors.beta1, first, factors.rest1 * gradient);
     second = multiply_add(factors.beta2, second, factors.rest2 * (gradient * gradient));
     number =
@@ -138,6 +139,9 @@ private:
         break;
       case OptimizerKind::adam:
         follow_all<OptimizerKind::adam>(factors);
+        break;
+      case OptimizerKind::adamw:
+        follow_all<OptimizerKind::adamw>(factors);
         break;
       }
     }

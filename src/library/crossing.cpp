@@ -22,7 +22,8 @@ static_assert(same(ActivationKind::identity, static_cast<int>(varve::ActivationK
               same(ActivationKind::clipped_relu, static_cast<int>(varve::ActivationKind::clipped_relu)) &&
               same(ActivationKind::leaky_relu, static_cast<int>(varve::ActivationKind::leaky_relu)) &&
               same(ActivationKind::sigmoid, static_cast<int>(varve::ActivationKind::sigmoid)) &&
-              same(ActivationKind::tanh, static_cast<int>(varve::ActivationKind::tanh)));
+              same(ActivationKind::tanh, static_cast<int>(varve::ActivationKind::tanh)) &&
+              same(ActivationKind::softplus, static_cast<int>(varve::ActivationKind::softplus)));
 
 } // namespace
 
@@ -39,26 +40,14 @@ varve::Precision to_private(Precision precision) {
 }
 
 varve::Activation to_private(Activation const& activation) {
-  switch (activation.kind) {
-  case ActivationKind::identity:
-    return varve::Activation::identity();
-  case ActivationKind::relu:
-    return varve::Activation::relu();
-  case ActivationKind::clipped_relu:
-    return varve::Activation::clipped_relu(activation.parameter);
-  case ActivationKind::leaky_relu:
-    return varve::Activation::leaky_relu(activation.parameter);
-  case ActivationKind::sigmoid:
-    return varve::Activation::sigmoid();
-  case ActivationKind::tanh:
-    return varve::Activation::tanh();
-  }
+  auto const kind = static_cast<std::size_t>(activation.kind);
+  if (kind < varve::all_activations.size())
+    return varve::make_activation(varve::all_activations[kind], activation.parameter);
   throw UsageError(fmt::format("there is no activation number {}", static_cast<int>(activation.kind)));
 }
 
 Activation to_public(varve::Activation const& activation) {
-  auto const& entry = varve::entry_of(activation.kind);
-  return {static_cast<ActivationKind>(activation.kind), entry.value == nullptr ? 0.0 : activation.*entry.value};
+  return {static_cast<ActivationKind>(activation.kind), varve::parameter_of(activation)};
 }
 
 varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place) {

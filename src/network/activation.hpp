@@ -5,19 +5,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace varve {
 
 /// The activation functions; Activation has their formulas.
-enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh };
+enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh, softplus };
 
 /// The function that is applied to x, the sum of an output's products and its bias:
 ///   f(x) = min(x, cap) for x > 0, slope * x for x <= 0.
 /// Identity has slope 1 and no cap, ReLU slope 0 and no cap, clipped ReLU slope 0 and a cap, leaky ReLU a slope between
 /// 0 and 1 and no cap. Results beyond the largest finite number of the precision become that number, with their sign.
-/// Sigmoid and tanh are curves: x is rounded and clipped as by identity, then f is the curve's value there
-/// (core/elementary.hpp).
+/// Sigmoid, tanh and softplus, log(1 + exp(x)), are curves: x is rounded and clipped as by identity, then f is the
+/// curve's value there (core/elementary.hpp).
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
   double cap = std::numeric_limits<double>::infinity(); ///< positive
@@ -30,15 +34,12 @@ struct Activation {
 
   static Activation sigmoid() { return {ActivationKind::sigmoid, no_cap, 1.0}; }
   static Activation tanh() { return {ActivationKind::tanh, no_cap, 1.0}; }
+  static Activation softplus() { return {ActivationKind::softplus, no_cap, 1.0}; }
 
   /// True if an output with this bias is zero whenever all its inputs are.
   bool keeps_zero(double bias) const;
   /// The smooth function; Curve::none for the others.
-  Curve curve() const {
-    return kind == ActivationKind::sigmoid ? Curve::sigmoid
-           : kind == ActivationKind::tanh  ? Curve::hyperbolic_tangent
-                                           : Curve::none;
-  }
+  Curve curve() const;
   bool has_cap() const { return kind == ActivationKind::clipped_relu; }
   /// True if sums below zero are multiplied by a slope other than 0 and 1.
   bool scales_below_zero() const { return slope > 0.0 && slope < 1.0; }
@@ -55,24 +56,57 @@ using ActivationParameter = double Activation::*;
 struct ActivationEntry {
   ActivationKind kind;
   char const* name;
-  char const* parameter;     ///< name of the parameter's attribute; null: no parameter
-  ActivationParameter value; ///< the member that holds the parameter
-  double least, most;        ///< the parameter lies strictly between these limits
+  double slope; ///< below zero; replaced by the parameter of leaky ReLU
+  Curve curve = Curve::none;
+  char const* parameter = nullptr;     ///< name of the parameter's attribute; null: no parameter
+  ActivationParameter value = nullptr; ///< the member that holds the parameter
+  double least = 0.0, most = 0.0;      ///< the parameter lies strictly between these limits
 };
-/// The entries of all activation functions.
+/// The entries of all activation functions, in the order of their kinds.
 inline constexpr std::array all_activations = {
-    ActivationEntry{ActivationKind::identity, "identity", nullptr, nullptr, 0.0, 0.0},
-    ActivationEntry{ActivationKind::relu, "relu", nullptr, nullptr, 0.0, 0.0},
-    ActivationEntry{ActivationKind::clipped_relu, "clipped_relu", "cap", &Activation::cap, 0.0, Activation::no_cap},
-    ActivationEntry{ActivationKind::leaky_relu, "leaky_relu", "slope", &Activation::slope, 0.0, 1.0},
-    ActivationEntry{ActivationKind::sigmoid, "sigmoid", nullptr, nullptr, 0.0, 0.0},
-    ActivationEntry{ActivationKind::tanh, "tanh", nullptr, nullptr, 0.0, 0.0},
+    ActivationEntry{ActivationKind::identity, "identity", 1.0},
+    ActivationEntry{ActivationKind::relu, "relu", 0.0},
+    ActivationEntry{ActivationKind::clipped_relu, "clipped_relu", 0.0, Curve::none, "cap", &Activation::cap, 0.0,
+                    Activation::no_cap},
+    ActivationEntry{ActivationKind::leaky_relu, "leaky_relu", 1.0, Curve::none, "slope", &Activation::slope, 0.0, 1.0},
+    ActivationEntry{ActivationKind::sigmoid, "sigmoid", 1.0, Curve::sigmoid},
+    ActivationEntry{ActivationKind::tanh, "tanh", 1.0, Curve::hyperbolic_tangent},
+    ActivationEntry{ActivationKind::softplus, "softplus", 1.0, Curve::softplus},
 };
 
 /// The entry of an activation function.
-inline ActivationEntry const& entry_of(ActivationKind kind) {
-  return *std::ranges::find(all_activations, kind, &ActivationEntry::kind);
+constexpr ActivationEntry const& entry_of(ActivationKind kind) {
+  return all_activations[static_cast<std::size_t>(kind)];
 }
+static_assert(std::ranges::all_of(all_activations, [](auto const& entry) { return &entry_of(entry.kind) == &entry; }));
+
+/// The entry with this name; null if there is none.
+inline ActivationEntry const* find_activation(std::string_view name) {
+  auto const found = std::ranges::find(all_activations, name, &ActivationEntry::name);
+  return found == all_activations.end() ? nullptr : &*found;
+}
+
+/// All names.
+inline std::vector<std::string> activation_names() {
+  std::vector<std::string> names;
+  for (auto const& entry : all_activations) names.emplace_back(entry.name);
+  return names;
+}
+
+/// The activation function of an entry; parameter: its cap or slope, which others ignore.
+inline Activation make_activation(ActivationEntry const& entry, double parameter) {
+  Activation activation{entry.kind, Activation::no_cap, entry.slope};
+  if (entry.value != nullptr) activation.*entry.value = parameter;
+  return activation;
+}
+
+/// The parameter of an activation function; 0 if it has none.
+inline double parameter_of(Activation const& activation) {
+  auto const value = entry_of(activation.kind).value;
+  return value == nullptr ? 0.0 : activation.*value;
+}
+
+inline Curve Activation::curve() const { return entry_of(kind).curve; }
 
 /// The cap in Scalar; the largest finite number if the cap is greater or there is none.
 template <class Scalar>

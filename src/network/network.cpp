@@ -14,7 +14,7 @@
 namespace varve {
 
 bool Activation::keeps_zero(double bias) const {
-  if (kind == ActivationKind::sigmoid) return false; // its values are positive, except where they underflow
+  if (curved(curve(), 0.0) != 0.0) return false;
   return slope > 0.0 ? bias == 0.0 : bias <= 0.0;
 }
 

@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -21,25 +21,16 @@ double power(double base, std::uint64_t exponent) {
 
 } // namespace
 
-std::string to_string(OptimizerKind kind) {
-  switch (kind) {
-  case OptimizerKind::sgd:
-    return "sgd";
-  case OptimizerKind::momentum:
-    return "momentum";
-  case OptimizerKind::nesterov:
-    return "nesterov";
-  case OptimizerKind::adam:
-    return "adam";
-  }
-  throw std::logic_error("varve: unknown optimizer");
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (auto const& entry : all_optimizers) names.emplace_back(entry.name);
+  return names;
 }
 
 OptimizerKind parse_optimizer(std::string const& name) {
-  using enum OptimizerKind;
-  for (auto const kind : {sgd, momentum, nesterov, adam})
-    if (name == to_string(kind)) return kind;
-  throw UsageError("there is no optimizer '" + name + "'; there are: sgd, momentum, nesterov, adam");
+  for (auto const& entry : all_optimizers)
+    if (name == entry.name) return entry.kind;
+  throw UsageError(fmt::format("there is no optimizer '{}'; there are: {}", name, fmt::join(optimizer_names(), ", ")));
 }
 
 void require_valid(Optimizer const& optimizer) {
@@ -59,14 +50,15 @@ void require_valid(Optimizer const& optimizer) {
 template <class Scalar>
 UpdateFactors<Scalar> update_factors(Optimizer const& optimizer, double rate, std::size_t num_samples,
                                      std::uint64_t step) {
-  bool const is_adam = optimizer.kind == OptimizerKind::adam;
+  bool const decays_apart = optimizer.kind == OptimizerKind::adamw;
   double const correction1 = 1.0 - power(optimizer.beta1, step);
   double const correction2 = 1.0 - power(optimizer.beta2, step);
   auto const rounded = [](double number) { return static_cast<Scalar>(number); };
   UpdateFactors<Scalar> factors{};
   factors.inverse_batch = rounded(1.0 / static_cast<double>(num_samples));
-  factors.l2 = rounded(optimizer.l2);
-  factors.rate = rounded(is_adam ? rate / correction1 : rate);
+  factors.l2 = rounded(decays_apart ? 0.0 : optimizer.l2);
+  factors.decay = rounded(decays_apart ? rate * optimizer.l2 : 0.0);
+  factors.rate = rounded(optimizer.is_adaptive() ? rate / correction1 : rate);
   factors.momentum = rounded(optimizer.momentum);
   factors.beta1 = rounded(optimizer.beta1);
   factors.rest1 = rounded(1.0 - optimizer.beta1);
@@ -75,6 +67,12 @@ UpdateFactors<Scalar> update_factors(Optimizer const& optimizer, double rate, st
   factors.root_correction = rounded(std::sqrt(correction2));
   factors.epsilon = rounded(optimizer.epsilon);
   return factors;
+}
+
+UpdateFactors<double> bias_update_factors(Optimizer optimizer, double rate, std::size_t num_samples,
+                                          std::uint64_t step) {
+  optimizer.l2 = 0.0;
+  return update_factors<double>(optimizer, rate, num_samples, step);
 }
 
 template UpdateFactors<float> update_factors(Optimizer const&, double, std::size_t, std::uint64_t);

@@ -76,7 +76,7 @@ struct DeviceTraits {
   std::size_t dense_tile_samples = 0;
   std::size_t fewest_dense_tasks = 0; ///< blocks of tiles, one for each team, from which on that kernel is chosen
 
-  bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes sigmoid and tanh
+  bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes curves, as sigmoid
 
   std::size_t few_samples = 0; ///< with fewer samples, layers are launched one by one instead of fused
   bool prefers_spread = false; ///< few samples go to the split-output kernel, else to the direct kernel

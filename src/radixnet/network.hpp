@@ -105,8 +105,8 @@ struct InitialRecipe {
 /// A network with the pattern of another one, biases 0, and weights to begin training with.
 ///
 /// he: the weights of an output with d edges are uniform with mean 0 and variance 2 / (1 + slope^2) / d, where `slope`
-/// is that of the activation below zero (0 for ReLU; 1 for identity, sigmoid and tanh). This keeps the mean square of
-/// the activations about the same in all layers (He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015).
+/// is that of the activation below zero (0 for ReLU; 1 for identity and curves). This keeps the mean square of the
+/// activations about the same in all layers (He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015).
 ///
 /// identity: layers with as many inputs as outputs get an edge of weight 1 from each input to the output of the same
 /// number, in addition to the edges of the pattern. The other edges of an output, d of them, have weights that are

@@ -50,21 +50,9 @@ Plane<Scalar> forward(TrainedLayer<Scalar> const& layer, Plane<Scalar> const& in
 /// error * act'(x)
 template <class Scalar>
 Scalar through(Activation const& activation, Scalar x, Scalar error) {
-  switch (activation.kind) {
-  case ActivationKind::identity:
-    return error;
-  case ActivationKind::relu:
-    return x > 0 ? error : Scalar{0};
-  case ActivationKind::clipped_relu:
-    return x > 0 && x < finite_cap<Scalar>(activation) ? error : Scalar{0};
-  case ActivationKind::leaky_relu:
-    return x > 0 ? error : error * static_cast<Scalar>(activation.slope);
-  case ActivationKind::sigmoid:
-    return error * (x * (Scalar{1} - x));
-  case ActivationKind::tanh:
-    return error * std::fma(-x, x, Scalar{1});
-  }
-  throw std::logic_error("varve: unknown activation");
+  if (activation.curve() != Curve::none) return error * curve_derivative(activation.curve(), x);
+  if (x > 0) return !activation.has_cap() || x < finite_cap<Scalar>(activation) ? error : Scalar{0};
+  return activation.slope > 0 ? error * static_cast<Scalar>(activation.slope) : Scalar{0};
 }
 
 /// The last activations of one position, and the wanted ones.
@@ -195,7 +183,8 @@ void update(Number& number, std::vector<std::vector<Number>>& moments, std::size
   Number const gradient = std::fma(factors.l2, number, sum * factors.inverse_batch);
   if (optimizer.kind == OptimizerKind::sgd) {
     number = std::fma(-factors.rate, gradient, number);
-  } else if (optimizer.kind == OptimizerKind::adam) {
+  } else if (optimizer.is_adaptive()) {
+    if (optimizer.kind == OptimizerKind::adamw) number = std::fma(-factors.decay, number, number);
     Number& first = moments[0][place];
     Number& second = moments[1][place];
     first = std::fma(factors.beta1, first, factors.rest1 * gradient);
@@ -277,8 +266,7 @@ LossSum ReferenceTraining<Scalar>::step(SampleSet const& samples, Answers const&
   auto const gradient = gradient_of(layers_, samples, answers, loss_);
   ++num_steps_;
   auto const factors = update_factors<Scalar>(optimizer_, rate, samples.num_samples(), num_steps_);
-  auto bias_factors = update_factors<double>(optimizer_, rate, samples.num_samples(), num_steps_);
-  bias_factors.l2 = 0.0;
+  auto const bias_factors = bias_update_factors(optimizer_, rate, samples.num_samples(), num_steps_);
   for (std::size_t number = 0; number < layers_.size(); ++number) {
     auto& layer = layers_[number];
     auto const& sums = gradient.layers[number];

@@ -41,7 +41,7 @@ void require_valid(Recipe const& recipe) {
   require_valid(recipe.optimizer);
   bool const has_epsilon =
       recipe.precision == Precision::double_precision || static_cast<float>(recipe.optimizer.epsilon) > 0.0F;
-  if (recipe.optimizer.kind == OptimizerKind::adam && !has_epsilon)
+  if (recipe.optimizer.is_adaptive() && !has_epsilon)
     throw UsageError(
         fmt::format("epsilon of Adam is {}, which is 0 in single precision, so that steps would divide 0 by 0; "
                     "take 1e-38 or more, or double precision",

@@ -106,7 +106,7 @@ TEST(Documents, BashCompletesTheNamesThatTheCommandTakes) {
   EXPECT_EQ(completed(script, "varve infer --edge-order a", 3), "ascending\n");
   EXPECT_EQ(completed(script, "varve infer --schedule ''", 3), "dynamic static\n");
   EXPECT_EQ(completed(script, "varve infer --reductions me", 3), "merge_neurons\n");
-  EXPECT_EQ(completed(script, "varve train --optimizer ''", 3), "sgd momentum nesterov adam\n");
+  EXPECT_EQ(completed(script, "varve train --optimizer ''", 3), "sgd momentum nesterov adam adamw\n");
   EXPECT_EQ(completed(script, "varve train --pattern ''", 3), "keep set rigl\n");
   EXPECT_EQ(completed(script, "varve train --rate-schedule c", 3), "constant cosine\n");
   EXPECT_EQ(completed(script, "varve benchmark --formats s", 3), "staged_blocks sliced_ell\n");

@@ -59,10 +59,12 @@ TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
   EXPECT_EQ(layers_of({"weights", "--network", path("text"), "--init", "identity", "--seed", "9", "--activation",
                        "clipped_relu", "--cap", "5", "--last-activation", "identity"}),
             load(InitialNetwork(source, recipe)).layers());
-  recipe = {InitialWeights::he, Activation::sigmoid(), Activation::identity(), 1};
-  EXPECT_EQ(layers_of({"weights", "--network", path("net.safetensors"), "--init", "he", "--activation", "sigmoid",
-                       "--last-activation", "identity"}),
-            load(InitialNetwork(source, recipe)).layers());
+  for (auto const& activation : {Activation::sigmoid(), Activation::softplus()}) {
+    recipe = {InitialWeights::he, activation, Activation::identity(), 1};
+    EXPECT_EQ(layers_of({"weights", "--network", path("net.safetensors"), "--init", "he", "--activation",
+                         entry_of(activation.kind).name, "--last-activation", "identity"}),
+              load(InitialNetwork(source, recipe)).layers());
+  }
 }
 
 TEST_F(InitialWeightsCommand, InitialWeightsThatMakeNoSenseAreRefused) {

@@ -79,6 +79,43 @@ TYPED_TEST(Elementary, HyperbolicTangentIsOffByLessThanTheBound) {
   EXPECT_EQ(hyperbolic_tangent(least), least);
 }
 
+TYPED_TEST(Elementary, SoftplusIsOffByLessThanTheBound) {
+  auto const function = [](TypeParam x) { return softplus(x); };
+  auto const exact = [](long double x) { return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x))); };
+  EXPECT_LT(largest_error<TypeParam>(-80.0, 80.0, function, exact), 2.0);
+  EXPECT_LT(largest_error<TypeParam>(-2.0, 2.0, function, exact), 2.0);
+  EXPECT_LT(largest_error<TypeParam>(-750.0, -80.0, function, exact), 2.0) << "where it underflows";
+}
+
+TYPED_TEST(Elementary, SoftplusIsItsArgumentOrTheExponentialAtTheEnds) {
+  using Limits = std::numeric_limits<TypeParam>;
+  bool const is_float = sizeof(TypeParam) == 4;
+  for (TypeParam x = is_float ? 14.6F : 33.3; x < Limits::max() / 4; x *= TypeParam(1.25)) EXPECT_EQ(softplus(x), x);
+  for (TypeParam x = is_float ? -16.7F : -36.8; x > Limits::lowest() / 4; x *= TypeParam(1.01))
+    EXPECT_EQ(softplus(x), exponential(x)) << x;
+  EXPECT_EQ(softplus(Limits::max()), Limits::max());
+  EXPECT_EQ(softplus(Limits::lowest()), TypeParam(0));
+  EXPECT_FALSE(std::signbit(softplus(Limits::lowest()))) << "the bits tell whether an activation is zero";
+  EXPECT_TRUE(std::isnan(softplus(Limits::quiet_NaN())));
+}
+
+/// By its value y it is 1 - exp(-y), which is sigmoid(x) where y = log(1 + exp(x)).
+TYPED_TEST(Elementary, SoftplusDerivativeIsOffByLessThanTheBound) {
+  auto const function = [](TypeParam y) { return softplus_derivative(y); };
+  auto const exact = [](long double y) { return -std::expm1(-y); };
+  EXPECT_LT(largest_error<TypeParam>(0.0, 60.0, function, exact), 2.0);
+  EXPECT_LT(largest_error<TypeParam>(0.0, 1.0, function, exact), 2.0);
+  EXPECT_LT(largest_error<TypeParam>(0.0, 1e-5, function, exact), 2.0);
+  using Limits = std::numeric_limits<TypeParam>;
+  EXPECT_EQ(softplus_derivative(TypeParam(0)), TypeParam(0));
+  EXPECT_EQ(softplus_derivative(Limits::denorm_min()), Limits::denorm_min());
+  EXPECT_EQ(softplus_derivative(Limits::max()), TypeParam(1));
+  for (TypeParam x = -80; x < 30; x += TypeParam(0.37)) {
+    TypeParam const slope = softplus_derivative(softplus(x));
+    EXPECT_NEAR(slope, static_cast<double>(exact_sigmoid(x)), 8 * Limits::epsilon() * slope) << x;
+  }
+}
+
 TEST(Logarithm, IsOffByLessThanTheBound) {
   auto const exact = [](long double x) { return std::log(x); };
   EXPECT_LT(largest_error<double>(0.5, 2.0, logarithm, exact), 1.0);

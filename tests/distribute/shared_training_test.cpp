@@ -182,7 +182,8 @@ TEST_P(SharedTraining, SaysHowRanksExchange) {
 }
 
 TEST_P(SharedTraining, GivesTheSameBitsForEveryOptimizerAndBundle) {
-  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::nesterov}) {
+  using enum OptimizerKind;
+  for (auto const kind : {sgd, momentum, nesterov, adamw}) {
     for (std::size_t const least_bundle : {1U, 1000000U}) {
       SCOPED_TRACE(to_string(kind) + " " + std::to_string(least_bundle));
       auto alone = options_alone();

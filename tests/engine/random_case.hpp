@@ -290,13 +290,14 @@ private:
 
 inline RandomCase random_case(std::uint64_t seed) { return RandomCases(seed).draw(); }
 
-/// The network with sigmoid or tanh in the first and about two thirds of the other layers.
+/// The network with sigmoid, tanh or softplus in the first and about two thirds of the other layers.
 inline Network with_curves(Network const& network, std::uint64_t seed) {
   auto layers = network.layers();
   RandomStream random(seed, 1);
   for (std::size_t number = 0; number < layers.size(); ++number) {
-    auto const kind = random.below(number == 0 ? 2 : 3);
-    if (kind < 2) layers[number].activation = kind == 0 ? Activation::sigmoid() : Activation::tanh();
+    auto const kind = random.below(number == 0 ? 3 : 4);
+    if (kind < 3)
+      layers[number].activation = std::array{Activation::sigmoid(), Activation::tanh(), Activation::softplus()}[kind];
   }
   return Network(layers);
 }

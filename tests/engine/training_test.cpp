@@ -22,8 +22,9 @@ using test::training_case;
 using test::TrainingCase;
 using test::TrainingShape;
 
-std::vector<Activation> const all = {Activation::relu(), Activation::sigmoid(),          Activation::leaky_relu(0.125),
-                                     Activation::tanh(), Activation::clipped_relu(0.75), Activation::identity()};
+std::vector<Activation> const all = {Activation::relu(),    Activation::sigmoid(),  Activation::leaky_relu(0.125),
+                                     Activation::tanh(),    Activation::softplus(), Activation::clipped_relu(0.75),
+                                     Activation::identity()};
 
 class TrainingEngines : public testing::TestWithParam<test::Place> {
 protected:
@@ -103,12 +104,12 @@ void expect_reference(TrainingCase const& given, bool has_labels, TrainingOption
 TEST_P(TrainingEngines, EqualTheReferenceAfterEveryOptimizersSteps) {
   auto const given = training_case({{37, 50, 33, 21, 10}, 300, 0.4, all});
   auto options = TrainingEngines::options();
-  using enum OptimizerKind;
-  for (auto const kind : {sgd, momentum, nesterov, adam}) {
+  for (auto const& entry : all_optimizers) {
+    auto const kind = entry.kind;
     SCOPED_TRACE(to_string(kind));
     options.optimizer.kind = kind;
     options.optimizer.l2 = 1e-3;
-    options.loss = kind == momentum ? Loss::mean_square : Loss::cross_entropy;
+    options.loss = kind == OptimizerKind::momentum ? Loss::mean_square : Loss::cross_entropy;
     expect_reference(given, true, options);
   }
   options.loss = Loss::mean_square;

@@ -131,11 +131,12 @@ private:
   }
 
   std::string some_text() {
-    constexpr std::array<char const*, 32> words = {
-        "",       "U8",           "U16",        "U32",      "U64",        "F32",     "F64",     "I32",
-        "relu",   "clipped_relu", "leaky_relu", "identity", "tanh",       "network", "samples", "matrix",
-        "layers", "best",         "training",   "shape",    "weights_of", "cap",     "slope",   "targets",
-        "labels", "steps",        "moments",    "history",  "activation", "sha256",  "varve",   "first_sample"};
+    constexpr std::array<char const*, 33> words = {
+        "",           "U8",         "U16",          "U32",        "U64",         "F32",      "F64",
+        "I32",        "relu",       "clipped_relu", "leaky_relu", "identity",    "tanh",     "softplus",
+        "network",    "samples",    "matrix",       "layers",     "best",        "training", "shape",
+        "weights_of", "cap",        "slope",        "targets",    "labels",      "steps",    "moments",
+        "history",    "activation", "sha256",       "varve",      "first_sample"};
     constexpr std::array<char const*, 6> parts = {"pointers", "indices", "values", "bias", "recipe", "weights.0"};
     constexpr std::array<char const*, 5> owners = {"layers", "best", "samples", "targets", "training"};
     if (below(2) == 0) return words[below(words.size())];

@@ -222,7 +222,7 @@ TEST(NetworkFile, WrongDescriptionsAreNamed) {
   EXPECT_EQ(with("training", 1), ": training: found no JSON object, expected one with steps and moments");
   EXPECT_EQ(with_member("activation", "step"),
             ": layers.0: found the activation \"step\", expected one of \"identity\", \"relu\", \"clipped_relu\", "
-            "\"leaky_relu\", \"sigmoid\", \"tanh\"");
+            "\"leaky_relu\", \"sigmoid\", \"tanh\", \"softplus\"");
   for (std::string const name : {"leaky_relu", "relu", "identity"}) {
     expect_holds(with_member("activation", name),
                  ": layers.0: found the key \"cap\", expected one of shape, activation, weights_of");

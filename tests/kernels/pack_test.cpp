@@ -65,10 +65,12 @@ Scalar finished_scalar(Scalar sum, PackCase<Scalar> const& one) {
 template <class Scalar>
 std::vector<PackCase<Scalar>> draw_cases(RandomCases& random, std::size_t count) {
   std::vector<PackCase<Scalar>> cases(count);
-  std::vector<Bounds<Scalar>> const bounds = {
-      bounds_of<Scalar>(Activation::relu()), bounds_of<Scalar>(Activation::identity()),
-      bounds_of<Scalar>(Activation::clipped_relu(1.25)), bounds_of<Scalar>(Activation::sigmoid()),
-      bounds_of<Scalar>(Activation::tanh())};
+  std::vector<Bounds<Scalar>> const bounds = {bounds_of<Scalar>(Activation::relu()),
+                                              bounds_of<Scalar>(Activation::identity()),
+                                              bounds_of<Scalar>(Activation::clipped_relu(1.25)),
+                                              bounds_of<Scalar>(Activation::sigmoid()),
+                                              bounds_of<Scalar>(Activation::tanh()),
+                                              bounds_of<Scalar>(Activation::softplus())};
   for (auto& one : cases) {
     one.weight = static_cast<Scalar>(random.real(-2.0, 2.0));
     one.bias = random.below(4) == 0 ? 0.0 : random.real(-1.0, 1.0);

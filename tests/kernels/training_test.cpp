@@ -349,8 +349,9 @@ template <class ExecutionSpace>
 class TrainingKernels : public testing::Test {};
 TYPED_TEST_SUITE(TrainingKernels, test::ExecutionSpaces, test::NameOfSpace);
 
-std::vector<Activation> const all = {Activation::relu(), Activation::sigmoid(),          Activation::leaky_relu(0.125),
-                                     Activation::tanh(), Activation::clipped_relu(0.75), Activation::identity()};
+std::vector<Activation> const all = {Activation::relu(),    Activation::sigmoid(),  Activation::leaky_relu(0.125),
+                                     Activation::tanh(),    Activation::softplus(), Activation::clipped_relu(0.75),
+                                     Activation::identity()};
 
 TYPED_TEST(TrainingKernels, EqualTheReferenceBitForBit) {
   std::uint64_t seed = 1;
@@ -443,8 +444,7 @@ void expect_updates(OptimizerKind kind, std::size_t count) {
     weights.sums = upload<ExecutionSpace>("sums", gradient.weights);
     biases.sums = upload<ExecutionSpace>("sums", gradient.bias);
     weights.factors = update_factors<Scalar>(optimizer, 0.1, 3, step);
-    biases.factors = update_factors<double>(optimizer, 0.1, 3, step);
-    biases.factors.l2 = 0.0;
+    biases.factors = bias_update_factors(optimizer, 0.1, 3, step);
     update_step(space, weights);
     update_step(space, biases);
     space.fence("step");
@@ -465,8 +465,8 @@ void expect_updates(OptimizerKind kind, std::size_t count) {
 }
 
 TYPED_TEST(TrainingKernels, UpdateLikeTheReference) {
-  using enum OptimizerKind;
-  for (auto const kind : {sgd, momentum, nesterov, adam}) {
+  for (auto const& entry : all_optimizers) {
+    auto const kind = entry.kind;
     for (std::size_t const count : {1U, 16U, 67U}) {
       expect_updates<TypeParam, float>(kind, count);
       expect_updates<TypeParam, double>(kind, count);

@@ -19,21 +19,7 @@ inline face::CsrView view_of(SparseMatrix const& matrix) {
 }
 
 inline face::Activation to_public(Activation const& activation) {
-  switch (activation.kind) {
-  case ActivationKind::identity:
-    return face::Activation::identity();
-  case ActivationKind::relu:
-    return face::Activation::relu();
-  case ActivationKind::clipped_relu:
-    return face::Activation::clipped_relu(activation.cap);
-  case ActivationKind::leaky_relu:
-    return face::Activation::leaky_relu(activation.slope);
-  case ActivationKind::sigmoid:
-    return face::Activation::sigmoid();
-  case ActivationKind::tanh:
-    break;
-  }
-  return face::Activation::tanh();
+  return {static_cast<face::ActivationKind>(activation.kind), parameter_of(activation)};
 }
 
 inline face::Network to_public(Network const& network) {

@@ -136,6 +136,7 @@ TEST(Activations, HaveParametersWithinTheirRange) {
   EXPECT_FALSE(Activation::sigmoid().keeps_zero(0.0)) << "which becomes 0.5";
   EXPECT_TRUE(Activation::tanh().keeps_zero(0.0));
   EXPECT_FALSE(Activation::tanh().keeps_zero(-0.5));
+  EXPECT_FALSE(Activation::softplus().keeps_zero(0.0));
 }
 
 } // namespace

@@ -20,7 +20,8 @@ using test::TrainingCase;
 using test::TrainingShape;
 
 /// Smooth at every place that a difference could meet: bends are far from all sums in the cases below.
-std::vector<Activation> const curves = {Activation::sigmoid(), Activation::tanh(), Activation::identity()};
+std::vector<Activation> const curves = {Activation::sigmoid(), Activation::tanh(), Activation::softplus(),
+                                        Activation::identity()};
 
 double loss_at(std::vector<TrainedLayer<double>> const& layers, TrainingCase const& given, Answers const& answers,
                Loss loss) {
@@ -147,11 +148,10 @@ double train(OptimizerKind kind, double rate, double l2, int num_steps, std::vec
 }
 
 TEST(ReferenceTraining, MakesTheLossFall) {
-  using enum OptimizerKind;
-  for (auto const kind : {sgd, momentum, nesterov, adam}) {
+  for (auto const& optimizer : all_optimizers) {
     std::vector<double> losses;
-    train(kind, kind == adam ? 0.02 : 0.1, 0.0, 60, &losses);
-    EXPECT_LT(losses.back(), 0.92 * losses.front()) << to_string(kind);
+    train(optimizer.kind, optimizer.is_adaptive ? 0.02 : 0.1, 0.0, 60, &losses);
+    EXPECT_LT(losses.back(), 0.92 * losses.front()) << optimizer.name;
   }
 }
 
@@ -169,14 +169,17 @@ TEST(ReferenceTraining, L2MakesWeightsSmaller) {
 }
 
 TEST(ReferenceTraining, L2LeavesBiasesAlone) {
-  auto const given = training_case({{4, 3}, 5, 0.0, {Activation::identity()}});
-  Optimizer optimizer;
-  ReferenceTraining<double> without(given.network, Loss::cross_entropy, optimizer);
-  optimizer.l2 = 0.5;
-  ReferenceTraining<double> with(given.network, Loss::cross_entropy, optimizer);
-  without.step(given.samples, given.labels, 0.5);
-  with.step(given.samples, given.labels, 0.5);
-  EXPECT_EQ(with.layers()[0].bias, without.layers()[0].bias);
+  auto const given = training_case({{4, 3}, 5, 0.5, {Activation::identity()}});
+  for (auto const& entry : all_optimizers) {
+    Optimizer optimizer{entry.kind};
+    ReferenceTraining<double> without(given.network, Loss::cross_entropy, optimizer);
+    optimizer.l2 = 0.5;
+    ReferenceTraining<double> with(given.network, Loss::cross_entropy, optimizer);
+    without.step(given.samples, given.labels, 0.5);
+    with.step(given.samples, given.labels, 0.5);
+    EXPECT_EQ(with.layers()[0].bias, without.layers()[0].bias) << entry.name;
+    EXPECT_NE(with.layers()[0].weights, without.layers()[0].weights) << entry.name;
+  }
 }
 
 TEST(ReferenceTraining, FollowsTheFormulasOfItsOptimizers) {
@@ -201,6 +204,23 @@ TEST(ReferenceTraining, FollowsTheFormulasOfItsOptimizers) {
   Optimizer decayed;
   decayed.l2 = 0.5;
   EXPECT_EQ(weight_after(decayed, 1), 1.375); // gradient 4 + 0.5 * 2
+  decayed.kind = OptimizerKind::adamw;
+  struct {
+    double value, first = 0.0, second = 0.0;
+    void step(double gradient, double decay, int number) { // Loshchilov and Hutter, algorithm 2
+      first = 0.9 * first + 0.1 * gradient;
+      second = 0.999 * second + 0.001 * gradient * gradient;
+      double const m = first / (1.0 - std::pow(0.9, number));
+      double const v = second / (1.0 - std::pow(0.999, number));
+      value -= 0.125 * (m / (std::sqrt(v) + 1e-8) + decay * value);
+    }
+  } weight{2.0}, bias{0.0};
+  for (int number = 1; number <= 20; ++number) {
+    double const gradient = 2.0 * (weight.value + bias.value);
+    weight.step(gradient, decayed.l2, number);
+    bias.step(gradient, 0.0, number);
+    EXPECT_NEAR(weight_after(decayed, number), weight.value, 1e-13) << number << " steps of AdamW";
+  }
 }
 
 TEST(ReferenceTraining, RefusesAnswersThatDoNotFit) {

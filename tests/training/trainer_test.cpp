@@ -232,8 +232,10 @@ TEST(Recipe, TakesNoEpsilonThatThePrecisionRoundsToZero) {
   recipe.optimizer.epsilon = 1e-50;
   recipe.precision = Precision::single_precision;
   EXPECT_NO_THROW(require_valid(recipe)) << "no Adam, no epsilon";
-  recipe.optimizer.kind = OptimizerKind::adam;
-  EXPECT_THROW(require_valid(recipe), UsageError);
+  for (auto const kind : {OptimizerKind::adam, OptimizerKind::adamw}) {
+    recipe.optimizer.kind = kind;
+    EXPECT_THROW(require_valid(recipe), UsageError);
+  }
   recipe.precision = Precision::double_precision;
   EXPECT_NO_THROW(require_valid(recipe));
   recipe.precision = Precision::single_precision;

@@ -322,6 +322,12 @@ def inference():
     for name, one in kept.items():
         batch = "wide" if one["shape"][1] == 300 else random_samples(draw, 1, one["shape"][1], one["shape"][1], bits=16)
         add("ascending: " + name, [one], batch, runs(("float",), ("balanced",)))
+
+    add("softplus", [random_layer(draw, 10, 12, (2, 8), "softplus"), random_layer(draw, 7, 10, (2, 6), "softplus")], "small", runs())
+    add("softplus at points", [layer([{0: 1.0}], 1, "softplus", [0.0])], "points", runs())
+    soft = [{**random_layer(draw, 8, 12, 4, "softplus"), "values": [hexadecimal(0.25)]}, random_layer(draw, 5, 8, 4, "softplus")]
+    soft[0]["indices"], soft[0]["bias"] = soft[0]["indices"][:4] * 8, in_hex([0.5, 0.5, -40.0, 40.0, 0.5, -200.0, 90.0, -90.0])
+    add("softplus, reductions", soft, "small", runs(reductions=((), REDUCTIONS)))
     return {"numerics": 1, "networks": networks, "samples": samples, "vectors": vectors}
 
 
@@ -375,6 +381,14 @@ def training():
         add(f"RigL, {precision}", "lines" if precision == "float" else "curves", precision=precision, pattern="rigl", batch=75, epochs=5, optimizer="adam", rate=0.01, pattern_until=9.0, seed=4)
     add("SET, constant", "curves", pattern="set", pattern_schedule="constant", pattern_fraction=0.5, pattern_every=1, batch=50, epochs=3, pattern_until=8.0)
     add("RigL, all edges", "curves", pattern="rigl", pattern_schedule="constant", pattern_fraction=1.0, pattern_every=3, batch=50, epochs=3, **squares)
+
+    networks["softplus"] = [random_layer(draw, 7, 6, (2, 5), "softplus", bits=8), random_layer(draw, 5, 7, (2, 5), "softplus", scale=8.0, bits=8),
+                            random_layer(draw, 4, 5, (2, 4), "softplus", bits=8)]
+    for precision in ("float", "double"):
+        add(f"softplus, {precision}", "softplus", precision=precision, validation="test", **squares)
+        add(f"adamw, cross-entropy, {precision}", "lines", optimizer="adamw", rate=0.01, l2=0.1, precision=precision)
+        add(f"adamw, mean-square, {precision}", "softplus", optimizer="adamw", rate=0.01, l2=0.1, precision=precision, **squares)
+    add("adamw: RigL, cosine", "curves", optimizer="adamw", rate=0.05, l2=0.01, rate_schedule="cosine", warm_up=3, pattern="rigl", batch=50, epochs=4)
     return {"numerics": 1, "recipe": as_recipe(RECIPE), "networks": networks, "samples": samples, "vectors": vectors}
 
 
