@@ -104,8 +104,9 @@ void ConeCandidates::learn(GrowingCone const& cone) {
 
 std::optional<NeuronIndex> ConeCandidates::nearest(GrowingCone& cone) {
   std::erase_if(candidates_, [&](Candidate const& candidate) { return !open_.is_open(candidate.output); });
-  std::ranges::sort(candidates_);
-  for (std::size_t i = 0; i < std::min(looked_at, candidates_.size()); ++i) {
+  auto const count = std::min(looked_at, candidates_.size());
+  std::ranges::nth_element(candidates_, candidates_.begin() + static_cast<std::ptrdiff_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
     auto const added = cone.add(candidates_[i].output);
     if (added) cone.undo();
     candidates_[i].added = added.value_or(does_not_fit); // cones only grow, so it will not fit later, either
