@@ -32,6 +32,8 @@
 namespace varve {
 namespace {
 
+constexpr std::size_t most_in_run = 32; ///< tiles of a band that one rank takes, so that they share inputs on it
+
 /// One run of `varve multiply` on one rank. Rank 0 speaks and writes for all.
 template <class Scalar>
 class MultiplyJob {
@@ -219,6 +221,8 @@ private:
     ProductOrder const order{static_cast<std::size_t>(narrowest / 4), narrowest / 2 % 2 == 1, narrowest % 2 == 1};
     left_ =
         tasks_left(ranks_, order_of_tasks(facts_.tiles, order), store_ ? store_->ranges() : std::vector<SampleRange>());
+    auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{facts_.memory.num_lanes}}));
+    if (order.band > 0) run_length_ = std::min(most_in_run, order.stays ? order.band : std::size_t{num_lanes});
     facts_.num_tasks = facts_.num_found + left_.size();
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
@@ -231,7 +235,7 @@ private:
     auto const progress = ranks_.is_root() ? terminal_progress("multiplying tiles") : Progress();
     std::optional<TileSharing> sharing;
     if (ranks_.size() > 1 && !options_.no_peer_tiles) sharing.emplace(ranks_, *engine_);
-    TileQueue queue(ranks_, left_, are_alike_);
+    TileQueue queue(ranks_, left_, are_alike_, ranks_.size() == 1 ? 1 : run_length_);
     auto const next = [&]() -> std::optional<std::uint64_t> {
       if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;
       if (progress) progress(facts_.num_found + queue.num_taken(), facts_.num_tasks);
@@ -333,6 +337,7 @@ private:
   std::optional<DenseFileWriter> output_;
   bool is_output_open_ = false; ///< on all ranks; else rank 0 alone writes
   std::vector<std::uint64_t> left_;
+  std::size_t run_length_ = 1; ///< tasks that share inputs
   bool is_tile_of_journal_ = false;
   std::unique_ptr<ProductEngine<Scalar>> engine_;
   std::vector<Scalar> values_, added_values_;   ///< of a tile

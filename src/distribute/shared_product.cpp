@@ -6,21 +6,38 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <unordered_set>
 #include <utility>
 
 namespace varve {
+namespace {
 
-TileQueue::TileQueue(Communicator const& communicator, std::vector<std::uint64_t> tasks, bool are_alike)
+BatchRules rules(std::size_t grain, bool are_alike) {
+  return {.grain = grain,
+          .most = std::numeric_limits<SampleIndex>::max(),
+          .most_seconds = std::nullopt,
+          .are_alike = are_alike};
+}
+
+} // namespace
+
+TileQueue::TileQueue(Communicator const& communicator, std::vector<std::uint64_t> tasks, bool are_alike,
+                     std::size_t run_length)
     : tasks_(std::move(tasks)),
-      queue_(communicator, left_over(tasks_.size(), {}),
-             {.most = tasks_.size() + 1, .most_seconds = std::nullopt, .are_alike = are_alike}) {}
+      num_in_runs_(tasks_.size() / run_length * run_length -
+                   std::min(tasks_.size() / run_length, static_cast<std::size_t>(communicator.size())) * run_length),
+      runs_(communicator, left_over(num_in_runs_, {}), rules(run_length, are_alike)),
+      last_(communicator, left_over(tasks_.size(), {{0, num_in_runs_}}), rules(1, are_alike)) {}
 
 std::optional<std::uint64_t> TileQueue::next(Priority const& priority, std::uint64_t num_finished) {
   constexpr std::ptrdiff_t most_compared = 8;
   if (batch_.empty()) {
-    if (num_finished > 0) queue_.set_speed(static_cast<double>(num_finished) / time_.seconds());
-    auto const range = queue_.next();
+    for (auto* const queue : {&runs_, &last_})
+      if (num_finished > 0) queue->set_speed(static_cast<double>(num_finished) / time_.seconds());
+    auto range = runs_.next();
+    if (!range) range = last_.next();
     if (!range) return std::nullopt;
     auto const place = tasks_.begin();
     batch_.assign(place + static_cast<std::ptrdiff_t>(range->first),

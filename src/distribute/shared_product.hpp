@@ -19,26 +19,29 @@
 namespace varve {
 
 /// The tasks of a product, shared by all ranks as batches of a BatchQueue: neighbours of a list, which share inputs, so
-/// many that ranks of any speeds finish together, up to a task.
+/// many that ranks of any speeds finish together, up to a task. Batches are whole runs but for the last run of each
+/// rank.
 class TileQueue {
 public:
   /// The value of a task to this rank, such as the number of its inputs that are on the device.
   using Priority = std::function<std::uint64_t(std::uint64_t task)>;
 
   /// Collective, as is the destructor. All ranks must pass the same arguments. `are_alike`: all have devices of one
-  /// kind.
-  TileQueue(Communicator const& communicator, std::vector<std::uint64_t> tasks, bool are_alike);
+  /// kind; `run_length`: tasks of a run, one after the other of the list, which share inputs.
+  TileQueue(Communicator const& communicator, std::vector<std::uint64_t> tasks, bool are_alike,
+            std::size_t run_length = 1);
 
   /// A task that no other rank gets: of the next few of this rank's batch the one with the highest priority, of equal
   /// ones the first of the list. nullopt if all tasks are taken. `num_finished`: tasks that this rank has computed.
   std::optional<std::uint64_t> next(Priority const& priority, std::uint64_t num_finished);
 
   /// Tasks that have left the list, as this rank last saw it.
-  std::uint64_t num_taken() const { return queue_.num_taken(); }
+  std::uint64_t num_taken() const { return runs_.num_taken() + last_.num_taken(); }
 
 private:
   std::vector<std::uint64_t> tasks_;
-  BatchQueue queue_;
+  std::size_t num_in_runs_; ///< tasks of runs_; the others are those of last_
+  BatchQueue runs_, last_;
   std::deque<std::uint64_t> batch_; ///< what is left of this rank's batch
   Stopwatch const time_;
 };

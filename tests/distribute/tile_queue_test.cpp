@@ -50,8 +50,26 @@ protected:
 TEST_F(Tiles, GoToOneRankEach) {
   for (std::uint64_t const count : {0U, 1U, 2U, 5U, 17U, 300U}) {
     for (bool const are_alike : {true, false}) {
-      TileQueue queue(ranks_, tasks(count), are_alike);
-      expect_each_once(take_all(queue, 0), tasks(count));
+      for (std::size_t const run_length : {1U, 3U, 20U}) {
+        TileQueue queue(ranks_, tasks(count), are_alike, run_length);
+        expect_each_once(take_all(queue, 0), tasks(count));
+      }
+    }
+  }
+}
+
+TEST_F(Tiles, OfARunGoToOneRank) {
+  constexpr std::size_t run_length = 4;
+  for (bool const are_alike : {true, false}) {
+    TileQueue queue(ranks_, tasks(48), are_alike, run_length);
+    auto const taken = take_all(queue, 1);
+    expect_each_once(taken, tasks(48));
+    auto const num_last = run_length * static_cast<std::size_t>(ranks_.size()); // one by one
+    for (auto const task : taken) {
+      auto const place = 48 + 3 - 1 - task; // in the list
+      if (place + num_last >= 48) continue;
+      for (auto other = place / run_length * run_length; other < (place / run_length + 1) * run_length; ++other)
+        EXPECT_EQ(std::ranges::count(taken, 48 + 3 - 1 - other), 1) << "place " << place;
     }
   }
 }
@@ -75,8 +93,8 @@ TEST_F(Tiles, AreFewForSlowRanks) {
 }
 
 TEST_F(Tiles, WithTheirInputsAtHandComeFirst) {
-  if (ranks_.size() > 1) return; // other ranks take tasks between the calls
-  TileQueue queue(ranks_, {10, 11, 12, 13, 14}, true);
+  if (ranks_.size() > 1) return;                           // other ranks take tasks between the calls
+  TileQueue queue(ranks_, {10, 11, 12, 13, 14, 15}, true); // the last one is taken by itself
   auto const value_of = [](std::uint64_t task) { return task == 12 ? std::uint64_t{5} : std::uint64_t{0}; };
   EXPECT_EQ(queue.next(value_of, 0), 12U);
   EXPECT_EQ(queue.next(value_of, 0), 10U);
