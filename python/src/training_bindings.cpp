@@ -32,8 +32,7 @@ namespace {
 /// What a training is asked for, with the names that Python gives it.
 struct TrainingSettings {
   std::string backend, precision, loss, optimizer, rate_schedule, pattern, pattern_schedule;
-  Recipe recipe;              ///< completed by recipe_of()
-  std::optional<double> rate; ///< that of the optimizer by default
+  Recipe recipe; ///< completed by recipe_of()
   std::optional<std::size_t> micro_batch, keep_every, memory_limit, device_memory_limit;
   std::string checkpoint; ///< the file that holds the state; empty: none
   std::optional<std::uint64_t> checkpoint_every;
@@ -45,7 +44,6 @@ Recipe recipe_of(TrainingSettings const& settings) {
   recipe.loss = parse_loss(settings.loss);
   recipe.optimizer.kind = parse_optimizer(settings.optimizer);
   recipe.rate.kind = parse_rate_schedule(settings.rate_schedule);
-  recipe.rate.rate = settings.rate.value_or(entry_of(recipe.optimizer.kind).rate);
   recipe.pattern.kind = parse_pattern_kind(settings.pattern);
   recipe.pattern.schedule = parse_pattern_schedule(settings.pattern_schedule);
   require_valid(recipe);
@@ -225,10 +223,6 @@ void add_settings(nb::module_& module) {
       .def_rw("precision", &TrainingSettings::precision)
       .def_rw("loss", &TrainingSettings::loss)
       .def_rw("optimizer", &TrainingSettings::optimizer)
-      .def_prop_rw(
-          "rate", [](TrainingSettings const& self) { return recipe_of(self).rate.rate; },
-          [](TrainingSettings& self, std::optional<double> rate) { self.rate = rate; },
-          nb::for_setter(nb::arg().none()))
       .def_rw("rate_schedule", &TrainingSettings::rate_schedule)
       .def_rw("pattern", &TrainingSettings::pattern)
       .def_rw("pattern_schedule", &TrainingSettings::pattern_schedule)
@@ -238,6 +232,7 @@ void add_settings(nb::module_& module) {
       .def_rw("device_memory_limit", &TrainingSettings::device_memory_limit, nb::arg().none())
       .def_rw("checkpoint", &TrainingSettings::checkpoint)
       .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none());
+  add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
   add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });
   add_number(settings, "rate_factor", [](Recipe& recipe) -> double& { return recipe.rate.factor; });
   add_number(settings, "warm_up", [](Recipe& recipe) -> std::uint64_t& { return recipe.rate.warm_up; });
@@ -282,6 +277,9 @@ void add_training(nb::module_& module) {
   add_epoch(module);
   add_settings(module);
   module.def("optimizer_names", &optimizer_names, "The names of all optimizers.");
+  module.def(
+      "usual_rate", [](std::string const& optimizer) { return entry_of(parse_optimizer(optimizer)).rate; },
+      nb::arg("optimizer"), "The learning rate where none is given.");
   nb::class_<TrainingRun>(module, "TrainingRun", "A network in training.")
       .def(nb::new_([](HeldNetwork const& network, TrainingSettings const& settings, std::size_t num_samples) {
              return std::make_unique<TrainingRun>(network, settings, num_samples);

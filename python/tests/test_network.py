@@ -419,7 +419,7 @@ def test_words_of_others_are_known(network):
             varve.Activation(given)
     with pytest.raises(varve.UsageError, match="double is 'float64' here"):
         network.infer(np.zeros((1, 70)), precision="double")
-    options = [("optimizer", "SGD", "sgd"), ("optimizer", "AdamW", "adam"), ("loss", "CrossEntropyLoss", "cross-entropy"), ("loss", "mse", "mean-square")]
+    options = [("optimizer", "SGD", "sgd"), ("optimizer", "AdamW", "adamw"), ("loss", "CrossEntropyLoss", "cross-entropy"), ("loss", "mse", "mean-square")]
     for name, given, own in [*options, ("rate_schedule", "CosineAnnealingLR", "cosine"), ("pattern", "RigL", "rigl"), ("backend", "cpu", "openmp")]:
         with pytest.raises(varve.UsageError, match=f"there is no {name} {given!r}; here it is {own!r}"):
             varve.Training(network, **{name: given})

@@ -63,7 +63,7 @@ def test_adamw_is_that_of_numpy(start, samples):
     """Loshchilov and Hutter, "Decoupled weight decay regularization", algorithm 2, with gradients by NumPy."""
     X, labels = samples
     options = {"optimizer": "adamw", "rate": 0.01, "rate_schedule": "constant", "l2": 0.1, "batch": 300, "precision": "float64"}
-    network, moments = start, [[(0.0, 0.0)] * len(start.layers()) for _ in range(2)]
+    network, moments = start, [[(0.0, 0.0)] * start.num_layers for _ in range(2)]
     for step in range(1, 4):
         trained = varve.train(start, X, labels, epochs=step, **options).network
         found = gradients(network, X, labels)

@@ -58,7 +58,7 @@ _WORDS_ELSEWHERE = {
     **dict.fromkeys(("crossentropyloss", "categoricalcrossentropy", "sparsecategoricalcrossentropy", "nllloss", "logloss"), "cross-entropy"),
     **dict.fromkeys(("mse", "mseloss", "meansquarederror", "squarederror"), "mean-square"),
     **dict.fromkeys(("cosineannealing", "cosineannealinglr", "cosinedecay"), "cosine"),
-    **{"steplr": "step", "adamw": "adam", "cpu": "openmp", "rocm": "hip", "static": "keep", "fixed": "keep"},
+    **{"steplr": "step", "cpu": "openmp", "rocm": "hip", "static": "keep", "fixed": "keep"},
 }
 
 #: Called with the number of samples done and the number of all samples.

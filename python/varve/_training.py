@@ -425,7 +425,7 @@ def _settings(given: dict[str, Any]) -> _core.TrainingSettings:
         **counts,
         **names,
         **{name: to_number(given[name], name) for name in _NUMBERS},
-        "rate": None if given["rate"] is None else to_number(given["rate"], "rate"),
+        "rate": _core.usual_rate(names["optimizer"]) if given["rate"] is None else to_number(given["rate"], "rate"),
         "backend": to_name(given["backend"] or "", "backend"),
         "precision": _arrays.to_precision(given["precision"]),
         "loss": to_name(given["loss"] or "cross-entropy", "loss"),
