@@ -190,7 +190,7 @@ def test_several_threads_get_their_own_results(network, X):
 def test_plan_names_kernels(network, X):
     assert "layers 0-" in network.plan() and "kernel" in network.plan(X)
     for count, precision in ((1, "float32"), (4, "float32"), (32, "float32"), (16, "float64")):
-        assert "few kernel" in network.plan(X[:count], backend="serial", precision=precision), f"{count} samples in {precision}"
+        assert "small_batch kernel" in network.plan(X[:count], backend="serial", precision=precision), f"{count} samples in {precision}"
     images = varve.generate.images(1024, 1000)
     challenge = varve.generate.radixnet(1024, 4)
     assert "layer 0: counts kernel" in challenge.plan(images) and "counts kernel" not in challenge.plan()

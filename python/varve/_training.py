@@ -79,7 +79,7 @@ class Training:
     :param recompute: layers whose activations are computed twice instead of kept: "auto" (as few as memory allows), "none",
         or k, all but those of every k-th layer
     :param checkpoint: file (``.safetensors``) that keeps the state after each epoch, the best network and the history, and in
-        FILE.previous the one before. If it is there, the training goes on from it and gives what an uninterrupted one
+        FILE.previous the one before. If it is there, the training continues from it and gives what an uninterrupted one
         does; its network, samples and options must be the same
     :param checkpoint_every: steps between more checkpoints
     :param memory_limit: bytes of host memory; on CPUs for everything (nine tenths of the free memory by default), else for

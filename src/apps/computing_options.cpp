@@ -39,7 +39,8 @@ void add_computing_options(CLI::App& command, ComputingOptions& options, std::ve
       "formats in which layers may be stored: auto, or a comma-separated list of cones, dense, pattern_blocks, "
       "staged_blocks, sliced_ell, csr");
   add("--kernel", "For studies", options.kernel,
-      "kernel of all layers that it can run: direct, stationary, staged, fused, dense, cones, spread or few (default: "
+      "kernel of all layers that it can run: direct, stationary, staged, fused, dense, cones, split_output or "
+      "small_batch (default: "
       "chosen per layer)");
 }
 

@@ -26,7 +26,7 @@ std::unique_ptr<SampleReader> open_source(SampleConversion const& conversion) {
   auto const half_of_memory = available_memory(Backend::serial) / 2; // unsorted text must be sorted in memory
   if (!conversion.pixels) return open_sample_reader(conversion.source, conversion.neurons, half_of_memory);
   if (kind_of(conversion.source) != FileKind::idx)
-    throw UsageError(fmt::format("--pixels is for IDX images, but {} is no IDX file", conversion.source));
+    throw UsageError(fmt::format("--pixels is for IDX images, but {} is not an IDX file", conversion.source));
   auto const scale = *conversion.pixels == "raw" ? PixelScale::raw : PixelScale::unit;
   auto images = open_idx_images(conversion.source, std::nullopt, scale);
   if (conversion.neurons) require_width(conversion.source, images->num_neurons(), *conversion.neurons);

@@ -98,7 +98,7 @@ void run_left(InferJob& job) {
 
 int say_stopped(InferJob const& job, SampleIndex num_finished) {
   if (job.communicator.is_root()) {
-    say(fmt::format("varve: a signal stopped the run after {} of {} samples; the same command goes on from {}",
+    say(fmt::format("varve: a signal stopped the run after {} of {} samples; the same command continues from {}",
                     num_finished, job.num_samples(), printable(job.options.journal)));
   }
   return stopped_by_signal;

@@ -280,7 +280,7 @@ private:
 
   int say_stopped(std::uint64_t num_finished) const {
     if (ranks_.is_root()) {
-      say(fmt::format("varve: a signal stopped the product after {} of {} tiles; the same command goes on from {}",
+      say(fmt::format("varve: a signal stopped the product after {} of {} tiles; the same command continues from {}",
                       num_finished, facts_.num_tasks, printable(options_.journal)));
     }
     return stopped_by_signal;

@@ -71,7 +71,7 @@ void add_options_file(CLI::App& command, std::string& path, std::vector<std::str
 
 nlohmann::ordered_json read_options_file(std::string const& path) {
   auto contents = parse_json(read_start(path), path);
-  if (contents.is_discarded()) throw InputError(fmt::format("{} is no JSON", path));
+  if (contents.is_discarded()) throw InputError(fmt::format("{} is not JSON", path));
   if (!contents.is_object() || !contents.contains("options") || !contents["options"].is_object())
     throw InputError(fmt::format("{} lacks the object 'options', which varve tune writes", path));
   return contents;

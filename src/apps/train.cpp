@@ -87,7 +87,7 @@ private:
     if (!options_.history.empty())
       history_.emplace(options_.history, trainer_->epochs(), num_epochs, pattern_changes());
     if (history_ && history_->num_missing() > 0) {
-      say(fmt::format("varve: {} has {} of the {} epochs before the checkpoint, and goes on with epoch {}",
+      say(fmt::format("varve: {} has {} of the {} epochs before the checkpoint, and continues with epoch {}",
                       printable(options_.history), num_epochs - history_->num_missing(), num_epochs, num_epochs + 1));
     }
     if (!options_.best.empty() && progress.best_epoch > 0) restore_best();
@@ -159,7 +159,7 @@ private:
         if (progress_line_) progress_line_->clear();
         save_checkpoint();
         if (!ranks_.is_root()) return false;
-        say(fmt::format("varve: stopped after step {}; the same command goes on from {}",
+        say(fmt::format("varve: stopped after step {}; the same command continues from {}",
                         trainer_->progress().num_steps, options_.checkpoint));
         return false;
       }

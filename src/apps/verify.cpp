@@ -137,7 +137,7 @@ void print_differences(Comparison const& comparison, VerifyOptions const& option
 }
 
 void print(Comparison const& comparison, bool has_activations, VerifyOptions const& options) {
-  fmt::print("certain   {} of {} samples whatever the rounding in double, {} in float\n",
+  fmt::print("certain   {} of {} samples regardless of the rounding in double, {} in float\n",
              comparison.num_certain_in_double, comparison.num_samples, comparison.num_certain_in_float);
   print_near_ties(comparison, options);
   if (comparison.least_margin && std::isfinite(comparison.least_margin->verdict.margin)) {

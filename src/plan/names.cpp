@@ -29,8 +29,8 @@ constexpr std::array kernels = {
     KernelEntry{KernelName::fused, "fused", "varve::fused_forward", true, true},
     KernelEntry{KernelName::dense, "dense", "varve::dense_forward", true, false},
     KernelEntry{KernelName::cones, "cones", "varve::cone_forward", true, true},
-    KernelEntry{KernelName::spread, "spread", "varve::split_output_forward", true, false},
-    KernelEntry{KernelName::few, "few", "varve::small_batch_forward", true, false},
+    KernelEntry{KernelName::spread, "split_output", "varve::split_output_forward", true, false},
+    KernelEntry{KernelName::few, "small_batch", "varve::small_batch_forward", true, false},
     KernelEntry{KernelName::bits, "bits", "varve::binary_forward", false, false},
     KernelEntry{KernelName::counts, "counts", "varve::counted_forward", false, false},
 };

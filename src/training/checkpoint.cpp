@@ -83,7 +83,7 @@ std::optional<Checkpoint> read_checkpoint(fs::path const& path,
   } catch (InputError const& error) {
     if (!has_previous) throw;
     release_input(path);
-    complain(fmt::format("{}; training goes on from {}", error.what(), previous.string()));
+    complain(fmt::format("{}; training continues from {}", error.what(), previous.string()));
   }
   return read_one(previous);
 }

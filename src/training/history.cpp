@@ -43,9 +43,10 @@ void History::read(std::uint64_t num_epochs) {
   release_input(path_); // it is replaced after each epoch
   std::string line;
   if (!std::getline(file, line) || line != head()) {
-    throw InputError(fmt::format("{}: line 1 is no head of a history of varve train, to which the checkpoint's epochs "
-                                 "could be added",
-                                 path_.string()));
+    throw InputError(
+        fmt::format("{}: line 1 is not the head of a history of varve train, to which the checkpoint's epochs "
+                    "could be added",
+                    path_.string()));
   }
   while (lines_.size() < num_epochs && std::getline(file, line)) lines_.push_back(line);
   num_missing_ = num_epochs - lines_.size();

@@ -106,7 +106,7 @@ void require_same(std::string const& checkpoint_json, std::string const& own_jso
     if (is_data_hash(key) || found == json_text(value)) continue;
     auto const reason = key == "epochs" ? dependent_on_epochs(ours) : std::string();
     if (key == "epochs" && reason.empty() && found != "nothing") continue;
-    throw UsageError(fmt::format("{} is of a training with {} {}, not {}{}; go on with the same options, or name "
+    throw UsageError(fmt::format("{} is of a training with {} {}, not {}{}; continue with the same options, or name "
                                  "another checkpoint",
                                  checkpoint, key, found, json_text(value), reason));
   }

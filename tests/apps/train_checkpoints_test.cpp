@@ -108,8 +108,9 @@ TEST_F(TrainCheckpoints, GoOnForMoreEpochsWhereNoRateDependsOnThem) {
   for (std::string const end : {".safetensors", ".tsv", ".ckpt.safetensors"})
     EXPECT_TRUE(read_bytes(path("longer" + end)) == read_bytes(path("whole" + end))) << end;
   train(files("cosine"));
-  expect_failure(joined(files("cosine"), {"--epochs", "6"}), 2,
-                 "is of a training with epochs 3, not 6, on which all rates of the cosine schedule depend; go on with");
+  expect_failure(
+      joined(files("cosine"), {"--epochs", "6"}), 2,
+      "is of a training with epochs 3, not 6, on which all rates of the cosine schedule depend; continue with");
   Words const evolving = {"--rate-schedule", "step", "--pattern", "set", "--pattern-every", "2"};
   train(joined(evolving, checkpoint("evolving")));
   expect_failure(joined(joined(evolving, checkpoint("evolving")), {"--epochs", "6"}), 2,
@@ -177,7 +178,7 @@ TEST_F(TrainCheckpoints, OfVarve02SayIfTheHistoryBeforeThemIsLost) {
   auto const again = run_varve(words(joined(joined(recipe, files("lost")), {"--epochs", "4"})));
   EXPECT_EQ(again.exit_code, 0);
   ASSERT_EQ(again.complaints().size(), 1U) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("lost.tsv has 0 of the 3 epochs before the checkpoint, and goes on with epoch 4"));
+  EXPECT_THAT(again.err, HasSubstr("lost.tsv has 0 of the 3 epochs before the checkpoint, and continues with epoch 4"));
 }
 
 } // namespace

@@ -256,7 +256,7 @@ TEST_F(Train, StopsBySignalWithACheckpoint) {
   kill(process, SIGTERM);
   EXPECT_EQ(test::wait_for(process), 5);
   EXPECT_THAT(read_bytes(path("err")), ::testing::MatchesRegex("varve: stopped after step [0-9]+; the same command "
-                                                               "goes on from .*stopped.safetensors\n"));
+                                                               "continues from .*stopped.safetensors\n"));
 }
 
 TEST_F(Train, StopsEarlyAndKeepsTheBest) {

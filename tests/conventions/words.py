@@ -20,7 +20,7 @@ PLAIN = {
     r"(?:stands?|stood) (?:in|beside|behind|before|above|under|there)": "is in, is next to, precedes",
     r"of (?:its|their|one's) own accord": "by itself",
     r"(?:nobody|somebody)": "no sample, no rank, a user",
-    r"(?:goes|go|went|going) on from": "continues from",
+    r"(?:goes|go|went|going) on (?:from|with)": "continues from, with",
     r"to begin (?:training )?with": "initial",
     r"in silence": "silently",
     r"sets? out": "is sent, starts",
@@ -37,7 +37,7 @@ PLAIN = {
 }
 WORDS = re.compile("|".join(rf"(?P<w{number}>\b(?:{phrase})\b)" for number, phrase in enumerate(PLAIN)), re.IGNORECASE)
 PAGES = ("*.md", "docs/*.md", "perf/**/*.md", "src/**/*.md")
-HELP = ("src/apps/*options.[ch]pp", "src/apps/generate.cpp")
+HELP = ("src/apps/*.[ch]pp", "src/library/*.cpp", "src/training/*.cpp")
 
 
 def pages_without_code(text):

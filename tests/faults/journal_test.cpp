@@ -182,7 +182,7 @@ TEST_F(Faults, ASignalLetsTheBatchFinishAndTheRunGoOn) {
     EXPECT_EQ(stopped->exit_code, 5);
     ASSERT_EQ(stopped->complaints().size(), 1U) << stopped->err;
     EXPECT_THAT(stopped->err, StartsWith("varve: a signal stopped the run after "));
-    EXPECT_THAT(stopped->err, HasSubstr(" of 400 samples; the same command goes on from " + out("journal")));
+    EXPECT_THAT(stopped->err, HasSubstr(" of 400 samples; the same command continues from " + out("journal")));
     expect_no_outputs();
     EXPECT_LT(size_of_journal(), journal_size_);
     expect_resumed(1);

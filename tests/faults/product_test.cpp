@@ -110,7 +110,7 @@ TEST_F(KilledProduct, GoesOnAndGivesTheSameBits) {
     EXPECT_FALSE(fs::exists(file("c.safetensors")));
   }
   EXPECT_EQ(run_until(140 * tile_bytes, SIGTERM), 5);
-  EXPECT_THAT(read_bytes(file("err")), ::testing::HasSubstr("the same command goes on from"));
+  EXPECT_THAT(read_bytes(file("err")), ::testing::HasSubstr("the same command continues from"));
   EXPECT_EQ(test::run(words(true)).exit_code, 0);
   auto const report = nlohmann::json::parse(read_bytes(file("report.json")));
   EXPECT_GE(report["journal"]["found_tiles"], 130);

@@ -142,7 +142,7 @@ TEST(Checkpoints, KeepTheGenerationBefore) {
   EXPECT_TRUE(complaints.heard.empty());
   expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(2));
   ASSERT_EQ(complaints.heard.size(), 1U);
-  EXPECT_THAT(complaints.heard[0], ::testing::HasSubstr("training goes on from"));
+  EXPECT_THAT(complaints.heard[0], ::testing::HasSubstr("training continues from"));
   std::filesystem::remove(path); // as if a process died between the two renames
   expect_equal(read_checkpoint(path, complaints.listener()), checkpoint_of(2));
   std::filesystem::remove(previous_generation(path));

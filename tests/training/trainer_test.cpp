@@ -253,7 +253,7 @@ TEST(Recipe, IsComparedWithThatOfACheckpoint) {
     FAIL() << "no complaint";
   } catch (UsageError const& error) {
     EXPECT_STREQ(error.what(),
-                 "run.safetensors is of a training with l2 0.5, not 0.0; go on with the same options, or name "
+                 "run.safetensors is of a training with l2 0.5, not 0.0; continue with the same options, or name "
                  "another checkpoint");
   }
   EXPECT_THROW(require_same(to_json(recipe, 10), to_json(recipe, 11), "run.safetensors"), UsageError);
